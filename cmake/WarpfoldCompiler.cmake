@@ -1,0 +1,25 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# warpfold_options: the flags of every target of ours.
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(warpfold_options INTERFACE)
+target_include_directories(warpfold_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(warpfold_options INTERFACE
+  # Host and device must round alike: no fused multiply-add that the source does not spell out.
+  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror>)
+
+if(WARPFOLD_SANITIZE)
+  target_compile_options(warpfold_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${WARPFOLD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+  target_link_options(warpfold_options INTERFACE -fsanitize=${WARPFOLD_SANITIZE})
+endif()
+
+if(WARPFOLD_STATIC)
+  target_link_options(warpfold_options INTERFACE -static-libstdc++ -static-libgcc)
+endif()

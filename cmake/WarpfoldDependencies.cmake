@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# warpfold_absl, warpfold_grpc: the packaged libraries, shared, or static with WARPFOLD_STATIC.
+# gRPC's packaged CMake targets name only the shared libraries, so the static ones are found by pkg-config.
+find_package(Threads REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(absl CONFIG REQUIRED)
+find_package(gRPC CONFIG REQUIRED)
+find_package(PkgConfig REQUIRED)
+
+set(WARPFOLD_ABSL_MODULES
+  base bind_front cleanup cord crc32c flags flags_parse flags_usage flat_hash_map flat_hash_set
+  random_random status statusor str_format strings synchronization time)
+
+# Collects into `out` the archives behind a pkg-config module, each name once.
+function(warpfold_static_archives out)
+  execute_process(
+    COMMAND ${PKG_CONFIG_EXECUTABLE} --static --libs-only-l ${ARGN}
+    OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  list(REMOVE_DUPLICATES flags)
+  set(archives)
+  foreach(flag IN LISTS flags)
+    string(REGEX REPLACE "^-l" "" name "${flag}")
+    if(name MATCHES "^(dl|pthread|rt|m|atomic)$" OR NOT flag MATCHES "^-l")
+      continue()
+    endif()
+    find_library(WARPFOLD_ARCHIVE_${name} NAMES lib${name}.a REQUIRED)
+    mark_as_advanced(WARPFOLD_ARCHIVE_${name})
+    list(APPEND archives ${WARPFOLD_ARCHIVE_${name}})
+  endforeach()
+  set(${out} ${archives} PARENT_SCOPE)
+endfunction()
+
+add_library(warpfold_absl INTERFACE)
+add_library(warpfold_grpc INTERFACE)
+if(WARPFOLD_STATIC)
+  set(modules)
+  foreach(module IN LISTS WARPFOLD_ABSL_MODULES)
+    if(TARGET absl::${module})
+      list(APPEND modules absl_${module})
+    endif()
+  endforeach()
+  warpfold_static_archives(absl_archives ${modules})
+  warpfold_static_archives(grpc_archives grpc++ protobuf)
+  # The archives refer to each other in both directions; a group lets the linker look again.
+  target_link_libraries(warpfold_absl INTERFACE
+    -Wl,--start-group ${absl_archives} -Wl,--end-group Threads::Threads)
+  target_link_libraries(warpfold_grpc INTERFACE
+    -Wl,--start-group ${grpc_archives} ${absl_archives} -Wl,--end-group Threads::Threads dl rt)
+else()
+  foreach(module IN LISTS WARPFOLD_ABSL_MODULES)
+    if(TARGET absl::${module})
+      target_link_libraries(warpfold_absl INTERFACE absl::${module})
+    endif()
+  endforeach()
+  target_link_libraries(warpfold_grpc INTERFACE gRPC::grpc++ protobuf::libprotobuf)
+endif()
+target_link_libraries(warpfold_grpc INTERFACE warpfold_absl)

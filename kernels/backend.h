@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What can reduce: a device with a fixed number of slots. A slot is a staging buffer that the host
+// fills, its twin on the device where that is another memory, and a queue (a CUDA stream) of its own.
+// Everything is allocated when the backend is made; Start and Wait allocate no pinned or device memory.
+//
+// All backends give the same bits. To write one, implement Slot and Backend and add the backend to the
+// contract suite in tests/kernels/.
+//
+// Threads: Backend's methods may be called from any thread. A Slot belongs to one caller at a time
+// (server/slot_pool.h leases them); distinct slots are independent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "kernels/partial_state.h"
+#include "kernels/reduction.h"
+
+namespace warpfold::kernels {
+
+struct SlotResult {
+  PartialState state;
+  absl::Duration copy;    // to the device; zero on the CPU
+  absl::Duration kernel;  // reducing
+};
+
+class Slot {
+ public:
+  virtual ~Slot() = default;
+
+  // Where the host writes elements before Start. 16-byte aligned. Not to be touched between Start and
+  // Wait.
+  virtual std::span<std::byte> staging() = 0;
+
+  // How many elements one Start can take: a positive multiple of reduction.leaf_elements().
+  virtual std::uint64_t Capacity(const Reduction& reduction) const = 0;
+
+  // Begins to reduce the first `element_count` (1 to Capacity) elements in staging(), which are
+  // elements [first_element, first_element + element_count) of the array, and returns without waiting.
+  // `first_element` is a multiple of the leaf size; a range that ends inside a leaf must be the array's
+  // last. Exactly one Wait follows each Start that returned OK.
+  virtual absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
+                             std::uint64_t element_count) = 0;
+
+  // Blocks until the range is reduced. UNAVAILABLE (DEVICE_LOST) if the device failed.
+  virtual absl::StatusOr<SlotResult> Wait() = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string name() const = 0;    // "cpu" or "cuda"
+  virtual std::string device() const = 0;  // "cpu", or "cuda:0 NVIDIA H200"
+
+  virtual std::span<const std::unique_ptr<Slot>> slots() = 0;
+
+  // OK until the device has failed in a way that only a new process mends. Cheap; poll it.
+  virtual absl::Status fault() const = 0;
+};
+
+struct BackendOptions {
+  int slots = 8;
+  std::size_t slot_bytes = std::size_t{4} << 20;  // a multiple of 64 KiB, at least 64 KiB
+  int threads = 0;                                // CPU backend; 0 for one per core
+};
+
+// Reduces `data` (a whole number of elements, any alignment) on the calling thread. What every backend
+// must equal; also used for arrays too small to be worth a slot.
+PartialState ReduceOnHost(const Reduction& reduction, std::uint64_t first_element,
+                          std::span<const std::byte> data);
+
+}  // namespace warpfold::kernels

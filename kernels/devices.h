@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes the backend that a --device flag names.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kernels/backend.h"
+
+namespace warpfold::kernels {
+
+// `device`: "cpu", "cuda:N", or "auto": the first GPU if there is one that works, else the CPU.
+// INVALID_ARGUMENT if it is none of these; UNAVAILABLE if that device cannot be had (also where this
+// build has no CUDA). With "auto", `*note` says why the CPU was taken, else it is left empty.
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device,
+                                                     const BackendOptions& options, std::string* note);
+
+}  // namespace warpfold::kernels

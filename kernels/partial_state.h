@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The reduction of a contiguous range of an array, not yet finished: the states of the range's maximal
+// complete subtrees, as docs/canonical-order.md defines them. Adjacent partial states append to the
+// bits that one pass over the union gives.
+//
+// Threads: a value type; distinct objects are independent.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/reduction.h"
+
+namespace warpfold::kernels {
+
+// A complete subtree: leaves [index << level, (index + 1) << level).
+struct NodePosition {
+  std::uint32_t level = 0;
+  std::uint64_t index = 0;
+  friend bool operator==(NodePosition a, NodePosition b) = default;
+};
+
+// The positions of the maximal complete subtrees of leaves [first, first + count), in order.
+std::vector<NodePosition> MaximalSubtrees(std::uint64_t first_leaf, std::uint64_t leaf_count);
+
+class PartialState {
+ public:
+  // The empty range at `first_element`, a multiple of reduction.leaf_elements().
+  PartialState(Reduction reduction, std::uint64_t first_element);
+
+  // A state from elsewhere (the wire). `states` holds node_bytes() for each node that the range must
+  // have, in order. INVALID_ARGUMENT (BAD_STATE) where positions or sizes are not those of the range.
+  static absl::StatusOr<PartialState> Create(Reduction reduction, std::uint64_t first_element,
+                                             std::uint64_t element_count,
+                                             std::span<const NodePosition> nodes,
+                                             std::span<const std::byte> states);
+
+  const Reduction& reduction() const { return reduction_; }
+  std::uint64_t first_element() const { return first_element_; }
+  std::uint64_t element_count() const { return element_count_; }
+  std::span<const NodePosition> nodes() const { return nodes_; }
+  // The states of all operators at one node, each at its BoundOperator::state_offset.
+  std::span<const std::byte> NodeStates(std::size_t node) const;
+
+  // Appends the next node, which starts where this range ends and covers `element_count` elements.
+  // Combines it with its left siblings. Used by backends; `states` has node_bytes().
+  void AppendNode(NodePosition position, std::uint64_t element_count, std::span<const std::byte> states);
+
+  // Appends the range that starts where this one ends. INVALID_ARGUMENT (BAD_STATE) if it does not, if
+  // this range ends inside a leaf, or if the reductions differ in element type or operators.
+  absl::Status Append(const PartialState& right);
+
+  // The value of operator `op` over this range. OUT_OF_RANGE (OVERFLOW), INVALID_ARGUMENT (EMPTY_ARRAY).
+  absl::StatusOr<OperatorValue> Finish(std::size_t op) const;
+
+ private:
+  std::vector<std::byte> FoldNodes() const;
+
+  Reduction reduction_;
+  std::uint64_t first_element_ = 0;
+  std::uint64_t element_count_ = 0;
+  std::vector<NodePosition> nodes_;
+  std::vector<std::byte> states_;
+};
+
+}  // namespace warpfold::kernels

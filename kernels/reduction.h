@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A validated request: which operators over which elements. Backends and partial states take it as
+// their plan; nothing after Create can fail for a reason that lies in the request.
+//
+// Threads: immutable after Create, freely shared. Copying is cheap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kernels/types.h"
+
+namespace warpfold::kernels {
+
+struct OperatorRow;  // operators/table.h
+
+// What the caller asks for.
+struct ReductionSpec {
+  std::vector<std::string> operators;  // names, as "sum"; 1 to kMaxOperators, no repetition
+  ElementType element_type = ElementType::kInt32;
+  ElementShape shape;
+  bool wrap_overflow = false;
+  bool ignore_nan = false;
+  std::optional<std::uint64_t> modulus;
+};
+inline constexpr int kMaxOperators = 16;
+
+// The value of one operator. A matrix where shape.is_matrix(), row-major.
+struct OperatorValue {
+  ElementShape shape;
+  std::vector<Scalar> entries;
+  std::optional<std::uint64_t> index;  // argmin and argmax
+};
+
+// One operator of a reduction, bound to its element type and parameters.
+struct BoundOperator {
+  const OperatorRow* row = nullptr;  // never null
+  int family = 0;                    // position in the operator list: backends look up their row by it
+  OperatorParameters parameters;
+  std::size_t state_offset = 0;  // of this operator's state in a node
+  std::size_t state_bytes = 0;   // all entries together
+};
+
+class Reduction {
+ public:
+  // Errors: UNIMPLEMENTED (UNKNOWN_OPERATOR), INVALID_ARGUMENT (UNSUPPORTED_TYPE, BAD_HEADER). The
+  // reason is attached to the status; see error.h.
+  static absl::StatusOr<Reduction> Create(const ReductionSpec& spec);
+
+  const ReductionSpec& spec() const { return plan_->spec; }
+  std::span<const BoundOperator> operators() const { return plan_->operators; }
+
+  std::uint64_t element_bytes() const { return plan_->element_bytes; }
+  // Ranges start at multiples of this many elements.
+  std::uint64_t leaf_elements() const { return plan_->leaf_elements; }
+  std::uint64_t leaf_bytes() const { return plan_->leaf_elements * plan_->element_bytes; }
+  // Bytes of one node's states, all operators together. A multiple of 16.
+  std::size_t node_bytes() const { return plan_->node_bytes; }
+
+ private:
+  struct Plan {
+    ReductionSpec spec;
+    std::vector<BoundOperator> operators;
+    std::uint64_t element_bytes = 0;
+    std::uint64_t leaf_elements = 0;
+    std::size_t node_bytes = 0;
+  };
+  explicit Reduction(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+  std::shared_ptr<const Plan> plan_;
+};
+
+// Names of all operators, in the order of the operator list.
+std::span<const absl::string_view> OperatorNames();
+// Whether the operator, by its position in OperatorNames(), takes scalars (or matrices) of this type.
+bool OperatorTakesScalars(int family, ElementType type);
+bool OperatorTakesMatrices(int family, ElementType type);
+
+absl::string_view ElementTypeName(ElementType type);  // "int32"
+std::optional<ElementType> ElementTypeByName(absl::string_view name);
+std::size_t ElementTypeBytes(ElementType type);
+
+}  // namespace warpfold::kernels

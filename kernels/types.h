@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an array is made of. No gRPC, no CUDA, no abseil: device code includes this.
+#pragma once
+
+#include <cstdint>
+
+namespace warpfold::kernels {
+
+// The type of a scalar element, or of one entry of a matrix. The order is that of the type list in
+// operators/element_types.h.
+enum class ElementType : std::uint8_t { kInt32, kInt64, kUint32, kUint64, kFloat32, kFloat64 };
+inline constexpr int kElementTypeCount = 6;
+
+// The shape of one element. 0 x 0 is a scalar; a matrix is row-major, 1 to kMaxMatrixDimension each way.
+struct ElementShape {
+  std::uint32_t rows = 0;
+  std::uint32_t columns = 0;
+
+  constexpr bool is_matrix() const { return rows != 0; }
+  constexpr std::uint32_t entries() const { return is_matrix() ? rows * columns : 1; }
+  friend constexpr bool operator==(ElementShape a, ElementShape b) = default;
+};
+inline constexpr std::uint32_t kMaxMatrixDimension = 8;
+
+// Run-time parameters of operators.
+struct OperatorParameters {
+  // Integer sum and product: two's complement in the element type instead of an overflow error.
+  bool wrap_overflow = false;
+  // Float operators: skip NaN elements.
+  bool ignore_nan = false;
+  // matrix_product over integers: 0 for the ring modulo 2^bits, else 2 to the type's largest value.
+  std::uint64_t modulus = 0;
+};
+
+// One entry of a result.
+struct Scalar {
+  enum class Kind : std::uint8_t { kInt64, kUint64, kDouble, kBool };
+
+  Kind kind = Kind::kUint64;
+  union {
+    std::int64_t int64_value;
+    std::uint64_t uint64_value = 0;
+    double double_value;
+    bool bool_value;
+  };
+
+  static constexpr Scalar Of(std::int64_t v) { return Scalar(Kind::kInt64, v); }
+  static constexpr Scalar Of(std::uint64_t v) { return Scalar(Kind::kUint64, v); }
+  static constexpr Scalar Of(double v) { return Scalar(v); }
+  static constexpr Scalar Of(bool v) { return Scalar(v); }
+
+  constexpr Scalar() = default;
+
+ private:
+  constexpr Scalar(Kind k, std::int64_t v) : kind(k), int64_value(v) {}
+  constexpr Scalar(Kind k, std::uint64_t v) : kind(k), uint64_value(v) {}
+  constexpr explicit Scalar(double v) : kind(Kind::kDouble), double_value(v) {}
+  constexpr explicit Scalar(bool v) : kind(Kind::kBool), bool_value(v) {}
+};
+
+// What an operator makes of its final state.
+struct Outcome {
+  enum class Error : std::uint8_t {
+    kNone,
+    kOverflow,  // the exact value does not fit
+    kEmpty,     // no elements (or only ignored ones), and the operator has no identity
+  };
+  static constexpr std::uint64_t kNoIndex = ~std::uint64_t{0};
+
+  Scalar value;
+  std::uint64_t index = kNoIndex;  // argmin and argmax
+  Error error = Error::kNone;
+};
+
+}  // namespace warpfold::kernels
