@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs the packages of the named groups (build, test, ci) that are not there yet. Debian 12 and
+# Ubuntu 24.04 have all of them under these names. Needs root or sudo only if something is missing.
+set -euo pipefail
+
+# Compiler, tools and libraries of both executables. With static linking, everything that gRPC itself
+# links has to be named too: the -dev packages hold the archives.
+build=(
+  ca-certificates ccache cmake g++ git ninja-build pkg-config
+  protobuf-compiler protobuf-compiler-grpc
+  libabsl-dev libc-ares-dev libgrpc++-dev libgrpc-dev libprotobuf-dev libprotoc-dev
+  libre2-dev libssl-dev zlib1g-dev
+  libboost-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
+)
+# GoogleTest, and what the Python tests import.
+test=(libgmock-dev libgtest-dev python3 python3-grpcio python3-numpy python3-protobuf)
+# Tests that skip themselves without these: format, scripts, and the container image.
+ci=(buildah clang-format-14 debootstrap shellcheck)
+
+wanted=()
+for group in "$@"; do
+  case "$group" in
+    build) wanted+=("${build[@]}") ;;
+    test) wanted+=("${test[@]}") ;;
+    ci) wanted+=("${ci[@]}") ;;
+    *) echo "install_packages.sh: no group '$group' (build, test, ci)" >&2; exit 2 ;;
+  esac
+done
+
+missing=()
+for package in "${wanted[@]}"; do
+  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [[ $status == installed ]] || missing+=("$package")
+done
+(( ${#missing[@]} )) || exit 0
+
+as_root=()
+if (( EUID != 0 )); then
+  if ! command -v sudo >/dev/null; then
+    echo "Missing packages, and neither root nor sudo to install them: ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+echo "Installing ${#missing[@]} packages: ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -qq -o Dpkg::Use-Pty=0)
+if ! { "${apt[@]}" update && "${apt[@]}" install --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+  cat "$log" >&2
+  echo "apt-get failed: see above" >&2
+  exit 1
+fi

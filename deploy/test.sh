@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs what is missing, builds, and runs every test that needs no GPU. Ends with ctest's summary.
+# No test of these runs CUDA code, so none is compiled here; .ci/run does that.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+deploy/install_packages.sh build test
+
+echo "Configuring build/dev"
+cmake --preset dev -DWARPFOLD_CUDA=OFF --log-level=WARNING
+echo "Building build/dev"
+cmake --build --preset dev
+echo "Testing build/dev"
+ctest --preset dev --parallel "$(nproc)"
