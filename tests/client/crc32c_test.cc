@@ -37,5 +37,14 @@ TEST(Crc32cTest, EveryCutGivesTheSameValue) {
   }
 }
 
+TEST(Crc32cTest, TheInstructionAndTheTableAgree) {
+  std::vector<std::byte> bytes(1000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * i % 251);
+  for (std::size_t size = 0; size <= bytes.size(); size += 37) {
+    const auto part = std::span(bytes).first(size);
+    EXPECT_EQ(ComputeCrc32c(part), ~PortableCrc32c(~std::uint32_t{0}, part)) << size;
+  }
+}
+
 }  // namespace
 }  // namespace warpfold::proto
