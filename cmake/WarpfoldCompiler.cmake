@@ -16,7 +16,8 @@ target_compile_options(warpfold_options INTERFACE
 
 if(WARPFOLD_SANITIZE)
   target_compile_options(warpfold_options INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${WARPFOLD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${WARPFOLD_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all>)
   target_link_options(warpfold_options INTERFACE -fsanitize=${WARPFOLD_SANITIZE})
 endif()
 

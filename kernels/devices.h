@@ -15,7 +15,7 @@ namespace warpfold::kernels {
 // `device`: "cpu", "cuda:N", or "auto": the first GPU if there is one that works, else the CPU.
 // INVALID_ARGUMENT if it is none of these; UNAVAILABLE if that device cannot be had (also where this
 // build has no CUDA). With "auto", `*note` says why the CPU was taken, else it is left empty.
-absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device,
-                                                     const BackendOptions& options, std::string* note);
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, const BackendOptions& options,
+                                                     std::string* note);
 
 }  // namespace warpfold::kernels

@@ -37,8 +37,7 @@ class PartialState {
   // A state from elsewhere (the wire). `states` holds node_bytes() for each node that the range must
   // have, in order. INVALID_ARGUMENT (BAD_STATE) where positions or sizes are not those of the range.
   static absl::StatusOr<PartialState> Create(Reduction reduction, std::uint64_t first_element,
-                                             std::uint64_t element_count,
-                                             std::span<const NodePosition> nodes,
+                                             std::uint64_t element_count, std::span<const NodePosition> nodes,
                                              std::span<const std::byte> states);
 
   const Reduction& reduction() const { return reduction_; }
