@@ -21,7 +21,7 @@
 
 namespace warpfold::kernels {
 
-struct OperatorRow;  // operators/table.h
+struct OperatorEntry;  // operators/table.h
 
 // What the caller asks for.
 struct ReductionSpec {
@@ -43,8 +43,7 @@ struct OperatorValue {
 
 // One operator of a reduction, bound to its element type and parameters.
 struct BoundOperator {
-  const OperatorRow* row = nullptr;  // never null
-  int family = 0;                    // position in the operator list: backends look up their row by it
+  const OperatorEntry* entry = nullptr;  // never null
   OperatorParameters parameters;
   std::size_t state_offset = 0;  // of this operator's state in a node
   std::size_t state_bytes = 0;   // all entries together

@@ -69,7 +69,7 @@ struct Outcome {
   };
   static constexpr std::uint64_t kNoIndex = ~std::uint64_t{0};
 
-  Scalar value;
+  Scalar value = {};
   std::uint64_t index = kNoIndex;  // argmin and argmax
   Error error = Error::kNone;
 };

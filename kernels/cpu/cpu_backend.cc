@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/time/clock.h"
+#include "kernels/cpu/host_reduce.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace warpfold::kernels::cpu {
+namespace {
+
+// Subtrees of 2^5 leaves (128 KiB) are one task: small enough to share out one message among threads,
+// large enough that handing it over costs nothing.
+constexpr std::uint32_t kTaskLevel = 5;
+
+// One subtree, reduced by one task.
+struct Piece {
+  NodePosition position;
+  std::uint64_t first_byte = 0;
+  std::uint64_t bytes = 0;
+};
+
+// The maximal subtrees of the range, those above kTaskLevel cut down to it.
+std::vector<Piece> CutIntoPieces(const Reduction& reduction, std::uint64_t first_element,
+                                 std::uint64_t bytes) {
+  std::vector<Piece> pieces;
+  const std::uint64_t leaf_count = (bytes + reduction.leaf_bytes() - 1) / reduction.leaf_bytes();
+  std::uint64_t first_byte = 0;
+  for (const NodePosition node : MaximalSubtrees(first_element / reduction.leaf_elements(), leaf_count)) {
+    const std::uint32_t level = std::min(node.level, kTaskLevel);
+    const std::uint32_t cut = node.level - level;
+    for (std::uint64_t i = node.index << cut; i < (node.index + 1) << cut; ++i) {
+      const std::uint64_t piece_bytes = std::min(reduction.leaf_bytes() << level, bytes - first_byte);
+      pieces.push_back({{level, i}, first_byte, piece_bytes});
+      first_byte += piece_bytes;
+    }
+  }
+  return pieces;
+}
+
+class CpuSlot : public Slot {
+ public:
+  CpuSlot(std::size_t bytes, ThreadPool& pool, const InstructionSet& isa)
+      : bytes_(bytes), pool_(pool), isa_(isa), memory_(std::aligned_alloc(4096, bytes), std::free) {}
+
+  std::span<std::byte> staging() override { return {static_cast<std::byte*>(memory_.get()), bytes_}; }
+
+  std::uint64_t Capacity(const Reduction& reduction) const override {
+    return bytes_ / reduction.leaf_bytes() * reduction.leaf_elements();
+  }
+
+  absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
+                     std::uint64_t element_count) override {
+    reduction_ = reduction;
+    first_element_ = first_element;
+    pieces_ = CutIntoPieces(reduction, first_element, element_count * reduction.element_bytes());
+    states_.resize(pieces_.size() * reduction.node_bytes());
+    started_ = absl::Now();
+    const std::size_t tasks = std::min<std::size_t>(pool_.size(), pieces_.size());
+    done_.emplace(static_cast<int>(tasks));
+    for (std::size_t task = 0; task < tasks; ++task) {
+      pool_.Run([this, begin = pieces_.size() * task / tasks, end = pieces_.size() * (task + 1) / tasks] {
+        for (std::size_t i = begin; i < end; ++i) ReducePiece(i);
+        done_->DecrementCount();
+      });
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<SlotResult> Wait() override {
+    done_->Wait();
+    SlotResult result{PartialState(*reduction_, first_element_), absl::ZeroDuration(),
+                      absl::Now() - started_};
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      result.state.AppendNode(pieces_[i].position, pieces_[i].bytes / reduction_->element_bytes(),
+                              StatesOf(i));
+    }
+    return result;
+  }
+
+ private:
+  std::span<std::byte> StatesOf(std::size_t piece) {
+    return std::span(states_).subspan(piece * reduction_->node_bytes(), reduction_->node_bytes());
+  }
+  void ReducePiece(std::size_t i) {
+    const Piece& piece = pieces_[i];
+    ReduceNode(isa_, *reduction_, piece.position, staging().subspan(piece.first_byte, piece.bytes),
+               StatesOf(i));
+  }
+
+  const std::size_t bytes_;
+  ThreadPool& pool_;
+  const InstructionSet& isa_;
+  const std::unique_ptr<void, void (*)(void*)> memory_;
+
+  // Of the current Start.
+  std::optional<Reduction> reduction_;
+  std::uint64_t first_element_ = 0;
+  std::vector<Piece> pieces_;
+  std::vector<std::byte> states_;
+  absl::Time started_;
+  std::optional<absl::BlockingCounter> done_;
+};
+
+class CpuBackend : public Backend {
+ public:
+  CpuBackend(const BackendOptions& options, const InstructionSet& isa)
+      : pool_(options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency())) {
+    for (int i = 0; i < options.slots; ++i) {
+      slots_.push_back(std::make_unique<CpuSlot>(options.slot_bytes, pool_, isa));
+    }
+  }
+
+  std::string name() const override { return "cpu"; }
+  std::string device() const override { return "cpu"; }
+  std::span<const std::unique_ptr<Slot>> slots() override { return slots_; }
+  absl::Status fault() const override { return absl::OkStatus(); }
+
+ private:
+  std::vector<std::unique_ptr<Slot>> slots_;
+  ThreadPool pool_;  // after the slots: its threads end before they do
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeCpuBackend(const BackendOptions& options, const InstructionSet& isa) {
+  return std::make_unique<CpuBackend>(options, isa);
+}
+
+}  // namespace warpfold::kernels::cpu

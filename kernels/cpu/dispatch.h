@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CPU's functions, for the best instruction set that this machine has.
+#pragma once
+
+#include <span>
+
+#include "absl/strings/string_view.h"
+#include "kernels/cpu/row.h"
+#include "kernels/reduction.h"
+
+namespace warpfold::kernels::cpu {
+
+struct InstructionSet {
+  absl::string_view name;
+  bool runs_here = false;
+  std::span<const Row* const> rows;  // in the order of the operator list
+};
+
+// Those built, plainest first. All give the same bits.
+std::span<const InstructionSet> InstructionSets();
+// The last of them that runs on this machine.
+const InstructionSet& BestInstructionSet();
+
+// The function that reduces one operator of a reduction. Never null.
+SubtreeFunction FunctionFor(const InstructionSet& isa, const Reduction& reduction, const BoundOperator& op);
+
+}  // namespace warpfold::kernels::cpu

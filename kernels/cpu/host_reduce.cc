@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/host_reduce.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace warpfold::kernels {
+namespace cpu {
+
+void ReduceNode(const InstructionSet& isa, const Reduction& reduction, NodePosition position,
+                std::span<const std::byte> data, std::span<std::byte> states) {
+  const std::uint64_t first = (position.index << position.level) * reduction.leaf_elements();
+  for (const BoundOperator& op : reduction.operators()) {
+    FunctionFor(isa, reduction, op)(op.parameters, reduction.spec().shape.entries(), data.data(),
+                                    data.size() / reduction.element_bytes(), first, position.level,
+                                    states.data() + op.state_offset);
+  }
+}
+
+PartialState ReduceRange(const InstructionSet& isa, const Reduction& reduction, std::uint64_t first_element,
+                         std::span<const std::byte> data) {
+  PartialState state(reduction, first_element);
+  std::vector<std::byte> states(reduction.node_bytes());
+  const std::uint64_t leaf_count = (data.size() + reduction.leaf_bytes() - 1) / reduction.leaf_bytes();
+  for (const NodePosition node : MaximalSubtrees(first_element / reduction.leaf_elements(), leaf_count)) {
+    const std::uint64_t bytes = std::min<std::uint64_t>(data.size(), reduction.leaf_bytes() << node.level);
+    ReduceNode(isa, reduction, node, data.first(bytes), states);
+    state.AppendNode(node, bytes / reduction.element_bytes(), states);
+    data = data.subspan(bytes);
+  }
+  return state;
+}
+
+}  // namespace cpu
+
+PartialState ReduceOnHost(const Reduction& reduction, std::uint64_t first_element,
+                          std::span<const std::byte> data) {
+  return cpu::ReduceRange(cpu::BestInstructionSet(), reduction, first_element, data);
+}
+
+}  // namespace warpfold::kernels

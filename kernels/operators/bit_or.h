@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bitwise or of integers.
+#pragma once
+
+#include "kernels/operators/bitwise.h"
+
+namespace warpfold::kernels {
+
+template <class T, bool kIgnoreNan>
+struct BitOr;
+
+template <IntegerElement T>
+struct BitOr<T, false> : Bitwise<T> {
+  static constexpr const char* kName = "bit_or";
+
+  WARPFOLD_FN Bits<T> Combine(Bits<T> a, Bits<T> b) const { return a | b; }
+  WARPFOLD_FN Bits<T> LeafIdentity() const { return Identity(); }
+  WARPFOLD_FN Bits<T> Identity() const { return 0; }
+};
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the bitwise operators share.
+#pragma once
+
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels {
+
+template <IntegerElement T>
+struct Bitwise {
+  using Element = T;
+  using LeafState = Bits<T>;
+  using State = Bits<T>;
+  static constexpr bool kCommutative = true;
+  static constexpr bool kHasIdentity = true;
+
+  WARPFOLD_FN State Lift(T x, std::uint32_t) const { return static_cast<State>(x); }
+  WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
+  Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(Wide<T>{static_cast<T>(s)})}; }
+};
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many elements differ from zero. NaN does, unless ignored.
+#pragma once
+
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels {
+
+template <class T, bool kIgnoreNan>
+struct CountNonzero;
+
+template <AnyElement T, bool kIgnoreNan>
+requires(FloatElement<T> || !kIgnoreNan) struct CountNonzero<T, kIgnoreNan> {
+  using Element = T;
+  using LeafState = std::uint32_t;
+  using State = std::uint64_t;
+  static constexpr const char* kName = "count_nonzero";
+  static constexpr bool kCommutative = true;
+  static constexpr bool kHasIdentity = true;
+
+  WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
+    if constexpr (kIgnoreNan) return x < 0 || x > 0;
+    return x != 0;
+  }
+  template <class S>
+  WARPFOLD_FN S Combine(S a, S b) const {
+    return a + b;
+  }
+  WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return 0; }
+  WARPFOLD_FN State Identity() const { return 0; }
+  Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(s)}; }
+};
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compile-time loops over the lists, with which every table of the project is built.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/operators/element_types.h"
+#include "kernels/types.h"
+
+namespace warpfold::kernels {
+
+// Calls f.operator()<T, index>() for each type of the list.
+template <class... Ts, class F>
+constexpr void ForEachType(TypeList<Ts...>, F f) {
+  [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
+    (f.template operator()<Ts, static_cast<int>(kIndex)>(), ...);
+  }
+  (std::index_sequence_for<Ts...>());
+}
+
+// Calls f.operator()<d>() for d = 1 to kMaxMatrixDimension.
+template <class F>
+constexpr void ForEachDimension(F f) {
+  [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) { (f.template operator()<kIndex + 1>(), ...); }
+  (std::make_integer_sequence<int, static_cast<int>(kMaxMatrixDimension)>());
+}
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The product, in array order, of square matrices. Integers: in the ring modulo 2^bits, or modulo a given
+// modulus. Floats: in the element type, each entry's terms added from the first to the last, unfused.
+#pragma once
+
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels {
+
+template <class T, int kDimension>
+struct SquareMatrix {
+  T entries[kDimension * kDimension];  // row-major
+};
+
+template <AnyElement T, int kDimension>
+struct MatrixProduct {
+  using Element = SquareMatrix<T, kDimension>;
+  using LeafState = Element;
+  using State = Element;
+  static constexpr const char* kName = "matrix_product";
+  static constexpr bool kCommutative = false;
+  static constexpr bool kHasIdentity = true;
+
+  // 0: no modulus. Otherwise entries of states are 0 to modulus - 1.
+  Bits<T> modulus = 0;
+  MatrixProduct() = default;
+  WARPFOLD_FN explicit MatrixProduct(const OperatorParameters& parameters)
+      : modulus(static_cast<Bits<T>>(parameters.modulus)) {}
+
+  WARPFOLD_FN State Lift(Element x, std::uint32_t) const {
+    if constexpr (IntegerElement<T>) {
+      if (modulus != 0) {
+        for (T& entry : x.entries) entry = Residue(entry);
+      }
+    }
+    return x;
+  }
+
+  WARPFOLD_FN State Combine(const State& a, const State& b) const {
+    State c;
+    if constexpr (IntegerElement<T>) {
+      if (modulus != 0) return CombineModulo(a, b);
+    }
+    WARPFOLD_UNROLL
+    for (int i = 0; i < kDimension; ++i) {
+      WARPFOLD_UNROLL
+      for (int j = 0; j < kDimension; ++j) {
+        Ring sum = Times(a.entries[i * kDimension], b.entries[j]);
+        WARPFOLD_UNROLL
+        for (int k = 1; k < kDimension; ++k) {
+          sum += Times(a.entries[i * kDimension + k], b.entries[k * kDimension + j]);
+        }
+        c.entries[i * kDimension + j] = static_cast<T>(sum);
+      }
+    }
+    return c;
+  }
+
+  WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const { return leaf; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }
+  WARPFOLD_FN State Identity() const {
+    State identity{};
+    for (int i = 0; i < kDimension; ++i) identity.entries[i * (kDimension + 1)] = 1;
+    return identity;
+  }
+  State Canonical(State s) const {
+    if constexpr (FloatElement<T>) {
+      for (T& entry : s.entries) entry = CanonicalNan(entry);
+    }
+    return s;
+  }
+
+  Outcome FinishEntry(const State& s, std::uint32_t entry) const {
+    return {.value = Scalar::Of(Wide<T>{s.entries[entry]})};
+  }
+
+ private:
+  // Integers wrap as unsigned ones.
+  using Ring = std::conditional_t<FloatElement<T>, T, Bits<T>>;
+  static WARPFOLD_FN Ring Times(T a, T b) { return static_cast<Ring>(a) * static_cast<Ring>(b); }
+
+  // 0 to modulus - 1.
+  WARPFOLD_FN T Residue(T x) const {
+    if constexpr (std::is_signed_v<T>) {
+      // modulus fits T: requests are checked for that.
+      const T remainder = x % static_cast<T>(modulus);
+      return remainder < 0 ? remainder + static_cast<T>(modulus) : remainder;
+    } else {
+      return x % modulus;
+    }
+  }
+
+  WARPFOLD_FN State CombineModulo(const State& a, const State& b) const requires IntegerElement<T> {
+    // Twice as wide as an entry: holds a product, and the sum of two residues.
+    using Double = std::conditional_t<sizeof(T) == 4, std::uint64_t, Uint128>;
+    State c;
+    for (int i = 0; i < kDimension; ++i) {
+      for (int j = 0; j < kDimension; ++j) {
+        Double sum = 0;
+        for (int k = 0; k < kDimension; ++k) {
+          const Double product = Double{static_cast<Bits<T>>(a.entries[i * kDimension + k])} *
+                                 static_cast<Bits<T>>(b.entries[k * kDimension + j]);
+          sum = (sum + product % modulus) % modulus;
+        }
+        c.entries[i * kDimension + j] = static_cast<T>(sum);
+      }
+    }
+    return c;
+  }
+};
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an operator is.
+//
+// An operator is a monoid: a small struct, the same source for host and device. To add one, write its
+// struct in a file of its own here, name it in operator_list.h, and give the proto enum Operator a
+// value of the same name; the tables of all backends, the laws and the contract suite follow from that.
+//
+//   Element, LeafState, State   State travels over the wire: no padding, frozen within v1. LeafState may
+//                               be narrower, because a leaf has at most 4096 elements.
+//   Lift(element, offset)       the LeafState of one element, `offset` elements into its leaf
+//   Combine(left, right)        of two LeafStates, and of two States
+//   Widen(leaf, first)          the State of a leaf whose first element has index `first` in the array
+//   LeafIdentity(), Identity()  neutral to the bit
+//   Canonical(state)            host only, optional: chooses one of several bit patterns of a value (NaN)
+//   Finish(state, count)        host only: the result over `count` elements
+//   kCommutative                false: combined strictly in array order
+//   kHasIdentity                false: an empty array has no result
+//   kScalarsOnly                optional: does not act entry by entry on matrices
+//   Reducer                     optional: another operator with the same states that backends run instead
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/operators/element_types.h"
+#include "kernels/operators/portable.h"
+#include "kernels/types.h"
+
+namespace warpfold::kernels {
+
+template <class Op>
+concept Operator = requires(const Op op, typename Op::Element element, typename Op::LeafState leaf,
+                            typename Op::State state, std::uint32_t offset, std::uint64_t first) {
+  { Op::kCommutative } -> std::convertible_to<bool>;
+  { Op::kHasIdentity } -> std::convertible_to<bool>;
+  { op.Lift(element, offset) } -> std::same_as<typename Op::LeafState>;
+  { op.Combine(leaf, leaf) } -> std::same_as<typename Op::LeafState>;
+  { op.Combine(state, state) } -> std::same_as<typename Op::State>;
+  { op.Widen(leaf, first) } -> std::same_as<typename Op::State>;
+  { op.LeafIdentity() } -> std::same_as<typename Op::LeafState>;
+  { op.Identity() } -> std::same_as<typename Op::State>;
+  requires std::is_trivially_copyable_v<typename Op::State>;
+};
+
+// An operator over scalars, as one that acts entry by entry on matrices too.
+template <class Op>
+concept ScalarOperator = Operator<Op> && AnyElement<typename Op::Element>;
+
+// Whether a family of operators takes an element type at all: an unsupported pair does not instantiate.
+template <template <class, bool> class Family, class T, bool kIgnoreNan>
+inline constexpr bool kSupports = requires {
+  typename Family<T, kIgnoreNan>::State;
+};
+
+template <class Op>
+struct ReducerOfOp {
+  using type = Op;
+};
+template <class Op>
+requires requires { typename Op::Reducer; }
+struct ReducerOfOp<Op> {
+  using type = typename Op::Reducer;
+};
+template <class Op>
+using ReducerOf = typename ReducerOfOp<Op>::type;
+
+template <class Op>
+WARPFOLD_FN Op MakeOperator(const OperatorParameters& parameters) {
+  if constexpr (std::constructible_from<Op, const OperatorParameters&>) {
+    return Op(parameters);
+  } else {
+    return Op{};
+  }
+}
+
+}  // namespace warpfold::kernels

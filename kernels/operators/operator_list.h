@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The list of operators. Their order is internal: the wire names operators by the proto enum.
+#pragma once
+
+#include "kernels/operators/all.h"
+#include "kernels/operators/any.h"
+#include "kernels/operators/argmax.h"
+#include "kernels/operators/argmin.h"
+#include "kernels/operators/bit_and.h"
+#include "kernels/operators/bit_or.h"
+#include "kernels/operators/bit_xor.h"
+#include "kernels/operators/count_nonzero.h"
+#include "kernels/operators/matrix_product.h"
+#include "kernels/operators/max.h"
+#include "kernels/operators/mean.h"
+#include "kernels/operators/min.h"
+#include "kernels/operators/operator.h"
+#include "kernels/operators/product.h"
+#include "kernels/operators/sum.h"
+
+namespace warpfold::kernels {
+
+// Operators over scalars: Family<T, kIgnoreNan>.
+template <template <class, bool> class Family>
+struct ScalarFamily {};
+
+// Operators over square matrices: Family<T, kDimension>.
+template <template <class, int> class Family>
+struct MatrixFamily {};
+
+using OperatorList = TypeList<ScalarFamily<Sum>, ScalarFamily<Product>, ScalarFamily<Min>, ScalarFamily<Max>,
+                              ScalarFamily<Argmin>, ScalarFamily<Argmax>, ScalarFamily<BitAnd>,
+                              ScalarFamily<BitOr>, ScalarFamily<BitXor>, ScalarFamily<All>, ScalarFamily<Any>,
+                              ScalarFamily<CountNonzero>, ScalarFamily<Mean>, MatrixFamily<MatrixProduct>>;
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keys: integers that order as the elements do, so that min and max of any type are one integer
+// comparison. A float's bits, read as a sign and a magnitude, order as IEEE 754-2019 totalOrder does;
+// flipping the magnitude of negative ones gives two's complement.
+#pragma once
+
+#include "kernels/operators/element_types.h"
+#include "kernels/operators/portable.h"
+
+namespace warpfold::kernels {
+
+template <AnyElement T>
+using Key = std::conditional_t<FloatElement<T>, std::make_signed_t<Bits<T>>, T>;
+
+template <AnyElement T>
+inline constexpr Key<T> kLargestKey = static_cast<Key<T>>(std::is_signed_v<Key<T>> ? ~Bits<T>{0} >> 1
+                                                                                   : ~Bits<T>{0});
+template <AnyElement T>
+inline constexpr Key<T> kSmallestKey = static_cast<Key<T>>(~static_cast<Bits<T>>(kLargestKey<T>));
+
+template <FloatElement T>
+WARPFOLD_FN Key<T> FlipMagnitude(Key<T> key) {
+  return key ^ static_cast<Key<T>>(static_cast<Bits<T>>(key >> (sizeof(T) * 8 - 1)) >> 1);
+}
+
+// The key of an element; `nan` is the key of every NaN.
+template <AnyElement T>
+WARPFOLD_FN Key<T> KeyOf(T x, Key<T> nan) {
+  if constexpr (FloatElement<T>) {
+    return x != x ? nan : FlipMagnitude<T>(BitCast<Key<T>>(x));
+  } else {
+    return x;
+  }
+}
+
+// The element of a key, as a result. The smallest and the largest key of a float are NaN.
+template <AnyElement T>
+Wide<T> ElementOf(Key<T> key) {
+  if constexpr (FloatElement<T>) {
+    return CanonicalNan(static_cast<double>(BitCast<T>(FlipMagnitude<T>(key))));
+  } else {
+    return key;
+  }
+}
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What lets one source serve the host compiler and nvcc.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+// Functions of operators: always inlined, so that no copy compiled for one instruction set can be
+// linked into code that must run on another.
+#if defined(__CUDACC__)
+#define WARPFOLD_FN __host__ __device__ __forceinline__
+#else
+#define WARPFOLD_FN inline __attribute__((always_inline))
+#endif
+
+// Before a loop of a fixed, small length.
+#if defined(__CUDACC__)
+#define WARPFOLD_UNROLL _Pragma("unroll")
+#else
+#define WARPFOLD_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+namespace warpfold::kernels {
+
+__extension__ using Int128 = __int128;
+__extension__ using Uint128 = unsigned __int128;
+
+// std::bit_cast is not usable in device code without relaxing constexpr for all of it.
+template <class To, class From>
+WARPFOLD_FN To BitCast(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+inline constexpr std::uint64_t kQuietNanBits = 0x7ff8000000000000u;
+
+// NaN results and states are always this one, so that devices agree in bits.
+WARPFOLD_FN double CanonicalNan(double x) { return x != x ? BitCast<double>(kQuietNanBits) : x; }
+WARPFOLD_FN float CanonicalNan(float x) { return x != x ? BitCast<float>(std::uint32_t{0x7fc00000u}) : x; }
+
+}  // namespace warpfold::kernels

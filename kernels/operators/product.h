@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Product. Integers: the exact value or overflow, wherever in the array a zero stands. Floats: in float64.
+#pragma once
+
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels {
+
+template <class T, bool kIgnoreNan>
+struct Product;
+
+template <IntegerElement T>
+struct Product<T, false> {
+  // Sign and magnitude. Without a zero the magnitude never shrinks, so an overflow stays one; with a
+  // zero the product is zero whatever came before.
+  struct State {
+    std::uint64_t magnitude;  // modulo 2^64
+    std::uint32_t negative;   // 0 or 1
+    std::uint32_t overflow;   // 1: the magnitude is 2^64 or more
+  };
+  using Element = T;
+  using LeafState = State;
+  static constexpr const char* kName = "product";
+  static constexpr bool kCommutative = true;
+  static constexpr bool kHasIdentity = true;
+
+  WARPFOLD_FN State Lift(T x, std::uint32_t) const {
+    const bool negative = x < 0;
+    const auto wide = static_cast<std::uint64_t>(Wide<T>{x});
+    return {negative ? 0 - wide : wide, negative, 0};
+  }
+  WARPFOLD_FN State Combine(State a, State b) const {
+    const bool zero = (a.magnitude == 0 && a.overflow == 0) || (b.magnitude == 0 && b.overflow == 0);
+    if (zero) return {0, 0, 0};
+    const Uint128 product = Uint128{a.magnitude} * b.magnitude;
+    const bool carried = static_cast<std::uint64_t>(product >> 64) != 0;
+    return {static_cast<std::uint64_t>(product), a.negative ^ b.negative, a.overflow | b.overflow | carried};
+  }
+  WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }
+  WARPFOLD_FN State Identity() const { return {1, 0, 0}; }
+
+  bool wrap = false;
+  Product() = default;
+  WARPFOLD_FN explicit Product(const OperatorParameters& parameters) : wrap(parameters.wrap_overflow) {}
+
+  Outcome Finish(State s, std::uint64_t) const {
+    const std::uint64_t bits = s.negative != 0 ? 0 - s.magnitude : s.magnitude;
+    if (wrap) return {.value = Scalar::Of(Wide<T>{static_cast<T>(bits)})};
+    const std::uint64_t largest =
+        std::is_signed_v<T> ? (std::uint64_t{1} << 63) - (s.negative == 0) : ~std::uint64_t{0};
+    if (s.overflow != 0 || s.magnitude > largest) return {.error = Outcome::Error::kOverflow};
+    return {.value = Scalar::Of(static_cast<Wide<T>>(bits))};
+  }
+};
+
+template <FloatElement T, bool kIgnoreNan>
+struct Product<T, kIgnoreNan> {
+  using Element = T;
+  using LeafState = double;
+  using State = double;
+  static constexpr const char* kName = "product";
+  static constexpr bool kCommutative = true;
+  static constexpr bool kHasIdentity = true;
+
+  WARPFOLD_FN State Lift(T x, std::uint32_t) const {
+    if constexpr (kIgnoreNan) return x != x ? 1.0 : double{x};
+    return double{x};
+  }
+  WARPFOLD_FN State Combine(State a, State b) const { return a * b; }
+  WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return 1.0; }
+  WARPFOLD_FN State Identity() const { return 1.0; }
+  State Canonical(State s) const { return CanonicalNan(s); }
+
+  Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(CanonicalNan(s))}; }
+};
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sum. Integers: the exact value, in 128 bits above the leaf. Floats: in float64 along the canonical tree.
+#pragma once
+
+#include "kernels/operators/integer_result.h"
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels {
+
+template <class T, bool kIgnoreNan>
+struct Sum;
+
+template <IntegerElement T>
+struct Sum<T, false> {
+  using Element = T;
+  // A leaf of 32-bit elements cannot overflow 64 bits; a leaf of 64-bit ones can.
+  using LeafState = std::conditional_t<sizeof(T) == 8, Uint128, std::uint64_t>;
+  using State = Uint128;  // two's complement
+  static constexpr const char* kName = "sum";
+  static constexpr bool kCommutative = true;
+  static constexpr bool kHasIdentity = true;
+
+  WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
+    if constexpr (sizeof(T) == 8) {
+      return Extend(x);
+    } else {
+      return static_cast<std::uint64_t>(Wide<T>{x});
+    }
+  }
+  template <class S>
+  WARPFOLD_FN S Combine(S a, S b) const {
+    return a + b;
+  }
+  WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const {
+    if constexpr (sizeof(T) == 8) {
+      return leaf;
+    } else {
+      return Extend(static_cast<Wide<T>>(leaf));
+    }
+  }
+  WARPFOLD_FN LeafState LeafIdentity() const { return 0; }
+  WARPFOLD_FN State Identity() const { return 0; }
+
+  bool wrap = false;
+  Sum() = default;
+  WARPFOLD_FN explicit Sum(const OperatorParameters& parameters) : wrap(parameters.wrap_overflow) {}
+
+  Outcome Finish(State s, std::uint64_t) const {
+    if (wrap) return {.value = Scalar::Of(Wide<T>{static_cast<T>(s)})};
+    return IntegerResult<T>(s);
+  }
+
+ private:
+  static WARPFOLD_FN Uint128 Extend(Wide<T> x) {
+    if constexpr (std::is_signed_v<T>) {
+      return static_cast<Uint128>(Int128{x});
+    } else {
+      return x;
+    }
+  }
+};
+
+template <FloatElement T, bool kIgnoreNan>
+struct Sum<T, kIgnoreNan> {
+  using Element = T;
+  using LeafState = double;
+  using State = double;
+  static constexpr const char* kName = "sum";
+  static constexpr bool kCommutative = true;
+  static constexpr bool kHasIdentity = true;
+
+  WARPFOLD_FN State Lift(T x, std::uint32_t) const {
+    if constexpr (kIgnoreNan) return x != x ? Identity() : double{x};
+    return double{x};
+  }
+  WARPFOLD_FN State Combine(State a, State b) const { return a + b; }
+  WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }
+  // -0.0 and not 0.0: only that leaves every addend as it is, -0.0 included.
+  WARPFOLD_FN State Identity() const { return -0.0; }
+  State Canonical(State s) const { return CanonicalNan(s); }
+
+  Outcome Finish(State s, std::uint64_t count) const {
+    return {.value = Scalar::Of(count == 0 ? 0.0 : CanonicalNan(s))};
+  }
+};
+
+}  // namespace warpfold::kernels

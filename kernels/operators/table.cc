@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+#include "kernels/operators/table.h"
+
+#include <cstring>
+
+#include "kernels/operators/for_each.h"
+#include "kernels/operators/operator_list.h"
+
+namespace warpfold::kernels {
+namespace {
+
+template <class State>
+State Read(const std::byte* bytes) {
+  State state;
+  std::memcpy(&state, bytes, sizeof state);
+  return state;
+}
+
+template <class State>
+void Write(const State& state, std::byte* bytes) {
+  std::memcpy(bytes, &state, sizeof state);
+}
+
+template <Operator Op>
+void CombineStates(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* left,
+                   const std::byte* right, std::byte* out) {
+  using State = typename Op::State;
+  const Op op = MakeOperator<Op>(parameters);
+  for (std::size_t i = 0; i < entries * sizeof(State); i += sizeof(State)) {
+    Write(op.Combine(Read<State>(left + i), Read<State>(right + i)), out + i);
+  }
+}
+
+template <Operator Op>
+void WriteIdentity(const OperatorParameters& parameters, std::uint32_t entries, std::byte* out) {
+  using State = typename Op::State;
+  for (std::size_t i = 0; i < entries * sizeof(State); i += sizeof(State)) {
+    Write(MakeOperator<Op>(parameters).Identity(), out + i);
+  }
+}
+
+template <Operator Op>
+void CanonicalizeStates(std::uint32_t entries, std::byte* state) {
+  using State = typename Op::State;
+  if constexpr (requires(Op op, State s) { op.Canonical(s); }) {
+    for (std::size_t i = 0; i < entries * sizeof(State); i += sizeof(State)) {
+      Write(Op{}.Canonical(Read<State>(state + i)), state + i);
+    }
+  }
+}
+
+template <Operator Op>
+Outcome FinishState(const OperatorParameters& parameters, const std::byte* state, std::uint64_t count,
+                    std::uint32_t entry) {
+  using State = typename Op::State;
+  const Op op = MakeOperator<Op>(parameters);
+  if constexpr (requires(State s) { op.FinishEntry(s, entry); }) {
+    return op.FinishEntry(Read<State>(state), entry);
+  } else {
+    return op.Finish(Read<State>(state + entry * sizeof(State)), count);
+  }
+}
+
+template <Operator Op>
+constexpr OperatorEntry EntryOf() {
+  return {.supported = true,
+          .commutative = Op::kCommutative,
+          .has_identity = Op::kHasIdentity,
+          .state_bytes = sizeof(typename Op::State),
+          .combine = CombineStates<Op>,
+          .identity = WriteIdentity<Op>,
+          .canonicalize = CanonicalizeStates<Op>,
+          .finish = FinishState<Op>};
+}
+
+// Finds the family that has `Reducer` as its member for T and kIgnoreNan.
+template <class Reducer, class T, bool kIgnoreNan>
+struct FamilyFinder {
+  template <template <class, bool> class Family>
+  static constexpr bool Has(ScalarFamily<Family>) {
+    return std::is_same_v<Family<T, kIgnoreNan>, Reducer>;
+  }
+  template <template <class, int> class Family>
+  static constexpr bool Has(MatrixFamily<Family>) {
+    return false;
+  }
+  static constexpr int Index() {
+    int index = -1;
+    ForEachType(OperatorList(), [&]<class F, int kIndex>() {
+      if (Has(F())) index = kIndex;
+    });
+    return index;
+  }
+};
+
+template <template <class, bool> class Family, class T, bool kIgnoreNan>
+constexpr OperatorEntry ScalarEntry() {
+  if constexpr (kSupports<Family, T, kIgnoreNan>) {
+    using Op = Family<T, kIgnoreNan>;
+    OperatorEntry entry = EntryOf<Op>();
+    constexpr int kSame = FamilyFinder<ReducerOf<Op>, T, kIgnoreNan>::Index();
+    constexpr int kOther = FamilyFinder<ReducerOf<Op>, T, !kIgnoreNan>::Index();
+    static_assert(kSame >= 0 || kOther >= 0, "the Reducer of an operator must be in the list");
+    entry.reducer = kSame >= 0 ? kSame : kOther;
+    entry.reducer_ignores_nan = kSame >= 0 ? kIgnoreNan : !kIgnoreNan;
+    return entry;
+  } else if constexpr (kIgnoreNan && kSupports<Family, T, false>) {
+    return ScalarEntry<Family, T, false>();  // integers have no NaN to ignore
+  } else {
+    return {};
+  }
+}
+
+template <int kFamily, template <class, bool> class Family>
+constexpr OperatorRow RowOf(ScalarFamily<Family>) {
+  OperatorRow row;
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    row.scalar[kType][0] = ScalarEntry<Family, T, false>();
+    row.scalar[kType][1] = ScalarEntry<Family, T, true>();
+    if constexpr (kSupports<Family, T, false>) {
+      row.name = Family<T, false>::kName;
+      row.entrywise = !requires { Family<T, false>::kScalarsOnly; };
+    }
+  });
+  return row;
+}
+
+template <int kFamily, template <class, int> class Family>
+constexpr OperatorRow RowOf(MatrixFamily<Family>) {
+  OperatorRow row;
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    row.name = Family<T, 1>::kName;
+    ForEachDimension([&]<int kDimension>() {
+      row.square[kType][kDimension] = EntryOf<Family<T, kDimension>>();
+      row.square[kType][kDimension].whole_matrix = true;
+      row.square[kType][kDimension].reducer = kFamily;
+    });
+  });
+  return row;
+}
+
+template <class... Families>
+constexpr auto MakeTable(TypeList<Families...> list) {
+  std::array<OperatorRow, sizeof...(Families)> table{};
+  ForEachType(list, [&]<class Family, int kFamily>() { table[kFamily] = RowOf<kFamily>(Family()); });
+  return table;
+}
+
+}  // namespace
+
+std::span<const OperatorRow> OperatorTable() {
+  static constexpr auto kTable = MakeTable(OperatorList());
+  return kTable;
+}
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table of operators x element types, as data: what the untyped parts of Warpfold (partial states,
+// requests, the server) need of an operator. Built at compile time from the two lists.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/types.h"
+
+namespace warpfold::kernels {
+
+// One operator for one element type. States are byte ranges without alignment. A scalar operator acts on
+// `entries` states side by side (1, or the entries of a matrix).
+struct OperatorEntry {
+  bool supported = false;
+  bool commutative = false;
+  bool has_identity = false;
+  bool whole_matrix = false;  // one state per matrix, instead of one per entry
+  int reducer = 0;            // the family, in the order of the list, whose kernels compute the states
+  bool reducer_ignores_nan = false;
+  std::size_t state_bytes = 0;
+
+  // out = left x right; out may be either of them.
+  void (*combine)(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* left,
+                  const std::byte* right, std::byte* out) = nullptr;
+  void (*identity)(const OperatorParameters& parameters, std::uint32_t entries, std::byte* out) = nullptr;
+  void (*canonicalize)(std::uint32_t entries, std::byte* state) = nullptr;
+  Outcome (*finish)(const OperatorParameters& parameters, const std::byte* state, std::uint64_t count,
+                    std::uint32_t entry) = nullptr;
+};
+
+struct OperatorRow {
+  const char* name = nullptr;
+  // By element type and ignore_nan.
+  std::array<std::array<OperatorEntry, 2>, kElementTypeCount> scalar{};
+  // Whether matrices are reduced entry by entry, with the entries of `scalar`.
+  bool entrywise = false;
+  // By element type and dimension, for operators over whole matrices.
+  std::array<std::array<OperatorEntry, kMaxMatrixDimension + 1>, kElementTypeCount> square{};
+};
+
+std::span<const OperatorRow> OperatorTable();
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/reduction.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/error.h"
+#include "kernels/geometry.h"
+#include "kernels/operators/element_types.h"
+#include "kernels/operators/table.h"
+
+namespace warpfold::kernels {
+namespace {
+
+constexpr std::size_t kStateAlignment = 16;
+
+struct TypeFacts {
+  absl::string_view name;
+  std::size_t bytes;
+  std::uint64_t largest;  // of integers; 0 for floats
+};
+constexpr TypeFacts kTypes[kElementTypeCount] = {
+    {"int32", 4, 0x7fffffffu},  {"int64", 8, 0x7fffffffffffffffu},
+    {"uint32", 4, 0xffffffffu}, {"uint64", 8, ~0ull},
+    {"float32", 4, 0},          {"float64", 8, 0},
+};
+
+const TypeFacts& FactsOf(ElementType type) { return kTypes[static_cast<int>(type)]; }
+
+absl::Status BadHeader(absl::string_view field, absl::string_view message, absl::string_view limit = "") {
+  ErrorMetadata metadata = {{"field", std::string(field)}};
+  if (!limit.empty()) metadata.emplace_back("limit", limit);
+  return Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER", absl::StrCat(field, ": ", message),
+               metadata);
+}
+
+absl::Status Unsupported(absl::string_view op, absl::string_view message) {
+  return Error(absl::StatusCode::kInvalidArgument, "UNSUPPORTED_TYPE", absl::StrCat(op, " ", message),
+               {{"operator", std::string(op)}});
+}
+
+absl::Status CheckShape(ElementShape shape) {
+  if (shape.rows == 0 && shape.columns == 0) return absl::OkStatus();
+  if (shape.rows < 1 || shape.columns < 1 || shape.rows > kMaxMatrixDimension ||
+      shape.columns > kMaxMatrixDimension) {
+    return BadHeader("matrix_shape", absl::StrCat("rows and columns must be 1 to ", kMaxMatrixDimension),
+                     absl::StrCat(kMaxMatrixDimension));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckModulus(const ReductionSpec& spec) {
+  if (!spec.modulus.has_value()) return absl::OkStatus();
+  const std::uint64_t largest = FactsOf(spec.element_type).largest;
+  const bool product =
+      std::find(spec.operators.begin(), spec.operators.end(), "matrix_product") != spec.operators.end();
+  if (largest == 0 || !product) return BadHeader("modulus", "only for matrix_product over integers");
+  if (*spec.modulus < 2 || *spec.modulus > largest) {
+    return BadHeader("modulus", absl::StrCat("must be 2 to ", largest), absl::StrCat(largest));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const OperatorEntry*> FindEntry(const ReductionSpec& spec, absl::string_view name) {
+  const auto table = OperatorTable();
+  const auto row =
+      std::find_if(table.begin(), table.end(), [&](const OperatorRow& r) { return r.name == name; });
+  if (row == table.end()) {
+    return Error(absl::StatusCode::kUnimplemented, "UNKNOWN_OPERATOR",
+                 "this server does not know that operator");
+  }
+  const int type = static_cast<int>(spec.element_type);
+  const absl::string_view type_name = FactsOf(spec.element_type).name;
+  const OperatorEntry& scalar = row->scalar[type][spec.ignore_nan ? 1 : 0];
+  if (!spec.shape.is_matrix()) {
+    if (scalar.supported) return &scalar;
+    const bool matrices = row->square[type][1].supported;
+    return Unsupported(name,
+                       matrices ? "takes matrices, not scalars" : absl::StrCat("does not take ", type_name));
+  }
+  if (row->square[type][1].supported) {
+    if (spec.shape.rows == spec.shape.columns) return &row->square[type][spec.shape.rows];
+    return Unsupported(name, "takes square matrices");
+  }
+  if (!scalar.supported) return Unsupported(name, absl::StrCat("does not take ", type_name));
+  if (!row->entrywise) return Unsupported(name, "takes scalars, not matrices");
+  return &scalar;
+}
+
+}  // namespace
+
+absl::StatusOr<Reduction> Reduction::Create(const ReductionSpec& spec) {
+  if (spec.operators.empty() || spec.operators.size() > kMaxOperators) {
+    return BadHeader("operators", absl::StrCat("must name 1 to ", kMaxOperators),
+                     absl::StrCat(kMaxOperators));
+  }
+  if (absl::Status status = CheckShape(spec.shape); !status.ok()) return status;
+
+  auto plan = std::make_shared<Plan>();
+  plan->spec = spec;
+  plan->element_bytes = spec.shape.entries() * ElementTypeBytes(spec.element_type);
+  plan->leaf_elements = LeafElements(plan->element_bytes);
+  for (std::size_t i = 0; i < spec.operators.size(); ++i) {
+    const std::string& name = spec.operators[i];
+    if (std::find(spec.operators.begin(), spec.operators.begin() + i, name) != spec.operators.begin() + i) {
+      return BadHeader("operators", absl::StrCat("names ", name, " twice"));
+    }
+    const absl::StatusOr<const OperatorEntry*> entry = FindEntry(spec, name);
+    if (!entry.ok()) return entry.status();
+    BoundOperator bound;
+    bound.entry = *entry;
+    bound.parameters = {.wrap_overflow = spec.wrap_overflow,
+                        .ignore_nan = spec.ignore_nan,
+                        .modulus = spec.modulus.value_or(0)};
+    bound.state_offset = plan->node_bytes;
+    bound.state_bytes = bound.entry->state_bytes * (bound.entry->whole_matrix ? 1 : spec.shape.entries());
+    plan->node_bytes += (bound.state_bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
+    plan->operators.push_back(bound);
+  }
+  if (absl::Status status = CheckModulus(spec); !status.ok()) return status;
+  return Reduction(std::move(plan));
+}
+
+std::span<const absl::string_view> OperatorNames() {
+  static const auto* const names = [] {
+    auto* list = new std::vector<absl::string_view>;
+    for (const OperatorRow& row : OperatorTable()) list->push_back(row.name);
+    return list;
+  }();
+  return *names;
+}
+
+bool OperatorTakesScalars(int family, ElementType type) {
+  return OperatorTable()[family].scalar[static_cast<int>(type)][0].supported;
+}
+
+bool OperatorTakesMatrices(int family, ElementType type) {
+  const OperatorRow& row = OperatorTable()[family];
+  const int t = static_cast<int>(type);
+  return row.square[t][1].supported || (row.entrywise && row.scalar[t][0].supported);
+}
+
+absl::string_view ElementTypeName(ElementType type) { return FactsOf(type).name; }
+
+std::optional<ElementType> ElementTypeByName(absl::string_view name) {
+  for (int i = 0; i < kElementTypeCount; ++i) {
+    if (kTypes[i].name == name) return static_cast<ElementType>(i);
+  }
+  return std::nullopt;
+}
+
+std::size_t ElementTypeBytes(ElementType type) { return FactsOf(type).bytes; }
+
+}  // namespace warpfold::kernels
