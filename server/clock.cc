@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/clock.h"
+
+#include <chrono>
+
+#include "absl/time/clock.h"
+
+namespace warpfold::server {
+
+Clock MonotonicClock() {
+  return [start = absl::Now(), steady_start = std::chrono::steady_clock::now()] {
+    return start + absl::FromChrono(std::chrono::steady_clock::now() - steady_start);
+  };
+}
+
+}  // namespace warpfold::server

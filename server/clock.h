@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the core takes the time from: MonotonicClock in the service, a variable in tests.
+#pragma once
+
+#include <functional>
+
+#include "absl/time/time.h"
+
+namespace warpfold::server {
+
+// May be called from any thread.
+using Clock = std::function<absl::Time()>;
+
+// The time of day when this is called, and from then on as steadily as the machine's monotonic clock.
+Clock MonotonicClock();
+
+}  // namespace warpfold::server

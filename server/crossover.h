@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Up to which size the host reduces an array sooner than a slot's round trip does.
+#pragma once
+
+#include <cstdint>
+
+#include "server/engine.h"
+
+namespace warpfold::server {
+
+// Measures with slot 0 of a backend that nobody uses yet, in a few milliseconds; 0 for the CPU backend,
+// or where a slot fails (the first call will say why). At most 1 MiB and one slot.
+std::uint64_t MeasureCrossoverBytes(kernels::Backend& backend, const Clock& clock);
+
+}  // namespace warpfold::server

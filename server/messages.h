@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Between the messages of the proto and the types of kernels/. What comes from the wire is untrusted and
+// is checked here or by the kernels' own Create functions.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/partial_state.h"
+#include "kernels/reduction.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold::server {
+
+// INVALID_ARGUMENT (BAD_HEADER, UNSUPPORTED_TYPE), UNIMPLEMENTED (UNKNOWN_OPERATOR).
+absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& spec);
+
+// INVALID_ARGUMENT (BAD_STATE).
+absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,
+                                                     const v1::PartialState& state);
+v1::PartialState StateToProto(const kernels::PartialState& state);
+
+// Writes the values of `state` into `reduction`, and the state itself where `return_state`; a value that
+// does not exist (empty stripe, overflow) is then left unset, and is an error otherwise.
+absl::Status FillReduction(const kernels::PartialState& state, bool return_state, v1::Reduction* reduction);
+
+}  // namespace warpfold::server

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order of messages on a Reduce stream. The table is the specification: its test goes through every
+// state and message.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace warpfold::server {
+
+enum class StreamState : std::uint8_t {
+  kStart,      // nothing has come
+  kArray,      // the header has
+  kCommitted,  // the commit has
+  kDone,       // a result or an error has been answered
+};
+inline constexpr int kStreamStates = 4;
+
+// What comes next. kEnd is the client's half-close, or a stream that broke: the two look alike.
+enum class MessageKind : std::uint8_t { kHeader, kChunk, kCommit, kEnd };
+inline constexpr int kMessageKinds = 4;
+
+enum class Action : std::uint8_t {
+  kBegin,      // check the header, make the reduction
+  kTake,       // count and reduce the chunk's bytes
+  kCompare,    // compare the commit with what came
+  kAnswer,     // send the result
+  kBadOrder,   // INVALID_ARGUMENT (BAD_ORDER)
+  kTruncated,  // DATA_LOSS (NO_COMMIT)
+  kNone,       // nothing any more
+};
+
+struct Transition {
+  StreamState next;
+  Action action;
+  friend constexpr bool operator==(Transition a, Transition b) = default;
+};
+
+namespace protocol_table {
+using enum StreamState;
+using enum Action;
+
+// clang-format off
+inline constexpr std::array<std::array<Transition, kMessageKinds>, kStreamStates> kTable = {{
+  //                header               chunk               commit                   end
+  /* kStart */     {{{kArray, kBegin},    {kDone, kBadOrder}, {kDone, kBadOrder},     {kDone, kTruncated}}},
+  /* kArray */     {{{kDone, kBadOrder},  {kArray, kTake},    {kCommitted, kCompare}, {kDone, kTruncated}}},
+  /* kCommitted */ {{{kDone, kBadOrder},  {kDone, kBadOrder}, {kDone, kBadOrder},     {kDone, kAnswer}}},
+  /* kDone */      {{{kDone, kNone},      {kDone, kNone},     {kDone, kNone},         {kDone, kNone}}},
+}};
+// clang-format on
+}  // namespace protocol_table
+
+constexpr Transition Next(StreamState state, MessageKind message) {
+  return protocol_table::kTable[static_cast<std::size_t>(state)][static_cast<std::size_t>(message)];
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/protocol.h"
+
+#include <gtest/gtest.h>
+
+namespace warpfold::server {
+namespace {
+
+struct Row {
+  StreamState state;
+  MessageKind message;
+  Transition expected;
+};
+
+// Written out a second time, from the comments of reduction.proto rather than from the table.
+constexpr Row kExpected[] = {
+    {StreamState::kStart, MessageKind::kHeader, {StreamState::kArray, Action::kBegin}},
+    {StreamState::kStart, MessageKind::kChunk, {StreamState::kDone, Action::kBadOrder}},
+    {StreamState::kStart, MessageKind::kCommit, {StreamState::kDone, Action::kBadOrder}},
+    {StreamState::kStart, MessageKind::kEnd, {StreamState::kDone, Action::kTruncated}},
+    {StreamState::kArray, MessageKind::kHeader, {StreamState::kDone, Action::kBadOrder}},
+    {StreamState::kArray, MessageKind::kChunk, {StreamState::kArray, Action::kTake}},
+    {StreamState::kArray, MessageKind::kCommit, {StreamState::kCommitted, Action::kCompare}},
+    {StreamState::kArray, MessageKind::kEnd, {StreamState::kDone, Action::kTruncated}},
+    {StreamState::kCommitted, MessageKind::kHeader, {StreamState::kDone, Action::kBadOrder}},
+    {StreamState::kCommitted, MessageKind::kChunk, {StreamState::kDone, Action::kBadOrder}},
+    {StreamState::kCommitted, MessageKind::kCommit, {StreamState::kDone, Action::kBadOrder}},
+    {StreamState::kCommitted, MessageKind::kEnd, {StreamState::kDone, Action::kAnswer}},
+    {StreamState::kDone, MessageKind::kHeader, {StreamState::kDone, Action::kNone}},
+    {StreamState::kDone, MessageKind::kChunk, {StreamState::kDone, Action::kNone}},
+    {StreamState::kDone, MessageKind::kCommit, {StreamState::kDone, Action::kNone}},
+    {StreamState::kDone, MessageKind::kEnd, {StreamState::kDone, Action::kNone}},
+};
+
+TEST(ProtocolTest, EveryStateAndMessage) {
+  static_assert(std::size(kExpected) == kStreamStates * kMessageKinds);
+  for (const Row& row : kExpected) {
+    EXPECT_TRUE(Next(row.state, row.message) == row.expected)
+        << "state " << static_cast<int>(row.state) << ", message " << static_cast<int>(row.message);
+  }
+}
+
+TEST(ProtocolTest, OnlyTheEndOfACommittedStreamIsAnswered) {
+  for (int state = 0; state < kStreamStates; ++state) {
+    for (int message = 0; message < kMessageKinds; ++message) {
+      const Transition transition = Next(static_cast<StreamState>(state), static_cast<MessageKind>(message));
+      EXPECT_EQ(transition.action == Action::kAnswer,
+                static_cast<StreamState>(state) == StreamState::kCommitted &&
+                    static_cast<MessageKind>(message) == MessageKind::kEnd);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::server

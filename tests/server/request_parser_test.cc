@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/request_parser.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/stubs/logging.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "kernels/error.h"
+#include "tests/server/requests.h"
+
+namespace warpfold::server {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+
+constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 30;
+
+// A parsed request as the message that it came from.
+v1::ReduceRequest Rebuild(const ParsedRequest& parsed) {
+  v1::ReduceRequest request;
+  if (const auto* header = std::get_if<v1::ReduceHeader>(&parsed)) *request.mutable_header() = *header;
+  if (const auto* commit = std::get_if<v1::ReduceCommit>(&parsed)) *request.mutable_commit() = *commit;
+  if (const auto* chunk = std::get_if<ParsedChunk>(&parsed)) {
+    v1::ReduceChunk& out = *request.mutable_chunk();
+    if (chunk->crc32c.has_value()) out.set_crc32c(*chunk->crc32c);
+    for (const ByteSlice slice : chunk->data) {
+      out.mutable_data()->append(reinterpret_cast<const char*>(slice.data()), slice.size());
+    }
+  }
+  return request;
+}
+
+// Unknown fields have no meaning, so nothing promises to keep them.
+v1::ReduceRequest WithoutUnknownFields(v1::ReduceRequest request) {
+  request.DiscardUnknownFields();
+  return request;
+}
+
+// The parser must accept what protobuf accepts, with the same content, and refuse all else.
+void ExpectLikeProtobuf(const std::string& bytes, const std::vector<std::size_t>& cuts = {}) {
+  v1::ReduceRequest reference;
+  const bool legal =
+      reference.ParseFromString(bytes) && reference.message_case() != v1::ReduceRequest::MESSAGE_NOT_SET;
+  const auto parsed = ParseRequest(Cut(bytes, cuts), kNoLimit);
+  ASSERT_EQ(parsed.ok(), legal) << parsed.status();
+  if (!legal) {
+    EXPECT_EQ(kernels::ErrorReason(parsed.status()), "BAD_MESSAGE");
+    return;
+  }
+  EXPECT_TRUE(
+      MessageDifferencer::Equals(WithoutUnknownFields(Rebuild(*parsed)), WithoutUnknownFields(reference)));
+}
+
+std::vector<v1::ReduceRequest> Samples() {
+  v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_MIN}, v1::ELEMENT_TYPE_FLOAT64);
+  header.mutable_header()->set_request_id("abc");
+  header.mutable_header()->set_expected_element_count(1234567);
+  v1::ReduceRequest commit = Commit(300, 1200);
+  commit.mutable_commit()->set_crc32c(0xdeadbeef);
+  v1::ReduceRequest chunk = Chunk("0123456789abcdef", 16);
+  v1::ReduceRequest checked = chunk;
+  checked.mutable_chunk()->set_crc32c(0x01020304);
+  v1::ReduceRequest checked_empty;
+  checked_empty.mutable_chunk()->set_crc32c(0);
+  v1::ReduceRequest empty;
+  empty.mutable_chunk();
+  const v1::ReduceRequest long_chunk = Chunk(std::vector<char>(300, 'x'));
+  return {header, commit, chunk, checked, checked_empty, empty, long_chunk};
+}
+
+TEST(RequestParserTest, EveryTwoCutsOfEveryKindGiveTheSame) {
+  for (const v1::ReduceRequest& sample : Samples()) {
+    const std::string bytes = sample.SerializeAsString();
+    const std::size_t step = bytes.size() > 100 ? 7 : 1;
+    for (std::size_t first = 0; first <= bytes.size(); first += step) {
+      for (std::size_t second = first; second <= bytes.size(); second += step) {
+        ExpectLikeProtobuf(bytes, {first, second});
+      }
+    }
+  }
+}
+
+TEST(RequestParserTest, AChunkIsReadInPlace) {
+  const std::string bytes = Chunk("0123456789abcdef", 16).SerializeAsString();
+  const auto parsed = ParseRequest(Cut(bytes, {8}), kNoLimit);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const auto& chunk = std::get<ParsedChunk>(*parsed);
+  EXPECT_EQ(chunk.owned, nullptr);
+  ASSERT_EQ(chunk.data.size(), 2u);
+  EXPECT_EQ(chunk.data[0].data(), AsBytes(bytes).data() + 4);
+  EXPECT_EQ(chunk.data[1].data(), AsBytes(bytes).data() + 8);
+}
+
+TEST(RequestParserTest, EveryTruncationIsLikeProtobuf) {
+  for (const v1::ReduceRequest& sample : Samples()) {
+    const std::string bytes = sample.SerializeAsString();
+    for (std::size_t size = 0; size <= bytes.size(); ++size) ExpectLikeProtobuf(bytes.substr(0, size));
+  }
+}
+
+// Layouts that our client never writes, but which mean something to protobuf.
+TEST(RequestParserTest, LegalLayoutsOfOtherWriters) {
+  using std::string_literals::operator""s;
+  const std::string chunk = Chunk("abcd", 4).SerializeAsString();
+  const std::string header = Header({v1::OPERATOR_MAX}).SerializeAsString();
+  const std::string commit = Commit(1, 4).SerializeAsString();
+  const std::string cases[] = {
+      "\x7a\x0b\x7a\x04"s + "abcd" + "\x0d\x01\x02\x03\x04"s,   // the checksum after the data
+      "\x7a\x08\x7a\x02"s + "ab" + "\x7a\x02"s + "cd",          // data twice: the last wins
+      "\x7a\x04\x7a\x02"s + "ab" + "\x7a\x04\x7a\x02"s + "cd",  // chunk twice: merged
+      "\x7a\x05\x0d\x01\x02\x03\x04\x7a\x04\x7a\x02"s + "cd",   // checksum in one, data in the other
+      "\x7a\x86\x80\x00\x7a\x04"s + "abcd",                     // a length in more bytes than it needs
+      "\x7a\x08\x7a\x84\x80\x00"s + "abcd",                     // likewise, of the data (cut short)
+      "\x7a\x09\x08\x05\x10\x07\x7a\x03"s + "abc",              // unknown fields before the data
+      chunk + "\x98\x06\x01"s,                                  // an unknown field after the chunk
+      "\x98\x06\x01"s + chunk,                                  // and before it
+      chunk + header,
+      header + chunk,
+      commit + chunk + commit,
+      header + header,
+      chunk + "\x83\x01\x84\x01"s,  // an unknown group
+      ""s,
+      "\x98\x06\x01"s,  // no member of the oneof
+  };
+  for (const std::string& bytes : cases) {
+    SCOPED_TRACE(testing::PrintToString(bytes));
+    for (std::size_t cut = 0; cut <= bytes.size(); ++cut) ExpectLikeProtobuf(bytes, {cut});
+  }
+}
+
+TEST(RequestParserTest, RandomMutationsAreLikeProtobuf) {
+  std::mt19937 random(20240607);  // NOLINT(cert-msc51-cpp): the same cases on every run
+  const auto below = [&](std::size_t n) { return random() % n; };
+  const std::vector<v1::ReduceRequest> samples = Samples();
+  const google::protobuf::LogSilencer silencer;
+  for (int round = 0; round < 100000; ++round) {
+    std::string bytes = samples[below(samples.size())].SerializeAsString();
+    for (std::size_t edits = 1 + below(3); edits > 0; --edits) {
+      const std::size_t at = below(bytes.size() + 1);
+      const char byte = static_cast<char>(below(4) == 0 ? 0x7a : below(256));
+      switch (below(4)) {
+        case 0:
+          bytes.insert(at, 1, byte);
+          break;
+        case 1:
+          bytes.erase(at, 1 + below(3));
+          break;
+        case 2:
+          if (at < bytes.size()) bytes[at] = byte;
+          break;
+        default:
+          bytes += samples[below(samples.size())].SerializeAsString();
+      }
+    }
+    SCOPED_TRACE(testing::PrintToString(bytes));
+    ASSERT_NO_FATAL_FAILURE(ExpectLikeProtobuf(bytes, {below(bytes.size() + 1)}));
+  }
+}
+
+TEST(RequestParserTest, RefusesTooLargeMessages) {
+  const std::string bytes = Chunk(std::vector<char>(100)).SerializeAsString();
+  EXPECT_TRUE(ParseRequest(Cut(bytes, {}), bytes.size()).ok());
+  const auto parsed = ParseRequest(Cut(bytes, {}), bytes.size() - 1);
+  EXPECT_EQ(parsed.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(kernels::ErrorReason(parsed.status()), "MESSAGE_TOO_LARGE");
+}
+
+}  // namespace
+}  // namespace warpfold::server
