@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+#include "server/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/string_view.h"
+#include "server/version.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr int kBadFlags = 2;
+constexpr std::int64_t kSlotBytesUnit = 64 << 10;
+constexpr std::int64_t kMaxSeconds = 30 * 24 * 3600;
+
+// Empty if `address` is "host:port" or "unix:/path", as CLI11's validators have it.
+std::string CheckAddress(const std::string& address) {
+  if (absl::StartsWith(address, "unix:/")) return "";
+  const std::size_t colon = address.rfind(':');
+  int port = -1;
+  if (colon != std::string::npos && colon > 0 && !absl::StartsWith(address, "unix:") &&
+      absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 0 && port <= 65535) {
+    return "";
+  }
+  return "must be host:port with a port of 0 to 65535, or unix:/path";
+}
+
+std::string CheckSlotBytes(const std::string& text) {
+  std::int64_t bytes = 0;
+  if (absl::SimpleAtoi(text, &bytes) && bytes >= kSlotBytesUnit && bytes <= std::int64_t{1} << 30 &&
+      bytes % kSlotBytesUnit == 0) {
+    return "";
+  }
+  return "must be a multiple of 65536, from 65536 to 1073741824";
+}
+
+std::string CheckDevice(const std::string& device) {
+  int index = -1;
+  if (device == "auto" || device == "cpu") return "";
+  const absl::string_view view = device;
+  if (absl::StartsWith(view, "cuda:") && absl::SimpleAtoi(view.substr(5), &index) && index >= 0) return "";
+  return "must be auto, cpu or cuda:N";
+}
+
+void AddLimits(CLI::App& app, Flags* flags) {
+  app.add_option("--slots", flags->slots, "Staging buffers, shared by all reductions")
+      ->check(CLI::Range(1, 256));
+  app.add_option("--slot_bytes", flags->slot_bytes, "Bytes of each of them")
+      ->check(CLI::Validator(CheckSlotBytes, "BYTES"));
+  app.add_option("--cpu_threads", flags->cpu_threads, "Threads of the CPU backend; 0: one per core")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--max_concurrent_reductions", flags->max_concurrent_reductions,
+                 "Reductions at once; more are refused")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--max_stream_bytes", flags->max_stream_bytes, "The largest array")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 62));
+  app.add_option("--max_stream_seconds", flags->max_stream_seconds, "The longest reduction")
+      ->check(CLI::Range(std::int64_t{1}, kMaxSeconds));
+  app.add_option("--idle_timeout_seconds", flags->idle_timeout_seconds,
+                 "The longest wait for a client's next message")
+      ->check(CLI::Range(std::int64_t{1}, kMaxSeconds));
+  app.add_option("--drain_seconds", flags->drain_seconds,
+                 "What reductions in progress get at SIGTERM before they are stopped")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{3600}));
+}
+
+void AddTls(CLI::App& app, Flags* flags) {
+  CLI::Option* cert = app.add_option("--tls_cert", flags->tls_cert, "The server's certificate chain, PEM")
+                          ->check(CLI::ExistingFile);
+  CLI::Option* key =
+      app.add_option("--tls_key", flags->tls_key, "Its private key, PEM")->check(CLI::ExistingFile);
+  app.add_option("--tls_client_ca", flags->tls_client_ca, "Clients must be signed by this authority, PEM")
+      ->check(CLI::ExistingFile)
+      ->needs(cert);
+  cert->needs(key);
+  key->needs(cert);
+}
+
+}  // namespace
+
+std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, std::ostream& out,
+                              std::ostream& error) {
+  CLI::App app("Reduces arrays that clients stream to it over gRPC.", "warpfold-server");
+  app.set_version_flag("--version", kVersion);
+  app.option_defaults()->always_capture_default();
+  app.add_option("--listen", flags->listen,
+                 "Addresses, comma-separated: host:port (0: a free one), unix:/path")
+      ->delimiter(',')
+      ->check(CLI::Validator(CheckAddress, "ADDRESS"));
+  app.add_option("--device", flags->device, "auto (a GPU if there is one), cpu, or cuda:N")
+      ->check(CLI::Validator(CheckDevice, "DEVICE"));
+  AddLimits(app, flags);
+  AddTls(app, flags);
+  const std::map<std::string, LogFormat> formats = {{"text", LogFormat::kText}, {"json", LogFormat::kJson}};
+  app.add_option("--log_format", flags->log_format, "Of the log on standard error")
+      ->transform(CLI::CheckedTransformer(formats))
+      ->option_text("text|json [text]");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e, out, error) == 0 ? 0 : kBadFlags;
+  }
+  return std::nullopt;
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of warpfold-server.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace warpfold::server {
+
+enum class LogFormat { kText, kJson };
+
+struct Flags {
+  std::vector<std::string> listen = {"127.0.0.1:50051"};
+  std::string device = "auto";
+  int slots = 8;
+  std::uint64_t slot_bytes = std::uint64_t{4} << 20;
+  int cpu_threads = 0;  // 0: one per core
+  int max_concurrent_reductions = 64;
+  std::uint64_t max_stream_bytes = std::uint64_t{1} << 40;
+  std::int64_t max_stream_seconds = 3600;
+  std::int64_t idle_timeout_seconds = 60;
+  std::int64_t drain_seconds = 25;  // within the 30 s that Kubernetes gives by default
+  std::string tls_cert;             // paths of PEM files
+  std::string tls_key;
+  std::string tls_client_ca;
+  LogFormat log_format = LogFormat::kText;
+};
+
+// Reads the flags, or returns the exit code to end with: 0 after --help and --version, 2 after a flag that
+// is wrong, which `error` then names with its range.
+std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, std::ostream& out,
+                              std::ostream& error);
+
+}  // namespace warpfold::server

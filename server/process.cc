@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+#include "server/process.h"
+
+#include <malloc.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+
+namespace warpfold::server {
+namespace {
+
+sigset_t EndSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+}  // namespace
+
+void TuneAllocator() {
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 64 << 20);
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+}
+
+void RaiseFileLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void HoldSignals() {
+  const sigset_t signals = EndSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+bool AwaitEnd(const std::function<bool()>& failed) {
+  const sigset_t signals = EndSignals();
+  constexpr timespec kInterval = {.tv_sec = 0, .tv_nsec = 50'000'000};
+  while (!failed()) {
+    if (sigtimedwait(&signals, nullptr, &kInterval) > 0) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file.good() && !file.eof()) return absl::NotFoundError("cannot be read");
+  return text;
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the process asks of the operating system.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace warpfold::server {
+
+// To be called before the first large allocation: keeps freed memory instead of returning it to the
+// system, which otherwise takes and clears the pages of every received message anew.
+void TuneAllocator();
+
+// Raises the limit on open files to what the system allows: gRPC's listener does not survive hitting it.
+void RaiseFileLimit();
+
+// Makes SIGTERM and SIGINT wait for AwaitEnd. To be called before any thread is made.
+void HoldSignals();
+
+// Blocks until SIGTERM or SIGINT arrives (true), or `failed` says so, asked about 20 times a second (false).
+bool AwaitEnd(const std::function<bool()>& failed);
+
+// The contents of a file. NOT_FOUND without its path, which is the flag's business.
+absl::StatusOr<std::string> ReadFile(const std::string& path);
+
+}  // namespace warpfold::server
