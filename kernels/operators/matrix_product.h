@@ -39,23 +39,14 @@ struct MatrixProduct {
   }
 
   WARPFOLD_FN State Combine(const State& a, const State& b) const {
-    State c;
     if constexpr (IntegerElement<T>) {
       if (modulus != 0) return CombineModulo(a, b);
     }
-    WARPFOLD_UNROLL
-    for (int i = 0; i < kDimension; ++i) {
-      WARPFOLD_UNROLL
-      for (int j = 0; j < kDimension; ++j) {
-        Ring sum = Times(a.entries[i * kDimension], b.entries[j]);
-        WARPFOLD_UNROLL
-        for (int k = 1; k < kDimension; ++k) {
-          sum += Times(a.entries[i * kDimension + k], b.entries[k * kDimension + j]);
-        }
-        c.entries[i * kDimension + j] = static_cast<T>(sum);
-      }
+    if constexpr (kDimension <= kLargestInRegisters) {
+      return CombineInRegisters(a, b);
+    } else {
+      return CombineInMemory(a, b);
     }
-    return c;
   }
 
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const { return leaf; }
@@ -77,9 +68,45 @@ struct MatrixProduct {
   }
 
  private:
+  // Larger matrices do not fit a thread's registers, unrolled or not.
+  static constexpr int kLargestInRegisters = 4;
   // Integers wrap as unsigned ones.
   using Ring = std::conditional_t<FloatElement<T>, T, Bits<T>>;
   static WARPFOLD_FN Ring Times(T a, T b) { return static_cast<Ring>(a) * static_cast<Ring>(b); }
+
+  static WARPFOLD_FN State CombineInRegisters(const State& a, const State& b) {
+    State c;
+    WARPFOLD_UNROLL
+    for (int i = 0; i < kDimension; ++i) {
+      WARPFOLD_UNROLL
+      for (int j = 0; j < kDimension; ++j) {
+        Ring sum = Times(a.entries[i * kDimension], b.entries[j]);
+        WARPFOLD_UNROLL
+        for (int k = 1; k < kDimension; ++k) {
+          sum += Times(a.entries[i * kDimension + k], b.entries[k * kDimension + j]);
+        }
+        c.entries[i * kDimension + j] = static_cast<T>(sum);
+      }
+    }
+    return c;
+  }
+
+  // The same terms in the same order, row by row: a row of b is used as soon as it is read.
+  static WARPFOLD_LARGE_FN State CombineInMemory(const State& a, const State& b) {
+    State c;
+    WARPFOLD_KEEP_LOOP
+    for (int i = 0; i < kDimension; ++i) {
+      Ring sums[kDimension];
+      for (int j = 0; j < kDimension; ++j) sums[j] = Times(a.entries[i * kDimension], b.entries[j]);
+      WARPFOLD_KEEP_LOOP
+      for (int k = 1; k < kDimension; ++k) {
+        const T factor = a.entries[i * kDimension + k];
+        for (int j = 0; j < kDimension; ++j) sums[j] += Times(factor, b.entries[k * kDimension + j]);
+      }
+      for (int j = 0; j < kDimension; ++j) c.entries[i * kDimension + j] = static_cast<T>(sums[j]);
+    }
+    return c;
+  }
 
   // 0 to modulus - 1.
   WARPFOLD_FN T Residue(T x) const {
@@ -92,13 +119,16 @@ struct MatrixProduct {
     }
   }
 
-  WARPFOLD_FN State CombineModulo(const State& a, const State& b) const requires IntegerElement<T> {
+  WARPFOLD_LARGE_FN State CombineModulo(const State& a, const State& b) const requires IntegerElement<T> {
     // Twice as wide as an entry: holds a product, and the sum of two residues.
     using Double = std::conditional_t<sizeof(T) == 4, std::uint64_t, Uint128>;
     State c;
+    WARPFOLD_KEEP_LOOP
     for (int i = 0; i < kDimension; ++i) {
+      WARPFOLD_KEEP_LOOP
       for (int j = 0; j < kDimension; ++j) {
         Double sum = 0;
+        WARPFOLD_KEEP_LOOP
         for (int k = 0; k < kDimension; ++k) {
           const Double product = Double{static_cast<Bits<T>>(a.entries[i * kDimension + k])} *
                                  static_cast<Bits<T>>(b.entries[k * kDimension + j]);

@@ -14,12 +14,27 @@
 #else
 #define WARPFOLD_FN inline __attribute__((always_inline))
 #endif
+// The same, but called and not inlined on the device: for functions so large that a copy at each place of
+// use would make kernels of megabytes.
+#if defined(__CUDACC__)
+#define WARPFOLD_LARGE_FN __host__ __device__ __noinline__
+#else
+#define WARPFOLD_LARGE_FN inline __attribute__((always_inline))
+#endif
 
 // Before a loop of a fixed, small length.
-#if defined(__CUDACC__)
+#if defined(__CUDA_ARCH__)
 #define WARPFOLD_UNROLL _Pragma("unroll")
+#elif defined(__CUDACC__)
+#define WARPFOLD_UNROLL
 #else
 #define WARPFOLD_UNROLL _Pragma("GCC unroll 32")
+#endif
+// Before a loop that nvcc would unroll to megabytes.
+#if defined(__CUDA_ARCH__)
+#define WARPFOLD_KEEP_LOOP _Pragma("unroll 1")
+#else
+#define WARPFOLD_KEEP_LOOP
 #endif
 
 namespace warpfold::kernels {

@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A GPU as a backend: slots are pairs of pinned host and device buffers, each with a stream of its own.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+
+namespace warpfold::kernels::cuda {
+
+// UNAVAILABLE if there is no such GPU, no driver, or not enough memory for the slots.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int ordinal, const BackendOptions& options);
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/cuda_status.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+
+namespace warpfold::kernels::cuda {
+
+absl::Status StatusOf(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  // Up to the arguments, which may name addresses.
+  const std::string call(what, std::string(what).find('('));
+  return Error(
+      absl::StatusCode::kUnavailable, "DEVICE_LOST",
+      absl::StrCat("CUDA error ", static_cast<int>(error), " (", cudaGetErrorName(error), ") in ", call),
+      {{"cuda_error", absl::StrCat(static_cast<int>(error))}});
+}
+
+}  // namespace warpfold::kernels::cuda

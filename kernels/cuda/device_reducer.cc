@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/device_reducer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/rows.h"
+#include "kernels/operators/table.h"
+
+namespace warpfold::kernels::cuda {
+namespace {
+
+// A range has at most two maximal subtrees of each level.
+constexpr std::size_t kMaxNodes = 2 * 40;
+// Sixteen operators over 8 x 8 matrices, 16 bytes of state for each entry.
+constexpr std::size_t kMaxNodeBytes = kMaxOperators * kMaxMatrixDimension * kMaxMatrixDimension * 16;
+
+LaunchFunction FunctionFor(const Reduction& reduction, const BoundOperator& op) {
+  const Row& row = *Rows()[op.entry->reducer];
+  const ReductionSpec& spec = reduction.spec();
+  const int type = static_cast<int>(spec.element_type);
+  if (op.entry->whole_matrix) return row.square[type][spec.shape.rows];
+  const auto& table = spec.shape.is_matrix() ? row.entrywise : row.scalar;
+  return table[type][op.entry->reducer_ignores_nan ? 1 : 0];
+}
+
+// The first operator with the same states as operator `i`: sum and mean need one pass, not two.
+std::size_t Twin(const Reduction& reduction, std::size_t i) {
+  const auto ops = reduction.operators();
+  std::size_t twin = 0;
+  while (ops[twin].entry->reducer != ops[i].entry->reducer ||
+         ops[twin].entry->reducer_ignores_nan != ops[i].entry->reducer_ignores_nan) {
+    ++twin;
+  }
+  return twin;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t array_bytes) {
+  std::unique_ptr<DeviceReducer> reducer(new DeviceReducer);
+  reducer->array_bytes_ = array_bytes;
+  // The hungriest reduction, one with 16 bytes of state for each 4-byte entry of 8 x 8 matrices, writes a
+  // quarter of its input as partials.
+  reducer->partial_bytes_ = array_bytes / 4 + 65536;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(
+      cudaMalloc(reinterpret_cast<void**>(&reducer->partials_), reducer->partial_bytes_));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&reducer->ticket_), sizeof(unsigned)));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(reducer->ticket_, 0, sizeof(unsigned)));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaHostAlloc(reinterpret_cast<void**>(&reducer->nodes_),
+                                              kMaxNodes * kMaxNodeBytes, cudaHostAllocMapped));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(
+      cudaHostGetDevicePointer(reinterpret_cast<void**>(&reducer->device_nodes_), reducer->nodes_, 0));
+  return reducer;
+}
+
+DeviceReducer::~DeviceReducer() {
+  // Nothing to do about errors here: the process is ending, or the device is lost.
+  cudaFree(partials_);
+  cudaFree(ticket_);
+  cudaFreeHost(nodes_);
+}
+
+std::uint64_t DeviceReducer::Capacity(const Reduction& reduction) const {
+  std::uint64_t leaves = array_bytes_ / reduction.leaf_bytes();
+  for (const BoundOperator& op : reduction.operators()) {
+    leaves = std::min<std::uint64_t>(leaves, partial_bytes_ / op.state_bytes);
+  }
+  return leaves * reduction.leaf_elements();
+}
+
+absl::Status DeviceReducer::Launch(const Reduction& reduction, std::uint64_t first_element,
+                                   const std::byte* data, std::uint64_t element_count, cudaStream_t stream) {
+  reduction_ = reduction;
+  first_element_ = first_element;
+  element_count_ = element_count;
+  Range range;
+  range.data = data;
+  range.element_count = element_count;
+  range.first_leaf = first_element / reduction.leaf_elements();
+  range.leaf_count = (element_count + reduction.leaf_elements() - 1) / reduction.leaf_elements();
+  range.entries = reduction.spec().shape.entries();
+  Workspace workspace;
+  workspace.partials = partials_;
+  workspace.partial_bytes = partial_bytes_;
+  workspace.ticket = ticket_;
+  workspace.node_stride = reduction.node_bytes();
+  workspace.node_count =
+      static_cast<std::uint32_t>(MaximalSubtrees(range.first_leaf, range.leaf_count).size());
+  for (std::size_t i = 0; i < reduction.operators().size(); ++i) {
+    if (Twin(reduction, i) != i) continue;
+    const BoundOperator& op = reduction.operators()[i];
+    workspace.nodes = device_nodes_ + op.state_offset;
+    WARPFOLD_RETURN_IF_CUDA_ERROR(FunctionFor(reduction, op)(op.parameters, range, workspace, stream));
+  }
+  return absl::OkStatus();
+}
+
+PartialState DeviceReducer::Collect() const {
+  const std::uint64_t leaf_elements = reduction_->leaf_elements();
+  PartialState state(*reduction_, first_element_);
+  std::vector<std::byte> states(reduction_->node_bytes());
+  const std::uint64_t leaf_count = (element_count_ + leaf_elements - 1) / leaf_elements;
+  std::uint64_t rest = element_count_;
+  const std::byte* node_states = nodes_;
+  for (const NodePosition node : MaximalSubtrees(first_element_ / leaf_elements, leaf_count)) {
+    for (std::size_t i = 0; i < reduction_->operators().size(); ++i) {
+      const BoundOperator& op = reduction_->operators()[i];
+      const BoundOperator& twin = reduction_->operators()[Twin(*reduction_, i)];
+      std::memcpy(states.data() + op.state_offset, node_states + twin.state_offset, op.state_bytes);
+    }
+    const std::uint64_t elements = std::min(rest, leaf_elements << node.level);
+    state.AppendNode(node, elements, states);
+    rest -= elements;
+    node_states += reduction_->node_bytes();
+  }
+  return state;
+}
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reduces ranges that lie in device memory: what slots do behind their copy, and what benchmarks and
+// resident arrays do without one.
+//
+// Threads: one caller at a time, with one stream. All memory is allocated by Create.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/partial_state.h"
+#include "kernels/reduction.h"
+
+namespace warpfold::kernels::cuda {
+
+class DeviceReducer {
+ public:
+  // Takes ranges of up to `array_bytes` on the current device.
+  static absl::StatusOr<std::unique_ptr<DeviceReducer>> Create(std::size_t array_bytes);
+  ~DeviceReducer();
+  DeviceReducer(const DeviceReducer&) = delete;
+  DeviceReducer& operator=(const DeviceReducer&) = delete;
+
+  // How many elements one Launch can take: a positive multiple of the leaf size.
+  std::uint64_t Capacity(const Reduction& reduction) const;
+
+  // Enqueues the kernels that reduce `data` (device memory, 16-byte aligned) and returns without waiting.
+  // Ranges as for Slot::Start.
+  absl::Status Launch(const Reduction& reduction, std::uint64_t first_element, const std::byte* data,
+                      std::uint64_t element_count, cudaStream_t stream);
+
+  // The result of the last Launch, once the stream has finished it. The caller synchronises.
+  PartialState Collect() const;
+
+ private:
+  DeviceReducer() = default;
+
+  std::size_t array_bytes_ = 0;
+  std::size_t partial_bytes_ = 0;
+  std::byte* partials_ = nullptr;
+  unsigned* ticket_ = nullptr;
+  std::byte* nodes_ = nullptr;         // mapped host memory, as the host sees it
+  std::byte* device_nodes_ = nullptr;  // and as the device does
+
+  // Of the last Launch.
+  std::optional<Reduction> reduction_;
+  std::uint64_t first_element_ = 0;
+  std::uint64_t element_count_ = 0;
+};
+
+}  // namespace warpfold::kernels::cuda

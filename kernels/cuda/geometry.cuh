@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a range of leaves is shared out among blocks. The bits of the result do not depend on it.
+//
+//      edge leaves         units: aligned runs of 2^unit_level leaves      edge leaves
+//   [first_leaf ....)[first_unit ..................... end_unit)[.... first_leaf + leaf_count)
+//
+// A block reduces one unit, or as many edge leaves as it has warps. Blocks [0, units) take the units.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/launch.h"
+
+namespace warpfold::kernels::cuda {
+
+struct Geometry {
+  std::uint32_t unit_level = 0;
+  std::uint64_t first_unit = 0;
+  std::uint64_t units = 0;
+  std::uint64_t left_edge = 0;  // leaves before the units; all leaves where there are no units
+  std::uint64_t right_edge = 0;
+
+  __host__ __device__ std::uint64_t edge_leaves() const { return left_edge + right_edge; }
+  // The leaf that edge index `i` stands for.
+  __host__ __device__ std::uint64_t EdgeLeaf(const Range& range, std::uint64_t i) const {
+    return i < left_edge ? range.first_leaf + i : ((first_unit + units) << unit_level) + (i - left_edge);
+  }
+};
+
+// Units as large as leave enough of them to fill the device several times over.
+inline Geometry PlanUnits(const Range& range, std::uint64_t leaf_elements, std::uint32_t smallest_level,
+                          std::uint32_t largest_level, std::uint64_t wanted_units) {
+  Geometry geometry;
+  geometry.left_edge = range.leaf_count;
+  std::uint32_t level = smallest_level;
+  while (level < largest_level && (range.leaf_count >> (level + 1)) >= wanted_units) ++level;
+  // A short last leaf is never in a unit: units read without bounds.
+  const std::uint64_t full_leaves = range.element_count / leaf_elements;
+  const std::uint64_t begin = (range.first_leaf + (std::uint64_t{1} << level) - 1) >> level;
+  const std::uint64_t end = (range.first_leaf + full_leaves) >> level;
+  if (begin >= end) return geometry;
+  geometry.unit_level = level;
+  geometry.first_unit = begin;
+  geometry.units = end - begin;
+  geometry.left_edge = (begin << level) - range.first_leaf;
+  geometry.right_edge = range.first_leaf + range.leaf_count - (end << level);
+  return geometry;
+}
+
+}  // namespace warpfold::kernels::cuda

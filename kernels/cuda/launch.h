@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the host hands to a kernel, and the table of functions that launch one. No abseil in here: nvcc
+// compiles this once per operator.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/types.h"
+
+namespace warpfold::kernels::cuda {
+
+// A range of whole leaves (the last may be short) of an array in device memory.
+struct Range {
+  const std::byte* data = nullptr;  // 16-byte aligned
+  std::uint64_t element_count = 0;
+  std::uint64_t first_leaf = 0;
+  std::uint64_t leaf_count = 0;
+  std::uint32_t entries = 1;  // of each matrix; 1 for scalars
+};
+
+// Where partials and results go. Belongs to one stream: kernels on it use it one after the other.
+struct Workspace {
+  std::byte* partials = nullptr;  // device memory
+  std::size_t partial_bytes = 0;
+  unsigned* ticket = nullptr;  // device memory, 0 between launches: it wraps by itself
+  // The states of the range's maximal subtrees, in order, `node_stride` bytes apart. Mapped host memory.
+  std::byte* nodes = nullptr;
+  std::size_t node_stride = 0;
+  std::uint32_t node_count = 0;
+};
+
+// Launches one kernel on the stream; returns cudaGetLastError(). The results are in workspace.nodes when
+// the stream has reached that point.
+using LaunchFunction = cudaError_t (*)(const OperatorParameters& parameters, const Range& range,
+                                       const Workspace& workspace, cudaStream_t stream);
+
+struct Row {
+  std::array<std::array<LaunchFunction, 2>, kElementTypeCount> scalar{};  // by type and ignore_nan
+  std::array<std::array<LaunchFunction, 2>, kElementTypeCount> entrywise{};
+  std::array<std::array<LaunchFunction, kMaxMatrixDimension + 1>, kElementTypeCount> square{};
+};
+
+}  // namespace warpfold::kernels::cuda
