@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every backend owes: for every operator, element type and shape, the bits of the canonical order,
+// whatever the cut. device_under_test.h says which device is tested.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/geometry.h"
+#include "kernels/partial_state.h"
+#include "kernels/reduction.h"
+#include "tests/kernels/device_under_test.h"
+#include "tests/kernels/elements.h"
+#include "tests/kernels/expect_same.h"
+#include "tests/kernels/subjects.h"
+
+namespace warpfold::kernels {
+namespace {
+
+constexpr std::uint64_t kMebibyte = 1 << 20;
+constexpr std::uint64_t kFarLeaf = (std::uint64_t{1} << 40) + 21;
+
+Reduction ReductionOf(const ReductionSpec& spec) {
+  const absl::StatusOr<Reduction> reduction = Reduction::Create(spec);
+  EXPECT_TRUE(reduction.ok()) << reduction.status();
+  return reduction.value();
+}
+
+std::vector<std::byte> RandomArray(const Reduction& reduction, std::uint64_t count, Flavour flavour,
+                                   Random& random) {
+  const ReductionSpec& spec = reduction.spec();
+  return RandomElements(spec.element_type, count * spec.shape.entries(), flavour, random);
+}
+
+// Element counts at which something begins or ends.
+std::set<std::uint64_t> Boundaries(const Reduction& reduction) {
+  const std::uint64_t leaf = reduction.leaf_elements();
+  const std::uint64_t vector = std::max<std::uint64_t>(1, kVectorBytes / reduction.element_bytes());
+  const std::uint64_t row = std::max<std::uint64_t>(1, kRowBytes / reduction.element_bytes());
+  const std::uint64_t run = std::max<std::uint64_t>(1, leaf / kLanes);
+  std::set<std::uint64_t> counts = {0, 1, 2, 3};
+  for (const std::uint64_t edge : {vector, row, run, leaf / 2, leaf, 2 * leaf, 3 * leaf, 16 * leaf}) {
+    counts.insert({edge - 1, edge, edge + 1});
+  }
+  if (SmallScale()) return counts;
+  for (const std::uint64_t edge : {5 * leaf, 8 * leaf, 31 * leaf, 32 * leaf, 33 * leaf, 64 * leaf}) {
+    counts.insert({edge - 1, edge, edge + 1});
+  }
+  return counts;
+}
+
+class ContractTest : public testing::TestWithParam<Subject> {
+ protected:
+  // Reduces a random array on the device and compares with the canonical order.
+  void Check(std::uint64_t first_leaf, std::uint64_t count, Flavour flavour,
+             std::uint64_t piece_leaves = ~std::uint64_t{0}) {
+    SCOPED_TRACE(testing::Message() << count << " elements of flavour " << static_cast<int>(flavour)
+                                    << " from leaf " << first_leaf << " in pieces of " << piece_leaves);
+    const std::uint64_t first = first_leaf * reduction_.leaf_elements();
+    const std::vector<std::byte> data = RandomArray(reduction_, count, flavour, random_);
+    const PartialState state = DeviceUnderTest::Get().Reduce(reduction_, first, data, piece_leaves);
+    ASSERT_EQ(state.element_count(), count);
+    ExpectSame(state, 0, GetParam().Reference(first, data));
+  }
+
+  const Reduction reduction_ = ReductionOf(GetParam().spec);
+  Random random_;
+};
+
+TEST_P(ContractTest, BitsAtTheBoundaries) {
+  std::size_t turn = 0;
+  for (const std::uint64_t count : Boundaries(reduction_)) {
+    const Flavour flavour = kFlavours[turn % std::size(kFlavours)];
+    const std::uint64_t first_leaf = turn++ % 3 == 2 ? kFarLeaf : 0;
+    ASSERT_NO_FATAL_FAILURE(Check(first_leaf, count, flavour));
+  }
+}
+
+TEST_P(ContractTest, BitsOfEveryKindOfElement) {
+  for (const Flavour flavour : kFlavours) {
+    ASSERT_NO_FATAL_FAILURE(Check(0, 2 * reduction_.leaf_elements() + 3, flavour));
+    ASSERT_NO_FATAL_FAILURE(Check(7, reduction_.leaf_elements() - 1, flavour));
+  }
+}
+
+TEST_P(ContractTest, BitsOfLongArrays) {
+  // Matrices take the time that their arithmetic takes.
+  const std::uint64_t share = (SmallScale() ? 16 : 1) * (reduction_.spec().shape.is_matrix() ? 4 : 1);
+  const std::uint64_t most = kMebibyte / share / reduction_.element_bytes();
+  for (const std::uint64_t first_leaf : {std::uint64_t{0}, std::uint64_t{13}, kFarLeaf}) {
+    ASSERT_NO_FATAL_FAILURE(
+        Check(first_leaf, 1 + random_() % most, kFlavours[random_() % std::size(kFlavours)]));
+    const std::uint64_t piece_leaves = 1 + random_() % 40;
+    ASSERT_NO_FATAL_FAILURE(Check(first_leaf, 1 + random_() % most, Flavour::kTame, piece_leaves));
+  }
+}
+
+TEST_P(ContractTest, EveryCutGivesTheSameBits) {
+  const std::uint64_t leaf = reduction_.leaf_elements();
+  const std::uint64_t leaf_bytes = reduction_.leaf_bytes();
+  for (const std::uint64_t first_leaf : {0, 5}) {
+    const std::vector<std::byte> data = RandomArray(reduction_, 8 * leaf + 1, Flavour::kTame, random_);
+    const reference::Result expected = GetParam().Reference(first_leaf * leaf, data);
+    // All ways to cut 9 leaves into 3 parts, empty ones included.
+    for (std::uint64_t i = 0; i <= 8; ++i) {
+      for (std::uint64_t j = i; j <= (SmallScale() ? std::min<std::uint64_t>(8, i + 1) : 8); ++j) {
+        const auto part = [&](std::uint64_t begin, std::uint64_t end) {
+          const auto bytes = std::span(data).subspan(begin * leaf_bytes, (end - begin) * leaf_bytes);
+          return DeviceUnderTest::Get().Reduce(reduction_, (first_leaf + begin) * leaf, bytes);
+        };
+        PartialState left = part(0, i);
+        PartialState middle = part(i, j);
+        const PartialState right = DeviceUnderTest::Get().Reduce(reduction_, (first_leaf + j) * leaf,
+                                                                 std::span(data).subspan(j * leaf_bytes));
+        if ((i + j) % 2 == 0) {  // either pair first
+          ASSERT_TRUE(left.Append(middle).ok());
+          ASSERT_TRUE(left.Append(right).ok());
+        } else {
+          ASSERT_TRUE(middle.Append(right).ok());
+          ASSERT_TRUE(left.Append(middle).ok());
+        }
+        ASSERT_NO_FATAL_FAILURE(ExpectSame(left, 0, expected)) << "cut at leaves " << i << " and " << j;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, ContractTest, testing::ValuesIn(AllSubjects()),
+                         [](const auto& subject) { return subject.param.name; });
+
+// Subjects that one request can hold together: the same options, element type and shape.
+std::vector<std::vector<Subject>> Combinable() {
+  std::vector<std::vector<Subject>> groups;
+  for (const Subject& subject : AllSubjects()) {
+    const auto fits = [&](const std::vector<Subject>& group) {
+      const ReductionSpec& a = subject.spec;
+      const ReductionSpec& b = group[0].spec;
+      return group.size() < kMaxOperators && a.element_type == b.element_type && a.shape == b.shape &&
+             a.ignore_nan == b.ignore_nan && a.wrap_overflow == b.wrap_overflow && a.modulus == b.modulus;
+    };
+    const auto group = std::find_if(groups.begin(), groups.end(), fits);
+    if (group == groups.end()) {
+      groups.push_back({subject});
+    } else {
+      group->push_back(subject);
+    }
+  }
+  return groups;
+}
+
+ReductionSpec SpecOf(const std::vector<Subject>& group) {
+  ReductionSpec spec = group[0].spec;
+  for (std::size_t i = 1; i < group.size(); ++i) spec.operators.push_back(group[i].spec.operators[0]);
+  return spec;
+}
+
+TEST(ContractOfManyTest, OperatorsTogetherEqualEachAlone) {
+  Random random;
+  std::size_t largest = 0;
+  for (const std::vector<Subject>& group : Combinable()) {
+    SCOPED_TRACE(group[0].name);
+    largest = std::max(largest, group.size());
+    const Reduction reduction = ReductionOf(SpecOf(group));
+    const std::uint64_t count = 5 * reduction.leaf_elements() + random() % reduction.leaf_elements();
+    const std::uint64_t first = 3 * reduction.leaf_elements();
+    const std::vector<std::byte> data = RandomArray(reduction, count, Flavour::kExtreme, random);
+    const PartialState state = DeviceUnderTest::Get().Reduce(reduction, first, data);
+    for (std::size_t op = 0; op < group.size(); ++op) {
+      ASSERT_NO_FATAL_FAILURE(ExpectSame(state, op, group[op].Reference(first, data))) << group[op].name;
+    }
+  }
+  EXPECT_GE(largest, 10u);
+}
+
+// Each slot in a thread of its own, with a reduction of its own.
+TEST(ContractOfManyTest, SlotsAreIndependent) {
+  Backend* const backend = DeviceUnderTest::Get().backend();
+  if (backend == nullptr) return;  // the calling thread has no slots
+  std::vector<std::thread> threads;
+  std::size_t number = 0;
+  for (const auto& slot : backend->slots()) {
+    threads.emplace_back([slot = slot.get(), seed = ++number] {
+      Random random(seed);
+      for (int round = 0; round < (SmallScale() ? 10 : 100); ++round) {
+        const Subject& subject = AllSubjects()[random() % AllSubjects().size()];
+        SCOPED_TRACE(subject.name);
+        const Reduction reduction = ReductionOf(subject.spec);
+        const std::uint64_t count = 1 + random() % (kMebibyte / 8 / reduction.element_bytes());
+        const std::vector<std::byte> data = RandomArray(reduction, count, Flavour::kUnits, random);
+        ASSERT_LE(data.size(), slot->staging().size());
+        std::copy(data.begin(), data.end(), slot->staging().begin());
+        ASSERT_TRUE(slot->Start(reduction, 0, count).ok());
+        const absl::StatusOr<SlotResult> result = slot->Wait();
+        ASSERT_TRUE(result.ok()) << result.status();
+        ASSERT_NO_FATAL_FAILURE(ExpectSame(result->state, 0, subject.Reference(0, data)));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ContractOfManyTest, SlotsKeepTheirPromises) {
+  Backend* const backend = DeviceUnderTest::Get().backend();
+  if (backend == nullptr) return;
+  EXPECT_TRUE(backend->fault().ok());
+  EXPECT_THAT(backend->device(), testing::StartsWith(backend->name()));
+  ASSERT_FALSE(backend->slots().empty());
+  for (const auto& slot : backend->slots()) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slot->staging().data()) % 16, 0u);
+    for (const Subject& subject : AllSubjects()) {
+      const Reduction reduction = ReductionOf(subject.spec);
+      const std::uint64_t capacity = slot->Capacity(reduction);
+      EXPECT_GT(capacity, 0u) << subject.name;
+      EXPECT_EQ(capacity % reduction.leaf_elements(), 0u) << subject.name;
+      EXPECT_LE(capacity * reduction.element_bytes(), slot->staging().size()) << subject.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::kernels

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/kernels/device_under_test.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/host_reduce.h"
+#include "kernels/devices.h"
+
+namespace warpfold::kernels {
+namespace {
+
+[[noreturn]] void Refuse(const std::string& reason) {
+  std::fprintf(stderr, "WARPFOLD_TEST_DEVICE: %s\n", reason.c_str());
+  std::exit(1);
+}
+
+// Checks a status of the device under test, without which nothing can be tested.
+void Require(const absl::Status& status) {
+  if (!status.ok()) Refuse(status.ToString());
+}
+
+std::uint64_t PieceElements(const Reduction& reduction, std::uint64_t piece_leaves, std::uint64_t capacity) {
+  return std::min(piece_leaves, capacity / reduction.leaf_elements()) * reduction.leaf_elements();
+}
+
+// Alignment is not promised to the host: give it the worst.
+PartialState ReduceUnaligned(const cpu::InstructionSet& isa, const Reduction& reduction, std::uint64_t first,
+                             std::span<const std::byte> data) {
+  std::vector<std::byte> shifted(data.size() + 1);
+  if (!data.empty()) std::memcpy(shifted.data() + 1, data.data(), data.size());
+  return cpu::ReduceRange(isa, reduction, first, std::span(shifted).subspan(1));
+}
+
+}  // namespace
+
+DeviceUnderTest& DeviceUnderTest::Get() {
+  static auto* const device = [] {
+    const char* const name = std::getenv("WARPFOLD_TEST_DEVICE");
+    return new DeviceUnderTest(name != nullptr ? name : "cpu:2");
+  }();
+  return *device;
+}
+
+DeviceUnderTest::DeviceUnderTest(const std::string& name) {
+  BackendOptions options = {.slots = 3, .slot_bytes = 768 << 10, .threads = 0};
+  if (absl::StartsWith(name, "cpu:")) {
+    if (!absl::SimpleAtoi(name.substr(4), &options.threads)) Refuse("cpu:N needs a number of threads");
+    backend_ = cpu::MakeCpuBackend(options);
+    return;
+  }
+  if (absl::StartsWith(name, "cuda:")) {
+    std::string note;
+    absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(name, options, &note);
+    Require(backend.status());
+    backend_ = *std::move(backend);
+    return;
+  }
+  for (const cpu::InstructionSet& isa : cpu::InstructionSets()) {
+    if (name == absl::StrCat("host:", isa.name) && isa.runs_here) instruction_set_ = &isa;
+  }
+  if (instruction_set_ == nullptr) Refuse(absl::StrCat("this machine has no ", name));
+}
+
+PartialState DeviceUnderTest::Reduce(const Reduction& reduction, std::uint64_t first,
+                                     std::span<const std::byte> data, std::uint64_t piece_leaves) {
+  PartialState whole(reduction, first);
+  if (backend_ == nullptr) {
+    while (!data.empty()) {
+      const std::uint64_t elements = PieceElements(reduction, piece_leaves, reduction.leaf_elements() << 20);
+      const auto piece = data.first(std::min(data.size(), elements * reduction.element_bytes()));
+      Require(whole.Append(ReduceUnaligned(*instruction_set_, reduction, first, piece)));
+      first += elements;
+      data = data.subspan(piece.size());
+    }
+    return whole;
+  }
+
+  std::deque<Slot*> idle;
+  std::deque<Slot*> busy;
+  for (const auto& slot : backend_->slots()) idle.push_back(slot.get());
+  while (!data.empty() || !busy.empty()) {
+    if (!data.empty() && !idle.empty()) {
+      Slot* const slot = idle.front();
+      idle.pop_front();
+      const std::uint64_t elements = PieceElements(reduction, piece_leaves, slot->Capacity(reduction));
+      const auto piece = data.first(std::min(data.size(), elements * reduction.element_bytes()));
+      std::memcpy(slot->staging().data(), piece.data(), piece.size());
+      Require(slot->Start(reduction, first, piece.size() / reduction.element_bytes()));
+      busy.push_back(slot);
+      first += elements;
+      data = data.subspan(piece.size());
+      continue;
+    }
+    Slot* const slot = busy.front();
+    busy.pop_front();
+    const absl::StatusOr<SlotResult> result = slot->Wait();
+    Require(result.status());
+    Require(whole.Append(result->state));
+    idle.push_back(slot);
+  }
+  return whole;
+}
+
+bool SmallScale() {
+  const char* const scale = std::getenv("WARPFOLD_TEST_SCALE");
+  return scale != nullptr && std::strcmp(scale, "small") == 0;
+}
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The device that the contract suite tests, named by the environment variable WARPFOLD_TEST_DEVICE:
+//
+//   host:baseline, host:avx2   the calling thread, with that instruction set
+//   cpu:N                      the CPU backend with N threads (default: cpu:2)
+//   cuda:N                     the cuda backend on GPU N
+//
+// WARPFOLD_TEST_SCALE=small makes the suite short enough for a sanitizer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/dispatch.h"
+#include "kernels/partial_state.h"
+
+namespace warpfold::kernels {
+
+class DeviceUnderTest {
+ public:
+  // Made at the first call; ends the process if there is no such device.
+  static DeviceUnderTest& Get();
+
+  // Reduces elements first, first + 1, ... in pieces of `piece_leaves` leaves or of a slot's capacity,
+  // whichever is less, as many at a time as there are slots.
+  PartialState Reduce(const Reduction& reduction, std::uint64_t first, std::span<const std::byte> data,
+                      std::uint64_t piece_leaves = ~std::uint64_t{0});
+
+  // Null where the device is the calling thread.
+  Backend* backend() { return backend_.get(); }
+
+ private:
+  explicit DeviceUnderTest(const std::string& name);
+
+  std::unique_ptr<Backend> backend_;
+  const cpu::InstructionSet* instruction_set_ = nullptr;
+};
+
+bool SmallScale();
+
+}  // namespace warpfold::kernels

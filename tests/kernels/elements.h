@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random elements, chosen to be hard: extremes, zeros of both signs, infinities, NaNs with payloads,
+// subnormals. The same seed gives the same bytes everywhere.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "kernels/types.h"
+
+namespace warpfold::kernels {
+
+using Random = std::mt19937_64;
+
+enum class Flavour {
+  kTame,     // small integers, floats around 1: sums and products that stay finite and inexact
+  kUnits,    // -1, 0 and 1: products that stay small, many ties, zeros of both signs
+  kExtreme,  // the ends of the range, subnormals, infinities, but no NaN
+  kBits,     // any bits at all, NaNs of every kind among them
+  kWhole,    // 1 to 4: so few of them that floats stay exact
+};
+// All that are hard.
+inline constexpr Flavour kFlavours[] = {Flavour::kTame, Flavour::kUnits, Flavour::kExtreme, Flavour::kBits};
+
+// `count` scalars of the type.
+std::vector<std::byte> RandomElements(ElementType type, std::uint64_t count, Flavour flavour, Random& random);
+
+}  // namespace warpfold::kernels

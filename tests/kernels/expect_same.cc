@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/kernels/expect_same.h"
+
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/error.h"
+
+namespace warpfold::kernels {
+namespace {
+
+std::string Hex(std::span<const std::byte> bytes) {
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+std::vector<std::string> DescribeNodes(std::span<const NodePosition> nodes) {
+  std::vector<std::string> text;
+  for (const NodePosition node : nodes) text.push_back(absl::StrCat(node.level, ":", node.index));
+  return text;
+}
+
+// The value as text, or the reason why there is none.
+std::string Describe(const absl::StatusOr<OperatorValue>& value) {
+  if (!value.ok()) return ErrorReason(value.status());
+  std::string text = absl::StrJoin(value->entries, " ", [](std::string* out, const Scalar& entry) {
+    absl::StrAppend(out, Describe(entry));
+  });
+  if (value->index.has_value()) absl::StrAppend(&text, " at ", *value->index);
+  return text;
+}
+
+std::string Describe(const std::vector<Outcome>& outcomes) {
+  std::vector<std::string> text;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.error == Outcome::Error::kOverflow) return "OVERFLOW";
+    if (outcome.error == Outcome::Error::kEmpty) return "EMPTY_ARRAY";
+    text.push_back(Describe(outcome.value));
+    if (outcome.index != Outcome::kNoIndex) text.push_back(absl::StrCat("at ", outcome.index));
+  }
+  return absl::StrJoin(text, " ");
+}
+
+}  // namespace
+
+std::string Describe(const Scalar& value) {
+  switch (value.kind) {
+    case Scalar::Kind::kInt64:
+      return absl::StrCat("int64 ", value.int64_value);
+    case Scalar::Kind::kUint64:
+      return absl::StrCat("uint64 ", value.uint64_value);
+    case Scalar::Kind::kBool:
+      return value.bool_value ? "true" : "false";
+    case Scalar::Kind::kDouble: {
+      std::uint64_t bits;
+      std::memcpy(&bits, &value.double_value, sizeof bits);
+      return absl::StrCat("double 0x", absl::Hex(bits, absl::kZeroPad16));
+    }
+  }
+  return "no kind";
+}
+
+std::span<const std::byte> OperatorStates(const PartialState& state, std::size_t node, std::size_t op) {
+  const BoundOperator& bound = state.reduction().operators()[op];
+  return state.NodeStates(node).subspan(bound.state_offset, bound.state_bytes);
+}
+
+void ExpectSame(const PartialState& state, std::size_t op, const reference::Result& expected) {
+  ASSERT_EQ(DescribeNodes(state.nodes()), DescribeNodes(expected.nodes));
+  for (std::size_t i = 0; i < expected.nodes.size(); ++i) {
+    ASSERT_EQ(Hex(OperatorStates(state, i, op)), Hex(expected.states[i])) << "state of node " << i;
+  }
+  ASSERT_EQ(Describe(state.Finish(op)), Describe(expected.outcomes));
+}
+
+void ExpectSame(const PartialState& state, const PartialState& expected) {
+  ASSERT_EQ(state.first_element(), expected.first_element());
+  ASSERT_EQ(state.element_count(), expected.element_count());
+  ASSERT_EQ(DescribeNodes(state.nodes()), DescribeNodes(expected.nodes()));
+  for (std::size_t op = 0; op < expected.reduction().operators().size(); ++op) {
+    for (std::size_t i = 0; i < expected.nodes().size(); ++i) {
+      ASSERT_EQ(Hex(OperatorStates(state, i, op)), Hex(OperatorStates(expected, i, op)))
+          << expected.reduction().spec().operators[op] << ", node " << i;
+    }
+  }
+}
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The canonical order, slowly: docs/canonical-order.md sentence by sentence, as recursions over the
+// operators' own functions. The oracle for bits. Shares nothing with the backends but the operators; its
+// constants are its own, so that a change of the geometry is caught.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/operators/operator.h"
+#include "kernels/partial_state.h"
+#include "kernels/types.h"
+
+namespace warpfold::kernels::reference {
+
+struct Result {
+  std::vector<NodePosition> nodes;
+  std::vector<std::vector<std::byte>> states;  // of the nodes, in order
+  std::vector<Outcome> outcomes;               // one per entry of the element's shape
+};
+
+template <class Op>
+typename Op::State Canonical(const Op& op, const typename Op::State& state) {
+  if constexpr (requires { op.Canonical(state); }) {
+    return op.Canonical(state);
+  } else {
+    return state;
+  }
+}
+
+// The tree over the part [first, first + count) of an array, for one operator.
+template <Operator Op>
+class Tree {
+ public:
+  using Element = typename Op::Element;
+  using LeafState = typename Op::LeafState;
+  // One per entry of a matrix on which Op acts entry by entry; otherwise one.
+  using States = std::vector<typename Op::State>;
+
+  Tree(const Op& op, ElementShape shape, std::uint64_t first, std::span<const std::byte> data)
+      : op_(op), entrywise_(AnyElement<Element> && shape.is_matrix()), data_(data), first_(first) {
+    width_ = entrywise_ ? shape.entries() : 1;
+    const std::uint64_t element_bytes = width_ * sizeof(Element);
+    end_ = first + data.size() / element_bytes;
+    while (2 * leaf_ * element_bytes <= 4096) leaf_ *= 2;
+  }
+
+  // Of all elements in the node that exist; none if none does.
+  std::optional<States> Node(NodePosition node) const {
+    const std::uint64_t begin = (node.index << node.level) * leaf_;
+    if (begin >= end_ || begin + (leaf_ << node.level) <= first_) return std::nullopt;
+    if (node.level == 0) return Leaf(begin);
+    std::optional<States> left = Node({node.level - 1, 2 * node.index});
+    std::optional<States> right = Node({node.level - 1, 2 * node.index + 1});
+    if (!left.has_value()) return right;
+    if (!right.has_value()) return left;
+    for (std::uint32_t i = 0; i < width_; ++i) {
+      (*left)[i] = Canonical(op_, op_.Combine((*left)[i], (*right)[i]));
+    }
+    return left;
+  }
+
+  // The smallest node that starts at element 0 and holds the array.
+  NodePosition Root() const {
+    std::uint32_t level = 0;
+    while (leaf_ << level < end_) ++level;
+    return {level, 0};
+  }
+
+  // The maximal nodes under `node` that hold only leaves of the range, in order.
+  void AppendMaximalNodes(NodePosition node, std::vector<NodePosition>* nodes) const {
+    const std::uint64_t begin = (node.index << node.level) * leaf_;
+    const std::uint64_t end_of_leaves = (end_ + leaf_ - 1) / leaf_ * leaf_;
+    if (first_ == end_ || begin >= end_of_leaves || begin + (leaf_ << node.level) <= first_) return;
+    if (begin >= first_ && begin + (leaf_ << node.level) <= end_of_leaves) return nodes->push_back(node);
+    AppendMaximalNodes({node.level - 1, 2 * node.index}, nodes);
+    AppendMaximalNodes({node.level - 1, 2 * node.index + 1}, nodes);
+  }
+
+ private:
+  // Entry `entry` of the element at `index` in the array.
+  Element At(std::uint64_t index, std::uint32_t entry) const {
+    Element x;
+    std::memcpy(&x, data_.data() + ((index - first_) * width_ + entry) * sizeof(Element), sizeof x);
+    return x;
+  }
+
+  States Leaf(std::uint64_t begin) const {
+    States states;
+    for (std::uint32_t entry = 0; entry < width_; ++entry) {
+      LeafState leaf;
+      if constexpr (Op::kCommutative) {
+        leaf = entrywise_ ? Run(begin, begin + leaf_, entry) : Lane(begin, 0, 1);
+      } else {
+        leaf = *Runs(begin, 0, NumberOfRuns());
+      }
+      states.push_back(Canonical(op_, op_.Widen(leaf, begin)));
+    }
+    return states;
+  }
+
+  // Elements [begin, end) from the first to the last; at least the first exists.
+  LeafState Run(std::uint64_t begin, std::uint64_t end, std::uint32_t entry) const {
+    const auto lift = [&](std::uint64_t index) {
+      return op_.Lift(At(index, entry), static_cast<std::uint32_t>(index % leaf_));
+    };
+    LeafState state = lift(begin);
+    for (std::uint64_t i = begin + 1; i < end && i < end_; ++i) state = op_.Combine(state, lift(i));
+    return state;
+  }
+
+  // Ordered operators: runs [run, run + count) of the leaf, in halves; none if none exists.
+  std::optional<LeafState> Runs(std::uint64_t begin, std::uint64_t run, std::uint64_t count) const {
+    const std::uint64_t elements = leaf_ / NumberOfRuns();
+    if (begin + run * elements >= end_) return std::nullopt;
+    if (count == 1) return Run(begin + run * elements, begin + (run + 1) * elements, 0);
+    const std::optional<LeafState> left = Runs(begin, run, count / 2);
+    const std::optional<LeafState> right = Runs(begin, run + count / 2, count / 2);
+    return right.has_value() ? op_.Combine(*left, *right) : left;
+  }
+  std::uint64_t NumberOfRuns() const { return leaf_ < 32 ? leaf_ : 32; }
+
+  // Commutative operators: the state at `lane` after lanes at `distance` have been combined.
+  LeafState Lane(std::uint64_t begin, std::uint32_t lane, std::uint32_t distance) const {
+    if (distance == 32) return Vector(begin, lane * (16 / sizeof(Element)), 16 / sizeof(Element));
+    return op_.Combine(Lane(begin, lane, 2 * distance), Lane(begin, lane + distance, 2 * distance));
+  }
+  // Columns [column, column + count), in halves.
+  LeafState Vector(std::uint64_t begin, std::uint32_t column, std::uint32_t count) const {
+    if (count == 1) return Column(begin, column);
+    return op_.Combine(Vector(begin, column, count / 2), Vector(begin, column + count / 2, count / 2));
+  }
+  // The column's elements from the first row to the last; the identity where there is none.
+  LeafState Column(std::uint64_t begin, std::uint32_t column) const {
+    LeafState state = op_.LeafIdentity();
+    for (std::uint32_t offset = column; offset < leaf_; offset += 512 / sizeof(Element)) {
+      const bool exists = begin + offset < end_;
+      state = op_.Combine(state, exists ? op_.Lift(At(begin + offset, 0), offset) : op_.LeafIdentity());
+    }
+    return state;
+  }
+
+  const Op& op_;
+  const bool entrywise_;
+  const std::span<const std::byte> data_;
+  const std::uint64_t first_;
+  std::uint64_t end_ = 0;
+  std::uint64_t leaf_ = 1;
+  std::uint32_t width_ = 1;
+};
+
+template <class States>
+std::vector<std::byte> BytesOf(const States& states) {
+  const auto bytes = std::as_bytes(std::span(states));
+  return {bytes.begin(), bytes.end()};
+}
+
+// `data` holds elements first, first + 1, ... of the array.
+template <Operator Op>
+Result Reduce(const OperatorParameters& parameters, ElementShape shape, std::uint64_t first,
+              std::span<const std::byte> data) {
+  const Op op = MakeOperator<Op>(parameters);
+  const Tree<Op> tree(op, shape, first, data);
+  Result result;
+  tree.AppendMaximalNodes(tree.Root(), &result.nodes);
+  for (const NodePosition node : result.nodes) result.states.push_back(BytesOf(*tree.Node(node)));
+
+  const std::uint32_t width = AnyElement<typename Op::Element> ? shape.entries() : 1;
+  const std::uint64_t count = data.size() / (width * sizeof(typename Op::Element));
+  const typename Tree<Op>::States identities(width, op.Identity());
+  const typename Tree<Op>::States value = tree.Node(tree.Root()).value_or(identities);
+  for (std::uint32_t entry = 0; entry < shape.entries(); ++entry) {
+    if constexpr (requires { op.FinishEntry(value[0], entry); }) {
+      result.outcomes.push_back(op.FinishEntry(value[0], entry));
+    } else {
+      result.outcomes.push_back(op.Finish(value[entry], count));
+    }
+  }
+  return result;
+}
+
+}  // namespace warpfold::kernels::reference
