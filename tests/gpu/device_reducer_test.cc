@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arrays in device memory of every size of unit that a launch plans, and edges on both sides, against the
+// CPU's bits. WARPFOLD_TEST_SCALE=small keeps them short enough for a sanitizer.
+#include "kernels/cuda/device_reducer.h"
+
+#include <cuda_runtime.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/cuda_status.h"
+
+namespace warpfold::kernels::cuda {
+namespace {
+
+int LargestLog2() {
+  const char* const scale = std::getenv("WARPFOLD_TEST_SCALE");
+  return scale != nullptr && std::strcmp(scale, "small") == 0 ? 24 : 30;
+}
+
+struct Subject {
+  std::string op;
+  ElementType type;
+  std::uint32_t dimension = 0;
+};
+
+class DeviceReducerTest : public testing::TestWithParam<Subject> {
+ protected:
+  static constexpr std::uint64_t kSlack = 64 << 10;
+
+  // One random array for all tests, on both sides.
+  static void SetUpTestSuite() {
+    const std::size_t bytes = (std::size_t{1} << LargestLog2()) + kSlack;
+    host_ = new std::vector<std::byte>(bytes);
+    std::mt19937_64 random(7);
+    for (std::size_t i = 0; i + 8 <= bytes; i += 8) {
+      // Exponents near those of 1, so that float sums round at every step.
+      const std::uint64_t word = (random() & 0x000fffff007fffffu) | 0x3fe000003f000000u;
+      std::memcpy(host_->data() + i, &word, sizeof word);
+    }
+    ASSERT_TRUE(StatusOf(cudaMalloc(reinterpret_cast<void**>(&device_), bytes), "cudaMalloc").ok());
+    ASSERT_TRUE(
+        StatusOf(cudaMemcpy(device_, host_->data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy").ok());
+    reducer_ = DeviceReducer::Create(bytes).value().release();
+  }
+  static void TearDownTestSuite() {
+    delete reducer_;
+    delete host_;
+    cudaFree(device_);
+  }
+
+  static inline std::vector<std::byte>* host_ = nullptr;
+  static inline std::byte* device_ = nullptr;
+  static inline DeviceReducer* reducer_ = nullptr;
+};
+
+TEST_P(DeviceReducerTest, BitsEqualTheHostsAtEverySizeOfUnit) {
+  ReductionSpec spec;
+  spec.operators = {GetParam().op};
+  spec.element_type = GetParam().type;
+  spec.shape = {GetParam().dimension, GetParam().dimension};
+  const Reduction reduction = Reduction::Create(spec).value();
+  for (int log2 = 12; log2 <= LargestLog2(); log2 += log2 < 24 ? 4 : 2) {
+    for (const std::uint64_t first_leaf : {0, 1, 2047}) {
+      const std::uint64_t bytes =
+          (std::uint64_t{1} << log2) + (first_leaf == 0 ? 0 : 5 * reduction.element_bytes());
+      const std::uint64_t count = bytes / reduction.element_bytes();
+      const std::uint64_t first = first_leaf * reduction.leaf_elements();
+      ASSERT_GE(reducer_->Capacity(reduction), count);
+      ASSERT_TRUE(reducer_->Launch(reduction, first, device_, count, cudaStreamPerThread).ok());
+      ASSERT_EQ(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
+      const PartialState state = reducer_->Collect();
+      const PartialState expected =
+          ReduceOnHost(reduction, first, std::span(*host_).first(count * reduction.element_bytes()));
+      ASSERT_THAT(state.nodes(), testing::ElementsAreArray(expected.nodes()));
+      for (std::size_t i = 0; i < state.nodes().size(); ++i) {
+        ASSERT_THAT(state.NodeStates(i), testing::ElementsAreArray(expected.NodeStates(i)))
+            << "2^" << log2 << " bytes from leaf " << first_leaf << ", node " << i;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Some, DeviceReducerTest,
+    testing::Values(Subject{"sum", ElementType::kInt32}, Subject{"sum", ElementType::kInt64},
+                    Subject{"sum", ElementType::kFloat32}, Subject{"sum", ElementType::kFloat64},
+                    Subject{"product", ElementType::kFloat64}, Subject{"min", ElementType::kFloat32},
+                    Subject{"argmax", ElementType::kFloat32}, Subject{"argmin", ElementType::kInt64},
+                    Subject{"matrix_product", ElementType::kUint32, 4},
+                    Subject{"matrix_product", ElementType::kFloat32, 3},
+                    Subject{"matrix_product", ElementType::kUint64, 8},
+                    Subject{"sum", ElementType::kFloat32, 2}),
+    [](const auto& subject) {
+      return subject.param.op + "_" + std::string(ElementTypeName(subject.param.type)) + "_" +
+             std::to_string(subject.param.dimension);
+    });
+
+// The ticket wraps by itself: thousands of launches of different grids on one workspace.
+TEST_F(DeviceReducerTest, TheTicketServesOneLaunchAfterAnother) {
+  ReductionSpec spec;
+  spec.operators = {"sum", "max", "mean"};
+  spec.element_type = ElementType::kFloat64;
+  const Reduction reduction = Reduction::Create(spec).value();
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 300; ++i) {
+    const std::uint64_t count = 1 + random() % 200000;
+    ASSERT_TRUE(reducer_->Launch(reduction, 0, device_, count, cudaStreamPerThread).ok());
+    ASSERT_EQ(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
+    const PartialState expected = ReduceOnHost(reduction, 0, std::span(*host_).first(count * 8));
+    const PartialState state = reducer_->Collect();
+    for (std::size_t op = 0; op < 3; ++op) {
+      ASSERT_EQ(state.Finish(op)->entries[0].double_value, expected.Finish(op)->entries[0].double_value);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# The GPU suite, for a machine that has a GPU and the CUDA toolkit but need not have gRPC, a compiler or a
+# network: it takes the static executables of the gpu preset and the tree, and writes logs.
+#
+#   tests/gpu/run.sh BIN_DIR OUT_DIR [contract|sanitizers|e2e|bench ...]     default: all
+#
+# Build with `cmake --preset gpu && cmake --build --preset gpu`, copy build/gpu/bin and the tree over, run.
+set -uo pipefail
+bin=$(cd "$1" && pwd)
+out=$2
+shift 2
+steps=("$@")
+[ ${#steps[@]} -gt 0 ] || steps=(contract sanitizers e2e bench)
+mkdir -p "$out"
+failed=0
+
+note() { printf '== %s\n' "$*"; }
+
+# Runs a step's command, keeps its output in $out/NAME.log, and says how it went.
+step() {
+  local name=$1 start=$SECONDS
+  shift
+  if "$@" >"$out/$name.log" 2>&1; then
+    note "$name: passed in $((SECONDS - start)) s"
+  else
+    note "$name: FAILED ($?) in $((SECONDS - start)) s"
+    tail -n 30 "$out/$name.log"
+    failed=1
+  fi
+  tail -n 3 "$out/$name.log"
+}
+
+has() {
+  local s
+  for s in "${steps[@]}"; do [ "$s" = "$1" ] && return 0; done
+  return 1
+}
+
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/device.txt"
+export WARPFOLD_TEST_DEVICE=cuda:0
+if has contract; then
+  step contract "$bin/kernels_contract_test" --gtest_brief=1
+fi
+if has sanitizers; then
+  export WARPFOLD_TEST_SCALE=small
+  for tool in memcheck racecheck initcheck synccheck; do
+    step "$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 "$bin/kernels_contract_test" --gtest_brief=1
+  done
+  unset WARPFOLD_TEST_SCALE
+fi
+if has e2e; then
+  step e2e python3 "$(dirname "$0")/../e2e/end_to_end_test.py" --bin "$bin" --device cuda:0
+fi
+if has bench; then
+  step kernel_bench "$bin/warpfold-kernel-bench" --date "$(date +%F)" --commit "${WARPFOLD_COMMIT:-unknown}"
+  grep '^{' "$out/kernel_bench.log" >"$out/kernel_bench.jsonl"
+fi
+exit $failed
