@@ -18,7 +18,7 @@ build=(
 # GoogleTest, and what the Python tests import.
 test=(libgmock-dev libgtest-dev python3 python3-grpcio python3-numpy python3-protobuf)
 # Tests that skip themselves without these: format, scripts, and the container image.
-ci=(buildah clang-format-14 debootstrap shellcheck)
+ci=(buildah clang-format-14 debootstrap iproute2 shellcheck)
 
 wanted=()
 for group in "$@"; do
