@@ -47,7 +47,8 @@ fi
 if has sanitizers; then
   export WARPFOLD_TEST_SCALE=small
   for tool in memcheck racecheck initcheck synccheck; do
-    step "$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 "$bin/kernels_contract_test" --gtest_brief=1
+    step "$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$bin/kernels_contract_test" --gtest_brief=1
   done
   unset WARPFOLD_TEST_SCALE
 fi
