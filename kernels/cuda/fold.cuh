@@ -46,10 +46,11 @@ class NodeFolder {
   __device__ NodeFolder(const Op& op, const Workspace& workspace, std::uint32_t width, State* shared)
       : op_(op), workspace_(workspace), width_(width), shared_(shared) {}
 
-  // Nodes [begin, end) of `level`, whose states start at `states` and are overwritten. The whole block
-  // calls this, first for the left edge, then the right edge, then the units.
-  __device__ void Fold(State* states, std::uint64_t begin, std::uint64_t end) {
-    while (begin < end) {
+  // Folds nodes [begin, end) of one level, whose states start at `states` and are overwritten, until none are
+  // left or `levels` levels up. Returns where the states of those left, [begin, end) of that level, are. The
+  // whole block calls this, first for the left edge, then the right edge, then the units.
+  __device__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end, std::uint32_t levels) {
+    for (std::uint32_t level = 0; begin < end && level < levels; ++level) {
       if (begin % 2 == 1) {
         Write(front_++, states);
         states += width_;
@@ -64,6 +65,7 @@ class NodeFolder {
       states = CombinePairs(states, (end - begin) * width_);
     }
     __syncthreads();
+    return states;
   }
 
  private:
@@ -116,13 +118,31 @@ __device__ void FoldPartials(const Op& op, const Range& range, const Geometry& g
   using State = typename Op::State;
   __shared__ alignas(16) std::byte shared[NodeFolder<Op>::kSharedBytes];
   NodeFolder<Op> folder(op, workspace, width, reinterpret_cast<State*>(shared));
-  auto* edges = reinterpret_cast<State*>(workspace.partials);
-  folder.Fold(edges, range.first_leaf, range.first_leaf + geometry.left_edge);
-  if (geometry.units == 0) return;
+  constexpr std::uint32_t kAllLevels = 64;
+  State* const edges = reinterpret_cast<State*>(workspace.partials);
+  std::uint64_t begin = range.first_leaf;
+  std::uint64_t end = range.first_leaf + geometry.left_edge;
+  if (geometry.units == 0) {
+    folder.Fold(edges, begin, end, kAllLevels);
+    return;
+  }
+  folder.Fold(edges, begin, end, geometry.unit_level);
+
+  State* const units = edges + geometry.edge_leaves() * width;
   const std::uint64_t end_unit = geometry.first_unit + geometry.units;
-  const std::uint64_t right = end_unit << geometry.unit_level;
-  folder.Fold(edges + geometry.left_edge * width, right, right + geometry.right_edge);
-  folder.Fold(edges + geometry.edge_leaves() * width, geometry.first_unit, end_unit);
+  begin = end_unit << geometry.unit_level;
+  end = begin + geometry.right_edge;
+  const State* const rest = folder.Fold(edges + geometry.left_edge * width, begin, end, geometry.unit_level);
+  // A right edge that ends in a short leaf may be as long as a unit: then it is the last one.
+  if (begin < end) {
+    for (std::uint32_t i = threadIdx.x; i < width; i += blockDim.x)
+      units[geometry.units * width + i] = rest[i];
+    __syncthreads();
+  }
+  const bool one_more = begin < end;
+  begin = geometry.first_unit;
+  end = end_unit + one_more;
+  folder.Fold(units, begin, end, kAllLevels);
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -60,7 +60,7 @@ cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& rang
   constexpr std::uint32_t kBlockLevel = Log2(Leaves::kWarps);
   const Geometry geometry =
       PlanUnits(range, Leaves::kLeafElements, kBlockLevel, kBlockLevel + Leaves::kLargestLevel, kWantedUnits);
-  const std::uint64_t partials = geometry.units + geometry.edge_leaves();
+  const std::uint64_t partials = geometry.units + 1 + geometry.edge_leaves();  // see FoldPartials
   if (partials * sizeof(typename Leaves::State) > workspace.partial_bytes) return cudaErrorInvalidValue;
   const std::uint64_t blocks =
       geometry.units + (geometry.edge_leaves() + Leaves::kWarps - 1) / Leaves::kWarps;
