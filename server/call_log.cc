@@ -15,9 +15,10 @@ void LogCall(absl::string_view method, const absl::Status& status, std::uint64_t
   std::string line = absl::StrCat(method, " ", absl::StatusCodeToString(status.code()), " bytes=", bytes,
                                   " ms=", absl::ToDoubleMilliseconds(took));
   if (!request_id.empty()) absl::StrAppend(&line, " request_id=\"", request_id, "\"");
-  if (!status.ok()) {
-    absl::StrAppend(&line, " reason=", kernels::ErrorReason(status), ": ", std::string(status.message()));
+  if (const std::string reason = kernels::ErrorReason(status); !reason.empty()) {
+    absl::StrAppend(&line, " reason=", reason);
   }
+  if (!status.ok()) absl::StrAppend(&line, ": ", std::string(status.message()));
   spdlog::info("{}", line);
 }
 

@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The service over the wire when all goes well, and its limits, health and end.
+#include <random>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "tests/server/raw_call.h"
+#include "tests/server/rpc_fixture.h"
+
+namespace warpfold::server {
+namespace {
+
+// grpc.health.v1.HealthCheckResponse, serialized.
+constexpr char kServing[] = "\x08\x01";
+constexpr char kNotServing[] = "\x08\x02";
+
+std::string HealthRequest(const std::string& service) {
+  return service.empty() ? "" : "\x0a" + std::string(1, static_cast<char>(service.size())) + service;
+}
+
+TEST_F(RpcTest, AllMethodsAnswer) {
+  v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_MAX});
+  header.mutable_header()->set_return_state(true);
+  header.mutable_header()->set_request_id("rpc_test");
+  const std::vector<std::int32_t> elements = {5, -7, 3};
+  ASSERT_TRUE(Reduce({header, Chunk(elements), Commit(3, 12)}).ok());
+  EXPECT_EQ(response_.reduction().results(0).int64_value(), 1);
+  EXPECT_EQ(response_.reduction().results(1).int64_value(), 5);
+
+  v1::ReduceArrayRequest array;
+  *array.mutable_spec() = header.header().spec();
+  array.set_data(elements.data(), 12);
+  v1::ReduceArrayResponse array_response;
+  grpc::ClientContext array_context;
+  ASSERT_TRUE(stub_->ReduceArray(&array_context, array, &array_response).ok());
+  EXPECT_EQ(array_response.reduction().results(0).int64_value(), 1);
+
+  v1::MergeRequest merge;
+  *merge.mutable_spec() = header.header().spec();
+  *merge.add_states() = response_.reduction().state();
+  v1::MergeResponse merge_response;
+  grpc::ClientContext merge_context;
+  ASSERT_TRUE(stub_->Merge(&merge_context, merge, &merge_response).ok());
+  EXPECT_EQ(merge_response.reduction().results(1).int64_value(), 5);
+
+  v1::GetServerInfoResponse info;
+  grpc::ClientContext info_context;
+  ASSERT_TRUE(stub_->GetServerInfo(&info_context, {}, &info).ok());
+  EXPECT_EQ(info.device(), "fake:0");
+  ExpectUnharmed();
+}
+
+TEST_F(RpcTest, TheSameInProcess) {
+  stub_ = v1::ReductionService::NewStub(server_->InProcessChannel({}));
+  ExpectUnharmed();
+}
+
+TEST_F(RpcTest, ManyStreamsAtOnceWithRandomCancels) {
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 4; ++c) {
+    clients.emplace_back([&, c] {
+      std::mt19937 random(c);  // NOLINT(cert-msc51-cpp): the same on every run
+      for (int i = 0; i < 30; ++i) {
+        grpc::ClientContext context;
+        v1::ReduceResponse response;
+        const Writer writer = stub_->Reduce(&context, &response);
+        const std::size_t cancel_before = random() % 8;
+        const std::vector<v1::ReduceRequest> requests = GoodRequests();
+        for (std::size_t r = 0; r < requests.size(); ++r) {
+          if (r == cancel_before) context.TryCancel();
+          if (!writer->Write(requests[r])) break;
+        }
+        writer->WritesDone();
+        const grpc::Status status = writer->Finish();
+        if (status.ok()) {
+          EXPECT_EQ(response.reduction().results(0).int64_value(), 200'000);
+        } else if (cancel_before >= requests.size()) {
+          // A cancelled call's place may be given back just after its client has turned to the next.
+          EXPECT_EQ(Reason(status), "TOO_MANY_REDUCTIONS") << status.error_message();
+        }
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  Await([&] { return server_->reductions_in_progress() == 0; });
+  ExpectUnharmed();
+}
+
+TEST_F(RpcTest, AClientThatVanishes) {
+  backend_.behaviour.SetBlocked(true);
+  {
+    grpc::ClientContext context;
+    const Writer writer = stub_->Reduce(&context, &response_);
+    writer->Write(Header({v1::OPERATOR_SUM}));
+    writer->Write(Chunk(std::vector<char>(1 << 20)));
+    Await([&] { return backend_.behaviour.waits > 0; });
+    context.TryCancel();
+    EXPECT_EQ(writer->Finish().error_code(), grpc::CANCELLED);
+  }
+  backend_.behaviour.SetBlocked(false);
+  Await([&] { return server_->reductions_in_progress() == 0; });
+  ExpectUnharmed();
+}
+
+TEST_F(RpcTest, ADeadlineInTheMiddle) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+  const Writer writer = stub_->Reduce(&context, &response_);
+  writer->Write(Header({v1::OPERATOR_SUM}));
+  writer->Write(Chunk(std::vector<char>(1000)));
+  EXPECT_EQ(writer->Finish().error_code(), grpc::DEADLINE_EXCEEDED);
+  Await([&] { return server_->reductions_in_progress() == 0; });
+  ExpectUnharmed();
+}
+
+TEST_F(RpcTest, TheIdleLimit) {
+  grpc::ClientContext context;
+  const Writer writer = stub_->Reduce(&context, &response_);
+  writer->Write(Header({v1::OPERATOR_SUM}));
+  Await([&] { return server_->reductions_in_progress() == 1; });
+  AdvanceClock(11);
+  const grpc::Status status = writer->Finish();
+  EXPECT_EQ(status.error_code(), grpc::DEADLINE_EXCEEDED);
+  EXPECT_EQ(Reason(status), "IDLE");
+  ExpectUnharmed();
+}
+
+TEST_F(RpcTest, TheDurationLimit) {
+  backend_.behaviour.SetBlocked(true);  // busy, not idle
+  grpc::ClientContext context;
+  const Writer writer = stub_->Reduce(&context, &response_);
+  writer->Write(Header({v1::OPERATOR_SUM}));
+  writer->Write(Chunk(std::vector<char>(100'000)));
+  writer->WritesDone();
+  Await([&] { return backend_.behaviour.waits > 0; });
+  AdvanceClock(101);
+  const grpc::Status status = writer->Finish();
+  EXPECT_EQ(status.error_code(), grpc::DEADLINE_EXCEEDED);
+  EXPECT_EQ(Reason(status), "DURATION");
+  backend_.behaviour.SetBlocked(false);
+  Await([&] { return server_->reductions_in_progress() == 0; });
+  ExpectUnharmed();
+}
+
+TEST_F(RpcTest, TooManyReductions) {
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<Writer> writers;
+  for (int i = 0; i < kLimits.max_concurrent_reductions; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    writers.push_back(stub_->Reduce(contexts.back().get(), &response_));
+  }
+  Await([&] { return server_->reductions_in_progress() == kLimits.max_concurrent_reductions; });
+  const grpc::Status refused = Reduce({Header({v1::OPERATOR_SUM})}, false);
+  EXPECT_EQ(refused.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(Reason(refused), "TOO_MANY_REDUCTIONS");
+  for (const Writer& writer : writers) {
+    writer->WritesDone();
+    EXPECT_EQ(Reason(writer->Finish()), "NO_COMMIT");
+  }
+  Await([&] { return server_->reductions_in_progress() == 0; });
+  ExpectUnharmed();
+}
+
+TEST_F(RpcTest, HealthIsCheckedAndWatched) {
+  for (const std::string service : {"", "warpfold.v1.ReductionService"}) {
+    RawCall check(channel_, "/grpc.health.v1.Health/Check");
+    check.Write(HealthRequest(service));
+    check.WritesDone();
+    std::string answer;
+    EXPECT_TRUE(check.Read(&answer));
+    EXPECT_EQ(answer, kServing);
+    EXPECT_TRUE(check.Finish().ok());
+  }
+  RawCall watch(channel_, "/grpc.health.v1.Health/Watch");
+  watch.Write(HealthRequest("warpfold.v1.ReductionService"));
+  watch.WritesDone();
+  std::string answer;
+  ASSERT_TRUE(watch.Read(&answer));
+  EXPECT_EQ(answer, kServing);
+  std::thread drain([&] { server_->Drain(absl::InfiniteDuration()); });
+  ASSERT_TRUE(watch.Read(&answer));
+  EXPECT_EQ(answer, kNotServing);
+  watch.context().TryCancel();
+  drain.join();
+}
+
+TEST_F(RpcTest, DrainLetsReductionsFinishAndRefusesNewOnes) {
+  grpc::ClientContext context;
+  const Writer writer = stub_->Reduce(&context, &response_);
+  const std::vector<v1::ReduceRequest> requests = GoodRequests();
+  writer->Write(requests[0]);
+  writer->Write(requests[1]);
+  Await([&] { return server_->reductions_in_progress() == 1; });
+  std::thread drain([&] { server_->Drain(absl::InfiniteDuration()); });
+  // Refused as soon as the drain has begun; until then it is a reduction like any other.
+  Await([&] {
+    grpc::ClientContext other_context;
+    v1::ReduceResponse other_response;
+    const Writer other = stub_->Reduce(&other_context, &other_response);
+    other->WritesDone();
+    return Reason(other->Finish()) == "DRAINING";
+  });
+  writer->Write(requests[2]);
+  writer->Write(requests[3]);
+  writer->WritesDone();
+  EXPECT_TRUE(writer->Finish().ok());
+  EXPECT_EQ(response_.reduction().results(0).int64_value(), 200'000);
+  drain.join();
+  EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
+}
+
+TEST_F(RpcTest, DrainStopsWhatDoesNotFinish) {
+  grpc::ClientContext context;
+  const Writer writer = stub_->Reduce(&context, &response_);
+  writer->Write(Header({v1::OPERATOR_SUM}));
+  Await([&] { return server_->reductions_in_progress() == 1; });
+  server_->Drain(absl::ZeroDuration());
+  const grpc::Status status = writer->Finish();
+  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
+  EXPECT_EQ(Reason(status), "DRAINING");
+  EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
+}
+
+TEST_F(RpcTest, ALostDeviceIsAnsweredEvenWhileItHangs) {
+  backend_.behaviour.SetBlocked(true);
+  grpc::ClientContext context;
+  const Writer writer = stub_->Reduce(&context, &response_);
+  writer->Write(Header({v1::OPERATOR_SUM}));
+  writer->Write(Chunk(std::vector<char>(100'000)));
+  Await([&] { return backend_.behaviour.waits > 0; });
+  backend_.faulty = true;
+  const grpc::Status status = writer->Finish();
+  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
+  EXPECT_EQ(Reason(status), "DEVICE_LOST");
+  Await([&] { return server_->faulted(); });
+  EXPECT_EQ(Reason(Reduce(GoodRequests())), "DEVICE_LOST");
+  RawCall check(channel_, "/grpc.health.v1.Health/Check");
+  check.Write("");
+  check.WritesDone();
+  std::string answer;
+  EXPECT_TRUE(check.Read(&answer));
+  EXPECT_EQ(answer, kNotServing);
+  backend_.behaviour.SetBlocked(false);
+}
+
+TEST_F(RpcTest, APortIsTakenOnce) {
+  const auto second = RpcServer::Start(engine_, {.listen = server_->addresses(), .tls = std::nullopt});
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  ExpectUnharmed();
+}
+
+}  // namespace
+}  // namespace warpfold::server
