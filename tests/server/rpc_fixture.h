@@ -47,7 +47,7 @@ class RpcTest : public testing::Test {
   static constexpr Limits kLimits = {
       .max_stream_bytes = 64 << 20,
       .max_concurrent_reductions = 4,
-      .call = {.idle = absl::Seconds(10), .duration = absl::Seconds(100)},
+      .call = {.idle = absl::Seconds(10), .duration = absl::Seconds(1'000'000)},
   };
 
   RpcTest() : engine_(backend_, kLimits, [this] { return absl::FromUnixMillis(now_ms_); }) {
