@@ -142,6 +142,7 @@ TEST_F(RpcTest, TheDurationLimit) {
   const Writer writer = stub_->Reduce(&context, &response_);
   writer->Write(Header({v1::OPERATOR_SUM}));
   writer->Write(Chunk(std::vector<char>(100'000)));
+  writer->Write(Commit(25'000, 100'000));
   writer->WritesDone();
   Await([&] { return backend_.behaviour.waits > 0; });
   AdvanceClock(1'000'001);
