@@ -72,7 +72,8 @@ struct Sum<T, kIgnoreNan> {
   static constexpr bool kHasIdentity = true;
 
   WARPFOLD_FN State Lift(T x, std::uint32_t) const {
-    if constexpr (kIgnoreNan) return x != x ? Identity() : double{x};
+    // 0.0, so that nothing but NaN sums to 0.0, as with numpy.nansum, and not to -0.0.
+    if constexpr (kIgnoreNan) return x != x ? 0.0 : double{x};
     return double{x};
   }
   WARPFOLD_FN State Combine(State a, State b) const { return a + b; }
