@@ -19,6 +19,12 @@ absl::Status BadState(absl::string_view message) {
 
 std::uint32_t EntriesOf(const Reduction& reduction) { return reduction.spec().shape.entries(); }
 
+void CanonicalizeNode(const Reduction& reduction, std::byte* states) {
+  for (const BoundOperator& op : reduction.operators()) {
+    op.entry->canonicalize(op.entry->whole_matrix ? 1 : EntriesOf(reduction), states + op.state_offset);
+  }
+}
+
 // into = left x right, for all operators of one node.
 void CombineNodes(const Reduction& reduction, const std::byte* left, const std::byte* right,
                   std::byte* into) {
@@ -89,6 +95,10 @@ absl::StatusOr<PartialState> PartialState::Create(Reduction reduction, std::uint
   state.element_count_ = element_count;
   state.nodes_.assign(nodes.begin(), nodes.end());
   state.states_.assign(states.begin(), states.end());
+  // A stranger's NaN may have any bits.
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    CanonicalizeNode(state.reduction_, state.states_.data() + i * state.reduction_.node_bytes());
+  }
   return state;
 }
 
@@ -102,10 +112,7 @@ void PartialState::AppendNode(NodePosition position, std::uint64_t element_count
   element_count_ += element_count;
   nodes_.push_back(position);
   states_.insert(states_.end(), states.begin(), states.begin() + bytes);
-  for (const BoundOperator& op : reduction_.operators()) {
-    op.entry->canonicalize(op.entry->whole_matrix ? 1 : EntriesOf(reduction_),
-                           states_.data() + states_.size() - bytes + op.state_offset);
-  }
+  CanonicalizeNode(reduction_, states_.data() + states_.size() - bytes);
   while (nodes_.size() >= 2) {
     const NodePosition right = nodes_.back();
     const NodePosition left = nodes_[nodes_.size() - 2];

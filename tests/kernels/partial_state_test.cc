@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Partial states: their nodes, their way over the wire, and what is refused.
+#include "kernels/partial_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/backend.h"
+#include "kernels/error.h"
+#include "tests/kernels/elements.h"
+#include "tests/kernels/expect_same.h"
+#include "tests/kernels/subjects.h"
+
+namespace warpfold::kernels {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr std::uint64_t kLeaf = 1024;  // of float32
+
+ReductionSpec SumOfFloats() {
+  ReductionSpec spec;
+  spec.operators = {"sum"};
+  spec.element_type = ElementType::kFloat32;
+  return spec;
+}
+
+Reduction ReductionOf(const ReductionSpec& spec) { return Reduction::Create(spec).value(); }
+
+PartialState Range(const ReductionSpec& spec, std::uint64_t first, std::uint64_t count) {
+  Random random(first);
+  const std::vector<std::byte> data =
+      RandomElements(spec.element_type, count * spec.shape.entries(), Flavour::kTame, random);
+  return ReduceOnHost(ReductionOf(spec), first, data);
+}
+
+std::vector<std::byte> StatesOf(const PartialState& state) {
+  std::vector<std::byte> states;
+  for (std::size_t i = 0; i < state.nodes().size(); ++i) {
+    const auto node = state.NodeStates(i);
+    states.insert(states.end(), node.begin(), node.end());
+  }
+  return states;
+}
+
+void ExpectBadState(const absl::Status& status) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ErrorReason(status), "BAD_STATE") << status;
+}
+
+// Whether leaves [first, end) hold all leaves of the node.
+bool Holds(std::uint64_t first, std::uint64_t end, NodePosition node) {
+  return node.index << node.level >= first && (node.index + 1) << node.level <= end;
+}
+
+TEST(MaximalSubtreesTest, AreMaximalAndCoverTheRange) {
+  for (std::uint64_t first = 0; first <= 40; ++first) {
+    for (std::uint64_t end = first; end <= 40; ++end) {
+      std::uint64_t next = first;
+      for (const NodePosition node : MaximalSubtrees(first, end - first)) {
+        ASSERT_EQ(node.index << node.level, next);
+        ASSERT_TRUE(Holds(first, end, node));
+        ASSERT_FALSE(Holds(first, end, {node.level + 1, node.index / 2}));
+        next = (node.index + 1) << node.level;
+      }
+      ASSERT_EQ(next, end);
+    }
+  }
+}
+
+TEST(MaximalSubtreesTest, OfTheDocumentsExample) {
+  EXPECT_THAT(MaximalSubtrees(3, 6), ElementsAre(NodePosition{0, 3}, NodePosition{2, 1}, NodePosition{0, 8}));
+  EXPECT_THAT(MaximalSubtrees(3, 0), IsEmpty());
+}
+
+TEST(PartialStateTest, SurvivesTheWire) {
+  for (const Subject& subject : AllSubjects()) {
+    SCOPED_TRACE(subject.name);
+    const std::uint64_t leaf = ReductionOf(subject.spec).leaf_elements();
+    const PartialState state = Range(subject.spec, 3 * leaf, 5 * leaf + 1);
+    const absl::StatusOr<PartialState> copy =
+        PartialState::Create(ReductionOf(subject.spec), state.first_element(), state.element_count(),
+                             state.nodes(), StatesOf(state));
+    ASSERT_TRUE(copy.ok()) << copy.status();
+    ASSERT_NO_FATAL_FAILURE(ExpectSame(*copy, state));
+    EXPECT_EQ(Describe(copy->Finish(0)), Describe(state.Finish(0)));
+  }
+}
+
+class CreateTest : public testing::Test {
+ protected:
+  absl::Status Create(std::uint64_t first, std::uint64_t count, const std::vector<NodePosition>& nodes,
+                      std::size_t state_bytes) {
+    const std::vector<std::byte> states(state_bytes);
+    return PartialState::Create(ReductionOf(SumOfFloats()), first, count, nodes, states).status();
+  }
+  const std::size_t node_bytes_ = ReductionOf(SumOfFloats()).node_bytes();
+};
+
+TEST_F(CreateTest, TakesWhatTheRangeHas) {
+  EXPECT_TRUE(Create(3 * kLeaf, 5 * kLeaf + 1, {{0, 3}, {2, 1}, {0, 8}}, 3 * node_bytes_).ok());
+  EXPECT_TRUE(Create(kLeaf, 0, {}, 0).ok());
+}
+
+TEST_F(CreateTest, RefusesOtherNodes) {
+  ExpectBadState(Create(3 * kLeaf, 5 * kLeaf + 1, {{0, 3}, {2, 1}}, 2 * node_bytes_));
+  ExpectBadState(Create(3 * kLeaf, 5 * kLeaf + 1, {{0, 3}, {2, 1}, {0, 8}, {0, 9}}, 4 * node_bytes_));
+  ExpectBadState(Create(3 * kLeaf, 5 * kLeaf + 1, {{0, 3}, {0, 8}, {2, 1}}, 3 * node_bytes_));
+  ExpectBadState(Create(3 * kLeaf, 5 * kLeaf + 1, {{0, 3}, {2, 2}, {0, 8}}, 3 * node_bytes_));
+  ExpectBadState(Create(0, 2 * kLeaf, {{0, 0}, {0, 1}}, 2 * node_bytes_));
+  ExpectBadState(Create(0, 0, {{0, 0}}, node_bytes_));
+  ExpectBadState(Create(0, kLeaf, {}, 0));
+  ExpectBadState(Create(0, kLeaf, {{64, 0}}, node_bytes_));
+  ExpectBadState(Create(0, kLeaf, std::vector<NodePosition>(1000, {0, 0}), 1000 * node_bytes_));
+}
+
+TEST_F(CreateTest, RefusesStatesOfAnotherSize) {
+  ExpectBadState(Create(0, kLeaf, {{0, 0}}, node_bytes_ - 1));
+  ExpectBadState(Create(0, kLeaf, {{0, 0}}, node_bytes_ + 1));
+  ExpectBadState(Create(0, kLeaf, {{0, 0}}, 0));
+}
+
+TEST_F(CreateTest, RefusesImpossibleRanges) {
+  constexpr std::uint64_t kLargest = std::numeric_limits<std::uint64_t>::max();
+  ExpectBadState(Create(1, kLeaf, {{0, 0}}, node_bytes_));
+  ExpectBadState(Create(kLeaf, kLargest, {{0, 1}}, node_bytes_));
+  ExpectBadState(Create(kLargest - kLeaf + 1, kLeaf, {{0, kLargest / kLeaf}}, node_bytes_));
+  EXPECT_TRUE(
+      Create(kLargest - kLeaf + 1, kLeaf - 1, {{0, kLargest / kLeaf}}, node_bytes_).ok());  // the last leaf
+}
+
+TEST(AppendTest, RefusesGapsAndOverlapsAndLeavesTheStateAsItWas) {
+  PartialState state = Range(SumOfFloats(), 2 * kLeaf, 3 * kLeaf);
+  const PartialState before = state;
+  ExpectBadState(state.Append(Range(SumOfFloats(), 6 * kLeaf, kLeaf)));
+  ExpectBadState(state.Append(Range(SumOfFloats(), 4 * kLeaf, kLeaf)));
+  ExpectBadState(state.Append(Range(SumOfFloats(), 2 * kLeaf, 3 * kLeaf)));
+  ExpectBadState(state.Append(Range(SumOfFloats(), 0, 2 * kLeaf)));
+  ExpectSame(state, before);
+  EXPECT_TRUE(state.Append(Range(SumOfFloats(), 5 * kLeaf, 7)).ok());
+}
+
+TEST(AppendTest, RefusesToContinueAShortLeaf) {
+  PartialState state = Range(SumOfFloats(), 0, kLeaf + 1);
+  ExpectBadState(state.Append(Range(SumOfFloats(), 2 * kLeaf, kLeaf)));
+  ExpectBadState(state.Append(Range(SumOfFloats(), kLeaf, kLeaf)));
+}
+
+TEST(AppendTest, TakesEmptyRanges) {
+  PartialState state = Range(SumOfFloats(), 0, kLeaf + 1);
+  const PartialState before = state;
+  EXPECT_TRUE(state.Append(PartialState(ReductionOf(SumOfFloats()), 2 * kLeaf)).ok());
+  ExpectSame(state, before);
+}
+
+TEST(AppendTest, RefusesOtherReductions) {
+  PartialState state = Range(SumOfFloats(), 0, kLeaf);
+  const auto with = [](auto change) {
+    ReductionSpec spec = SumOfFloats();
+    change(spec);
+    return Range(spec, ReductionOf(spec).leaf_elements(), 1);
+  };
+  ExpectBadState(state.Append(with([](ReductionSpec& s) { s.operators = {"product"}; })));
+  ExpectBadState(state.Append(with([](ReductionSpec& s) { s.operators.push_back("max"); })));
+  ExpectBadState(state.Append(with([](ReductionSpec& s) { s.element_type = ElementType::kInt32; })));
+  ExpectBadState(state.Append(with([](ReductionSpec& s) { s.ignore_nan = true; })));
+  ExpectBadState(state.Append(with([](ReductionSpec& s) { s.shape = {1, 1}; })));
+
+  ReductionSpec product;
+  product.operators = {"matrix_product"};
+  product.element_type = ElementType::kInt32;
+  product.shape = {1, 1};
+  product.modulus = 7;
+  PartialState residues = Range(product, 0, kLeaf);
+  product.modulus = 11;
+  ExpectBadState(residues.Append(Range(product, kLeaf, 1)));
+}
+
+// Any bytes are a state: the worst that they may do is to give a wrong value to the one who sent them.
+TEST(PartialStateTest, AnyBytesAreHandled) {
+  Random random;
+  for (const Subject& subject : AllSubjects()) {
+    SCOPED_TRACE(subject.name);
+    const Reduction reduction = ReductionOf(subject.spec);
+    for (int round = 0; round < 8; ++round) {
+      const std::uint64_t leaves = 1 + random() % 6;
+      const std::vector<NodePosition> nodes = MaximalSubtrees(1, leaves);
+      const ElementType as = round % 2 == 0 ? subject.spec.element_type : ElementType::kFloat64;
+      const std::size_t bytes = nodes.size() * reduction.node_bytes();
+      const std::vector<std::byte> states = RandomElements(
+          as, bytes / ElementTypeBytes(as), round < 4 ? Flavour::kBits : Flavour::kExtreme, random);
+      const std::uint64_t leaf = reduction.leaf_elements();
+      const absl::StatusOr<PartialState> state =
+          PartialState::Create(reduction, leaf, leaves * leaf, nodes, states);
+      ASSERT_TRUE(state.ok()) << state.status();
+      PartialState merged = Range(subject.spec, 0, leaf);
+      ASSERT_TRUE(merged.Append(*state).ok());
+      for (const absl::StatusOr<OperatorValue>& value : {state->Finish(0), merged.Finish(0)}) {
+        if (!value.ok()) continue;
+        for (const Scalar& entry : value->entries) {
+          if (entry.kind != Scalar::Kind::kDouble || !std::isnan(entry.double_value)) continue;
+          std::uint64_t bits;
+          std::memcpy(&bits, &entry.double_value, sizeof bits);
+          ASSERT_EQ(bits, 0x7ff8000000000000u);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::kernels
