@@ -85,7 +85,7 @@ T OneOf(Flavour flavour, Random& random) {
     case Flavour::kBits:
       return AnyBits<T>(random);
     case Flavour::kWhole:
-      return static_cast<T>(1 + random() % 4);
+      return static_cast<T>(1 + random() % 2);
   }
   return T();
 }

@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// An operator's functions over bytes, so that a law is written, and compiled, once for all operators.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <ostream>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/operators/operator.h"
+#include "kernels/types.h"
+
+namespace warpfold::kernels {
+
+using Bytes = std::vector<std::byte>;
+
+struct Algebra {
+  std::string name;
+  OperatorParameters parameters;
+  ElementType type = ElementType::kInt32;  // of elements, or of their entries
+  std::size_t element_bytes = 0;
+  bool commutative = false;
+  bool has_identity = false;
+  // The state holds floats, so that combining rounds.
+  bool rounds = false;
+
+  // Each takes the parameters first. Leaf states may hold padding: compare them widened.
+  Bytes (*lift)(const OperatorParameters&, std::span<const std::byte> element, std::uint32_t offset);
+  Bytes (*combine_leaves)(const OperatorParameters&, const Bytes& left, const Bytes& right);
+  Bytes (*leaf_identity)(const OperatorParameters&);
+  Bytes (*widen)(const OperatorParameters&, const Bytes& leaf, std::uint64_t first);
+  // States come out canonical.
+  Bytes (*combine)(const OperatorParameters&, const Bytes& left, const Bytes& right);
+  Bytes (*identity)(const OperatorParameters&);
+  Outcome::Error (*finish_empty)(const OperatorParameters&);
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Algebra& algebra) { return out << algebra.name; }
+
+template <class T>
+Bytes ToBytes(const T& x) {
+  Bytes bytes(sizeof x);
+  std::memcpy(bytes.data(), &x, sizeof x);
+  return bytes;
+}
+
+template <class T>
+T FromBytes(std::span<const std::byte> bytes) {
+  T x;
+  std::memcpy(&x, bytes.data(), sizeof x);
+  return x;
+}
+
+template <class Op>
+inline constexpr bool kRounds = requires(const Op op, typename Op::State state) {
+  op.Canonical(state);
+};
+
+template <Operator Op>
+Bytes StateBytes(const Op& op, const typename Op::State& state) {
+  if constexpr (kRounds<Op>) {
+    return ToBytes(op.Canonical(state));
+  } else {
+    return ToBytes(state);
+  }
+}
+
+template <Operator Op>
+Outcome::Error FinishEmpty(const OperatorParameters& parameters) {
+  const Op op = MakeOperator<Op>(parameters);
+  if constexpr (requires { op.FinishEntry(op.Identity(), 0); }) {
+    return op.FinishEntry(op.Identity(), 0).error;
+  } else {
+    return op.Finish(op.Identity(), 0).error;
+  }
+}
+
+template <Operator Op>
+Algebra AlgebraOf(const std::string& name, ElementType type, const OperatorParameters& parameters) {
+  using P = OperatorParameters;
+  using LeafState = typename Op::LeafState;
+  using State = typename Op::State;
+  // States travel. A padding byte would be indeterminate here, which no constant expression may be.
+  constexpr auto kStateBytes = std::bit_cast<std::array<unsigned char, sizeof(State)>>(State{});
+  static_assert(kStateBytes.size() == sizeof(State));
+  static_assert(std::is_same_v<State, typename ReducerOf<Op>::State>);
+
+  Algebra a;
+  a.name = name;
+  a.parameters = parameters;
+  a.type = type;
+  a.element_bytes = sizeof(typename Op::Element);
+  a.commutative = Op::kCommutative;
+  a.has_identity = Op::kHasIdentity;
+  a.rounds = kRounds<Op>;
+  a.lift = [](const P& p, std::span<const std::byte> element, std::uint32_t offset) {
+    return ToBytes(MakeOperator<Op>(p).Lift(FromBytes<typename Op::Element>(element), offset));
+  };
+  a.combine_leaves = [](const P& p, const Bytes& left, const Bytes& right) {
+    return ToBytes(MakeOperator<Op>(p).Combine(FromBytes<LeafState>(left), FromBytes<LeafState>(right)));
+  };
+  a.leaf_identity = [](const P& p) { return ToBytes(MakeOperator<Op>(p).LeafIdentity()); };
+  a.widen = [](const P& p, const Bytes& leaf, std::uint64_t first) {
+    const Op op = MakeOperator<Op>(p);
+    return StateBytes(op, op.Widen(FromBytes<LeafState>(leaf), first));
+  };
+  a.combine = [](const P& p, const Bytes& left, const Bytes& right) {
+    const Op op = MakeOperator<Op>(p);
+    return StateBytes(op, op.Combine(FromBytes<State>(left), FromBytes<State>(right)));
+  };
+  a.identity = [](const P& p) { return ToBytes(MakeOperator<Op>(p).Identity()); };
+  a.finish_empty = FinishEmpty<Op>;
+  return a;
+}
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every operator of the list, over every element type that it takes, obeys the laws of a monoid.
+//
+// Where combining rounds, laws that rounding breaks are checked on so small whole numbers that floats are
+// exact.
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/operators/for_each.h"
+#include "kernels/operators/operator_list.h"
+#include "kernels/reduction.h"
+#include "tests/kernels/algebra.h"
+#include "tests/kernels/elements.h"
+
+namespace warpfold::kernels {
+namespace {
+
+template <class Op>
+void Add(ElementType type, const std::string& suffix, const OperatorParameters& parameters,
+         std::vector<Algebra>* algebras) {
+  const std::string name = absl::StrCat(Op::kName, "_", ElementTypeName(type), suffix);
+  algebras->push_back(AlgebraOf<Op>(name, type, parameters));
+}
+
+template <template <class, bool> class Family>
+void AddFamily(ScalarFamily<Family>, std::vector<Algebra>* algebras) {
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    constexpr auto kElement = static_cast<ElementType>(kType);
+    if constexpr (kSupports<Family, T, false>) Add<Family<T, false>>(kElement, "", {}, algebras);
+    if constexpr (kSupports<Family, T, true>) Add<Family<T, true>>(kElement, "_ignore_nan", {}, algebras);
+  });
+}
+
+template <template <class, int> class Family>
+void AddFamily(MatrixFamily<Family>, std::vector<Algebra>* algebras) {
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    ForEachDimension([&]<int kDimension>() {
+      using Op = Family<T, kDimension>;
+      const std::string dimension = absl::StrCat("_", kDimension);
+      Add<Op>(static_cast<ElementType>(kType), dimension, {}, algebras);
+      OperatorParameters modulo;
+      modulo.modulus = 7;
+      if (IntegerElement<T>)
+        Add<Op>(static_cast<ElementType>(kType), dimension + "_modulo_7", modulo, algebras);
+    });
+  });
+}
+
+std::vector<Algebra> AllAlgebras() {
+  std::vector<Algebra> algebras;
+  ForEachType(OperatorList(), [&]<class Family, int>() { AddFamily(Family(), &algebras); });
+  return algebras;
+}
+
+class LawsTest : public testing::TestWithParam<Algebra> {
+ protected:
+  static std::vector<Flavour> AllFlavours() { return {std::begin(kFlavours), std::end(kFlavours)}; }
+  std::vector<Flavour> ExactFlavours() const {
+    return a_.rounds ? std::vector<Flavour>{Flavour::kWhole} : AllFlavours();
+  }
+
+  Bytes Combine(const Bytes& left, const Bytes& right) const {
+    return a_.combine(a_.parameters, left, right);
+  }
+  Bytes CombineLeaves(const Bytes& left, const Bytes& right) const {
+    return a_.combine_leaves(a_.parameters, left, right);
+  }
+  Bytes Widen(const Bytes& leaf, std::uint64_t first) const { return a_.widen(a_.parameters, leaf, first); }
+  Bytes Fold(std::span<const Bytes> states) const {
+    Bytes state = states[0];
+    for (const Bytes& next : states.subspan(1)) state = Combine(state, next);
+    return state;
+  }
+
+  // Of single elements, each at a place of its own in the leaf.
+  std::vector<Bytes> RandomLeaves(Flavour flavour, std::size_t count) const {
+    Random random(count);
+    const std::uint64_t scalars = count * a_.element_bytes / ElementTypeBytes(a_.type);
+    const Bytes data = RandomElements(a_.type, scalars, flavour, random);
+    std::vector<Bytes> leaves;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto element = std::span(data).subspan(i * a_.element_bytes, a_.element_bytes);
+      leaves.push_back(a_.lift(a_.parameters, element, static_cast<std::uint32_t>(i)));
+    }
+    return leaves;
+  }
+  // Of two elements each, each in a leaf of its own.
+  std::vector<Bytes> RandomStates(Flavour flavour, std::size_t count) const {
+    const std::vector<Bytes> leaves = RandomLeaves(flavour, 2 * count);
+    std::vector<Bytes> states;
+    for (std::size_t i = 0; i < count; ++i) {
+      states.push_back(Widen(CombineLeaves(leaves[2 * i], leaves[2 * i + 1]), 4096 * i));
+    }
+    return states;
+  }
+
+  const Algebra& a_ = GetParam();
+};
+
+TEST_P(LawsTest, IdentityIsNeutral) {
+  const Bytes identity = a_.identity(a_.parameters);
+  const Bytes leaf_identity = a_.leaf_identity(a_.parameters);
+  EXPECT_EQ(Widen(leaf_identity, 4096), identity);
+  // An ordered operator's identity stands for the empty array only, so that exact numbers will do.
+  for (const Flavour flavour : a_.commutative ? AllFlavours() : ExactFlavours()) {
+    for (const Bytes& state : RandomStates(flavour, 100)) {
+      ASSERT_EQ(Combine(identity, state), state);
+      ASSERT_EQ(Combine(state, identity), state);
+    }
+    for (const Bytes& leaf : RandomLeaves(flavour, 100)) {
+      ASSERT_EQ(Widen(CombineLeaves(leaf_identity, leaf), 0), Widen(leaf, 0));
+      ASSERT_EQ(Widen(CombineLeaves(leaf, leaf_identity), 0), Widen(leaf, 0));
+    }
+  }
+}
+
+TEST_P(LawsTest, CombineIsAssociative) {
+  for (const Flavour flavour : ExactFlavours()) {
+    const std::vector<Bytes> states = RandomStates(flavour, 300);
+    for (std::size_t i = 0; i + 3 <= states.size(); i += 3) {
+      ASSERT_EQ(Combine(Combine(states[i], states[i + 1]), states[i + 2]),
+                Combine(states[i], Combine(states[i + 1], states[i + 2])));
+    }
+  }
+}
+
+TEST_P(LawsTest, CombineCommutesWhereDeclared) {
+  if (!a_.commutative) return;
+  for (const Flavour flavour : AllFlavours()) {
+    const std::vector<Bytes> states = RandomStates(flavour, 200);
+    for (std::size_t i = 0; i + 2 <= states.size(); i += 2) {
+      ASSERT_EQ(Combine(states[i], states[i + 1]), Combine(states[i + 1], states[i]));
+    }
+  }
+}
+
+TEST_P(LawsTest, SplitEqualsWhole) {
+  for (const Flavour flavour : ExactFlavours()) {
+    const std::vector<Bytes> states = RandomStates(flavour, 3);
+    const std::span<const Bytes> all = states;
+    for (std::size_t cut = 1; cut < all.size(); ++cut) {
+      ASSERT_EQ(Combine(Fold(all.first(cut)), Fold(all.subspan(cut))), Fold(all)) << cut;
+    }
+  }
+}
+
+// To combine in a leaf and widen is to widen and combine.
+TEST_P(LawsTest, WideningKeepsCombine) {
+  for (const Flavour flavour : ExactFlavours()) {
+    const std::vector<Bytes> leaves = RandomLeaves(flavour, 200);
+    for (std::size_t i = 0; i + 2 <= leaves.size(); i += 2) {
+      const std::uint64_t first = 4096 * i;
+      ASSERT_EQ(Widen(CombineLeaves(leaves[i], leaves[i + 1]), first),
+                Combine(Widen(leaves[i], first), Widen(leaves[i + 1], first)));
+    }
+  }
+}
+
+TEST_P(LawsTest, EmptyHasAValueWhereDeclared) {
+  EXPECT_EQ(a_.finish_empty(a_.parameters), a_.has_identity ? Outcome::Error::kNone : Outcome::Error::kEmpty);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, LawsTest, testing::ValuesIn(AllAlgebras()),
+                         [](const auto& algebra) { return algebra.param.name; });
+
+}  // namespace
+}  // namespace warpfold::kernels
