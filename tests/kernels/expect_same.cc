@@ -16,40 +16,7 @@
 namespace warpfold::kernels {
 namespace {
 
-std::string Hex(std::span<const std::byte> bytes) {
-  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-}
-
-std::vector<std::string> DescribeNodes(std::span<const NodePosition> nodes) {
-  std::vector<std::string> text;
-  for (const NodePosition node : nodes) text.push_back(absl::StrCat(node.level, ":", node.index));
-  return text;
-}
-
-// The value as text, or the reason why there is none.
-std::string Describe(const absl::StatusOr<OperatorValue>& value) {
-  if (!value.ok()) return ErrorReason(value.status());
-  std::string text = absl::StrJoin(value->entries, " ", [](std::string* out, const Scalar& entry) {
-    absl::StrAppend(out, Describe(entry));
-  });
-  if (value->index.has_value()) absl::StrAppend(&text, " at ", *value->index);
-  return text;
-}
-
-std::string Describe(const std::vector<Outcome>& outcomes) {
-  std::vector<std::string> text;
-  for (const Outcome& outcome : outcomes) {
-    if (outcome.error == Outcome::Error::kOverflow) return "OVERFLOW";
-    if (outcome.error == Outcome::Error::kEmpty) return "EMPTY_ARRAY";
-    text.push_back(Describe(outcome.value));
-    if (outcome.index != Outcome::kNoIndex) text.push_back(absl::StrCat("at ", outcome.index));
-  }
-  return absl::StrJoin(text, " ");
-}
-
-}  // namespace
-
-std::string Describe(const Scalar& value) {
+std::string DescribeScalar(const Scalar& value) {
   switch (value.kind) {
     case Scalar::Kind::kInt64:
       return absl::StrCat("int64 ", value.int64_value);
@@ -64,6 +31,38 @@ std::string Describe(const Scalar& value) {
     }
   }
   return "no kind";
+}
+
+std::vector<std::string> DescribeNodes(std::span<const NodePosition> nodes) {
+  std::vector<std::string> text;
+  for (const NodePosition node : nodes) text.push_back(absl::StrCat(node.level, ":", node.index));
+  return text;
+}
+
+std::string Describe(const std::vector<Outcome>& outcomes) {
+  std::vector<std::string> text;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.error == Outcome::Error::kOverflow) return "OVERFLOW";
+    if (outcome.error == Outcome::Error::kEmpty) return "EMPTY_ARRAY";
+    text.push_back(DescribeScalar(outcome.value));
+    if (outcome.index != Outcome::kNoIndex) text.push_back(absl::StrCat("at ", outcome.index));
+  }
+  return absl::StrJoin(text, " ");
+}
+
+}  // namespace
+
+std::string Hex(std::span<const std::byte> bytes) {
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+std::string Describe(const absl::StatusOr<OperatorValue>& value) {
+  if (!value.ok()) return ErrorReason(value.status());
+  std::string text = absl::StrJoin(value->entries, " ", [](std::string* out, const Scalar& entry) {
+    absl::StrAppend(out, DescribeScalar(entry));
+  });
+  if (value->index.has_value()) absl::StrAppend(&text, " at ", *value->index);
+  return text;
 }
 
 std::span<const std::byte> OperatorStates(const PartialState& state, std::size_t node, std::size_t op) {

@@ -8,7 +8,9 @@
 #include <span>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "kernels/partial_state.h"
+#include "kernels/reduction.h"
 #include "tests/kernels/reference.h"
 
 namespace warpfold::kernels {
@@ -22,7 +24,10 @@ void ExpectSame(const PartialState& state, std::size_t op, const reference::Resu
 // The same range, nodes, and states of all operators.
 void ExpectSame(const PartialState& state, const PartialState& expected);
 
-// "int64 -3", "double 0x3ff0000000000000", "OVERFLOW": equal exactly where the bits are.
-std::string Describe(const Scalar& value);
+// "int64 -3", "double 0x3ff0000000000000", "uint64 7 at 12", entry after entry, or the reason of an error:
+// equal exactly where the bits are.
+std::string Describe(const absl::StatusOr<OperatorValue>& value);
+
+std::string Hex(std::span<const std::byte> bytes);
 
 }  // namespace warpfold::kernels

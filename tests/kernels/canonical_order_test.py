@@ -1,0 +1,51 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The canonical order as the document has it, against what the C++ does, to the bit."""
+
+import json
+import os
+import struct
+import subprocess
+import unittest
+
+import canonical_order
+from canonical_order import Spec
+
+
+def describe(spec: Spec, results) -> str:
+    """As Describe in expect_same.h."""
+    if isinstance(results, str):
+        return results
+    return " ".join(_describe_one(spec, result) for result in results)
+
+
+def _describe_one(spec: Spec, result) -> str:
+    if isinstance(result, tuple):
+        return f"{_describe_one(spec, result[0])} at {result[1]}"
+    if isinstance(result, bool):
+        return "true" if result else "false"
+    if spec.operator == "count_nonzero":
+        return f"uint64 {result}"
+    if spec.is_float or spec.operator == "mean":
+        bits = 0x7FF8000000000000 if result != result else struct.unpack("<Q", struct.pack("<d", result))[0]
+        return f"double 0x{bits:016x}"
+    return f"{'int64' if spec.code[0] == 'i' else 'uint64'} {result}"
+
+
+class CanonicalOrderTest(unittest.TestCase):
+
+    def test_the_document_gives_the_bits_of_the_code(self):
+        dump = subprocess.run([os.environ["WARPFOLD_DUMP_REDUCTIONS"]], stdout=subprocess.PIPE, check=True)
+        lines = dump.stdout.splitlines()
+        self.assertGreater(len(lines), 1000)
+        for line in map(json.loads, lines):
+            spec = Spec(**line["spec"])
+            with self.subTest(spec=spec, first=line["first"]):
+                nodes, results = canonical_order.reduce(spec, bytes.fromhex(line["data"]), line["first"])
+                got = [[level, index, state.hex()] for level, index, state in nodes]
+                self.assertEqual(got, line["nodes"])
+                self.assertEqual(describe(spec, results), line["value"])
+
+
+if __name__ == "__main__":
+    unittest.main()
