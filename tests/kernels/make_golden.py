@@ -24,8 +24,8 @@ from canonical_order_test import describe
 _FOLDER = pathlib.Path(__file__).parent / "golden"
 _INTEGERS = ("int32", "int64", "uint32", "uint64")
 _FLOATS = ("float32", "float64")
-_SCALAR_OPERATORS = ("sum", "product", "min", "max", "argmin", "argmax", "bit_and", "bit_or", "bit_xor", "all",
-                     "any", "count_nonzero", "mean")
+_SCALAR_OPERATORS = ("sum", "product", "min", "max", "argmin", "argmax", "bit_and", "bit_or", "bit_xor",
+                     "all", "any", "count_nonzero", "mean")
 _NEED_ELEMENTS = ("min", "max", "argmin", "argmax", "mean")
 
 
@@ -36,8 +36,8 @@ def integer_arrays(type_name: str) -> list[list[int]]:
               [0] * 5, [1] * 5, [2] * 63, [2] * 64, [high] * 9, [high, high, 0], [0, high, high], [6, 5, 3],
               [high // 3] * 3, [1, 2], [2**53 // 2**22 + 1, 2], [1, 0, 0], [12345, 678, 91011]]
     if low < 0:
-        arrays += [[-1], [-1, -1, -1], [low, -1], [-1, low], [2] * 62 + [-2], [2] * 63 + [-1], [-5, 2], [-7, 2, 2],
-                   [low, high, -1, 1]]
+        arrays += [[-1], [-1, -1, -1], [low, -1], [-1, low], [2] * 62 + [-2], [2] * 63 + [-1], [-5, 2],
+                   [-7, 2, 2], [low, high, -1, 1]]
     return arrays
 
 
@@ -161,8 +161,8 @@ def values() -> list[dict]:
         arrays = float_arrays(type_name) if type_name in _FLOATS else integer_arrays(type_name)
         for elements in arrays:
             array = numpy.array(elements, type_name)
-            cases.append({"type": type_name, "array": " ".join(map(repr, elements)), "data": array.tobytes().hex(),
-                          "values": _values_of(type_name, array)})
+            cases.append({"type": type_name, "array": " ".join(map(repr, elements)),
+                          "data": array.tobytes().hex(), "values": _values_of(type_name, array)})
     return cases
 
 
@@ -190,8 +190,8 @@ def states() -> list[dict]:
     def add(spec: Spec, count: int, first: int):
         data = _frozen_array(spec.type, count * spec.entries)
         nodes, results = canonical_order.reduce(spec, data, first)
-        cases.append({"operator": spec.operator, "type": spec.type, "rows": spec.rows, "columns": spec.columns,
-                      "modulus": spec.modulus, "first": first, "count": count,
+        cases.append({"operator": spec.operator, "type": spec.type, "rows": spec.rows,
+                      "columns": spec.columns, "modulus": spec.modulus, "first": first, "count": count,
                       "nodes": [[level, index, state.hex()] for level, index, state in nodes],
                       "value": describe(spec, results)})
 
