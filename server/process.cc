@@ -5,6 +5,9 @@
 
 #include <malloc.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <ctime>
@@ -49,6 +52,18 @@ bool AwaitEnd(const std::function<bool()>& failed) {
     if (sigtimedwait(&signals, nullptr, &kInterval) > 0) return true;
   }
   return false;
+}
+
+bool UnixSocketInUse(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return false;
+  path.copy(address.sun_path, path.size());
+  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return false;
+  const bool in_use = connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  close(probe);
+  return in_use;
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {

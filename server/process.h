@@ -24,6 +24,10 @@ void HoldSignals();
 // Blocks until SIGTERM or SIGINT arrives (true), or `failed` says so, asked about 20 times a second (false).
 bool AwaitEnd(const std::function<bool()>& failed);
 
+// Whether a process listens on the Unix socket at `path`. gRPC replaces whatever socket it finds there:
+// right for one that a killed server left behind, wrong for one in use.
+bool UnixSocketInUse(const std::string& path);
+
 // The contents of a file. NOT_FOUND without its path, which is the flag's business.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "kernels/error.h"
+#include "server/process.h"
 #include "server/reduce_call.h"
 #include "server/transport_settings.h"
 #include "server/unary_call.h"
@@ -26,6 +27,10 @@ namespace warpfold::server {
 namespace {
 
 constexpr char kServiceName[] = "warpfold.v1.ReductionService";
+
+constexpr absl::string_view kUnixPrefix = "unix:";
+
+bool IsUnix(absl::string_view address) { return absl::StartsWith(address, kUnixPrefix); }
 
 // How soon an overdue call or a lost device is noticed.
 constexpr auto kWatchInterval = std::chrono::milliseconds(50);
@@ -89,6 +94,11 @@ RpcServer::~RpcServer() {
 }
 
 absl::Status RpcServer::Listen(const RpcServerOptions& options) {
+  for (const std::string& address : options.listen) {
+    if (IsUnix(address) && UnixSocketInUse(address.substr(kUnixPrefix.size()))) {
+      return absl::UnavailableError("another server listens on the unix socket");
+    }
+  }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   ApplyTransportSettings(builder, engine_.limits.max_concurrent_reductions);
@@ -96,8 +106,8 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
   for (int i = 0; i < QueueCount(); ++i) queues_.push_back(builder.AddCompletionQueue());
   std::vector<int> ports(options.listen.size(), 0);
   for (std::size_t i = 0; i < options.listen.size(); ++i) {
-    const bool is_unix = absl::StartsWith(options.listen[i], "unix:");
-    builder.AddListeningPort(options.listen[i], Credentials(is_unix ? std::nullopt : options.tls), &ports[i]);
+    const std::string& address = options.listen[i];
+    builder.AddListeningPort(address, Credentials(IsUnix(address) ? std::nullopt : options.tls), &ports[i]);
   }
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
@@ -109,9 +119,8 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
   }
   for (std::size_t i = 0; i < options.listen.size(); ++i) {
     const std::string& address = options.listen[i];
-    const bool is_unix = absl::StartsWith(address, "unix:");
-    addresses_.push_back(is_unix ? address
-                                 : absl::StrCat(address.substr(0, address.rfind(':') + 1), ports[i]));
+    addresses_.push_back(IsUnix(address) ? address
+                                         : absl::StrCat(address.substr(0, address.rfind(':') + 1), ports[i]));
   }
   return absl::OkStatus();
 }

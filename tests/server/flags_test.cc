@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace warpfold::server {
+namespace {
+
+struct Parsed {
+  std::optional<int> exit_code;
+  Flags flags;
+  std::string out;
+  std::string error;
+};
+
+Parsed Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "warpfold-server");
+  std::ostringstream out;
+  std::ostringstream error;
+  Parsed parsed;
+  parsed.exit_code =
+      ParseFlags(static_cast<int>(arguments.size()), arguments.data(), &parsed.flags, out, error);
+  parsed.out = out.str();
+  parsed.error = error.str();
+  return parsed;
+}
+
+TEST(FlagsTest, Defaults) {
+  const Parsed parsed = Parse({});
+  EXPECT_EQ(parsed.exit_code, std::nullopt);
+  EXPECT_THAT(parsed.flags.listen, testing::ElementsAre("127.0.0.1:50051"));
+  EXPECT_EQ(parsed.flags.device, "auto");
+  EXPECT_EQ(parsed.flags.log_format, LogFormat::kText);
+}
+
+TEST(FlagsTest, ValuesAreTaken) {
+  const Parsed parsed =
+      Parse({"--listen=0.0.0.0:0,unix:/tmp/a", "--device=cuda:1", "--slots=3", "--slot_bytes=131072",
+             "--cpu_threads=2", "--max_concurrent_reductions=5", "--max_stream_bytes=6",
+             "--max_stream_seconds=7", "--idle_timeout_seconds=8", "--drain_seconds=0", "--log_format=json"});
+  EXPECT_EQ(parsed.exit_code, std::nullopt) << parsed.error;
+  EXPECT_THAT(parsed.flags.listen, testing::ElementsAre("0.0.0.0:0", "unix:/tmp/a"));
+  EXPECT_EQ(parsed.flags.device, "cuda:1");
+  EXPECT_EQ(parsed.flags.slots, 3);
+  EXPECT_EQ(parsed.flags.slot_bytes, 131072u);
+  EXPECT_EQ(parsed.flags.cpu_threads, 2);
+  EXPECT_EQ(parsed.flags.max_concurrent_reductions, 5);
+  EXPECT_EQ(parsed.flags.max_stream_bytes, 6u);
+  EXPECT_EQ(parsed.flags.max_stream_seconds, 7);
+  EXPECT_EQ(parsed.flags.idle_timeout_seconds, 8);
+  EXPECT_EQ(parsed.flags.drain_seconds, 0);
+  EXPECT_EQ(parsed.flags.log_format, LogFormat::kJson);
+}
+
+TEST(FlagsTest, WrongValuesAreNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--slots=0", "--slots"},
+      {"--slots=many", "--slots"},
+      {"--slot_bytes=65537", "--slot_bytes: must be a multiple of 65536"},
+      {"--slot_bytes=-65536", "--slot_bytes"},
+      {"--cpu_threads=-1", "--cpu_threads"},
+      {"--max_concurrent_reductions=0", "--max_concurrent_reductions"},
+      {"--max_stream_bytes=0", "--max_stream_bytes"},
+      {"--max_stream_seconds=0", "--max_stream_seconds"},
+      {"--idle_timeout_seconds=0", "--idle_timeout_seconds"},
+      {"--drain_seconds=-1", "--drain_seconds"},
+      {"--device=gpu", "--device: must be auto, cpu or cuda:N"},
+      {"--device=cuda:", "--device"},
+      {"--listen=localhost", "--listen: must be host:port"},
+      {"--listen=localhost:65536", "--listen"},
+      {"--listen=127.0.0.1:1,unix:relative", "--listen"},
+      {"--log_format=xml", "--log_format"},
+      {"--tls_cert=/dev/null", "--tls_key"},
+      {"--tls_client_ca=/dev/null", "--tls_cert"},
+      {"--no_such_flag", "--no_such_flag"},
+  };
+  for (const auto& [argument, expected] : cases) {
+    const Parsed parsed = Parse({argument});
+    EXPECT_EQ(parsed.exit_code, 2) << argument;
+    EXPECT_THAT(parsed.error, testing::HasSubstr(expected));
+  }
+}
+
+TEST(FlagsTest, HelpAndVersion) {
+  const Parsed help = Parse({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.out, testing::HasSubstr("--max_stream_bytes"));
+  const Parsed version = Parse({"--version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_THAT(version.out, testing::HasSubstr(WARPFOLD_VERSION));
+}
+
+}  // namespace
+}  // namespace warpfold::server
