@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/array_stream.h"
+
+#include <span>
+#include <utility>
+
+#include "client/wire.h"
+
+namespace warpfold {
+namespace {
+
+constexpr char kReduceMethod[] = "/warpfold.v1.ReductionService/Reduce";
+
+}  // namespace
+
+ArrayStream::ArrayStream(Connection& connection, absl::Time deadline, const std::stop_token& stop,
+                         const CallOptions& options, const v1::ReduceHeader& header)
+    : scope_(connection, deadline, stop), call_(scope_, kReduceMethod), on_sent_(options.on_sent) {
+  if (options.checksum) crc_.emplace();
+  v1::ReduceRequest request;
+  *request.mutable_header() = header;
+  over_ = !call_.Write(Serialize(request));
+}
+
+bool ArrayStream::Send(const grpc::Slice& chunk) {
+  if (over_) return false;
+  std::optional<std::uint32_t> chunk_crc;
+  if (crc_.has_value()) {
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(chunk.begin(), chunk.size()));
+    chunk_crc = proto::ComputeCrc32c(bytes);
+    crc_->Extend(bytes);
+  }
+  over_ = !call_.Write(ChunkMessage(chunk, chunk_crc));
+  if (over_) return false;
+  byte_count_ += chunk.size();
+  if (on_sent_) on_sent_(chunk.size());
+  return true;
+}
+
+v1::ReduceCommit ArrayStream::Commit(std::uint64_t element_bytes) const {
+  v1::ReduceCommit commit;
+  // The server refuses an array that ends inside an element: its byte count tells.
+  if (element_bytes != 0) commit.set_element_count(byte_count_ / element_bytes);
+  commit.set_byte_count(byte_count_);
+  if (crc_.has_value()) commit.set_crc32c(crc_->value());
+  return commit;
+}
+
+absl::StatusOr<v1::Reduction> ArrayStream::Finish(std::uint64_t element_bytes) {
+  if (!over_) {
+    v1::ReduceRequest request;
+    *request.mutable_commit() = Commit(element_bytes);
+    call_.WriteLast(Serialize(request));
+    over_ = true;
+  }
+  grpc::ByteBuffer buffer;
+  if (absl::Status status = call_.Finish(&buffer); !status.ok()) return status;
+  v1::ReduceResponse response;
+  if (!Parse(std::move(buffer), response)) return absl::InternalError("the server's answer is not readable");
+  return std::move(*response.mutable_reduction());
+}
+
+}  // namespace warpfold

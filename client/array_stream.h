@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One Reduce call: header, chunks, commit. Internal.
+#pragma once
+
+#include <grpcpp/support/slice.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/connection.h"
+#include "client/options.h"
+#include "client/raw_call.h"
+#include "proto/crc32c.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold {
+
+// Bytes of a full chunk. Messages of 512 KiB to 2 MiB are fastest.
+inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+
+// Threads: one at a time.
+class ArrayStream {
+ public:
+  // Starts the call and sends the header. Takes checksum and on_sent from `options`, which must outlive
+  // this.
+  ArrayStream(Connection& connection, absl::Time deadline, const std::stop_token& stop,
+              const CallOptions& options, const v1::ReduceHeader& header);
+
+  // Sends one chunk. False if the call is over: Finish says why.
+  bool Send(const grpc::Slice& chunk);
+
+  // Commits if all chunks were sent, and waits for the answer. Call once.
+  absl::StatusOr<v1::Reduction> Finish(std::uint64_t element_bytes);
+
+  // Whether the network has taken a part of the array.
+  bool took_data() const { return call_.writes_completed() > 1; }
+
+ private:
+  v1::ReduceCommit Commit(std::uint64_t element_bytes) const;
+
+  CallScope scope_;
+  RawCall call_;
+  const std::function<void(std::uint64_t bytes)>& on_sent_;
+  std::optional<proto::Crc32c> crc_;  // of all chunks
+  std::uint64_t byte_count_ = 0;
+  bool over_ = false;
+};
+
+}  // namespace warpfold

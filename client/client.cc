@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/client.h"
+
+#include <grpc/grpc.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/connection.h"
+#include "client/reducer.h"
+#include "client/retry.h"
+#include "client/status.h"
+#include "client/translate.h"
+#include "client/wire.h"
+#include "client/writer_state.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "warpfold/v1/reduction.grpc.pb.h"
+
+namespace warpfold {
+namespace {
+
+constexpr int kMaxConnections = 64;
+
+// A blocked write leaves a poller behind for up to ten seconds (gRPC 1.51, tcp_posix.cc), and gRPC's
+// shutdown, when its last object goes, waits for it. A reference that is never given back: then no Client
+// waits, and the end of the process does not either.
+void KeepGrpcRunning() {
+  [[maybe_unused]] static const bool kept = [] {
+    grpc_init();
+    return true;
+  }();
+}
+
+absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
+
+grpc::Slice Generate(const Generator& generator, std::uint64_t offset, std::size_t size) {
+  OwnedChunk chunk = std::make_unique_for_overwrite<std::byte[]>(size);
+  generator(offset, std::span(chunk.get(), size));
+  return SliceOf(std::move(chunk), size);
+}
+
+}  // namespace
+
+Client::Client(std::string target, ClientOptions options) : options_(std::move(options)) {
+  KeepGrpcRunning();
+  options_.connections = std::clamp(options_.connections, 1, kMaxConnections);
+  for (int i = 0; i < options_.connections; ++i) {
+    connections_.push_back(std::make_unique<Connection>(target, options_.credentials));
+  }
+}
+
+Client::~Client() = default;
+
+Connection& Client::NextConnection() { return *connections_[next_connection_++ % connections_.size()]; }
+
+absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType type, std::uint64_t byte_count,
+                                               const SliceSource& source, const CallOptions& options) {
+  const absl::Time start = absl::Now();
+  absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
+  if (!proto_spec.ok()) return proto_spec.status();
+  const std::uint64_t element_bytes = ElementBytes(spec, type);
+  if (element_bytes == 0) {
+    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER", "matrix_shape has no entries");
+  }
+  if (byte_count % element_bytes != 0) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+        absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
+  }
+  if (options.streams < 1 || options.streams > options_.connections) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+        absl::StrCat("streams must be 1 to the ", options_.connections, " connections of this client"));
+  }
+
+  const ReduceJob job = {*proto_spec, element_bytes, byte_count / element_bytes, source,
+                         options_,    options,       DeadlineOf(options)};
+  const absl::StatusOr<v1::Reduction> proto =
+      options.streams == 1
+          ? ReduceOnOneStream(job, NextConnection())
+          : ReduceInStripes(job, std::span(connections_).first(static_cast<std::size_t>(options.streams)));
+  if (!proto.ok()) return proto.status();
+  absl::StatusOr<Reduction> reduction = FromProto(*proto);
+  if (reduction.ok()) reduction->timings.total = absl::Now() - start;
+  return reduction;
+}
+
+absl::StatusOr<Reduction> Client::ReduceBytes(const Spec& spec, ElementType type,
+                                              std::span<const std::byte> data, const CallOptions& options) {
+  const auto lend = [data](std::uint64_t offset, std::size_t size, LentMemory& memory) {
+    return memory.Lend(data.subspan(offset, size));
+  };
+  return ReduceSource(spec, type, data.size(), {lend}, options);
+}
+
+absl::StatusOr<Reduction> Client::ReduceGenerated(const Spec& spec, ElementType type,
+                                                  std::uint64_t byte_count, const Generator& generator,
+                                                  const CallOptions& options) {
+  const auto generate = [&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
+    return Generate(generator, offset, size);
+  };
+  return ReduceSource(spec, type, byte_count, {generate}, options);
+}
+
+absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, const CallOptions& options) {
+  absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
+  if (!proto_spec.ok()) return proto_spec.status();
+  if (options.streams != 1) {
+    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER", "a Writer has one stream");
+  }
+  v1::ReduceHeader header;
+  *header.mutable_spec() = *std::move(proto_spec);
+  header.set_request_id(options.request_id);
+  return Writer(std::make_unique<Writer::State>(NextConnection(), DeadlineOf(options), options, header,
+                                                ElementBytes(spec, type)));
+}
+
+absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOptions& options) {
+  const absl::Time deadline = DeadlineOf(options);
+  RetryLoop retry(options_, deadline, options.stop);
+  while (true) {
+    CallScope scope(NextConnection(), deadline, options.stop);
+    v1::GetServerInfoResponse response;
+    const absl::Status status = FromGrpc(
+        v1::ReductionService::NewStub(scope.channel())->GetServerInfo(&scope.context(), {}, &response));
+    if (status.ok()) return response;
+    if (!retry.Again(status, /*took_data=*/false)) return status;
+  }
+}
+
+absl::StatusOr<bool> Client::IsServing(const CallOptions& options) {
+  CallScope scope(NextConnection(), DeadlineOf(options), options.stop);
+  grpc::health::v1::HealthCheckResponse response;
+  const absl::Status status =
+      FromGrpc(grpc::health::v1::Health::NewStub(scope.channel())->Check(&scope.context(), {}, &response));
+  if (!status.ok()) return status;
+  return response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
+}
+
+}  // namespace warpfold

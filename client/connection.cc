@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/connection.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <limits>
+#include <utility>
+
+namespace warpfold {
+namespace {
+
+grpc::ChannelArguments Arguments() {
+  grpc::ChannelArguments arguments;
+  // Else channels to the same target share one socket.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // Retries are ours: gRPC's own would keep references to the array.
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  // The default first pause of a second would make most of our retries pointless.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
+  // A write that the peer's kernel does not take for 20 s closes a TCP connection (TCP_USER_TIMEOUT, which
+  // gRPC sets with keepalive). Until then it holds the array, beyond any deadline. No pings: servers
+  // punish frequent ones.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, std::numeric_limits<int>::max() - 1);
+  return arguments;
+}
+
+}  // namespace
+
+Connection::Connection(const std::string& target,
+                       const std::shared_ptr<grpc::ChannelCredentials>& credentials)
+    : channel_(grpc::CreateCustomChannel(
+          target, credentials == nullptr ? grpc::InsecureChannelCredentials() : credentials, Arguments())) {}
+
+CallScope::CallScope(const Connection& connection, absl::Time deadline, std::stop_token stop)
+    : channel_(connection.channel()), cancel_on_stop_(std::move(stop), [this] { context_.TryCancel(); }) {
+  if (deadline != absl::InfiniteFuture()) context_.set_deadline(absl::ToChronoTime(deadline));
+}
+
+}  // namespace warpfold

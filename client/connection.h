@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One connection to the target, and what each call on it needs. Internal.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace grpc {
+class ChannelCredentials;
+}
+
+namespace warpfold {
+
+// A channel that shares its socket with no other. Threads: may be used from any thread.
+class Connection {
+ public:
+  Connection(const std::string& target, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
+
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+
+ private:
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+// The context of one call, with its deadline and its cancellation. Must outlive the call.
+class CallScope {
+ public:
+  CallScope(const Connection& connection, absl::Time deadline, std::stop_token stop);
+
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  grpc::ClientContext& context() { return context_; }
+
+ private:
+  const std::shared_ptr<grpc::Channel> channel_;
+  grpc::ClientContext context_;
+  const std::stop_callback<std::function<void()>> cancel_on_stop_;
+};
+
+}  // namespace warpfold

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/lent_memory.h"
+
+namespace warpfold {
+
+grpc::Slice LentMemory::Lend(std::span<const std::byte> bytes) {
+  {
+    absl::MutexLock lock(&mutex_);
+    ++slices_out_;
+  }
+  // gRPC's type for the memory is not const, but a slice that is sent is only read.
+  void* memory = const_cast<std::byte*>(bytes.data());
+  return grpc::Slice(
+      memory, bytes.size(), [](void* self) { static_cast<LentMemory*>(self)->TakeBack(); }, this);
+}
+
+bool LentMemory::AwaitReturn(absl::Duration timeout) {
+  absl::MutexLock lock(&mutex_);
+  const auto none_out = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return slices_out_ == 0; };
+  return mutex_.AwaitWithTimeout(absl::Condition(&none_out), timeout);
+}
+
+void LentMemory::TakeBack() {
+  absl::MutexLock lock(&mutex_);
+  --slices_out_;
+}
+
+}  // namespace warpfold

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Slices of the caller's memory in gRPC's hands, counted: no call returns before it has them all back,
+// whatever its outcome. gRPC gives a slice back when its bytes are in the socket, its stream is cancelled,
+// or the connection is closed. Internal.
+#pragma once
+
+#include <grpcpp/support/slice.h>
+
+#include <cstddef>
+#include <span>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace warpfold {
+
+// Threads: slices come back on any thread; all else is for one thread.
+class LentMemory {
+ public:
+  LentMemory() = default;
+  LentMemory(const LentMemory&) = delete;
+  LentMemory& operator=(const LentMemory&) = delete;
+  // Blocks until all slices are back.
+  ~LentMemory() { AwaitReturn(absl::InfiniteDuration()); }
+
+  // A slice over `bytes`, which must stay as they are until it is back.
+  grpc::Slice Lend(std::span<const std::byte> bytes);
+
+  // Whether all slices are back, within `timeout`.
+  bool AwaitReturn(absl::Duration timeout);
+
+ private:
+  void TakeBack();
+
+  absl::Mutex mutex_;
+  int slices_out_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace warpfold

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A client-streaming or unary call whose messages are raw bytes. It has a completion queue of its own,
+// drained by the calling thread: no thread of gRPC's is between the caller and the network. Internal.
+#pragma once
+
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "client/connection.h"
+
+namespace warpfold {
+
+// Threads: one at a time.
+class RawCall {
+ public:
+  // Starts the call. `scope` must outlive it.
+  RawCall(CallScope& scope, const char* method);
+  // Cancels the call unless Finish was called.
+  ~RawCall();
+  RawCall(const RawCall&) = delete;
+  RawCall& operator=(const RawCall&) = delete;
+
+  // Waits until the message before this one is taken by the network, starts to send this one, and returns:
+  // the caller makes the next message while this one is sent. False if the call is over: Finish says why.
+  bool Write(const grpc::ByteBuffer& message) { return StartWrite(message, grpc::WriteOptions()); }
+  bool WriteLast(const grpc::ByteBuffer& message) {
+    return StartWrite(message, grpc::WriteOptions().set_last_message());
+  }
+
+  // Messages that the network is known to have taken.
+  int writes_completed() const { return writes_completed_; }
+
+  // Waits for the end of the call. *response is the server's message if the status is OK. Call once.
+  absl::Status Finish(grpc::ByteBuffer* response);
+
+ private:
+  bool StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options);
+  // Waits for the operation that was started last: whether it succeeded.
+  bool Await();
+  bool AwaitWrite();
+
+  CallScope& scope_;
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+  int writes_completed_ = 0;
+  bool write_pending_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace warpfold

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the service answers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "client/array.h"
+#include "client/operators.h"
+
+namespace warpfold {
+
+// Signed integers, unsigned integers and counts, floats and means, truth values.
+using Scalar = std::variant<std::int64_t, std::uint64_t, double, bool>;
+
+// Row-major; rows * columns entries of one kind.
+struct Matrix {
+  MatrixShape shape;
+  std::vector<Scalar> entries;
+  friend bool operator==(const Matrix&, const Matrix&) = default;
+};
+
+using Value = std::variant<Scalar, Matrix>;
+
+struct OperatorResult {
+  std::string name;  // as in Spec::operators
+  Value value;
+  std::optional<std::uint64_t> index;  // argmin and argmax
+
+  // The value as a C++ type: std::int64_t, std::uint64_t, double or bool.
+  // FAILED_PRECONDITION if it is of another type.
+  template <typename T>
+  absl::StatusOr<T> As() const {
+    const auto* scalar = std::get_if<Scalar>(&value);
+    const T* typed = scalar == nullptr ? nullptr : std::get_if<T>(scalar);
+    if (typed == nullptr) return absl::FailedPreconditionError(absl::StrCat(name, " is of another type"));
+    return *typed;
+  }
+};
+
+// Where the time went. The server's phases overlap; of several streams, each is the longest.
+struct Timings {
+  absl::Duration total;  // from the call to its return, as the caller sees it
+  absl::Duration queue;
+  absl::Duration receive;
+  absl::Duration copy;
+  absl::Duration kernel;
+};
+
+struct Reduction {
+  std::vector<OperatorResult> results;  // in the order of Spec::operators
+  std::uint64_t element_count = 0;
+  std::string device;  // "cpu", or "cuda:N" and the GPU's name
+  Timings timings;
+};
+
+}  // namespace warpfold

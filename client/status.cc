@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/status.h"
+
+#include <string>
+
+#include "absl/strings/cord.h"
+#include "client/error.h"
+#include "google/rpc/status.pb.h"
+
+namespace warpfold {
+namespace {
+
+constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
+
+void AttachReason(absl::string_view reason, absl::Status& status) {
+  google::rpc::ErrorInfo info;
+  info.set_reason(std::string(reason));
+  info.set_domain("warpfold");
+  status.SetPayload(kErrorInfoUrl, absl::Cord(info.SerializeAsString()));
+}
+
+}  // namespace
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  google::rpc::Status details;
+  if (details.ParseFromString(status.error_details())) {
+    for (const google::protobuf::Any& detail : details.details()) {
+      result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+    }
+  }
+  if (absl::IsDeadlineExceeded(result) && !GetErrorInfo(result).has_value()) AttachReason("DEADLINE", result);
+  return result;
+}
+
+absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::string_view message) {
+  absl::Status status(code, message);
+  AttachReason(reason, status);
+  return status;
+}
+
+std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kErrorInfoUrl);
+  google::rpc::ErrorInfo info;
+  if (!payload.has_value() || !info.ParseFromString(std::string(*payload))) return std::nullopt;
+  return ErrorInfo{info.reason(), info.domain(), {info.metadata().begin(), info.metadata().end()}};
+}
+
+}  // namespace warpfold

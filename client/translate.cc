@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/translate.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/status.h"
+
+namespace warpfold {
+namespace {
+
+constexpr absl::string_view kEnumPrefix = "OPERATOR_";
+
+template <typename Entries>
+std::vector<Scalar> ScalarsOf(const Entries& entries) {
+  return std::vector<Scalar>(entries.begin(), entries.end());
+}
+
+absl::StatusOr<Value> MatrixFromProto(const v1::MatrixValue& matrix) {
+  std::vector<Scalar> entries = ScalarsOf(matrix.int64_entries());
+  if (entries.empty()) entries = ScalarsOf(matrix.uint64_entries());
+  if (entries.empty()) entries = ScalarsOf(matrix.double_entries());
+  if (entries.empty()) entries = ScalarsOf(matrix.bool_entries());
+  if (entries.empty() || entries.size() != std::uint64_t{matrix.rows()} * matrix.columns()) {
+    return absl::InternalError("the server answered a matrix of the wrong size");
+  }
+  return Matrix{{matrix.rows(), matrix.columns()}, std::move(entries)};
+}
+
+absl::StatusOr<Value> ValueFromProto(const v1::OperatorResult& result) {
+  switch (result.value_case()) {
+    case v1::OperatorResult::kInt64Value:
+      return Scalar(result.int64_value());
+    case v1::OperatorResult::kUint64Value:
+      return Scalar(result.uint64_value());
+    case v1::OperatorResult::kDoubleValue:
+      return Scalar(result.double_value());
+    case v1::OperatorResult::kBoolValue:
+      return Scalar(result.bool_value());
+    case v1::OperatorResult::kMatrixValue:
+      return MatrixFromProto(result.matrix_value());
+    case v1::OperatorResult::VALUE_NOT_SET:
+      break;
+  }
+  return absl::InternalError(
+      absl::StrCat("the server answered no value for ", OperatorName(result.operator_())));
+}
+
+}  // namespace
+
+std::string OperatorName(v1::Operator op) {
+  absl::string_view name = v1::Operator_Name(op);
+  name.remove_prefix(std::min(name.size(), kEnumPrefix.size()));
+  return absl::AsciiStrToLower(name);
+}
+
+std::vector<std::string> OperatorNames() {
+  std::vector<std::string> names;
+  const google::protobuf::EnumDescriptor& descriptor = *v1::Operator_descriptor();
+  for (int i = 0; i < descriptor.value_count(); ++i) {
+    const auto op = static_cast<v1::Operator>(descriptor.value(i)->number());
+    if (op != v1::OPERATOR_UNSPECIFIED) names.push_back(OperatorName(op));
+  }
+  return names;
+}
+
+absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
+  v1::ReductionSpec proto;
+  for (const std::string& name : spec.operators) {
+    v1::Operator op = v1::OPERATOR_UNSPECIFIED;
+    const std::string enum_name = absl::StrCat(kEnumPrefix, absl::AsciiStrToUpper(name));
+    if (!v1::Operator_Parse(enum_name, &op) || op == v1::OPERATOR_UNSPECIFIED) {
+      return MakeError(absl::StatusCode::kUnimplemented, "UNKNOWN_OPERATOR",
+                       absl::StrCat("unknown operator '", name, "'"));
+    }
+    proto.add_operators(op);
+  }
+  proto.set_element_type(static_cast<v1::ElementType>(type));
+  if (spec.matrix_shape.has_value()) {
+    proto.mutable_matrix_shape()->set_rows(spec.matrix_shape->rows);
+    proto.mutable_matrix_shape()->set_columns(spec.matrix_shape->columns);
+  }
+  if (spec.wrap_overflow) proto.set_overflow_policy(v1::OVERFLOW_POLICY_WRAP);
+  if (spec.ignore_nan) proto.set_nan_policy(v1::NAN_POLICY_IGNORE);
+  if (spec.modulus.has_value()) proto.set_modulus(*spec.modulus);
+  return proto;
+}
+
+absl::StatusOr<Reduction> FromProto(const v1::Reduction& reduction) {
+  Reduction result;
+  for (const v1::OperatorResult& proto : reduction.results()) {
+    absl::StatusOr<Value> value = ValueFromProto(proto);
+    if (!value.ok()) return value.status();
+    OperatorResult& entry = result.results.emplace_back();
+    entry.name = OperatorName(proto.operator_());
+    entry.value = *std::move(value);
+    if (proto.has_index()) entry.index = proto.index();
+  }
+  result.element_count = reduction.element_count();
+  result.device = reduction.device();
+  result.timings.queue = absl::Nanoseconds(reduction.timings().queue_ns());
+  result.timings.receive = absl::Nanoseconds(reduction.timings().receive_ns());
+  result.timings.copy = absl::Nanoseconds(reduction.timings().copy_ns());
+  result.timings.kernel = absl::Nanoseconds(reduction.timings().kernel_ns());
+  return result;
+}
+
+std::uint64_t ElementBytes(const Spec& spec, ElementType type) {
+  const std::uint64_t entry_bytes = ElementTypeBytes(type);
+  if (!spec.matrix_shape.has_value()) return entry_bytes;
+  return entry_bytes * spec.matrix_shape->rows * spec.matrix_shape->columns;
+}
+
+}  // namespace warpfold

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Between the client's types and the protocol's messages. Internal, and used by the command line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/array.h"
+#include "client/result.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold {
+
+// "sum" for OPERATOR_SUM. The names are those of the protocol's enum: there is no second list.
+std::string OperatorName(v1::Operator op);
+std::vector<std::string> OperatorNames();
+
+// UNIMPLEMENTED (UNKNOWN_OPERATOR) for a name that the protocol does not have. All else is left for the
+// server to judge.
+absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type);
+
+// INTERNAL if the message contradicts itself or lacks a value.
+absl::StatusOr<Reduction> FromProto(const v1::Reduction& reduction);
+
+// Bytes of one element: a scalar or a matrix. 0 if the shape has no entries.
+std::uint64_t ElementBytes(const Spec& spec, ElementType type);
+
+}  // namespace warpfold

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "client/translate.h"
+#include "client/writer_state.h"
+
+namespace warpfold {
+
+Writer::State::State(Connection& connection, absl::Time deadline, const CallOptions& call_options,
+                     const v1::ReduceHeader& header, std::uint64_t element_size)
+    : options(call_options),
+      element_bytes(element_size),
+      stream(connection, deadline, options.stop, options, header) {}
+
+bool Writer::State::SendChunk() {
+  if (chunk_bytes == 0) return true;
+  const std::size_t size = std::exchange(chunk_bytes, 0);
+  return stream.Send(SliceOf(std::move(chunk), size));
+}
+
+void Writer::State::Finish() {
+  const absl::StatusOr<v1::Reduction> proto = stream.Finish(element_bytes);
+  outcome = proto.ok() ? FromProto(*proto) : proto.status();
+  if (outcome->ok()) (*outcome)->timings.total = absl::Now() - start;
+}
+
+Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Writer::Writer(Writer&&) noexcept = default;
+Writer& Writer::operator=(Writer&&) noexcept = default;
+Writer::~Writer() = default;
+
+absl::Status Writer::Write(std::span<const std::byte> bytes) {
+  while (!bytes.empty() && !state_->outcome.has_value()) {
+    if (state_->chunk == nullptr) state_->chunk = std::make_unique_for_overwrite<std::byte[]>(kChunkBytes);
+    const std::size_t size = std::min(bytes.size(), kChunkBytes - state_->chunk_bytes);
+    std::memcpy(state_->chunk.get() + state_->chunk_bytes, bytes.data(), size);
+    state_->chunk_bytes += size;
+    bytes = bytes.subspan(size);
+    if (state_->chunk_bytes == kChunkBytes && !state_->SendChunk()) state_->Finish();
+  }
+  return state_->outcome.has_value() ? state_->outcome->status() : absl::OkStatus();
+}
+
+absl::StatusOr<Reduction> Writer::Commit() {
+  if (!state_->outcome.has_value()) {
+    state_->SendChunk();
+    state_->Finish();
+  }
+  return *state_->outcome;
+}
+
+}  // namespace warpfold

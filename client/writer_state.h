@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a Writer holds. Internal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/array_stream.h"
+#include "client/wire.h"
+#include "client/writer.h"
+
+namespace warpfold {
+
+struct Writer::State {
+  State(Connection& connection, absl::Time deadline, const CallOptions& call_options,
+        const v1::ReduceHeader& header, std::uint64_t element_size);
+
+  // Sends the bytes gathered so far. False if the call is over.
+  bool SendChunk();
+
+  // Commits if nothing failed; sets outcome.
+  void Finish();
+
+  const absl::Time start = absl::Now();
+  const CallOptions options;
+  const std::uint64_t element_bytes;
+  OwnedChunk chunk;             // kChunkBytes, or null
+  std::size_t chunk_bytes = 0;  // how many of them are filled
+  ArrayStream stream;
+  // The outcome, once there is one.
+  std::optional<absl::StatusOr<Reduction>> outcome;
+};
+
+}  // namespace warpfold

@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The client when things go wrong: errors, deadlines, cancellation, retries, dead connections.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+#include "client/client.h"
+#include "client/error.h"
+#include "tests/client/fake_service.h"
+
+namespace warpfold {
+namespace {
+
+using testing::HasSubstr;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+const Spec kSumSpec = {.operators = {"sum"}};
+constexpr std::size_t kLarge = 16 << 20;  // elements
+
+std::string ReasonOf(const absl::Status& status) { return GetErrorInfo(status).value_or(ErrorInfo{}).reason; }
+
+// Holds a call until its client is gone.
+grpc::Status HangUntilCancelled(const SeenCall&, grpc::ServerContext& context) {
+  while (!context.IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
+  return grpc::Status::CANCELLED;
+}
+
+class ClientFailureTest : public testing::Test {
+ protected:
+  FakeService service_;
+  FakeServer server_{service_};
+  Client client_{server_.target(), {.connections = 4, .backoff = absl::Milliseconds(5)}};
+  const std::vector<std::int32_t> large_ = std::vector<std::int32_t>(kLarge, 1);
+};
+
+TEST_F(ClientFailureTest, ErrorIsTheServersOwn) {
+  service_.on_chunk = [](const SeenCall&, grpc::ServerContext&) {
+    return ErrorWithReason(grpc::StatusCode::RESOURCE_EXHAUSTED, "too large", "ARRAY_TOO_LARGE");
+  };
+  for (const int streams : {1, 4}) {
+    const absl::Status status = client_.Reduce(kSumSpec, large_, {.streams = streams}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(status.message(), "too large");
+    const std::optional<ErrorInfo> info = GetErrorInfo(status);
+    ASSERT_TRUE(info.has_value());
+    EXPECT_EQ(info->reason, "ARRAY_TOO_LARGE");
+    EXPECT_EQ(info->domain, "warpfold");
+    EXPECT_THAT(info->metadata, UnorderedElementsAre(Pair("field", "header")));
+  }
+}
+
+TEST_F(ClientFailureTest, WriterReportsTheServersErrorFromWriteAndCommit) {
+  service_.on_chunk = [](const SeenCall&, grpc::ServerContext&) {
+    return ErrorWithReason(grpc::StatusCode::DATA_LOSS, "bad checksum", "CHECKSUM_MISMATCH");
+  };
+  absl::StatusOr<Writer> writer = client_.OpenWriter(kSumSpec, ElementType::kInt32);
+  ASSERT_TRUE(writer.ok());
+  const std::vector<std::byte> piece(1 << 20);
+  absl::Status status;
+  while (status.ok()) status = writer->Write(piece);
+  EXPECT_EQ(ReasonOf(status), "CHECKSUM_MISMATCH");
+  EXPECT_EQ(ReasonOf(writer->Commit().status()), "CHECKSUM_MISMATCH");
+}
+
+TEST_F(ClientFailureTest, DeadlineEndsACallThatHangs) {
+  service_.on_chunk = HangUntilCancelled;
+  for (const int streams : {1, 3}) {
+    const absl::Status status =
+        client_.Reduce(kSumSpec, large_, {.timeout = absl::Milliseconds(100), .streams = streams}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+    EXPECT_EQ(ReasonOf(status), "DEADLINE");
+  }
+}
+
+TEST_F(ClientFailureTest, AnotherThreadCancels) {
+  for (const int streams : {1, 3}) {
+    std::stop_source source;
+    service_.on_chunk = [&](const SeenCall& call, grpc::ServerContext& context) {
+      source.request_stop();
+      return HangUntilCancelled(call, context);
+    };
+    const absl::Status status =
+        client_.Reduce(kSumSpec, large_, {.stop = source.get_token(), .streams = streams}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+  }
+}
+
+TEST_F(ClientFailureTest, StoppedBeforeItStarts) {
+  std::stop_source source;
+  source.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(client_.Reduce(kSumSpec, large_, {.stop = source.get_token()}).status()));
+}
+
+TEST_F(ClientFailureTest, OneFailingStripeEndsTheOthers) {
+  service_.on_chunk = [](const SeenCall& call, grpc::ServerContext& context) {
+    if (call.header.first_element() == 0) {
+      return ErrorWithReason(grpc::StatusCode::DATA_LOSS, "bad checksum", "CHECKSUM_MISMATCH");
+    }
+    return HangUntilCancelled(call, context);
+  };
+  const absl::Status status = client_.Reduce(kSumSpec, large_, {.streams = 4}).status();
+  EXPECT_EQ(ReasonOf(status), "CHECKSUM_MISMATCH") << status;
+}
+
+TEST_F(ClientFailureTest, UnavailableIsRetriedWhileNothingWasTaken) {
+  service_.on_start = [](int call, grpc::ServerContext&) {
+    return call < 2 ? ErrorWithReason(grpc::StatusCode::UNAVAILABLE, "draining", "DRAINING")
+                    : grpc::Status::OK;
+  };
+  const absl::StatusOr<std::int64_t> sum = client_.Reduce(kSum, large_);
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  EXPECT_EQ(*sum, static_cast<std::int64_t>(kLarge));
+  EXPECT_EQ(service_.started(), 3);
+}
+
+TEST_F(ClientFailureTest, GivesUpAfterTheLastAttempt) {
+  service_.on_start = [](int, grpc::ServerContext&) {
+    return ErrorWithReason(grpc::StatusCode::UNAVAILABLE, "draining", "DRAINING");
+  };
+  const absl::Status status = client_.Reduce(kSum, std::vector<std::int32_t>{1, 2}).status();
+  EXPECT_EQ(ReasonOf(status), "DRAINING");
+  EXPECT_EQ(service_.started(), 4);
+}
+
+TEST_F(ClientFailureTest, NotRetriedOnceDataWasTaken) {
+  service_.on_chunk = [](const SeenCall& call, grpc::ServerContext&) {
+    if (call.chunks.size() < 4) return grpc::Status::OK;
+    return ErrorWithReason(grpc::StatusCode::UNAVAILABLE, "device lost", "DEVICE_LOST");
+  };
+  EXPECT_EQ(ReasonOf(client_.Reduce(kSumSpec, large_).status()), "DEVICE_LOST");
+  EXPECT_EQ(service_.started(), 1);
+}
+
+TEST_F(ClientFailureTest, OtherErrorsAreNotRetried) {
+  service_.on_start = [](int, grpc::ServerContext&) {
+    return ErrorWithReason(grpc::StatusCode::RESOURCE_EXHAUSTED, "busy", "TOO_MANY_REDUCTIONS");
+  };
+  EXPECT_EQ(ReasonOf(client_.Reduce(kSumSpec, large_).status()), "TOO_MANY_REDUCTIONS");
+  EXPECT_EQ(service_.started(), 1);
+}
+
+TEST(ClientReconnectTest, FindsAServerThatCameBack) {
+  FakeService service;
+  auto server = std::make_unique<FakeServer>(service);
+  const int port = server->port();
+  Client client(server->target(), {.max_attempts = 20, .backoff = absl::Milliseconds(20)});
+  const std::vector<std::int32_t> values = {1, 2, 3};
+  EXPECT_TRUE(client.Reduce(kSum, values).ok());
+
+  server.reset();
+  Client impatient("127.0.0.1:" + std::to_string(port), {.max_attempts = 1});
+  EXPECT_TRUE(absl::IsUnavailable(impatient.Reduce(kSum, values).status()));
+
+  server = std::make_unique<FakeServer>(service, port);
+  const absl::StatusOr<std::int64_t> sum = client.Reduce(kSum, values);
+  EXPECT_TRUE(sum.ok()) << sum.status();
+}
+
+TEST(ClientLifeTest, ManyShortLivesEndPromptly) {
+  FakeService service;
+  const FakeServer server(service);
+  for (int i = 0; i < 200; ++i) {
+    Client client(server.target(), {.connections = 2});
+    const std::vector<std::int32_t> values(100'000, 1);
+    ASSERT_TRUE(client.Reduce(kSum, values, {.streams = 2}).ok());
+  }
+}
+
+}  // namespace
+}  // namespace warpfold

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The client against a server that records: what is sent, and what comes back.
+#include "client/client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "client/array_stream.h"
+#include "client/error.h"
+#include "proto/crc32c.h"
+#include "tests/client/fake_service.h"
+
+namespace warpfold {
+namespace {
+
+std::vector<std::int32_t> Iota(std::size_t n) {
+  std::vector<std::int32_t> values(n);
+  std::iota(values.begin(), values.end(), 0);
+  return values;
+}
+
+std::int64_t SumOfIota(std::int64_t n) { return n * (n - 1) / 2; }
+
+std::string BytesOf(const std::vector<std::int32_t>& values) {
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * 4);
+}
+
+class ClientTest : public testing::Test {
+ protected:
+  FakeService service_;
+  FakeServer server_{service_};
+  Client client_{server_.target(), {.connections = 4}};
+};
+
+TEST_F(ClientTest, SumOfASmallVectorIsOneLine) {
+  const absl::StatusOr<std::int64_t> sum = client_.Reduce(kSum, std::vector<std::int32_t>{3, 1, 4, 1, 5});
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  EXPECT_EQ(*sum, 14);
+  EXPECT_TRUE(service_.calls().front().small);
+}
+
+TEST_F(ClientTest, EmptyArrayIsAnArray) {
+  const absl::StatusOr<std::int64_t> sum = client_.Reduce(kSum, std::vector<std::int32_t>());
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  EXPECT_EQ(*sum, 0);
+}
+
+TEST_F(ClientTest, LargeArrayIsStreamedWhole) {
+  const std::vector<std::int32_t> values = Iota(700'001);
+  const absl::StatusOr<Reduction> reduction =
+      client_.Reduce(Spec{.operators = {"sum"}}, values, {.request_id = "night-run"});
+  ASSERT_TRUE(reduction.ok()) << reduction.status();
+  EXPECT_EQ(*reduction->results.at(0).As<std::int64_t>(), SumOfIota(700'001));
+  EXPECT_EQ(reduction->element_count, 700'001u);
+  EXPECT_EQ(reduction->device, "fake");
+  EXPECT_EQ(reduction->timings.kernel, absl::Microseconds(1));
+
+  const SeenCall call = service_.calls().at(0);
+  EXPECT_FALSE(call.small);
+  EXPECT_EQ(call.data, BytesOf(values));
+  EXPECT_EQ(call.header.expected_element_count(), 700'001u);
+  EXPECT_EQ(call.header.request_id(), "night-run");
+  EXPECT_FALSE(call.header.return_state());
+  EXPECT_EQ(call.commit.element_count(), 700'001u);
+  EXPECT_FALSE(call.commit.has_crc32c());
+  EXPECT_EQ(call.chunks.size(), (call.data.size() + kChunkBytes - 1) / kChunkBytes);
+}
+
+TEST_F(ClientTest, ChecksumsCoverChunksAndWhole) {
+  const std::vector<std::int32_t> values = Iota(300'000);
+  ASSERT_TRUE(client_.Reduce(Spec{.operators = {"sum"}}, values, {.checksum = true}).ok());
+  const SeenCall call = service_.calls().at(0);
+  const auto bytes = std::as_bytes(std::span(values));
+  EXPECT_EQ(call.commit.crc32c(), proto::ComputeCrc32c(bytes));
+  ASSERT_EQ(call.chunks.size(), 2u);
+  EXPECT_EQ(call.chunks[0].crc32c(), proto::ComputeCrc32c(bytes.first(kChunkBytes)));
+  EXPECT_EQ(call.chunks[1].crc32c(), proto::ComputeCrc32c(bytes.subspan(kChunkBytes)));
+}
+
+TEST_F(ClientTest, StripesAreAdjacentAndMergedInOrder) {
+  const std::vector<std::int32_t> values = Iota(1'000'003);
+  for (int streams = 1; streams <= 4; ++streams) {
+    const absl::StatusOr<std::int64_t> sum = client_.Reduce(kSum, values, {.streams = streams});
+    ASSERT_TRUE(sum.ok()) << sum.status();
+    EXPECT_EQ(*sum, SumOfIota(1'000'003)) << streams;
+  }
+  EXPECT_EQ(service_.calls().size(), 1u + 2 + 3 + 4);
+}
+
+TEST_F(ClientTest, GeneratedArrayIsTheSameOnAnyNumberOfStreams) {
+  const auto iota = [](std::uint64_t offset, std::span<std::byte> buffer) {
+    for (std::size_t i = 0; i < buffer.size(); i += 4) {
+      const auto value = static_cast<std::int32_t>((offset + i) / 4);
+      std::memcpy(&buffer[i], &value, 4);
+    }
+  };
+  for (const int streams : {1, 3}) {
+    const absl::StatusOr<Reduction> reduction = client_.ReduceGenerated(
+        {.operators = {"sum"}}, ElementType::kInt32, 4'000'000, iota, {.streams = streams});
+    ASSERT_TRUE(reduction.ok()) << reduction.status();
+    EXPECT_EQ(*reduction->results.at(0).As<std::int64_t>(), SumOfIota(1'000'000));
+  }
+}
+
+TEST_F(ClientTest, ProgressAddsUpToTheArray) {
+  for (const int streams : {1, 4}) {
+    std::atomic<std::uint64_t> sent = 0;
+    const auto add = [&sent](std::uint64_t bytes) { sent += bytes; };
+    ASSERT_TRUE(client_.Reduce(kSum, Iota(1'000'000), {.streams = streams, .on_sent = add}).ok());
+    EXPECT_EQ(sent, 4'000'000u);
+  }
+}
+
+TEST_F(ClientTest, WriterTakesAnyCut) {
+  const std::string bytes = BytesOf(Iota(800'000));
+  for (const std::size_t cut : {3u, 4096u, 1u << 20, 3'200'000u}) {
+    absl::StatusOr<Writer> writer = client_.OpenWriter({.operators = {"sum"}}, ElementType::kInt32);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    for (std::size_t offset = 0; offset < bytes.size(); offset += cut) {
+      // A copy that dies at once: Write must not keep a pointer to it.
+      const std::string piece = bytes.substr(offset, cut);
+      ASSERT_TRUE(writer->Write(std::as_bytes(std::span(piece))).ok());
+    }
+    const absl::StatusOr<Reduction> reduction = writer->Commit();
+    ASSERT_TRUE(reduction.ok()) << reduction.status();
+    EXPECT_EQ(*reduction->results.at(0).As<std::int64_t>(), SumOfIota(800'000)) << cut;
+    EXPECT_EQ(service_.calls().back().data, bytes);
+  }
+}
+
+TEST_F(ClientTest, WriterWithoutCommitIsCancelled) {
+  std::atomic<bool> cancelled = false;
+  service_.on_chunk = [&](const SeenCall&, grpc::ServerContext& context) {
+    while (!context.IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
+    cancelled = true;
+    return grpc::Status::CANCELLED;
+  };
+  {
+    absl::StatusOr<Writer> writer = client_.OpenWriter({.operators = {"sum"}}, ElementType::kInt32);
+    ASSERT_TRUE(writer.ok());
+    ASSERT_TRUE(writer->Write(std::vector<std::byte>(kChunkBytes)).ok());
+    while (service_.started() == 0) absl::SleepFor(absl::Milliseconds(1));
+  }
+  while (!cancelled) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_TRUE(service_.calls().empty());
+}
+
+TEST_F(ClientTest, AsksForInformationAndHealth) {
+  const absl::StatusOr<v1::GetServerInfoResponse> info = client_.GetServerInfo();
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->version(), "fake");
+  const absl::StatusOr<bool> serving = client_.IsServing();
+  ASSERT_TRUE(serving.ok()) << serving.status();
+  EXPECT_TRUE(*serving);
+}
+
+TEST_F(ClientTest, RefusesWhatItCannotSay) {
+  const std::vector<std::int32_t> values = {1, 2, 3};
+  const auto reason = [&](const Spec& spec, const CallOptions& options) {
+    const absl::StatusOr<Reduction> reduction = client_.Reduce(spec, values, options);
+    return GetErrorInfo(reduction.status()).value_or(ErrorInfo{}).reason;
+  };
+  EXPECT_EQ(reason({.operators = {"summ"}}, {}), "UNKNOWN_OPERATOR");
+  EXPECT_EQ(reason({.operators = {"unspecified"}}, {}), "UNKNOWN_OPERATOR");
+  EXPECT_EQ(reason({.operators = {"sum"}, .matrix_shape = MatrixShape{2, 1}}, {}), "BAD_HEADER");
+  EXPECT_EQ(reason({.operators = {"sum"}, .matrix_shape = MatrixShape{0, 1}}, {}), "BAD_HEADER");
+  EXPECT_EQ(reason({.operators = {"sum"}}, {.streams = 5}), "BAD_HEADER");
+  EXPECT_EQ(reason({.operators = {"sum"}}, {.streams = 0}), "BAD_HEADER");
+  EXPECT_EQ(service_.started(), 0);
+}
+
+}  // namespace
+}  // namespace warpfold

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A server of the protocol that adds int32 elements and keeps what it was sent. Tests make it fail, wait
+// and vanish at will.
+#pragma once
+
+#include <grpcpp/server.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "warpfold/v1/reduction.grpc.pb.h"
+
+namespace warpfold {
+
+// One Reduce stream or ReduceArray call, as it arrived.
+struct SeenCall {
+  v1::ReduceHeader header;
+  std::vector<v1::ReduceChunk> chunks;
+  v1::ReduceCommit commit;
+  std::string data;
+  bool small = false;  // ReduceArray
+};
+
+// A status with an ErrorInfo, as the real server sends it.
+grpc::Status ErrorWithReason(grpc::StatusCode code, const std::string& message, const std::string& reason);
+
+class FakeService final : public v1::ReductionService::Service {
+ public:
+  // Called with the number of the call (0, 1, ...) before anything is read; an error is answered at once.
+  std::function<grpc::Status(int call, grpc::ServerContext& context)> on_start;
+  // Called after each chunk; an error is answered at once.
+  std::function<grpc::Status(const SeenCall& call, grpc::ServerContext& context)> on_chunk;
+
+  // Calls that ended OK, in the order of their ends.
+  std::vector<SeenCall> calls() const;
+  int started() const;
+
+  grpc::Status Reduce(grpc::ServerContext* context, grpc::ServerReader<v1::ReduceRequest>* reader,
+                      v1::ReduceResponse* response) override;
+  grpc::Status ReduceArray(grpc::ServerContext* context, const v1::ReduceArrayRequest* request,
+                           v1::ReduceArrayResponse* response) override;
+  grpc::Status Merge(grpc::ServerContext* context, const v1::MergeRequest* request,
+                     v1::MergeResponse* response) override;
+  grpc::Status GetServerInfo(grpc::ServerContext* context, const v1::GetServerInfoRequest* request,
+                             v1::GetServerInfoResponse* response) override;
+
+ private:
+  grpc::Status Start(grpc::ServerContext& context);
+  void Keep(SeenCall call);
+
+  mutable absl::Mutex mutex_;
+  std::vector<SeenCall> calls_ ABSL_GUARDED_BY(mutex_);
+  int started_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// The service on a port of the loopback interface: a free one, or `port`.
+class FakeServer {
+ public:
+  explicit FakeServer(FakeService& service, int port = 0);
+  // Ends running calls, without waiting for their clients.
+  ~FakeServer();
+
+  int port() const { return port_; }
+  std::string target() const { return "127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace warpfold

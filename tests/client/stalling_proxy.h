@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A network that goes dead: forwards so many bytes between a client and a server, then reads no more.
+// Sockets stay open, as with a peer that was suspended.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace warpfold {
+
+class StallingProxy {
+ public:
+  explicit StallingProxy(int upstream_port);
+  ~StallingProxy();
+  StallingProxy(const StallingProxy&) = delete;
+  StallingProxy& operator=(const StallingProxy&) = delete;
+
+  std::string target() const { return "127.0.0.1:" + std::to_string(port_); }
+
+  // Forwards this many more bytes, of connections that exist and of new ones together.
+  void StallAfter(std::int64_t bytes) { bytes_left_ = bytes; }
+  void Resume() { bytes_left_ = kUnlimited; }
+
+ private:
+  static constexpr std::int64_t kUnlimited = std::int64_t{1} << 62;
+
+  // Forwards what can be forwarded without blocking, until destruction.
+  void Run();
+  void Accept();
+  // False if either end is closed.
+  bool Forward(int from, int to);
+
+  const int upstream_port_;
+  int port_ = 0;
+  int listener_ = -1;
+  std::vector<std::pair<int, int>> pairs_;  // client and server sockets
+  std::atomic<std::int64_t> bytes_left_ = kUnlimited;
+  std::atomic<bool> ended_ = false;
+  std::thread thread_;
+};
+
+}  // namespace warpfold

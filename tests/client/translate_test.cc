@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/translate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/ascii.h"
+
+namespace warpfold {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+
+TEST(TranslateTest, OperatorNamesAreThoseOfTheProtocol) {
+  EXPECT_THAT(OperatorNames(), Contains("sum"));
+  EXPECT_THAT(OperatorNames(), Contains("matrix_product"));
+  EXPECT_THAT(OperatorNames(), testing::Not(Contains("unspecified")));
+  for (const std::string& name : OperatorNames()) {
+    const absl::StatusOr<v1::ReductionSpec> spec = ToProto({.operators = {name}}, ElementType::kInt32);
+    ASSERT_TRUE(spec.ok()) << name;
+    EXPECT_EQ(OperatorName(spec->operators(0)), name);
+  }
+}
+
+TEST(TranslateTest, ElementTypesAreThoseOfTheProtocol) {
+  for (const char* name : {"int32", "int64", "uint32", "uint64", "float32", "float64"}) {
+    const std::optional<ElementType> type = ElementTypeByName(name);
+    ASSERT_TRUE(type.has_value());
+    EXPECT_EQ(ElementTypeName(*type), name);
+    EXPECT_EQ("ELEMENT_TYPE_" + absl::AsciiStrToUpper(name),
+              v1::ElementType_Name(static_cast<v1::ElementType>(*type)));
+  }
+  EXPECT_FALSE(ElementTypeByName("int16").has_value());
+  static_assert(ElementTypeOf<float>() == ElementType::kFloat32);
+  static_assert(ElementTypeOf<std::uint64_t>() == ElementType::kUint64);
+  static_assert(ElementTypeOf<std::int32_t>() == ElementType::kInt32);
+}
+
+TEST(TranslateTest, SpecIsSentWhole) {
+  const Spec spec = {.operators = {"max", "matrix_product"},
+                     .matrix_shape = MatrixShape{3, 4},
+                     .wrap_overflow = true,
+                     .ignore_nan = true,
+                     .modulus = 97};
+  const absl::StatusOr<v1::ReductionSpec> proto = ToProto(spec, ElementType::kUint64);
+  ASSERT_TRUE(proto.ok());
+  EXPECT_THAT(proto->operators(), ElementsAre(v1::OPERATOR_MAX, v1::OPERATOR_MATRIX_PRODUCT));
+  EXPECT_EQ(proto->element_type(), v1::ELEMENT_TYPE_UINT64);
+  EXPECT_EQ(proto->matrix_shape().rows(), 3u);
+  EXPECT_EQ(proto->matrix_shape().columns(), 4u);
+  EXPECT_EQ(proto->overflow_policy(), v1::OVERFLOW_POLICY_WRAP);
+  EXPECT_EQ(proto->nan_policy(), v1::NAN_POLICY_IGNORE);
+  EXPECT_EQ(proto->modulus(), 97u);
+  EXPECT_EQ(ElementBytes(spec, ElementType::kUint64), 96u);
+}
+
+TEST(TranslateTest, EveryKindOfValueComesBack) {
+  v1::Reduction proto;
+  proto.add_results()->set_int64_value(std::numeric_limits<std::int64_t>::min());
+  proto.add_results()->set_uint64_value(std::numeric_limits<std::uint64_t>::max());
+  proto.add_results()->set_double_value(-0.0);
+  proto.add_results()->set_bool_value(true);
+  v1::OperatorResult& located = *proto.add_results();
+  located.set_operator_(v1::OPERATOR_ARGMIN);
+  located.set_int64_value(-5);
+  located.set_index(std::uint64_t{1} << 40);
+  v1::MatrixValue& matrix = *proto.add_results()->mutable_matrix_value();
+  matrix.set_rows(1);
+  matrix.set_columns(2);
+  matrix.add_double_entries(0.5);
+  matrix.add_double_entries(1.5);
+
+  const absl::StatusOr<Reduction> reduction = FromProto(proto);
+  ASSERT_TRUE(reduction.ok()) << reduction.status();
+  const std::vector<OperatorResult>& results = reduction->results;
+  EXPECT_EQ(*results[0].As<std::int64_t>(), std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(*results[1].As<std::uint64_t>(), std::numeric_limits<std::uint64_t>::max());
+  EXPECT_TRUE(std::signbit(*results[2].As<double>()));
+  EXPECT_EQ(*results[3].As<bool>(), true);
+  EXPECT_EQ(results[4].name, "argmin");
+  EXPECT_EQ(results[4].index, std::uint64_t{1} << 40);
+  EXPECT_EQ(std::get<Matrix>(results[5].value), (Matrix{{1, 2}, {Scalar(0.5), Scalar(1.5)}}));
+  EXPECT_TRUE(absl::IsFailedPrecondition(results[0].As<double>().status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(results[5].As<double>().status()));
+}
+
+TEST(TranslateTest, NonsenseFromTheServerIsAnError) {
+  v1::Reduction no_value;
+  no_value.add_results()->set_operator_(v1::OPERATOR_SUM);
+  EXPECT_TRUE(absl::IsInternal(FromProto(no_value).status()));
+
+  v1::Reduction short_matrix;
+  v1::MatrixValue& matrix = *short_matrix.add_results()->mutable_matrix_value();
+  matrix.set_rows(2);
+  matrix.set_columns(2);
+  matrix.add_int64_entries(1);
+  EXPECT_TRUE(absl::IsInternal(FromProto(short_matrix).status()));
+}
+
+}  // namespace
+}  // namespace warpfold
