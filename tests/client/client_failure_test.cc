@@ -33,26 +33,30 @@ grpc::Status HangUntilCancelled(const SeenCall&, grpc::ServerContext& context) {
 
 class ClientFailureTest : public testing::Test {
  protected:
+  // Outlives the server: handlers stop it.
+  std::stop_source source_;
   FakeService service_;
   FakeServer server_{service_};
   Client client_{server_.target(), {.connections = 4, .backoff = absl::Milliseconds(5)}};
   const std::vector<std::int32_t> large_ = std::vector<std::int32_t>(kLarge, 1);
 };
 
-TEST_F(ClientFailureTest, ErrorIsTheServersOwn) {
+// The same on one stream and on several.
+class ClientFailureOnStreamsTest : public ClientFailureTest, public testing::WithParamInterface<int> {};
+INSTANTIATE_TEST_SUITE_P(Streams, ClientFailureOnStreamsTest, testing::Values(1, 3));
+
+TEST_P(ClientFailureOnStreamsTest, ErrorIsTheServersOwn) {
   service_.on_chunk = [](const SeenCall&, grpc::ServerContext&) {
     return ErrorWithReason(grpc::StatusCode::RESOURCE_EXHAUSTED, "too large", "ARRAY_TOO_LARGE");
   };
-  for (const int streams : {1, 4}) {
-    const absl::Status status = client_.Reduce(kSumSpec, large_, {.streams = streams}).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-    EXPECT_EQ(status.message(), "too large");
-    const std::optional<ErrorInfo> info = GetErrorInfo(status);
-    ASSERT_TRUE(info.has_value());
-    EXPECT_EQ(info->reason, "ARRAY_TOO_LARGE");
-    EXPECT_EQ(info->domain, "warpfold");
-    EXPECT_THAT(info->metadata, UnorderedElementsAre(Pair("field", "header")));
-  }
+  const absl::Status status = client_.Reduce(kSumSpec, large_, {.streams = GetParam()}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(), "too large");
+  const std::optional<ErrorInfo> info = GetErrorInfo(status);
+  ASSERT_TRUE(info.has_value());
+  EXPECT_EQ(info->reason, "ARRAY_TOO_LARGE");
+  EXPECT_EQ(info->domain, "warpfold");
+  EXPECT_THAT(info->metadata, UnorderedElementsAre(Pair("field", "header")));
 }
 
 TEST_F(ClientFailureTest, WriterReportsTheServersErrorFromWriteAndCommit) {
@@ -68,33 +72,27 @@ TEST_F(ClientFailureTest, WriterReportsTheServersErrorFromWriteAndCommit) {
   EXPECT_EQ(ReasonOf(writer->Commit().status()), "CHECKSUM_MISMATCH");
 }
 
-TEST_F(ClientFailureTest, DeadlineEndsACallThatHangs) {
+TEST_P(ClientFailureOnStreamsTest, DeadlineEndsACallThatHangs) {
   service_.on_chunk = HangUntilCancelled;
-  for (const int streams : {1, 3}) {
-    const absl::Status status =
-        client_.Reduce(kSumSpec, large_, {.timeout = absl::Milliseconds(100), .streams = streams}).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
-    EXPECT_EQ(ReasonOf(status), "DEADLINE");
-  }
+  const CallOptions options = {.timeout = absl::Milliseconds(100), .streams = GetParam()};
+  const absl::Status status = client_.Reduce(kSumSpec, large_, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_EQ(ReasonOf(status), "DEADLINE");
 }
 
-TEST_F(ClientFailureTest, AnotherThreadCancels) {
-  for (const int streams : {1, 3}) {
-    std::stop_source source;
-    service_.on_chunk = [&](const SeenCall& call, grpc::ServerContext& context) {
-      source.request_stop();
-      return HangUntilCancelled(call, context);
-    };
-    const absl::Status status =
-        client_.Reduce(kSumSpec, large_, {.stop = source.get_token(), .streams = streams}).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
-  }
+TEST_P(ClientFailureOnStreamsTest, AnotherThreadCancels) {
+  service_.on_chunk = [&](const SeenCall& call, grpc::ServerContext& context) {
+    source_.request_stop();
+    return HangUntilCancelled(call, context);
+  };
+  const CallOptions options = {.stop = source_.get_token(), .streams = GetParam()};
+  const absl::Status status = client_.Reduce(kSumSpec, large_, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
 }
 
 TEST_F(ClientFailureTest, StoppedBeforeItStarts) {
-  std::stop_source source;
-  source.request_stop();
-  EXPECT_TRUE(absl::IsCancelled(client_.Reduce(kSumSpec, large_, {.stop = source.get_token()}).status()));
+  source_.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(client_.Reduce(kSumSpec, large_, {.stop = source_.get_token()}).status()));
 }
 
 TEST_F(ClientFailureTest, OneFailingStripeEndsTheOthers) {

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/translate.h"
+
+namespace warpfold::cli {
+namespace {
+
+constexpr char kReduceFooter[] = R"(INPUT is one of
+  FILE.npy   element type and shape are read from it. Its elements are scalars, whatever the shape, unless
+             --matrix is given or matrix_product is asked for: then the last two dimensions are the matrix.
+  FILE       raw little-endian elements; needs --dtype
+  -          the same from standard input, sent while it is read
+
+--random makes element i of output number i of splitmix64 seeded with S, that is of
+  z = S + (i + 1) * 0x9e3779b97f4a7c15;  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;  z = z ^ (z >> 31)        (modulo 2^64)
+integers are its low bits, float64 is (z >> 11) / 2^53 and float32 is (z >> 40) / 2^24.
+
+Answers are one line per operator, 'op value': matrices as rows in brackets, argmin and argmax with
+'index I' after the value.
+Exit codes: 0; 1 the server answered an error or cannot be reached; 2 usage or unreadable input.)";
+
+// Checks and converts an option's text, with CLI11's conventions: an empty string is success.
+std::string ToElementType(std::string& text) {
+  if (ElementTypeByName(text).has_value()) return "";
+  return "'" + text + "' is not int32, int64, uint32, uint64, float32 or float64";
+}
+
+std::string ToOperator(std::string& text) {
+  const std::vector<std::string> names = OperatorNames();
+  if (std::find(names.begin(), names.end(), text) != names.end()) return "";
+  return "unknown operator '" + text + "'; there are " + absl::StrJoin(names, ", ");
+}
+
+std::optional<MatrixShape> ParseMatrixShape(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, 'x');
+  MatrixShape shape;
+  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &shape.rows) ||
+      !absl::SimpleAtoi(parts[1], &shape.columns) || shape.rows == 0 || shape.columns == 0) {
+    return std::nullopt;
+  }
+  return shape;
+}
+
+std::string ToMatrixShape(std::string& text) {
+  return ParseMatrixShape(text).has_value() ? "" : "'" + text + "' is not ROWSxCOLUMNS, as 4x4";
+}
+
+// Adds --dtype, which sets *type.
+void AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string& help) {
+  app.add_option_function<std::string>(
+         "--dtype", [type](const std::string& name) { *type = ElementTypeByName(name); }, help)
+      ->transform(CLI::Validator(ToElementType, "TYPE"));
+}
+
+void AddTarget(CLI::App& app, std::string& target) {
+  app.add_option("--target", target, "Server, as host:port or unix:/path")->capture_default_str();
+}
+
+void AddReduce(CLI::App& app, ReduceFlags& flags) {
+  app.footer(kReduceFooter);
+  app.add_option("--op", flags.spec.operators, "Operators, separated by commas, over one pass of the data")
+      ->delimiter(',')
+      ->required()
+      ->transform(CLI::Validator(ToOperator, "NAME"));
+  AddDtype(app, &flags.type, "Element type; int64 for --iota and --random unless given");
+  app.add_option_function<std::string>(
+         "--matrix", [&flags](const std::string& text) { flags.spec.matrix_shape = ParseMatrixShape(text); },
+         "Elements are ROWSxCOLUMNS matrices, row-major")
+      ->transform(CLI::Validator(ToMatrixShape, "RxC"));
+  app.add_flag("--wrap", flags.spec.wrap_overflow, "Integer sum and product: wrap around on overflow");
+  app.add_flag("--ignore-nan", flags.spec.ignore_nan, "Float operators: skip NaN elements");
+  app.add_option("--modulus", flags.spec.modulus, "matrix_product over integers: multiply modulo M");
+  app.add_option("--streams", flags.streams, "Connections to stripe the array over; not for '-'")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_flag("--json", flags.json, "Answer with one JSON object");
+
+  CLI::Option_group& input = *app.add_option_group("Input");
+  input.add_option("INPUT", flags.input, "What to reduce; see below");
+  CLI::Option* iota = input.add_option("--iota", flags.iota, "The N elements 0, 1, 2, ...");
+  CLI::Option* random = input.add_option("--random", flags.random, "N pseudo-random elements");
+  iota->type_name("N");
+  random->type_name("N");
+  input.require_option(1);
+  app.add_option("--seed", flags.seed, "Seed of --random")->needs(random)->type_name("S");
+}
+
+void AddBench(CLI::App& app, BenchFlags& flags, std::optional<ElementType>& type) {
+  app.add_option("--op", flags.op, "Operator")
+      ->transform(CLI::Validator(ToOperator, "NAME"))
+      ->capture_default_str();
+  AddDtype(app, &type, "Element type (default float32)");
+  app.add_option("--bytes", flags.bytes, "Bytes of the large array")->check(CLI::PositiveNumber);
+  app.add_option("--streams", flags.streams, "Connections to stripe it over")->check(CLI::Range(1, 64));
+  app.add_option("--repeat", flags.repeat, "Times to send it")->check(CLI::Range(1, 1000));
+  app.add_option("--calls", flags.calls, "Calls with small arrays")->check(CLI::Range(1, 1'000'000));
+  app.add_flag("--json", flags.json, "A JSON object per measurement");
+}
+
+}  // namespace
+
+std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* argv) {
+  CommandLine line;
+  ReduceFlags reduce_flags;
+  InfoFlags info_flags;
+  BenchFlags bench_flags;
+  std::optional<ElementType> bench_type;
+
+  CLI::App app("Reduces arrays on a Warpfold server.", "warpfold");
+  app.require_subcommand(1);
+  CLI::App& reduce = *app.add_subcommand("reduce", "Reduce an array");
+  CLI::App& info = *app.add_subcommand("info", "What the server can do, its device and its limits");
+  CLI::App& health = *app.add_subcommand("health", "Exit with 0 if the server takes calls");
+  CLI::App& bench = *app.add_subcommand("bench", "Measure throughput and latency against a server");
+  for (CLI::App* command : {&reduce, &info, &health, &bench}) AddTarget(*command, line.target);
+  AddReduce(reduce, reduce_flags);
+  info.add_flag("--json", info_flags.json, "Answer with one JSON object");
+  AddBench(bench, bench_flags, bench_type);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  bench_flags.type = bench_type.value_or(bench_flags.type);
+  if (reduce.parsed()) line.command = std::move(reduce_flags);
+  if (info.parsed()) line.command = info_flags;
+  if (health.parsed()) line.command = HealthFlags{};
+  if (bench.parsed()) line.command = std::move(bench_flags);
+  return line;
+}
+
+}  // namespace warpfold::cli

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line: what was asked for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "client/array.h"
+#include "client/options.h"
+
+namespace warpfold::cli {
+
+// Exit codes of every command.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitServerError = 1;
+inline constexpr int kExitUsage = 2;
+
+struct ReduceFlags {
+  Spec spec;
+  std::optional<ElementType> type;  // --dtype
+  int streams = 1;
+  bool json = false;
+  // Exactly one of these three.
+  std::optional<std::string> input;  // a path, or "-"
+  std::optional<std::uint64_t> iota;
+  std::optional<std::uint64_t> random;
+  std::uint64_t seed = 0;
+};
+
+struct InfoFlags {
+  bool json = false;
+};
+
+struct HealthFlags {};
+
+struct BenchFlags {
+  std::string op = "sum";
+  ElementType type = ElementType::kFloat32;
+  std::uint64_t bytes = std::uint64_t{1} << 30;
+  int streams = 1;
+  int repeat = 5;
+  int calls = 1000;
+  bool json = false;
+};
+
+struct CommandLine {
+  std::string target = kDefaultTarget;
+  std::variant<ReduceFlags, InfoFlags, HealthFlags, BenchFlags> command;
+};
+
+// Either a command, or what to exit with after help (on standard output) or an error (on standard error) was
+// printed.
+std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* argv);
+
+}  // namespace warpfold::cli

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/commands.h"
+#include "client/cli/output.h"
+#include "client/cli/render.h"
+#include "client/client.h"
+
+namespace warpfold::cli {
+namespace {
+
+// A server that is there answers at once.
+constexpr absl::Duration kTimeout = absl::Seconds(5);
+
+}  // namespace
+
+int RunInfo(const std::string& target, const InfoFlags& flags) {
+  Client client(target);
+  const absl::StatusOr<v1::GetServerInfoResponse> info = client.GetServerInfo({.timeout = kTimeout});
+  if (!info.ok()) return ReportServerError(info.status());
+  return PrintAnswer(flags.json ? InfoJson(*info) : InfoText(*info));
+}
+
+int RunHealth(const std::string& target) {
+  Client client(target);
+  const absl::StatusOr<bool> serving = client.IsServing({.timeout = kTimeout});
+  if (!serving.ok()) return ReportServerError(serving.status());
+  const int printed = PrintAnswer(*serving ? "SERVING\n" : "NOT_SERVING\n");
+  return *serving ? printed : kExitServerError;
+}
+
+}  // namespace warpfold::cli

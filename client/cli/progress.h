@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How far a reduction is, on standard error if that is a terminal.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace warpfold::cli {
+
+// "  45 % [=====     ] 1.21 GB  2.31 GB/s  3 s left", or without share and rest where the total is not known.
+std::string ProgressLine(std::uint64_t bytes, std::optional<std::uint64_t> total, absl::Duration elapsed);
+
+// Threads: Add may be called from any thread.
+class Progress {
+ public:
+  explicit Progress(std::optional<std::uint64_t> total);
+  // Wipes the line.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void Add(std::uint64_t bytes);
+
+ private:
+  const std::optional<std::uint64_t> total_;
+  const bool visible_;
+  const absl::Time start_ = absl::Now();
+  absl::Mutex mutex_;
+  std::uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time drawn_ ABSL_GUARDED_BY(mutex_) = start_;
+};
+
+}  // namespace warpfold::cli

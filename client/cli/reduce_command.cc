@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/commands.h"
+#include "client/cli/input.h"
+#include "client/cli/output.h"
+#include "client/cli/progress.h"
+#include "client/cli/render.h"
+#include "client/client.h"
+#include "client/translate.h"
+
+namespace warpfold::cli {
+namespace {
+
+// The outcome of a reduction whose input may turn out to be unreadable on the way.
+struct Outcome {
+  absl::Status input_error;
+  absl::StatusOr<Reduction> reduction = absl::UnknownError("");
+};
+
+// Sends standard input while reading it.
+Outcome ReduceStandardInput(Client& client, const Spec& spec, ElementType type, const CallOptions& options) {
+  absl::StatusOr<Writer> writer = client.OpenWriter(spec, type, options);
+  if (!writer.ok()) return {absl::OkStatus(), writer.status()};
+  std::vector<std::byte> buffer(1 << 20);
+  std::uint64_t total = 0;
+  while (true) {
+    const ssize_t size = read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return {absl::ErrnoToStatus(errno, "cannot read")};
+    if (size == 0) break;
+    total += static_cast<std::uint64_t>(size);
+    const absl::Status status = writer->Write(std::span(buffer).first(static_cast<std::size_t>(size)));
+    if (!status.ok()) return {absl::OkStatus(), status};
+  }
+  if (total % ElementBytes(spec, type) != 0) {
+    return {absl::InvalidArgumentError(absl::StrCat(total, " bytes are not a whole number of elements of ",
+                                                    ElementBytes(spec, type), " bytes"))};
+  }
+  return {absl::OkStatus(), writer->Commit()};
+}
+
+std::optional<std::uint64_t> ByteCount(const Input& input) {
+  if (const auto* file = std::get_if<FileInput>(&input.source)) return file->data.size();
+  if (const auto* generated = std::get_if<GeneratedInput>(&input.source)) return generated->byte_count;
+  return std::nullopt;
+}
+
+Outcome Reduce(Client& client, const Spec& spec, const Input& input, int streams) {
+  Progress progress(ByteCount(input));
+  const CallOptions options = {.streams = streams,
+                               .on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }};
+  if (const auto* file = std::get_if<FileInput>(&input.source)) {
+    return {absl::OkStatus(), client.ReduceBytes(spec, input.type, file->data, options)};
+  }
+  if (const auto* generated = std::get_if<GeneratedInput>(&input.source)) {
+    return {absl::OkStatus(),
+            client.ReduceGenerated(spec, input.type, generated->byte_count, generated->generator, options)};
+  }
+  return ReduceStandardInput(client, spec, input.type, options);
+}
+
+}  // namespace
+
+int RunReduce(const std::string& target, const ReduceFlags& flags) {
+  const std::string name = flags.input.value_or("input");
+  const absl::StatusOr<Input> input = OpenInput(flags);
+  if (!input.ok()) return ReportInputError(name, input.status());
+  Spec spec = flags.spec;
+  spec.matrix_shape = input->matrix_shape;
+
+  Client client(target, {.connections = flags.streams});
+  const Outcome outcome = Reduce(client, spec, *input, flags.streams);
+  if (!outcome.input_error.ok()) return ReportInputError(name, outcome.input_error);
+  if (!outcome.reduction.ok()) return ReportServerError(outcome.reduction.status());
+  return PrintAnswer(flags.json ? ReductionJson(*outcome.reduction) : ReductionText(*outcome.reduction));
+}
+
+}  // namespace warpfold::cli

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/render.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/translate.h"
+
+namespace warpfold::cli {
+namespace {
+
+std::string ScalarText(const Scalar& scalar) {
+  return std::visit(
+      [](auto value) -> std::string {
+        if constexpr (std::is_same_v<decltype(value), double>) return FormatDouble(value);
+        if constexpr (std::is_same_v<decltype(value), bool>) return value ? "true" : "false";
+        return absl::StrCat(value);
+      },
+      scalar);
+}
+
+std::string ScalarJson(const Scalar& scalar) {
+  const double* value = std::get_if<double>(&scalar);
+  if (value != nullptr && !std::isfinite(*value)) return absl::StrCat("\"", ScalarText(scalar), "\"");
+  return ScalarText(scalar);
+}
+
+// "[[a, b], [c, d]]" with the given separator.
+template <typename Format>
+std::string Rows(const Matrix& matrix, absl::string_view separator, Format format) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < matrix.entries.size(); ++i) {
+    const bool starts_row = i % matrix.shape.columns == 0;
+    if (i != 0) absl::StrAppend(&text, starts_row ? "]" : "", separator);
+    absl::StrAppend(&text, starts_row ? "[" : "", format(matrix.entries[i]));
+  }
+  return text + "]]";
+}
+
+std::string QuotedJson(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string ResultJson(const OperatorResult& result) {
+  const auto* matrix = std::get_if<Matrix>(&result.value);
+  const std::string value =
+      matrix != nullptr ? Rows(*matrix, ",", ScalarJson) : ScalarJson(std::get<Scalar>(result.value));
+  std::string json = absl::StrCat("{\"op\":", QuotedJson(result.name), ",\"value\":", value);
+  if (result.index.has_value()) absl::StrAppend(&json, ",\"index\":", *result.index);
+  return json + "}";
+}
+
+// Names, as "int32", of the element types of a list in OperatorInfo.
+std::vector<std::string> TypeNames(const google::protobuf::RepeatedField<int>& types) {
+  std::vector<std::string> names;
+  for (const int type : types) {
+    if (type >= 1 && type <= 6) names.emplace_back(ElementTypeName(static_cast<ElementType>(type)));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string FormatDouble(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  std::array<char, 64> buffer;
+  const double magnitude = std::abs(value);
+  const bool plain = magnitude == 0 || (magnitude >= 1e-4 && magnitude < 1e16);
+  const auto format = plain ? std::chars_format::fixed : std::chars_format::scientific;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, format).ptr;
+  std::string text(buffer.data(), end);
+  if (plain && text.find('.') == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string ReductionText(const Reduction& reduction) {
+  std::string text;
+  for (const OperatorResult& result : reduction.results) {
+    const auto* matrix = std::get_if<Matrix>(&result.value);
+    absl::StrAppend(
+        &text, result.name, " ",
+        matrix != nullptr ? Rows(*matrix, ", ", ScalarText) : ScalarText(std::get<Scalar>(result.value)));
+    if (result.index.has_value()) absl::StrAppend(&text, " index ", *result.index);
+    absl::StrAppend(&text, "\n");
+  }
+  return text;
+}
+
+std::string ReductionJson(const Reduction& reduction) {
+  const auto append_result = [](std::string* out, const OperatorResult& result) {
+    absl::StrAppend(out, ResultJson(result));
+  };
+  return absl::StrCat("{\"element_count\":", reduction.element_count,
+                      ",\"device\":", QuotedJson(reduction.device), ",\"results\":[",
+                      absl::StrJoin(reduction.results, ",", append_result), "]}\n");
+}
+
+std::string InfoText(const v1::GetServerInfoResponse& info) {
+  std::string text = absl::StrCat("version ", info.version(), "\nbackend ", info.backend(), "\ndevice ",
+                                  info.device(), "\ncpu_crossover_bytes ", info.cpu_crossover_bytes(), "\n");
+  const v1::ServerLimits& limits = info.limits();
+  absl::StrAppend(&text, "max_message_bytes ", limits.max_message_bytes(), "\nmax_stream_bytes ",
+                  limits.max_stream_bytes(), "\nmax_stream_seconds ", limits.max_stream_seconds(),
+                  "\nidle_timeout_seconds ", limits.idle_timeout_seconds(), "\n");
+  absl::StrAppend(&text, "max_concurrent_reductions ", limits.max_concurrent_reductions(), "\nslots ",
+                  limits.slots(), "\nslot_bytes ", limits.slot_bytes(), "\nmax_matrix_dimension ",
+                  limits.max_matrix_dimension(), "\n");
+  for (const v1::OperatorInfo& op : info.operators()) {
+    absl::StrAppend(&text, "operator ", OperatorName(op.operator_()), " scalars ",
+                    absl::StrJoin(TypeNames(op.scalar_types()), ","), " matrices ",
+                    absl::StrJoin(TypeNames(op.matrix_types()), ","), "\n");
+  }
+  return text;
+}
+
+std::string InfoJson(const v1::GetServerInfoResponse& info) {
+  const v1::ServerLimits& limits = info.limits();
+  nlohmann::ordered_json json = {{"version", info.version()},
+                                 {"backend", info.backend()},
+                                 {"device", info.device()},
+                                 {"cpu_crossover_bytes", info.cpu_crossover_bytes()}};
+  json["limits"] = {{"max_message_bytes", limits.max_message_bytes()},
+                    {"max_stream_bytes", limits.max_stream_bytes()},
+                    {"max_stream_seconds", limits.max_stream_seconds()},
+                    {"idle_timeout_seconds", limits.idle_timeout_seconds()},
+                    {"max_concurrent_reductions", limits.max_concurrent_reductions()},
+                    {"slots", limits.slots()},
+                    {"slot_bytes", limits.slot_bytes()},
+                    {"max_matrix_dimension", limits.max_matrix_dimension()}};
+  json["operators"] = nlohmann::ordered_json::array();
+  for (const v1::OperatorInfo& op : info.operators()) {
+    json["operators"].push_back({{"op", OperatorName(op.operator_())},
+                                 {"scalar_types", TypeNames(op.scalar_types())},
+                                 {"matrix_types", TypeNames(op.matrix_types())}});
+  }
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace warpfold::cli
