@@ -55,7 +55,7 @@ void DumpAll() {
     Dump(subject, 0, 1, Flavour::kBits, random);
     Dump(subject, 2, 1 + random() % leaf, Flavour::kUnits, random);
     Dump(subject, 0, leaf + 1 + random() % leaf, Flavour::kExtreme, random);
-    Dump(subject, 3, 3 * leaf + random() % leaf, Flavour::kTame, random);
+    Dump(subject, 3, 3 * leaf + random() % leaf, Flavour::kWide, random);
   }
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/elements.h"
 
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <limits>
@@ -21,13 +22,31 @@ T FromBits(std::uint64_t bits) {
 }
 
 template <class T>
+T Signed(T magnitude, Random& random) {
+  return random() % 2 == 0 ? magnitude : -magnitude;
+}
+
+template <class T>
 T Tame(Random& random) {
   if constexpr (FloatElement<T>) {
     // Made of integers, so that no library's idea of a distribution matters.
-    const T magnitude = T(0.5) + static_cast<T>(random() >> 40) / T(1 << 24);
-    return random() % 2 == 0 ? magnitude : -magnitude;
+    const double offset = static_cast<double>(random() >> 11) / static_cast<double>(std::uint64_t{1} << 53);
+    return Signed(static_cast<T>(1 + (offset - 0.5) / 64), random);
   } else {
-    return static_cast<T>(static_cast<std::int64_t>(random() % 2001) - (std::is_signed_v<T> ? 1000 : 0));
+    const auto x = static_cast<std::int64_t>(random() % 2001) - (std::is_signed_v<T> ? 1000 : 0);
+    return static_cast<T>(x | 1);
+  }
+}
+
+template <class T>
+T AnyBits(Random& random);
+
+template <class T>
+T WideFloat(Random& random) {
+  if constexpr (FloatElement<T>) {
+    return std::ldexp(Tame<T>(random), static_cast<int>(random() % 41) - 20);
+  } else {
+    return AnyBits<T>(random);
   }
 }
 
@@ -78,6 +97,8 @@ T OneOf(Flavour flavour, Random& random) {
   switch (flavour) {
     case Flavour::kTame:
       return Tame<T>(random);
+    case Flavour::kWide:
+      return WideFloat<T>(random);
     case Flavour::kUnits:
       return Unit<T>(random);
     case Flavour::kExtreme:
@@ -104,6 +125,25 @@ std::vector<std::byte> RandomElements(ElementType type, std::uint64_t count, Fla
     }
   });
   return bytes;
+}
+
+void MakeUnitLike(ElementType type, std::uint32_t dimension, std::span<std::byte> matrices) {
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    if (static_cast<int>(type) != kType) return;
+    const std::uint64_t scalars = matrices.size() / sizeof(T);
+    for (std::uint64_t i = 0; i < scalars; ++i) {
+      const std::uint64_t entry = i % (std::uint64_t{dimension} * dimension);
+      const T one = entry % (dimension + 1) == 0 ? T(1) : T(0);
+      T x;
+      std::memcpy(&x, &matrices[i * sizeof x], sizeof x);
+      if constexpr (FloatElement<T>) {
+        x = x / 256 + one;
+      } else {
+        x = static_cast<T>(2 * static_cast<std::uint64_t>(x)) + one;
+      }
+      std::memcpy(&matrices[i * sizeof x], &x, sizeof x);
+    }
+  });
 }
 
 }  // namespace warpfold::kernels

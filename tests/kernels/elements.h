@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "kernels/types.h"
@@ -17,16 +18,22 @@ namespace warpfold::kernels {
 using Random = std::mt19937_64;
 
 enum class Flavour {
-  kTame,     // small integers, floats around 1: sums and products that stay finite and inexact
+  kTame,     // odd integers, floats around 1 and -1: long products neither vanish nor overflow
+  kWide,     // floats of many magnitudes, so that sums round everywhere; integers of any bits
   kUnits,    // -1, 0 and 1: products that stay small, many ties, zeros of both signs
   kExtreme,  // the ends of the range, subnormals, infinities, but no NaN
   kBits,     // any bits at all, NaNs of every kind among them
   kWhole,    // 1 and 2: products of six matrices of them stay exact in float32
 };
 // All that are hard.
-inline constexpr Flavour kFlavours[] = {Flavour::kTame, Flavour::kUnits, Flavour::kExtreme, Flavour::kBits};
+inline constexpr Flavour kFlavours[] = {Flavour::kTame, Flavour::kWide, Flavour::kUnits, Flavour::kExtreme,
+                                        Flavour::kBits};
 
 // `count` scalars of the type.
 std::vector<std::byte> RandomElements(ElementType type, std::uint64_t count, Flavour flavour, Random& random);
+
+// Moves tame square matrices near the unit matrix (floats) or to odd determinants (integers), so that long
+// products of them, too, neither vanish nor overflow.
+void MakeUnitLike(ElementType type, std::uint32_t dimension, std::span<std::byte> matrices);
 
 }  // namespace warpfold::kernels

@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Long arrays against plain loops that know nothing of the canonical order: exact in 128 bits, or in long
+// double within the error that a tree of additions may make.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/backend.h"
+#include "kernels/operators/element_types.h"
+#include "kernels/operators/for_each.h"
+#include "kernels/operators/portable.h"
+#include "kernels/reduction.h"
+#include "tests/kernels/elements.h"
+
+namespace warpfold::kernels {
+namespace {
+
+constexpr std::uint64_t kCount = 300'007;
+
+template <class T>
+std::vector<T> RandomArray(ElementType type, std::uint64_t count, Flavour flavour) {
+  Random random(count);
+  const std::vector<std::byte> bytes = RandomElements(type, count, flavour, random);
+  std::vector<T> array(count);
+  std::memcpy(array.data(), bytes.data(), bytes.size());
+  return array;
+}
+
+template <class T>
+OperatorValue Reduce(ReductionSpec spec, const std::string& op, ElementType type, std::span<const T> array) {
+  spec.operators = {op};
+  spec.element_type = type;
+  return ReduceOnHost(Reduction::Create(spec).value(), 0, std::as_bytes(array)).Finish(0).value();
+}
+
+template <class T>
+OperatorValue Reduce(const std::string& op, ElementType type, const std::vector<T>& array) {
+  return Reduce<T>({}, op, type, array);
+}
+
+template <class T>
+Wide<T> Number(const Scalar& scalar) {
+  if constexpr (FloatElement<T>) {
+    EXPECT_EQ(scalar.kind, Scalar::Kind::kDouble);
+    return scalar.double_value;
+  } else if constexpr (std::is_signed_v<T>) {
+    EXPECT_EQ(scalar.kind, Scalar::Kind::kInt64);
+    return scalar.int64_value;
+  } else {
+    EXPECT_EQ(scalar.kind, Scalar::Kind::kUint64);
+    return scalar.uint64_value;
+  }
+}
+
+// Calls check.operator()<T>(type) for each element type.
+template <class F>
+void ForEachElementType(F check) {
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    const auto type = static_cast<ElementType>(kType);
+    SCOPED_TRACE(std::string(ElementTypeName(type)));
+    check.template operator()<T>(type);
+  });
+}
+
+TEST(ValuesTest, SumAndMean) {
+  ForEachElementType([]<class T>(ElementType type) {
+    const std::vector<T> array = RandomArray<T>(type, kCount, Flavour::kTame);
+    const double mean = Reduce("mean", type, array).entries[0].double_value;
+    const auto sum = Number<T>(Reduce("sum", type, array).entries[0]);
+    if constexpr (FloatElement<T>) {
+      long double exact = 0;
+      long double magnitude = 0;
+      for (const T x : array) {
+        exact += x;
+        magnitude += std::fabs(x);
+      }
+      // No element passes through more additions than this.
+      const int depth = 8 + 2 + 5 + 20;
+      const double error = static_cast<double>(magnitude) * depth * std::numeric_limits<double>::epsilon();
+      EXPECT_NEAR(sum, static_cast<double>(exact), error);
+      EXPECT_NEAR(mean, static_cast<double>(exact / kCount), error / kCount);
+    } else {
+      Int128 exact = 0;
+      for (const T x : array) exact += x;
+      EXPECT_EQ(static_cast<Int128>(sum), exact);
+      EXPECT_DOUBLE_EQ(mean, static_cast<double>(static_cast<long double>(exact) / kCount));
+    }
+  });
+}
+
+TEST(ValuesTest, WrappedSumAndProduct) {
+  ForEachElementType([]<class T>(ElementType type) {
+    if constexpr (IntegerElement<T>) {
+      const std::vector<T> array = RandomArray<T>(type, kCount, Flavour::kBits);
+      Bits<T> sum = 0;
+      Bits<T> product = 1;
+      std::vector<T> odd = array;
+      for (T& x : odd) x |= 1;  // or else the product is soon zero
+      for (const T x : array) sum += static_cast<Bits<T>>(x);
+      for (const T x : odd) product *= static_cast<Bits<T>>(x);
+      ReductionSpec wrap;
+      wrap.wrap_overflow = true;
+      EXPECT_EQ(Number<T>(Reduce<T>(wrap, "sum", type, array).entries[0]), static_cast<T>(sum));
+      EXPECT_EQ(Number<T>(Reduce<T>(wrap, "product", type, odd).entries[0]), static_cast<T>(product));
+    }
+  });
+}
+
+TEST(ValuesTest, FloatProduct) {
+  constexpr ElementType kType = ElementType::kFloat64;
+  std::vector<double> array = RandomArray<double>(kType, kCount, Flavour::kTame);
+  long double exact = 1;
+  for (double& x : array) {
+    x = 1 + x / 1024;  // so that the product stays in range
+    exact *= x;
+  }
+  const double product = Reduce("product", kType, array).entries[0].double_value;
+  EXPECT_NEAR(product / static_cast<double>(exact), 1.0, kCount * std::numeric_limits<double>::epsilon());
+}
+
+TEST(ValuesTest, ExtremaAndWhereTheyAre) {
+  ForEachElementType([]<class T>(ElementType type) {
+    const std::vector<T> array = RandomArray<T>(type, kCount, Flavour::kTame);
+    const auto least = std::min_element(array.begin(), array.end());
+    const auto largest = std::max_element(array.begin(), array.end());
+    const OperatorValue argmin = Reduce("argmin", type, array);
+    const OperatorValue argmax = Reduce("argmax", type, array);
+    EXPECT_EQ(Number<T>(Reduce("min", type, array).entries[0]), *least);
+    EXPECT_EQ(Number<T>(Reduce("max", type, array).entries[0]), *largest);
+    EXPECT_EQ(Number<T>(argmin.entries[0]), *least);
+    EXPECT_EQ(Number<T>(argmax.entries[0]), *largest);
+    EXPECT_EQ(argmin.index, static_cast<std::uint64_t>(least - array.begin()));
+    EXPECT_EQ(argmax.index, static_cast<std::uint64_t>(largest - array.begin()));
+  });
+}
+
+TEST(ValuesTest, BitsAndCounts) {
+  ForEachElementType([]<class T>(ElementType type) {
+    const std::vector<T> units = RandomArray<T>(type, kCount, Flavour::kUnits);
+    const auto nonzero = std::count_if(units.begin(), units.end(), [](T x) { return x != 0; });
+    const OperatorValue count = Reduce("count_nonzero", type, units);
+    EXPECT_EQ(count.entries[0].uint64_value, static_cast<std::uint64_t>(nonzero));
+    EXPECT_FALSE(Reduce("all", type, units).entries[0].bool_value);
+    EXPECT_TRUE(Reduce("any", type, units).entries[0].bool_value);
+    if constexpr (IntegerElement<T>) {
+      const std::vector<T> array = RandomArray<T>(type, 7, Flavour::kBits);
+      T all = array[0];
+      T any = array[0];
+      T odd = array[0];
+      for (std::size_t i = 1; i < array.size(); ++i) {
+        all &= array[i];
+        any |= array[i];
+        odd ^= array[i];
+      }
+      EXPECT_EQ(Number<T>(Reduce("bit_and", type, array).entries[0]), all);
+      EXPECT_EQ(Number<T>(Reduce("bit_or", type, array).entries[0]), any);
+      EXPECT_EQ(Number<T>(Reduce("bit_xor", type, array).entries[0]), odd);
+    }
+  });
+}
+
+constexpr int kDimension = 4;
+
+// The product of 4 x 4 matrices modulo `ring`, matrix by matrix; entries in [0, ring).
+template <class T>
+std::vector<Uint128> ProductModulo(const std::vector<T>& array, Uint128 ring) {
+  const auto residue = [ring](Int128 x) {
+    const auto signed_ring = static_cast<Int128>(ring);
+    return static_cast<Uint128>((x % signed_ring + signed_ring) % signed_ring);
+  };
+  std::vector<Uint128> product(kDimension * kDimension);
+  for (int i = 0; i < kDimension; ++i) product[i * (kDimension + 1)] = 1;
+  for (std::size_t begin = 0; begin < array.size(); begin += product.size()) {
+    std::vector<Uint128> next(product.size());
+    for (int i = 0; i < kDimension; ++i) {
+      for (int j = 0; j < kDimension; ++j) {
+        for (int k = 0; k < kDimension; ++k) {
+          const Uint128 term = product[i * kDimension + k] * residue(array[begin + k * kDimension + j]);
+          next[i * kDimension + j] = (next[i * kDimension + j] + term % ring) % ring;
+        }
+      }
+    }
+    product = next;
+  }
+  return product;
+}
+
+TEST(ValuesTest, MatrixProduct) {
+  ForEachElementType([]<class T>(ElementType type) {
+    if constexpr (IntegerElement<T>) {
+      const std::uint64_t count = 20'003 * kDimension * kDimension;
+      std::vector<T> array = RandomArray<T>(type, count, Flavour::kBits);
+      MakeUnitLike(type, kDimension, std::as_writable_bytes(std::span(array)));
+      for (const std::uint64_t modulus : {std::uint64_t{0}, std::uint64_t{1'000'000'007}}) {
+        ReductionSpec spec;
+        spec.shape = {kDimension, kDimension};
+        if (modulus != 0) spec.modulus = modulus;
+        const Uint128 ring = modulus != 0 ? Uint128{modulus} : Uint128{1} << (8 * sizeof(T));
+        const auto entries = [&] { return Reduce<T>(spec, "matrix_product", type, array).entries; };
+        const std::vector<Uint128> expected = ProductModulo(array, ring);
+        const std::vector<Scalar> product = entries();
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          ASSERT_EQ(Number<T>(product[i]), static_cast<T>(expected[i])) << i;
+        }
+
+        std::swap_ranges(array.begin() + 160, array.begin() + 176, array.begin() + 176);
+        const std::vector<Scalar> swapped = entries();
+        EXPECT_FALSE(
+            std::equal(product.begin(), product.end(), swapped.begin(),
+                       [](const Scalar& a, const Scalar& b) { return a.uint64_value == b.uint64_value; }));
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace warpfold::kernels
