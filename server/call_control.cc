@@ -12,12 +12,12 @@
 namespace warpfold::server {
 namespace {
 
-absl::Status LimitError(absl::string_view reason, absl::string_view what, absl::string_view limit_name,
+absl::Status LimitError(absl::string_view reason, absl::string_view what, const char* limit_name,
                         absl::Duration limit) {
   const std::string seconds = absl::StrCat(absl::ToInt64Seconds(limit));
   return kernels::Error(absl::StatusCode::kDeadlineExceeded, reason,
                         absl::StrCat(what, " ", limit_name, " = ", seconds),
-                        {{"limit", std::string(limit_name)}, {"seconds", seconds}});
+                        {{"limit", limit_name}, {"seconds", seconds}});
 }
 
 }  // namespace

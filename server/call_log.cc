@@ -18,7 +18,7 @@ void LogCall(absl::string_view method, const absl::Status& status, std::uint64_t
   if (const std::string reason = kernels::ErrorReason(status); !reason.empty()) {
     absl::StrAppend(&line, " reason=", reason);
   }
-  if (!status.ok()) absl::StrAppend(&line, ": ", std::string(status.message()));
+  if (!status.ok()) absl::StrAppend(&line, ": ", status.message());
   spdlog::info("{}", line);
 }
 

@@ -5,11 +5,13 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -34,6 +36,7 @@ constexpr int kDeviceFailed = 4;
 
 // How long the answers to calls in progress may take once the device has failed.
 constexpr absl::Duration kLastAnswers = absl::Milliseconds(250);
+constexpr absl::Duration kDrainCheck = absl::Milliseconds(10);
 
 // The PEM texts that the flags name; nothing without them.
 absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
@@ -77,6 +80,20 @@ Limits LimitsOf(const Flags& flags) {
   std::_Exit(kDeviceFailed);
 }
 
+// A device that fails while the server drains would keep it from ever ending.
+void DrainUnlessFaulted(RpcServer& server, absl::Duration grace) {
+  std::atomic<bool> drained = false;
+  std::thread drain([&] {
+    server.Drain(grace);
+    drained = true;
+  });
+  while (!drained) {
+    if (server.faulted()) EndAfterFault(server);
+    absl::SleepFor(kDrainCheck);
+  }
+  drain.join();
+}
+
 int Run(const Flags& flags) {
   const absl::StatusOr<std::optional<TlsKeys>> tls = ReadTlsKeys(flags);
   if (!tls.ok()) {
@@ -103,7 +120,7 @@ int Run(const Flags& flags) {
 
   if (!AwaitEnd([&] { return (*server)->faulted(); })) EndAfterFault(**server);
   spdlog::info("draining");
-  (*server)->Drain(absl::Seconds(flags.drain_seconds));
+  DrainUnlessFaulted(**server, absl::Seconds(flags.drain_seconds));
   spdlog::info("drained");
   return kDrained;
 }

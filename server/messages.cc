@@ -16,9 +16,9 @@
 namespace warpfold::server {
 namespace {
 
-absl::Status BadHeader(absl::string_view field, absl::string_view what) {
+absl::Status BadHeader(const char* field, absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER", absl::StrCat(field, " ", what),
-                        {{"field", std::string(field)}});
+                        {{"field", field}});
 }
 
 absl::Status BadState(absl::string_view what) {

@@ -32,18 +32,16 @@ absl::Status BadOrder(StreamState state) {
                         kExpected[static_cast<std::size_t>(state)]);
 }
 
-absl::Status Mismatch(absl::string_view field, std::uint64_t announced, std::uint64_t received) {
-  return kernels::Error(absl::StatusCode::kDataLoss, "COUNT_MISMATCH",
-                        absl::StrCat(field, " says ", announced, ", but ", received, " arrived"),
-                        {{"field", std::string(field)},
-                         {"announced", absl::StrCat(announced)},
-                         {"received", absl::StrCat(received)}});
+absl::Status Mismatch(const char* field, std::uint64_t announced, std::uint64_t received) {
+  return kernels::Error(
+      absl::StatusCode::kDataLoss, "COUNT_MISMATCH",
+      absl::StrCat(field, " says ", announced, ", but ", received, " arrived"),
+      {{"field", field}, {"announced", absl::StrCat(announced)}, {"received", absl::StrCat(received)}});
 }
 
-absl::Status ChecksumMismatch(absl::string_view field) {
+absl::Status ChecksumMismatch(const char* field) {
   return kernels::Error(absl::StatusCode::kDataLoss, "CHECKSUM_MISMATCH",
-                        absl::StrCat(field, " does not match the bytes that arrived"),
-                        {{"field", std::string(field)}});
+                        absl::StrCat(field, " does not match the bytes that arrived"), {{"field", field}});
 }
 
 }  // namespace

@@ -6,7 +6,9 @@ import json
 import os
 import re
 import signal
+import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -41,6 +43,31 @@ class Server:
 
 def run(*flags):
     return subprocess.run([SERVER, *flags], text=True, capture_output=True, timeout=SECONDS, check=False)
+
+
+def make_keys(folder, name):
+    """Paths of a self-signed certificate for 127.0.0.1 and of its key."""
+    cert, key = os.path.join(folder, f"{name}.crt"), os.path.join(folder, f"{name}.key")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-days", "1", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=SECONDS)
+    return cert, key
+
+
+def first_bytes(address, trusted, own=None):
+    """What the server says first (its HTTP/2 settings) after the handshake; nothing if it refuses us."""
+    context = ssl.create_default_context(cafile=trusted)
+    context.set_alpn_protocols(["h2"])
+    if own:
+        context.load_cert_chain(*own)
+    host, port = address.split(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=SECONDS) as plain:
+            with context.wrap_socket(plain, server_hostname=host) as secure:
+                secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+                return secure.recv(9)
+    except (ssl.SSLError, ConnectionError):
+        return b""
 
 
 class ProcessTest(unittest.TestCase):
@@ -91,6 +118,20 @@ class ProcessTest(unittest.TestCase):
                 self.assertEqual(result.returncode, 2, result)
                 self.assertNotIn("READY", result.stdout)
                 self.assertTrue(result.stderr)
+
+    @unittest.skipUnless(shutil.which("openssl"), "makes its keys with openssl")
+    def test_tls(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cert, key = make_keys(folder, "server")
+            client = make_keys(folder, "client")
+            flags = ["--listen=127.0.0.1:0", f"--tls_cert={cert}", f"--tls_key={key}"]
+            with Server(*flags) as server:
+                self.assertTrue(first_bytes(server.ready[1], cert))
+                self.assertFalse(first_bytes(server.ready[1], client[0]))
+            with Server(*flags, f"--tls_client_ca={client[0]}") as server:
+                self.assertTrue(first_bytes(server.ready[1], cert, client))
+                self.assertFalse(first_bytes(server.ready[1], cert))
+                self.assertFalse(first_bytes(server.ready[1], cert, (cert, key)))
 
     def test_a_device_that_is_not_there(self):
         result = run("--listen=127.0.0.1:0", "--device=cuda:4711")
