@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The process contract of warpfold-server: the READY line, exit codes, sockets. Takes the executable's path."""
+"""The process contract of warpfold-server: READY line, exit codes, sockets. Takes the executable's path."""
 
 import json
 import os
@@ -48,8 +48,8 @@ def run(*flags):
 def make_keys(folder, name):
     """Paths of a self-signed certificate for 127.0.0.1 and of its key."""
     cert, key = os.path.join(folder, f"{name}.crt"), os.path.join(folder, f"{name}.key")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                    "-days", "1", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                    "-nodes", "-days", "1", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
                     "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=SECONDS)
     return cert, key
 
