@@ -62,8 +62,7 @@ void ReduceCall::OnRead(bool ok) {
   control_->ReadDone();
   if (answered_) return;
   if (ok) {
-    resources_.messages.push_back(std::move(incoming_));
-    incoming_.Clear();
+    resources_.messages.emplace_back().Swap(&incoming_);
   } else {
     ended_ = true;
   }
@@ -127,7 +126,7 @@ ReduceCall::Step ReduceCall::NextStep(bool may_go_on, grpc::ByteBuffer* message)
   if (answered_) return Step::kNothing;
   if (!may_go_on) return Step::kYield;
   if (resources_.messages.empty()) return ended_ ? Step::kEnd : Step::kPause;
-  *message = std::move(resources_.messages.front());
+  message->Swap(&resources_.messages.front());
   resources_.messages.pop_front();
   ReadMoreLocked();
   return Step::kMessage;

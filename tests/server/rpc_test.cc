@@ -88,6 +88,24 @@ TEST_F(RpcTest, ManyStreamsAtOnceWithRandomCancels) {
   ExpectUnharmed();
 }
 
+TEST_F(RpcTest, NoSlotIsHeldWhileTheClientIsAwaited) {
+  grpc::ClientContext context;
+  const Writer writer = stub_->Reduce(&context, &response_);
+  const std::vector<v1::ReduceRequest> requests = GoodRequests();
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    const int starts = backend_.behaviour.starts;
+    writer->Write(requests[r]);
+    const bool has_data = requests[r].has_chunk();
+    Await([&] {
+      return (!has_data || backend_.behaviour.starts > starts) &&
+             engine_.slots.free() == engine_.slots.size();
+    });
+  }
+  writer->WritesDone();
+  EXPECT_TRUE(writer->Finish().ok());
+  ExpectUnharmed();
+}
+
 TEST_F(RpcTest, AClientThatVanishes) {
   backend_.behaviour.SetBlocked(true);
   {
