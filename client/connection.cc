@@ -19,7 +19,6 @@ grpc::ChannelArguments Arguments() {
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // The default first pause of a second would make most of our retries pointless.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
   // A write that the peer's kernel does not take for 20 s closes a TCP connection (TCP_USER_TIMEOUT, which
   // gRPC sets with keepalive). Until then it holds the array, beyond any deadline. No pings: servers

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/translate.h"
@@ -36,10 +37,19 @@ std::string ToElementType(std::string& text) {
   return "'" + text + "' is not int32, int64, uint32, uint64, float32 or float64";
 }
 
-std::string ToOperator(std::string& text) {
+// CLI11 takes "-1" for the largest unsigned number.
+std::string ToUnsigned(std::string& text) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? "" : "'" + text + "' is not a whole number of 0 or more";
+}
+
+std::string ToOperators(std::string& text) {
   const std::vector<std::string> names = OperatorNames();
-  if (std::find(names.begin(), names.end(), text) != names.end()) return "";
-  return "unknown operator '" + text + "'; there are " + absl::StrJoin(names, ", ");
+  for (const absl::string_view name : absl::StrSplit(text, ',')) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    return absl::StrCat("unknown operator '", name, "'; there are ", absl::StrJoin(names, ", "));
+  }
+  return "";
 }
 
 std::optional<MatrixShape> ParseMatrixShape(const std::string& text) {
@@ -69,10 +79,12 @@ void AddTarget(CLI::App& app, std::string& target) {
 
 void AddReduce(CLI::App& app, ReduceFlags& flags) {
   app.footer(kReduceFooter);
-  app.add_option("--op", flags.spec.operators, "Operators, separated by commas, over one pass of the data")
-      ->delimiter(',')
+  // One text: an option of several values would take INPUT for one more.
+  app.add_option_function<std::string>(
+         "--op", [&flags](const std::string& text) { flags.spec.operators = absl::StrSplit(text, ','); },
+         "Operators, separated by commas, over one pass of the data")
       ->required()
-      ->transform(CLI::Validator(ToOperator, "NAME"));
+      ->transform(CLI::Validator(ToOperators, "NAME,..."));
   AddDtype(app, &flags.type, "Element type; int64 for --iota and --random unless given");
   app.add_option_function<std::string>(
          "--matrix", [&flags](const std::string& text) { flags.spec.matrix_shape = ParseMatrixShape(text); },
@@ -80,7 +92,8 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
       ->transform(CLI::Validator(ToMatrixShape, "RxC"));
   app.add_flag("--wrap", flags.spec.wrap_overflow, "Integer sum and product: wrap around on overflow");
   app.add_flag("--ignore-nan", flags.spec.ignore_nan, "Float operators: skip NaN elements");
-  app.add_option("--modulus", flags.spec.modulus, "matrix_product over integers: multiply modulo M");
+  app.add_option("--modulus", flags.spec.modulus, "matrix_product over integers: multiply modulo M")
+      ->transform(CLI::Validator(ToUnsigned, "M"));
   app.add_option("--streams", flags.streams, "Connections to stripe the array over; not for '-'")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
@@ -90,18 +103,20 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   input.add_option("INPUT", flags.input, "What to reduce; see below");
   CLI::Option* iota = input.add_option("--iota", flags.iota, "The N elements 0, 1, 2, ...");
   CLI::Option* random = input.add_option("--random", flags.random, "N pseudo-random elements");
-  iota->type_name("N");
-  random->type_name("N");
+  for (CLI::Option* count : {iota, random}) count->transform(CLI::Validator(ToUnsigned, "N"));
   input.require_option(1);
-  app.add_option("--seed", flags.seed, "Seed of --random")->needs(random)->type_name("S");
+  app.add_option("--seed", flags.seed, "Seed of --random")
+      ->needs(random)
+      ->transform(CLI::Validator(ToUnsigned, "S"));
 }
 
 void AddBench(CLI::App& app, BenchFlags& flags, std::optional<ElementType>& type) {
   app.add_option("--op", flags.op, "Operator")
-      ->transform(CLI::Validator(ToOperator, "NAME"))
+      ->transform(CLI::Validator(ToOperators, "NAME"))
       ->capture_default_str();
   AddDtype(app, &type, "Element type (default float32)");
-  app.add_option("--bytes", flags.bytes, "Bytes of the large array")->check(CLI::PositiveNumber);
+  app.add_option("--bytes", flags.bytes, "Bytes of the large array")
+      ->transform(CLI::Validator(ToUnsigned, "N"));
   app.add_option("--streams", flags.streams, "Connections to stripe it over")->check(CLI::Range(1, 64));
   app.add_option("--repeat", flags.repeat, "Times to send it")->check(CLI::Range(1, 1000));
   app.add_option("--calls", flags.calls, "Calls with small arrays")->check(CLI::Range(1, 1'000'000));

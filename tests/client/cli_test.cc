@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of the command line that need no server: texts, generated arrays, shapes, flags.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "client/cli/flags.h"
+#include "client/cli/generated_arrays.h"
+#include "client/cli/input.h"
+#include "client/cli/progress.h"
+#include "client/cli/render.h"
+
+namespace warpfold::cli {
+namespace {
+
+TEST(RenderTest, DoublesAreShortestAndReadBack) {
+  const double kInfinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(FormatDouble(0), "0.0");
+  EXPECT_EQ(FormatDouble(-0.0), "-0.0");
+  EXPECT_EQ(FormatDouble(3), "3.0");
+  EXPECT_EQ(FormatDouble(0.1), "0.1");
+  EXPECT_EQ(FormatDouble(0.1 + 0.2), "0.30000000000000004");
+  EXPECT_EQ(FormatDouble(100000), "100000.0");
+  EXPECT_EQ(FormatDouble(9007199254740993), "9007199254740992.0");
+  EXPECT_EQ(FormatDouble(1e16), "1e+16");
+  EXPECT_EQ(FormatDouble(0.0001), "0.0001");
+  EXPECT_EQ(FormatDouble(0.00001), "1e-05");
+  EXPECT_EQ(FormatDouble(5e-324), "5e-324");
+  EXPECT_EQ(FormatDouble(1.7976931348623157e308), "1.7976931348623157e+308");
+  EXPECT_EQ(FormatDouble(std::nan("")), "nan");
+  EXPECT_EQ(FormatDouble(kInfinity), "inf");
+  EXPECT_EQ(FormatDouble(-kInfinity), "-inf");
+}
+
+Reduction SampleReduction() {
+  Reduction reduction;
+  reduction.element_count = 5;
+  reduction.device = "cuda:0 \"quoted\"";
+  reduction.results = {
+      {"sum", Scalar(std::numeric_limits<std::int64_t>::min()), std::nullopt},
+      {"count_nonzero", Scalar(std::numeric_limits<std::uint64_t>::max()), std::nullopt},
+      {"argmin", Scalar(-1.5), 3},
+      {"max", Scalar(std::nan("")), std::nullopt},
+      {"all", Scalar(true), std::nullopt},
+      {"min",
+       Matrix{{2, 3}, {Scalar(1.0), Scalar(2.0), Scalar(3.0), Scalar(4.0), Scalar(5.0), Scalar(HUGE_VAL)}},
+       std::nullopt},
+  };
+  return reduction;
+}
+
+TEST(RenderTest, Text) {
+  EXPECT_EQ(ReductionText(SampleReduction()),
+            "sum -9223372036854775808\n"
+            "count_nonzero 18446744073709551615\n"
+            "argmin -1.5 index 3\n"
+            "max nan\n"
+            "all true\n"
+            "min [[1.0, 2.0, 3.0], [4.0, 5.0, inf]]\n");
+}
+
+TEST(RenderTest, Json) {
+  EXPECT_EQ(ReductionJson(SampleReduction()), R"({"element_count":5,"device":"cuda:0 \"quoted\"","results":[)"
+                                              R"({"op":"sum","value":-9223372036854775808},)"
+                                              R"({"op":"count_nonzero","value":18446744073709551615},)"
+                                              R"({"op":"argmin","value":-1.5,"index":3},)"
+                                              R"({"op":"max","value":"nan"},)"
+                                              R"({"op":"all","value":true},)"
+                                              R"({"op":"min","value":[[1.0,2.0,3.0],[4.0,5.0,"inf"]]}]})"
+                                              "\n");
+}
+
+TEST(ProgressTest, ShowsShareRateAndRest) {
+  EXPECT_EQ(ProgressLine(500'000'000, 2'000'000'000, absl::Seconds(1)),
+            " 25 % [=======                       ] 0.50 GB  0.50 GB/s  3 s left");
+  EXPECT_EQ(ProgressLine(500'000'000, std::nullopt, absl::Seconds(2)), "0.50 GB  0.25 GB/s");
+}
+
+// Published first outputs for the seeds 0 and 1234567.
+TEST(GeneratedArraysTest, SplitMix64EqualsPublishedOutputs) {
+  EXPECT_EQ(SplitMix64(0, 0), 0xe220a8397b1dcdafu);
+  EXPECT_EQ(SplitMix64(1234567, 0), 6457827717110365317u);
+  EXPECT_EQ(SplitMix64(1234567, 1), 3203168211198807973u);
+  EXPECT_EQ(SplitMix64(1234567, 4), 16408922859458223821u);
+}
+
+TEST(GeneratedArraysTest, AnyPartIsPartOfTheWhole) {
+  for (const ElementType type : {ElementType::kInt32, ElementType::kUint64, ElementType::kFloat32}) {
+    for (const Generator& generator : {IotaGenerator(type), RandomGenerator(type, 42)}) {
+      std::vector<std::byte> whole(4096);
+      generator(0, whole);
+      std::vector<std::byte> part(1000);
+      generator(1024, part);
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + 1024));
+    }
+  }
+}
+
+TEST(GeneratedArraysTest, RandomFloatsAreInTheUnitInterval) {
+  std::vector<double> values(1000);
+  RandomGenerator(ElementType::kFloat64, 7)(0, std::as_writable_bytes(std::span(values)));
+  for (const double value : values) EXPECT_TRUE(value >= 0 && value < 1);
+  EXPECT_EQ(values[0], static_cast<double>(SplitMix64(7, 0) >> 11) * 0x1p-53);
+}
+
+TEST(MatrixShapeTest, LastTwoDimensionsWhereMatricesAreAskedFor) {
+  const MatrixShape two_by_three = {2, 3};
+  EXPECT_EQ(*MatrixShapeOf({7, 2, 3}, std::nullopt, false), std::nullopt);
+  EXPECT_EQ(*MatrixShapeOf({7, 2, 3}, std::nullopt, true), two_by_three);
+  EXPECT_EQ(*MatrixShapeOf({7, 2, 3}, two_by_three, false), two_by_three);
+  EXPECT_EQ(*MatrixShapeOf({2, 3}, std::nullopt, true), two_by_three);
+  EXPECT_EQ(*MatrixShapeOf({42}, two_by_three, true), two_by_three);
+  EXPECT_FALSE(MatrixShapeOf({7, 3, 2}, two_by_three, false).ok());
+  EXPECT_FALSE(MatrixShapeOf({42}, std::nullopt, true).ok());
+  EXPECT_FALSE(MatrixShapeOf({7, 0, 3}, std::nullopt, true).ok());
+}
+
+int ExitCodeOf(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "warpfold");
+  const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+  return std::holds_alternative<int>(line) ? std::get<int>(line) : -1;
+}
+
+TEST(FlagsTest, UsageErrorsExitWith2) {
+  EXPECT_EQ(ExitCodeOf({}), 2);
+  EXPECT_EQ(ExitCodeOf({"fold"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--iota", "5"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "summ", "--iota", "5"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "-5"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--random", "5"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "x.npy"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--seed", "1"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--matrix", "4"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--matrix", "0x4"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--dtype", "int16"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--streams", "0"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--help"}), 0);
+}
+
+TEST(FlagsTest, InputMayFollowTheOperators) {
+  const std::vector<const char*> arguments = {"warpfold", "reduce", "--op", "sum,min", "a.npy"};
+  const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+  const ReduceFlags& flags = std::get<ReduceFlags>(std::get<CommandLine>(line).command);
+  EXPECT_THAT(flags.spec.operators, testing::ElementsAre("sum", "min"));
+  EXPECT_EQ(flags.input, "a.npy");
+}
+
+TEST(FlagsTest, AllFlagsOfReduce) {
+  const std::vector<const char*> arguments = {
+      "warpfold",  "reduce", "--target",  "unix:/x", "--op",   "sum,matrix_product",
+      "--dtype",   "uint32", "--matrix",  "3x4",     "--wrap", "--ignore-nan",
+      "--modulus", "97",     "--streams", "4",       "--json", "--random",
+      "10",        "--seed", "5"};
+  const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+  const CommandLine& command_line = std::get<CommandLine>(line);
+  EXPECT_EQ(command_line.target, "unix:/x");
+  const ReduceFlags& flags = std::get<ReduceFlags>(command_line.command);
+  EXPECT_THAT(flags.spec.operators, testing::ElementsAre("sum", "matrix_product"));
+  EXPECT_EQ(flags.type, ElementType::kUint32);
+  EXPECT_EQ(flags.spec.matrix_shape, (MatrixShape{3, 4}));
+  EXPECT_TRUE(flags.spec.wrap_overflow && flags.spec.ignore_nan && flags.json);
+  EXPECT_EQ(flags.spec.modulus, 97u);
+  EXPECT_EQ(flags.streams, 4);
+  EXPECT_EQ(flags.random, 10u);
+  EXPECT_EQ(flags.seed, 5u);
+}
+
+}  // namespace
+}  // namespace warpfold::cli
