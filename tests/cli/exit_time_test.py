@@ -28,8 +28,8 @@ def seconds_from_answer_to_exit(*arguments: str) -> float:
 class ExitTimeTest(TestCase):
     def test_large_arrays(self):
         with Server() as server:
-            reduce = ("reduce", "--target", server.target, "--op", "sum", "--iota", "8000000", "--streams", "2")
-            times = sorted(seconds_from_answer_to_exit(*reduce) for _ in range(_RUNS))
+            call = ("reduce", "--target", server.target, "--op", "sum", "--iota", "8000000", "--streams", "2")
+            times = sorted(seconds_from_answer_to_exit(*call) for _ in range(_RUNS))
         # A busy machine may hold up any process for a moment, hence two late runs in a hundred; what this
         # is about takes seconds.
         self.assertLess(times[_RUNS * 98 // 100 - 1], _LIMIT_S, times)
