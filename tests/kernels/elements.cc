@@ -52,7 +52,7 @@ T WideFloat(Random& random) {
 
 template <class T>
 T Unit(Random& random) {
-  const T units[] = {T(1), T(1), T(1), static_cast<T>(-1), T(0), FloatElement<T> ? T(-0.0) : T(0)};
+  const T units[] = {T{1}, T{1}, T{1}, static_cast<T>(-1), T{0}, static_cast<T>(-0.0)};
   return units[random() % std::size(units)];
 }
 
@@ -64,20 +64,18 @@ T Extreme(Random& random) {
                           Limits::lowest(),
                           Limits::min(),
                           -Limits::denorm_min(),
-                          T(0),
-                          T(-0.0),
-                          T(1),
-                          -Limits::infinity(),
-                          T(1),
                           Limits::max(),
-                          Limits::min(),
+                          Limits::lowest(),
                           Limits::denorm_min(),
-                          T(-1),
-                          T(0.1),
-                          Limits::lowest()};
+                          -Limits::infinity(),
+                          T{0},
+                          -T{0},
+                          T{1},
+                          -T{1},
+                          static_cast<T>(0.1)};
     return extremes[random() % std::size(extremes)];
   } else {
-    const T extremes[] = {Limits::max(), Limits::min(), T(0), T(1), Limits::max(), static_cast<T>(-1)};
+    const T extremes[] = {Limits::max(), Limits::min(), T{0}, T{1}, Limits::max(), static_cast<T>(-1)};
     return extremes[random() % std::size(extremes)];
   }
 }
@@ -133,7 +131,7 @@ void MakeUnitLike(ElementType type, std::uint32_t dimension, std::span<std::byte
     const std::uint64_t scalars = matrices.size() / sizeof(T);
     for (std::uint64_t i = 0; i < scalars; ++i) {
       const std::uint64_t entry = i % (std::uint64_t{dimension} * dimension);
-      const T one = entry % (dimension + 1) == 0 ? T(1) : T(0);
+      const T one = entry % (dimension + 1) == 0 ? T{1} : T{0};
       T x;
       std::memcpy(&x, &matrices[i * sizeof x], sizeof x);
       if constexpr (FloatElement<T>) {
