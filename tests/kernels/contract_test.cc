@@ -57,6 +57,7 @@ std::set<std::uint64_t> Boundaries(const Reduction& reduction) {
   for (const std::uint64_t edge : {vector, row, run, leaf / 2, leaf, 2 * leaf, 3 * leaf, 16 * leaf}) {
     counts.insert({edge - 1, edge, edge + 1});
   }
+  counts.insert(65 * leaf + 1);  // above what the CPU gives to one task
   if (SmallScale()) return counts;
   for (const std::uint64_t edge : {5 * leaf, 8 * leaf, 31 * leaf, 32 * leaf, 33 * leaf, 64 * leaf}) {
     counts.insert({edge - 1, edge, edge + 1});
