@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(kEntrywiseThreads)
     reinterpret_cast<State*>(workspace.partials)[thread] =
         op.Widen(state, (range.first_leaf + leaf) * leaf_elements);
   }
-  if (IsLastBlock(workspace.ticket)) FoldPartials(op, range, geometry, workspace, range.entries);
+  if (IsLastBlock(workspace.ticket))
+    FoldPartials<NodeFolder<Op>>(op, range, geometry, workspace, range.entries);
 }
 
 template <ScalarOperator Op>

@@ -7,6 +7,8 @@
 #include <cstdint>
 
 #include "kernels/cuda/geometry.cuh"
+#include "kernels/cuda/warp.cuh"
+#include "kernels/geometry.h"
 #include "kernels/operators/operator.h"
 
 namespace warpfold::kernels::cuda {
@@ -14,9 +16,10 @@ namespace warpfold::kernels::cuda {
 // Whether this block is the last of the grid to get here. What every block wrote before is then visible
 // to all threads of that block.
 //
-// The writes of a block's threads happen before its barrier; thread 0's fence then releases them and the
-// fence behind the ticket acquires those of all blocks before it (fences are cumulative). atomicInc wraps
-// the ticket to zero at the last block: it needs no memset and serves the stream's next launch.
+// The barrier orders the writes of a block's threads before its ticket, which releases them; the last
+// ticket acquires those of all blocks before it (PTX ISA, memory consistency model: release patterns are
+// cumulative over barriers). `inc` wraps the ticket to zero at the last block: it needs no memset and
+// serves the stream's next launch.
 __device__ inline bool IsLastBlock(unsigned* ticket) {
   if (gridDim.x == 1) {
     __syncthreads();
@@ -25,16 +28,20 @@ __device__ inline bool IsLastBlock(unsigned* ticket) {
   __shared__ bool is_last;
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();
-    is_last = atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1;
-    __threadfence();
+    unsigned drawn;
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(drawn)
+                 : "l"(ticket), "r"(gridDim.x - 1)
+                 : "memory");
+    is_last = drawn == gridDim.x - 1;
   }
   __syncthreads();
   return is_last;
 }
 
 // Folds segments of adjacent nodes and writes those that remain to the workspace, in array order: nodes
-// without a left sibling from the front, nodes without a right one from the back.
+// without a left sibling from the front, nodes without a right one from the back. A node is `width` states,
+// of any size; the block's threads share out each level.
 template <Operator Op>
 class NodeFolder {
  public:
@@ -42,7 +49,7 @@ class NodeFolder {
   static constexpr std::uint32_t kSharedBytes = 16384;
   static constexpr std::uint32_t kSharedStates = kSharedBytes / sizeof(State);
 
-  // `width` states make up a node. `shared` holds kSharedStates.
+  // `shared` holds kSharedStates.
   __device__ NodeFolder(const Op& op, const Workspace& workspace, std::uint32_t width, State* shared)
       : op_(op), workspace_(workspace), width_(width), shared_(shared) {}
 
@@ -64,7 +71,6 @@ class NodeFolder {
       end /= 2;
       states = CombinePairs(states, (end - begin) * width_);
     }
-    __syncthreads();
     return states;
   }
 
@@ -82,6 +88,7 @@ class NodeFolder {
   // and never written beyond what has been read.
   __device__ State* CombinePairs(State* states, std::uint64_t count) {
     State* const out = count <= kSharedStates ? shared_ : states;
+    if (count == 0) return out;
     for (std::uint64_t base = 0; base < count; base += std::uint64_t{kBatch} * blockDim.x) {
       State combined[kBatch];
 #pragma unroll
@@ -103,21 +110,139 @@ class NodeFolder {
     return out;
   }
 
-  const Op& op_;
-  const Workspace& workspace_;
+  const Op op_;
+  const Workspace workspace_;
   const std::uint32_t width_;
   State* const shared_;
   std::uint32_t front_ = 0;
   std::uint32_t back_ = 0;
 };
 
-// Folds the partials of a launch: of edge leaves first, then of units.
+// The same for states of a few words: five levels at a time, each warp an aligned group of 32 nodes.
 template <Operator Op>
+class WarpFolder {
+ public:
+  using State = typename Op::State;
+  static constexpr std::uint32_t kSharedBytes = 16384;
+
+  __device__ WarpFolder(const Op& op, const Workspace& workspace, std::uint32_t, State* shared)
+      : op_(op),
+        workspace_(workspace),
+        shared_(shared),
+        lane_(threadIdx.x % kLanes),
+        warp_(threadIdx.x / kLanes) {}
+
+  // As NodeFolder::Fold.
+  __device__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end, std::uint32_t levels) {
+    while (end - begin > kLanes) {
+      // Nodes outside the full groups have no partner five levels up: all of them are written here.
+      const std::uint64_t first = (begin + kLanes - 1) / kLanes;
+      const std::uint64_t last = end / kLanes;
+      State* const full = states + (first * kLanes - begin);
+      State* const behind = states + (last * kLanes - begin);
+      FoldFew(states, begin, first * kLanes, kGroupLevels);
+      FoldFew(behind, last * kLanes, end, kGroupLevels);
+      begin = first;
+      end = last;
+      levels -= kGroupLevels;
+      states = FoldGroups(full, end - begin, states);
+    }
+    const State rest = FoldFew(states, begin, end, levels, &begin, &end);
+    if (begin < end) {
+      __syncthreads();
+      if (threadIdx.x == 0) shared_[0] = rest;
+      __syncthreads();
+    }
+    return shared_;
+  }
+
+ private:
+  static constexpr std::uint32_t kGroupLevels = 5;
+  static constexpr std::uint32_t kBatch = 4;  // groups that a warp has in flight
+
+  __device__ void Write(std::uint32_t node, const State& state, std::uint32_t lane) const {
+    if (threadIdx.x == lane)
+      *reinterpret_cast<State*>(workspace_.nodes + node * workspace_.node_stride) = state;
+  }
+
+  // Up to 32 nodes [begin, end), one a lane. Every warp does the same; warp 0 writes. Returns the node that
+  // is left, if one is, in lane 0.
+  __device__ State FoldFew(const State* states, std::uint64_t begin, std::uint64_t end, std::uint32_t levels,
+                           std::uint64_t* left_begin = nullptr, std::uint64_t* left_end = nullptr) {
+    State state{};
+    if (lane_ < end - begin) state = states[lane_];
+    for (std::uint32_t level = 0; begin < end && level < levels; ++level) {
+      if (begin % 2 == 1) {
+        Write(front_++, state, 0);
+        state = ShuffleDown(state, 1);
+        ++begin;
+      }
+      if (begin < end && end % 2 == 1) {
+        --end;
+        Write(workspace_.node_count - 1 - back_++, state, static_cast<std::uint32_t>(end - begin));
+      }
+      const State pair = op_.Combine(state, ShuffleDown(state, 1));
+      state = ShuffleFrom(pair, 2 * lane_ % kLanes);
+      begin /= 2;
+      end /= 2;
+    }
+    if (left_begin != nullptr) {
+      *left_begin = begin;
+      *left_end = end;
+    }
+    return state;
+  }
+
+  // Folds `groups` aligned groups of 32 nodes into one each, which go to shared memory if they fit and else
+  // to `spare`. Both may be where the nodes are: each batch is read before it is written, and results never
+  // reach beyond what has been read.
+  __device__ State* FoldGroups(const State* nodes, std::uint64_t groups, State* spare) {
+    State* const out = groups * sizeof(State) <= kSharedBytes ? shared_ : spare;
+    const std::uint32_t warps = blockDim.x / kLanes;
+    for (std::uint64_t base = 0; base < groups; base += kBatch * warps) {
+      State states[kBatch];
+#pragma unroll
+      for (std::uint32_t b = 0; b < kBatch; ++b) {
+        const std::uint64_t group = base + b * warps + warp_;
+        states[b] = group < groups ? nodes[group * kLanes + lane_] : State{};
+      }
+#pragma unroll
+      for (std::uint32_t b = 0; b < kBatch; ++b) {
+        // Lanes whose partner is not a right neighbour compute nothing of use, and lane 0 never reads them.
+        for (std::uint32_t width = 1; width < kLanes; width *= 2) {
+          states[b] = op_.Combine(states[b], ShuffleDown(states[b], width));
+        }
+      }
+      __syncthreads();
+#pragma unroll
+      for (std::uint32_t b = 0; b < kBatch; ++b) {
+        const std::uint64_t group = base + b * warps + warp_;
+        if (lane_ == 0 && group < groups) out[group] = states[b];
+      }
+    }
+    __syncthreads();
+    return out;
+  }
+
+  const Op op_;
+  const Workspace workspace_;
+  State* const shared_;
+  const std::uint32_t lane_;
+  const std::uint32_t warp_;
+  std::uint32_t front_ = 0;
+  std::uint32_t back_ = 0;
+};
+
+template <class Op>
+using NodeFolderFor = std::conditional_t<sizeof(typename Op::State) <= 16, WarpFolder<Op>, NodeFolder<Op>>;
+
+// Folds the partials of a launch: of edge leaves first, then of units. A node is `width` states.
+template <class Folder, Operator Op>
 __device__ void FoldPartials(const Op& op, const Range& range, const Geometry& geometry,
                              const Workspace& workspace, std::uint32_t width) {
   using State = typename Op::State;
-  __shared__ alignas(16) std::byte shared[NodeFolder<Op>::kSharedBytes];
-  NodeFolder<Op> folder(op, workspace, width, reinterpret_cast<State*>(shared));
+  __shared__ alignas(16) std::byte shared[Folder::kSharedBytes];
+  Folder folder(op, workspace, width, reinterpret_cast<State*>(shared));
   constexpr std::uint32_t kAllLevels = 64;
   State* const edges = reinterpret_cast<State*>(workspace.partials);
   std::uint64_t begin = range.first_leaf;

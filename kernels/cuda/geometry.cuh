@@ -6,7 +6,7 @@
 //      edge leaves         units: aligned runs of 2^unit_level leaves      edge leaves
 //   [first_leaf ....)[first_unit ..................... end_unit)[.... first_leaf + leaf_count)
 //
-// A block reduces one unit, or as many edge leaves as it has warps. Blocks [0, units) take the units.
+// A block reduces every so manieth unit, or as many edge leaves as it has warps.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ struct Geometry {
   std::uint64_t units = 0;
   std::uint64_t left_edge = 0;  // leaves before the units; all leaves where there are no units
   std::uint64_t right_edge = 0;
+  std::uint32_t unit_blocks = 0;  // blocks [0, unit_blocks) take the units
 
   __host__ __device__ std::uint64_t edge_leaves() const { return left_edge + right_edge; }
   // The leaf that edge index `i` stands for.
@@ -29,13 +30,18 @@ struct Geometry {
   }
 };
 
-// Units as large as leave enough of them to fill the device several times over.
+// Of an H200. On other devices the figure is merely not the best.
+inline constexpr std::uint64_t kMultiprocessors = 132;
+
+// At most this many units, so that the last block is quick: larger ranges have larger units.
+inline constexpr std::uint64_t kMostUnits = 2048;
+
 inline Geometry PlanUnits(const Range& range, std::uint64_t leaf_elements, std::uint32_t smallest_level,
-                          std::uint32_t largest_level, std::uint64_t wanted_units) {
+                          std::uint32_t largest_level, std::uint64_t blocks_per_multiprocessor) {
   Geometry geometry;
   geometry.left_edge = range.leaf_count;
   std::uint32_t level = smallest_level;
-  while (level < largest_level && (range.leaf_count >> (level + 1)) >= wanted_units) ++level;
+  while (level < largest_level && (range.leaf_count >> level) > kMostUnits) ++level;
   // A short last leaf is never in a unit: units read without bounds.
   const std::uint64_t full_leaves = range.element_count / leaf_elements;
   const std::uint64_t begin = (range.first_leaf + (std::uint64_t{1} << level) - 1) >> level;
@@ -44,6 +50,10 @@ inline Geometry PlanUnits(const Range& range, std::uint64_t leaf_elements, std::
   geometry.unit_level = level;
   geometry.first_unit = begin;
   geometry.units = end - begin;
+  // As many units for each block.
+  const std::uint64_t resident = kMultiprocessors * blocks_per_multiprocessor;
+  const std::uint64_t rounds = (geometry.units + resident - 1) / resident;
+  geometry.unit_blocks = static_cast<std::uint32_t>((geometry.units + rounds - 1) / rounds);
   geometry.left_edge = (begin << level) - range.first_leaf;
   geometry.right_edge = range.first_leaf + range.leaf_count - (end << level);
   return geometry;

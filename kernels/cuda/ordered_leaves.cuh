@@ -19,57 +19,130 @@ class OrderedLeaves {
   using Operation = Op;
   using Element = typename Op::Element;
   using State = typename Op::State;
-  static constexpr int kWarps = 4;  // matrices want registers more than they want warps
   static constexpr std::uint32_t kLeafElements = LeafElements(sizeof(Element));
+  // Runs of a leaf, each the business of one lane. A warp takes kLeavesAtOnce leaves side by side.
+  static constexpr std::uint32_t kRuns = kLeafElements < kLanes ? kLeafElements : kLanes;
+  static constexpr std::uint32_t kLeavesAtOnce = kLanes / kRuns;
+  static constexpr std::uint32_t kRunLevels = Log2(kRuns);
+  static constexpr int kWarps = 4;  // matrices want registers more than they want warps
+  static constexpr int kThreads = kWarps * kLanes;
+  static constexpr int kBlocksPerMultiprocessor = sizeof(State) <= 16 ? 6 : 2;
+  static constexpr std::uint32_t kSmallestLevel = Log2(kLeavesAtOnce);
   static constexpr std::uint32_t kLargestLevel = 5;
 
   __device__ OrderedLeaves(const Op& op, const Range& range)
-      : op_(op), range_(range), lane_(threadIdx.x % kLanes) {}
+      : op_(op), range_(range), lane_(threadIdx.x % kLanes), run_(lane_ % kRuns) {}
 
-  // The state of the aligned, full leaves [first, first + 2^level); in lane 0. Lane i keeps the state of leaf
-  // i.
-  __device__ State FoldRun(std::uint64_t first, std::uint32_t level) const {
-    State own;
-    for (std::uint32_t i = 0; i < 1u << level; ++i) {
-      const State state = Broadcast(FoldEdge(first + i), 0);
-      if (lane_ == i) own = state;
+  // Runs are loaded when they are folded: matrices leave no registers for more.
+  __device__ __forceinline__ void Prefetch(std::uint64_t) {}
+
+  // The state of the aligned, full leaves [first, first + 2^level), level at least kSmallestLevel; in every
+  // lane.
+  //
+  // As ScalarLeaves::FoldRun, but neighbours come first: lanes l and l + 1, then l and l + 2, ...
+  __device__ __forceinline__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t) const {
+    const std::uint32_t steps_level = level - kSmallestLevel;
+    State waiting[kRunLevels > 0 ? kRunLevels : 1];
+    State folded;
+    for (std::uint32_t i = 0; i < 1u << steps_level; ++i) {
+      folded = FoldLane(first + i * kLeavesAtOnce + lane_ / kRuns);
+      bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
+#pragma unroll
+      for (std::uint32_t l = 0; l < kRunLevels; ++l) {
+        if (!pairs || l >= steps_level) continue;
+        pairs = (i >> l) % 2 == 1;
+        if (pairs) {
+          folded = Exchange(waiting[l], folded, 1u << l);
+        } else {
+          waiting[l] = folded;
+        }
+      }
     }
-    return FoldLanes(own, 1u << level);
+    for (std::uint32_t l = steps_level; l < kRunLevels; ++l) folded = Join(folded, 1u << l);
+    // A leaf's number: above, the step, which the lowest bits of its lanes now are; below, its place in the
+    // step.
+    const std::uint64_t leaf = first + (lane_ % (1u << steps_level)) * kLeavesAtOnce + lane_ / kRuns;
+    State state = op_.Widen(folded, leaf * kLeafElements);
+    for (std::uint32_t l = kRunLevels; l < 5; ++l) state = Join(state, 1u << l);
+    for (std::uint32_t l = 0; l < steps_level; ++l) state = Join(state, 1u << l);
+    return state;
   }
 
-  // The state of one leaf, which may be short; in lane 0. Lane l folds the l-th contiguous run.
-  __device__ State FoldEdge(std::uint64_t leaf) const {
+  // The state of one leaf, which may be short; in lane 0.
+  __device__ __forceinline__ State FoldEdge(std::uint64_t leaf) const {
     const std::uint64_t skipped = (leaf - range_.first_leaf) * kLeafElements;
     const std::uint64_t rest = range_.element_count - skipped;
     const std::uint32_t count = rest < kLeafElements ? static_cast<std::uint32_t>(rest) : kLeafElements;
-    const Element* const elements = reinterpret_cast<const Element*>(range_.data) + skipped;
     const std::uint32_t begin = lane_ * kRunElements;
     const std::uint32_t end = begin + kRunElements < count ? begin + kRunElements : count;
-    State state;
+    State state{};
     if (begin < end) {
-      state = op_.Lift(elements[begin], begin);
-      for (std::uint32_t i = begin + 1; i < end; ++i) state = op_.Combine(state, op_.Lift(elements[i], i));
+      state = op_.Lift(Load(skipped + begin), begin);
+      for (std::uint32_t i = begin + 1; i < end; ++i)
+        state = op_.Combine(state, op_.Lift(Load(skipped + i), i));
     }
-    state = FoldLanes(state, (count + kRunElements - 1) / kRunElements);
-    return op_.Widen(state, leaf * kLeafElements);
-  }
-
- private:
-  static constexpr std::uint32_t kRuns = kLeafElements < kLanes ? kLeafElements : kLanes;
-  static constexpr std::uint32_t kRunElements = kLeafElements / kRuns;
-
-  // Folds the states of the first `present` lanes, neighbours first; into lane 0.
-  __device__ State FoldLanes(State state, std::uint32_t present) const {
+    const std::uint32_t present = (count + kRunElements - 1) / kRunElements;
     for (std::uint32_t width = 1; width < present; width *= 2) {
       const State right = ShuffleDown(state, width);
       if (lane_ % (2 * width) == 0 && lane_ + width < present) state = op_.Combine(state, right);
     }
+    return op_.Widen(state, leaf * kLeafElements);
+  }
+
+ private:
+  static constexpr std::uint32_t kRunElements = kLeafElements / kRuns;
+
+  // By 16-byte loads where the size of an element allows: they are aligned because the range is.
+  __device__ __forceinline__ Element Load(std::uint64_t index) const {
+    const std::byte* const source = range_.data + index * sizeof(Element);
+    Element element;
+    if constexpr (sizeof(Element) % sizeof(uint4) == 0) {
+      uint4 words[sizeof(Element) / sizeof(uint4)];
+#pragma unroll
+      for (std::size_t i = 0; i < sizeof(Element) / sizeof(uint4); ++i) {
+        words[i] = __ldg(reinterpret_cast<const uint4*>(source) + i);
+      }
+      std::memcpy(&element, words, sizeof element);
+    } else {
+      element = *reinterpret_cast<const Element*>(source);
+    }
+    return element;
+  }
+
+  // This lane's run of a full leaf.
+  __device__ __forceinline__ State FoldLane(std::uint64_t leaf) const {
+    const std::uint32_t begin = run_ * kRunElements;
+    const std::uint64_t base = (leaf - range_.first_leaf) * kLeafElements + begin;
+    State state = op_.Lift(Load(base), begin);
+    for (std::uint32_t i = 1; i < kRunElements; ++i)
+      state = op_.Combine(state, op_.Lift(Load(base + i), begin + i));
     return state;
   }
 
-  const Op& op_;
-  const Range& range_;
+  // Combines this lane's state with that of lane ^ distance, the lower lane's on the left.
+  __device__ __forceinline__ State Join(const State& state, std::uint32_t distance) const {
+    const State other = ShuffleXor(state, distance);
+    const bool upper = (lane_ & distance) != 0;
+    const State left = upper ? other : state;
+    const State right = upper ? state : other;
+    return op_.Combine(left, right);
+  }
+
+  // Combines lanes l and l + distance of two runs at once: of `first` where the lane's bit `distance` is
+  // clear, of `second` where it is set.
+  __device__ __forceinline__ State Exchange(const State& first, const State& second,
+                                            std::uint32_t distance) const {
+    const bool upper = (lane_ & distance) != 0;
+    const State received = ShuffleXor(upper ? first : second, distance);
+    const State left = upper ? received : first;
+    const State right = upper ? second : received;
+    return op_.Combine(left, right);
+  }
+
+  const Op op_;
+  const Range range_;
   const std::uint32_t lane_;
+  const std::uint32_t run_;
 };
 
 }  // namespace warpfold::kernels::cuda

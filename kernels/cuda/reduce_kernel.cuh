@@ -10,62 +10,71 @@
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
 
 namespace warpfold::kernels::cuda {
 
-constexpr std::uint32_t Log2(std::uint32_t x) { return x == 1 ? 0 : 1 + Log2(x / 2); }
-
 // Leaves: ScalarLeaves or OrderedLeaves.
 template <class Leaves>
-__global__ void __launch_bounds__(Leaves::kWarps* kLanes)
+__global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiprocessor)
     ReduceKernel(OperatorParameters parameters, Range range, Geometry geometry, Workspace workspace) {
   using Op = typename Leaves::Operation;
   using State = typename Op::State;
   constexpr std::uint32_t kWarps = Leaves::kWarps;
   const Op op = MakeOperator<Op>(parameters);
-  const Leaves leaves(op, range);
+  Leaves leaves(op, range);
   const std::uint32_t warp = threadIdx.x / kLanes;
   const std::uint32_t lane = threadIdx.x % kLanes;
   auto* const edges = reinterpret_cast<State*>(workspace.partials);
   auto* const units = edges + geometry.edge_leaves();
 
-  if (blockIdx.x < geometry.units) {
+  if (blockIdx.x < geometry.unit_blocks) {
+    // Two sets in turn, so that one barrier a unit is enough.
+    __shared__ alignas(16) std::byte shared[2][kWarps * sizeof(State)];
     const std::uint32_t level = geometry.unit_level - Log2(kWarps);
-    const std::uint64_t unit = geometry.first_unit + blockIdx.x;
-    const State state = leaves.FoldRun(((unit * kWarps) + warp) << level, level);
-    __shared__ alignas(16) std::byte shared[kWarps * sizeof(State)];
-    auto* const states = reinterpret_cast<State*>(shared);
-    if (lane == 0) states[warp] = state;
-    for (std::uint32_t width = 1; width < kWarps; width *= 2) {
+    const auto run = [&](std::uint64_t unit) {
+      return ((geometry.first_unit + unit) * kWarps + warp) << level;
+    };
+    std::uint32_t turn = 0;
+    leaves.Prefetch(run(blockIdx.x));
+    for (std::uint64_t unit = blockIdx.x; unit < geometry.units; unit += geometry.unit_blocks, turn ^= 1) {
+      const std::uint64_t next = unit + geometry.unit_blocks;
+      const State state = leaves.FoldRun(run(unit), level, run(next < geometry.units ? next : unit));
+      auto* const states = reinterpret_cast<State*>(shared[turn]);
+      if (lane == 0) states[warp] = state;
       __syncthreads();
-      if (lane == 0 && warp % (2 * width) == 0) states[warp] = op.Combine(states[warp], states[warp + width]);
+      if (warp == 0) {
+        State folded = states[lane % kWarps];
+        for (std::uint32_t width = 1; width < kWarps; width *= 2) {
+          const State right = ShuffleDown(folded, width);
+          if (lane % (2 * width) == 0) folded = op.Combine(folded, right);
+        }
+        if (lane == 0) units[unit] = folded;
+      }
     }
-    if (threadIdx.x == 0) units[blockIdx.x] = states[0];
   } else {
-    const std::uint64_t edge = (blockIdx.x - geometry.units) * kWarps + warp;
+    const std::uint64_t edge = (blockIdx.x - geometry.unit_blocks) * kWarps + warp;
     if (edge < geometry.edge_leaves()) {
       const State state = leaves.FoldEdge(geometry.EdgeLeaf(range, edge));
       if (lane == 0) edges[edge] = state;
     }
   }
-  if (IsLastBlock(workspace.ticket)) FoldPartials(op, range, geometry, workspace, 1);
+  if (IsLastBlock(workspace.ticket)) FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace, 1);
 }
 
 template <class Leaves>
 cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& range, const Workspace& workspace,
                          cudaStream_t stream) {
-  // Enough units for four waves of blocks on 132 multiprocessors.
-  constexpr std::uint64_t kWantedUnits = 2048;
   constexpr std::uint32_t kBlockLevel = Log2(Leaves::kWarps);
-  const Geometry geometry =
-      PlanUnits(range, Leaves::kLeafElements, kBlockLevel, kBlockLevel + Leaves::kLargestLevel, kWantedUnits);
+  const Geometry geometry = PlanUnits(range, Leaves::kLeafElements, kBlockLevel + Leaves::kSmallestLevel,
+                                      kBlockLevel + Leaves::kLargestLevel, Leaves::kBlocksPerMultiprocessor);
   const std::uint64_t partials = geometry.units + 1 + geometry.edge_leaves();  // see FoldPartials
   if (partials * sizeof(typename Leaves::State) > workspace.partial_bytes) return cudaErrorInvalidValue;
   const std::uint64_t blocks =
-      geometry.units + (geometry.edge_leaves() + Leaves::kWarps - 1) / Leaves::kWarps;
-  ReduceKernel<Leaves><<<static_cast<unsigned>(blocks), Leaves::kWarps * kLanes, 0, stream>>>(
-      parameters, range, geometry, workspace);
+      geometry.unit_blocks + (geometry.edge_leaves() + Leaves::kWarps - 1) / Leaves::kWarps;
+  ReduceKernel<Leaves><<<static_cast<unsigned>(blocks), Leaves::kThreads, 0, stream>>>(parameters, range,
+                                                                                       geometry, workspace);
   return cudaGetLastError();
 }
 

@@ -21,41 +21,49 @@ class ScalarLeaves {
   using LeafState = typename Op::LeafState;
   using State = typename Op::State;
   static constexpr int kWarps = 8;
+  // 24 warps of 80 registers, with 4 KiB in flight each, are what the memory needs. Wide states need more
+  // registers than that.
+  static constexpr int kThreads = kWarps * kLanes;
+  static constexpr int kBlocksPerMultiprocessor = sizeof(LeafState) <= 8 ? 3 : 2;
   static constexpr std::uint32_t kLeafElements = kLeafBytes / sizeof(T);
   // A warp folds at most 2^5 leaves: then each lane holds the state of one.
+  static constexpr std::uint32_t kSmallestLevel = 0;
   static constexpr std::uint32_t kLargestLevel = 5;
 
   __device__ ScalarLeaves(const Op& op, const Range& range)
       : op_(op), range_(range), lane_(threadIdx.x % kLanes) {}
 
-  // The state of the aligned, full leaves [first, first + 2^level); in every lane.
+  // Begins to load the leaf with which the next FoldRun starts.
+  __device__ __forceinline__ void Prefetch(std::uint64_t leaf) { Load(leaf); }
+
+  // The state of the aligned, full leaves [first, first + 2^level), of which the first has been prefetched;
+  // in every lane. Ends by prefetching leaf `next`, so that loads go on while the block combines.
   //
   // The canonical order folds the 32 lanes of each leaf at distances 16, 8, 4, 2, 1. Done leaf by leaf that
   // is five shuffles a leaf. Here two leaves go through the distance 16 at once: the lower half of the warp
   // keeps the first leaf and the upper half the second, each sending what it does not keep. What remains is
   // one register for two leaves, which pairs in the same way with that of the next two at distance 8, and so
   // on: one shuffle a leaf, and the same combinations.
-  __device__ State FoldRun(std::uint64_t first, std::uint32_t level) const {
+  __device__ __forceinline__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t next) {
     LeafState waiting[kLargestLevel];  // waiting[l]: 2^l leaves that have no partner yet
     LeafState folded{};
-    uint4 vectors[kLeafRows];
-    Load(first, vectors);
-    for (std::uint32_t i = 0; i < 1u << level; ++i) {
-      folded = FoldLane(vectors);
-      if (i + 1 < 1u << level) Load(first + i + 1, vectors);
+    const std::uint32_t last = (1u << level) - 1;
+    for (std::uint32_t i = 0; i <= last; ++i) {
+      folded = FoldLane();
+      Load(i < last ? first + i + 1 : next);
+      bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
 #pragma unroll
       for (std::uint32_t l = 0; l < kLargestLevel; ++l) {
-        if (l >= level) break;
-        if ((i >> l) % 2 == 0) {
+        if (!pairs || l >= level) continue;
+        pairs = (i >> l) % 2 == 1;
+        if (pairs) {
+          folded = Exchange(waiting[l], folded, kLanes / 2 >> l);
+        } else {
           waiting[l] = folded;
-          break;
         }
-        folded = Exchange(waiting[l], folded, kLanes / 2 >> l);
       }
     }
-    for (int distance = kLanes / 2 >> level; distance > 0; distance /= 2) {
-      folded = op_.Combine(folded, ShuffleXor(folded, distance));
-    }
+    folded = FoldLanes(folded, kLanes / 2 >> level);
     // Bit l of a leaf's number is now bit 4 - l of the lanes that hold it.
     const std::uint64_t leaf = first + (__brev(lane_) >> 27) % (1u << level);
     State state = op_.Widen(folded, leaf * kLeafElements);
@@ -64,24 +72,18 @@ class ScalarLeaves {
   }
 
   // The state of one leaf, which may be short; in every lane.
-  __device__ State FoldEdge(std::uint64_t leaf) const {
+  __device__ __forceinline__ State FoldEdge(std::uint64_t leaf) {
     const std::uint64_t skipped = (leaf - range_.first_leaf) * kLeafElements;
     const std::uint64_t count = range_.element_count - skipped;
-    if (count >= kLeafElements) return FoldRun(leaf, 0);
-    const T* const elements = reinterpret_cast<const T*>(range_.data) + skipped;
-    LeafState columns[kVector];
-#pragma unroll
-    for (std::uint32_t c = 0; c < kVector; ++c) {
-      columns[c] = op_.LeafIdentity();
-      for (std::uint32_t i = lane_ * kVector + c; i < count; i += kRowElements) {
-        columns[c] = op_.Combine(columns[c], op_.Lift(elements[i], i));
-      }
+    LeafState folded;
+    if (count >= kLeafElements) {
+      Load(leaf);
+      folded = FoldLane();
+    } else {
+      folded =
+          FoldShortLane(reinterpret_cast<const T*>(range_.data) + skipped, static_cast<std::uint32_t>(count));
     }
-    LeafState folded = FoldVector(columns);
-    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-      folded = op_.Combine(folded, ShuffleXor(folded, distance));
-    }
-    return op_.Widen(folded, leaf * kLeafElements);
+    return op_.Widen(FoldLanes(folded, kLanes / 2), leaf * kLeafElements);
   }
 
  private:
@@ -89,20 +91,20 @@ class ScalarLeaves {
   static constexpr std::uint32_t kRowElements = kRowBytes / sizeof(T);
 
   // This lane's vector of each row. All loads are independent: 4 KiB in flight per warp.
-  __device__ void Load(std::uint64_t leaf, uint4 (&vectors)[kLeafRows]) const {
+  __device__ __forceinline__ void Load(std::uint64_t leaf) {
     const auto* rows =
         reinterpret_cast<const uint4*>(range_.data + (leaf - range_.first_leaf) * kLeafBytes) + lane_;
 #pragma unroll
-    for (int row = 0; row < kLeafRows; ++row) vectors[row] = __ldcs(rows + row * kLanes);
+    for (int row = 0; row < kLeafRows; ++row) vectors_[row] = __ldcs(rows + row * kLanes);
   }
 
-  // Folds this lane's columns, then their states pairwise.
-  __device__ LeafState FoldLane(const uint4 (&vectors)[kLeafRows]) const {
+  // Folds this lane's columns of the loaded leaf, then their states pairwise.
+  __device__ __forceinline__ LeafState FoldLane() const {
     LeafState columns[kVector];
 #pragma unroll
     for (int row = 0; row < kLeafRows; ++row) {
       T elements[kVector];
-      std::memcpy(elements, &vectors[row], sizeof elements);
+      std::memcpy(elements, &vectors_[row], sizeof elements);
 #pragma unroll
       for (std::uint32_t c = 0; c < kVector; ++c) {
         const LeafState lifted = op_.Lift(elements[c], row * kRowElements + lane_ * kVector + c);
@@ -112,7 +114,26 @@ class ScalarLeaves {
     return FoldVector(columns);
   }
 
-  __device__ LeafState FoldVector(LeafState (&columns)[kVector]) const {
+  // The same of a leaf of which only `count` elements exist.
+  __device__ __forceinline__ LeafState FoldShortLane(const T* elements, std::uint32_t count) const {
+    LeafState columns[kVector];
+#pragma unroll
+    for (std::uint32_t c = 0; c < kVector; ++c) {
+      columns[c] = op_.LeafIdentity();
+      for (std::uint32_t i = lane_ * kVector + c; i < count; i += kRowElements) {
+        columns[c] = op_.Combine(columns[c], op_.Lift(elements[i], i));
+      }
+    }
+    return FoldVector(columns);
+  }
+
+  // Folds lanes at `distance`, half of that, ... 1.
+  __device__ __forceinline__ LeafState FoldLanes(LeafState state, int distance) const {
+    for (; distance > 0; distance /= 2) state = op_.Combine(state, ShuffleXor(state, distance));
+    return state;
+  }
+
+  __device__ __forceinline__ LeafState FoldVector(LeafState (&columns)[kVector]) const {
 #pragma unroll
     for (std::uint32_t width = 1; width < kVector; width *= 2) {
 #pragma unroll
@@ -124,16 +145,19 @@ class ScalarLeaves {
 
   // Combines lanes l and l + distance of two runs at once: of `first` where the lane's bit `distance` is
   // clear, of `second` where it is set.
-  __device__ LeafState Exchange(const LeafState& first, const LeafState& second, int distance) const {
+  __device__ __forceinline__ LeafState Exchange(const LeafState& first, const LeafState& second,
+                                                int distance) const {
     const bool upper = (lane_ & distance) != 0;
     const LeafState kept = upper ? second : first;
     const LeafState sent = upper ? first : second;
     return op_.Combine(kept, ShuffleXor(sent, distance));
   }
 
-  const Op& op_;
-  const Range& range_;
+  // By value: what kernels reach through a pointer ends up in memory.
+  const Op op_;
+  const Range range_;
   const std::uint32_t lane_;
+  uint4 vectors_[kLeafRows];  // this lane's part of the leaf loaded last
 };
 
 }  // namespace warpfold::kernels::cuda

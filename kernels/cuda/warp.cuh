@@ -6,6 +6,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+
+#include "kernels/operators/portable.h"
 
 namespace warpfold::kernels::cuda {
 
@@ -13,33 +16,40 @@ inline constexpr unsigned kFullWarp = 0xffffffffu;
 
 template <class State, class ShuffleWord>
 __device__ __forceinline__ State ShuffleWords(const State& state, ShuffleWord shuffle) {
-  constexpr int kWords = (sizeof(State) + 3) / 4;
-  std::uint32_t words[kWords] = {};
-  std::memcpy(words, &state, sizeof state);
+  if constexpr (std::is_same_v<State, Uint128>) {
+    // By shifts: nvcc copies the bytes of an __int128 by way of memory.
+    const auto low = shuffle(static_cast<std::uint64_t>(state));
+    const auto high = shuffle(static_cast<std::uint64_t>(state >> 64));
+    return Uint128{high} << 64 | low;
+  } else {
+    using Word = std::conditional_t<sizeof(State) % 8 == 0, std::uint64_t, std::uint32_t>;
+    constexpr int kWords = (sizeof(State) + sizeof(Word) - 1) / sizeof(Word);
+    Word words[kWords] = {};
+    std::memcpy(words, &state, sizeof state);
 #pragma unroll
-  for (int i = 0; i < kWords; ++i) words[i] = shuffle(words[i]);
-  State result;
-  std::memcpy(&result, words, sizeof result);
-  return result;
+    for (int i = 0; i < kWords; ++i) words[i] = shuffle(words[i]);
+    State result;
+    std::memcpy(&result, words, sizeof result);
+    return result;
+  }
 }
 
 // The state of lane ^ mask. All lanes take part.
 template <class State>
 __device__ __forceinline__ State ShuffleXor(const State& state, int mask) {
-  return ShuffleWords(state, [mask](std::uint32_t w) { return __shfl_xor_sync(kFullWarp, w, mask); });
+  return ShuffleWords(state, [mask](auto w) { return __shfl_xor_sync(kFullWarp, w, mask); });
 }
 
 // The state of lane + distance; the own one where there is no such lane.
 template <class State>
 __device__ __forceinline__ State ShuffleDown(const State& state, int distance) {
-  return ShuffleWords(state,
-                      [distance](std::uint32_t w) { return __shfl_down_sync(kFullWarp, w, distance); });
+  return ShuffleWords(state, [distance](auto w) { return __shfl_down_sync(kFullWarp, w, distance); });
 }
 
 // The state of lane `source`.
 template <class State>
-__device__ __forceinline__ State Broadcast(const State& state, int source) {
-  return ShuffleWords(state, [source](std::uint32_t w) { return __shfl_sync(kFullWarp, w, source); });
+__device__ __forceinline__ State ShuffleFrom(const State& state, int source) {
+  return ShuffleWords(state, [source](auto w) { return __shfl_sync(kFullWarp, w, source); });
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -5,7 +5,7 @@
 # The GPU suite, for a machine that has a GPU and the CUDA toolkit but need not have gRPC, a compiler or a
 # network: it takes the static executables of the gpu preset and the tree, and writes logs.
 #
-#   tests/gpu/run.sh BIN_DIR OUT_DIR [contract|sanitizers|e2e|bench ...]     default: all
+#   tests/gpu/run.sh BIN_DIR OUT_DIR [contract|sanitizers|e2e|throughput|bench ...]     default: all
 #
 # Build with `cmake --preset gpu && cmake --build --preset gpu`, copy build/gpu/bin and the tree over, run.
 set -uo pipefail
@@ -13,7 +13,7 @@ bin=$(cd "$1" && pwd)
 out=$2
 shift 2
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(contract sanitizers e2e bench)
+[ ${#steps[@]} -gt 0 ] || steps=(contract sanitizers e2e throughput bench)
 mkdir -p "$out"
 failed=0
 
@@ -43,17 +43,29 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | tee "$out/dev
 export WARPFOLD_TEST_DEVICE=cuda:0
 if has contract; then
   step contract "$bin/kernels_contract_test" --gtest_brief=1
+  step device_reducer "$bin/device_reducer_test" --gtest_brief=1
 fi
 if has sanitizers; then
   export WARPFOLD_TEST_SCALE=small
   for tool in memcheck racecheck initcheck synccheck; do
-    step "$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      "$bin/kernels_contract_test" --gtest_brief=1
+    for test in kernels_contract_test device_reducer_test; do
+      step "$tool-$test" compute-sanitizer --tool "$tool" --error-exitcode 9 "$bin/$test" --gtest_brief=1
+    done
   done
   unset WARPFOLD_TEST_SCALE
 fi
 if has e2e; then
-  step e2e python3 "$(dirname "$0")/../e2e/end_to_end_test.py" --bin "$bin" --device cuda:0
+  export WARPFOLD_SERVER=$bin/warpfold-server WARPFOLD_CLI=$bin/warpfold WARPFOLD_DEVICE=cuda:0
+  for suite in process arrays; do
+    step "e2e-$suite" python3 -B "$(dirname "$0")/../e2e/${suite}_test.py" -v
+  done
+fi
+if has throughput; then
+  for device in cuda:0 cpu; do
+    step "throughput-${device%%:*}" python3 -B "$(dirname "$0")/../benchmarks/end_to_end.py" --bin "$bin" \
+      --device "$device" --date "$(date +%F)" --commit "${WARPFOLD_COMMIT:-unknown}"
+  done
+  cat "$out"/throughput-*.log | grep '^{' >"$out/throughput.jsonl"
 fi
 if has bench; then
   step kernel_bench "$bin/warpfold-kernel-bench" --date "$(date +%F)" --commit "${WARPFOLD_COMMIT:-unknown}"

@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a shell sees of the two processes: lines, exit codes, addresses, and how soon they end."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+from executables import DEVICE, Server, reduce, value, warpfold
+
+
+class ProcessTest(unittest.TestCase):
+    def test_ready_line_names_address_and_device(self):
+        with Server() as server:
+            words = server.ready_line.split(" ", 2)
+            self.assertEqual(words[0], "READY")
+            self.assertRegex(words[1], r"^listen=127\.0\.0\.1:[1-9][0-9]*$")
+            expected = "cpu" if DEVICE == "cpu" else DEVICE + " "
+            self.assertTrue(words[2].startswith("device=" + expected), server.ready_line)
+            self.assertEqual(reduce(server.address, "--op", "sum", "--iota", "10")["device"],
+                             words[2].removeprefix("device="))
+
+    def test_unix_socket(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "warpfold.sock"
+            with Server(listen=f"unix:{path}") as server:
+                self.assertEqual(server.address, f"unix:{path}")
+                self.assertEqual(value(server.address, "sum", "--iota", "1000000"), 499999500000)
+            self.assertFalse(path.exists())
+
+    def test_two_addresses_at_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with Server(listen=f"127.0.0.1:0,unix:{folder}/s") as server:
+                for address in server.address.split(","):
+                    self.assertEqual(value(address, "max", "--iota", "1000"), 999)
+
+    def test_signals_drain(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            server = Server()
+            value(server.address, "sum", "--iota", "100")
+            self.assertEqual(server.stop(number), 0)
+
+    def test_health_follows_the_server(self):
+        with Server() as server:
+            self.assertEqual(warpfold("health", "--target", server.address).returncode, 0)
+        self.assertEqual(warpfold("health", "--target", server.address).returncode, 1)
+
+    def test_address_in_use(self):
+        with Server() as server:
+            with self.assertRaisesRegex(RuntimeError, "exit [1-9]"):
+                Server(listen=server.address)
+
+    def test_device_that_is_not_there(self):
+        with self.assertRaisesRegex(RuntimeError, "exit 3"):
+            Server(device="cuda:99")
+
+    def test_auto_takes_what_there_is(self):
+        with Server(device="auto") as server:
+            self.assertIn("device=" + ("cpu" if DEVICE == "cpu" else "cuda:0 "), server.ready_line)
+
+    def test_bad_flags(self):
+        server = os.environ["WARPFOLD_SERVER"]
+        for flags in (["--device=gpu"], ["--slots=0"], ["--no_such_flag"], ["--slot_bytes=many"], ["--cpu_threads=-1"]):
+            done = subprocess.run([server, "--listen=127.0.0.1:0", *flags], capture_output=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 2, flags)
+            self.assertTrue(done.stderr, flags)
+
+    def test_errors_of_the_server_exit_1_with_the_status_name(self):
+        with Server("--max_stream_bytes=1000000") as server:
+            cases = {"OUT_OF_RANGE": ["--op", "product", "--dtype", "int32", "--random", "100"],
+                     "INVALID_ARGUMENT": ["--op", "bit_and", "--dtype", "float32", "--random", "10"],
+                     "RESOURCE_EXHAUSTED": ["--op", "sum", "--dtype", "int64", "--iota", "1000000"]}
+            for name, arguments in cases.items():
+                done = warpfold("reduce", "--target", server.address, *arguments)
+                self.assertEqual(done.returncode, 1, name)
+                self.assertIn(name.encode(), done.stderr)
+                self.assertEqual(done.stdout, b"")
+            done = warpfold("reduce", "--target", server.address, "--op", "min", "--dtype", "int32", "-", stdin=b"")
+            self.assertEqual((done.returncode, b"INVALID_ARGUMENT" in done.stderr), (1, True))
+            # The server goes on.
+            self.assertEqual(value(server.address, "sum", "--iota", "10"), 45)
+
+    def test_nobody_listens(self):
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            address = "127.0.0.1:%d" % unused.getsockname()[1]
+            done = warpfold("reduce", "--target", address, "--op", "sum", "--iota", "10")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"UNAVAILABLE", done.stderr)
+
+    def test_exits_within_100_ms_of_the_answer(self):
+        """200 runs, because the fault that this guards against is one of chance."""
+        command = [os.environ["WARPFOLD_CLI"], "reduce", "--op", "sum", "--iota", "1000", "--target"]
+        late = []
+        with Server() as server:
+            for _ in range(200):
+                process = subprocess.Popen([*command, server.address], stdout=subprocess.PIPE)
+                answer = process.stdout.readline()
+                begin = time.monotonic()
+                self.assertEqual(process.wait(60), 0)
+                process.stdout.close()
+                self.assertEqual(answer, b"sum 499500\n")
+                late.append(time.monotonic() - begin)
+        self.assertLess(max(late), 0.1, sorted(late)[-5:])
+
+
+if __name__ == "__main__":
+    unittest.main()
