@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "kernels/devices.h"
@@ -97,12 +98,12 @@ void DrainUnlessFaulted(RpcServer& server, absl::Duration grace) {
 int Run(const Flags& flags) {
   const absl::StatusOr<std::optional<TlsKeys>> tls = ReadTlsKeys(flags);
   if (!tls.ok()) {
-    spdlog::critical("a TLS file {}", std::string(tls.status().message()));
+    spdlog::critical("a TLS file {}", absl::StrCat(tls.status().message()));
     return kBadFlags;
   }
   const absl::StatusOr<std::unique_ptr<kernels::Backend>> backend = OpenDevice(flags);
   if (!backend.ok()) {
-    spdlog::critical("--device={}: {}", flags.device, std::string(backend.status().message()));
+    spdlog::critical("--device={}: {}", flags.device, absl::StrCat(backend.status().message()));
     return kNoDevice;
   }
   Engine engine(**backend, LimitsOf(flags), MonotonicClock());
@@ -110,7 +111,7 @@ int Run(const Flags& flags) {
 
   const auto server = RpcServer::Start(engine, {.listen = flags.listen, .tls = *tls});
   if (!server.ok()) {
-    spdlog::critical("--listen, --tls_*: {}", std::string(server.status().message()));
+    spdlog::critical("--listen, --tls_*: {}", absl::StrCat(server.status().message()));
     return kBadFlags;
   }
   std::cout << "READY listen=" << absl::StrJoin((*server)->addresses(), ",")

@@ -149,7 +149,7 @@ void RpcServer::CheckForFault() {
   if (faulted_) return;
   const absl::Status fault = engine_.backend.fault();
   if (fault.ok()) return;
-  spdlog::critical("the device failed: {}", std::string(fault.message()));
+  spdlog::critical("the device failed: {}", absl::StrCat(fault.message()));
   Refuse(fault);
   host_.calls.StopAll(fault);
   faulted_ = true;
