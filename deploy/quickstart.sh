@@ -87,7 +87,7 @@ expect "$(<"$work/raw.txt")" "$(<"$work/npy.txt")"
 reduce --op sum,argmax --dtype int64 --iota 100000000 | tee "$work/iota.txt"
 expect "$(grep '^sum ' "$work/iota.txt")" "sum 4999999950000000"
 reduce --op mean,min,argmin --dtype float64 --random 20000000 --seed 1
-reduce --op matrix_product --matrix 4x4 --dtype uint32 --random 100000 --seed 1
+reduce --op matrix_product --matrix 4x4 --dtype uint32 --modulus 4294967291 --random 100000 --seed 1
 
 printf '\nStopping the server\n'
 kill -TERM "$server_pid"
