@@ -13,13 +13,14 @@ import tempfile
 
 
 def measure(binary: pathlib.Path, device: str, listen: str, streams: int) -> list:
-    server = subprocess.Popen([binary / "warpfold-server", f"--listen={listen}", f"--device={device}"],
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    command = [binary / "warpfold-server", f"--listen={listen}", f"--device={device}"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         ready = server.stdout.readline()
         address = ready.split()[1].removeprefix("listen=")
         command = [binary / "warpfold", "bench", "--json", "--target", address, "--streams", str(streams)]
-        lines = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout.splitlines()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+        lines = done.stdout.splitlines()
         transport = "unix" if listen.startswith("unix:") else "tcp"
         about = {"transport": transport, "streams": streams, "server": ready.split("device=")[1].strip()}
         return [{**json.loads(line), **about} for line in lines]

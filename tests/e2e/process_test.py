@@ -65,10 +65,11 @@ class ProcessTest(unittest.TestCase):
 
     def test_bad_flags(self):
         server = os.environ["WARPFOLD_SERVER"]
-        for flags in (["--device=gpu"], ["--slots=0"], ["--no_such_flag"], ["--slot_bytes=many"], ["--cpu_threads=-1"]):
-            done = subprocess.run([server, "--listen=127.0.0.1:0", *flags], capture_output=True, timeout=60, check=False)
-            self.assertEqual(done.returncode, 2, flags)
-            self.assertTrue(done.stderr, flags)
+        for flag in ("--device=gpu", "--slots=0", "--no_such_flag", "--slot_bytes=many", "--cpu_threads=-1"):
+            done = subprocess.run([server, "--listen=127.0.0.1:0", flag], capture_output=True, timeout=60,
+                                  check=False)
+            self.assertEqual(done.returncode, 2, flag)
+            self.assertTrue(done.stderr, flag)
 
     def test_errors_of_the_server_exit_1_with_the_status_name(self):
         with Server("--max_stream_bytes=1000000") as server:
@@ -80,7 +81,8 @@ class ProcessTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, name)
                 self.assertIn(name.encode(), done.stderr)
                 self.assertEqual(done.stdout, b"")
-            done = warpfold("reduce", "--target", server.address, "--op", "min", "--dtype", "int32", "-", stdin=b"")
+            done = warpfold("reduce", "--target", server.address, "--op", "min", "--dtype", "int32", "-",
+                            stdin=b"")
             self.assertEqual((done.returncode, b"INVALID_ARGUMENT" in done.stderr), (1, True))
             # The server goes on.
             self.assertEqual(value(server.address, "sum", "--iota", "10"), 45)

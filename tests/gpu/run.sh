@@ -48,9 +48,13 @@ fi
 if has sanitizers; then
   export WARPFOLD_TEST_SCALE=small
   for tool in memcheck racecheck initcheck synccheck; do
-    for test in kernels_contract_test device_reducer_test; do
-      step "$tool-$test" compute-sanitizer --tool "$tool" --error-exitcode 9 "$bin/$test" --gtest_brief=1
-    done
+    # Races are looked for in one case of each kernel: under racecheck the whole suite takes an hour.
+    filter='*'
+    [ "$tool" = memcheck ] || filter='*BitsAtTheBoundaries/*float32*'
+    step "$tool-kernels_contract_test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$bin/kernels_contract_test" --gtest_brief=1 "--gtest_filter=$filter"
+    step "$tool-device_reducer_test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$bin/device_reducer_test" --gtest_brief=1
   done
   unset WARPFOLD_TEST_SCALE
 fi
