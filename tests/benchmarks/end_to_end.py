@@ -37,11 +37,12 @@ def main() -> None:
     parser.add_argument("--commit", default="unknown")
     parser.add_argument("--date", default="unknown")
     arguments = parser.parse_args()
+    run = {"commit": arguments.commit, "date": arguments.date}
     with tempfile.TemporaryDirectory() as folder:
         for listen in ("127.0.0.1:0", f"unix:{folder}/socket"):
             for streams in (1, 2, 4, 8):
                 for line in measure(arguments.bin, arguments.device, listen, streams):
-                    print(json.dumps({**line, "commit": arguments.commit, "date": arguments.date}), flush=True)
+                    print(json.dumps({**line, **run}), flush=True)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,10 @@ class Server:
         watchdog.cancel()
         if not self.ready_line.startswith("READY "):
             self.process.wait(_STOP_TIMEOUT_S)
-            raise RuntimeError(f"exit {self.process.returncode}, not ready: {self.log()}")
+            error = RuntimeError(f"exit {self.process.returncode}, not ready: {self.log()}")
+            self.process.stdout.close()
+            self._log.close()
+            raise error
         self.address = self.ready_line.split()[1].removeprefix("listen=")
 
     def log(self) -> str:
@@ -50,13 +53,13 @@ class Server:
             raise
         finally:
             self.process.stdout.close()
+            self._log.close()
 
     def __enter__(self) -> "Server":
         return self
 
     def __exit__(self, *unused) -> None:
         self.stop()
-        self._log.close()
 
 
 def warpfold(*arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess:
