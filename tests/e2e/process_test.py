@@ -108,7 +108,10 @@ class ProcessTest(unittest.TestCase):
                 process.stdout.close()
                 self.assertEqual(answer, b"sum 499500\n")
                 late.append(time.monotonic() - begin)
-        self.assertLess(max(late), 0.1, sorted(late)[-5:])
+        # A busy machine may hold up a process or two; the fault would hold up many, for ten seconds.
+        late.sort()
+        self.assertLess(late[-4], 0.1, late[-5:])
+        self.assertLess(late[-1], 5, late[-5:])
 
 
 if __name__ == "__main__":
