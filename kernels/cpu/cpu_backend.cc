@@ -3,13 +3,14 @@
 #include "kernels/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
 #include "kernels/cpu/host_reduce.h"
 #include "kernels/cpu/thread_pool.h"
@@ -65,18 +66,20 @@ class CpuSlot : public Slot {
     states_.resize(pieces_.size() * reduction.node_bytes());
     started_ = absl::Now();
     const std::size_t tasks = std::min<std::size_t>(pool_.size(), pieces_.size());
-    done_.emplace(static_cast<int>(tasks));
+    tasks_left_ = tasks;  // no task runs yet
     for (std::size_t task = 0; task < tasks; ++task) {
       pool_.Run([this, begin = pieces_.size() * task / tasks, end = pieces_.size() * (task + 1) / tasks] {
         for (std::size_t i = begin; i < end; ++i) ReducePiece(i);
-        done_->DecrementCount();
+        const std::lock_guard lock(mutex_);
+        if (--tasks_left_ == 0) done_.notify_one();
       });
     }
     return absl::OkStatus();
   }
 
   absl::StatusOr<SlotResult> Wait() override {
-    done_->Wait();
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [this] { return tasks_left_ == 0; });
     SlotResult result{PartialState(*reduction_, first_element_), absl::ZeroDuration(),
                       absl::Now() - started_};
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -107,7 +110,9 @@ class CpuSlot : public Slot {
   std::vector<Piece> pieces_;
   std::vector<std::byte> states_;
   absl::Time started_;
-  std::optional<absl::BlockingCounter> done_;
+  std::mutex mutex_;
+  std::condition_variable done_;
+  std::size_t tasks_left_ = 0;  // guarded by mutex_
 };
 
 class CpuBackend : public Backend {

@@ -12,23 +12,27 @@ ThreadPool::ThreadPool(int threads) {
 
 ThreadPool::~ThreadPool() {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
+  has_work_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void ThreadPool::Run(std::function<void()> task) {
-  absl::MutexLock lock(&mutex_);
-  tasks_.push_back(std::move(task));
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  has_work_.notify_one();
 }
 
 void ThreadPool::Work() {
   while (true) {
     std::function<void()> task;
     {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(this, &ThreadPool::HasWork));
+      std::unique_lock lock(mutex_);
+      has_work_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
       if (tasks_.empty()) return;
       task = std::move(tasks_.front());
       tasks_.pop_front();

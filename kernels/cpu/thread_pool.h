@@ -3,16 +3,16 @@
 //
 // A fixed number of threads that run tasks in the order in which they were given.
 //
-// Threads: Run may be called from any thread. The destructor runs what is queued, then joins.
+// Threads: Run may be called from any thread. The destructor runs what is queued, then joins. Standard
+// mutexes, which ThreadSanitizer understands, here as in the server (docs/adr/0010).
 #pragma once
 
+#include <condition_variable>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <vector>
-
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 
 namespace warpfold::kernels::cpu {
 
@@ -24,15 +24,15 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int size() const { return static_cast<int>(threads_.size()); }
-  void Run(std::function<void()> task) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Run(std::function<void()> task);
 
  private:
-  void Work() ABSL_LOCKS_EXCLUDED(mutex_);
-  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !tasks_.empty(); }
+  void Work();
 
-  absl::Mutex mutex_;
-  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::mutex mutex_;
+  std::condition_variable has_work_;
+  std::deque<std::function<void()>> tasks_;  // guarded by mutex_
+  bool stopping_ = false;                    // guarded by mutex_
   std::vector<std::thread> threads_;
 };
 
