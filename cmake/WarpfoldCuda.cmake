@@ -1,9 +1,13 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Sets WARPFOLD_HAVE_CUDA and enables the CUDA language where WARPFOLD_CUDA asks for it.
+# Sets WARPFOLD_HAVE_CUDA and enables the CUDA language where WARPFOLD_CUDA asks for it. Looks for nvcc on
+# the PATH and where NVIDIA's packages put it.
 set(WARPFOLD_HAVE_CUDA FALSE)
 if(WARPFOLD_CUDA STREQUAL "ON" OR WARPFOLD_CUDA STREQUAL "AUTO")
+  if(NOT DEFINED ENV{CUDACXX})
+    find_program(CMAKE_CUDA_COMPILER nvcc PATHS /usr/local/cuda/bin)
+  endif()
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
@@ -27,4 +31,9 @@ if(WARPFOLD_CUDA STREQUAL "ON" OR WARPFOLD_CUDA STREQUAL "AUTO")
 elseif(NOT WARPFOLD_CUDA STREQUAL "OFF")
   message(FATAL_ERROR "WARPFOLD_CUDA must be ON, OFF or AUTO, not '${WARPFOLD_CUDA}'")
 endif()
-message(STATUS "cuda backend: ${WARPFOLD_HAVE_CUDA}")
+
+if(WARPFOLD_HAVE_CUDA)
+  message(STATUS "cuda backend: built for ${CMAKE_CUDA_ARCHITECTURES}, with ${CMAKE_CUDA_COMPILER}")
+else()
+  message(STATUS "cuda backend: not built")
+endif()

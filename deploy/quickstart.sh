@@ -24,17 +24,17 @@ trap stop_on_failure EXIT
 
 build() {
   deploy/install_packages.sh build
-  # Compile for the GPU that is here, if any, rather than for every architecture.
-  local cuda=(-DWARPFOLD_CUDA=OFF) capability=
-  if capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1) &&
-    [[ $capability =~ ^[0-9]+\.[0-9]+$ ]]; then
-    echo "Found a GPU of compute capability $capability; its backend is built if nvcc is here"
-    cuda=(-DWARPFOLD_CUDA=AUTO "-DCMAKE_CUDA_ARCHITECTURES=${capability/./}-real")
+  # Where nvcc is, the cuda backend is built too: for the GPU that is here rather than for every one.
+  local capability architecture=90-real
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1) || true
+  if [[ $capability =~ ^[0-9]+\.[0-9]+$ ]]; then
+    echo "Found a GPU of compute capability $capability"
+    architecture=${capability/./}-real
   else
-    echo "Found no GPU: building the CPU backend only"
+    echo "Found no GPU: the CPU backend will be used"
   fi
   echo "Configuring build/release"
-  cmake --preset release "${cuda[@]}" --log-level=WARNING
+  cmake --preset release "-DCMAKE_CUDA_ARCHITECTURES=$architecture" --log-level=STATUS | grep -F 'cuda backend:'
   echo "Building build/release"
   cmake --build --preset release
 }

@@ -12,6 +12,7 @@
 #include "kernels/operators/bit_or.h"
 #include "kernels/operators/bit_xor.h"
 #include "kernels/operators/count_nonzero.h"
+#include "kernels/operators/family.h"
 #include "kernels/operators/matrix_product.h"
 #include "kernels/operators/max.h"
 #include "kernels/operators/mean.h"
@@ -21,14 +22,6 @@
 #include "kernels/operators/sum.h"
 
 namespace warpfold::kernels {
-
-// Operators over scalars: Family<T, kIgnoreNan>.
-template <template <class, bool> class Family>
-struct ScalarFamily {};
-
-// Operators over square matrices: Family<T, kDimension>.
-template <template <class, int> class Family>
-struct MatrixFamily {};
 
 using OperatorList = TypeList<ScalarFamily<Sum>, ScalarFamily<Product>, ScalarFamily<Min>, ScalarFamily<Max>,
                               ScalarFamily<Argmin>, ScalarFamily<Argmax>, ScalarFamily<BitAnd>,

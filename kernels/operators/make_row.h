@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Builds a backend's row of functions for one family. `Loops` names the backend's function for an
+// operator: kScalars<Op> over scalars, kEntrywise<Op> entry by entry over matrices, kOrdered<Op> over
+// whole matrices. Pairs that are not supported, or that another operator's states serve, stay null.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/operators/family.h"
+#include "kernels/operators/for_each.h"
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels {
+
+template <class Loops, template <class, bool> class Family, class T, bool kIgnoreNan, int kType, class Row>
+constexpr void FillScalar(Row& row) {
+  if constexpr (kSupports<Family, T, kIgnoreNan>) {
+    using Op = Family<T, kIgnoreNan>;
+    if constexpr (std::is_same_v<ReducerOf<Op>, Op>) {
+      static_assert(Op::kCommutative, "scalar operators that keep order are not built yet");
+      row.scalar[kType][kIgnoreNan] = Loops::template kScalars<Op>;
+      if constexpr (!requires { Op::kScalarsOnly; }) {
+        row.entrywise[kType][kIgnoreNan] = Loops::template kEntrywise<Op>;
+      }
+    }
+  }
+}
+
+template <class Row, class Loops, template <class, bool> class Family>
+constexpr Row MakeRow(ScalarFamily<Family>) {
+  Row row;
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    FillScalar<Loops, Family, T, false, kType>(row);
+    FillScalar<Loops, Family, T, true, kType>(row);
+    if constexpr (!FloatElement<T>) {  // integers have no NaN to ignore
+      row.scalar[kType][1] = row.scalar[kType][0];
+      row.entrywise[kType][1] = row.entrywise[kType][0];
+    }
+  });
+  return row;
+}
+
+template <class Row, class Loops, template <class, int> class Family>
+constexpr Row MakeRow(MatrixFamily<Family>) {
+  Row row;
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    ForEachDimension([&]<int kDimension>() {
+      row.square[kType][kDimension] = Loops::template kOrdered<Family<T, kDimension>>;
+    });
+  });
+  return row;
+}
+
+}  // namespace warpfold::kernels
