@@ -32,9 +32,11 @@ struct ClientOptions {
 };
 
 struct CallOptions {
-  // For the whole call, retries included: DEADLINE_EXCEEDED after it.
+  // For the whole call, retries included: DEADLINE_EXCEEDED after it. One thing may hold a call longer: a
+  // peer that has stopped to read in the middle of a chunk, which gRPC then still needs the memory of. A TCP
+  // connection is given up after 20 s of that, a Unix socket when the peer goes on or ends.
   absl::Duration timeout = absl::InfiniteDuration();
-  // Cancels from any thread: CANCELLED after its request_stop().
+  // Cancels from any thread: CANCELLED after its request_stop(), with the same exception.
   std::stop_token stop = {};
   // Appears in the server's log; at most 128 printable ASCII characters.
   std::string request_id = {};

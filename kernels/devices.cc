@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCuda(int ordinal, const BackendOpti
 #else
   static_cast<void>(ordinal);
   static_cast<void>(options);
-  return absl::UnavailableError("this build has no CUDA");
+  return absl::NotFoundError("this build has no CUDA");
 #endif
 }
 
@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, c
   if (device == "cpu") return cpu::MakeCpuBackend(options);
   if (device == "auto") {
     absl::StatusOr<std::unique_ptr<Backend>> gpu = MakeCuda(0, options);
-    if (gpu.ok()) return gpu;
+    if (!absl::IsNotFound(gpu.status())) return gpu;
     *note = absl::StrCat("no GPU, taking the CPU: ", gpu.status().message());
     return cpu::MakeCpuBackend(options);
   }

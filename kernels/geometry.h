@@ -10,6 +10,9 @@
 namespace warpfold::kernels {
 
 inline constexpr std::uint64_t kLeafBytes = 4096;
+// An array ends at most this many bytes from its start, so that no index, offset or size of a subtree
+// overflows 64 bits.
+inline constexpr std::uint64_t kMaxArrayBytes = std::uint64_t{1} << 62;
 inline constexpr int kLanes = 32;
 inline constexpr int kVectorBytes = 16;
 inline constexpr int kRowBytes = kLanes * kVectorBytes;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "kernels/geometry.h"
 #include "kernels/operators/table.h"
 
 namespace warpfold::kernels {
@@ -80,8 +80,9 @@ absl::StatusOr<PartialState> PartialState::Create(Reduction reduction, std::uint
                                                   std::span<const std::byte> states) {
   const std::uint64_t leaf = reduction.leaf_elements();
   if (first_element % leaf != 0) return BadState("a partial state starts inside a leaf");
-  if (element_count > std::numeric_limits<std::uint64_t>::max() - first_element) {
-    return BadState("a partial state ends beyond the largest index");
+  const std::uint64_t max_elements = kMaxArrayBytes / reduction.element_bytes();
+  if (first_element > max_elements || element_count > max_elements - first_element) {
+    return BadState("a partial state ends beyond the largest array");
   }
   const std::uint64_t leaf_count = element_count / leaf + (element_count % leaf != 0);
   const std::vector<NodePosition> expected = MaximalSubtrees(first_element / leaf, leaf_count);

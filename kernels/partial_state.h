@@ -26,6 +26,9 @@ struct NodePosition {
   friend bool operator==(NodePosition a, NodePosition b) = default;
 };
 
+// A range has at most two maximal subtrees of each level.
+inline constexpr int kMaxStateNodes = 2 * 64;
+
 // The positions of the maximal complete subtrees of leaves [first, first + count), in order.
 std::vector<NodePosition> MaximalSubtrees(std::uint64_t first_leaf, std::uint64_t leaf_count);
 
@@ -51,8 +54,9 @@ class PartialState {
   // Combines it with its left siblings. Used by backends; `states` has node_bytes().
   void AppendNode(NodePosition position, std::uint64_t element_count, std::span<const std::byte> states);
 
-  // Appends the range that starts where this one ends. INVALID_ARGUMENT (BAD_STATE) if it does not, if
-  // this range ends inside a leaf, or if the reductions differ in element type or operators.
+  // Appends the range that starts where this one ends; an empty range may start anywhere. INVALID_ARGUMENT
+  // (BAD_STATE) if it starts elsewhere, if this range ends inside a leaf, or if the reductions differ in
+  // element type, shape, operators, modulus or treatment of NaN. After an error this range is as it was.
   absl::Status Append(const PartialState& right);
 
   // The value of operator `op` over this range. OUT_OF_RANGE (OVERFLOW), INVALID_ARGUMENT (EMPTY_ARRAY).

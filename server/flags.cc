@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
+#include "kernels/geometry.h"
 #include "server/version.h"
 
 namespace warpfold::server {
@@ -58,7 +59,7 @@ void AddLimits(CLI::App& app, Flags* flags) {
                  "Reductions at once; more are refused")
       ->check(CLI::Range(1, 4096));
   app.add_option("--max_stream_bytes", flags->max_stream_bytes, "The largest array")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 62));
+      ->check(CLI::Range(std::uint64_t{1}, kernels::kMaxArrayBytes));
   app.add_option("--max_stream_seconds", flags->max_stream_seconds, "The longest reduction")
       ->check(CLI::Range(std::int64_t{1}, kMaxSeconds));
   app.add_option("--idle_timeout_seconds", flags->idle_timeout_seconds,

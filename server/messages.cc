@@ -116,6 +116,10 @@ absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& s
 absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,
                                                      const v1::PartialState& state) {
   const auto operators = reduction.operators();
+  // Before anything is allocated for them.
+  if (state.nodes_size() > kernels::kMaxStateNodes) {
+    return BadState(absl::StrCat("a state has at most ", kernels::kMaxStateNodes, " nodes"));
+  }
   std::vector<kernels::NodePosition> nodes;
   nodes.reserve(state.nodes_size());
   // Value-initialized: the padding between operators' states is zero.

@@ -4,13 +4,13 @@
 #include "server/session.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "kernels/geometry.h"
 #include "server/messages.h"
 
 namespace warpfold::server {
@@ -121,10 +121,8 @@ absl::Status Session::Begin(v1::ReduceHeader header) {
 }
 
 absl::Status Session::CheckHeader(const kernels::Reduction& reduction) const {
-  // Every byte of the whole array must have a 64-bit offset; then nothing below can overflow.
   const std::uint64_t max_first =
-      (std::numeric_limits<std::uint64_t>::max() - engine_.limits.max_stream_bytes) /
-      reduction.element_bytes();
+      (kernels::kMaxArrayBytes - engine_.limits.max_stream_bytes) / reduction.element_bytes();
   if (header_.first_element() % reduction.leaf_elements() != 0 || header_.first_element() > max_first) {
     return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
                           absl::StrCat("first_element must be a multiple of ", reduction.leaf_elements(),

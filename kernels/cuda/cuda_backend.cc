@@ -17,7 +17,7 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// Remembers the first failure. After it nothing touches CUDA any more.
+// Remembers the device's first failure. After it nothing touches CUDA any more.
 class Fault {
  public:
   absl::Status Get() const {
@@ -25,9 +25,9 @@ class Fault {
     absl::MutexLock lock(&mutex_);
     return status_;
   }
-  // Returns `status`, after remembering it if it is an error.
+  // Returns `status`, after remembering it if it is a failure of the device.
   absl::Status Check(absl::Status status) {
-    if (status.ok()) return status;
+    if (!IsDeviceError(status)) return status;
     absl::MutexLock lock(&mutex_);
     if (status_.ok()) status_ = status;
     raised_.store(true, std::memory_order_release);
@@ -157,13 +157,26 @@ class CudaBackend : public Backend {
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 
+// 0 where there is no driver, or no GPU. A driver that is too old or broken is an error: the GPU that it
+// should drive is missed.
+absl::StatusOr<int> CountDevices() {
+  int driver = 0;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDriverGetVersion(&driver));
+  if (driver == 0) return 0;
+  int devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&devices);
+  if (error == cudaErrorNoDevice) return 0;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(error);
+  return devices;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int ordinal, const BackendOptions& options) {
-  int devices = 0;
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDeviceCount(&devices));
-  if (ordinal >= devices) {
-    return absl::UnavailableError(absl::StrCat("no GPU cuda:", ordinal, "; there are ", devices));
+  const absl::StatusOr<int> devices = CountDevices();
+  if (!devices.ok()) return devices.status();
+  if (ordinal >= *devices) {
+    return absl::NotFoundError(absl::StrCat("no GPU cuda:", ordinal, "; there are ", *devices));
   }
   auto backend = std::make_unique<CudaBackend>();
   if (absl::Status status = backend->Open(ordinal, options); !status.ok()) return status;

@@ -11,7 +11,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// UNAVAILABLE if there is no such GPU, no driver, or not enough memory for the slots.
+// NOT_FOUND if there is no such GPU, or no driver at all; UNAVAILABLE (DEVICE_LOST) if it is there but
+// cannot be used: a driver that is too old, not enough memory for the slots.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int ordinal, const BackendOptions& options);
 
 }  // namespace warpfold::kernels::cuda

@@ -19,4 +19,6 @@ absl::Status StatusOf(cudaError_t error, const char* what) {
       {{"cuda_error", absl::StrCat(static_cast<int>(error))}});
 }
 
+bool IsDeviceError(const absl::Status& status) { return ErrorReason(status) == "DEVICE_LOST"; }
+
 }  // namespace warpfold::kernels::cuda

@@ -17,6 +17,9 @@ namespace warpfold::kernels::cuda {
 // an unknown one must not be waited out.
 absl::Status StatusOf(cudaError_t error, const char* what);
 
+// Whether StatusOf made this error.
+bool IsDeviceError(const absl::Status& status);
+
 }  // namespace warpfold::kernels::cuda
 
 // Returns from the function with the status of a CUDA call that failed.

@@ -48,6 +48,12 @@ absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t
   // The hungriest reduction, one with 16 bytes of state for each 4-byte entry of 8 x 8 matrices, writes a
   // quarter of its input as partials.
   reducer->partial_bytes_ = array_bytes / 4 + 65536;
+  int device = 0;
+  int multiprocessors = 0;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(
+      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  reducer->multiprocessors_ = static_cast<std::uint32_t>(multiprocessors);
   WARPFOLD_RETURN_IF_CUDA_ERROR(
       cudaMalloc(reinterpret_cast<void**>(&reducer->partials_), reducer->partial_bytes_));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&reducer->ticket_), sizeof(unsigned)));
@@ -76,6 +82,10 @@ std::uint64_t DeviceReducer::Capacity(const Reduction& reduction) const {
 
 absl::Status DeviceReducer::Launch(const Reduction& reduction, std::uint64_t first_element,
                                    const std::byte* data, std::uint64_t element_count, cudaStream_t stream) {
+  if (element_count > Capacity(reduction)) {
+    return absl::InternalError(absl::StrCat("a launch over ", element_count, " elements, of which ",
+                                            Capacity(reduction), " fit"));
+  }
   reduction_ = reduction;
   first_element_ = first_element;
   element_count_ = element_count;
@@ -87,7 +97,7 @@ absl::Status DeviceReducer::Launch(const Reduction& reduction, std::uint64_t fir
   range.entries = reduction.spec().shape.entries();
   Workspace workspace;
   workspace.partials = partials_;
-  workspace.partial_bytes = partial_bytes_;
+  workspace.multiprocessors = multiprocessors_;
   workspace.ticket = ticket_;
   workspace.node_stride = reduction.node_bytes();
   workspace.node_count =

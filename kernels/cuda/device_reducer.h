@@ -34,7 +34,8 @@ class DeviceReducer {
   std::uint64_t Capacity(const Reduction& reduction) const;
 
   // Enqueues the kernels that reduce `data` (device memory, 16-byte aligned) and returns without waiting.
-  // Ranges as for Slot::Start.
+  // Ranges as for Slot::Start. UNAVAILABLE (DEVICE_LOST) if the device failed; INTERNAL, with nothing
+  // enqueued, for more elements than Capacity.
   absl::Status Launch(const Reduction& reduction, std::uint64_t first_element, const std::byte* data,
                       std::uint64_t element_count, cudaStream_t stream);
 
@@ -46,6 +47,7 @@ class DeviceReducer {
 
   std::size_t array_bytes_ = 0;
   std::size_t partial_bytes_ = 0;
+  std::uint32_t multiprocessors_ = 0;
   std::byte* partials_ = nullptr;
   unsigned* ticket_ = nullptr;
   std::byte* nodes_ = nullptr;         // mapped host memory, as the host sees it

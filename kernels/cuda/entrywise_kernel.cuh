@@ -46,7 +46,6 @@ cudaError_t LaunchEntrywise(const OperatorParameters& parameters, const Range& r
   Geometry geometry;  // every leaf is an edge
   geometry.left_edge = range.leaf_count;
   const std::uint64_t threads = range.leaf_count * range.entries;
-  if (threads * sizeof(typename Op::State) > workspace.partial_bytes) return cudaErrorInvalidValue;
   const std::uint64_t leaf_elements = LeafElements(range.entries * sizeof(typename Op::Element));
   const std::uint64_t blocks = (threads + kEntrywiseThreads - 1) / kEntrywiseThreads;
   EntrywiseKernel<Op><<<static_cast<unsigned>(blocks), kEntrywiseThreads, 0, stream>>>(

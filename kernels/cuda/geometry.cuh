@@ -30,14 +30,11 @@ struct Geometry {
   }
 };
 
-// Of an H200. On other devices the figure is merely not the best.
-inline constexpr std::uint64_t kMultiprocessors = 132;
-
 // At most this many units, so that the last block is quick: larger ranges have larger units.
 inline constexpr std::uint64_t kMostUnits = 2048;
 
 inline Geometry PlanUnits(const Range& range, std::uint64_t leaf_elements, std::uint32_t smallest_level,
-                          std::uint32_t largest_level, std::uint64_t blocks_per_multiprocessor) {
+                          std::uint32_t largest_level, std::uint64_t resident_blocks) {
   Geometry geometry;
   geometry.left_edge = range.leaf_count;
   std::uint32_t level = smallest_level;
@@ -51,8 +48,7 @@ inline Geometry PlanUnits(const Range& range, std::uint64_t leaf_elements, std::
   geometry.first_unit = begin;
   geometry.units = end - begin;
   // As many units for each block.
-  const std::uint64_t resident = kMultiprocessors * blocks_per_multiprocessor;
-  const std::uint64_t rounds = (geometry.units + resident - 1) / resident;
+  const std::uint64_t rounds = (geometry.units + resident_blocks - 1) / resident_blocks;
   geometry.unit_blocks = static_cast<std::uint32_t>((geometry.units + rounds - 1) / rounds);
   geometry.left_edge = (begin << level) - range.first_leaf;
   geometry.right_edge = range.first_leaf + range.leaf_count - (end << level);

@@ -26,13 +26,13 @@ struct Range {
 
 // Where partials and results go. Belongs to one stream: kernels on it use it one after the other.
 struct Workspace {
-  std::byte* partials = nullptr;  // device memory
-  std::size_t partial_bytes = 0;
+  std::byte* partials = nullptr;  // device memory: a state for each leaf and each of its entries
   unsigned* ticket = nullptr;  // device memory, 0 between launches: it wraps by itself
   // The states of the range's maximal subtrees, in order, `node_stride` bytes apart. Mapped host memory.
   std::byte* nodes = nullptr;
   std::size_t node_stride = 0;
   std::uint32_t node_count = 0;
+  std::uint32_t multiprocessors = 0;  // of the device
 };
 
 // Launches one kernel on the stream; returns cudaGetLastError(). The results are in workspace.nodes when

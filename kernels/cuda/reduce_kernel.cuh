@@ -68,9 +68,8 @@ cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& rang
                          cudaStream_t stream) {
   constexpr std::uint32_t kBlockLevel = Log2(Leaves::kWarps);
   const Geometry geometry = PlanUnits(range, Leaves::kLeafElements, kBlockLevel + Leaves::kSmallestLevel,
-                                      kBlockLevel + Leaves::kLargestLevel, Leaves::kBlocksPerMultiprocessor);
-  const std::uint64_t partials = geometry.units + 1 + geometry.edge_leaves();  // see FoldPartials
-  if (partials * sizeof(typename Leaves::State) > workspace.partial_bytes) return cudaErrorInvalidValue;
+                                      kBlockLevel + Leaves::kLargestLevel,
+                                      workspace.multiprocessors * Leaves::kBlocksPerMultiprocessor);
   const std::uint64_t blocks =
       geometry.unit_blocks + (geometry.edge_leaves() + Leaves::kWarps - 1) / Leaves::kWarps;
   ReduceKernel<Leaves><<<static_cast<unsigned>(blocks), Leaves::kThreads, 0, stream>>>(parameters, range,

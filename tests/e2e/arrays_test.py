@@ -9,7 +9,7 @@ import unittest
 
 import numpy
 
-from executables import Server, reduce, value, warpfold
+from executables import DEVICE, Server, reduce, value, warpfold
 
 # Daily mean ozone at Roosevelt Island, New York, in May 1973, ppb; NaN where the record has a gap. From J. M.
 # Chambers et al., Graphical Methods for Data Analysis (1983), table A1. Its mean is known as 23.61538.
@@ -55,8 +55,9 @@ class ArraysTest(unittest.TestCase):
         path = self.save("float64.npy", array)
         operators = ("sum", "product", "mean")
         ways = set()
-        for flags in (["--cpu_threads=1"], ["--cpu_threads=2"], ["--slot_bytes=65536"], ["--slots=2"]):
-            with Server(*flags) as server:
+        for device, *flags in (("cpu", "--cpu_threads=1"), ("cpu", "--cpu_threads=2"),
+                               (DEVICE, "--slot_bytes=65536"), (DEVICE, "--slots=2")):
+            with Server(*flags, device=device) as server:
                 for streams in (1, 2, 4):
                     answer = reduce(server.address, "--op", ",".join(operators),
                                     "--streams", str(streams), path)

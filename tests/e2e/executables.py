@@ -21,11 +21,12 @@ _CALL_TIMEOUT_S = 300
 class Server:
     """A server process; use it in a with statement. `address` is where it listens."""
 
-    def __init__(self, *flags: str, listen: str = "127.0.0.1:0", device: str = DEVICE):
+    def __init__(self, *flags: str, listen: str = "127.0.0.1:0", device: str = DEVICE,
+                 environment: dict[str, str] | None = None):
         self._log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [os.environ["WARPFOLD_SERVER"], f"--listen={listen}", f"--device={device}", *flags],
-            stdout=subprocess.PIPE, stderr=self._log, text=True)
+            stdout=subprocess.PIPE, stderr=self._log, text=True, env={**os.environ, **(environment or {})})
         watchdog = threading.Timer(_STOP_TIMEOUT_S, self.process.kill)
         watchdog.start()
         self.ready_line = self.process.stdout.readline().rstrip("\n")
@@ -58,8 +59,10 @@ class Server:
     def __enter__(self) -> "Server":
         return self
 
-    def __exit__(self, *unused) -> None:
-        self.stop()
+    def __exit__(self, failure, *unused) -> None:
+        code = self.stop()
+        if failure is None and code != 0:
+            raise RuntimeError(f"the server's exit code is {code}")
 
 
 def warpfold(*arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess:

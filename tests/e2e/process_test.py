@@ -60,8 +60,18 @@ class ProcessTest(unittest.TestCase):
             Server(device="cuda:99")
 
     def test_auto_takes_what_there_is(self):
-        with Server(device="auto") as server:
+        environment = {"CUDA_VISIBLE_DEVICES": ""} if DEVICE == "cpu" else {}
+        with Server(device="auto", environment=environment) as server:
             self.assertIn("device=" + ("cpu" if DEVICE == "cpu" else "cuda:0 "), server.ready_line)
+            self.assertEqual("taking the CPU" in server.log(), DEVICE == "cpu")
+
+    @unittest.skipIf(DEVICE == "cpu", "needs a GPU")
+    def test_auto_does_not_hide_a_gpu_that_cannot_be_used(self):
+        # CUDA reserves more address space than this process may have.
+        done = subprocess.run(["prlimit", f"--as={8 << 30}", os.environ["WARPFOLD_SERVER"],
+                               "--listen=127.0.0.1:0", "--device=auto"],
+                              capture_output=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 3, done.stderr)
 
     def test_bad_flags(self):
         server = os.environ["WARPFOLD_SERVER"]

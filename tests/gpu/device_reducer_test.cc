@@ -62,6 +62,20 @@ class DeviceReducerTest : public testing::TestWithParam<Subject> {
   static inline DeviceReducer* reducer_ = nullptr;
 };
 
+TEST_F(DeviceReducerTest, RefusesMoreThanItsCapacityAndGoesOn) {
+  ReductionSpec spec;
+  spec.operators = {"sum"};
+  spec.element_type = ElementType::kInt32;
+  const Reduction reduction = Reduction::Create(spec).value();
+  const auto reducer = DeviceReducer::Create(64 << 10).value();
+  const std::uint64_t capacity = reducer->Capacity(reduction);
+  EXPECT_EQ(reducer->Launch(reduction, 0, device_, capacity + 1, cudaStreamPerThread).code(),
+            absl::StatusCode::kInternal);
+  ASSERT_TRUE(reducer->Launch(reduction, 0, device_, capacity, cudaStreamPerThread).ok());
+  ASSERT_EQ(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
+  EXPECT_EQ(reducer->Collect().element_count(), capacity);
+}
+
 TEST_P(DeviceReducerTest, BitsEqualTheHostsAtEverySizeOfUnit) {
   ReductionSpec spec;
   spec.operators = {GetParam().op};

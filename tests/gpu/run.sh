@@ -44,6 +44,7 @@ export WARPFOLD_TEST_DEVICE=cuda:0
 if has contract; then
   step contract "$bin/kernels_contract_test" --gtest_brief=1
   step device_reducer "$bin/device_reducer_test" --gtest_brief=1
+  step cuts "$bin/server_cuts_test" --gtest_brief=1
 fi
 if has sanitizers; then
   export WARPFOLD_TEST_SCALE=small

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "kernels/error.h"
+#include "kernels/geometry.h"
 #include "tests/kernels/elements.h"
 #include "tests/kernels/expect_same.h"
 #include "tests/kernels/subjects.h"
@@ -132,11 +133,32 @@ TEST_F(CreateTest, RefusesStatesOfAnotherSize) {
 
 TEST_F(CreateTest, RefusesImpossibleRanges) {
   constexpr std::uint64_t kLargest = std::numeric_limits<std::uint64_t>::max();
+  constexpr std::uint64_t kMaxElements = kMaxArrayBytes / sizeof(float);
   ExpectBadState(Create(1, kLeaf, {{0, 0}}, node_bytes_));
   ExpectBadState(Create(kLeaf, kLargest, {{0, 1}}, node_bytes_));
-  ExpectBadState(Create(kLargest - kLeaf + 1, kLeaf, {{0, kLargest / kLeaf}}, node_bytes_));
-  EXPECT_TRUE(
-      Create(kLargest - kLeaf + 1, kLeaf - 1, {{0, kLargest / kLeaf}}, node_bytes_).ok());  // the last leaf
+  ExpectBadState(Create(kLargest - kLeaf + 1, kLeaf - 1, {{0, kLargest / kLeaf}}, node_bytes_));
+  ExpectBadState(Create(kMaxElements, kLeaf, {{0, kMaxElements / kLeaf}}, node_bytes_));
+  ExpectBadState(Create(kMaxElements, 1, {{0, kMaxElements / kLeaf}}, node_bytes_));
+  const std::uint64_t last_leaf = kMaxElements - kLeaf;
+  EXPECT_TRUE(Create(last_leaf, kLeaf, {{0, last_leaf / kLeaf}}, node_bytes_).ok());
+}
+
+TEST_F(CreateTest, TakesTheLargestArrayAndCountsItRight) {
+  constexpr std::uint64_t kMaxElements = kMaxArrayBytes / sizeof(float);
+  constexpr std::uint32_t kLevel = 62 - 12;  // 2^62 bytes are 2^50 leaves
+  EXPECT_TRUE(Create(0, kMaxElements, {{kLevel, 0}}, node_bytes_).ok());
+  ExpectBadState(Create(0, kMaxElements + 1, {{kLevel, 0}, {0, kMaxElements / kLeaf}}, 2 * node_bytes_));
+
+  const std::vector<std::byte> states(node_bytes_);
+  const NodePosition right[] = {{kLevel - 1, 1}};
+  const NodePosition left[] = {{kLevel - 1, 0}};
+  const Reduction reduction = ReductionOf(SumOfFloats());
+  PartialState merged = PartialState::Create(reduction, 0, kMaxElements / 2, left, states).value();
+  ASSERT_TRUE(
+      merged.Append(PartialState::Create(reduction, kMaxElements / 2, kMaxElements / 2, right, states).value())
+          .ok());
+  EXPECT_EQ(merged.element_count(), kMaxElements);
+  EXPECT_THAT(merged.nodes(), ElementsAre(NodePosition{kLevel, 0}));
 }
 
 TEST(AppendTest, RefusesGapsAndOverlapsAndLeavesTheStateAsItWas) {

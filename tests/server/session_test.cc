@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
-#include <random>
 #include <thread>
 
 #include "kernels/error.h"
@@ -73,33 +72,6 @@ TEST_F(SessionTest, ReducesAnArray) {
   EXPECT_EQ(reduction.results(2).index(), 0u);
   EXPECT_FALSE(reduction.has_state());
   EXPECT_GT(backend_.behaviour.starts, 2);
-}
-
-TEST_F(SessionTest, EveryCutGivesTheSameState) {
-  const std::vector<std::int32_t> elements = Ascending(9000);
-  const std::size_t bytes = elements.size() * sizeof(elements[0]);
-  v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_ARGMAX});
-  header.mutable_header()->set_return_state(true);
-  header.mutable_header()->set_first_element(1024 * 7);
-  const auto whole = Run({header, Chunk(elements), Commit(elements.size(), bytes)});
-  ASSERT_TRUE(whole.ok()) << whole.status();
-  ASSERT_TRUE(whole->reduction().has_state());
-
-  std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): the same cuts on every run
-  for (int round = 0; round < 300; ++round) {
-    engine_.cpu_crossover_bytes = round % 3 == 0 ? 0 : random() % (2 * bytes);
-    std::vector<v1::ReduceRequest> requests = {header};
-    for (std::size_t at = 0; at < bytes;) {
-      const std::size_t n = std::min<std::size_t>(bytes - at, random() % (round % 2 == 0 ? 20000 : 3000));
-      requests.push_back(Chunk(reinterpret_cast<const char*>(elements.data()) + at, n));
-      at += n;
-    }
-    requests.push_back(Commit(elements.size(), bytes));
-    const auto cut = Run(requests, round % 4 < 2);
-    ASSERT_TRUE(cut.ok()) << cut.status();
-    EXPECT_EQ(cut->reduction().state().SerializeAsString(), whole->reduction().state().SerializeAsString());
-    EXPECT_EQ(cut->reduction().results(0).int64_value(), whole->reduction().results(0).int64_value());
-  }
 }
 
 TEST_F(SessionTest, BelowTheCrossoverNoSlotIsUsed) {

@@ -105,6 +105,11 @@ TEST_F(UnaryMethodsTest, MergeRefusesStatesThatCannotBe) {
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_first_element(~std::uint64_t{1023}); }),
                    "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->clear_nodes(); }), "BAD_STATE");
+  // Refused before memory is taken for their states: two million nodes are a message of 4 MiB.
+  ExpectMergeError(with([](auto& r) {
+                     for (int i = 0; i < 2'000'000; ++i) r.mutable_states(0)->add_nodes();
+                   }),
+                   "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->mutable_nodes(0)->set_level(64); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->mutable_nodes(0)->set_index(5); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->mutable_nodes(0)->clear_operator_states(); }),

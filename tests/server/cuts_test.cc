@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// However a stream is cut, into messages, slices and slots, its partial state has the same bits. On the
+// backend that WARPFOLD_TEST_DEVICE names, cpu unless it says cuda:N.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+
+#include "kernels/devices.h"
+#include "server/session.h"
+#include "tests/server/requests.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr int kRandomCuts = 10'000;
+
+std::unique_ptr<kernels::Backend> BackendUnderTest() {
+  const char* const name = std::getenv("WARPFOLD_TEST_DEVICE");
+  std::string note;
+  return kernels::MakeBackend(name != nullptr ? name : "cpu", {.slots = 2, .slot_bytes = 64 << 10}, &note)
+      .value();
+}
+
+struct Array {
+  v1::ReduceRequest header;
+  std::string data;
+  std::size_t elements;
+};
+
+// Floats of very different sizes: their sum rounds differently in every other order.
+template <typename T>
+Array Floats(std::size_t elements, v1::ElementType type, std::uint64_t first_element) {
+  std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same array on every run
+  std::lognormal_distribution<T> sizes(0, 20);
+  std::vector<T> values(elements);
+  for (T& value : values) value = sizes(random);
+  Array array{Header({v1::OPERATOR_SUM, v1::OPERATOR_MEAN, v1::OPERATOR_ARGMIN}, type), {}, elements};
+  array.header.mutable_header()->set_first_element(first_element);
+  array.header.mutable_header()->set_return_state(true);
+  array.data.assign(reinterpret_cast<const char*>(values.data()), elements * sizeof(T));
+  return array;
+}
+
+Array Matrices(std::size_t elements) {
+  std::mt19937 random(2);  // NOLINT(cert-msc51-cpp)
+  Array array{Header({v1::OPERATOR_MATRIX_PRODUCT}, v1::ELEMENT_TYPE_UINT32), {}, elements};
+  v1::ReductionSpec& spec = *array.header.mutable_header()->mutable_spec();
+  spec.mutable_matrix_shape()->set_rows(3);
+  spec.mutable_matrix_shape()->set_columns(3);
+  spec.set_modulus(4294967291);
+  array.header.mutable_header()->set_return_state(true);
+  for (std::size_t i = 0; i < elements * 9; ++i) {
+    const std::uint32_t entry = random();
+    array.data.append(reinterpret_cast<const char*>(&entry), sizeof entry);
+  }
+  return array;
+}
+
+class CutsTest : public testing::Test {
+ protected:
+  CutsTest() : backend_(BackendUnderTest()), engine_(*backend_, Limits(), [] { return absl::UnixEpoch(); }) {}
+
+  // The partial state of the array, whose bytes are sent as a chunk for each piece between `cuts`. Each
+  // message arrives in slices; with `pause`, the client is slow.
+  std::string State(const Array& array, const std::vector<std::size_t>& cuts, bool pause = false) {
+    std::vector<v1::ReduceRequest> requests = {array.header};
+    for (const ByteSlice piece : Cut(array.data, cuts)) requests.push_back(Chunk(piece.data(), piece.size()));
+    requests.push_back(Commit(array.elements, array.data.size()));
+    Session session(engine_, call_);
+    for (const v1::ReduceRequest& request : requests) {
+      const std::string bytes = request.SerializeAsString();
+      const std::size_t slice = random_() % (bytes.size() + 1);
+      EXPECT_TRUE(session.OnMessage(Cut(bytes, {slice, (slice + bytes.size()) / 2})).ok());
+      if (pause) {
+        EXPECT_TRUE(session.OnPause().ok());
+      }
+    }
+    const absl::StatusOr<v1::ReduceResponse> response = session.OnEnd();
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response.ok() ? response->reduction().state().SerializeAsString() : "";
+  }
+
+  std::unique_ptr<kernels::Backend> backend_;
+  Engine engine_;
+  CallControl call_{absl::UnixEpoch(), absl::InfiniteFuture(), {}};
+  std::mt19937 random_{3};  // NOLINT(cert-msc51-cpp): the same cuts on every run
+};
+
+TEST_F(CutsTest, EveryPairOfCutsOf64Bytes) {
+  const Array array = Floats<float>(16, v1::ELEMENT_TYPE_FLOAT32, 0);
+  ASSERT_EQ(array.data.size(), 64u);
+  const std::string whole = State(array, {});
+  ASSERT_FALSE(whole.empty());
+  for (std::size_t first = 0; first <= 64; ++first) {
+    for (std::size_t second = first; second <= 64; ++second) {
+      ASSERT_EQ(State(array, {first, second}), whole) << first << ", " << second;
+    }
+  }
+}
+
+TEST_F(CutsTest, RandomCutsOfLongerStreams) {
+  const Array arrays[] = {Floats<float>(30'011, v1::ELEMENT_TYPE_FLOAT32, 7 * 1024),
+                          Floats<double>(17'003, v1::ELEMENT_TYPE_FLOAT64, 512), Matrices(2'501)};
+  for (const Array& array : arrays) {
+    engine_.cpu_crossover_bytes = 0;
+    const std::string whole = State(array, {});
+    ASSERT_FALSE(whole.empty());
+    for (int round = 0; round < kRandomCuts / 3 + 1; ++round) {
+      std::vector<std::size_t> cuts(random_() % (round % 8 == 0 ? 200 : 6));
+      for (std::size_t& cut : cuts) cut = random_() % (array.data.size() + 1);
+      std::sort(cuts.begin(), cuts.end());
+      // Some arrays never see a slot, some change over to slots on their way.
+      engine_.cpu_crossover_bytes = round % 3 != 0 ? 0 : random_() % (2 * array.data.size());
+      ASSERT_EQ(State(array, cuts, round % 4 == 0), whole) << "round " << round;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::server
