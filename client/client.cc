@@ -61,9 +61,6 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
   absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const std::uint64_t element_bytes = ElementBytes(spec, type);
-  if (element_bytes == 0) {
-    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER", "matrix_shape has no entries");
-  }
   if (byte_count % element_bytes != 0) {
     return MakeError(
         absl::StatusCode::kInvalidArgument, "BAD_HEADER",

@@ -79,6 +79,10 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
   }
   proto.set_element_type(static_cast<v1::ElementType>(type));
   if (spec.matrix_shape.has_value()) {
+    if (ElementBytes(spec, type) == 0) {
+      return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+                       absl::StrCat("matrix_shape must have 1 to ", kMaxMatrixSide, " rows and columns"));
+    }
     proto.mutable_matrix_shape()->set_rows(spec.matrix_shape->rows);
     proto.mutable_matrix_shape()->set_columns(spec.matrix_shape->columns);
   }
@@ -110,7 +114,9 @@ absl::StatusOr<Reduction> FromProto(const v1::Reduction& reduction) {
 std::uint64_t ElementBytes(const Spec& spec, ElementType type) {
   const std::uint64_t entry_bytes = ElementTypeBytes(type);
   if (!spec.matrix_shape.has_value()) return entry_bytes;
-  return entry_bytes * spec.matrix_shape->rows * spec.matrix_shape->columns;
+  const auto [rows, columns] = *spec.matrix_shape;
+  if (rows > kMaxMatrixSide || columns > kMaxMatrixSide) return 0;
+  return entry_bytes * rows * columns;
 }
 
 }  // namespace warpfold

@@ -19,14 +19,17 @@ namespace warpfold {
 std::string OperatorName(v1::Operator op);
 std::vector<std::string> OperatorNames();
 
-// UNIMPLEMENTED (UNKNOWN_OPERATOR) for a name that the protocol does not have. All else is left for the
-// server to judge.
+// UNIMPLEMENTED (UNKNOWN_OPERATOR) for a name that the protocol does not have; INVALID_ARGUMENT (BAD_HEADER)
+// for a shape for which ElementBytes is 0. All else is left for the server to judge.
 absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type);
 
 // INTERNAL if the message contradicts itself or lacks a value.
 absl::StatusOr<Reduction> FromProto(const v1::Reduction& reduction);
 
-// Bytes of one element: a scalar or a matrix. 0 if the shape has no entries.
+// More than any server takes, and far from what would overflow the size of an element.
+inline constexpr std::uint32_t kMaxMatrixSide = 4096;
+
+// Bytes of one element: a scalar or a matrix. 0 if the shape has no entries, or a side over kMaxMatrixSide.
 std::uint64_t ElementBytes(const Spec& spec, ElementType type);
 
 }  // namespace warpfold

@@ -56,7 +56,8 @@ std::optional<MatrixShape> ParseMatrixShape(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, 'x');
   MatrixShape shape;
   if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &shape.rows) ||
-      !absl::SimpleAtoi(parts[1], &shape.columns) || shape.rows == 0 || shape.columns == 0) {
+      !absl::SimpleAtoi(parts[1], &shape.columns) || shape.rows == 0 || shape.columns == 0 ||
+      std::max(shape.rows, shape.columns) > kMaxMatrixSide) {
     return std::nullopt;
   }
   return shape;

@@ -3,7 +3,6 @@
 #include "client/cli/input.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -84,7 +83,7 @@ absl::StatusOr<std::optional<MatrixShape>> MatrixShapeOf(const std::vector<std::
   if (!asked.has_value() && !needs_matrices) return std::nullopt;
   const std::uint64_t rows = shape[shape.size() - 2];
   const std::uint64_t columns = shape[shape.size() - 1];
-  if (rows == 0 || columns == 0 || std::max(rows, columns) > std::numeric_limits<std::uint32_t>::max()) {
+  if (rows == 0 || columns == 0 || std::max(rows, columns) > kMaxMatrixSide) {
     return Refuse("the array's last two dimensions are no matrix");
   }
   const MatrixShape found = {static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(columns)};

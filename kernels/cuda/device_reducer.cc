@@ -83,8 +83,8 @@ std::uint64_t DeviceReducer::Capacity(const Reduction& reduction) const {
 absl::Status DeviceReducer::Launch(const Reduction& reduction, std::uint64_t first_element,
                                    const std::byte* data, std::uint64_t element_count, cudaStream_t stream) {
   if (element_count > Capacity(reduction)) {
-    return absl::InternalError(absl::StrCat("a launch over ", element_count, " elements, of which ",
-                                            Capacity(reduction), " fit"));
+    return absl::InternalError(
+        absl::StrCat("a launch over ", element_count, " elements, of which ", Capacity(reduction), " fit"));
   }
   reduction_ = reduction;
   first_element_ = first_element;

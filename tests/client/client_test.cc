@@ -170,6 +170,14 @@ TEST_F(ClientTest, RefusesWhatItCannotSay) {
   EXPECT_EQ(reason({.operators = {"unspecified"}}, {}), "UNKNOWN_OPERATOR");
   EXPECT_EQ(reason({.operators = {"sum"}, .matrix_shape = MatrixShape{2, 1}}, {}), "BAD_HEADER");
   EXPECT_EQ(reason({.operators = {"sum"}, .matrix_shape = MatrixShape{0, 1}}, {}), "BAD_HEADER");
+  // 2^64 bytes, and a few less.
+  EXPECT_EQ(reason({.operators = {"sum"}, .matrix_shape = MatrixShape{1u << 31, 1u << 31}}, {}),
+            "BAD_HEADER");
+  EXPECT_EQ(reason({.operators = {"sum"}, .matrix_shape = MatrixShape{~0u, ~0u}}, {}), "BAD_HEADER");
+  const absl::Status writer =
+      client_.OpenWriter({.operators = {"sum"}, .matrix_shape = MatrixShape{~0u, ~0u}}, ElementType::kInt32)
+          .status();
+  EXPECT_EQ(GetErrorInfo(writer).value_or(ErrorInfo{}).reason, "BAD_HEADER");
   EXPECT_EQ(reason({.operators = {"sum"}}, {.streams = 5}), "BAD_HEADER");
   EXPECT_EQ(reason({.operators = {"sum"}}, {.streams = 0}), "BAD_HEADER");
   EXPECT_EQ(service_.started(), 0);

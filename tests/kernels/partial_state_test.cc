@@ -155,7 +155,8 @@ TEST_F(CreateTest, TakesTheLargestArrayAndCountsItRight) {
   const Reduction reduction = ReductionOf(SumOfFloats());
   PartialState merged = PartialState::Create(reduction, 0, kMaxElements / 2, left, states).value();
   ASSERT_TRUE(
-      merged.Append(PartialState::Create(reduction, kMaxElements / 2, kMaxElements / 2, right, states).value())
+      merged
+          .Append(PartialState::Create(reduction, kMaxElements / 2, kMaxElements / 2, right, states).value())
           .ok());
   EXPECT_EQ(merged.element_count(), kMaxElements);
   EXPECT_THAT(merged.nodes(), ElementsAre(NodePosition{kLevel, 0}));
