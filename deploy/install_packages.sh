@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the packages of the named groups (build, test, ci) that are not there yet. Debian 12 and
+# Installs the packages of the named groups (build, test) that are not there yet. Debian 12 and
 # Ubuntu 24.04 have all of them under these names. Needs root or sudo only if something is missing.
 set -euo pipefail
 
@@ -15,18 +15,19 @@ build=(
   libre2-dev libssl-dev zlib1g-dev
   libboost-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
 )
-# GoogleTest, and what the Python tests import.
-test=(libgmock-dev libgtest-dev python3 python3-grpcio python3-numpy python3-protobuf)
-# Tests that skip themselves without these: format, scripts, and the container image.
-ci=(buildah clang-format-14 debootstrap iproute2 shellcheck)
+# GoogleTest, and what the Python tests import; then what the tests of format, scripts and the container
+# image call.
+test=(
+  libgmock-dev libgtest-dev python3 python3-grpcio python3-numpy python3-protobuf
+  buildah clang-format-14 debootstrap iproute2 shellcheck
+)
 
 wanted=()
 for group in "$@"; do
   case "$group" in
     build) wanted+=("${build[@]}") ;;
     test) wanted+=("${test[@]}") ;;
-    ci) wanted+=("${ci[@]}") ;;
-    *) echo "install_packages.sh: no group '$group' (build, test, ci)" >&2; exit 2 ;;
+    *) echo "install_packages.sh: no group '$group' (build, test)" >&2; exit 2 ;;
   esac
 done
 

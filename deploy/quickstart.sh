@@ -34,7 +34,8 @@ build() {
     echo "Found no GPU: the CPU backend will be used"
   fi
   echo "Configuring build/release"
-  cmake --preset release "-DCMAKE_CUDA_ARCHITECTURES=$architecture" --log-level=STATUS | grep -F 'cuda backend:'
+  cmake --preset release "-DCMAKE_CUDA_ARCHITECTURES=$architecture" --log-level=STATUS |
+    grep -F 'cuda backend:'
   echo "Building build/release"
   cmake --build --preset release
 }

@@ -15,8 +15,10 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 
 ((EUID == 0)) || skip "needs root"
 for tool in buildah debootstrap ip unshare; do
-  type -P "$tool" >/dev/null || skip "needs $tool (deploy/install_packages.sh ci)"
+  type -P "$tool" >/dev/null || skip "needs $tool (deploy/install_packages.sh test)"
 done
+
+unshare --net --mount true 2>/dev/null || skip "may not make namespaces"
 
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)

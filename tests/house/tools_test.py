@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What clang-format and shellcheck say. Skipped where they are not installed.
 
-deploy/install_packages.sh ci installs them.
+deploy/install_packages.sh test installs them.
 """
 
 import shutil
