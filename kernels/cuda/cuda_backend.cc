@@ -166,7 +166,7 @@ absl::StatusOr<int> CountDevices() {
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);
   if (error == cudaErrorNoDevice) return 0;
-  WARPFOLD_RETURN_IF_CUDA_ERROR(error);
+  if (error != cudaSuccess) return StatusOf(error, "cudaGetDeviceCount");
   return devices;
 }
 

@@ -12,7 +12,8 @@ namespace warpfold::kernels::cuda {
 absl::Status StatusOf(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return absl::OkStatus();
   // Up to the arguments, which may name addresses.
-  const std::string call(what, std::string(what).find('('));
+  const absl::string_view text = what;
+  const absl::string_view call = text.substr(0, text.find('('));
   return Error(
       absl::StatusCode::kUnavailable, "DEVICE_LOST",
       absl::StrCat("CUDA error ", static_cast<int>(error), " (", cudaGetErrorName(error), ") in ", call),
