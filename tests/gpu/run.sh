@@ -5,7 +5,9 @@
 # The GPU suite, for a machine that has a GPU and the CUDA toolkit but need not have gRPC, a compiler or a
 # network: it takes the static executables of the gpu preset and the tree, and writes logs.
 #
-#   tests/gpu/run.sh BIN_DIR OUT_DIR [contract|sanitizers|memcheck_e2e|e2e|throughput|bench ...]     default: all
+#   tests/gpu/run.sh BIN_DIR OUT_DIR [STEP ...]
+#
+# STEP: contract, sanitizers, memcheck_e2e, e2e, throughput, bench; all of them by default.
 #
 # Build with `cmake --preset gpu && cmake --build --preset gpu`, copy build/gpu/bin and the tree over, run.
 set -uo pipefail
