@@ -63,7 +63,8 @@ if has sanitizers; then
       "$bin/device_reducer_test" --gtest_brief=1
   done
   unset WARPFOLD_TEST_SCALE
-  step memcheck-cuts compute-sanitizer --tool memcheck --error-exitcode 9 "$bin/server_cuts_test" --gtest_brief=1
+  step memcheck-cuts compute-sanitizer --tool memcheck --error-exitcode 9 \
+    "$bin/server_cuts_test" --gtest_brief=1
 fi
 if has memcheck_e2e; then
   export CHECKED_SERVER=$bin/warpfold-server CHECKED_SERVER_LOG=$out/memcheck-server-%p.log
@@ -74,7 +75,7 @@ if has memcheck_e2e; then
 fi
 if has e2e; then
   export WARPFOLD_SERVER=$bin/warpfold-server WARPFOLD_CLI=$bin/warpfold WARPFOLD_DEVICE=cuda:0
-  for suite in process arrays; do
+  for suite in server_process client_process reduce real_data arrays exit_time; do
     step "e2e-$suite" python3 -B "$here/../e2e/${suite}_test.py" -v
   done
 fi

@@ -1,0 +1,126 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a shell sees of warpfold where something is amiss, and on a terminal."""
+
+import os
+import socket
+import subprocess
+import threading
+import unittest
+
+import numpy
+
+from executables import Server, TestCase, npy_bytes, warpfold
+
+
+class NoServerTest(TestCase):
+    """Nobody listens at `target`, and nobody else can while the test lasts."""
+
+    def setUp(self):
+        super().setUp()
+        unused = self.enterContext(socket.socket())
+        unused.bind(("127.0.0.1", 0))
+        self.target = f"127.0.0.1:{unused.getsockname()[1]}"
+
+    def assert_refused(self, reason: str, *arguments: str) -> None:
+        """Exit code 2, and not 1: the input is refused before a server is needed."""
+        with self.subTest(reason):
+            done = warpfold("reduce", "--target", self.target, "--op", "sum", *arguments)
+            self.assert_exit(2, done, reason)
+
+    def test_every_command_says_unavailable(self):
+        for arguments in (("reduce", "--op", "sum", "--iota", "5"), ("health",), ("info",)):
+            self.assert_exit(1, warpfold(*arguments, "--target", self.target), "UNAVAILABLE")
+
+    def test_unreadable_npy_files(self):
+        array = numpy.arange(6, dtype="<i4").reshape(2, 3)
+        good = npy_bytes(array)
+        for reason, content in {
+                "truncated": good[:-1],
+                "1 bytes left over": good + b"x",
+                "big-endian": npy_bytes(array.astype(">i4")),
+                "Fortran-ordered": npy_bytes(numpy.asfortranarray(array)),
+                "unsupported dtype '<f2'": npy_bytes(array.astype("<f2")),
+                "unsupported dtype '<c8'": npy_bytes(array.astype("<c8")),
+                "unsupported dtype '|b1'": npy_bytes(array.astype("|b1")),
+                "not an .npy file": b"hello",
+                "truncated: the file ends in its header": good[:8],
+                "unsupported .npy version": good[:6] + b"\x09" + good[7:],
+                "malformed": good.replace(b"descr", b"descx")}.items():
+            path = self.file("bad.npy", content)
+            self.assert_refused(f"bad.npy: {reason}", path)
+
+    def test_inputs_that_do_not_fit_their_flags(self):
+        array = numpy.arange(6, dtype="<i4").reshape(2, 3)
+        good, raw = self.save("good.npy", array), self.file("a.raw", array.tobytes())
+        cut = self.file("cut.raw", array.tobytes()[:-1])
+        for reason, *arguments in (
+                ("--dtype says int64", "--dtype", "int64", good),
+                ("2x3, not 3x2", "--matrix", "3x2", good),
+                ("No such file", str(self.folder / "none.npy")),
+                ("not a regular file", "--dtype", "int32", str(self.folder)),
+                ("raw elements need --dtype", raw),
+                ("not a whole number of elements", "--dtype", "int32", cut),
+                ("one stream", "--dtype", "int32", "--streams", "2", "-"),
+                ("--iota of int32", "--dtype", "int32", "--iota", str(2**31 + 1))):
+            self.assert_refused(reason, *arguments)
+
+
+class ClientProcessTest(TestCase):
+    def test_server_dies_in_the_middle(self):
+        with Server() as server:
+            client = self.start("reduce", "--target", server.address, "--op", "sum", "--dtype", "int32", "-",
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            client.stdin.write(bytes(8 << 20))
+            client.stdin.flush()
+            server.kill()
+            answer, error = client.communicate(bytes(8 << 20), timeout=60)
+            self.assertEqual((client.returncode, answer), (1, b""))
+            self.assertIn(b"UNAVAILABLE", error)
+
+    def test_stdin_that_ends_inside_an_element(self):
+        with Server() as server:
+            done = warpfold("reduce", "--target", server.address, "--op", "sum", "--dtype", "int32", "-",
+                            stdin=bytes(7))
+            self.assert_exit(2, done, "not a whole number of elements")
+
+    def test_output_that_cannot_be_written(self):
+        with Server() as server, open("/dev/full", "wb") as full:
+            done = warpfold("reduce", "--target", server.address, "--op", "sum", "--iota", "5", stdout=full)
+            self.assert_exit(2, done, "standard output")
+
+    def test_progress_only_on_a_terminal(self):
+        with Server() as server:
+            call = ("reduce", "--target", server.address, "--op", "sum", "--iota")
+            done = warpfold(*call, "10000000")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            done, shown = run_on_terminal(*call, "100000000")
+            self.assertEqual((done.returncode, done.stdout), (0, "sum 4999999950000000\n"))
+            self.assertIn(b"GB/s", shown)
+
+
+def run_on_terminal(*arguments: str) -> tuple[subprocess.CompletedProcess, bytes]:
+    """Runs the command line with a terminal for standard error; also what the terminal was sent."""
+    master, terminal = os.openpty()
+    shown = bytearray()
+
+    def collect():
+        try:
+            while piece := os.read(master, 4096):
+                shown.extend(piece)
+        except OSError:  # the other end is closed
+            pass
+
+    reader = threading.Thread(target=collect)
+    reader.start()
+    try:
+        done = warpfold(*arguments, stderr=terminal)
+    finally:
+        os.close(terminal)
+        reader.join()
+        os.close(master)
+    return done, bytes(shown)
+
+
+if __name__ == "__main__":
+    unittest.main()

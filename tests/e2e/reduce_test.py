@@ -1,0 +1,179 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Every kind of input, answer and refusal through both executables, over TCP and over a Unix socket."""
+
+import json
+import tempfile
+import unittest
+
+import numpy
+
+from executables import DEVICE, Server, TestCase, npy_bytes, reduce, value, values, warpfold
+
+_MAX_STREAM_BYTES = 100_000_000
+
+
+class _Reduce:
+    """The tests; subclasses say where the server listens."""
+
+    @classmethod
+    def setUpClass(cls):
+        flag = f"--max_stream_bytes={_MAX_STREAM_BYTES}"
+        cls.server = cls.enterClassContext(Server(flag, listen=cls.listen()))
+        cls.address = cls.server.address
+
+    def call(self, *arguments, stdin=b""):
+        return warpfold("reduce", "--target", self.address, *arguments, stdin=stdin)
+
+    def of_stdin(self, dtype, elements, operators, *arguments):
+        """The operators' values over elements that come through standard input."""
+        data = numpy.array(elements, dtype).tobytes()
+        return values(self.address, operators, "--dtype", dtype, *arguments, "-", stdin=data)
+
+    def test_text(self):
+        done = self.call("--op", "sum,min,argmax,mean,all", "--dtype", "int32", "-",
+                         stdin=numpy.array([3, -1, 4, 1, 5], "<i4").tobytes())
+        self.assertEqual(done.stdout, "sum 12\nmin -1\nargmax 5 index 4\nmean 2.4\nall true\n", done.stderr)
+
+    def test_json(self):
+        done = self.call("--op", "sum,argmin,any", "--json", "--dtype", "float64", "-",
+                         stdin=numpy.array([0.5, -2.0, 0.0]).tobytes())
+        answer = json.loads(done.stdout)
+        self.assertEqual(answer["device"], self.server.ready_line.split(" device=")[1])
+        self.assertEqual(answer["element_count"], 3)
+        self.assertEqual(answer["results"], [{"op": "sum", "value": -1.5},
+                                             {"op": "argmin", "value": -2.0, "index": 1},
+                                             {"op": "any", "value": True}])
+        self.assertEqual(list(answer), ["element_count", "device", "results"])
+
+    def test_non_finite_values_are_strings(self):
+        self.assertEqual(self.of_stdin("float32", [numpy.inf, -numpy.inf], "min,max"), ["-inf", "inf"])
+        self.assertEqual(self.of_stdin("float32", [numpy.nan], "max"), ["nan"])
+
+    def test_npy_of_every_version_and_type(self):
+        for version in ((1, 0), (2, 0), (3, 0)):
+            for dtype in ("<i4", "<i8", "<u4", "<u8", "<f4", "<f8"):
+                path = self.file("a.npy", npy_bytes(numpy.arange(6, dtype=dtype).reshape(2, 3), version))
+                self.assertEqual(values(self.address, "sum,max", path), [15, 5], (version, dtype))
+
+    def test_raw_file_equals_npy_file(self):
+        array = numpy.arange(300_000, dtype="<i8") * 7919 % 100_003 - 50_000
+        path, raw = self.save("a.npy", array), self.file("a.raw", array.tobytes())
+        operators = "sum,min,max,argmin,argmax,bit_and,bit_or,bit_xor,all,any,count_nonzero,mean"
+        expected = reduce(self.address, "--op", operators, path)
+        self.assertEqual(expected["results"]["sum"]["value"], int(array.sum()))
+        for streams in ("1", "2", "4"):
+            for source in ((path,), ("--dtype", "int64", raw)):
+                answer = reduce(self.address, "--op", operators, "--streams", streams, *source)
+                self.assertEqual(answer, expected)
+        answer = reduce(self.address, "--op", operators, "--dtype", "int64", "-", stdin=array.tobytes())
+        self.assertEqual(answer, expected)
+
+    def test_iota(self):
+        for streams in ("1", "3"):
+            answer = reduce(self.address, "--op", "sum,argmax", "--iota", "10000000", "--streams", streams)
+            self.assertEqual(answer["element_count"], 10_000_000)
+            self.assertEqual(answer["results"]["sum"]["value"], 49_999_995_000_000)
+            self.assertEqual(answer["results"]["argmax"],
+                             {"op": "argmax", "value": 9_999_999, "index": 9_999_999})
+
+    def test_random_is_what_help_says(self):
+        z = numpy.uint64(9) + numpy.arange(1, 3_000_001, dtype="u8") * numpy.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
+        z ^= z >> numpy.uint64(31)
+        floats = (z >> numpy.uint64(11)) / 2**53
+        random = ("--random", "3000000", "--seed", "9")
+        sums = set()
+        for streams in ("1", "2", "4"):
+            way = (*random, "--streams", streams)
+            results = reduce(self.address, "--op", "min,argmax", "--dtype", "uint64", *way)["results"]
+            self.assertEqual(results["min"]["value"], int(z.min()))
+            self.assertEqual(results["argmax"],
+                             {"op": "argmax", "value": int(z.max()), "index": int(z.argmax())})
+            self.assertEqual(value(self.address, "bit_xor", "--dtype", "uint32", *way),
+                             int(numpy.bitwise_xor.reduce(z.astype("u4"))))
+            smallest, total = values(self.address, "min,sum", "--dtype", "float64", *way)
+            self.assertEqual(smallest, floats.min())
+            sums.add(total)
+        self.assertEqual(len(sums), 1)  # JSON's doubles read back: the same bits
+        self.assertTrue(numpy.isclose(sums.pop(), floats.sum(), rtol=1e-12))
+
+    def test_matrices(self):
+        array = numpy.array([1, 2, 3, 4, 0, 1, 1, 0], "<i4").reshape(2, 2, 2)
+        path = self.save("m.npy", array)
+        self.assertEqual(value(self.address, "matrix_product", path), [[2, 1], [4, 3]])
+        self.assertEqual(value(self.address, "sum", path), 12)
+        self.assertEqual(values(self.address, "sum,max", "--matrix", "2x2", path),
+                         [[[1, 3], [4, 4]], [[1, 2], [3, 4]]])
+        modulo_3 = self.of_stdin("int32", array, "matrix_product", "--matrix", "2x2", "--modulus", "3")
+        self.assertEqual(modulo_3, [[[2, 1], [1, 0]]])
+        text = self.call("--op", "matrix_product", path).stdout
+        self.assertEqual(text, "matrix_product [[2, 1], [4, 3]]\n")
+
+    def test_options(self):
+        self.assertEqual(self.of_stdin("int32", [2**31 - 1, 1], "sum"), [2**31])
+        self.assertEqual(self.of_stdin("int32", [2**31 - 1, 1], "sum", "--wrap"), [-(2**31)])
+        self.assertEqual(self.of_stdin("float64", [1, numpy.nan, 2], "sum"), ["nan"])
+        self.assertEqual(self.of_stdin("float64", [1, numpy.nan, 2], "sum", "--ignore-nan"), [3.0])
+
+    def test_empty_array(self):
+        empty = self.save("e.npy", numpy.array([], "<i4"))
+        expected = [0, 1, 0, True, False]
+        operators = "sum,product,count_nonzero,all,any"
+        self.assertEqual(values(self.address, operators, empty), expected)
+        self.assertEqual(self.of_stdin("int32", [], operators), expected)
+
+    def test_errors_of_the_server_exit_1_with_the_status_name(self):
+        empty = self.save("e.npy", numpy.array([], "<i4"))
+        overflow = self.save("o.npy", numpy.array([2**63 - 1, 1], "<i8"))
+        elements = _MAX_STREAM_BYTES // 8
+        for status, *arguments in (
+                ("INVALID_ARGUMENT: min", "--op", "min", empty),
+                ("INVALID_ARGUMENT: min", "--op", "min", "--dtype", "int32", "-"),
+                ("INVALID_ARGUMENT", "--op", "bit_and", "--dtype", "float32", "--iota", "1"),
+                ("INVALID_ARGUMENT", "--op", "sum,sum", "--iota", "5"),
+                ("INVALID_ARGUMENT", "--op", "sum", "--matrix", "9x9", "--iota", "5"),
+                ("OUT_OF_RANGE", "--op", "sum", overflow),
+                ("OUT_OF_RANGE", "--op", "product", "--dtype", "int32", "--random", "100"),
+                ("OUT_OF_RANGE", "--op", "product", "--dtype", "int32", "--random", "1000000"),
+                ("RESOURCE_EXHAUSTED", "--op", "sum", "--iota", str(elements + 1))):
+            with self.subTest(arguments):
+                self.assert_exit(1, self.call(*arguments), status)
+        # The server goes on, and its limit itself is allowed.
+        self.assertEqual(value(self.address, "max", "--iota", str(elements)), elements - 1)
+
+    def test_info_and_health(self):
+        info = json.loads(warpfold("info", "--target", self.address, "--json").stdout)
+        self.assertEqual(info["backend"], DEVICE.split(":")[0])
+        self.assertIn("sum", [op["op"] for op in info["operators"]])
+        self.assertEqual(info["limits"]["max_stream_bytes"], _MAX_STREAM_BYTES)
+        self.assertIn("operator sum", warpfold("info", "--target", self.address).stdout)
+        health = warpfold("health", "--target", self.address)
+        self.assertEqual((health.returncode, health.stdout), (0, "SERVING\n"))
+
+    def test_bench_prints_json_lines(self):
+        done = warpfold("bench", "--target", self.address, "--bytes", "4000000", "--calls", "20",
+                        "--repeat", "2", "--streams", "2", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = {line["bench"]: line for line in map(json.loads, done.stdout.splitlines())}
+        self.assertEqual(lines["throughput"]["bytes"], 4_000_000)
+        self.assertGreater(lines["throughput"]["gbps"], 0)
+        self.assertGreater(lines["latency"]["p50_us"], 0)
+
+
+class TcpTest(_Reduce, TestCase):
+    @staticmethod
+    def listen() -> str:
+        return "127.0.0.1:0"
+
+
+class UnixSocketTest(_Reduce, TestCase):
+    @classmethod
+    def listen(cls) -> str:
+        folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="warpfold_e2e_"))
+        return f"unix:{folder}/socket"
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a shell sees of warpfold-server: its READY line, addresses, log, signals and exit codes."""
+
+import json
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+import numpy
+
+from executables import DEVICE, Server, TestCase, reduce, run_server, value, warpfold
+
+_LOG_TIMEOUT_S = 60
+
+
+class ReadyTest(TestCase):
+    def test_ready_line_names_address_and_device(self):
+        with Server() as server:
+            words = server.ready_line.split(" ", 2)
+            self.assertEqual(words[0], "READY")
+            self.assertRegex(words[1], r"^listen=127\.0\.0\.1:[1-9][0-9]*$")
+            self.assertRegex(words[2], "^device=cpu$" if DEVICE == "cpu" else f"^device={DEVICE} ")
+            self.assertEqual(reduce(server.address, "--op", "sum", "--iota", "10")["device"],
+                             words[2].removeprefix("device="))
+
+    def test_two_addresses_at_once(self):
+        with Server(listen=f"127.0.0.1:0,unix:{self.folder}/s") as server:
+            addresses = server.address.split(",")
+            self.assertEqual(len(addresses), 2)
+            for address in addresses:
+                self.assertEqual(value(address, "max", "--iota", "1000"), 999)
+
+    def test_a_unix_socket_replaces_a_stale_one_and_is_removed(self):
+        path = self.folder / "warpfold.sock"
+        with socket.socket(socket.AF_UNIX) as stale:
+            stale.bind(str(path))
+        with Server(listen=f"unix:{path}") as server:
+            self.assertEqual(server.address, f"unix:{path}")
+            self.assertEqual(value(server.address, "sum", "--iota", "1000000"), 499999500000)
+        self.assertFalse(path.exists())
+
+    def test_json_log(self):
+        with Server("--log_format=json") as server:
+            self.assertEqual(server.stop(), 0)
+            log = server.log()
+        for line in log.splitlines():
+            self.assertEqual(set(json.loads(line)), {"time", "level", "message"})
+        self.assertIn("drained", log)
+
+    def test_auto_takes_what_there_is(self):
+        environment = {"CUDA_VISIBLE_DEVICES": ""} if DEVICE == "cpu" else {}
+        with Server(device="auto", environment=environment) as server:
+            self.assertIn("device=" + ("cpu" if DEVICE == "cpu" else "cuda:0 "), server.ready_line)
+            self.assertEqual("taking the CPU" in server.log(), DEVICE == "cpu")
+
+
+class RefusalTest(TestCase):
+    """Servers that do not start."""
+
+    def test_bad_flags(self):
+        not_a_key = self.file("key.pem", b"not a certificate")
+        for name, *flags in (("--no_such_flag", ""), ("--device", "=gpu"), ("--slots", "=0"),
+                             ("--slots", "=x"), ("--slot_bytes", "=many"), ("--cpu_threads", "=-1"),
+                             ("--listen", "="), ("--listen", "=nowhere"),
+                             ("--tls", f"_cert={not_a_key}", f"--tls_key={not_a_key}")):
+            done = run_server("--device=cpu", name + flags[0], *flags[1:])
+            with self.subTest(name + flags[0]):
+                self.assert_exit(2, done, name)
+
+    def test_an_address_in_use_is_refused(self):
+        with socket.socket() as other, Server(listen=f"unix:{self.folder}/s,127.0.0.1:0") as server:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            ours = server.address.split(",")
+            for address in (*ours, f"127.0.0.1:{other.getsockname()[1]}"):
+                with self.subTest(address):
+                    self.assert_exit(2, run_server("--device=cpu", f"--listen={address}"), "--listen")
+            for address in ours:  # still the first server's
+                self.assertEqual(value(address, "max", "--iota", "1000"), 999)
+
+    def test_a_device_that_is_not_there(self):
+        for device in ("cuda:63", "cuda:4711"):
+            self.assert_exit(3, run_server(f"--device={device}"), device)
+
+    @unittest.skipIf(DEVICE == "cpu", "needs a GPU")
+    def test_auto_does_not_hide_a_gpu_that_cannot_be_used(self):
+        # CUDA reserves more address space than this process may have.
+        self.assert_exit(3, run_server("--device=auto", prefix=("prlimit", f"--as={8 << 30}")))
+
+
+class EndTest(TestCase):
+    def sum_of_stdin(self, server: Server, **pipes) -> subprocess.Popen:
+        """A command line that waits for int32 elements."""
+        return self.start("reduce", "--target", server.address, "--op", "sum", "--dtype", "int32", "-",
+                          stdin=subprocess.PIPE, **pipes)
+
+    def test_signals_drain(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with Server() as server:
+                value(server.address, "sum", "--iota", "100")
+                self.assertEqual(server.stop(number), 0)
+                self.assertIn("drained", server.log())
+
+    def test_finishes_the_array_under_way_while_draining(self):
+        with Server() as server:
+            client = self.sum_of_stdin(server, stdout=subprocess.PIPE)
+            client.stdin.write(numpy.ones(1 << 20, "<i4").tobytes())
+            client.stdin.flush()
+            time.sleep(0.5)  # nothing tells from outside that the server has seen the call
+            server.process.send_signal(signal.SIGTERM)
+            deadline = time.monotonic() + _LOG_TIMEOUT_S
+            while "draining" not in server.log() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            time.sleep(0.5)  # a drain that waited for nobody would be over
+            answer, _ = client.communicate(numpy.ones(5, "<i4").tobytes(), timeout=60)
+            self.assertEqual((client.returncode, answer), (0, b"sum 1048581\n"))
+            self.assertEqual(server.process.wait(60), 0)
+
+    def test_health_follows_the_server(self):
+        with Server() as server:
+            self.assertEqual(warpfold("health", "--target", server.address).returncode, 0)
+        self.assert_exit(1, warpfold("health", "--target", server.address))
+
+    def test_goes_on_when_clients_vanish(self):
+        with Server() as server:
+            for _ in range(10):
+                client = self.sum_of_stdin(server)
+                client.stdin.write(bytes(4 << 20))
+                client.stdin.flush()
+                client.kill()
+                client.wait()
+            self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
+
+
+if __name__ == "__main__":
+    unittest.main()

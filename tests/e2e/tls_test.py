@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Whom a server with TLS keys talks to. The command line has no TLS, hence a handshake by hand."""
+
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import unittest
+
+from executables import Server, TestCase
+
+_TIMEOUT_S = 60
+
+
+def make_keys(folder: str, name: str) -> tuple[str, str]:
+    """Paths of a self-signed certificate for 127.0.0.1 and of its key."""
+    cert, key = os.path.join(folder, f"{name}.crt"), os.path.join(folder, f"{name}.key")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                    "-nodes", "-days", "1", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=_TIMEOUT_S)
+    return cert, key
+
+
+def first_bytes(address: str, trusted: str, own: tuple[str, str] | None = None) -> bytes:
+    """What the server says first (its HTTP/2 settings) after the handshake; nothing if it refuses us."""
+    context = ssl.create_default_context(cafile=trusted)
+    context.set_alpn_protocols(["h2"])
+    if own:
+        context.load_cert_chain(*own)
+    host, port = address.split(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=_TIMEOUT_S) as plain:
+            with context.wrap_socket(plain, server_hostname=host) as secure:
+                secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+                return secure.recv(9)
+    except (ssl.SSLError, ConnectionError):
+        return b""
+
+
+@unittest.skipUnless(shutil.which("openssl"), "makes its keys with openssl")
+class TlsTest(TestCase):
+    def setUp(self):
+        super().setUp()
+        self.cert, self.key = make_keys(str(self.folder), "server")
+        self.client = make_keys(str(self.folder), "client")
+        self.flags = [f"--tls_cert={self.cert}", f"--tls_key={self.key}"]
+
+    def test_the_server_proves_who_it_is(self):
+        with Server(*self.flags) as server:
+            self.assertTrue(first_bytes(server.address, self.cert))
+            self.assertFalse(first_bytes(server.address, self.client[0]))
+
+    def test_clients_prove_who_they_are_where_an_authority_is_given(self):
+        with Server(*self.flags, f"--tls_client_ca={self.client[0]}") as server:
+            self.assertTrue(first_bytes(server.address, self.cert, self.client))
+            self.assertFalse(first_bytes(server.address, self.cert))
+            self.assertFalse(first_bytes(server.address, self.cert, (self.cert, self.key)))
+
+
+if __name__ == "__main__":
+    unittest.main()
