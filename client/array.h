@@ -24,6 +24,22 @@ enum class ElementType : std::uint8_t {
   kUint64 = 4,
   kFloat32 = 5,
   kFloat64 = 6,
+  kInt8 = 7,
+  kUint8 = 8,
+  kInt16 = 9,
+  kUint16 = 10,
+  kFloat16 = 11,
+  kBfloat16 = 12,
+  kBool = 13,
+};
+inline constexpr int kElementTypeCount = 13;
+
+// Floats of 16 bits as C++ elements: IEEE 754 binary16, and the upper half of a binary32.
+struct Float16 {
+  std::uint16_t bits = 0;
+};
+struct Bfloat16 {
+  std::uint16_t bits = 0;
 };
 
 // By NumPy's name, as "int32".
@@ -32,9 +48,14 @@ absl::string_view ElementTypeName(ElementType type);
 std::size_t ElementTypeBytes(ElementType type);
 
 template <typename T>
-concept Element =
-    std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, std::uint32_t> ||
-    std::same_as<T, std::uint64_t> || std::same_as<T, float> || std::same_as<T, double>;
+concept FloatElement = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, Float16> ||
+    std::same_as<T, Bfloat16>;
+template <typename T>
+concept IntegerElement = std::same_as<T, std::int8_t> || std::same_as<T, std::uint8_t> ||
+    std::same_as<T, std::int16_t> || std::same_as<T, std::uint16_t> || std::same_as<T, std::int32_t> ||
+    std::same_as<T, std::uint32_t> || std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t>;
+template <typename T>
+concept Element = FloatElement<T> || IntegerElement<T> || std::same_as<T, bool>;
 
 // A vector, an array or a span of a C++ type that is an element type.
 template <typename R>
@@ -43,9 +64,22 @@ concept ElementRange =
 
 template <Element T>
 constexpr ElementType ElementTypeOf() {
-  if constexpr (std::floating_point<T>) return sizeof(T) == 4 ? ElementType::kFloat32 : ElementType::kFloat64;
-  if constexpr (std::signed_integral<T>) return sizeof(T) == 4 ? ElementType::kInt32 : ElementType::kInt64;
-  return sizeof(T) == 4 ? ElementType::kUint32 : ElementType::kUint64;
+  if constexpr (std::same_as<T, bool>) return ElementType::kBool;
+  if constexpr (std::same_as<T, Float16>) return ElementType::kFloat16;
+  if constexpr (std::same_as<T, Bfloat16>) return ElementType::kBfloat16;
+  if constexpr (std::same_as<T, float>) return ElementType::kFloat32;
+  if constexpr (std::same_as<T, double>) return ElementType::kFloat64;
+  constexpr bool kSigned = std::signed_integral<T>;
+  switch (sizeof(T)) {
+    case 1:
+      return kSigned ? ElementType::kInt8 : ElementType::kUint8;
+    case 2:
+      return kSigned ? ElementType::kInt16 : ElementType::kUint16;
+    case 4:
+      return kSigned ? ElementType::kInt32 : ElementType::kUint32;
+    default:
+      return kSigned ? ElementType::kInt64 : ElementType::kUint64;
+  }
 }
 
 // The shape of each element of an array of matrices, row-major.

@@ -109,9 +109,9 @@ absl::StatusOr<AnswerFor<answer, std::ranges::range_value_t<Range>>> Client::Red
   if (!reduction.ok()) return reduction.status();
   const OperatorResult& result = reduction->results.front();
   if constexpr (answer == Answer::kLocated) {
-    const absl::StatusOr<Wide<T>> value = result.As<Wide<T>>();
+    const absl::StatusOr<Natural<T>> value = result.As<Natural<T>>();
     if (!value.ok()) return value.status();
-    return Located<Wide<T>>{*value, result.index.value_or(0)};
+    return Located<Natural<T>>{*value, result.index.value_or(0)};
   } else {
     return result.As<AnswerFor<answer, T>>();
   }

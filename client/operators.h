@@ -22,15 +22,20 @@ struct Located {
   friend bool operator==(const Located&, const Located&) = default;
 };
 
-// The type in which the service answers an element: int64, uint64 or double.
+// The type in which the service answers a sum of elements: int64, uint64 or double.
 template <Element T>
-using Wide = std::conditional_t<std::floating_point<T>, double,
+using Wide = std::conditional_t<FloatElement<T>, double,
                                 std::conditional_t<std::signed_integral<T>, std::int64_t, std::uint64_t>>;
+
+// The same for an operator that answers an element: bool for bool.
+template <Element T>
+using Natural = std::conditional_t<std::same_as<T, bool>, bool, Wide<T>>;
 
 // What an operator answers for elements of type T.
 enum class Answer : std::uint8_t {
   kWide,     // Wide<T>
-  kLocated,  // Located<Wide<T>>
+  kElement,  // Natural<T>
+  kLocated,  // Located<Natural<T>>
   kCount,    // uint64
   kDouble,
   kBool,
@@ -42,21 +47,41 @@ struct ScalarOperator {
 };
 
 template <Answer answer, Element T>
-using AnswerFor = std::conditional_t<
-    answer == Answer::kWide, Wide<T>,
-    std::conditional_t<answer == Answer::kLocated, Located<Wide<T>>,
-                       std::conditional_t<answer == Answer::kCount, std::uint64_t,
-                                          std::conditional_t<answer == Answer::kDouble, double, bool>>>>;
+struct AnswerForT {
+  using type = Wide<T>;
+};
+template <Element T>
+struct AnswerForT<Answer::kElement, T> {
+  using type = Natural<T>;
+};
+template <Element T>
+struct AnswerForT<Answer::kLocated, T> {
+  using type = Located<Natural<T>>;
+};
+template <Element T>
+struct AnswerForT<Answer::kCount, T> {
+  using type = std::uint64_t;
+};
+template <Element T>
+struct AnswerForT<Answer::kDouble, T> {
+  using type = double;
+};
+template <Element T>
+struct AnswerForT<Answer::kBool, T> {
+  using type = bool;
+};
+template <Answer answer, Element T>
+using AnswerFor = typename AnswerForT<answer, T>::type;
 
 inline constexpr ScalarOperator<Answer::kWide> kSum{"sum"};
 inline constexpr ScalarOperator<Answer::kWide> kProduct{"product"};
-inline constexpr ScalarOperator<Answer::kWide> kMin{"min"};
-inline constexpr ScalarOperator<Answer::kWide> kMax{"max"};
+inline constexpr ScalarOperator<Answer::kElement> kMin{"min"};
+inline constexpr ScalarOperator<Answer::kElement> kMax{"max"};
 inline constexpr ScalarOperator<Answer::kLocated> kArgmin{"argmin"};
 inline constexpr ScalarOperator<Answer::kLocated> kArgmax{"argmax"};
-inline constexpr ScalarOperator<Answer::kWide> kBitAnd{"bit_and"};
-inline constexpr ScalarOperator<Answer::kWide> kBitOr{"bit_or"};
-inline constexpr ScalarOperator<Answer::kWide> kBitXor{"bit_xor"};
+inline constexpr ScalarOperator<Answer::kElement> kBitAnd{"bit_and"};
+inline constexpr ScalarOperator<Answer::kElement> kBitOr{"bit_or"};
+inline constexpr ScalarOperator<Answer::kElement> kBitXor{"bit_xor"};
 inline constexpr ScalarOperator<Answer::kBool> kAll{"all"};
 inline constexpr ScalarOperator<Answer::kBool> kAny{"any"};
 inline constexpr ScalarOperator<Answer::kCount> kCountNonzero{"count_nonzero"};

@@ -23,9 +23,19 @@ struct TypeFacts {
   std::uint64_t largest;  // of integers; 0 for floats
 };
 constexpr TypeFacts kTypes[kElementTypeCount] = {
-    {"int32", 4, 0x7fffffffu},  {"int64", 8, 0x7fffffffffffffffu},
-    {"uint32", 4, 0xffffffffu}, {"uint64", 8, ~0ull},
-    {"float32", 4, 0},          {"float64", 8, 0},
+    {"int32", 4, 0x7fffffffu},
+    {"int64", 8, 0x7fffffffffffffffu},
+    {"uint32", 4, 0xffffffffu},
+    {"uint64", 8, ~0ull},
+    {"float32", 4, 0},
+    {"float64", 8, 0},
+    {"int8", 1, 0x7f},
+    {"uint8", 1, 0xff},
+    {"int16", 2, 0x7fff},
+    {"uint16", 2, 0xffff},
+    {"float16", 2, 0},
+    {"bfloat16", 2, 0},
+    {"bool", 1, 1},
 };
 
 const TypeFacts& FactsOf(ElementType type) { return kTypes[static_cast<int>(type)]; }

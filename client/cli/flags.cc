@@ -25,7 +25,8 @@ constexpr char kReduceFooter[] = R"(INPUT is one of
 --random makes element i of output number i of splitmix64 seeded with S, that is of
   z = S + (i + 1) * 0x9e3779b97f4a7c15;  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;  z = z ^ (z >> 31)        (modulo 2^64)
-integers are its low bits, float64 is (z >> 11) / 2^53 and float32 is (z >> 40) / 2^24.
+integers are its low bits, bool its highest one, and floats of p bits of precision (z >> (64 - p)) / 2^p: p is
+53 for float64, 24 for float32, 11 for float16 and 8 for bfloat16.
 
 Answers are one line per operator, 'op value': matrices as rows in brackets, argmin and argmax with
 'index I' after the value.

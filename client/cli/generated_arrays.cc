@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/generated_arrays.h"
 
+#include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstring>
 #include <limits>
@@ -22,74 +24,77 @@ Generator Elementwise(Make make) {
   };
 }
 
+// `x`, which T holds exactly. Floats of 16 bits are cut out of those of 32.
+template <Element T, typename X>
+T Exactly(X x) {
+  if constexpr (std::same_as<T, Float16> || std::same_as<T, Bfloat16>) {
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x));
+    if constexpr (std::same_as<T, Bfloat16>) return {static_cast<std::uint16_t>(bits >> 16)};
+    // The exponent's bias is 127 there and 15 here.
+    return {static_cast<std::uint16_t>(bits == 0 ? 0 : (bits >> 13) - (112u << 10))};
+  } else {
+    return static_cast<T>(x);
+  }
+}
+
+// Bits of the significand of a float; of the magnitude of an integer.
+template <Element T>
+constexpr int Digits() {
+  if constexpr (std::same_as<T, Float16>) return 11;
+  if constexpr (std::same_as<T, Bfloat16>) return 8;
+  return std::numeric_limits<T>::digits;
+}
+
 template <Element T>
 Generator Iota() {
-  return Elementwise<T>([](std::uint64_t index) { return static_cast<T>(index); });
+  return Elementwise<T>([](std::uint64_t index) { return Exactly<T>(index); });
 }
 
 template <Element T>
 Generator Random(std::uint64_t seed) {
   return Elementwise<T>([seed](std::uint64_t index) {
     const std::uint64_t bits = SplitMix64(seed, index);
-    if constexpr (std::same_as<T, double>) return static_cast<T>(bits >> 11) * 0x1p-53;
-    if constexpr (std::same_as<T, float>) return static_cast<T>(bits >> 40) * 0x1p-24F;
-    return static_cast<T>(bits);
+    if constexpr (FloatElement<T>) {
+      const double unit = 1.0 / static_cast<double>(std::uint64_t{1} << Digits<T>());
+      return Exactly<T>(static_cast<double>(bits >> (64 - Digits<T>())) * unit);
+    } else if constexpr (std::same_as<T, bool>) {
+      return (bits >> 63) != 0;
+    } else {
+      return static_cast<T>(bits);
+    }
   });
+}
+
+// What f.operator()<T>() answers for the C++ type of `type`.
+template <typename F>
+auto WithType(ElementType type, F f) {
+  using Answer = decltype(f.template operator()<float>());
+  Answer answer{};
+  const auto offer = [&]<Element... Ts>() {
+    ((type == ElementTypeOf<Ts>() ? static_cast<void>(answer = f.template operator()<Ts>()) : void()), ...);
+  };
+  offer
+      .template operator()<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
+                           std::uint32_t, std::uint64_t, float, double, Float16, Bfloat16, bool>();
+  return answer;
 }
 
 }  // namespace
 
 Generator IotaGenerator(ElementType type) {
-  switch (type) {
-    case ElementType::kInt32:
-      return Iota<std::int32_t>();
-    case ElementType::kInt64:
-      return Iota<std::int64_t>();
-    case ElementType::kUint32:
-      return Iota<std::uint32_t>();
-    case ElementType::kUint64:
-      return Iota<std::uint64_t>();
-    case ElementType::kFloat32:
-      return Iota<float>();
-    case ElementType::kFloat64:
-      return Iota<double>();
-  }
-  return nullptr;
+  return WithType(type, []<Element T>() { return Iota<T>(); });
 }
 
 Generator RandomGenerator(ElementType type, std::uint64_t seed) {
-  switch (type) {
-    case ElementType::kInt32:
-      return Random<std::int32_t>(seed);
-    case ElementType::kInt64:
-      return Random<std::int64_t>(seed);
-    case ElementType::kUint32:
-      return Random<std::uint32_t>(seed);
-    case ElementType::kUint64:
-      return Random<std::uint64_t>(seed);
-    case ElementType::kFloat32:
-      return Random<float>(seed);
-    case ElementType::kFloat64:
-      return Random<double>(seed);
-  }
-  return nullptr;
+  return WithType(type, [seed]<Element T>() { return Random<T>(seed); });
 }
 
 std::uint64_t MaxIota(ElementType type) {
-  switch (type) {
-    case ElementType::kInt32:
-      return std::uint64_t{1} << 31;
-    case ElementType::kUint32:
-      return std::uint64_t{1} << 32;
-    case ElementType::kFloat32:
-      return (std::uint64_t{1} << 24) + 1;
-    case ElementType::kFloat64:
-      return (std::uint64_t{1} << 53) + 1;
-    case ElementType::kInt64:
-    case ElementType::kUint64:
-      break;
-  }
-  return std::uint64_t{1} << 63;
+  return WithType(type, []<Element T>() {
+    // Integers up to their largest; floats up to the first that they skip.
+    if (FloatElement<T>) return (std::uint64_t{1} << Digits<T>()) + 1;
+    return std::uint64_t{1} << std::min(Digits<T>(), 63);
+  });
 }
 
 }  // namespace warpfold::cli

@@ -21,13 +21,19 @@ struct DescrRow {
   absl::string_view descr;
   ElementType type;
 };
-constexpr std::array<DescrRow, 6> kDescrs = {{
+constexpr std::array<DescrRow, 12> kDescrs = {{
     {"<i4", ElementType::kInt32},
     {"<i8", ElementType::kInt64},
     {"<u4", ElementType::kUint32},
     {"<u8", ElementType::kUint64},
     {"<f4", ElementType::kFloat32},
     {"<f8", ElementType::kFloat64},
+    {"|i1", ElementType::kInt8},
+    {"|u1", ElementType::kUint8},
+    {"<i2", ElementType::kInt16},
+    {"<u2", ElementType::kUint16},
+    {"<f2", ElementType::kFloat16},
+    {"|b1", ElementType::kBool},
 }};
 
 absl::Status Refuse(absl::string_view why) { return absl::InvalidArgumentError(why); }
@@ -40,7 +46,7 @@ absl::StatusOr<ElementType> TypeOf(absl::string_view descr) {
     return Refuse(absl::StrCat("big-endian array (dtype '", descr, "'): little-endian only"));
   }
   return Refuse(absl::StrCat("unsupported dtype '", descr,
-                             "': int32, int64, uint32, uint64, float32 and float64 only"));
+                             "': integers of 8 to 64 bits, floats of 16 to 64, and bool only"));
 }
 
 // Bytes of the array; nothing if the number does not fit.

@@ -59,7 +59,8 @@ std::string ResultJson(const OperatorResult& result) {
 std::vector<std::string> TypeNames(const google::protobuf::RepeatedField<int>& types) {
   std::vector<std::string> names;
   for (const int type : types) {
-    if (type >= 1 && type <= 6) names.emplace_back(ElementTypeName(static_cast<ElementType>(type)));
+    if (type >= 1 && type <= kElementTypeCount)
+      names.emplace_back(ElementTypeName(static_cast<ElementType>(type)));
   }
   return names;
 }

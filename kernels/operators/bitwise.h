@@ -16,9 +16,11 @@ struct Bitwise {
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
 
-  WARPFOLD_FN State Lift(T x, std::uint32_t) const { return static_cast<State>(x); }
+  WARPFOLD_FN State Lift(T x, std::uint32_t) const { return static_cast<State>(ValueOf(x)); }
   WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
-  Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(Wide<T>{static_cast<T>(s)})}; }
+  Outcome Finish(State s, std::uint64_t) const {
+    return {.value = Scalar::Of(static_cast<Natural<T>>(static_cast<Value<T>>(s)))};
+  }
 };
 
 }  // namespace warpfold::kernels

@@ -21,8 +21,9 @@ requires(FloatElement<T> || !kIgnoreNan) struct CountNonzero<T, kIgnoreNan> {
   static constexpr bool kHasIdentity = true;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
-    if constexpr (kIgnoreNan) return x < 0 || x > 0;
-    return x != 0;
+    const auto value = ValueOf(x);
+    if constexpr (kIgnoreNan) return value < 0 || value > 0;
+    return value != 0;
   }
   template <class S>
   WARPFOLD_FN S Combine(S a, S b) const {

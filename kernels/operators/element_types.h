@@ -1,46 +1,109 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The list of element types. Adding one: a line here, its name in reduction.cc, its proto enum value.
+// The list of element types. Adding one: a line here, its facts in reduction.cc, its proto enum value.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/operators/half.h"
 #include "kernels/types.h"
 
 namespace warpfold::kernels {
+
+// One byte: 0 is false, anything else is true.
+struct Boolean {
+  std::uint8_t byte;
+};
 
 template <class... Ts>
 struct TypeList {};
 
 // In the order of the enum ElementType.
-using ElementTypes = TypeList<std::int32_t, std::int64_t, std::uint32_t, std::uint64_t, float, double>;
+using ElementTypes =
+    TypeList<std::int32_t, std::int64_t, std::uint32_t, std::uint64_t, float, double, std::int8_t,
+             std::uint8_t, std::int16_t, std::uint16_t, Float16, Bfloat16, Boolean>;
 
 template <class T>
-concept IntegerElement = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> ||
-    std::same_as<T, std::uint32_t> || std::same_as<T, std::uint64_t>;
+concept HalfElement = std::same_as<T, Float16> || std::same_as<T, Bfloat16>;
 template <class T>
-concept FloatElement = std::same_as<T, float> || std::same_as<T, double>;
+concept FloatElement = std::same_as<T, float> || std::same_as<T, double> || HalfElement<T>;
+// Booleans count as the integers 0 and 1.
+template <class T>
+concept IntegerElement = std::same_as<T, Boolean> ||
+    (std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char>);
 template <class T>
 concept AnyElement = IntegerElement<T> || FloatElement<T>;
-
-// int64_t for signed integers, uint64_t for unsigned ones, double for floats: what results come in.
-template <AnyElement T>
-using Wide = std::conditional_t<FloatElement<T>, double,
-                                std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>;
+// Those over which matrices are multiplied.
+template <class T>
+concept RingElement = AnyElement<T> && sizeof(T) >= 4;
 
 template <class T>
-struct UnsignedOf {
-  using type = std::make_unsigned_t<T>;
+struct ValueOfType {
+  using type = T;
 };
+template <HalfElement T>
+struct ValueOfType<T> {
+  using type = float;
+};
+template <>
+struct ValueOfType<Boolean> {
+  using type = std::uint8_t;
+};
+// The arithmetic type that holds an element's value.
+template <AnyElement T>
+using Value = typename ValueOfType<T>::type;
+
+template <AnyElement T>
+WARPFOLD_FN Value<T> ValueOf(T x) {
+  if constexpr (HalfElement<T>) {
+    return ToFloat(x);
+  } else if constexpr (std::same_as<T, Boolean>) {
+    return x.byte != 0;
+  } else {
+    return x;
+  }
+}
+
 template <FloatElement T>
-struct UnsignedOf<T> {
-  using type = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+WARPFOLD_FN bool IsNan(T x) {
+  const auto value = ValueOf(x);
+  return value != value;
+}
+
+template <AnyElement T>
+inline constexpr bool kIsSigned = std::is_signed_v<Value<T>>;
+
+// int64_t for signed integers, uint64_t for unsigned ones, double for floats: what sums come in.
+template <AnyElement T>
+using Wide = std::conditional_t<FloatElement<T>, double,
+                                std::conditional_t<kIsSigned<T>, std::int64_t, std::uint64_t>>;
+// The same for an element as a result.
+template <AnyElement T>
+using Natural = std::conditional_t<std::same_as<T, Boolean>, bool, Wide<T>>;
+
+template <int kBytes>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<1> {
+  using type = std::uint8_t;
+};
+template <>
+struct UnsignedOf<2> {
+  using type = std::uint16_t;
+};
+template <>
+struct UnsignedOf<4> {
+  using type = std::uint32_t;
+};
+template <>
+struct UnsignedOf<8> {
+  using type = std::uint64_t;
 };
 // The unsigned integer of the same width.
 template <AnyElement T>
-using Bits = typename UnsignedOf<T>::type;
+using Bits = typename UnsignedOf<sizeof(T)>::type;
 
 }  // namespace warpfold::kernels

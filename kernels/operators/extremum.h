@@ -41,9 +41,10 @@ struct ArgExtremum {
     Key<T> key;
     std::uint32_t offset;
   };
+  using WideKey = std::conditional_t<std::is_signed_v<Key<T>>, std::int64_t, std::uint64_t>;
   struct State {
     std::uint64_t index;
-    Wide<Key<T>> key;
+    WideKey key;
   };
   using Element = T;
   using Keys = Extremum<T, kIgnoreNan, kMax>;
@@ -54,7 +55,7 @@ struct ArgExtremum {
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t offset) const {
     if constexpr (kIgnoreNan && FloatElement<T>) {
-      if (x != x) return LeafIdentity();
+      if (IsNan(x)) return LeafIdentity();
     }
     return {Keys{}.Lift(x, 0), offset};
   }
@@ -83,7 +84,7 @@ struct ArgExtremum {
   // -0.0 has the key below that of +0.0, which is 0.
   template <class K>
   static WARPFOLD_FN K Rank(K key) {
-    if constexpr (FloatElement<T>) return key + (key == -1);
+    if constexpr (FloatElement<T>) return static_cast<K>(key + (key == -1));
     return key;
   }
 };

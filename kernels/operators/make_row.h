@@ -47,7 +47,9 @@ constexpr Row MakeRow(MatrixFamily<Family>) {
   Row row;
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
     ForEachDimension([&]<int kDimension>() {
-      row.square[kType][kDimension] = Loops::template kOrdered<Family<T, kDimension>>;
+      if constexpr (kSupportsMatrix<Family, T, kDimension>) {
+        row.square[kType][kDimension] = Loops::template kOrdered<Family<T, kDimension>>;
+      }
     });
   });
   return row;

@@ -14,8 +14,11 @@ struct SquareMatrix {
   T entries[kDimension * kDimension];  // row-major
 };
 
-template <AnyElement T, int kDimension>
-struct MatrixProduct {
+template <class T, int kDimension>
+struct MatrixProduct;
+
+template <RingElement T, int kDimension>
+struct MatrixProduct<T, kDimension> {
   using Element = SquareMatrix<T, kDimension>;
   using LeafState = Element;
   using State = Element;

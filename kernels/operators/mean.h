@@ -20,7 +20,7 @@ struct Mean<T, false> : Sum<T, false> {
 
   Outcome Finish(typename Reducer::State s, std::uint64_t count) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
-    const bool negative = std::is_signed_v<T> && static_cast<Int128>(s) < 0;
+    const bool negative = kIsSigned<T> && static_cast<Int128>(s) < 0;
     const double magnitude = RoundedQuotient(negative ? -s : s, count);
     return {.value = Scalar::Of(negative ? -magnitude : magnitude)};
   }
@@ -51,7 +51,9 @@ struct Mean<T, true> {
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = false;
 
-  WARPFOLD_FN State Lift(T x, std::uint32_t) const { return x != x ? Identity() : State{double{x}, 1}; }
+  WARPFOLD_FN State Lift(T x, std::uint32_t) const {
+    return IsNan(x) ? Identity() : State{double{ValueOf(x)}, 1};
+  }
   WARPFOLD_FN State Combine(State a, State b) const { return {a.sum + b.sum, a.count + b.count}; }
   WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
   WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }

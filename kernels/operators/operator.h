@@ -55,6 +55,11 @@ inline constexpr bool kSupports = requires {
   typename Family<T, kIgnoreNan>::State;
 };
 
+template <template <class, int> class Family, class T, int kDimension>
+inline constexpr bool kSupportsMatrix = requires {
+  typename Family<T, kDimension>::State;
+};
+
 template <class Op>
 struct ReducerOfOp {
   using type = Op;

@@ -12,36 +12,37 @@
 namespace warpfold::kernels {
 
 template <AnyElement T>
-using Key = std::conditional_t<FloatElement<T>, std::make_signed_t<Bits<T>>, T>;
+using Key = std::conditional_t<FloatElement<T>, std::make_signed_t<Bits<T>>, Value<T>>;
 
 template <AnyElement T>
-inline constexpr Key<T> kLargestKey = static_cast<Key<T>>(std::is_signed_v<Key<T>> ? ~Bits<T>{0} >> 1
-                                                                                   : ~Bits<T>{0});
+inline constexpr Key<T> kLargestKey = static_cast<Key<T>>(static_cast<Bits<T>>(~Bits<T>{0}) >>
+                                                          (std::is_signed_v<Key<T>> ? 1 : 0));
 template <AnyElement T>
 inline constexpr Key<T> kSmallestKey = static_cast<Key<T>>(~static_cast<Bits<T>>(kLargestKey<T>));
 
 template <FloatElement T>
 WARPFOLD_FN Key<T> FlipMagnitude(Key<T> key) {
-  return key ^ static_cast<Key<T>>(static_cast<Bits<T>>(key >> (sizeof(T) * 8 - 1)) >> 1);
+  const auto sign = static_cast<Bits<T>>(key >> (sizeof(T) * 8 - 1));
+  return static_cast<Key<T>>(key ^ static_cast<Key<T>>(sign >> 1));
 }
 
 // The key of an element; `nan` is the key of every NaN.
 template <AnyElement T>
 WARPFOLD_FN Key<T> KeyOf(T x, Key<T> nan) {
   if constexpr (FloatElement<T>) {
-    return x != x ? nan : FlipMagnitude<T>(BitCast<Key<T>>(x));
+    return IsNan(x) ? nan : FlipMagnitude<T>(BitCast<Key<T>>(x));
   } else {
-    return x;
+    return ValueOf(x);
   }
 }
 
 // The element of a key, as a result. The smallest and the largest key of a float are NaN.
 template <AnyElement T>
-Wide<T> ElementOf(Key<T> key) {
+Natural<T> ElementOf(Key<T> key) {
   if constexpr (FloatElement<T>) {
-    return CanonicalNan(static_cast<double>(BitCast<T>(FlipMagnitude<T>(key))));
+    return CanonicalNan(static_cast<double>(ValueOf(BitCast<T>(FlipMagnitude<T>(key)))));
   } else {
-    return key;
+    return static_cast<Natural<T>>(key);
   }
 }
 

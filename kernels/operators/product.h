@@ -27,8 +27,9 @@ struct Product<T, false> {
   static constexpr bool kHasIdentity = true;
 
   WARPFOLD_FN State Lift(T x, std::uint32_t) const {
-    const bool negative = x < 0;
-    const auto wide = static_cast<std::uint64_t>(Wide<T>{x});
+    const Wide<T> value = ValueOf(x);
+    const bool negative = value < 0;
+    const auto wide = static_cast<std::uint64_t>(value);
     return {negative ? 0 - wide : wide, negative, 0};
   }
   WARPFOLD_FN State Combine(State a, State b) const {
@@ -48,9 +49,9 @@ struct Product<T, false> {
 
   Outcome Finish(State s, std::uint64_t) const {
     const std::uint64_t bits = s.negative != 0 ? 0 - s.magnitude : s.magnitude;
-    if (wrap) return {.value = Scalar::Of(Wide<T>{static_cast<T>(bits)})};
+    if (wrap) return {.value = Scalar::Of(Wide<T>{static_cast<Value<T>>(bits)})};
     const std::uint64_t largest =
-        std::is_signed_v<T> ? (std::uint64_t{1} << 63) - (s.negative == 0) : ~std::uint64_t{0};
+        kIsSigned<T> ? (std::uint64_t{1} << 63) - (s.negative == 0) : ~std::uint64_t{0};
     if (s.overflow != 0 || s.magnitude > largest) return {.error = Outcome::Error::kOverflow};
     return {.value = Scalar::Of(static_cast<Wide<T>>(bits))};
   }
@@ -66,8 +67,8 @@ struct Product<T, kIgnoreNan> {
   static constexpr bool kHasIdentity = true;
 
   WARPFOLD_FN State Lift(T x, std::uint32_t) const {
-    if constexpr (kIgnoreNan) return x != x ? 1.0 : double{x};
-    return double{x};
+    if constexpr (kIgnoreNan) return IsNan(x) ? 1.0 : double{ValueOf(x)};
+    return double{ValueOf(x)};
   }
   WARPFOLD_FN State Combine(State a, State b) const { return a * b; }
   WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }

@@ -15,29 +15,26 @@ struct Sum;
 template <IntegerElement T>
 struct Sum<T, false> {
   using Element = T;
-  // A leaf of 32-bit elements cannot overflow 64 bits; a leaf of 64-bit ones can.
-  using LeafState = std::conditional_t<sizeof(T) == 8, Uint128, std::uint64_t>;
+  // What a leaf of elements this wide cannot overflow.
+  using LeafState = std::conditional_t<sizeof(T) == 8, Uint128,
+                                       std::conditional_t<sizeof(T) == 4, std::uint64_t, std::uint32_t>>;
   using State = Uint128;  // two's complement
   static constexpr const char* kName = "sum";
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
-    if constexpr (sizeof(T) == 8) {
-      return Extend(x);
-    } else {
-      return static_cast<std::uint64_t>(Wide<T>{x});
-    }
+    return static_cast<LeafState>(static_cast<Wide<T>>(ValueOf(x)));
   }
   template <class S>
   WARPFOLD_FN S Combine(S a, S b) const {
     return a + b;
   }
   WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const {
-    if constexpr (sizeof(T) == 8) {
-      return leaf;
+    if constexpr (kIsSigned<T> && sizeof(T) < 8) {
+      return static_cast<Uint128>(Int128{static_cast<std::make_signed_t<LeafState>>(leaf)});
     } else {
-      return Extend(static_cast<Wide<T>>(leaf));
+      return leaf;
     }
   }
   WARPFOLD_FN LeafState LeafIdentity() const { return 0; }
@@ -48,17 +45,8 @@ struct Sum<T, false> {
   WARPFOLD_FN explicit Sum(const OperatorParameters& parameters) : wrap(parameters.wrap_overflow) {}
 
   Outcome Finish(State s, std::uint64_t) const {
-    if (wrap) return {.value = Scalar::Of(Wide<T>{static_cast<T>(s)})};
+    if (wrap) return {.value = Scalar::Of(Wide<T>{static_cast<Value<T>>(s)})};
     return IntegerResult<T>(s);
-  }
-
- private:
-  static WARPFOLD_FN Uint128 Extend(Wide<T> x) {
-    if constexpr (std::is_signed_v<T>) {
-      return static_cast<Uint128>(Int128{x});
-    } else {
-      return x;
-    }
   }
 };
 
@@ -73,8 +61,8 @@ struct Sum<T, kIgnoreNan> {
 
   WARPFOLD_FN State Lift(T x, std::uint32_t) const {
     // 0.0, so that nothing but NaN sums to 0.0, as with numpy.nansum, and not to -0.0.
-    if constexpr (kIgnoreNan) return x != x ? 0.0 : double{x};
-    return double{x};
+    if constexpr (kIgnoreNan) return IsNan(x) ? 0.0 : double{ValueOf(x)};
+    return double{ValueOf(x)};
   }
   WARPFOLD_FN State Combine(State a, State b) const { return a + b; }
   WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }

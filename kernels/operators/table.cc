@@ -131,11 +131,13 @@ template <int kFamily, template <class, int> class Family>
 constexpr OperatorRow RowOf(MatrixFamily<Family>) {
   OperatorRow row;
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    row.name = Family<T, 1>::kName;
     ForEachDimension([&]<int kDimension>() {
-      row.square[kType][kDimension] = EntryOf<Family<T, kDimension>>();
-      row.square[kType][kDimension].whole_matrix = true;
-      row.square[kType][kDimension].reducer = kFamily;
+      if constexpr (kSupportsMatrix<Family, T, kDimension>) {
+        row.name = Family<T, kDimension>::kName;
+        row.square[kType][kDimension] = EntryOf<Family<T, kDimension>>();
+        row.square[kType][kDimension].whole_matrix = true;
+        row.square[kType][kDimension].reducer = kFamily;
+      }
     });
   });
   return row;

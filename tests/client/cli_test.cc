@@ -139,7 +139,7 @@ TEST(FlagsTest, UsageErrorsExitWith2) {
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--matrix", "4"}), 2);
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--matrix", "0x4"}), 2);
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--matrix", "2147483648x2147483648"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--dtype", "int16"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--dtype", "int128"}), 2);
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--streams", "0"}), 2);
   EXPECT_EQ(ExitCodeOf({"reduce", "--help"}), 0);
 }

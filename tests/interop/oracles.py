@@ -11,8 +11,8 @@ import numpy
 
 from service import Failure
 
-INTEGERS = ("int32", "int64", "uint32", "uint64")
-FLOATS = ("float32", "float64")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+FLOATS = ("float16", "float32", "float64")
 NEED_ELEMENTS = ("min", "max", "argmin", "argmax", "mean")
 # The order of rounding is Warpfold's own: equal to NumPy only up to rounding.
 ROUNDED = ("sum", "product", "mean")

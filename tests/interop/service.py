@@ -42,9 +42,9 @@ from google.rpc import status_pb2  # noqa: E402
 from warpfold.v1 import reduction_pb2 as pb  # noqa: E402
 from warpfold.v1 import reduction_pb2_grpc  # noqa: E402
 
-ELEMENT_TYPES = {"int32": pb.ELEMENT_TYPE_INT32, "int64": pb.ELEMENT_TYPE_INT64,
-                 "uint32": pb.ELEMENT_TYPE_UINT32, "uint64": pb.ELEMENT_TYPE_UINT64,
-                 "float32": pb.ELEMENT_TYPE_FLOAT32, "float64": pb.ELEMENT_TYPE_FLOAT64}
+# By NumPy's name; NumPy has no bfloat16.
+ELEMENT_TYPES = {name.removeprefix("ELEMENT_TYPE_").lower(): number
+                 for name, number in pb.ElementType.items() if number}
 
 
 def operator(name: str) -> int:

@@ -12,7 +12,10 @@ from typing import Any, Callable
 import numpy
 
 _NAN = {"f4": struct.pack("<I", 0x7FC00000), "f8": struct.pack("<Q", 0x7FF8000000000000)}
-_CODES = {"int32": "i4", "int64": "i8", "uint32": "u4", "uint64": "u8", "float32": "f4", "float64": "f8"}
+# NumPy's codes; it has none for bfloat16, which is read as the upper half of a float32.
+_CODES = {"int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4",
+          "int64": "i8", "uint64": "u8", "float16": "f2", "bfloat16": "b2", "float32": "f4", "float64": "f8",
+          "bool": "u1"}
 
 
 class Refused(Exception):
@@ -35,7 +38,7 @@ class Spec:
 
     @property
     def is_float(self) -> bool:
-        return self.code[0] == "f"
+        return self.code[0] in "fb"
 
     @property
     def bits(self) -> int:
@@ -126,11 +129,10 @@ def _key_bounds(spec: Spec) -> tuple[int, int]:
 
 def _element_of_key(spec: Spec, key: int):
     if not spec.is_float:
-        return key
+        return bool(key) if spec.type == "bool" else key
     if key < 0:
         key ^= 2**(spec.bits - 1) - 1
-    return struct.unpack("<f" if spec.bits == 32 else "<d",
-                         key.to_bytes(spec.bits // 8, "little", signed=True))[0]
+    return _scalars(spec, key.to_bytes(spec.bits // 8, "little", signed=True))[0]
 
 
 def _extremum(spec: Spec) -> Operator:
@@ -172,8 +174,9 @@ def _bitwise(spec: Spec) -> Operator:
     combine = {"bit_and": lambda a, b: a & b, "bit_or": lambda a, b: a | b,
                "bit_xor": lambda a, b: a ^ b}[spec.operator]
     ones = 2**spec.bits - 1
+    finish = (lambda s, _: bool(s)) if spec.type == "bool" else (lambda s, _: _as_type(spec, s))
     return Operator(ones if spec.operator == "bit_and" else 0, lambda x, _: x % 2**spec.bits, combine,
-                    lambda s, _: _as_type(spec, s), lambda s: s.to_bytes(spec.bits // 8, "little"))
+                    finish, lambda s: s.to_bytes(spec.bits // 8, "little"))
 
 
 def _count(spec: Spec) -> Operator:
@@ -213,12 +216,21 @@ _MAKERS = {"sum": _sum, "mean": _mean, "product": _product, "min": _extremum, "m
            "matrix_product": _matrix_product}
 
 
+def _scalars(spec: Spec, data: bytes) -> list:
+    """The elements' values."""
+    if spec.type == "bool":
+        return [int(byte != 0) for byte in data]
+    if spec.type == "bfloat16":
+        return (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").tolist()
+    return numpy.frombuffer(data, "<" + spec.code).tolist()
+
+
 def _keys(spec: Spec, data: bytes) -> list:
     """The keys of elements; None for NaN."""
     if not spec.is_float:
-        return numpy.frombuffer(data, "<" + spec.code).tolist()
+        return _scalars(spec, data)
     flip = 2**(spec.bits - 1) - 1
-    infinity = 0x7F800000 if spec.bits == 32 else 0x7FF0000000000000
+    infinity = {"f2": 0x7C00, "b2": 0x7F80, "f4": 0x7F800000, "f8": 0x7FF0000000000000}[spec.code]
     patterns = numpy.frombuffer(data, f"<i{spec.bits // 8}").tolist()
     return [None if (p & flip) > infinity else p ^ flip if p < 0 else p for p in patterns]
 
@@ -312,7 +324,7 @@ def reduce(spec: Spec, data: bytes, first: int = 0):
     Python number, or (number, index); or the reason why there is none."""
     with numpy.errstate(all="ignore"):
         op = _MAKERS[spec.operator](spec)
-        scalars = _keys(spec, data) if op.reads_keys else numpy.frombuffer(data, "<" + spec.code).tolist()
+        scalars = (_keys if op.reads_keys else _scalars)(spec, data)
         count = len(scalars) // spec.entries
         if spec.operator == "matrix_product":
             parts = [[scalars[i:i + spec.entries] for i in range(0, len(scalars), spec.entries)]]

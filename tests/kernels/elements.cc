@@ -3,6 +3,7 @@
 #include "tests/kernels/elements.h"
 
 #include <cmath>
+#include <concepts>
 #include <cstring>
 #include <iterator>
 #include <limits>
@@ -14,27 +15,37 @@
 namespace warpfold::kernels {
 namespace {
 
+// The element nearest to `x`.
 template <class T>
-T FromBits(std::uint64_t bits) {
-  T x;
-  std::memcpy(&x, &bits, sizeof x);
-  return x;
+T Rounded(double x) {
+  if constexpr (std::same_as<T, Float16>) {
+    __extension__ const auto half = static_cast<_Float16>(x);
+    return {BitCast<std::uint16_t>(half)};
+  } else if constexpr (std::same_as<T, Bfloat16>) {
+    // Of the two neighbours the one towards zero: near enough for a test's data.
+    return {static_cast<std::uint16_t>(BitCast<std::uint32_t>(static_cast<float>(x)) >> 16)};
+  } else if constexpr (std::same_as<T, Boolean>) {
+    return {x != 0};
+  } else {
+    return static_cast<T>(x);
+  }
 }
 
-template <class T>
-T Signed(T magnitude, Random& random) {
-  return random() % 2 == 0 ? magnitude : -magnitude;
+double Signed(double magnitude, Random& random) { return random() % 2 == 0 ? magnitude : -magnitude; }
+
+double TameFloat(Random& random) {
+  // Made of integers, so that no library's idea of a distribution matters.
+  const double offset = static_cast<double>(random() >> 11) / static_cast<double>(std::uint64_t{1} << 53);
+  return Signed(1 + (offset - 0.5) / 64, random);
 }
 
 template <class T>
 T Tame(Random& random) {
   if constexpr (FloatElement<T>) {
-    // Made of integers, so that no library's idea of a distribution matters.
-    const double offset = static_cast<double>(random() >> 11) / static_cast<double>(std::uint64_t{1} << 53);
-    return Signed(static_cast<T>(1 + (offset - 0.5) / 64), random);
+    return Rounded<T>(TameFloat(random));
   } else {
-    const auto x = static_cast<std::int64_t>(random() % 2001) - (std::is_signed_v<T> ? 1000 : 0);
-    return static_cast<T>(x | 1);
+    const auto x = static_cast<std::int64_t>(random() % 2001) - (kIsSigned<T> ? 1000 : 0);
+    return T{static_cast<Value<T>>(x | 1)};
   }
 }
 
@@ -44,7 +55,8 @@ T AnyBits(Random& random);
 template <class T>
 T WideFloat(Random& random) {
   if constexpr (FloatElement<T>) {
-    return std::ldexp(Tame<T>(random), static_cast<int>(random() % 41) - 20);
+    const int octaves = std::same_as<T, Float16> ? 21 : 41;
+    return Rounded<T>(std::ldexp(TameFloat(random), static_cast<int>(random() % octaves) - octaves / 2));
   } else {
     return AnyBits<T>(random);
   }
@@ -52,42 +64,55 @@ T WideFloat(Random& random) {
 
 template <class T>
 T Unit(Random& random) {
-  const T units[] = {T{1}, T{1}, T{1}, static_cast<T>(-1), T{0}, static_cast<T>(-0.0)};
-  return units[random() % std::size(units)];
+  const double units[] = {1, 1, 1, -1, 0, -0.0};
+  const double unit = units[random() % std::size(units)];
+  if constexpr (FloatElement<T>) {
+    return Rounded<T>(unit);
+  } else {
+    return T{static_cast<Value<T>>(static_cast<std::int64_t>(unit))};
+  }
 }
+
+// Bits of the exponent of a float.
+template <FloatElement T>
+inline constexpr Bits<T> kExponentBits = std::same_as<T, Float16>    ? 0x7c00u
+                                         : std::same_as<T, Bfloat16> ? 0x7f80u
+                                         : sizeof(T) == 4            ? 0x7f800000u
+                                                          : static_cast<Bits<T>>(0x7ff0000000000000u);
 
 template <class T>
 T Extreme(Random& random) {
-  using Limits = std::numeric_limits<T>;
   if constexpr (FloatElement<T>) {
-    const T extremes[] = {Limits::max(),
-                          Limits::lowest(),
-                          Limits::min(),
-                          -Limits::denorm_min(),
-                          Limits::max(),
-                          Limits::lowest(),
-                          Limits::denorm_min(),
-                          -Limits::infinity(),
-                          T{0},
-                          -T{0},
-                          T{1},
-                          -T{1},
-                          static_cast<T>(0.1)};
-    return extremes[random() % std::size(extremes)];
+    constexpr auto kInfinity = kExponentBits<T>;
+    constexpr auto kLargest = static_cast<Bits<T>>(kInfinity - 1);
+    constexpr auto kSmallestNormal = static_cast<Bits<T>>(kInfinity & (0 - kInfinity));
+    constexpr auto kSign = static_cast<Bits<T>>(Bits<T>{1} << (8 * sizeof(T) - 1));
+    const Bits<T> magnitudes[] = {kLargest,
+                                  kLargest,
+                                  kSmallestNormal,
+                                  1,
+                                  kInfinity,
+                                  0,
+                                  BitCast<Bits<T>>(Rounded<T>(1)),
+                                  BitCast<Bits<T>>(Rounded<T>(0.1))};
+    const Bits<T> magnitude = magnitudes[random() % std::size(magnitudes)];
+    return BitCast<T>(static_cast<Bits<T>>(random() % 2 == 0 ? magnitude : magnitude | kSign));
   } else {
-    const T extremes[] = {Limits::max(), Limits::min(), T{0}, T{1}, Limits::max(), static_cast<T>(-1)};
-    return extremes[random() % std::size(extremes)];
+    using Limits = std::numeric_limits<Value<T>>;
+    const Value<T> extremes[] = {
+        Limits::max(), Limits::min(), 0, 1, Limits::max(), static_cast<Value<T>>(-1)};
+    return T{extremes[random() % std::size(extremes)]};
   }
 }
 
 template <class T>
 T AnyBits(Random& random) {
-  if (FloatElement<T> && random() % 16 == 0) {  // a NaN, quiet or signalling, of either sign
-    const std::uint64_t bits = random();
-    return sizeof(T) == 4 ? FromBits<T>((bits & 0x807fffffu) | 0x7f800001u)
-                          : FromBits<T>((bits & 0x800fffffffffffffu) | 0x7ff0000000000001u);
+  auto bits = static_cast<Bits<T>>(random());
+  if constexpr (FloatElement<T>) {
+    // A NaN, quiet or signalling, of either sign.
+    if (random() % 16 == 0) bits = static_cast<Bits<T>>(bits | kExponentBits<T> | 1);
   }
-  return FromBits<T>(random());
+  return BitCast<T>(bits);
 }
 
 template <class T>
@@ -104,7 +129,7 @@ T OneOf(Flavour flavour, Random& random) {
     case Flavour::kBits:
       return AnyBits<T>(random);
     case Flavour::kWhole:
-      return static_cast<T>(1 + random() % 2);
+      return Rounded<T>(static_cast<double>(1 + random() % 2));
   }
   return T();
 }
@@ -131,15 +156,17 @@ void MakeUnitLike(ElementType type, std::uint32_t dimension, std::span<std::byte
     const std::uint64_t scalars = matrices.size() / sizeof(T);
     for (std::uint64_t i = 0; i < scalars; ++i) {
       const std::uint64_t entry = i % (std::uint64_t{dimension} * dimension);
-      const T one = entry % (dimension + 1) == 0 ? T{1} : T{0};
-      T x;
-      std::memcpy(&x, &matrices[i * sizeof x], sizeof x);
-      if constexpr (FloatElement<T>) {
-        x = x / 256 + one;
-      } else {
-        x = static_cast<T>(2 * static_cast<std::uint64_t>(x)) + one;
+      if constexpr (RingElement<T>) {
+        const T one = entry % (dimension + 1) == 0 ? T{1} : T{0};
+        T x;
+        std::memcpy(&x, &matrices[i * sizeof x], sizeof x);
+        if constexpr (FloatElement<T>) {
+          x = x / 256 + one;
+        } else {
+          x = static_cast<T>(2 * static_cast<std::uint64_t>(x)) + one;
+        }
+        std::memcpy(&matrices[i * sizeof x], &x, sizeof x);
       }
-      std::memcpy(&matrices[i * sizeof x], &x, sizeof x);
     }
   });
 }

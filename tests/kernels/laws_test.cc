@@ -19,42 +19,16 @@
 #include "tests/kernels/elements.h"
 
 namespace warpfold::kernels {
+
+// Defined by the generated sources, one per family.
+template <class Family>
+void AddAlgebrasOf(std::vector<Algebra>* algebras);
+
 namespace {
-
-template <class Op>
-void Add(ElementType type, const std::string& suffix, const OperatorParameters& parameters,
-         std::vector<Algebra>* algebras) {
-  const std::string name = absl::StrCat(Op::kName, "_", ElementTypeName(type), suffix);
-  algebras->push_back(AlgebraOf<Op>(name, type, parameters));
-}
-
-template <template <class, bool> class Family>
-void AddFamily(ScalarFamily<Family>, std::vector<Algebra>* algebras) {
-  ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    constexpr auto kElement = static_cast<ElementType>(kType);
-    if constexpr (kSupports<Family, T, false>) Add<Family<T, false>>(kElement, "", {}, algebras);
-    if constexpr (kSupports<Family, T, true>) Add<Family<T, true>>(kElement, "_ignore_nan", {}, algebras);
-  });
-}
-
-template <template <class, int> class Family>
-void AddFamily(MatrixFamily<Family>, std::vector<Algebra>* algebras) {
-  ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    ForEachDimension([&]<int kDimension>() {
-      using Op = Family<T, kDimension>;
-      const std::string dimension = absl::StrCat("_", kDimension);
-      Add<Op>(static_cast<ElementType>(kType), dimension, {}, algebras);
-      OperatorParameters modulo;
-      modulo.modulus = 7;
-      if (IntegerElement<T>)
-        Add<Op>(static_cast<ElementType>(kType), dimension + "_modulo_7", modulo, algebras);
-    });
-  });
-}
 
 std::vector<Algebra> AllAlgebras() {
   std::vector<Algebra> algebras;
-  ForEachType(OperatorList(), [&]<class Family, int>() { AddFamily(Family(), &algebras); });
+  ForEachType(OperatorList(), [&]<class Family, int>() { AddAlgebrasOf<Family>(&algebras); });
   return algebras;
 }
 

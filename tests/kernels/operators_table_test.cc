@@ -55,7 +55,10 @@ std::map<std::string, DocumentRow> ReadTable() {
   return rows;
 }
 
-bool IsFloat(ElementType type) { return type == ElementType::kFloat32 || type == ElementType::kFloat64; }
+bool IsFloat(ElementType type) {
+  return absl::StrContains(ElementTypeName(type), "float");  // bfloat16, too
+}
+bool IsSigned(ElementType type) { return absl::StartsWith(ElementTypeName(type), "int"); }
 
 // Calls check(operator's position, its row of the document, type) for what the code supports.
 void ForEachSupported(const std::function<void(int, DocumentRow&, ElementType)>& check) {
@@ -109,14 +112,10 @@ std::vector<double> EmptyValue(const std::string& cell, ElementType type) {
   if (cell == "1" || cell == "true") return {1};
   if (cell == "unit matrix") return {1, 0, 0, 1};
   EXPECT_EQ(cell, "all ones");
-  switch (type) {
-    case ElementType::kUint32:
-      return {std::pow(2.0, 32) - 1};
-    case ElementType::kUint64:
-      return {std::pow(2.0, 64)};  // as near as a double comes
-    default:
-      return {-1};
-  }
+  if (type == ElementType::kBool) return {1};
+  if (IsSigned(type)) return {-1};
+  return {std::pow(2.0, 8.0 * static_cast<double>(ElementTypeBytes(type))) -
+          1};  // or as near as a double comes
 }
 
 TEST(OperatorsTableTest, HasARowForEachOperator) {
@@ -134,7 +133,8 @@ TEST(OperatorsTableTest, ElementsAndMatrices) {
     for (int t = 0; t < kElementTypeCount; ++t) {
       SCOPED_TRACE(row["operator"] + " " + std::to_string(t));
       const auto type = static_cast<ElementType>(t);
-      const bool taken = row["elements"] == "all" || (row["elements"] == "integers" && !IsFloat(type));
+      const bool taken = row["elements"] == "all" || (row["elements"] == "integers" && !IsFloat(type)) ||
+                         (row["elements"] == "32 and 64 bits" && ElementTypeBytes(type) >= 4);
       EXPECT_EQ(OperatorTakesScalars(op, type), taken && row["matrices"] != "square");
       EXPECT_EQ(OperatorTakesMatrices(op, type), taken && row["matrices"] != "no");
       if (taken && row["matrices"] == "square") {
@@ -168,12 +168,13 @@ TEST(OperatorsTableTest, ResultAndOrder) {
     const std::vector<std::byte> zeros(reduction.element_bytes());
     const absl::StatusOr<OperatorValue> value = ValueOf(reduction.spec(), zeros);
     ASSERT_TRUE(value.ok()) << value.status();
-    const Scalar::Kind wide = IsFloat(type) ? Scalar::Kind::kDouble
-                              : type == ElementType::kInt32 || type == ElementType::kInt64
-                                  ? Scalar::Kind::kInt64
-                                  : Scalar::Kind::kUint64;
+    const Scalar::Kind wide = IsFloat(type)    ? Scalar::Kind::kDouble
+                              : IsSigned(type) ? Scalar::Kind::kInt64
+                                               : Scalar::Kind::kUint64;
+    const Scalar::Kind natural = type == ElementType::kBool ? Scalar::Kind::kBool : wide;
     const std::map<std::string, Scalar::Kind> kinds = {{"wide", wide},
-                                                       {"wide, and the index", wide},
+                                                       {"element", natural},
+                                                       {"element, and the index", natural},
                                                        {"bool", Scalar::Kind::kBool},
                                                        {"uint64", Scalar::Kind::kUint64},
                                                        {"double", Scalar::Kind::kDouble}};
@@ -189,6 +190,10 @@ std::vector<std::byte> Floats(ElementType type, const std::vector<double>& numbe
     const auto narrow = static_cast<float>(numbers[i]);
     if (type == ElementType::kFloat32) std::memcpy(&bytes[i * sizeof narrow], &narrow, sizeof narrow);
     if (type == ElementType::kFloat64) std::memcpy(&bytes[i * sizeof(double)], &numbers[i], sizeof(double));
+    // Of NaN, which is all that is asked of them, the upper half will do for both.
+    if (ElementTypeBytes(type) == 2) {
+      std::memcpy(&bytes[2 * i], reinterpret_cast<const char*>(&narrow) + 2, 2);
+    }
   }
   return bytes;
 }

@@ -2,93 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/subjects.h"
 
-#include <concepts>
-#include <limits>
-#include <optional>
-
-#include "absl/strings/str_cat.h"
 #include "kernels/operators/for_each.h"
 #include "kernels/operators/operator_list.h"
 
 namespace warpfold::kernels {
-namespace {
 
-constexpr ElementShape kShapes[] = {{1, 1}, {2, 3}, {5, 1}, {8, 8}};
-
-std::string NameOf(const ReductionSpec& spec) {
-  std::string name = absl::StrCat(spec.operators[0], "_", std::string(ElementTypeName(spec.element_type)));
-  if (spec.shape.is_matrix()) absl::StrAppend(&name, "_", spec.shape.rows, "x", spec.shape.columns);
-  if (spec.ignore_nan) absl::StrAppend(&name, "_ignore_nan");
-  if (spec.wrap_overflow) absl::StrAppend(&name, "_wrap");
-  if (spec.modulus.has_value()) absl::StrAppend(&name, "_modulo_", *spec.modulus);
-  return name;
-}
-
-template <class Op>
-void Add(ReductionSpec spec, std::vector<Subject>* subjects) {
-  spec.operators = {Op::kName};
-  Subject subject;
-  subject.name = NameOf(spec);
-  subject.spec = std::move(spec);
-  subject.commutative = Op::kCommutative;
-  subject.reference = reference::Reduce<Op>;
-  subjects->push_back(std::move(subject));
-}
-
-template <template <class, bool> class Family, class T, bool kIgnoreNan>
-void AddScalar(ElementType type, std::vector<Subject>* subjects) {
-  if constexpr (kSupports<Family, T, kIgnoreNan>) {
-    using Op = Family<T, kIgnoreNan>;
-    ReductionSpec spec;
-    spec.element_type = type;
-    spec.ignore_nan = kIgnoreNan;
-    Add<Op>(spec, subjects);
-    if constexpr (IntegerElement<T> && std::constructible_from<Op, const OperatorParameters&>) {
-      ReductionSpec wrapping = spec;
-      wrapping.wrap_overflow = true;
-      Add<Op>(wrapping, subjects);
-    }
-    if constexpr (!requires { Op::kScalarsOnly; }) {
-      for (const ElementShape shape : kShapes) {
-        ReductionSpec matrices = spec;
-        matrices.shape = shape;
-        Add<Op>(matrices, subjects);
-      }
-    }
-  }
-}
-
-template <template <class, bool> class Family>
-void AddFamily(ScalarFamily<Family>, std::vector<Subject>* subjects) {
-  ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    AddScalar<Family, T, false>(static_cast<ElementType>(kType), subjects);
-    AddScalar<Family, T, true>(static_cast<ElementType>(kType), subjects);
-  });
-}
-
-template <template <class, int> class Family>
-void AddFamily(MatrixFamily<Family>, std::vector<Subject>* subjects) {
-  ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    ForEachDimension([&]<int kDimension>() {
-      ReductionSpec spec;
-      spec.element_type = static_cast<ElementType>(kType);
-      spec.shape = {kDimension, kDimension};
-      Add<Family<T, kDimension>>(spec, subjects);
-      if constexpr (IntegerElement<T>) {
-        const T modulus = kDimension % 2 == 0 ? T{7} : std::numeric_limits<T>::max();
-        spec.modulus = static_cast<std::uint64_t>(modulus);
-        Add<Family<T, kDimension>>(spec, subjects);
-      }
-    });
-  });
-}
-
-}  // namespace
+// Defined by the generated sources, one per family.
+template <class Family>
+void AddSubjectsOf(std::vector<Subject>* subjects);
 
 const std::vector<Subject>& AllSubjects() {
   static const auto* const all = [] {
     auto* subjects = new std::vector<Subject>;
-    ForEachType(OperatorList(), [&]<class Family, int>() { AddFamily(Family(), subjects); });
+    ForEachType(OperatorList(), [&]<class Family, int>() { AddSubjectsOf<Family>(subjects); });
     return subjects;
   }();
   return *all;

@@ -48,11 +48,20 @@ OperatorValue Reduce(const std::string& op, ElementType type, const std::vector<
 }
 
 template <class T>
+std::vector<Value<T>> ValuesOf(const std::vector<T>& array) {
+  std::vector<Value<T>> values;
+  for (const T x : array) values.push_back(ValueOf(x));
+  return values;
+}
+
+template <class T>
 Wide<T> Number(const Scalar& scalar) {
   if constexpr (FloatElement<T>) {
     EXPECT_EQ(scalar.kind, Scalar::Kind::kDouble);
     return scalar.double_value;
-  } else if constexpr (std::is_signed_v<T>) {
+  } else if (scalar.kind == Scalar::Kind::kBool) {
+    return scalar.bool_value;
+  } else if constexpr (kIsSigned<T>) {
     EXPECT_EQ(scalar.kind, Scalar::Kind::kInt64);
     return scalar.int64_value;
   } else {
@@ -79,7 +88,7 @@ TEST(ValuesTest, SumAndMean) {
     if constexpr (FloatElement<T>) {
       long double exact = 0;
       long double magnitude = 0;
-      for (const T x : array) {
+      for (const auto x : ValuesOf(array)) {
         exact += x;
         magnitude += std::fabs(x);
       }
@@ -90,7 +99,7 @@ TEST(ValuesTest, SumAndMean) {
       EXPECT_NEAR(mean, static_cast<double>(exact / kCount), error / kCount);
     } else {
       Int128 exact = 0;
-      for (const T x : array) exact += x;
+      for (const auto x : ValuesOf(array)) exact += x;
       EXPECT_EQ(static_cast<Int128>(sum), exact);
       EXPECT_DOUBLE_EQ(mean, static_cast<double>(static_cast<long double>(exact) / kCount));
     }
@@ -101,16 +110,16 @@ TEST(ValuesTest, WrappedSumAndProduct) {
   ForEachElementType([]<class T>(ElementType type) {
     if constexpr (IntegerElement<T>) {
       const std::vector<T> array = RandomArray<T>(type, kCount, Flavour::kBits);
-      Bits<T> sum = 0;
-      Bits<T> product = 1;
+      std::uint64_t sum = 0;
+      std::uint64_t product = 1;
       std::vector<T> odd = array;
-      for (T& x : odd) x |= 1;  // or else the product is soon zero
-      for (const T x : array) sum += static_cast<Bits<T>>(x);
-      for (const T x : odd) product *= static_cast<Bits<T>>(x);
+      for (T& x : odd) x = BitCast<T>(static_cast<Bits<T>>(BitCast<Bits<T>>(x) | 1));  // or it is soon zero
+      for (const auto x : ValuesOf(array)) sum += static_cast<std::uint64_t>(x);
+      for (const auto x : ValuesOf(odd)) product *= static_cast<std::uint64_t>(x);
       ReductionSpec wrap;
       wrap.wrap_overflow = true;
-      EXPECT_EQ(Number<T>(Reduce<T>(wrap, "sum", type, array).entries[0]), static_cast<T>(sum));
-      EXPECT_EQ(Number<T>(Reduce<T>(wrap, "product", type, odd).entries[0]), static_cast<T>(product));
+      EXPECT_EQ(Number<T>(Reduce<T>(wrap, "sum", type, array).entries[0]), static_cast<Value<T>>(sum));
+      EXPECT_EQ(Number<T>(Reduce<T>(wrap, "product", type, odd).entries[0]), static_cast<Value<T>>(product));
     }
   });
 }
@@ -130,36 +139,39 @@ TEST(ValuesTest, FloatProduct) {
 TEST(ValuesTest, ExtremaAndWhereTheyAre) {
   ForEachElementType([]<class T>(ElementType type) {
     const std::vector<T> array = RandomArray<T>(type, kCount, Flavour::kTame);
-    const auto least = std::min_element(array.begin(), array.end());
-    const auto largest = std::max_element(array.begin(), array.end());
+    const std::vector<Value<T>> values = ValuesOf(array);
+    const auto least = std::min_element(values.begin(), values.end());
+    const auto largest = std::max_element(values.begin(), values.end());
     const OperatorValue argmin = Reduce("argmin", type, array);
     const OperatorValue argmax = Reduce("argmax", type, array);
     EXPECT_EQ(Number<T>(Reduce("min", type, array).entries[0]), *least);
     EXPECT_EQ(Number<T>(Reduce("max", type, array).entries[0]), *largest);
     EXPECT_EQ(Number<T>(argmin.entries[0]), *least);
     EXPECT_EQ(Number<T>(argmax.entries[0]), *largest);
-    EXPECT_EQ(argmin.index, static_cast<std::uint64_t>(least - array.begin()));
-    EXPECT_EQ(argmax.index, static_cast<std::uint64_t>(largest - array.begin()));
+    EXPECT_EQ(argmin.index, static_cast<std::uint64_t>(least - values.begin()));
+    EXPECT_EQ(argmax.index, static_cast<std::uint64_t>(largest - values.begin()));
   });
 }
 
 TEST(ValuesTest, BitsAndCounts) {
   ForEachElementType([]<class T>(ElementType type) {
     const std::vector<T> units = RandomArray<T>(type, kCount, Flavour::kUnits);
-    const auto nonzero = std::count_if(units.begin(), units.end(), [](T x) { return x != 0; });
+    const auto nonzero = std::count_if(units.begin(), units.end(), [](T x) { return ValueOf(x) != 0; });
     const OperatorValue count = Reduce("count_nonzero", type, units);
     EXPECT_EQ(count.entries[0].uint64_value, static_cast<std::uint64_t>(nonzero));
-    EXPECT_FALSE(Reduce("all", type, units).entries[0].bool_value);
+    EXPECT_EQ(Reduce("all", type, units).entries[0].bool_value,
+              static_cast<std::uint64_t>(nonzero) == kCount);
     EXPECT_TRUE(Reduce("any", type, units).entries[0].bool_value);
     if constexpr (IntegerElement<T>) {
       const std::vector<T> array = RandomArray<T>(type, 7, Flavour::kBits);
-      T all = array[0];
-      T any = array[0];
-      T odd = array[0];
-      for (std::size_t i = 1; i < array.size(); ++i) {
-        all &= array[i];
-        any |= array[i];
-        odd ^= array[i];
+      const std::vector<Value<T>> values = ValuesOf(array);
+      Value<T> all = values[0];
+      Value<T> any = values[0];
+      Value<T> odd = values[0];
+      for (std::size_t i = 1; i < values.size(); ++i) {
+        all = static_cast<Value<T>>(all & values[i]);
+        any = static_cast<Value<T>>(any | values[i]);
+        odd = static_cast<Value<T>>(odd ^ values[i]);
       }
       EXPECT_EQ(Number<T>(Reduce("bit_and", type, array).entries[0]), all);
       EXPECT_EQ(Number<T>(Reduce("bit_or", type, array).entries[0]), any);
@@ -196,7 +208,7 @@ std::vector<Uint128> ProductModulo(const std::vector<T>& array, Uint128 ring) {
 
 TEST(ValuesTest, MatrixProduct) {
   ForEachElementType([]<class T>(ElementType type) {
-    if constexpr (IntegerElement<T>) {
+    if constexpr (IntegerElement<T> && RingElement<T>) {
       const std::uint64_t count = 20'003 * kDimension * kDimension;
       std::vector<T> array = RandomArray<T>(type, count, Flavour::kBits);
       MakeUnitLike(type, kDimension, std::as_writable_bytes(std::span(array)));
