@@ -63,7 +63,8 @@ if has sanitizers; then
       "$bin/device_reducer_test" --gtest_brief=1
   done
   unset WARPFOLD_TEST_SCALE
-  step memcheck-cuts compute-sanitizer --tool memcheck --error-exitcode 9 "$bin/server_cuts_test" --gtest_brief=1
+  step memcheck-cuts compute-sanitizer --tool memcheck --error-exitcode 9 \
+    "$bin/server_cuts_test" --gtest_brief=1
 fi
 if has memcheck_e2e; then
   export CHECKED_SERVER=$bin/warpfold-server CHECKED_SERVER_LOG=$out/memcheck-server-%p.log
@@ -86,7 +87,8 @@ if has throughput; then
   cat "$out"/throughput-*.log | grep '^{' >"$out/throughput.jsonl"
 fi
 if has bench; then
-  step kernel_bench "$bin/warpfold-kernel-bench" --date "$(date +%F)" --commit "${WARPFOLD_COMMIT:-unknown}"
+  step kernel_bench "$bin/warpfold-kernel-bench" --date "$(date +%F)" --commit "${WARPFOLD_COMMIT:-unknown}" \
+    --driver "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)"
   grep '^{' "$out/kernel_bench.log" >"$out/kernel_bench.jsonl"
 fi
 exit $failed
