@@ -87,7 +87,8 @@ if has throughput; then
   cat "$out"/throughput-*.log | grep '^{' >"$out/throughput.jsonl"
 fi
 if has bench; then
-  step kernel_bench "$bin/warpfold-kernel-bench" --date "$(date +%F)" --commit "${WARPFOLD_COMMIT:-unknown}"
+  step kernel_bench "$bin/warpfold-kernel-bench" --date "$(date +%F)" --commit "${WARPFOLD_COMMIT:-unknown}" \
+    --driver "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)"
   grep '^{' "$out/kernel_bench.log" >"$out/kernel_bench.jsonl"
 fi
 exit $failed

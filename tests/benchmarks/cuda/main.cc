@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// warpfold-kernel-bench: Warpfold's kernels against CUB, Thrust and a read-only ceiling. docs/benchmarks.md
+// says how it measures, and shows what it found.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+#include "kernels/cuda/device_reducer.h"
+#include "tests/benchmarks/cuda/cases.h"
+#include "tests/benchmarks/cuda/ceiling.h"
+#include "tests/benchmarks/cuda/check.h"
+#include "tests/benchmarks/cuda/flags.h"
+#include "tests/benchmarks/cuda/production.h"
+#include "tests/benchmarks/cuda/random_pool.h"
+#include "tests/benchmarks/cuda/rivals.h"
+#include "tests/benchmarks/cuda/stopwatches.h"
+#include "tests/benchmarks/json_line.h"
+
+namespace warpfold::benchmarks {
+namespace {
+
+using kernels::Reduction;
+using kernels::Scalar;
+using kernels::cuda::DeviceReducer;
+
+// What all cases share.
+struct Bench {
+  const Flags& flags;
+  RandomPool& pool;
+  DeviceReducer& reducer;
+  Rivals& rivals;
+  cudaStream_t stream;
+};
+
+void Append(std::vector<Contender> more, std::vector<Contender>& contenders) {
+  for (Contender& contender : more) contenders.push_back(std::move(contender));
+}
+
+long double ValueOf(const Scalar& scalar) {
+  switch (scalar.kind) {
+    case Scalar::Kind::kInt64:
+      return scalar.int64_value;
+    case Scalar::Kind::kUint64:
+      return scalar.uint64_value;
+    case Scalar::Kind::kDouble:
+      return scalar.double_value;
+    case Scalar::Kind::kBool:
+      return scalar.bool_value;
+  }
+  return 0;
+}
+
+// A fast wrong answer is worth nothing: both sides must have reduced the same elements to the same value.
+// Integer products are not compared where Warpfold's overflows, CUB's wraps. Elements are at most 2, so that
+// two orders of a float's sum differ by less than the tolerance.
+void CheckAgainstCub(const Bench& bench, const Reduction& reduction, std::uint64_t bytes) {
+  const std::byte* data = bench.pool.Next(bytes);
+  const std::optional<long double> cub = bench.rivals.Value(reduction, data, bytes);
+  if (!cub) return;
+  const std::uint64_t count = bytes / reduction.element_bytes();
+  const absl::Status launched = bench.reducer.Launch(reduction, 0, data, count, bench.stream);
+  if (!launched.ok()) Check(cudaErrorLaunchFailure, launched.ToString().c_str());
+  Check(cudaStreamSynchronize(bench.stream), "Warpfold");
+  const auto result = bench.reducer.Collect().Finish(0);
+  if (!result.ok()) return;
+  const Scalar value = result->entries.front();
+  const long double tolerance =
+      value.kind == Scalar::Kind::kDouble ? 1e-12L * static_cast<long double>(count) : 0;
+  const long double ours = ValueOf(value);
+  if (ours == *cub || std::fabs(ours - *cub) <= tolerance) return;
+  std::fprintf(stderr, "%s of %s over %llu bytes: Warpfold says %.20Lg, CUB %.20Lg\n",
+               reduction.spec().operators.front().c_str(),
+               std::string(kernels::ElementTypeName(reduction.spec().element_type)).c_str(),
+               static_cast<unsigned long long>(bytes), ours, *cub);
+  std::exit(1);
+}
+
+void RunOnDevice(const Bench& bench, const Reduction& reduction, std::uint64_t bytes) {
+  std::vector<Contender> contenders;
+  for (const std::string& algorithm : bench.flags.algorithms) {
+    contenders.push_back(Production(algorithm, reduction, bytes, bench.reducer, bench.stream));
+  }
+  Append(bench.rivals.OnDevice(reduction, bytes), contenders);
+  Append(ReadCeilings(bytes, bench.stream), contenders);
+  DeviceStopwatch stopwatch(bytes, bench.pool, bench.stream);
+  Standings standings = Race(std::span<const Contender>(contenders), bench.flags.rounds, stopwatch);
+  // One contender where CUB as it comes already keeps the contract.
+  if (const auto cub = standings.find("cub"); cub != standings.end()) {
+    standings.emplace("cub_native", cub->second);
+  }
+  for (const std::string& algorithm : bench.flags.algorithms) {
+    JsonLine line("kernel", algorithm, reduction.spec(), bytes);
+    line.AddGbps("", algorithm, standings);
+    for (const std::string rival : {"cub", "cub_native", "thrust", "ceiling"}) {
+      line.AddGbps(rival + "_", rival, standings);
+    }
+    line.AddRatio("to_cub", algorithm, "cub", standings);
+    line.AddRatio("to_cub_native", algorithm, "cub_native", standings);
+    line.AddRatio("to_ceiling", algorithm, "ceiling", standings);
+    line.AddMicroseconds("", algorithm, standings);
+    line.Add("rounds", standings.at(algorithm).samples);
+    line.Add("calls_per_round", stopwatch.calls_per_batch());
+    line.Print(bench.flags.provenance);
+  }
+}
+
+void RunFromHost(const Bench& bench, const Reduction& reduction, std::uint64_t bytes) {
+  const cudaStream_t stream = bench.stream;
+  const auto empty = [stream](const std::byte*) {
+    LaunchEmpty(stream);
+    Check(cudaStreamSynchronize(stream), "empty kernel");
+  };
+  std::vector<Contender> contenders = {{.key = "empty", .call = empty, .waits = true}};
+  for (const std::string& algorithm : bench.flags.algorithms) {
+    contenders.push_back(ProductionFromHost(algorithm, reduction, bytes, bench.reducer, stream));
+  }
+  Append(bench.rivals.FromHost(reduction, bytes), contenders);
+  for (const Contender& ceiling : ReadCeilings(bytes, stream)) {
+    const auto call = [ceiling, stream](const std::byte* data) {
+      ceiling.call(data);
+      Check(cudaStreamSynchronize(stream), "ceiling");
+    };
+    contenders.push_back({.key = ceiling.key, .call = call, .waits = true});
+  }
+  HostStopwatch stopwatch(bytes, bench.pool);
+  // A call takes 10 us: there is time for many more rounds than on the device.
+  RoundLimits limits = bench.flags.rounds;
+  limits.max_rounds *= 10;
+  const Standings standings = Race(std::span<const Contender>(contenders), limits, stopwatch);
+  for (const std::string& algorithm : bench.flags.algorithms) {
+    JsonLine line("from_host", algorithm, reduction.spec(), bytes);
+    line.AddMicroseconds("", algorithm, standings);
+    for (const std::string rival :
+         {"empty", "cub", "cub_native", "cub_mapped", "thrust", "thrust_scratch", "ceiling"}) {
+      line.AddMicroseconds(rival + "_", rival, standings);
+    }
+    line.AddGbps("", algorithm, standings);
+    line.AddGbps("cub_", "cub", standings);
+    line.AddGbps("ceiling_", "ceiling", standings);
+    line.AddRatio("to_cub", algorithm, "cub", standings);
+    line.Add("rounds", standings.at(algorithm).samples);
+    line.Print(bench.flags.provenance);
+  }
+}
+
+void RunCase(const Bench& bench, const Case& c) {
+  const Reduction reduction = Reduction::Create(c.spec).value();
+  for (const int log2 : c.log2_bytes) {
+    // Whole elements: of 3 x 3 matrices a little less than 2^log2 bytes.
+    const std::uint64_t limit = std::uint64_t{1} << log2;
+    const std::uint64_t bytes = limit / reduction.element_bytes() * reduction.element_bytes();
+    CheckAgainstCub(bench, reduction, bytes);
+    if (c.from_host) {
+      RunFromHost(bench, reduction, bytes);
+    } else {
+      RunOnDevice(bench, reduction, bytes);
+    }
+  }
+}
+
+int Main(int argc, const char* const* argv) {
+  Flags flags = ParseFlags(argc, argv);
+  const std::vector<Case> cases = Cases(flags);
+  cudaDeviceProp properties;
+  Check(cudaGetDeviceProperties(&properties, 0), "no GPU");
+  flags.provenance.device = properties.name;
+  int largest_log2 = 0;
+  for (const Case& c : cases) {
+    for (const int log2 : c.log2_bytes) largest_log2 = std::max(largest_log2, log2);
+  }
+  const std::size_t largest = std::size_t{1} << largest_log2;
+
+  cudaStream_t stream = nullptr;
+  Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+  auto reducer = DeviceReducer::Create(std::max(largest, std::size_t{1} << 20));
+  if (!reducer.ok()) Check(cudaErrorMemoryAllocation, reducer.status().ToString().c_str());
+  const std::size_t cache_bytes = static_cast<std::size_t>(properties.l2CacheSize);
+  RandomPool pool(std::max(2 * largest, 16 * cache_bytes));
+  Rivals rivals(stream);
+  const Bench bench{flags, pool, **reducer, rivals, stream};
+  const auto begin = std::chrono::steady_clock::now();
+  for (const Case& c : cases) RunCase(bench, c);
+  std::fprintf(stderr, "%zu cases in %.0f s\n", cases.size(),
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  return 0;
+}
+
+}  // namespace
+}  // namespace warpfold::benchmarks
+
+int main(int argc, char** argv) { return warpfold::benchmarks::Main(argc, argv); }

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/benchmarks/cuda/production.h"
+
+#include "tests/benchmarks/cuda/check.h"
+
+namespace warpfold::benchmarks {
+
+using kernels::Reduction;
+using kernels::cuda::DeviceReducer;
+
+const std::vector<std::string>& AlgorithmNames() {
+  static const auto* const names = new std::vector<std::string>{"auto"};
+  return *names;
+}
+
+Contender Production(const std::string& algorithm, const Reduction& reduction, std::uint64_t bytes,
+                     DeviceReducer& reducer, cudaStream_t stream) {
+  const std::uint64_t count = bytes / reduction.element_bytes();
+  const auto call = [reduction, count, &reducer, stream](const std::byte* data) {
+    const absl::Status status = reducer.Launch(reduction, 0, data, count, stream);
+    if (!status.ok()) Check(cudaErrorLaunchFailure, status.ToString().c_str());
+  };
+  return {.key = algorithm, .call = call};
+}
+
+Contender ProductionFromHost(const std::string& algorithm, const Reduction& reduction, std::uint64_t bytes,
+                             DeviceReducer& reducer, cudaStream_t stream) {
+  const Contender enqueue = Production(algorithm, reduction, bytes, reducer, stream);
+  const auto call = [enqueue, &reducer, stream](const std::byte* data) {
+    enqueue.call(data);
+    Check(cudaStreamSynchronize(stream), "Warpfold");
+    // Whatever the value is, an overflow for one.
+    static_cast<void>(reducer.Collect().Finish(0));
+  };
+  return {.key = algorithm, .call = call, .waits = true};
+}
+
+}  // namespace warpfold::benchmarks

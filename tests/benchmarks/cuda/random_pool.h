@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Device memory full of random data, handed out piece after piece, so that every call reads memory that was
+// last touched a whole pool ago: the pool must be several times the L2 cache.
+#pragma once
+
+#include <cstddef>
+
+namespace warpfold::benchmarks {
+
+class RandomPool {
+ public:
+  explicit RandomPool(std::size_t bytes);
+  ~RandomPool();
+  RandomPool(const RandomPool&) = delete;
+  RandomPool& operator=(const RandomPool&) = delete;
+
+  // The next `bytes` (at most the pool's) of it, 256-byte aligned.
+  const std::byte* Next(std::size_t bytes);
+
+ private:
+  std::size_t bytes_;
+  std::size_t next_ = 0;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace warpfold::benchmarks
