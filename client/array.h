@@ -99,8 +99,10 @@ struct Spec {
   bool wrap_overflow = false;
   // Float operators: as if the NaN elements were not there.
   bool ignore_nan = false;
-  // matrix_product over integers: multiply modulo this.
+  // matrix_product and affine_compose over integers: compute modulo this.
   std::optional<std::uint64_t> modulus = std::nullopt;
+  // variance, stddev and describe: the divisor is the count less this.
+  std::uint64_t ddof = 0;
 };
 
 }  // namespace warpfold

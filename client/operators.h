@@ -33,10 +33,11 @@ using Natural = std::conditional_t<std::same_as<T, bool>, bool, Wide<T>>;
 
 // What an operator answers for elements of type T.
 enum class Answer : std::uint8_t {
-  kWide,     // Wide<T>
-  kElement,  // Natural<T>
-  kLocated,  // Located<Natural<T>>
-  kCount,    // uint64
+  kWide,       // Wide<T>
+  kElement,    // Natural<T>
+  kLocated,    // Located<Natural<T>>
+  kCount,      // uint64
+  kMagnitude,  // uint64, double for floats
   kDouble,
   kBool,
 };
@@ -63,6 +64,10 @@ struct AnswerForT<Answer::kCount, T> {
   using type = std::uint64_t;
 };
 template <Element T>
+struct AnswerForT<Answer::kMagnitude, T> {
+  using type = std::conditional_t<FloatElement<T>, double, std::uint64_t>;
+};
+template <Element T>
 struct AnswerForT<Answer::kDouble, T> {
   using type = double;
 };
@@ -86,5 +91,14 @@ inline constexpr ScalarOperator<Answer::kBool> kAll{"all"};
 inline constexpr ScalarOperator<Answer::kBool> kAny{"any"};
 inline constexpr ScalarOperator<Answer::kCount> kCountNonzero{"count_nonzero"};
 inline constexpr ScalarOperator<Answer::kDouble> kMean{"mean"};
+inline constexpr ScalarOperator<Answer::kWide> kSumOfSquares{"sum_of_squares"};
+inline constexpr ScalarOperator<Answer::kDouble> kL1Norm{"l1_norm"};
+inline constexpr ScalarOperator<Answer::kDouble> kL2Norm{"l2_norm"};
+inline constexpr ScalarOperator<Answer::kMagnitude> kMaxAbs{"max_abs"};
+inline constexpr ScalarOperator<Answer::kDouble> kVariance{"variance"};
+inline constexpr ScalarOperator<Answer::kDouble> kStddev{"stddev"};
+inline constexpr ScalarOperator<Answer::kDouble> kLogsumexp{"logsumexp"};
+inline constexpr ScalarOperator<Answer::kElement> kFirst{"first"};
+inline constexpr ScalarOperator<Answer::kElement> kLast{"last"};
 
 }  // namespace warpfold

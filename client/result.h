@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -29,12 +30,16 @@ struct Matrix {
   friend bool operator==(const Matrix&, const Matrix&) = default;
 };
 
-using Value = std::variant<Scalar, Matrix>;
+// Several results of one operator, by name and in the order that docs/operators.md gives.
+using Fields = std::vector<std::pair<std::string, Scalar>>;
+
+using Value = std::variant<Scalar, Matrix, Fields>;
 
 struct OperatorResult {
   std::string name;  // as in Spec::operators
   Value value;
-  std::optional<std::uint64_t> index;  // argmin and argmax
+  std::optional<std::uint64_t> index;      // argmin, argmax; max_subarray_sum: of the first element
+  std::optional<std::uint64_t> end_index;  // max_subarray_sum: of the element behind the last one
 
   // The value as a C++ type: std::int64_t, std::uint64_t, double or bool.
   // FAILED_PRECONDITION if it is of another type.

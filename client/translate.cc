@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/translate.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -29,21 +30,37 @@ absl::StatusOr<Value> MatrixFromProto(const v1::MatrixValue& matrix) {
   return Matrix{{matrix.rows(), matrix.columns()}, std::move(entries)};
 }
 
-absl::StatusOr<Value> ValueFromProto(const v1::OperatorResult& result) {
+// Result: v1::OperatorResult or v1::Field. Nothing if it holds no scalar.
+template <typename Result>
+std::optional<Scalar> ScalarFromProto(const Result& result) {
   switch (result.value_case()) {
-    case v1::OperatorResult::kInt64Value:
+    case Result::kInt64Value:
       return Scalar(result.int64_value());
-    case v1::OperatorResult::kUint64Value:
+    case Result::kUint64Value:
       return Scalar(result.uint64_value());
-    case v1::OperatorResult::kDoubleValue:
+    case Result::kDoubleValue:
       return Scalar(result.double_value());
-    case v1::OperatorResult::kBoolValue:
+    case Result::kBoolValue:
       return Scalar(result.bool_value());
-    case v1::OperatorResult::kMatrixValue:
-      return MatrixFromProto(result.matrix_value());
-    case v1::OperatorResult::VALUE_NOT_SET:
-      break;
+    default:
+      return std::nullopt;
   }
+}
+
+absl::StatusOr<Value> FieldsFromProto(const v1::FieldsValue& value) {
+  Fields fields;
+  for (const v1::Field& field : value.fields()) {
+    const std::optional<Scalar> scalar = ScalarFromProto(field);
+    if (!scalar.has_value()) return absl::InternalError("the server answered a field without a value");
+    fields.emplace_back(field.name(), *scalar);
+  }
+  return fields;
+}
+
+absl::StatusOr<Value> ValueFromProto(const v1::OperatorResult& result) {
+  if (result.has_matrix_value()) return MatrixFromProto(result.matrix_value());
+  if (result.has_fields_value()) return FieldsFromProto(result.fields_value());
+  if (const std::optional<Scalar> scalar = ScalarFromProto(result)) return *scalar;
   return absl::InternalError(
       absl::StrCat("the server answered no value for ", OperatorName(result.operator_())));
 }
@@ -89,6 +106,7 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
   if (spec.wrap_overflow) proto.set_overflow_policy(v1::OVERFLOW_POLICY_WRAP);
   if (spec.ignore_nan) proto.set_nan_policy(v1::NAN_POLICY_IGNORE);
   if (spec.modulus.has_value()) proto.set_modulus(*spec.modulus);
+  proto.set_ddof(spec.ddof);
   return proto;
 }
 
@@ -101,6 +119,7 @@ absl::StatusOr<Reduction> FromProto(const v1::Reduction& reduction) {
     entry.name = OperatorName(proto.operator_());
     entry.value = *std::move(value);
     if (proto.has_index()) entry.index = proto.index();
+    if (proto.has_end_index()) entry.end_index = proto.end_index();
   }
   result.element_count = reduction.element_count();
   result.device = reduction.device();

@@ -181,13 +181,16 @@ absl::StatusOr<OperatorValue> PartialState::Finish(std::size_t op_index) const {
   const std::vector<std::byte> value = FoldNodes();
   OperatorValue result;
   result.shape = reduction_.spec().shape;
-  for (std::uint32_t entry = 0; entry < EntriesOf(reduction_); ++entry) {
+  result.fields = op.entry->fields;
+  const std::size_t entries = result.fields.empty() ? EntriesOf(reduction_) : result.fields.size();
+  for (std::uint32_t entry = 0; entry < entries; ++entry) {
     const Outcome outcome =
         op.entry->finish(op.parameters, value.data() + op.state_offset, element_count_, entry);
     if (outcome.error == Outcome::Error::kOverflow) return OverflowError(name);
     if (outcome.error == Outcome::Error::kEmpty) return EmptyError(name);
     result.entries.push_back(outcome.value);
     if (outcome.index != Outcome::kNoIndex) result.index = outcome.index;
+    if (outcome.end_index != Outcome::kNoIndex) result.end_index = outcome.end_index;
   }
   return result;
 }

@@ -62,16 +62,32 @@ absl::Status CheckShape(ElementShape shape) {
   return absl::OkStatus();
 }
 
+bool NamesAny(const ReductionSpec& spec, std::initializer_list<absl::string_view> names) {
+  return std::any_of(names.begin(), names.end(), [&spec](absl::string_view name) {
+    return std::find(spec.operators.begin(), spec.operators.end(), name) != spec.operators.end();
+  });
+}
+
+absl::Status CheckDdof(const ReductionSpec& spec) {
+  if (spec.ddof == 0 || NamesAny(spec, {"variance", "stddev", "describe"})) return absl::OkStatus();
+  return BadHeader("ddof", "only for variance, stddev and describe");
+}
+
 absl::Status CheckModulus(const ReductionSpec& spec) {
   if (!spec.modulus.has_value()) return absl::OkStatus();
   const std::uint64_t largest = FactsOf(spec.element_type).largest;
-  const bool product =
-      std::find(spec.operators.begin(), spec.operators.end(), "matrix_product") != spec.operators.end();
-  if (largest == 0 || !product) return BadHeader("modulus", "only for matrix_product over integers");
+  if (largest == 0 || !NamesAny(spec, {"matrix_product", "affine_compose"})) {
+    return BadHeader("modulus", "only for matrix_product and affine_compose over integers");
+  }
   if (*spec.modulus < 2 || *spec.modulus > largest) {
     return BadHeader("modulus", absl::StrCat("must be 2 to ", largest), absl::StrCat(largest));
   }
   return absl::OkStatus();
+}
+
+bool TakesWholeMatrices(const OperatorRow& row, int type) {
+  return std::any_of(row.whole[type].begin(), row.whole[type].end(),
+                     [](const OperatorEntry& entry) { return entry.supported; });
 }
 
 absl::StatusOr<const OperatorEntry*> FindEntry(const ReductionSpec& spec, absl::string_view name) {
@@ -87,13 +103,14 @@ absl::StatusOr<const OperatorEntry*> FindEntry(const ReductionSpec& spec, absl::
   const OperatorEntry& scalar = row->scalar[type][spec.ignore_nan ? 1 : 0];
   if (!spec.shape.is_matrix()) {
     if (scalar.supported) return &scalar;
-    const bool matrices = row->square[type][1].supported;
-    return Unsupported(name,
-                       matrices ? "takes matrices, not scalars" : absl::StrCat("does not take ", type_name));
+    return Unsupported(name, TakesWholeMatrices(*row, type) ? "takes matrices, not scalars"
+                                                            : absl::StrCat("does not take ", type_name));
   }
-  if (row->square[type][1].supported) {
-    if (spec.shape.rows == spec.shape.columns) return &row->square[type][spec.shape.rows];
-    return Unsupported(name, "takes square matrices");
+  if (TakesWholeMatrices(*row, type)) {
+    const OperatorEntry& whole = row->whole[type][WholeIndex(spec.shape)];
+    if (whole.supported) return &whole;
+    const bool pairs = row->whole[type][kPairIndex].supported;
+    return Unsupported(name, pairs ? "takes 1 x 2 matrices" : "takes square matrices");
   }
   if (!scalar.supported) return Unsupported(name, absl::StrCat("does not take ", type_name));
   if (!row->entrywise) return Unsupported(name, "takes scalars, not matrices");
@@ -124,13 +141,15 @@ absl::StatusOr<Reduction> Reduction::Create(const ReductionSpec& spec) {
     bound.entry = *entry;
     bound.parameters = {.wrap_overflow = spec.wrap_overflow,
                         .ignore_nan = spec.ignore_nan,
-                        .modulus = spec.modulus.value_or(0)};
+                        .modulus = spec.modulus.value_or(0),
+                        .ddof = spec.ddof};
     bound.state_offset = plan->node_bytes;
     bound.state_bytes = bound.entry->state_bytes * (bound.entry->whole_matrix ? 1 : spec.shape.entries());
     plan->node_bytes += (bound.state_bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
     plan->operators.push_back(bound);
   }
   if (absl::Status status = CheckModulus(spec); !status.ok()) return status;
+  if (absl::Status status = CheckDdof(spec); !status.ok()) return status;
   return Reduction(std::move(plan));
 }
 
@@ -150,7 +169,7 @@ bool OperatorTakesScalars(int family, ElementType type) {
 bool OperatorTakesMatrices(int family, ElementType type) {
   const OperatorRow& row = OperatorTable()[family];
   const int t = static_cast<int>(type);
-  return row.square[t][1].supported || (row.entrywise && row.scalar[t][0].supported);
+  return TakesWholeMatrices(row, t) || (row.entrywise && row.scalar[t][0].supported);
 }
 
 absl::string_view ElementTypeName(ElementType type) { return FactsOf(type).name; }

@@ -31,6 +31,7 @@ struct ReductionSpec {
   bool wrap_overflow = false;
   bool ignore_nan = false;
   std::optional<std::uint64_t> modulus;
+  std::uint64_t ddof = 0;
 };
 inline constexpr int kMaxOperators = 16;
 
@@ -38,7 +39,10 @@ inline constexpr int kMaxOperators = 16;
 struct OperatorValue {
   ElementShape shape;
   std::vector<Scalar> entries;
-  std::optional<std::uint64_t> index;  // argmin and argmax
+  std::optional<std::uint64_t> index;      // argmin, argmax; max_subarray_sum: of the first element
+  std::optional<std::uint64_t> end_index;  // max_subarray_sum: of the element behind the last one
+  // Where the operator has several results: their names, one for each of `entries`.
+  std::span<const char* const> fields = {};
 };
 
 // One operator of a reduction, bound to its element type and parameters.

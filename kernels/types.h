@@ -38,6 +38,14 @@ struct ElementShape {
 };
 inline constexpr std::uint32_t kMaxMatrixDimension = 8;
 
+// Operators over whole matrices are tabled by shape: d x d matrices at index d, 1 x 2 ones at the last.
+inline constexpr std::uint32_t kPairIndex = kMaxMatrixDimension + 1;
+inline constexpr std::uint32_t kWholeShapes = kPairIndex + 1;
+constexpr std::uint32_t WholeIndex(ElementShape shape) {
+  if (shape.rows == 1 && shape.columns == 2) return kPairIndex;
+  return shape.rows == shape.columns ? shape.rows : 0;  // 0: no operator takes them
+}
+
 // Run-time parameters of operators.
 struct OperatorParameters {
   // Integer sum and product: two's complement in the element type instead of an overflow error.
@@ -46,6 +54,8 @@ struct OperatorParameters {
   bool ignore_nan = false;
   // matrix_product over integers: 0 for the ring modulo 2^bits, else 2 to the type's largest value.
   std::uint64_t modulus = 0;
+  // variance and stddev: the divisor is count - ddof.
+  std::uint64_t ddof = 0;
 };
 
 // One entry of a result.
@@ -84,7 +94,8 @@ struct Outcome {
   static constexpr std::uint64_t kNoIndex = ~std::uint64_t{0};
 
   Scalar value = {};
-  std::uint64_t index = kNoIndex;  // argmin and argmax
+  std::uint64_t index = kNoIndex;      // argmin, argmax, max_subarray_sum: of the first element
+  std::uint64_t end_index = kNoIndex;  // max_subarray_sum: of the element behind the last one
   Error error = Error::kNone;
 };
 

@@ -53,7 +53,9 @@ absl::Status AddShape(const v1::MatrixShape& shape, kernels::ReductionSpec* resu
   return absl::OkStatus();
 }
 
-void SetValue(const kernels::Scalar& scalar, v1::OperatorResult* result) {
+// Result: v1::OperatorResult or v1::Field.
+template <typename Result>
+void SetValue(const kernels::Scalar& scalar, Result* result) {
   switch (scalar.kind) {
     case kernels::Scalar::Kind::kInt64:
       return result->set_int64_value(scalar.int64_value);
@@ -81,6 +83,15 @@ void AddEntry(const kernels::Scalar& scalar, v1::MatrixValue* matrix) {
 
 void FillValue(const kernels::OperatorValue& value, v1::OperatorResult* result) {
   if (value.index.has_value()) result->set_index(*value.index);
+  if (value.end_index.has_value()) result->set_end_index(*value.end_index);
+  if (!value.fields.empty()) {
+    for (std::size_t i = 0; i < value.fields.size(); ++i) {
+      v1::Field& field = *result->mutable_fields_value()->add_fields();
+      field.set_name(value.fields[i]);
+      SetValue(value.entries[i], &field);
+    }
+    return;
+  }
   if (!value.shape.is_matrix()) return SetValue(value.entries.front(), result);
   v1::MatrixValue& matrix = *result->mutable_matrix_value();
   matrix.set_rows(value.shape.rows);
@@ -110,6 +121,7 @@ absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& s
   result.wrap_overflow = spec.overflow_policy() == v1::OVERFLOW_POLICY_WRAP;
   result.ignore_nan = spec.nan_policy() == v1::NAN_POLICY_IGNORE;
   if (spec.has_modulus()) result.modulus = spec.modulus();
+  result.ddof = spec.ddof();
   return kernels::Reduction::Create(result);
 }
 

@@ -94,7 +94,10 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
       ->transform(CLI::Validator(ToMatrixShape, "RxC"));
   app.add_flag("--wrap", flags.spec.wrap_overflow, "Integer sum and product: wrap around on overflow");
   app.add_flag("--ignore-nan", flags.spec.ignore_nan, "Float operators: skip NaN elements");
-  app.add_option("--modulus", flags.spec.modulus, "matrix_product over integers: multiply modulo M")
+  app.add_option("--ddof", flags.spec.ddof, "variance, stddev, describe: divide by the count less N")
+      ->option_text("UINT:N");
+  app.add_option("--modulus", flags.spec.modulus,
+                 "matrix_product, affine_compose over integers: compute modulo M")
       ->transform(CLI::Validator(ToUnsigned, "M"));
   app.add_option("--streams", flags.streams, "Connections to stripe the array over; not for '-'")
       ->check(CLI::Range(1, 64))

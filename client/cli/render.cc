@@ -46,12 +46,32 @@ std::string QuotedJson(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::string ValueText(const Value& value) {
+  if (const auto* matrix = std::get_if<Matrix>(&value)) return Rows(*matrix, ", ", ScalarText);
+  if (const auto* fields = std::get_if<Fields>(&value)) {
+    return absl::StrJoin(*fields, " ", [](std::string* out, const auto& field) {
+      absl::StrAppend(out, field.first, " ", ScalarText(field.second));
+    });
+  }
+  return ScalarText(std::get<Scalar>(value));
+}
+
+std::string ValueJson(const Value& value) {
+  if (const auto* matrix = std::get_if<Matrix>(&value)) return Rows(*matrix, ",", ScalarJson);
+  if (const auto* fields = std::get_if<Fields>(&value)) {
+    const auto append = [](std::string* out, const auto& field) {
+      absl::StrAppend(out, QuotedJson(field.first), ":", ScalarJson(field.second));
+    };
+    return absl::StrCat("{", absl::StrJoin(*fields, ",", append), "}");
+  }
+  return ScalarJson(std::get<Scalar>(value));
+}
+
 std::string ResultJson(const OperatorResult& result) {
-  const auto* matrix = std::get_if<Matrix>(&result.value);
-  const std::string value =
-      matrix != nullptr ? Rows(*matrix, ",", ScalarJson) : ScalarJson(std::get<Scalar>(result.value));
+  const std::string value = ValueJson(result.value);
   std::string json = absl::StrCat("{\"op\":", QuotedJson(result.name), ",\"value\":", value);
   if (result.index.has_value()) absl::StrAppend(&json, ",\"index\":", *result.index);
+  if (result.end_index.has_value()) absl::StrAppend(&json, ",\"end_index\":", *result.end_index);
   return json + "}";
 }
 
@@ -83,11 +103,9 @@ std::string FormatDouble(double value) {
 std::string ReductionText(const Reduction& reduction) {
   std::string text;
   for (const OperatorResult& result : reduction.results) {
-    const auto* matrix = std::get_if<Matrix>(&result.value);
-    absl::StrAppend(
-        &text, result.name, " ",
-        matrix != nullptr ? Rows(*matrix, ", ", ScalarText) : ScalarText(std::get<Scalar>(result.value)));
+    absl::StrAppend(&text, result.name, " ", ValueText(result.value));
     if (result.index.has_value()) absl::StrAppend(&text, " index ", *result.index);
+    if (result.end_index.has_value()) absl::StrAppend(&text, " end_index ", *result.end_index);
     absl::StrAppend(&text, "\n");
   }
   return text;

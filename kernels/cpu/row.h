@@ -21,7 +21,7 @@ using SubtreeFunction = void (*)(const OperatorParameters& parameters, std::uint
 struct Row {
   std::array<std::array<SubtreeFunction, 2>, kElementTypeCount> scalar{};  // by type and ignore_nan
   std::array<std::array<SubtreeFunction, 2>, kElementTypeCount> entrywise{};
-  std::array<std::array<SubtreeFunction, kMaxMatrixDimension + 1>, kElementTypeCount> square{};
+  std::array<std::array<SubtreeFunction, kWholeShapes>, kElementTypeCount> whole{};
 };
 
 }  // namespace warpfold::kernels::cpu

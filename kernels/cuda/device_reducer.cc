@@ -24,7 +24,7 @@ LaunchFunction FunctionFor(const Reduction& reduction, const BoundOperator& op) 
   const Row& row = *Rows()[op.entry->reducer];
   const ReductionSpec& spec = reduction.spec();
   const int type = static_cast<int>(spec.element_type);
-  if (op.entry->whole_matrix) return row.square[type][spec.shape.rows];
+  if (op.entry->whole_matrix) return row.whole[type][WholeIndex(spec.shape)];
   const auto& table = spec.shape.is_matrix() ? row.entrywise : row.scalar;
   return table[type][op.entry->reducer_ignores_nan ? 1 : 0];
 }

@@ -43,7 +43,7 @@ using LaunchFunction = cudaError_t (*)(const OperatorParameters& parameters, con
 struct Row {
   std::array<std::array<LaunchFunction, 2>, kElementTypeCount> scalar{};  // by type and ignore_nan
   std::array<std::array<LaunchFunction, 2>, kElementTypeCount> entrywise{};
-  std::array<std::array<LaunchFunction, kMaxMatrixDimension + 1>, kElementTypeCount> square{};
+  std::array<std::array<LaunchFunction, kWholeShapes>, kElementTypeCount> whole{};
 };
 
 }  // namespace warpfold::kernels::cuda

@@ -18,6 +18,7 @@ class OrderedLeaves {
  public:
   using Operation = Op;
   using Element = typename Op::Element;
+  using LeafState = typename Op::LeafState;
   using State = typename Op::State;
   static constexpr std::uint32_t kLeafElements = LeafElements(sizeof(Element));
   // Runs of a leaf, each the business of one lane. A warp takes kLeavesAtOnce leaves side by side.
@@ -42,8 +43,8 @@ class OrderedLeaves {
   // As ScalarLeaves::FoldRun, but neighbours come first: lanes l and l + 1, then l and l + 2, ...
   __device__ __forceinline__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t) const {
     const std::uint32_t steps_level = level - kSmallestLevel;
-    State waiting[kRunLevels > 0 ? kRunLevels : 1];
-    State folded;
+    LeafState waiting[kRunLevels > 0 ? kRunLevels : 1];
+    LeafState folded;
     for (std::uint32_t i = 0; i < 1u << steps_level; ++i) {
       folded = FoldLane(first + i * kLeavesAtOnce + lane_ / kRuns);
       bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
@@ -75,7 +76,7 @@ class OrderedLeaves {
     const std::uint32_t count = rest < kLeafElements ? static_cast<std::uint32_t>(rest) : kLeafElements;
     const std::uint32_t begin = lane_ * kRunElements;
     const std::uint32_t end = begin + kRunElements < count ? begin + kRunElements : count;
-    State state{};
+    LeafState state{};
     if (begin < end) {
       state = op_.Lift(Load(skipped + begin), begin);
       for (std::uint32_t i = begin + 1; i < end; ++i)
@@ -83,7 +84,7 @@ class OrderedLeaves {
     }
     const std::uint32_t present = (count + kRunElements - 1) / kRunElements;
     for (std::uint32_t width = 1; width < present; width *= 2) {
-      const State right = ShuffleDown(state, width);
+      const LeafState right = ShuffleDown(state, width);
       if (lane_ % (2 * width) == 0 && lane_ + width < present) state = op_.Combine(state, right);
     }
     return op_.Widen(state, leaf * kLeafElements);
@@ -110,32 +111,33 @@ class OrderedLeaves {
   }
 
   // This lane's run of a full leaf.
-  __device__ __forceinline__ State FoldLane(std::uint64_t leaf) const {
+  __device__ __forceinline__ LeafState FoldLane(std::uint64_t leaf) const {
     const std::uint32_t begin = run_ * kRunElements;
     const std::uint64_t base = (leaf - range_.first_leaf) * kLeafElements + begin;
-    State state = op_.Lift(Load(base), begin);
+    LeafState state = op_.Lift(Load(base), begin);
     for (std::uint32_t i = 1; i < kRunElements; ++i)
       state = op_.Combine(state, op_.Lift(Load(base + i), begin + i));
     return state;
   }
 
   // Combines this lane's state with that of lane ^ distance, the lower lane's on the left.
-  __device__ __forceinline__ State Join(const State& state, std::uint32_t distance) const {
-    const State other = ShuffleXor(state, distance);
+  template <class S>
+  __device__ __forceinline__ S Join(const S& state, std::uint32_t distance) const {
+    const S other = ShuffleXor(state, distance);
     const bool upper = (lane_ & distance) != 0;
-    const State left = upper ? other : state;
-    const State right = upper ? state : other;
+    const S left = upper ? other : state;
+    const S right = upper ? state : other;
     return op_.Combine(left, right);
   }
 
   // Combines lanes l and l + distance of two runs at once: of `first` where the lane's bit `distance` is
   // clear, of `second` where it is set.
-  __device__ __forceinline__ State Exchange(const State& first, const State& second,
-                                            std::uint32_t distance) const {
+  __device__ __forceinline__ LeafState Exchange(const LeafState& first, const LeafState& second,
+                                                std::uint32_t distance) const {
     const bool upper = (lane_ & distance) != 0;
-    const State received = ShuffleXor(upper ? first : second, distance);
-    const State left = upper ? received : first;
-    const State right = upper ? second : received;
+    const LeafState received = ShuffleXor(upper ? first : second, distance);
+    const LeafState left = upper ? received : first;
+    const LeafState right = upper ? second : received;
     return op_.Combine(left, right);
   }
 

@@ -98,33 +98,84 @@ class ScalarLeaves {
     for (int row = 0; row < kLeafRows; ++row) vectors_[row] = __ldcs(rows + row * kLanes);
   }
 
+  static constexpr std::uint32_t kLaneElements = kLeafRows * kVector;
+
   // Folds this lane's columns of the loaded leaf, then their states pairwise.
-  __device__ __forceinline__ LeafState FoldLane() const {
-    LeafState columns[kVector];
+  template <class S, class Lift, class Combine>
+  __device__ __forceinline__ S Sweep(const Lift& lift, const Combine& combine) const {
+    S columns[kVector];
 #pragma unroll
     for (int row = 0; row < kLeafRows; ++row) {
       T elements[kVector];
       std::memcpy(elements, &vectors_[row], sizeof elements);
 #pragma unroll
       for (std::uint32_t c = 0; c < kVector; ++c) {
-        const LeafState lifted = op_.Lift(elements[c], row * kRowElements + lane_ * kVector + c);
-        columns[c] = row == 0 ? lifted : op_.Combine(columns[c], lifted);
+        const S lifted = lift(elements[c], row * kRowElements + lane_ * kVector + c);
+        columns[c] = row == 0 ? lifted : combine(columns[c], lifted);
       }
     }
-    return FoldVector(columns);
+    return FoldVector(columns, combine);
   }
 
   // The same of a leaf of which only `count` elements exist.
-  __device__ __forceinline__ LeafState FoldShortLane(const T* elements, std::uint32_t count) const {
-    LeafState columns[kVector];
+  template <class S, class Lift, class Combine>
+  __device__ __forceinline__ S SweepShort(const T* elements, std::uint32_t count, const S& identity,
+                                          const Lift& lift, const Combine& combine) const {
+    S columns[kVector];
 #pragma unroll
     for (std::uint32_t c = 0; c < kVector; ++c) {
-      columns[c] = op_.LeafIdentity();
+      columns[c] = identity;
       for (std::uint32_t i = lane_ * kVector + c; i < count; i += kRowElements) {
-        columns[c] = op_.Combine(columns[c], op_.Lift(elements[i], i));
+        columns[c] = combine(columns[c], lift(elements[i], i));
       }
     }
-    return FoldVector(columns);
+    return FoldVector(columns, combine);
+  }
+
+  __device__ __forceinline__ LeafState FoldLane() const {
+    if constexpr (TwoSweeps<Op>) {
+      return SweepTwice(kLaneElements, [this](auto identity, const auto& lift, const auto& combine) {
+        return Sweep<decltype(identity)>(lift, combine);
+      });
+    } else {
+      return Sweep<LeafState>([this](T x, std::uint32_t i) { return op_.Lift(x, i); },
+                              [this](const LeafState& a, const LeafState& b) { return op_.Combine(a, b); });
+    }
+  }
+
+  __device__ __forceinline__ LeafState FoldShortLane(const T* elements, std::uint32_t count) const {
+    if constexpr (TwoSweeps<Op>) {
+      const std::uint32_t present = PresentInLane(count);
+      if (present == 0) return op_.LeafIdentity();
+      return SweepTwice(present, [=, this](auto identity, const auto& lift, const auto& combine) {
+        return SweepShort(elements, count, identity, lift, combine);
+      });
+    } else {
+      return SweepShort(
+          elements, count, op_.LeafIdentity(), [this](T x, std::uint32_t i) { return op_.Lift(x, i); },
+          [this](const LeafState& a, const LeafState& b) { return op_.Combine(a, b); });
+    }
+  }
+
+  // Of a leaf's first `count` elements, how many are in this lane's vectors.
+  __device__ __forceinline__ std::uint32_t PresentInLane(std::uint32_t count) const {
+    const std::uint32_t rest = count % kRowElements;
+    const std::uint32_t before = lane_ * kVector;
+    return count / kRowElements * kVector + (rest <= before ? 0 : min(rest - before, kVector));
+  }
+
+  template <class SweepOnce>
+  __device__ __forceinline__ LeafState SweepTwice(std::uint32_t present, const SweepOnce& sweep) const {
+    using First = typename Op::First;
+    using Second = typename Op::Second;
+    const First first = sweep(
+        op_.FirstIdentity(), [this](T x, std::uint32_t) { return op_.LiftFirst(x); },
+        [this](const First& a, const First& b) { return op_.CombineFirst(a, b); });
+    const double center = op_.Center(first, present);
+    const Second second = sweep(
+        Second{}, [=, this](T x, std::uint32_t) { return op_.LiftSecond(x, center); },
+        [this](const Second& a, const Second& b) { return op_.CombineSecond(a, b); });
+    return op_.Join(first, center, second, present);
   }
 
   // Folds lanes at `distance`, half of that, ... 1.
@@ -133,12 +184,13 @@ class ScalarLeaves {
     return state;
   }
 
-  __device__ __forceinline__ LeafState FoldVector(LeafState (&columns)[kVector]) const {
+  template <class S, class Combine>
+  __device__ __forceinline__ S FoldVector(S (&columns)[kVector], const Combine& combine) const {
 #pragma unroll
     for (std::uint32_t width = 1; width < kVector; width *= 2) {
 #pragma unroll
       for (std::uint32_t c = 0; c < kVector; c += 2 * width)
-        columns[c] = op_.Combine(columns[c], columns[c + width]);
+        columns[c] = combine(columns[c], columns[c + width]);
     }
     return columns[0];
   }

@@ -14,4 +14,8 @@ struct ScalarFamily {};
 template <template <class, int> class Family>
 struct MatrixFamily {};
 
+// Operators over rows of two entries: Family<T>.
+template <template <class> class Family>
+struct PairFamily {};
+
 }  // namespace warpfold::kernels

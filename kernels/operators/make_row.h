@@ -19,8 +19,11 @@ constexpr void FillScalar(Row& row) {
   if constexpr (kSupports<Family, T, kIgnoreNan>) {
     using Op = Family<T, kIgnoreNan>;
     if constexpr (std::is_same_v<ReducerOf<Op>, Op>) {
-      static_assert(Op::kCommutative, "scalar operators that keep order are not built yet");
-      row.scalar[kType][kIgnoreNan] = Loops::template kScalars<Op>;
+      if constexpr (Op::kCommutative) {
+        row.scalar[kType][kIgnoreNan] = Loops::template kScalars<Op>;
+      } else {
+        row.scalar[kType][kIgnoreNan] = Loops::template kOrdered<Op>;
+      }
       if constexpr (!requires { Op::kScalarsOnly; }) {
         row.entrywise[kType][kIgnoreNan] = Loops::template kEntrywise<Op>;
       }
@@ -42,13 +45,24 @@ constexpr Row MakeRow(ScalarFamily<Family>) {
   return row;
 }
 
+template <class Row, class Loops, template <class> class Family>
+constexpr Row MakeRow(PairFamily<Family>) {
+  Row row;
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    if constexpr (kSupportsPair<Family, T>) {
+      row.whole[kType][kPairIndex] = Loops::template kOrdered<Family<T>>;
+    }
+  });
+  return row;
+}
+
 template <class Row, class Loops, template <class, int> class Family>
 constexpr Row MakeRow(MatrixFamily<Family>) {
   Row row;
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
     ForEachDimension([&]<int kDimension>() {
       if constexpr (kSupportsMatrix<Family, T, kDimension>) {
-        row.square[kType][kDimension] = Loops::template kOrdered<Family<T, kDimension>>;
+        row.whole[kType][kDimension] = Loops::template kOrdered<Family<T, kDimension>>;
       }
     });
   });

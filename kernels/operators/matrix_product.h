@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/operators/operator.h"
+#include "kernels/operators/residue.h"
 
 namespace warpfold::kernels {
 
@@ -35,7 +36,7 @@ struct MatrixProduct<T, kDimension> {
   WARPFOLD_FN State Lift(Element x, std::uint32_t) const {
     if constexpr (IntegerElement<T>) {
       if (modulus != 0) {
-        for (T& entry : x.entries) entry = Residue(entry);
+        for (T& entry : x.entries) entry = Residue(entry, modulus);
       }
     }
     return x;
@@ -109,17 +110,6 @@ struct MatrixProduct<T, kDimension> {
       for (int j = 0; j < kDimension; ++j) c.entries[i * kDimension + j] = static_cast<T>(sums[j]);
     }
     return c;
-  }
-
-  // 0 to modulus - 1.
-  WARPFOLD_FN T Residue(T x) const {
-    if constexpr (std::is_signed_v<T>) {
-      // modulus fits T: requests are checked for that.
-      const T remainder = x % static_cast<T>(modulus);
-      return remainder < 0 ? remainder + static_cast<T>(modulus) : remainder;
-    } else {
-      return x % modulus;
-    }
   }
 
   WARPFOLD_LARGE_FN State CombineModulo(const State& a, const State& b) const requires IntegerElement<T> {

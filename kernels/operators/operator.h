@@ -18,7 +18,16 @@
 //   kCommutative                false: combined strictly in array order
 //   kHasIdentity                false: an empty array has no result
 //   kScalarsOnly                optional: does not act entry by entry on matrices
+//   kApproximate                optional: combining rounds whole numbers, too, so that no law but symmetry
+//                               holds to the bit
+//   kFields, FinishField(state, count, field)
+//                               optional, instead of Finish: several named results
 //   Reducer                     optional: another operator with the same states that backends run instead
+//
+// An operator may have the elements that one lane folds in a leaf swept twice, the second time knowing the
+// outcome of the first (TwoSweeps below): LiftFirst, CombineFirst, FirstIdentity; then Center of that and of
+// the number of elements; then LiftSecond, CombineSecond, to which Second{} is neutral; and Join makes a
+// LeafState of all.
 #pragma once
 
 #include <concepts>
@@ -45,6 +54,12 @@ concept Operator = requires(const Op op, typename Op::Element element, typename 
   requires std::is_trivially_copyable_v<typename Op::State>;
 };
 
+template <class Op>
+concept TwoSweeps = requires {
+  typename Op::First;
+  typename Op::Second;
+};
+
 // An operator over scalars, as one that acts entry by entry on matrices too.
 template <class Op>
 concept ScalarOperator = Operator<Op> && AnyElement<typename Op::Element>;
@@ -58,6 +73,11 @@ inline constexpr bool kSupports = requires {
 template <template <class, int> class Family, class T, int kDimension>
 inline constexpr bool kSupportsMatrix = requires {
   typename Family<T, kDimension>::State;
+};
+
+template <template <class> class Family, class T>
+inline constexpr bool kSupportsPair = requires {
+  typename Family<T>::State;
 };
 
 template <class Op>

@@ -58,8 +58,19 @@ Outcome FinishState(const OperatorParameters& parameters, const std::byte* state
   const Op op = MakeOperator<Op>(parameters);
   if constexpr (requires(State s) { op.FinishEntry(s, entry); }) {
     return op.FinishEntry(Read<State>(state), entry);
+  } else if constexpr (requires { Op::kFields; }) {
+    return op.FinishField(Read<State>(state), count, entry);
   } else {
     return op.Finish(Read<State>(state + entry * sizeof(State)), count);
+  }
+}
+
+template <Operator Op>
+constexpr std::span<const char* const> FieldsOf() {
+  if constexpr (requires { Op::kFields; }) {
+    return Op::kFields;
+  } else {
+    return {};
   }
 }
 
@@ -69,6 +80,7 @@ constexpr OperatorEntry EntryOf() {
           .commutative = Op::kCommutative,
           .has_identity = Op::kHasIdentity,
           .state_bytes = sizeof(typename Op::State),
+          .fields = FieldsOf<Op>(),
           .combine = CombineStates<Op>,
           .identity = WriteIdentity<Op>,
           .canonicalize = CanonicalizeStates<Op>,
@@ -82,9 +94,9 @@ struct FamilyFinder {
   static constexpr bool Has(ScalarFamily<Family>) {
     return std::is_same_v<Family<T, kIgnoreNan>, Reducer>;
   }
-  template <template <class, int> class Family>
-  static constexpr bool Has(MatrixFamily<Family>) {
-    return false;
+  template <class Family>
+  static constexpr bool Has(Family) {
+    return false;  // a family of operators over whole matrices
   }
   static constexpr int Index() {
     int index = -1;
@@ -127,6 +139,26 @@ constexpr OperatorRow RowOf(ScalarFamily<Family>) {
   return row;
 }
 
+template <class Op, int kFamily>
+constexpr OperatorEntry WholeEntry() {
+  OperatorEntry entry = EntryOf<Op>();
+  entry.whole_matrix = true;
+  entry.reducer = kFamily;
+  return entry;
+}
+
+template <int kFamily, template <class> class Family>
+constexpr OperatorRow RowOf(PairFamily<Family>) {
+  OperatorRow row;
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    if constexpr (kSupportsPair<Family, T>) {
+      row.name = Family<T>::kName;
+      row.whole[kType][kPairIndex] = WholeEntry<Family<T>, kFamily>();
+    }
+  });
+  return row;
+}
+
 template <int kFamily, template <class, int> class Family>
 constexpr OperatorRow RowOf(MatrixFamily<Family>) {
   OperatorRow row;
@@ -134,9 +166,7 @@ constexpr OperatorRow RowOf(MatrixFamily<Family>) {
     ForEachDimension([&]<int kDimension>() {
       if constexpr (kSupportsMatrix<Family, T, kDimension>) {
         row.name = Family<T, kDimension>::kName;
-        row.square[kType][kDimension] = EntryOf<Family<T, kDimension>>();
-        row.square[kType][kDimension].whole_matrix = true;
-        row.square[kType][kDimension].reducer = kFamily;
+        row.whole[kType][kDimension] = WholeEntry<Family<T, kDimension>, kFamily>();
       }
     });
   });

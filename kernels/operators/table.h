@@ -24,12 +24,14 @@ struct OperatorEntry {
   int reducer = 0;            // the family, in the order of the list, whose kernels compute the states
   bool reducer_ignores_nan = false;
   std::size_t state_bytes = 0;
+  std::span<const char* const> fields = {};  // the results' names, where there are several
 
   // out = left x right; out may be either of them.
   void (*combine)(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* left,
                   const std::byte* right, std::byte* out) = nullptr;
   void (*identity)(const OperatorParameters& parameters, std::uint32_t entries, std::byte* out) = nullptr;
   void (*canonicalize)(std::uint32_t entries, std::byte* state) = nullptr;
+  // Of one entry of a matrix, or of one field.
   Outcome (*finish)(const OperatorParameters& parameters, const std::byte* state, std::uint64_t count,
                     std::uint32_t entry) = nullptr;
 };
@@ -40,8 +42,8 @@ struct OperatorRow {
   std::array<std::array<OperatorEntry, 2>, kElementTypeCount> scalar{};
   // Whether matrices are reduced entry by entry, with the entries of `scalar`.
   bool entrywise = false;
-  // By element type and dimension, for operators over whole matrices.
-  std::array<std::array<OperatorEntry, kMaxMatrixDimension + 1>, kElementTypeCount> square{};
+  // By element type and WholeIndex of the shape, for operators over whole matrices.
+  std::array<std::array<OperatorEntry, kWholeShapes>, kElementTypeCount> whole{};
 };
 
 std::span<const OperatorRow> OperatorTable();

@@ -31,6 +31,8 @@ struct Algebra {
   bool has_identity = false;
   // The state holds floats, so that combining rounds.
   bool rounds = false;
+  // Combining rounds whole numbers, too.
+  bool approximate = false;
 
   // Each takes the parameters first. Leaf states may hold padding: compare them widened.
   Bytes (*lift)(const OperatorParameters&, std::span<const std::byte> element, std::uint32_t offset);
@@ -78,6 +80,8 @@ Outcome::Error FinishEmpty(const OperatorParameters& parameters) {
   const Op op = MakeOperator<Op>(parameters);
   if constexpr (requires { op.FinishEntry(op.Identity(), 0); }) {
     return op.FinishEntry(op.Identity(), 0).error;
+  } else if constexpr (requires { Op::kFields; }) {
+    return op.FinishField(op.Identity(), 0, 0).error;
   } else {
     return op.Finish(op.Identity(), 0).error;
   }
@@ -101,6 +105,7 @@ Algebra AlgebraOf(const std::string& name, ElementType type, const OperatorParam
   a.commutative = Op::kCommutative;
   a.has_identity = Op::kHasIdentity;
   a.rounds = kRounds<Op>;
+  a.approximate = requires { Op::kApproximate; };
   a.lift = [](const P& p, std::span<const std::byte> element, std::uint32_t offset) {
     return ToBytes(MakeOperator<Op>(p).Lift(FromBytes<typename Op::Element>(element), offset));
   };

@@ -32,6 +32,20 @@ void AddAlgebras(ScalarFamily<Family>, std::vector<Algebra>* algebras) {
   });
 }
 
+template <template <class> class Family>
+void AddAlgebras(PairFamily<Family>, std::vector<Algebra>* algebras) {
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    if constexpr (kSupportsPair<Family, T>) {
+      AddAlgebra<Family<T>>(static_cast<ElementType>(kType), "", {}, algebras);
+      if constexpr (IntegerElement<T>) {
+        OperatorParameters modulo;
+        modulo.modulus = 7;
+        AddAlgebra<Family<T>>(static_cast<ElementType>(kType), "_modulo_7", modulo, algebras);
+      }
+    }
+  });
+}
+
 template <template <class, int> class Family>
 void AddAlgebras(MatrixFamily<Family>, std::vector<Algebra>* algebras) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {

@@ -46,6 +46,7 @@ std::string Describe(const std::vector<Outcome>& outcomes) {
     if (outcome.error == Outcome::Error::kEmpty) return "EMPTY_ARRAY";
     text.push_back(DescribeScalar(outcome.value));
     if (outcome.index != Outcome::kNoIndex) text.push_back(absl::StrCat("at ", outcome.index));
+    if (outcome.end_index != Outcome::kNoIndex) text.push_back(absl::StrCat("to ", outcome.end_index));
   }
   return absl::StrJoin(text, " ");
 }
@@ -62,6 +63,7 @@ std::string Describe(const absl::StatusOr<OperatorValue>& value) {
     absl::StrAppend(out, DescribeScalar(entry));
   });
   if (value->index.has_value()) absl::StrAppend(&text, " at ", *value->index);
+  if (value->end_index.has_value()) absl::StrAppend(&text, " to ", *value->end_index);
   return text;
 }
 

@@ -96,7 +96,7 @@ class Tree {
     for (std::uint32_t entry = 0; entry < width_; ++entry) {
       LeafState leaf;
       if constexpr (Op::kCommutative) {
-        leaf = entrywise_ ? Run(begin, begin + leaf_, entry) : Lane(begin, 0, 1);
+        leaf = entrywise_ ? Run(begin, begin + leaf_, entry) : Lanes(begin, 0, 1);
       } else {
         leaf = *Runs(begin, 0, NumberOfRuns());
       }
@@ -127,25 +127,60 @@ class Tree {
   std::uint64_t NumberOfRuns() const { return leaf_ < 32 ? leaf_ : 32; }
 
   // Commutative operators: the state at `lane` after lanes at `distance` have been combined.
-  LeafState Lane(std::uint64_t begin, std::uint32_t lane, std::uint32_t distance) const {
-    if (distance == 32) return Vector(begin, lane * (16 / sizeof(Element)), 16 / sizeof(Element));
-    return op_.Combine(Lane(begin, lane, 2 * distance), Lane(begin, lane + distance, 2 * distance));
+  LeafState Lanes(std::uint64_t begin, std::uint32_t lane, std::uint32_t distance) const {
+    if (distance == 32) return Lane(begin, lane);
+    return op_.Combine(Lanes(begin, lane, 2 * distance), Lanes(begin, lane + distance, 2 * distance));
   }
-  // Columns [column, column + count), in halves.
-  LeafState Vector(std::uint64_t begin, std::uint32_t column, std::uint32_t count) const {
-    if (count == 1) return Column(begin, column);
-    return op_.Combine(Vector(begin, column, count / 2), Vector(begin, column + count / 2, count / 2));
+  LeafState Lane(std::uint64_t begin, std::uint32_t lane) const {
+    if constexpr (TwoSweeps<Op>) {
+      const auto first = Vectors(
+          begin, lane, op_.FirstIdentity(), [this](Element x, std::uint32_t) { return op_.LiftFirst(x); },
+          [this](const auto& a, const auto& b) { return op_.CombineFirst(a, b); });
+      std::uint32_t present = 0;
+      for (std::uint32_t offset = 0; offset < leaf_ && begin + offset < end_; ++offset) {
+        present += offset % kColumns / kVector == lane;
+      }
+      if (present == 0) return op_.LeafIdentity();
+      const double center = op_.Center(first, present);
+      const auto second = Vectors(
+          begin, lane, typename Op::Second{},
+          [this, center](Element x, std::uint32_t) { return op_.LiftSecond(x, center); },
+          [this](const auto& a, const auto& b) { return op_.CombineSecond(a, b); });
+      return op_.Join(first, center, second, present);
+    } else {
+      return Vectors(
+          begin, lane, op_.LeafIdentity(), [this](Element x, std::uint32_t i) { return op_.Lift(x, i); },
+          [this](const auto& a, const auto& b) { return op_.Combine(a, b); });
+    }
+  }
+  // The lane's columns, combined in halves.
+  template <class S, class Lift, class Combine>
+  S Vectors(std::uint64_t begin, std::uint32_t lane, const S& identity, Lift lift, Combine combine) const {
+    std::vector<S> columns;
+    for (std::uint32_t c = 0; c < kVector; ++c) {
+      columns.push_back(Column(begin, lane * kVector + c, identity, lift, combine));
+    }
+    while (columns.size() > 1) {
+      for (std::size_t i = 0; i < columns.size() / 2; ++i) {
+        columns[i] = combine(columns[2 * i], columns[2 * i + 1]);
+      }
+      columns.resize(columns.size() / 2);
+    }
+    return columns[0];
   }
   // The column's elements from the first row to the last; the identity where there is none.
-  LeafState Column(std::uint64_t begin, std::uint32_t column) const {
-    LeafState state = op_.LeafIdentity();
-    for (std::uint32_t offset = column; offset < leaf_; offset += 512 / sizeof(Element)) {
-      const bool exists = begin + offset < end_;
-      state = op_.Combine(state, exists ? op_.Lift(At(begin + offset, 0), offset) : op_.LeafIdentity());
+  template <class S, class Lift, class Combine>
+  S Column(std::uint64_t begin, std::uint32_t column, const S& identity, Lift lift, Combine combine) const {
+    S state = identity;
+    for (std::uint32_t offset = column; offset < leaf_ && begin + offset < end_; offset += kColumns) {
+      const S lifted = lift(At(begin + offset, 0), offset);
+      state = offset == column ? lifted : combine(state, lifted);
     }
     return state;
   }
 
+  static constexpr std::uint32_t kColumns = 512 / sizeof(Element);
+  static constexpr std::uint32_t kVector = 16 / sizeof(Element);
   const Op& op_;
   const bool entrywise_;
   const std::span<const std::byte> data_;
@@ -175,8 +210,14 @@ Result Reduce(const OperatorParameters& parameters, ElementShape shape, std::uin
   const std::uint64_t count = data.size() / (width * sizeof(typename Op::Element));
   const typename Tree<Op>::States identities(width, op.Identity());
   const typename Tree<Op>::States value = tree.Node(tree.Root()).value_or(identities);
-  for (std::uint32_t entry = 0; entry < shape.entries(); ++entry) {
-    if constexpr (requires { op.FinishEntry(value[0], entry); }) {
+  const std::uint32_t outcomes = [&] {
+    if constexpr (requires { Op::kFields; }) return static_cast<std::uint32_t>(std::size(Op::kFields));
+    return shape.entries();
+  }();
+  for (std::uint32_t entry = 0; entry < outcomes; ++entry) {
+    if constexpr (requires { Op::kFields; }) {
+      result.outcomes.push_back(op.FinishField(value[0], count, entry));
+    } else if constexpr (requires { op.FinishEntry(value[0], entry); }) {
       result.outcomes.push_back(op.FinishEntry(value[0], entry));
     } else {
       result.outcomes.push_back(op.Finish(value[entry], count));

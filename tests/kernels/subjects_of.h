@@ -70,6 +70,22 @@ void AddSubjects(ScalarFamily<Family>, std::vector<Subject>* subjects) {
   });
 }
 
+template <template <class> class Family>
+void AddSubjects(PairFamily<Family>, std::vector<Subject>* subjects) {
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    if constexpr (kSupportsPair<Family, T>) {
+      ReductionSpec spec;
+      spec.element_type = static_cast<ElementType>(kType);
+      spec.shape = {1, 2};
+      Add<Family<T>>(spec, subjects);
+      if constexpr (IntegerElement<T>) {
+        spec.modulus = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+        Add<Family<T>>(spec, subjects);
+      }
+    }
+  });
+}
+
 template <template <class, int> class Family>
 void AddSubjects(MatrixFamily<Family>, std::vector<Subject>* subjects) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The first element.
+#pragma once
+
+#include "kernels/operators/present_element.h"
+
+namespace warpfold::kernels {
+
+template <class T, bool kIgnoreNan>
+struct First;
+
+template <AnyElement T, bool kIgnoreNan>
+requires(FloatElement<T> || !kIgnoreNan) struct First<T, kIgnoreNan> : PresentElement<T, kIgnoreNan> {
+  static constexpr const char* kName = "first";
+
+  template <class S>
+  WARPFOLD_FN S Combine(const S& a, const S& b) const {
+    return a.present != 0 ? a : b;
+  }
+};
+
+}  // namespace warpfold::kernels

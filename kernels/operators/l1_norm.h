@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sum of the magnitudes, a double. Integers: the exact value, rounded once. Floats: in float64 along
+// the canonical tree.
+#pragma once
+
+#include "kernels/operators/integer_result.h"
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels {
+
+template <class T, bool kIgnoreNan>
+struct L1Norm;
+
+template <IntegerElement T>
+struct L1Norm<T, false> {
+  using Element = T;
+  using LeafState = std::conditional_t<sizeof(T) == 8, Uint128,
+                                       std::conditional_t<sizeof(T) == 4, std::uint64_t, std::uint32_t>>;
+  using State = Uint128;
+  static constexpr const char* kName = "l1_norm";
+  static constexpr bool kCommutative = true;
+  static constexpr bool kHasIdentity = true;
+
+  WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
+    const Wide<T> value = ValueOf(x);
+    const auto bits = static_cast<std::uint64_t>(value);
+    return static_cast<LeafState>(value < 0 ? 0 - bits : bits);
+  }
+  template <class S>
+  WARPFOLD_FN S Combine(S a, S b) const {
+    return a + b;
+  }
+  WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return 0; }
+  WARPFOLD_FN State Identity() const { return 0; }
+
+  Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(RoundedQuotient(s, 1))}; }
+};
+
+template <FloatElement T, bool kIgnoreNan>
+struct L1Norm<T, kIgnoreNan> {
+  using Element = T;
+  using LeafState = double;
+  using State = double;
+  static constexpr const char* kName = "l1_norm";
+  static constexpr bool kCommutative = true;
+  static constexpr bool kHasIdentity = true;
+
+  WARPFOLD_FN State Lift(T x, std::uint32_t) const {
+    const double value = ValueOf(x);
+    if constexpr (kIgnoreNan) {
+      if (IsNan(x)) return 0.0;
+    }
+    return value < 0 ? -value : value + 0.0;  // 0.0 of -0.0
+  }
+  WARPFOLD_FN State Combine(State a, State b) const { return a + b; }
+  WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return 0.0; }
+  WARPFOLD_FN State Identity() const { return 0.0; }
+  State Canonical(State s) const { return CanonicalNan(s); }
+
+  Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(CanonicalNan(s))}; }
+};
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The largest sum of a contiguous part of the array that is not empty, and where that part is: the first such
+// part, and the shortest that starts there. Integers exact; floats in float64, where NaN makes the result
+// NaN.
+//
+// The state is that of the divide-and-conquer algorithm (J. Bentley, "Programming Pearls", column 8): the
+// total, and the best part at all, at the start and at the end.
+#pragma once
+
+#include "kernels/operators/integer_result.h"
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels {
+
+// Sum is exact or a double; Index counts elements of a leaf or of the array.
+template <class Sum, class Index>
+struct SubarraySums {
+  Sum total;
+  Sum best;
+  Sum prefix;  // the best part that starts at the first element
+  Sum suffix;  // the best part that ends at the last one
+  Index best_begin;
+  Index best_end;
+  Index prefix_end;
+  Index suffix_begin;
+  Index present;  // 0: no elements
+};
+
+template <class Sum, class Index>
+WARPFOLD_FN SubarraySums<Sum, Index> JoinSubarrays(const SubarraySums<Sum, Index>& a,
+                                                   const SubarraySums<Sum, Index>& b) {
+  if (a.present == 0) return b;
+  if (b.present == 0) return a;
+  SubarraySums<Sum, Index> c = a;
+  c.total = a.total + b.total;
+  // Of equal sums the one that starts first, then the one that ends first.
+  const Sum across = a.suffix + b.prefix;
+  const auto offer = [&c](Sum sum, Index begin, Index end) {
+    if (sum > c.best || (sum == c.best && begin < c.best_begin)) {
+      c.best = sum;
+      c.best_begin = begin;
+      c.best_end = end;
+    }
+  };
+  offer(across, a.suffix_begin, b.prefix_end);
+  offer(b.best, b.best_begin, b.best_end);
+  const Sum longer_prefix = a.total + b.prefix;
+  if (longer_prefix > a.prefix) {
+    c.prefix = longer_prefix;
+    c.prefix_end = b.prefix_end;
+  }
+  const Sum longer_suffix = a.suffix + b.total;
+  const bool longer = longer_suffix >= b.suffix;
+  c.suffix = longer ? longer_suffix : b.suffix;
+  c.suffix_begin = longer ? a.suffix_begin : b.suffix_begin;
+  return c;
+}
+
+template <class T, bool kIgnoreNan>
+struct MaxSubarraySum;
+
+template <AnyElement T, bool kIgnoreNan>
+requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
+  // Of a leaf; it cannot overflow.
+  using LeafSum =
+      std::conditional_t<FloatElement<T>, double, std::conditional_t<sizeof(T) == 8, Int128, std::int64_t>>;
+  using Total = std::conditional_t<FloatElement<T>, double, Int128>;
+  using LeafState = SubarraySums<LeafSum, std::uint32_t>;
+  using Sums = SubarraySums<Total, std::uint64_t>;
+  static constexpr int kSumWords = sizeof(Total) / 8;
+  struct State {
+    std::uint64_t words[4 * kSumWords + 5];  // the members of Sums, the lowest words first
+  };
+  using Element = T;
+  static constexpr const char* kName = "max_subarray_sum";
+  static constexpr bool kCommutative = false;
+  static constexpr bool kHasIdentity = false;
+  static constexpr bool kScalarsOnly = true;
+
+  WARPFOLD_FN LeafState Lift(T x, std::uint32_t offset) const {
+    auto value = static_cast<LeafSum>(ValueOf(x));
+    if constexpr (FloatElement<T> && kIgnoreNan) value = IsNan(x) ? 0.0 : value;
+    return {value, value, value, value, offset, offset + 1, offset + 1, offset, 1};
+  }
+  WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const { return JoinSubarrays(a, b); }
+  WARPFOLD_FN State Combine(const State& a, const State& b) const {
+    return Packed(JoinSubarrays(Unpacked(a), Unpacked(b)));
+  }
+  WARPFOLD_FN State Widen(const LeafState& s, std::uint64_t first) const {
+    if (s.present == 0) return Identity();
+    return Packed({s.total, s.best, s.prefix, s.suffix, first + s.best_begin, first + s.best_end,
+                   first + s.prefix_end, first + s.suffix_begin, 1});
+  }
+  WARPFOLD_FN LeafState LeafIdentity() const { return {0, 0, 0, 0, 0, 0, 0, 0, 0}; }
+  WARPFOLD_FN State Identity() const { return Packed({0, 0, 0, 0, 0, 0, 0, 0, 0}); }
+  State Canonical(const State& s) const requires FloatElement<T> {
+    Sums sums = Unpacked(s);
+    for (double* sum : {&sums.total, &sums.best, &sums.prefix, &sums.suffix}) *sum = CanonicalNan(*sum);
+    return Packed(sums);
+  }
+
+  Outcome Finish(const State& state, std::uint64_t) const {
+    const Sums s = Unpacked(state);
+    if (s.present == 0) return {.error = Outcome::Error::kEmpty};
+    Outcome outcome;
+    if constexpr (FloatElement<T>) {
+      const bool nan = s.total != s.total;
+      outcome.value = Scalar::Of(nan ? CanonicalNan(s.total) : s.best);
+      if (nan) return outcome;
+    } else {
+      outcome = IntegerResult<T>(static_cast<Uint128>(s.best));
+    }
+    outcome.index = s.best_begin;
+    outcome.end_index = s.best_end;
+    return outcome;
+  }
+
+ private:
+  static WARPFOLD_FN State Packed(const Sums& s) {
+    State state{};
+    const Total sums[] = {s.total, s.best, s.prefix, s.suffix};
+    const std::uint64_t indices[] = {s.best_begin, s.best_end, s.prefix_end, s.suffix_begin, s.present};
+    WARPFOLD_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (FloatElement<T>) {
+        state.words[i] = BitCast<std::uint64_t>(sums[i]);
+      } else {
+        state.words[2 * i] = static_cast<std::uint64_t>(sums[i]);
+        state.words[2 * i + 1] = static_cast<std::uint64_t>(static_cast<Uint128>(sums[i]) >> 64);
+      }
+    }
+    WARPFOLD_UNROLL
+    for (int i = 0; i < 5; ++i) state.words[4 * kSumWords + i] = indices[i];
+    return state;
+  }
+  static WARPFOLD_FN Total SumAt(const State& state, int i) {
+    if constexpr (FloatElement<T>) {
+      return BitCast<double>(state.words[i]);
+    } else {
+      return static_cast<Int128>(Uint128{state.words[2 * i + 1]} << 64 | state.words[2 * i]);
+    }
+  }
+  static WARPFOLD_FN Sums Unpacked(const State& state) {
+    const std::uint64_t* const indices = state.words + 4 * kSumWords;
+    return {SumAt(state, 0), SumAt(state, 1), SumAt(state, 2), SumAt(state, 3), indices[0],
+            indices[1],      indices[2],      indices[3],      indices[4]};
+  }
+};
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The smallest and the largest element in one pass, as min and max have them.
+#pragma once
+
+#include "kernels/operators/extremum.h"
+
+namespace warpfold::kernels {
+
+template <class T, bool kIgnoreNan>
+struct Minmax;
+
+template <AnyElement T, bool kIgnoreNan>
+requires(FloatElement<T> || !kIgnoreNan) struct Minmax<T, kIgnoreNan> {
+  using Least = Extremum<T, kIgnoreNan, /*kMax=*/false>;
+  using Greatest = Extremum<T, kIgnoreNan, /*kMax=*/true>;
+  struct State {
+    Key<T> min;
+    Key<T> max;
+  };
+  using Element = T;
+  using LeafState = State;
+  static constexpr const char* kName = "minmax";
+  static constexpr const char* kFields[] = {"min", "max"};
+  static constexpr bool kCommutative = true;
+  static constexpr bool kHasIdentity = false;
+  static constexpr bool kScalarsOnly = true;
+
+  WARPFOLD_FN State Lift(T x, std::uint32_t offset) const {
+    return {Least{}.Lift(x, offset), Greatest{}.Lift(x, offset)};
+  }
+  WARPFOLD_FN State Combine(State a, State b) const {
+    return {Least{}.Combine(a.min, b.min), Greatest{}.Combine(a.max, b.max)};
+  }
+  WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }
+  WARPFOLD_FN State Identity() const { return {Least::kWorst, Greatest::kWorst}; }
+
+  Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {
+    return field == 0 ? Least{}.Finish(s.min, count) : Greatest{}.Finish(s.max, count);
+  }
+};
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Count, mean and sum of squared deviations, merged pairwise: T. F. Chan, G. H. Golub, R. J. LeVeque,
+// "Updating formulae and a pairwise algorithm for computing sample variances" (1979), in a form that is
+// symmetric to the bit. A lane sweeps its elements twice: first for their mean, then for their deviations
+// from it.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels {
+
+struct Moments {
+  double mean;
+  double deviations;  // sum of squares of x - mean
+  std::uint64_t count;
+};
+
+WARPFOLD_FN Moments MergeMoments(const Moments& a, const Moments& b) {
+  if (a.count == 0) return b;
+  if (b.count == 0) return a;
+  const double difference = b.mean - a.mean;
+  const double squared = difference * difference;
+  const std::uint64_t count = a.count + b.count;
+  if (a.count == b.count) {  // as whole leaves are: without a division
+    const double half = 0.5 * static_cast<double>(a.count);
+    return {0.5 * a.mean + 0.5 * b.mean, a.deviations + b.deviations + squared * half, count};
+  }
+  const double a_count = static_cast<double>(a.count);
+  const double b_count = static_cast<double>(b.count);
+  const double all = static_cast<double>(count);
+  return {a.mean * (a_count / all) + b.mean * (b_count / all),
+          a.deviations + b.deviations + squared * (a_count * b_count / all), count};
+}
+
+inline Moments CanonicalMoments(const Moments& m) {
+  return {CanonicalNan(m.mean), CanonicalNan(m.deviations), m.count};
+}
+
+// What a lane learns in its first sweep.
+struct LaneSum {
+  double sum;
+  std::uint32_t count;
+};
+
+WARPFOLD_FN LaneSum operator+(LaneSum a, LaneSum b) { return {a.sum + b.sum, a.count + b.count}; }
+
+template <AnyElement T, bool kIgnoreNan>
+WARPFOLD_FN bool IsIgnored(T x) {
+  if constexpr (kIgnoreNan && FloatElement<T>) {
+    return IsNan(x);
+  } else {
+    return false;
+  }
+}
+
+// variance and stddev, but for their results.
+template <AnyElement T, bool kIgnoreNan>
+struct MomentsOperator {
+  using Element = T;
+  using LeafState = Moments;
+  using State = Moments;
+  using First = LaneSum;
+  using Second = double;
+  static constexpr bool kCommutative = true;
+  static constexpr bool kHasIdentity = false;
+  static constexpr bool kScalarsOnly = true;
+  static constexpr bool kApproximate = true;
+
+  WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
+    if (IsIgnored<T, kIgnoreNan>(x)) return Identity();
+    const auto value = static_cast<double>(ValueOf(x));
+    return {value, value - value, 1};  // NaN of infinities, as the sweeps have it
+  }
+  WARPFOLD_FN State Combine(const State& a, const State& b) const { return MergeMoments(a, b); }
+  WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const { return leaf; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }
+  WARPFOLD_FN State Identity() const { return {0, 0, 0}; }
+  State Canonical(const State& s) const { return CanonicalMoments(s); }
+
+  WARPFOLD_FN First LiftFirst(T x) const {
+    if (IsIgnored<T, kIgnoreNan>(x)) return {0, 0};
+    return {static_cast<double>(ValueOf(x)), 1};
+  }
+  WARPFOLD_FN First FirstIdentity() const { return {-0.0, 0}; }
+  WARPFOLD_FN First CombineFirst(First a, First b) const { return a + b; }
+  // What the second sweep measures from. Without NaN to ignore, `present` is a constant in whole leaves.
+  WARPFOLD_FN double Center(First first, std::uint32_t present) const {
+    return first.sum / static_cast<double>(kIgnoreNan ? first.count : present);
+  }
+  WARPFOLD_FN Second LiftSecond(T x, double center) const {
+    if (IsIgnored<T, kIgnoreNan>(x)) return 0;
+    const double deviation = static_cast<double>(ValueOf(x)) - center;
+    return deviation * deviation;
+  }
+  WARPFOLD_FN Second CombineSecond(Second a, Second b) const { return a + b; }
+  WARPFOLD_FN LeafState Join(First first, double center, Second second, std::uint32_t present) const {
+    const std::uint32_t count = kIgnoreNan ? first.count : present;
+    if (kIgnoreNan && count == 0) return Identity();
+    return {center, second, count};
+  }
+};
+
+// Of `count` elements, of which the state counts those that are not ignored; NaN if too few are left.
+inline double VarianceOf(const Moments& m, std::uint64_t ddof) {
+  if (m.count <= ddof) return CanonicalNan(NAN);
+  return CanonicalNan(m.deviations / static_cast<double>(m.count - ddof));
+}
+
+}  // namespace warpfold::kernels

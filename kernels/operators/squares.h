@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Exact sums of squares of integers: what sum_of_squares and l2_norm share.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/operators/integer_result.h"
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels {
+
+// 192 bits, of which sums of squares of 64-bit elements need 190.
+struct Uint192 {
+  std::uint64_t words[3];  // the lowest first
+};
+
+WARPFOLD_FN Uint192 operator+(const Uint192& a, const Uint192& b) {
+  const Uint128 low = Uint128{a.words[0]} + b.words[0];
+  const Uint128 middle = Uint128{a.words[1]} + b.words[1] + static_cast<std::uint64_t>(low >> 64);
+  const std::uint64_t high = a.words[2] + b.words[2] + static_cast<std::uint64_t>(middle >> 64);
+  return {{static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(middle), high}};
+}
+
+WARPFOLD_FN Uint192 Extended(Uint128 x) {
+  return {{static_cast<std::uint64_t>(x), static_cast<std::uint64_t>(x >> 64), 0}};
+}
+
+// The nearest double.
+inline double Rounded(const Uint192& x) {
+  const auto bits = [](Uint128 high, std::uint64_t low, int exponent) {
+    // The upper 128 bits of the number, with all below them as one: more than rounding needs.
+    return std::ldexp(RoundedQuotient(high | Uint128{low != 0}, 1), exponent);
+  };
+  if (x.words[2] == 0) return bits(Uint128{x.words[1]} << 64 | x.words[0], 0, 0);
+  return bits(Uint128{x.words[2]} << 64 | x.words[1], x.words[0], 64);
+}
+
+template <class T, bool kIgnoreNan>
+struct Squares;
+
+template <IntegerElement T>
+struct Squares<T, false> {
+  using Element = T;
+  using LeafState = std::conditional_t<
+      sizeof(T) == 8, Uint192,
+      std::conditional_t<sizeof(T) == 4, Uint128,
+                         std::conditional_t<sizeof(T) == 2, std::uint64_t, std::uint32_t>>>;
+  using State = std::conditional_t<sizeof(T) == 8, Uint192, Uint128>;
+  static constexpr bool kCommutative = true;
+  static constexpr bool kHasIdentity = true;
+
+  WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
+    const Wide<T> value = ValueOf(x);
+    const auto magnitude =
+        value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+    if constexpr (sizeof(T) == 8) {
+      return Extended(Uint128{magnitude} * magnitude);
+    } else {
+      return static_cast<LeafState>(magnitude * magnitude);  // at most 64 bits
+    }
+  }
+  template <class S>
+  WARPFOLD_FN S Combine(const S& a, const S& b) const {
+    return a + b;
+  }
+  WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const { return leaf; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return LeafState{}; }
+  WARPFOLD_FN State Identity() const { return State{}; }
+
+ protected:
+  static Uint192 Exact(const State& s) {
+    if constexpr (sizeof(T) == 8) {
+      return s;
+    } else {
+      return Extended(s);
+    }
+  }
+};
+
+template <FloatElement T, bool kIgnoreNan>
+struct Squares<T, kIgnoreNan> {
+  using Element = T;
+  using LeafState = double;
+  using State = double;
+  static constexpr bool kCommutative = true;
+  static constexpr bool kHasIdentity = true;
+
+  WARPFOLD_FN State Lift(T x, std::uint32_t) const {
+    const double value = ValueOf(x);
+    if constexpr (kIgnoreNan) return IsNan(x) ? 0.0 : value * value;
+    return value * value;
+  }
+  WARPFOLD_FN State Combine(State a, State b) const { return a + b; }
+  WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return 0.0; }
+  WARPFOLD_FN State Identity() const { return 0.0; }
+  State Canonical(State s) const { return CanonicalNan(s); }
+};
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The standard deviation: the square root of the variance.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/operators/variance.h"
+
+namespace warpfold::kernels {
+
+template <class T, bool kIgnoreNan>
+struct Stddev;
+
+template <AnyElement T, bool kIgnoreNan>
+requires(FloatElement<T> || !kIgnoreNan) struct Stddev<T, kIgnoreNan> : MomentsOperator<T, kIgnoreNan> {
+  using Reducer = Variance<T, kIgnoreNan>;
+  static constexpr const char* kName = "stddev";
+
+  std::uint64_t ddof = 0;
+  Stddev() = default;
+  WARPFOLD_FN explicit Stddev(const OperatorParameters& parameters) : ddof(parameters.ddof) {}
+
+  Outcome Finish(const Moments& s, std::uint64_t count) const {
+    if (count == 0) return {.error = Outcome::Error::kEmpty};
+    return {.value = Scalar::Of(CanonicalNan(std::sqrt(VarianceOf(s, ddof))))};
+  }
+};
+
+}  // namespace warpfold::kernels
