@@ -67,6 +67,9 @@ struct Spec {
   bool ignore_nan = false;
   // matrix_product over integers: multiply modulo this.
   std::optional<std::uint64_t> modulus = std::nullopt;
+  // One of the server's algorithms (docs/textbook.md), as "last_block", on one stream; empty for the
+  // canonical reduction.
+  std::string algorithm = {};
 };
 
 }  // namespace warpfold
