@@ -101,12 +101,14 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   app.add_flag("--ignore-nan", flags.spec.ignore_nan, "Float operators: skip NaN elements");
   app.add_option("--modulus", flags.spec.modulus, "matrix_product over integers: multiply modulo M")
       ->transform(CLI::Validator(ToUnsigned, "M"));
+  CLI::Option* streams =
+      app.add_option("--streams", flags.streams, "Connections to stripe the array over; not for '-'")
+          ->check(CLI::Range(1, 64))
+          ->capture_default_str();
   app.add_option("--algorithm", flags.spec.algorithm,
                  "A classical GPU reduction instead of the canonical one; floats then round in its way")
+      ->excludes(streams)
       ->transform(CLI::Validator(ToAlgorithm, "NAME"));
-  app.add_option("--streams", flags.streams, "Connections to stripe the array over; not for '-'")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
   app.add_flag("--json", flags.json, "Answer with one JSON object");
 
   CLI::Option_group& input = *app.add_option_group("Input");
