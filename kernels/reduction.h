@@ -55,7 +55,8 @@ struct BoundOperator {
 class Reduction {
  public:
   // Errors: UNIMPLEMENTED (UNKNOWN_OPERATOR), INVALID_ARGUMENT (UNSUPPORTED_TYPE, BAD_HEADER,
-  // UNSUPPORTED_ALGORITHM: it does not serve this operator, element type or shape). The reason is attached to the status; see error.h.
+  // UNSUPPORTED_ALGORITHM: it does not serve this operator, element type or shape). The
+  // reason is attached to the status; see error.h.
   static absl::StatusOr<Reduction> Create(const ReductionSpec& spec);
 
   const ReductionSpec& spec() const { return plan_->spec; }

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "absl/strings/ascii.h"
+#include "client/error.h"
 
 namespace warpfold {
 namespace {
@@ -72,11 +73,11 @@ TEST(TranslateTest, AlgorithmsHaveTheNamesOfTheProtocol) {
     EXPECT_EQ(AlgorithmName(proto->algorithm()), name);
   }
   EXPECT_EQ(ToProto({.operators = {"sum"}}, ElementType::kInt32)->algorithm(), v1::ALGORITHM_UNSPECIFIED);
-  for (const std::string& name : {"unspecified", "quantum"}) {
+  for (const std::string name : {"unspecified", "quantum"}) {
     const absl::Status status =
         ToProto({.operators = {"sum"}, .algorithm = name}, ElementType::kInt32).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-    EXPECT_EQ(ErrorReason(status), "UNSUPPORTED_ALGORITHM");
+    EXPECT_EQ(GetErrorInfo(status).value_or(ErrorInfo{}).reason, "UNSUPPORTED_ALGORITHM");
   }
 }
 

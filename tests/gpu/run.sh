@@ -73,7 +73,8 @@ if has sanitizers; then
       "$bin/textbook_device_test" --gtest_brief=1
   done
   unset WARPFOLD_TEST_SCALE
-  step memcheck-cuts compute-sanitizer --tool memcheck --error-exitcode 9 "$bin/server_cuts_test" --gtest_brief=1
+  step memcheck-cuts compute-sanitizer --tool memcheck --error-exitcode 9 \
+    "$bin/server_cuts_test" --gtest_brief=1
 fi
 if has memcheck_e2e; then
   export CHECKED_SERVER=$bin/warpfold-server CHECKED_SERVER_LOG=$out/memcheck-server-%p.log
