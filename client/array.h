@@ -103,6 +103,9 @@ struct Spec {
   std::optional<std::uint64_t> modulus = std::nullopt;
   // variance, stddev and describe: the divisor is the count less this.
   std::uint64_t ddof = 0;
+  // One of the server's algorithms (docs/textbook.md), as "last_block", on one stream; empty for the
+  // canonical reduction.
+  std::string algorithm = {};
 };
 
 }  // namespace warpfold

@@ -72,6 +72,13 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
         absl::StrCat("streams must be 1 to the ", options_.connections, " connections of this client"));
   }
 
+  const bool canonical =
+      proto_spec->algorithm() == v1::ALGORITHM_UNSPECIFIED || proto_spec->algorithm() == v1::ALGORITHM_AUTO;
+  if (options.streams > 1 && !canonical) {
+    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+                     "streams must be 1 where an algorithm is named: its states do not merge");
+  }
+
   const ReduceJob job = {*proto_spec, element_bytes, byte_count / element_bytes, source,
                          options_,    options,       DeadlineOf(options)};
   const absl::StatusOr<v1::Reduction> proto =

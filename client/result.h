@@ -38,8 +38,8 @@ using Value = std::variant<Scalar, Matrix, Fields>;
 struct OperatorResult {
   std::string name;  // as in Spec::operators
   Value value;
-  std::optional<std::uint64_t> index;      // argmin, argmax; max_subarray_sum: of the first element
-  std::optional<std::uint64_t> end_index;  // max_subarray_sum: of the element behind the last one
+  std::optional<std::uint64_t> index = {};      // argmin, argmax; max_subarray_sum: of the first element
+  std::optional<std::uint64_t> end_index = {};  // max_subarray_sum: of the element behind the last one
 
   // The value as a C++ type: std::int64_t, std::uint64_t, double or bool.
   // FAILED_PRECONDITION if it is of another type.

@@ -13,6 +13,13 @@ namespace warpfold {
 namespace {
 
 constexpr absl::string_view kEnumPrefix = "OPERATOR_";
+constexpr absl::string_view kAlgorithmPrefix = "ALGORITHM_";
+
+// "bit_and" of "OPERATOR_BIT_AND".
+std::string ShortName(absl::string_view enum_name, absl::string_view prefix) {
+  enum_name.remove_prefix(std::min(enum_name.size(), prefix.size()));
+  return absl::AsciiStrToLower(enum_name);
+}
 
 template <typename Entries>
 std::vector<Scalar> ScalarsOf(const Entries& entries) {
@@ -67,11 +74,7 @@ absl::StatusOr<Value> ValueFromProto(const v1::OperatorResult& result) {
 
 }  // namespace
 
-std::string OperatorName(v1::Operator op) {
-  absl::string_view name = v1::Operator_Name(op);
-  name.remove_prefix(std::min(name.size(), kEnumPrefix.size()));
-  return absl::AsciiStrToLower(name);
-}
+std::string OperatorName(v1::Operator op) { return ShortName(v1::Operator_Name(op), kEnumPrefix); }
 
 std::vector<std::string> OperatorNames() {
   std::vector<std::string> names;
@@ -79,6 +82,20 @@ std::vector<std::string> OperatorNames() {
   for (int i = 0; i < descriptor.value_count(); ++i) {
     const auto op = static_cast<v1::Operator>(descriptor.value(i)->number());
     if (op != v1::OPERATOR_UNSPECIFIED) names.push_back(OperatorName(op));
+  }
+  return names;
+}
+
+std::string AlgorithmName(v1::Algorithm algorithm) {
+  return ShortName(v1::Algorithm_Name(algorithm), kAlgorithmPrefix);
+}
+
+std::vector<std::string> AlgorithmNames() {
+  std::vector<std::string> names;
+  const google::protobuf::EnumDescriptor& descriptor = *v1::Algorithm_descriptor();
+  for (int i = 0; i < descriptor.value_count(); ++i) {
+    const auto algorithm = static_cast<v1::Algorithm>(descriptor.value(i)->number());
+    if (algorithm != v1::ALGORITHM_UNSPECIFIED) names.push_back(AlgorithmName(algorithm));
   }
   return names;
 }
@@ -107,6 +124,15 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
   if (spec.ignore_nan) proto.set_nan_policy(v1::NAN_POLICY_IGNORE);
   if (spec.modulus.has_value()) proto.set_modulus(*spec.modulus);
   proto.set_ddof(spec.ddof);
+  if (!spec.algorithm.empty()) {
+    v1::Algorithm algorithm = v1::ALGORITHM_UNSPECIFIED;
+    const std::string enum_name = absl::StrCat(kAlgorithmPrefix, absl::AsciiStrToUpper(spec.algorithm));
+    if (!v1::Algorithm_Parse(enum_name, &algorithm) || algorithm == v1::ALGORITHM_UNSPECIFIED) {
+      return MakeError(absl::StatusCode::kUnimplemented, "UNSUPPORTED_ALGORITHM",
+                       absl::StrCat("unknown algorithm '", spec.algorithm, "'"));
+    }
+    proto.set_algorithm(algorithm);
+  }
   return proto;
 }
 

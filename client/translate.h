@@ -19,8 +19,13 @@ namespace warpfold {
 std::string OperatorName(v1::Operator op);
 std::vector<std::string> OperatorNames();
 
-// UNIMPLEMENTED (UNKNOWN_OPERATOR) for a name that the protocol does not have; INVALID_ARGUMENT (BAD_HEADER)
-// for a shape for which ElementBytes is 0. All else is left for the server to judge.
+// "last_block" for ALGORITHM_LAST_BLOCK.
+std::string AlgorithmName(v1::Algorithm algorithm);
+std::vector<std::string> AlgorithmNames();
+
+// UNIMPLEMENTED (UNKNOWN_OPERATOR, UNSUPPORTED_ALGORITHM) for a name that the protocol does not have;
+// INVALID_ARGUMENT (BAD_HEADER) for a shape for which ElementBytes is 0. All else is left for the server to
+// judge.
 absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type);
 
 // INTERNAL if the message contradicts itself or lacks a value.

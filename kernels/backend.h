@@ -5,7 +5,8 @@
 // fills, its twin on the device where that is another memory, and a queue (a CUDA stream) of its own.
 // Everything is allocated when the backend is made; Start and Wait allocate no pinned or device memory.
 //
-// All backends give the same bits. To write one, implement Slot and Backend and add the backend to the
+// All backends give the same bits, unless the reduction names an algorithm, which Supports must then
+// allow. To write one, implement Slot and Backend and add the backend to the
 // contract suite in tests/kernels/.
 //
 // Threads: Backend's methods may be called from any thread. A Slot belongs to one caller at a time
@@ -60,6 +61,9 @@ class Backend {
 
   virtual std::string name() const = 0;    // "cpu" or "cuda"
   virtual std::string device() const = 0;  // "cpu", or "cuda:0 NVIDIA H200"
+
+  // Whether slots can reduce by this algorithm; always so for kAuto.
+  virtual bool Supports(Algorithm algorithm) const { return algorithm == Algorithm::kAuto; }
 
   virtual std::span<const std::unique_ptr<Slot>> slots() = 0;
 

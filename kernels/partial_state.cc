@@ -52,7 +52,7 @@ absl::Status EmptyError(absl::string_view op) {
 
 bool SameArray(const ReductionSpec& a, const ReductionSpec& b) {
   return a.operators == b.operators && a.element_type == b.element_type && a.shape == b.shape &&
-         a.ignore_nan == b.ignore_nan && a.modulus == b.modulus;
+         a.ignore_nan == b.ignore_nan && a.modulus == b.modulus && a.algorithm == b.algorithm;
 }
 
 }  // namespace
@@ -78,6 +78,11 @@ absl::StatusOr<PartialState> PartialState::Create(Reduction reduction, std::uint
                                                   std::uint64_t element_count,
                                                   std::span<const NodePosition> nodes,
                                                   std::span<const std::byte> states) {
+  if (!reduction.canonical()) {
+    return Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+                 "algorithm: the states of a named algorithm are not canonical and do not merge",
+                 {{"field", "algorithm"}});
+  }
   const std::uint64_t leaf = reduction.leaf_elements();
   if (first_element % leaf != 0) return BadState("a partial state starts inside a leaf");
   const std::uint64_t max_elements = kMaxArrayBytes / reduction.element_bytes();
@@ -110,6 +115,7 @@ std::span<const std::byte> PartialState::NodeStates(std::size_t node) const {
 void PartialState::AppendNode(NodePosition position, std::uint64_t element_count,
                               std::span<const std::byte> states) {
   const std::size_t bytes = reduction_.node_bytes();
+  if (!reduction_.canonical()) return AppendWhole(element_count, states.first(bytes));
   element_count_ += element_count;
   nodes_.push_back(position);
   states_.insert(states_.end(), states.begin(), states.begin() + bytes);
@@ -126,6 +132,17 @@ void PartialState::AppendNode(NodePosition position, std::uint64_t element_count
   }
 }
 
+void PartialState::AppendWhole(std::uint64_t element_count, std::span<const std::byte> states) {
+  element_count_ += element_count;
+  if (nodes_.empty()) {
+    nodes_.push_back({});
+    states_.assign(states.begin(), states.end());
+    CanonicalizeNode(reduction_, states_.data());
+  } else {
+    CombineNodes(reduction_, states_.data(), states.data(), states_.data());
+  }
+}
+
 absl::Status PartialState::Append(const PartialState& right) {
   if (!SameArray(reduction_.spec(), right.reduction_.spec())) {
     return BadState("partial states of different reductions do not merge");
@@ -133,6 +150,10 @@ absl::Status PartialState::Append(const PartialState& right) {
   if (right.element_count_ == 0) return absl::OkStatus();
   if (right.first_element_ != first_element_ + element_count_) {
     return BadState("a partial state does not start where the one before it ends");
+  }
+  if (!reduction_.canonical()) {
+    AppendWhole(right.element_count_, right.states_);
+    return absl::OkStatus();
   }
   const std::uint64_t end = right.element_count_;
   std::uint64_t done = 0;

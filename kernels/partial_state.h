@@ -5,6 +5,9 @@
 // complete subtrees, as docs/canonical-order.md defines them. Adjacent partial states append to the
 // bits that one pass over the union gives.
 //
+// The partial state of a reduction by one of the textbook's algorithms is not canonical: it is one state for
+// the whole range, at position {0, 0}. Such states append in array order, but do not travel.
+//
 // Threads: a value type; distinct objects are independent.
 #pragma once
 
@@ -38,7 +41,8 @@ class PartialState {
   PartialState(Reduction reduction, std::uint64_t first_element);
 
   // A state from elsewhere (the wire). `states` holds node_bytes() for each node that the range must
-  // have, in order. INVALID_ARGUMENT (BAD_STATE) where positions or sizes are not those of the range.
+  // have, in order. INVALID_ARGUMENT: BAD_STATE where positions or sizes are not those of the range,
+  // BAD_HEADER where the reduction names an algorithm.
   static absl::StatusOr<PartialState> Create(Reduction reduction, std::uint64_t first_element,
                                              std::uint64_t element_count, std::span<const NodePosition> nodes,
                                              std::span<const std::byte> states);
@@ -51,7 +55,8 @@ class PartialState {
   std::span<const std::byte> NodeStates(std::size_t node) const;
 
   // Appends the next node, which starts where this range ends and covers `element_count` elements.
-  // Combines it with its left siblings. Used by backends; `states` has node_bytes().
+  // Combines it with its left siblings; where the reduction names an algorithm, with all that there is,
+  // whatever the position. Used by backends; `states` has node_bytes().
   void AppendNode(NodePosition position, std::uint64_t element_count, std::span<const std::byte> states);
 
   // Appends the range that starts where this one ends; an empty range may start anywhere. INVALID_ARGUMENT
@@ -64,6 +69,7 @@ class PartialState {
 
  private:
   std::vector<std::byte> FoldNodes() const;
+  void AppendWhole(std::uint64_t element_count, std::span<const std::byte> states);
 
   Reduction reduction_;
   std::uint64_t first_element_ = 0;

@@ -52,6 +52,27 @@ absl::Status Unsupported(absl::string_view op, absl::string_view message) {
                {{"operator", std::string(op)}});
 }
 
+// Whether the spec's algorithm can serve the operator; always so for kAuto.
+absl::Status CheckAlgorithm(const ReductionSpec& spec, absl::string_view name, const OperatorEntry& entry) {
+  if (spec.algorithm == Algorithm::kAuto) return absl::OkStatus();
+  const absl::string_view algorithm = AlgorithmName(spec.algorithm);
+  const auto refuse = [&](absl::string_view why) {
+    return Error(absl::StatusCode::kInvalidArgument, "UNSUPPORTED_ALGORITHM",
+                 absl::StrCat("algorithm ", algorithm, " does not serve ", name, ": ", why),
+                 {{"algorithm", std::string(algorithm)}, {"operator", std::string(name)}});
+  };
+  if (spec.shape.is_matrix() && !entry.whole_matrix) return refuse("matrices are not reduced entry by entry");
+  if (!entry.commutative && !KeepsOrder(spec.algorithm)) return refuse("it does not keep array order");
+  if (ElementTypeBytes(spec.element_type) < kMinTextbookScalarBytes) {
+    return refuse(absl::StrCat("it takes types of ", kMinTextbookScalarBytes, " bytes or more"));
+  }
+  if (entry.state_bytes > kMaxTextbookStateBytes) {
+    return refuse(
+        absl::StrCat("a state of ", entry.state_bytes, " bytes; it takes up to ", kMaxTextbookStateBytes));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckShape(ElementShape shape) {
   if (shape.rows == 0 && shape.columns == 0) return absl::OkStatus();
   if (shape.rows < 1 || shape.columns < 1 || shape.rows > kMaxMatrixDimension ||
@@ -137,6 +158,7 @@ absl::StatusOr<Reduction> Reduction::Create(const ReductionSpec& spec) {
     }
     const absl::StatusOr<const OperatorEntry*> entry = FindEntry(spec, name);
     if (!entry.ok()) return entry.status();
+    if (absl::Status status = CheckAlgorithm(spec, name, **entry); !status.ok()) return status;
     BoundOperator bound;
     bound.entry = *entry;
     bound.parameters = {.wrap_overflow = spec.wrap_overflow,

@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "kernels/algorithm.h"
 #include "kernels/types.h"
 
 namespace warpfold::kernels {
@@ -32,6 +33,8 @@ struct ReductionSpec {
   bool ignore_nan = false;
   std::optional<std::uint64_t> modulus;
   std::uint64_t ddof = 0;
+  // Any but kAuto: one of the textbook's, whose result is not canonical (partial_state.h).
+  Algorithm algorithm = Algorithm::kAuto;
 };
 inline constexpr int kMaxOperators = 16;
 
@@ -55,11 +58,14 @@ struct BoundOperator {
 
 class Reduction {
  public:
-  // Errors: UNIMPLEMENTED (UNKNOWN_OPERATOR), INVALID_ARGUMENT (UNSUPPORTED_TYPE, BAD_HEADER). The
+  // Errors: UNIMPLEMENTED (UNKNOWN_OPERATOR), INVALID_ARGUMENT (UNSUPPORTED_TYPE, BAD_HEADER,
+  // UNSUPPORTED_ALGORITHM: it does not serve this operator, element type or shape). The
   // reason is attached to the status; see error.h.
   static absl::StatusOr<Reduction> Create(const ReductionSpec& spec);
 
   const ReductionSpec& spec() const { return plan_->spec; }
+  // Whether states are canonical: the same bits from every backend and every cut.
+  bool canonical() const { return spec().algorithm == Algorithm::kAuto; }
   std::span<const BoundOperator> operators() const { return plan_->operators; }
 
   std::uint64_t element_bytes() const { return plan_->element_bytes; }

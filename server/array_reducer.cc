@@ -16,7 +16,7 @@ ArrayReducer::ArrayReducer(Engine& engine, const CallControl& call, const kernel
       reduction_(reduction),
       state_(reduction, first_element),
       next_element_(first_element),
-      uses_slots_(engine.cpu_crossover_bytes == 0) {}
+      uses_slots_(engine.cpu_crossover_bytes == 0 || !reduction.canonical()) {}
 
 ArrayReducer::~ArrayReducer() {
   for (SlotPool::Lease& lease : started_) static_cast<void>(lease->Wait());
@@ -67,13 +67,26 @@ absl::Status ArrayReducer::Drain() {
 
 absl::StatusOr<kernels::PartialState> ArrayReducer::Finish() {
   if (absl::Status status = Drain(); !status.ok()) return status;
-  if (!held_.empty()) {
+  if (absl::Status status = ReduceTail(); !status.ok()) return status;
+  return state_;
+}
+
+// What Drain has left: less than a leaf, or all of an array below the crossover.
+absl::Status ArrayReducer::ReduceTail() {
+  if (held_.empty()) return absl::OkStatus();
+  if (reduction_.canonical()) {
     const absl::Time start = engine_.clock();
     const kernels::PartialState tail = kernels::ReduceOnHost(reduction_, next_element_, held_);
     timings_.kernel += engine_.clock() - start;
-    if (absl::Status status = state_.Append(tail); !status.ok()) return status;
+    return state_.Append(tail);
   }
-  return state_;
+  const std::uint64_t elements = held_.size() / reduction_.element_bytes();
+  if (absl::Status status = StartFilling(); !status.ok()) return status;
+  SlotPool::Lease lease = std::move(filling_->lease);
+  filling_.reset();
+  if (absl::Status status = lease->Start(reduction_, next_element_, elements); !status.ok()) return status;
+  started_.push_back(std::move(lease));
+  return CollectOldest();
 }
 
 absl::StatusOr<SlotPool::Lease> ArrayReducer::NextLease() {

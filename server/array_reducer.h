@@ -6,7 +6,8 @@
 // Bytes are copied once, into a slot's staging buffer; while that slot's range is being reduced the next
 // slot fills, so at most two are leased. Between Drain and the next Append none is: what remains then is
 // the partial state and a tail of less than a leaf. An array that stays below the crossover never sees a
-// slot.
+// slot. Where the reduction names an algorithm there is no crossover, and the tail takes a slot too: the
+// device reduces every element.
 //
 // Threads: one at a time. Append, Drain and Finish block on slots and on the device, and return early
 // when the call is stopped. After an error only the destructor may follow.
@@ -70,6 +71,7 @@ class ArrayReducer {
   absl::StatusOr<SlotPool::Lease> NextLease();
   absl::Status StartFilling();
   absl::Status StartFilled();
+  absl::Status ReduceTail();
   absl::Status CollectOldest();
 
   Engine& engine_;

@@ -122,6 +122,13 @@ absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& s
   result.ignore_nan = spec.nan_policy() == v1::NAN_POLICY_IGNORE;
   if (spec.has_modulus()) result.modulus = spec.modulus();
   result.ddof = spec.ddof();
+  const auto algorithm = AlgorithmFromProto(spec.algorithm());
+  if (!algorithm.has_value()) {
+    return kernels::Error(absl::StatusCode::kUnimplemented, "UNSUPPORTED_ALGORITHM",
+                          absl::StrCat("this server does not know algorithm number ", spec.algorithm()),
+                          {{"algorithm", absl::StrCat(spec.algorithm())}});
+  }
+  result.algorithm = *algorithm;
   return kernels::Reduction::Create(result);
 }
 

@@ -13,6 +13,7 @@ namespace {
 
 constexpr absl::string_view kOperatorPrefix = "OPERATOR_";
 constexpr absl::string_view kElementTypePrefix = "ELEMENT_TYPE_";
+constexpr absl::string_view kAlgorithmPrefix = "ALGORITHM_";
 
 // "bit_and" of "OPERATOR_BIT_AND".
 std::string ShortName(absl::string_view enum_name, absl::string_view prefix) {
@@ -44,6 +45,18 @@ std::optional<kernels::ElementType> ElementTypeFromProto(v1::ElementType type) {
 v1::ElementType ElementTypeToProto(kernels::ElementType type) {
   v1::ElementType result = v1::ELEMENT_TYPE_UNSPECIFIED;
   v1::ElementType_Parse(EnumName(kernels::ElementTypeName(type), kElementTypePrefix), &result);
+  return result;
+}
+
+std::optional<kernels::Algorithm> AlgorithmFromProto(v1::Algorithm algorithm) {
+  if (algorithm == v1::ALGORITHM_UNSPECIFIED) return kernels::Algorithm::kAuto;
+  if (!v1::Algorithm_IsValid(algorithm)) return std::nullopt;
+  return kernels::AlgorithmByName(ShortName(v1::Algorithm_Name(algorithm), kAlgorithmPrefix));
+}
+
+v1::Algorithm AlgorithmToProto(kernels::Algorithm algorithm) {
+  v1::Algorithm result = v1::ALGORITHM_UNSPECIFIED;
+  v1::Algorithm_Parse(EnumName(kernels::AlgorithmName(algorithm), kAlgorithmPrefix), &result);
   return result;
 }
 

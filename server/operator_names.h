@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names of the proto's operators and element types, as kernels and people use them:
+// The names of the proto's operators, element types and algorithms, as kernels and people use them:
 // OPERATOR_BIT_AND is "bit_and". Taken from the proto's own descriptors, so that a new enum value needs
 // no line here.
 #pragma once
@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "kernels/algorithm.h"
 #include "kernels/types.h"
 #include "warpfold/v1/reduction.pb.h"
 
@@ -22,5 +23,9 @@ v1::Operator OperatorByName(absl::string_view name);
 
 std::optional<kernels::ElementType> ElementTypeFromProto(v1::ElementType type);
 v1::ElementType ElementTypeToProto(kernels::ElementType type);
+
+// Empty for numbers that this proto does not have. UNSPECIFIED is kAuto.
+std::optional<kernels::Algorithm> AlgorithmFromProto(v1::Algorithm algorithm);
+v1::Algorithm AlgorithmToProto(kernels::Algorithm algorithm);
 
 }  // namespace warpfold::server

@@ -44,6 +44,17 @@ absl::Status ChecksumMismatch(const char* field) {
                         absl::StrCat(field, " does not match the bytes that arrived"), {{"field", field}});
 }
 
+// The state of a named algorithm is not canonical: it must be that of the whole array, and not leave.
+absl::Status CheckNoStripe(const v1::ReduceHeader& header) {
+  const auto refuse = [](const char* field, absl::string_view what) {
+    return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+                          absl::StrCat(field, what, " where an algorithm is named"), {{"field", field}});
+  };
+  if (header.first_element() != 0) return refuse("first_element", " must be 0");
+  if (header.return_state()) return refuse("return_state", " must not be set");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckRequestId(const std::string& request_id) {
@@ -53,6 +64,14 @@ absl::Status CheckRequestId(const std::string& request_id) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
                         "request_id must be at most 128 printable ASCII characters",
                         {{"field", "request_id"}});
+}
+
+absl::Status CheckAlgorithm(const Engine& engine, const kernels::Reduction& reduction) {
+  const kernels::Algorithm algorithm = reduction.spec().algorithm;
+  if (engine.backend.Supports(algorithm)) return absl::OkStatus();
+  const std::string name = kernels::AlgorithmName(algorithm);
+  return kernels::Error(absl::StatusCode::kUnimplemented, "UNSUPPORTED_ALGORITHM",
+                        absl::StrCat("this device has no algorithm ", name), {{"algorithm", name}});
 }
 
 absl::Status ArrayTooLarge(std::uint64_t max_stream_bytes) {
@@ -121,6 +140,10 @@ absl::Status Session::Begin(v1::ReduceHeader header) {
 }
 
 absl::Status Session::CheckHeader(const kernels::Reduction& reduction) const {
+  if (absl::Status status = CheckAlgorithm(engine_, reduction); !status.ok()) return status;
+  if (!reduction.canonical()) {
+    if (absl::Status status = CheckNoStripe(header_); !status.ok()) return status;
+  }
   const std::uint64_t max_first =
       (kernels::kMaxArrayBytes - engine_.limits.max_stream_bytes) / reduction.element_bytes();
   if (header_.first_element() % reduction.leaf_elements() != 0 || header_.first_element() > max_first) {

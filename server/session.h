@@ -67,6 +67,9 @@ class Session {
 // INVALID_ARGUMENT (BAD_HEADER) unless at most 128 printable ASCII characters.
 absl::Status CheckRequestId(const std::string& request_id);
 
+// UNIMPLEMENTED (UNSUPPORTED_ALGORITHM) if the device does not have the reduction's algorithm.
+absl::Status CheckAlgorithm(const Engine& engine, const kernels::Reduction& reduction);
+
 // RESOURCE_EXHAUSTED (ARRAY_TOO_LARGE).
 absl::Status ArrayTooLarge(std::uint64_t max_stream_bytes);
 

@@ -41,6 +41,7 @@ absl::StatusOr<v1::ReduceArrayResponse> ReduceArray(Engine& engine, const CallCo
   if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
   const absl::StatusOr<kernels::Reduction> reduction = ReductionFromProto(request.spec());
   if (!reduction.ok()) return reduction.status();
+  if (absl::Status status = CheckAlgorithm(engine, *reduction); !status.ok()) return status;
   if (request.data().size() > engine.limits.max_stream_bytes) {
     return ArrayTooLarge(engine.limits.max_stream_bytes);
   }
@@ -102,6 +103,10 @@ v1::GetServerInfoResponse GetServerInfo(Engine& engine) {
       if (kernels::OperatorTakesScalars(position, type)) info.add_scalar_types(ElementTypeToProto(type));
       if (kernels::OperatorTakesMatrices(position, type)) info.add_matrix_types(ElementTypeToProto(type));
     }
+  }
+  for (int i = 0; i < kernels::kAlgorithmCount; ++i) {
+    const auto algorithm = static_cast<kernels::Algorithm>(i);
+    if (engine.backend.Supports(algorithm)) response.add_algorithms(AlgorithmToProto(algorithm));
   }
   *response.mutable_limits() = LimitsOf(engine);
   response.set_cpu_crossover_bytes(engine.cpu_crossover_bytes);

@@ -53,6 +53,12 @@ std::string ToOperators(std::string& text) {
   return "";
 }
 
+std::string ToAlgorithm(std::string& text) {
+  const std::vector<std::string> names = AlgorithmNames();
+  if (std::find(names.begin(), names.end(), text) != names.end()) return "";
+  return absl::StrCat("unknown algorithm '", text, "'; there are ", absl::StrJoin(names, ", "));
+}
+
 std::optional<MatrixShape> ParseMatrixShape(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, 'x');
   MatrixShape shape;
@@ -99,9 +105,14 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   app.add_option("--modulus", flags.spec.modulus,
                  "matrix_product, affine_compose over integers: compute modulo M")
       ->transform(CLI::Validator(ToUnsigned, "M"));
-  app.add_option("--streams", flags.streams, "Connections to stripe the array over; not for '-'")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
+  CLI::Option* streams =
+      app.add_option("--streams", flags.streams, "Connections to stripe the array over; not for '-'")
+          ->check(CLI::Range(1, 64))
+          ->capture_default_str();
+  app.add_option("--algorithm", flags.spec.algorithm,
+                 "A classical GPU reduction instead of the canonical one; floats then round in its way")
+      ->excludes(streams)
+      ->transform(CLI::Validator(ToAlgorithm, "NAME"));
   app.add_flag("--json", flags.json, "Answer with one JSON object");
 
   CLI::Option_group& input = *app.add_option_group("Input");

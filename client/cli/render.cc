@@ -75,6 +75,15 @@ std::string ResultJson(const OperatorResult& result) {
   return json + "}";
 }
 
+std::vector<std::string> AlgorithmNamesOf(const v1::GetServerInfoResponse& info) {
+  std::vector<std::string> names;
+  for (const int algorithm : info.algorithms()) {
+    if (v1::Algorithm_IsValid(algorithm))
+      names.push_back(AlgorithmName(static_cast<v1::Algorithm>(algorithm)));
+  }
+  return names;
+}
+
 // Names, as "int32", of the element types of a list in OperatorInfo.
 std::vector<std::string> TypeNames(const google::protobuf::RepeatedField<int>& types) {
   std::vector<std::string> names;
@@ -129,7 +138,8 @@ std::string InfoText(const v1::GetServerInfoResponse& info) {
                   "\nidle_timeout_seconds ", limits.idle_timeout_seconds(), "\n");
   absl::StrAppend(&text, "max_concurrent_reductions ", limits.max_concurrent_reductions(), "\nslots ",
                   limits.slots(), "\nslot_bytes ", limits.slot_bytes(), "\nmax_matrix_dimension ",
-                  limits.max_matrix_dimension(), "\n");
+                  limits.max_matrix_dimension(), "\nalgorithms ", absl::StrJoin(AlgorithmNamesOf(info), ","),
+                  "\n");
   for (const v1::OperatorInfo& op : info.operators()) {
     absl::StrAppend(&text, "operator ", OperatorName(op.operator_()), " scalars ",
                     absl::StrJoin(TypeNames(op.scalar_types()), ","), " matrices ",
@@ -152,6 +162,7 @@ std::string InfoJson(const v1::GetServerInfoResponse& info) {
                     {"slots", limits.slots()},
                     {"slot_bytes", limits.slot_bytes()},
                     {"max_matrix_dimension", limits.max_matrix_dimension()}};
+  json["algorithms"] = AlgorithmNamesOf(info);
   json["operators"] = nlohmann::ordered_json::array();
   for (const v1::OperatorInfo& op : info.operators()) {
     json["operators"].push_back({{"op", OperatorName(op.operator_())},

@@ -148,6 +148,7 @@ class CudaBackend : public Backend {
 
   std::string name() const override { return "cuda"; }
   std::string device() const override { return device_; }
+  bool Supports(Algorithm) const override { return true; }
   std::span<const std::unique_ptr<Slot>> slots() override { return slots_; }
   absl::Status fault() const override { return fault_.Get(); }
 

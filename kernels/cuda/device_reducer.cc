@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/rows.h"
+#include "kernels/cuda/textbook/rows.h"
 #include "kernels/operators/table.h"
 
 namespace warpfold::kernels::cuda {
@@ -27,6 +28,16 @@ LaunchFunction FunctionFor(const Reduction& reduction, const BoundOperator& op) 
   if (op.entry->whole_matrix) return row.whole[type][WholeIndex(spec.shape)];
   const auto& table = spec.shape.is_matrix() ? row.entrywise : row.scalar;
   return table[type][op.entry->reducer_ignores_nan ? 1 : 0];
+}
+
+textbook::LaunchFunction TextbookFunctionFor(const Reduction& reduction, const BoundOperator& op) {
+  const textbook::Row& row = *textbook::Rows()[op.entry->reducer];
+  const ReductionSpec& spec = reduction.spec();
+  const int type = static_cast<int>(spec.element_type);
+  const textbook::Launchers& launchers = op.entry->whole_matrix
+                                             ? *row.whole[type][WholeIndex(spec.shape)]
+                                             : *row.scalar[type][op.entry->reducer_ignores_nan ? 1 : 0];
+  return launchers[static_cast<int>(spec.algorithm)];
 }
 
 // The first operator with the same states as operator `i`: sum and mean need one pass, not two.
@@ -75,7 +86,10 @@ DeviceReducer::~DeviceReducer() {
 std::uint64_t DeviceReducer::Capacity(const Reduction& reduction) const {
   std::uint64_t leaves = array_bytes_ / reduction.leaf_bytes();
   for (const BoundOperator& op : reduction.operators()) {
-    leaves = std::min<std::uint64_t>(leaves, partial_bytes_ / op.state_bytes);
+    const std::uint64_t partials = partial_bytes_ / op.state_bytes;
+    leaves = std::min(leaves, reduction.canonical()
+                                  ? partials
+                                  : textbook::LargestSection(partials) / reduction.leaf_elements());
   }
   return leaves * reduction.leaf_elements();
 }
@@ -106,26 +120,41 @@ absl::Status DeviceReducer::Launch(const Reduction& reduction, std::uint64_t fir
     if (Twin(reduction, i) != i) continue;
     const BoundOperator& op = reduction.operators()[i];
     workspace.nodes = device_nodes_ + op.state_offset;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(FunctionFor(reduction, op)(op.parameters, range, workspace, stream));
+    if (reduction.canonical()) {
+      WARPFOLD_RETURN_IF_CUDA_ERROR(FunctionFor(reduction, op)(op.parameters, range, workspace, stream));
+    } else {
+      const textbook::Section section = {data, element_count, first_element};
+      WARPFOLD_RETURN_IF_CUDA_ERROR(
+          TextbookFunctionFor(reduction, op)(op.parameters, section, workspace, stream));
+    }
   }
   return absl::OkStatus();
+}
+
+// The states of all operators at one node, of which kernels wrote one for each set of twins.
+std::vector<std::byte> DeviceReducer::StatesOf(const std::byte* node) const {
+  std::vector<std::byte> states(reduction_->node_bytes());
+  for (std::size_t i = 0; i < reduction_->operators().size(); ++i) {
+    const BoundOperator& op = reduction_->operators()[i];
+    const BoundOperator& twin = reduction_->operators()[Twin(*reduction_, i)];
+    std::memcpy(states.data() + op.state_offset, node + twin.state_offset, op.state_bytes);
+  }
+  return states;
 }
 
 PartialState DeviceReducer::Collect() const {
   const std::uint64_t leaf_elements = reduction_->leaf_elements();
   PartialState state(*reduction_, first_element_);
-  std::vector<std::byte> states(reduction_->node_bytes());
+  if (!reduction_->canonical()) {
+    state.AppendNode({}, element_count_, StatesOf(nodes_));
+    return state;
+  }
   const std::uint64_t leaf_count = (element_count_ + leaf_elements - 1) / leaf_elements;
   std::uint64_t rest = element_count_;
   const std::byte* node_states = nodes_;
   for (const NodePosition node : MaximalSubtrees(first_element_ / leaf_elements, leaf_count)) {
-    for (std::size_t i = 0; i < reduction_->operators().size(); ++i) {
-      const BoundOperator& op = reduction_->operators()[i];
-      const BoundOperator& twin = reduction_->operators()[Twin(*reduction_, i)];
-      std::memcpy(states.data() + op.state_offset, node_states + twin.state_offset, op.state_bytes);
-    }
     const std::uint64_t elements = std::min(rest, leaf_elements << node.level);
-    state.AppendNode(node, elements, states);
+    state.AppendNode(node, elements, StatesOf(node_states));
     rest -= elements;
     node_states += reduction_->node_bytes();
   }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,6 +45,7 @@ class DeviceReducer {
 
  private:
   DeviceReducer() = default;
+  std::vector<std::byte> StatesOf(const std::byte* node) const;
 
   std::size_t array_bytes_ = 0;
   std::size_t partial_bytes_ = 0;

@@ -9,6 +9,7 @@
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/ticket.cuh"
 #include "kernels/geometry.h"
 
 namespace warpfold::kernels::cuda {

@@ -10,6 +10,7 @@
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/ticket.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
 

@@ -172,5 +172,16 @@ TEST(FlagsTest, AllFlagsOfReduce) {
   EXPECT_EQ(flags.seed, 5u);
 }
 
+TEST(FlagsTest, AnAlgorithmIsOneOfTheProtocolsAndForOneStream) {
+  const auto parse = [](std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), {"warpfold", "reduce", "--op", "sum", "--iota", "9", "--algorithm"});
+    return ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+  };
+  const auto line = parse({"last_block"});
+  EXPECT_EQ(std::get<ReduceFlags>(std::get<CommandLine>(line).command).spec.algorithm, "last_block");
+  EXPECT_EQ(std::get<int>(parse({"quantum"})), kExitUsage);
+  EXPECT_EQ(std::get<int>(parse({"last_block", "--streams", "2"})), kExitUsage);
+}
+
 }  // namespace
 }  // namespace warpfold::cli

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "absl/strings/ascii.h"
+#include "client/error.h"
 
 namespace warpfold {
 namespace {
@@ -46,9 +47,11 @@ TEST(TranslateTest, SpecIsSentWhole) {
                      .matrix_shape = MatrixShape{3, 4},
                      .wrap_overflow = true,
                      .ignore_nan = true,
-                     .modulus = 97};
+                     .modulus = 97,
+                     .algorithm = "warp_shuffle"};
   const absl::StatusOr<v1::ReductionSpec> proto = ToProto(spec, ElementType::kUint64);
   ASSERT_TRUE(proto.ok());
+  EXPECT_EQ(proto->algorithm(), v1::ALGORITHM_WARP_SHUFFLE);
   EXPECT_THAT(proto->operators(), ElementsAre(v1::OPERATOR_MAX, v1::OPERATOR_MATRIX_PRODUCT));
   EXPECT_EQ(proto->element_type(), v1::ELEMENT_TYPE_UINT64);
   EXPECT_EQ(proto->matrix_shape().rows(), 3u);
@@ -57,6 +60,25 @@ TEST(TranslateTest, SpecIsSentWhole) {
   EXPECT_EQ(proto->nan_policy(), v1::NAN_POLICY_IGNORE);
   EXPECT_EQ(proto->modulus(), 97u);
   EXPECT_EQ(ElementBytes(spec, ElementType::kUint64), 96u);
+}
+
+TEST(TranslateTest, AlgorithmsHaveTheNamesOfTheProtocol) {
+  const std::vector<std::string> names = AlgorithmNames();
+  EXPECT_EQ(names.size(), 18u);
+  EXPECT_EQ(names.front(), "auto");
+  for (const std::string& name : names) {
+    const absl::StatusOr<v1::ReductionSpec> proto =
+        ToProto({.operators = {"sum"}, .algorithm = name}, ElementType::kInt32);
+    ASSERT_TRUE(proto.ok()) << proto.status();
+    EXPECT_EQ(AlgorithmName(proto->algorithm()), name);
+  }
+  EXPECT_EQ(ToProto({.operators = {"sum"}}, ElementType::kInt32)->algorithm(), v1::ALGORITHM_UNSPECIFIED);
+  for (const std::string name : {"unspecified", "quantum"}) {
+    const absl::Status status =
+        ToProto({.operators = {"sum"}, .algorithm = name}, ElementType::kInt32).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_EQ(GetErrorInfo(status).value_or(ErrorInfo{}).reason, "UNSUPPORTED_ALGORITHM");
+  }
 }
 
 TEST(TranslateTest, EveryKindOfValueComesBack) {

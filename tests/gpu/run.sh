@@ -47,6 +47,8 @@ export WARPFOLD_TEST_DEVICE=cuda:0
 if has contract; then
   step contract "$bin/kernels_contract_test" --gtest_brief=1
   step device_reducer "$bin/device_reducer_test" --gtest_brief=1
+  step textbook "$bin/textbook_test" --gtest_brief=1
+  step textbook_device "$bin/textbook_device_test" --gtest_brief=1
   step cuts "$bin/server_cuts_test" --gtest_brief=1
 fi
 if has sanitizers; then
@@ -61,6 +63,14 @@ if has sanitizers; then
       "$bin/kernels_contract_test" --gtest_brief=1 "--gtest_filter=$filter"
     step "$tool-device_reducer_test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
       "$bin/device_reducer_test" --gtest_brief=1
+    # Every algorithm, with states of 4, 8, 16, 36 and 512 bytes: both variants of those that have two.
+    filter='TextbookSlotTest.*:*_of_matrix_product_uint64_8x8:*_of_matrix_product_float32_3x3'
+    for subject in min_float32 sum_float32 sum_uint64 argmax_int64; do filter+=":*_of_$subject"; done
+    [ "$tool" != memcheck ] || filter+=':*_float32*:*_uint64*'
+    step "$tool-textbook_test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$bin/textbook_test" --gtest_brief=1 "--gtest_filter=$filter"
+    step "$tool-textbook_device_test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$bin/textbook_device_test" --gtest_brief=1
   done
   unset WARPFOLD_TEST_SCALE
   step memcheck-cuts compute-sanitizer --tool memcheck --error-exitcode 9 \

@@ -21,6 +21,7 @@ struct FakeBehaviour {
   std::atomic<bool> fail_wait = false;
   std::atomic<int> starts = 0;
   std::atomic<int> waits = 0;
+  std::atomic<std::uint64_t> elements = 0;  // of all starts
 
   // While blocked, Wait does not return.
   void SetBlocked(bool blocked) {
@@ -57,6 +58,7 @@ class FakeSlot : public kernels::Slot {
                      std::uint64_t element_count) override {
     if (behaviour_.fail_start) return DeviceLost();
     ++behaviour_.starts;
+    behaviour_.elements += element_count;
     started_ = std::make_unique<Range>(Range{reduction, first_element, element_count});
     return absl::OkStatus();
   }
@@ -92,11 +94,15 @@ class FakeBackend : public kernels::Backend {
 
   std::string name() const override { return "fake"; }
   std::string device() const override { return "fake:0"; }
+  bool Supports(kernels::Algorithm algorithm) const override {
+    return has_algorithms || algorithm == kernels::Algorithm::kAuto;
+  }
   std::span<const std::unique_ptr<kernels::Slot>> slots() override { return slots_; }
   absl::Status fault() const override { return faulty ? DeviceLost() : absl::OkStatus(); }
 
   FakeBehaviour behaviour;
   std::atomic<bool> faulty = false;
+  std::atomic<bool> has_algorithms = true;
 
  private:
   std::vector<std::unique_ptr<kernels::Slot>> slots_;

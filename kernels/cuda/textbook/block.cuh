@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What blocks of the textbook have in common: how many threads they have, and where their cells are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/algorithm.h"
+#include "kernels/geometry.h"
+
+namespace warpfold::kernels::cuda::textbook {
+
+// Of the 48 KiB that a block may have without asking, so that padding and warp results have room too.
+inline constexpr std::size_t kCellBytes = 32 << 10;
+
+// How many threads a block has: a power of two, `most` where `cells_per_thread` states for each of them fit
+// shared memory.
+template <class State>
+constexpr int ThreadsFor(int most, int cells_per_thread = 1) {
+  static_assert(sizeof(State) <= kMaxTextbookStateBytes, "refused by Reduction::Create");
+  int threads = most;
+  while (threads * cells_per_thread * sizeof(State) > kCellBytes) threads /= 2;
+  return threads;
+}
+
+// Shared memory for kCells states. Each kernel has one such array of each size: a second call returns the
+// same memory. (Not a plain array of State: that would run constructors.)
+template <class State, int kCells>
+__device__ __forceinline__ State* SharedCells() {
+  __shared__ alignas(16) std::byte cells[kCells * sizeof(State)];
+  return reinterpret_cast<State*>(cells);
+}
+
+}  // namespace warpfold::kernels::cuda::textbook

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// grid_stride: the last rung of the ladder (Harris, "Optimizing Parallel Reduction in CUDA", 2007, kernel 7).
+//
+// A grid of fixed size; each thread folds many items, a grid apart, before the unrolled tree. One more launch
+// of one block folds the partials.
+//
+// Teaches: algorithm cascading (Brent's theorem). A tree step costs as much as a load, and one tree for
+// hundreds of items per thread costs nothing. The partials are a few hundred, whatever the array.
+// Bound by: memory, for large arrays, as far as loads of one item per thread can fill it.
+// Order: not kept.
+//
+// The published form has 32-bit indices, whose stride overflows near 2^31 items, and reads the second of two
+// items without asking whether there is one.
+#pragma once
+
+#include "kernels/cuda/textbook/relaunch.cuh"
+#include "kernels/cuda/textbook/single_block.cuh"
+#include "kernels/cuda/textbook/unrolled_warp.cuh"
+
+namespace warpfold::kernels::cuda::textbook {
+
+template <Operator Op, int kThreads>
+__global__ void __launch_bounds__(kThreads)
+    GridStrideKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* partials) {
+  const Op op = MakeOperator<Op>(parameters);
+  auto* const cells = SharedCells<typename Op::State, kThreads>();
+  const auto folded = UnrolledTree<kThreads>(op, FoldStrided(op, input), cells);
+  if (threadIdx.x == 0) partials[blockIdx.x] = folded;
+}
+
+template <Operator Op>
+cudaError_t LaunchGridStride(const OperatorParameters& parameters, const Section& section,
+                             const Workspace& workspace, cudaStream_t stream) {
+  constexpr int kThreads = ThreadsFor<typename Op::State>(256);
+  return LaunchTwice<Op>(GridStrideKernel<Op, kThreads>, kThreads, parameters, section, workspace, stream);
+}
+
+}  // namespace warpfold::kernels::cuda::textbook

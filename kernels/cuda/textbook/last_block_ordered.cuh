@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// last_block_ordered: one launch, in array order; the block that finishes last folds the partials.
+//
+// Each block owns one contiguous part of the section, the last one the remainder too, and folds it as
+// single_block_ordered does. The block that draws the last ticket folds the partials, in the order of the
+// blocks, by the same scheme.
+//
+// Teaches: order needs contiguous parts, but not that blocks run or finish in order: partial b stands in cell
+// b, whoever wrote it when.
+// Bound by: barriers, two for every block-full.
+// Order: kept.
+//
+// Published forms lose the remainder, or fold the partials in the order of the tickets, which is that of
+// finishing.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/textbook/relaunch.cuh"
+#include "kernels/cuda/textbook/single_block_ordered.cuh"
+#include "kernels/cuda/ticket.cuh"
+
+namespace warpfold::kernels::cuda::textbook {
+
+template <Operator Op, int kThreads>
+__global__ void __launch_bounds__(kThreads)
+    LastBlockOrderedKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* partials,
+                           typename Op::State* result, unsigned* ticket) {
+  using State = typename Op::State;
+  const Op op = MakeOperator<Op>(parameters);
+  State* const cells = SharedCells<State, 2 * kThreads>();
+  const std::uint64_t part = input.count() / gridDim.x;
+  const std::uint64_t begin = blockIdx.x * part;
+  const std::uint64_t end = blockIdx.x + 1 == gridDim.x ? input.count() : begin + part;
+  const State folded = FoldInOrder<kThreads>(op, input, begin, end, cells);
+  if (threadIdx.x == 0) partials[blockIdx.x] = folded;
+
+  if (!IsLastBlock(ticket)) return;
+  const State all = FoldInOrder<kThreads>(op, Input<Op>(partials, gridDim.x), 0, gridDim.x, cells);
+  if (threadIdx.x == 0) *result = all;
+}
+
+template <Operator Op>
+cudaError_t LaunchLastBlockOrdered(const OperatorParameters& parameters, const Section& section,
+                                   const Workspace& workspace, cudaStream_t stream) {
+  using State = typename Op::State;
+  constexpr int kThreads = ThreadsFor<State>(256, /*cells_per_thread=*/2);
+  const Input<Op> input(section);
+  LastBlockOrderedKernel<Op, kThreads>
+      <<<FixedGrid(workspace, input.count(), kThreads), kThreads, 0, stream>>>(
+          parameters, input, reinterpret_cast<State*>(workspace.partials),
+          reinterpret_cast<State*>(workspace.nodes), workspace.ticket);
+  return cudaGetLastError();
+}
+
+}  // namespace warpfold::kernels::cuda::textbook

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the host hands to a textbook reduction, and the table of functions that launch one.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/algorithm.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/types.h"
+
+namespace warpfold::kernels::cuda::textbook {
+
+// A run of adjacent elements of an array, in device memory.
+struct Section {
+  const std::byte* data = nullptr;  // 16-byte aligned
+  std::uint64_t element_count = 0;  // 1 or more
+  std::uint64_t first_element = 0;  // the index of the first one in the array
+};
+
+// Launches the kernels of one algorithm; returns the first error of a launch. When the stream has reached
+// that point, workspace.nodes holds one State: that of the section. workspace.partials has room for
+// PartialStates(section.element_count) States.
+using LaunchFunction = cudaError_t (*)(const OperatorParameters& parameters, const Section& section,
+                                       const Workspace& workspace, cudaStream_t stream);
+
+// The most partials that any of the algorithms writes: one for each block of 16 threads or more, those of
+// every relaunch beside those of the launch before.
+constexpr std::uint64_t PartialStates(std::uint64_t element_count) { return element_count / 16 + 16; }
+// The largest section for which `partials` are enough.
+constexpr std::uint64_t LargestSection(std::uint64_t partials) { return (partials - 16) * 16; }
+
+// By Algorithm; null where it does not serve the operator, and for kAuto.
+using Launchers = std::array<LaunchFunction, kAlgorithmCount>;
+
+// The launchers of one family of operators, or null; indexed as cuda::Row is.
+struct Row {
+  std::array<std::array<const Launchers*, 2>, kElementTypeCount> scalar{};
+  std::array<std::array<const Launchers*, 2>, kElementTypeCount> entrywise{};  // all null: not served
+  std::array<std::array<const Launchers*, kWholeShapes>, kElementTypeCount> whole{};
+};
+
+}  // namespace warpfold::kernels::cuda::textbook

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How kernels that leave one partial per block become a whole reduction. Between two launches on a stream
+// everything that the first wrote is visible to the second: the end of a launch is the only barrier over all
+// blocks that needs no care.
+//
+// A Kernel is called as kernel(parameters, Input<Op>, State* partials) and writes partials[blockIdx.x].
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cuda/textbook/input.cuh"
+#include "kernels/cuda/textbook/launch.h"
+
+namespace warpfold::kernels::cuda::textbook {
+
+// Launches on the section with one block per `items_per_block`, then on the partials, until one is left.
+template <Operator Op, class Kernel>
+cudaError_t RelaunchUntilOne(Kernel kernel, int threads, std::uint64_t items_per_block,
+                             const OperatorParameters& parameters, const Section& section,
+                             const Workspace& workspace, cudaStream_t stream) {
+  using State = typename Op::State;
+  auto* partials = reinterpret_cast<State*>(workspace.partials);
+  Input<Op> input(section);
+  while (true) {
+    const std::uint64_t blocks = (input.count() + items_per_block - 1) / items_per_block;
+    State* const out = blocks == 1 ? reinterpret_cast<State*>(workspace.nodes) : partials;
+    kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(parameters, input, out);
+    const cudaError_t error = cudaGetLastError();
+    if (error != cudaSuccess || blocks == 1) return error;
+    input = Input<Op>(partials, blocks);
+    // Behind those of this level, not over them: blocks run in any order, and one that is ahead must not
+    // overwrite what another has yet to read.
+    partials += blocks;
+  }
+}
+
+// About two blocks per multiprocessor, which is enough to keep it busy while one block waits at a barrier; no
+// more than have something to do.
+inline unsigned FixedGrid(const Workspace& workspace, std::uint64_t count, int threads) {
+  const std::uint64_t useful = (count + threads - 1) / threads;
+  return static_cast<unsigned>(std::min<std::uint64_t>(useful, 2 * workspace.multiprocessors));
+}
+
+// Launches a fixed grid on the section, then one block on the partials.
+template <Operator Op, class Kernel>
+cudaError_t LaunchTwice(Kernel kernel, int threads, const OperatorParameters& parameters,
+                        const Section& section, const Workspace& workspace, cudaStream_t stream) {
+  using State = typename Op::State;
+  auto* const result = reinterpret_cast<State*>(workspace.nodes);
+  auto* const partials = reinterpret_cast<State*>(workspace.partials);
+  const Input<Op> elements(section);
+  const unsigned blocks = FixedGrid(workspace, elements.count(), threads);
+  kernel<<<blocks, threads, 0, stream>>>(parameters, elements, blocks == 1 ? result : partials);
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess || blocks == 1) return error;
+  kernel<<<1, threads, 0, stream>>>(parameters, Input<Op>(partials, blocks), result);
+  return cudaGetLastError();
+}
+
+}  // namespace warpfold::kernels::cuda::textbook

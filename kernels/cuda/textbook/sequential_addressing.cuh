@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// sequential_addressing: the third rung of the ladder (Harris, "Optimizing Parallel Reduction in CUDA", 2007,
+// kernel 3).
+//
+// One item per thread, as before; but the stride starts at half the block and halves: thread t < s adds the
+// cell t + s.
+//
+// Teaches: neighbouring lanes on neighbouring cells are free of bank conflicts, whatever the step. The price
+// is the order: the first step joins items half a block apart.
+// Bound by: instructions; half the threads do nothing but load, in the very first step.
+// Order: not kept.
+//
+// The published form assumes a multiple of the block's size; here missing items are the identity.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/textbook/block.cuh"
+#include "kernels/cuda/textbook/relaunch.cuh"
+
+namespace warpfold::kernels::cuda::textbook {
+
+template <Operator Op, int kThreads>
+__global__ void __launch_bounds__(kThreads)
+    SequentialAddressingKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* partials) {
+  const Op op = MakeOperator<Op>(parameters);
+  auto* const cells = SharedCells<typename Op::State, kThreads>();
+  const unsigned t = threadIdx.x;
+  cells[t] = input.AtOrIdentity(op, std::uint64_t{blockIdx.x} * kThreads + t);
+  __syncthreads();
+#pragma unroll 1
+  for (unsigned s = kThreads / 2; s > 0; s /= 2) {
+    if (t < s) cells[t] = op.Combine(cells[t], cells[t + s]);
+    __syncthreads();
+  }
+  if (t == 0) partials[blockIdx.x] = cells[0];
+}
+
+template <Operator Op>
+cudaError_t LaunchSequentialAddressing(const OperatorParameters& parameters, const Section& section,
+                                       const Workspace& workspace, cudaStream_t stream) {
+  constexpr int kThreads = ThreadsFor<typename Op::State>(256);
+  return RelaunchUntilOne<Op>(SequentialAddressingKernel<Op, kThreads>, kThreads, kThreads, parameters,
+                              section, workspace, stream);
+}
+
+}  // namespace warpfold::kernels::cuda::textbook

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// single_block: one block reduces everything.
+//
+// Thread t folds items t, t + B, t + 2B, ... of the section into a register, B being the size of the block;
+// then a tree in shared memory halves the active threads: thread t takes the cell of thread t + size, for
+// size = B/2, ..., 1.
+//
+// Teaches: the two phases of every reduction on a GPU, each thread alone and then all together, and why
+// neighbouring threads read neighbouring items (one transaction of memory serves a warp).
+// Bound by: one multiprocessor's loads in flight, a few per cent of the device's bandwidth.
+// Order: not kept. The threads' strided items interleave, and so do the tree's halves.
+//
+// The usual published form pads with 0, which is wrong for a product or a minimum, counts with int, and skips
+// the barrier after the last step. Here the padding is the operator's identity: a thread without items starts
+// with it and stays there.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/textbook/block.cuh"
+#include "kernels/cuda/textbook/input.cuh"
+
+namespace warpfold::kernels::cuda::textbook {
+
+// The states of all threads of the block, folded; in thread 0. `cells` has room for kThreads states and may
+// be used again by the whole block when this returns.
+template <int kThreads, Operator Op>
+__device__ typename Op::State HalvingTree(const Op& op, const typename Op::State& state,
+                                          typename Op::State* cells) {
+  const int t = threadIdx.x;
+  cells[t] = state;
+  __syncthreads();
+#pragma unroll 1
+  for (int size = kThreads / 2; size > 0; size /= 2) {
+    if (t < size) cells[t] = op.Combine(cells[t], cells[t + size]);
+    __syncthreads();
+  }
+  const typename Op::State folded = cells[0];
+  __syncthreads();
+  return folded;
+}
+
+// This thread's share of the items, by strides of the whole grid.
+template <Operator Op>
+__device__ __forceinline__ typename Op::State FoldStrided(const Op& op, const Input<Op>& input) {
+  typename Op::State state = op.Identity();
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < input.count();
+       i += stride) {
+    state = op.Combine(state, input.At(op, i));
+  }
+  return state;
+}
+
+template <Operator Op, int kThreads>
+__global__ void __launch_bounds__(kThreads)
+    SingleBlockKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* result) {
+  const Op op = MakeOperator<Op>(parameters);
+  auto* const cells = SharedCells<typename Op::State, kThreads>();
+  const auto folded = HalvingTree<kThreads>(op, FoldStrided(op, input), cells);
+  if (threadIdx.x == 0) *result = folded;
+}
+
+template <Operator Op>
+cudaError_t LaunchSingleBlock(const OperatorParameters& parameters, const Section& section,
+                              const Workspace& workspace, cudaStream_t stream) {
+  using State = typename Op::State;
+  constexpr int kThreads = ThreadsFor<State>(1024);
+  SingleBlockKernel<Op, kThreads>
+      <<<1, kThreads, 0, stream>>>(parameters, Input<Op>(section), reinterpret_cast<State*>(workspace.nodes));
+  return cudaGetLastError();
+}
+
+}  // namespace warpfold::kernels::cuda::textbook

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// single_block_ordered: one block reduces everything, in array order.
+//
+// Shared memory has twice as many cells as the block has threads. The lower half holds the states so far, in
+// array order; each round loads the next block-full of items into the upper half and folds neighbours: cell t
+// becomes cell 2t joined with cell 2t + 1, for all t of the lower half at once. Old states move down and new
+// ones arrive above them, so the cells stay in array order. When nothing is left to load, strides 1, 2, 4,
+// ... fold the lower half.
+//
+// Teaches: associativity alone is enough to run in parallel. Only neighbours are ever joined, left before
+// right, so matrices may be multiplied like this.
+// Bound by: two barriers a round, and one multiprocessor.
+// Order: kept.
+//
+// Published forms pad the last round with 0, which multiplies every matrix product to nothing, and fold in
+// place without a barrier between reading a pair and writing over it. Here the padding is the operator's
+// identity and a pair is read by everyone before anyone writes.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/textbook/block.cuh"
+#include "kernels/cuda/textbook/input.cuh"
+
+namespace warpfold::kernels::cuda::textbook {
+
+// Items [begin, end), folded in order by the whole block; in every thread. `cells` has room for twice
+// kThreads states and may be used again when this returns.
+template <int kThreads, Operator Op>
+__device__ typename Op::State FoldInOrder(const Op& op, const Input<Op>& input, std::uint64_t begin,
+                                          std::uint64_t end, typename Op::State* cells) {
+  using State = typename Op::State;
+  const int t = threadIdx.x;
+  const auto load = [&](std::uint64_t i) { return i < end ? input.At(op, i) : op.Identity(); };
+  cells[t] = load(begin + t);
+  for (std::uint64_t next = begin + kThreads; next < end; next += kThreads) {
+    cells[kThreads + t] = load(next + t);
+    __syncthreads();
+    const State pair = op.Combine(cells[2 * t], cells[2 * t + 1]);
+    __syncthreads();
+    cells[t] = pair;
+  }
+  __syncthreads();
+#pragma unroll 1
+  for (int stride = 1; stride < kThreads; stride *= 2) {
+    const int left = 2 * stride * t;
+    if (left < kThreads) cells[left] = op.Combine(cells[left], cells[left + stride]);
+    __syncthreads();
+  }
+  const State folded = cells[0];
+  __syncthreads();
+  return folded;
+}
+
+template <Operator Op, int kThreads>
+__global__ void __launch_bounds__(kThreads)
+    SingleBlockOrderedKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* result) {
+  const Op op = MakeOperator<Op>(parameters);
+  auto* const cells = SharedCells<typename Op::State, 2 * kThreads>();
+  const auto folded = FoldInOrder<kThreads>(op, input, 0, input.count(), cells);
+  if (threadIdx.x == 0) *result = folded;
+}
+
+template <Operator Op>
+cudaError_t LaunchSingleBlockOrdered(const OperatorParameters& parameters, const Section& section,
+                                     const Workspace& workspace, cudaStream_t stream) {
+  using State = typename Op::State;
+  constexpr int kThreads = ThreadsFor<State>(1024, /*cells_per_thread=*/2);
+  SingleBlockOrderedKernel<Op, kThreads>
+      <<<1, kThreads, 0, stream>>>(parameters, Input<Op>(section), reinterpret_cast<State*>(workspace.nodes));
+  return cudaGetLastError();
+}
+
+}  // namespace warpfold::kernels::cuda::textbook

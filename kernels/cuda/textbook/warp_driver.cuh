@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Not an algorithm: what lets those of one warp (warp_shared, warp_shared_ordered, warp_shuffle) reduce
+// arrays of any length.
+//
+// Every warp of the grid owns one contiguous part of the section and goes through it 32 items at a time: the
+// 32 become one by the warp's algorithm, and that one is joined to what came before. Then the first warp
+// folds the warps' results by the same algorithm. A second launch of one block does the same with the blocks'
+// partials. Parts are in the order of warps and blocks, so order survives where the warp's algorithm keeps
+// it.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/textbook/block.cuh"
+#include "kernels/cuda/textbook/relaunch.cuh"
+
+namespace warpfold::kernels::cuda::textbook {
+
+// Fold: has kCells, how many shared cells a warp needs, and Fold(op, state, cells), which returns, in lane 0,
+// the states of the 32 lanes of the calling warp, folded.
+template <class Fold, Operator Op, int kThreads>
+__global__ void __launch_bounds__(kThreads)
+    WarpDriverKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* partials) {
+  using State = typename Op::State;
+  constexpr int kWarps = kThreads / kLanes;
+  const Op op = MakeOperator<Op>(parameters);
+  const int warp = threadIdx.x / kLanes;
+  const int lane = threadIdx.x % kLanes;
+  State* const results = SharedCells<State, kWarps>();
+  State* cells = nullptr;
+  if constexpr (Fold::kCells > 0) cells = SharedCells<State, kWarps * Fold::kCells>() + warp * Fold::kCells;
+
+  // Whole warp-fulls for each warp, so that only the last one is padded.
+  const std::uint64_t warps = std::uint64_t{gridDim.x} * kWarps;
+  const std::uint64_t fulls = (input.count() + kLanes - 1) / kLanes;
+  const std::uint64_t part = (fulls + warps - 1) / warps * kLanes;
+  const std::uint64_t begin = (std::uint64_t{blockIdx.x} * kWarps + warp) * part;
+  State state = op.Identity();
+  for (std::uint64_t i = begin; i < begin + part && i < input.count(); i += kLanes) {
+    state = op.Combine(state, Fold::Fold(op, input.AtOrIdentity(op, i + lane), cells));
+  }
+
+  if (lane == 0) results[warp] = state;
+  // Without this barrier the first warp would read results that other warps have yet to write.
+  __syncthreads();
+  if (warp != 0) return;
+  state = Fold::Fold(op, lane < kWarps ? results[lane] : op.Identity(), cells);
+  if (lane == 0) partials[blockIdx.x] = state;
+}
+
+template <class Fold, Operator Op>
+cudaError_t LaunchWarpDriver(const OperatorParameters& parameters, const Section& section,
+                             const Workspace& workspace, cudaStream_t stream) {
+  constexpr int kThreads = ThreadsFor<typename Op::State>(256);
+  return LaunchTwice<Op>(WarpDriverKernel<Fold, Op, kThreads>, kThreads, parameters, section, workspace,
+                         stream);
+}
+
+}  // namespace warpfold::kernels::cuda::textbook

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What of the textbook needs no GPU: names, what each algorithm refuses, and states that are not canonical.
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/algorithm.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/error.h"
+#include "kernels/partial_state.h"
+#include "kernels/reduction.h"
+#include "tests/kernels/elements.h"
+#include "tests/kernels/expect_same.h"
+#include "tests/kernels/subjects.h"
+
+namespace warpfold::kernels {
+namespace {
+
+ReductionSpec SpecOf(const std::string& op, ElementType type, Algorithm algorithm) {
+  ReductionSpec spec;
+  spec.operators = {op};
+  spec.element_type = type;
+  spec.algorithm = algorithm;
+  return spec;
+}
+
+TEST(AlgorithmTest, NamesAreDistinctAndFindTheirAlgorithm) {
+  std::set<std::string> names;
+  for (int i = 0; i < kAlgorithmCount; ++i) {
+    const auto algorithm = static_cast<Algorithm>(i);
+    EXPECT_TRUE(names.insert(AlgorithmName(algorithm)).second);
+    EXPECT_EQ(AlgorithmByName(AlgorithmName(algorithm)), algorithm);
+  }
+  EXPECT_EQ(AlgorithmName(Algorithm::kAuto), std::string("auto"));
+  EXPECT_EQ(AlgorithmName(Algorithm::kCooperativeGrid), std::string("cooperative_grid"));
+  EXPECT_EQ(AlgorithmByName("quantum"), std::nullopt);
+  EXPECT_EQ(AlgorithmByName(""), std::nullopt);
+}
+
+TEST(AlgorithmTest, OrderIsKeptByThese) {
+  std::vector<std::string> ordered;
+  for (const AlgorithmFacts& facts : kAlgorithms) {
+    if (facts.keeps_order) ordered.push_back(facts.name);
+  }
+  EXPECT_THAT(ordered, testing::ElementsAre("auto", "single_block_ordered", "last_block_ordered",
+                                            "warp_shared_ordered", "warp_shuffle", "interleaved_modulo",
+                                            "interleaved_strided"));
+}
+
+// Every subject: served, or refused for the one reason that there is.
+TEST(AlgorithmTest, ServesAllScalarsAndInOrderWholeMatrices) {
+  for (int i = 1; i < kAlgorithmCount; ++i) {
+    for (const Subject& subject : AllSubjects()) {
+      ReductionSpec spec = subject.spec;
+      spec.algorithm = static_cast<Algorithm>(i);
+      const absl::StatusOr<Reduction> reduction = Reduction::Create(spec);
+      const Reduction canonical = Reduction::Create(subject.spec).value();
+      const bool entrywise = spec.shape.is_matrix() && spec.operators[0] != "matrix_product";
+      const bool served = !entrywise && (subject.commutative || KeepsOrder(spec.algorithm)) &&
+                          ElementTypeBytes(spec.element_type) >= kMinTextbookScalarBytes &&
+                          canonical.operators()[0].state_bytes <= kMaxTextbookStateBytes;
+      ASSERT_EQ(reduction.ok(), served) << AlgorithmName(spec.algorithm) << " of " << subject.name;
+      if (served) continue;
+      EXPECT_EQ(reduction.status().code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_EQ(ErrorReason(reduction.status()), "UNSUPPORTED_ALGORITHM");
+      EXPECT_THAT(ErrorDetails(reduction.status()),
+                  testing::Contains(testing::Pair("algorithm", AlgorithmName(spec.algorithm))));
+    }
+  }
+}
+
+TEST(AlgorithmTest, OneOperatorThatIsNotServedIsEnough) {
+  ReductionSpec spec = SpecOf("matrix_product", ElementType::kInt32, Algorithm::kWarpShuffle);
+  spec.shape = {2, 2};
+  EXPECT_TRUE(Reduction::Create(spec).ok());
+  spec.operators.push_back("sum");
+  EXPECT_EQ(ErrorReason(Reduction::Create(spec).status()), "UNSUPPORTED_ALGORITHM");
+}
+
+TEST(AlgorithmTest, TheCpuHasNone) {
+  const auto backend = cpu::MakeCpuBackend({.slots = 1, .slot_bytes = 64 << 10, .threads = 1});
+  EXPECT_TRUE(backend->Supports(Algorithm::kAuto));
+  for (int i = 1; i < kAlgorithmCount; ++i) EXPECT_FALSE(backend->Supports(static_cast<Algorithm>(i)));
+}
+
+// The states of sections, as a device would answer them, made by the host.
+PartialState StateOf(const Reduction& reduction, std::uint64_t first, std::span<const std::byte> data) {
+  return ReduceOnHost(reduction, first, data);
+}
+
+TEST(NamedStateTest, IsOneNodeAndAppendsInArrayOrder) {
+  ReductionSpec spec = SpecOf("matrix_product", ElementType::kInt32, Algorithm::kLastBlockOrdered);
+  spec.shape = {3, 3};
+  const Reduction reduction = Reduction::Create(spec).value();
+  spec.algorithm = Algorithm::kAuto;
+  const Reduction canonical = Reduction::Create(spec).value();
+  Random random;
+  const std::uint64_t piece_bytes = 3 * reduction.leaf_bytes();
+  std::vector<std::byte> data = RandomElements(spec.element_type, 9 * 1000, Flavour::kTame, random);
+  MakeUnitLike(spec.element_type, 3, data);
+  PartialState whole(reduction, 0);
+  EXPECT_TRUE(whole.nodes().empty());
+  for (std::uint64_t begin = 0; begin < data.size(); begin += piece_bytes) {
+    const auto piece = std::span(data).subspan(begin, std::min(piece_bytes, data.size() - begin));
+    ASSERT_TRUE(whole.Append(StateOf(reduction, begin / reduction.element_bytes(), piece)).ok());
+    ASSERT_EQ(whole.nodes().size(), 1u);
+  }
+  EXPECT_EQ(whole.element_count(), 1000u);
+  EXPECT_EQ(Describe(whole.Finish(0)), Describe(ReduceOnHost(canonical, 0, data).Finish(0)));
+}
+
+TEST(NamedStateTest, AppendsOnlyWhatFits) {
+  const Reduction named =
+      Reduction::Create(SpecOf("sum", ElementType::kInt32, Algorithm::kLastBlock)).value();
+  const Reduction other =
+      Reduction::Create(SpecOf("sum", ElementType::kInt32, Algorithm::kTwoLaunch)).value();
+  const Reduction canonical = Reduction::Create(SpecOf("sum", ElementType::kInt32, Algorithm::kAuto)).value();
+  const std::vector<std::byte> leaf(named.leaf_bytes());
+  PartialState state = StateOf(named, 0, leaf);
+  EXPECT_EQ(ErrorReason(state.Append(StateOf(other, 1024, leaf))), "BAD_STATE");
+  EXPECT_EQ(ErrorReason(state.Append(StateOf(canonical, 1024, leaf))), "BAD_STATE");
+  EXPECT_EQ(ErrorReason(state.Append(StateOf(named, 2048, leaf))), "BAD_STATE");
+  EXPECT_TRUE(state.Append(StateOf(named, 1024, leaf)).ok());
+  EXPECT_EQ(state.element_count(), 2048u);
+}
+
+TEST(NamedStateTest, OfNothingFinishesAsTheCanonicalOne) {
+  for (const std::string op : {"sum", "min"}) {
+    const ReductionSpec spec = SpecOf(op, ElementType::kFloat32, Algorithm::kGridStride);
+    const PartialState state(Reduction::Create(spec).value(), 0);
+    const PartialState expected(
+        Reduction::Create(SpecOf(op, ElementType::kFloat32, Algorithm::kAuto)).value(), 0);
+    EXPECT_EQ(Describe(state.Finish(0)), Describe(expected.Finish(0)));
+  }
+}
+
+TEST(NamedStateTest, DoesNotComeFromTheWire) {
+  const Reduction named =
+      Reduction::Create(SpecOf("sum", ElementType::kInt32, Algorithm::kLastBlock)).value();
+  const absl::StatusOr<PartialState> state = PartialState::Create(named, 0, 0, {}, {});
+  EXPECT_EQ(ErrorReason(state.status()), "BAD_HEADER");
+}
+
+}  // namespace
+}  // namespace warpfold::kernels

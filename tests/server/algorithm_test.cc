@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Named algorithms, from the header to the slots: what is refused, and that the device reduces every element.
+// The fake device's slots reduce in the canonical order, whatever the name.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "kernels/error.h"
+#include "server/operator_names.h"
+#include "server/session.h"
+#include "server/unary_methods.h"
+#include "tests/server/fake_backend.h"
+#include "tests/server/requests.h"
+
+namespace warpfold::server {
+namespace {
+
+v1::ReduceRequest NamedHeader(v1::Algorithm algorithm) {
+  v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_ARGMIN});
+  header.mutable_header()->mutable_spec()->set_algorithm(algorithm);
+  return header;
+}
+
+class AlgorithmTest : public testing::Test {
+ protected:
+  AlgorithmTest()
+      : engine_(backend_, Limits{.max_stream_bytes = 1 << 20}, [] { return absl::UnixEpoch(); }) {}
+
+  absl::StatusOr<v1::ReduceResponse> Run(const std::vector<v1::ReduceRequest>& requests, bool pause = false) {
+    Session session(engine_, call_);
+    for (const v1::ReduceRequest& request : requests) {
+      const std::string bytes = request.SerializeAsString();
+      if (absl::Status status = session.OnMessage(Cut(bytes, {})); !status.ok()) return status;
+      if (!pause) continue;
+      if (absl::Status status = session.OnPause(); !status.ok()) return status;
+    }
+    return session.OnEnd();
+  }
+
+  // Of the header alone: nothing of the array has been taken.
+  void ExpectRefused(const v1::ReduceRequest& header, absl::StatusCode code, const std::string& reason) {
+    Session session(engine_, call_);
+    const std::string bytes = header.SerializeAsString();
+    const absl::Status status = session.OnMessage(Cut(bytes, {}));
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_EQ(kernels::ErrorReason(status), reason) << status;
+  }
+
+  FakeBackend backend_;
+  Engine engine_;
+  CallControl call_{absl::UnixEpoch(), absl::InfiniteFuture(), {}};
+};
+
+TEST_F(AlgorithmTest, NamesGoThereAndBack) {
+  for (int i = 0; i < kernels::kAlgorithmCount; ++i) {
+    const auto algorithm = static_cast<kernels::Algorithm>(i);
+    const v1::Algorithm proto = AlgorithmToProto(algorithm);
+    EXPECT_NE(proto, v1::ALGORITHM_UNSPECIFIED) << kernels::AlgorithmName(algorithm);
+    EXPECT_EQ(AlgorithmFromProto(proto), algorithm);
+  }
+  EXPECT_EQ(v1::Algorithm_descriptor()->value_count(), kernels::kAlgorithmCount + 1);
+  EXPECT_EQ(AlgorithmFromProto(v1::ALGORITHM_UNSPECIFIED), kernels::Algorithm::kAuto);
+  EXPECT_EQ(AlgorithmFromProto(static_cast<v1::Algorithm>(999)), std::nullopt);
+}
+
+TEST_F(AlgorithmTest, TheDeviceReducesEveryElement) {
+  engine_.cpu_crossover_bytes = 1 << 20;
+  for (const std::size_t n : {1, 1023, 1024, 1025, 50001}) {
+    for (const bool pause : {false, true}) {
+      std::vector<std::int32_t> elements(n);
+      std::iota(elements.begin(), elements.end(), 1);
+      const int before = backend_.behaviour.starts;
+      const auto response =
+          Run({NamedHeader(v1::ALGORITHM_LAST_BLOCK), Chunk(elements), Commit(n, n * 4)}, pause);
+      ASSERT_TRUE(response.ok()) << response.status();
+      EXPECT_EQ(response->reduction().results(0).int64_value(), static_cast<std::int64_t>(n * (n + 1) / 2));
+      EXPECT_EQ(response->reduction().element_count(), n);
+      EXPECT_GT(backend_.behaviour.starts, before);
+      EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
+      EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
+    }
+  }
+  EXPECT_EQ(backend_.behaviour.elements, 2 * (1 + 1023 + 1024 + 1025 + 50001));
+}
+
+TEST_F(AlgorithmTest, OfAnEmptyArrayNothingIsLaunched) {
+  v1::ReduceRequest header = NamedHeader(v1::ALGORITHM_LAST_BLOCK);
+  header.mutable_header()->mutable_spec()->clear_operators();
+  header.mutable_header()->mutable_spec()->add_operators(v1::OPERATOR_SUM);
+  const auto response = Run({header, Commit(0, 0)});
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->reduction().results(0).int64_value(), 0);
+  EXPECT_EQ(backend_.behaviour.starts, 0);
+}
+
+TEST_F(AlgorithmTest, AFailureOnTheTailGivesTheSlotBack) {
+  for (const bool at_start : {true, false}) {
+    backend_.behaviour.fail_start = at_start;
+    backend_.behaviour.fail_wait = !at_start;
+    const std::vector<std::int32_t> elements(10);
+    const auto response = Run({NamedHeader(v1::ALGORITHM_LAST_BLOCK), Chunk(elements), Commit(10, 40)});
+    EXPECT_EQ(kernels::ErrorReason(response.status()), "DEVICE_LOST");
+    EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
+  }
+}
+
+TEST_F(AlgorithmTest, ADeviceWithoutItRefusesAtTheHeader) {
+  backend_.has_algorithms = false;
+  ExpectRefused(NamedHeader(v1::ALGORITHM_GRID_STRIDE), absl::StatusCode::kUnimplemented,
+                "UNSUPPORTED_ALGORITHM");
+  EXPECT_TRUE(Run({NamedHeader(v1::ALGORITHM_AUTO), Chunk(std::vector<std::int32_t>{1}), Commit(1, 4)}).ok());
+
+  v1::ReduceArrayRequest request;
+  *request.mutable_spec() = NamedHeader(v1::ALGORITHM_GRID_STRIDE).header().spec();
+  const absl::Status status = ReduceArray(engine_, call_, request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(kernels::ErrorReason(status), "UNSUPPORTED_ALGORITHM");
+}
+
+TEST_F(AlgorithmTest, WhatItCannotServeIsRefused) {
+  v1::ReduceRequest ordered = Header({v1::OPERATOR_MATRIX_PRODUCT});
+  v1::ReductionSpec& spec = *ordered.mutable_header()->mutable_spec();
+  spec.mutable_matrix_shape()->set_rows(2);
+  spec.mutable_matrix_shape()->set_columns(2);
+  spec.set_algorithm(v1::ALGORITHM_SEQUENTIAL_ADDRESSING);
+  ExpectRefused(ordered, absl::StatusCode::kInvalidArgument, "UNSUPPORTED_ALGORITHM");
+  ExpectRefused(NamedHeader(static_cast<v1::Algorithm>(999)), absl::StatusCode::kUnimplemented,
+                "UNSUPPORTED_ALGORITHM");
+}
+
+TEST_F(AlgorithmTest, StatesDoNotTravel) {
+  v1::ReduceRequest stripe = NamedHeader(v1::ALGORITHM_LAST_BLOCK);
+  stripe.mutable_header()->set_first_element(1024);
+  ExpectRefused(stripe, absl::StatusCode::kInvalidArgument, "BAD_HEADER");
+  v1::ReduceRequest state = NamedHeader(v1::ALGORITHM_LAST_BLOCK);
+  state.mutable_header()->set_return_state(true);
+  ExpectRefused(state, absl::StatusCode::kInvalidArgument, "BAD_HEADER");
+
+  v1::MergeRequest merge;
+  *merge.mutable_spec() = NamedHeader(v1::ALGORITHM_LAST_BLOCK).header().spec();
+  merge.add_states();
+  const absl::Status status = Merge(engine_, merge).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(kernels::ErrorReason(status), "BAD_HEADER");
+}
+
+TEST_F(AlgorithmTest, ServerInfoListsThoseOfTheDevice) {
+  EXPECT_EQ(GetServerInfo(engine_).algorithms_size(), kernels::kAlgorithmCount);
+  backend_.has_algorithms = false;
+  const v1::GetServerInfoResponse info = GetServerInfo(engine_);
+  ASSERT_EQ(info.algorithms_size(), 1);
+  EXPECT_EQ(info.algorithms(0), v1::ALGORITHM_AUTO);
+}
+
+}  // namespace
+}  // namespace warpfold::server
