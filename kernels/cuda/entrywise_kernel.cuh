@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scalar operators on arrays of matrices, entry by entry: a thread takes one entry through one leaf.
+// Scalar operators on arrays of matrices, entry by entry: a thread takes one entry through one leaf, a block
+// a unit of leaves. Neighbouring threads read neighbouring entries, so that loads coalesce.
 #pragma once
 
 #include <cstdint>
@@ -9,46 +10,98 @@
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/ticket.cuh"
 #include "kernels/geometry.h"
 
 namespace warpfold::kernels::cuda {
 
-inline constexpr unsigned kEntrywiseThreads = 256;
+inline constexpr std::uint32_t kEntrywiseThreads = 256;
+// Leaves in a unit. The states of 8 x 8 entries fit shared memory.
+inline constexpr std::uint32_t kEntrywiseLevel = 4;
+inline constexpr std::uint32_t kEntrywiseLeaves = 1u << kEntrywiseLevel;
+inline constexpr std::uint32_t kMaxEntries = kMaxMatrixDimension * kMaxMatrixDimension;
+
+// What a kernel needs to read entries of leaves.
+template <ScalarOperator Op>
+class EntryLeaves {
+ public:
+  using T = typename Op::Element;
+  using State = typename Op::State;
+
+  __device__ EntryLeaves(const Op& op, const Range& range, std::uint32_t leaf_elements)
+      : op_(op), range_(range), leaf_elements_(leaf_elements) {}
+
+  // Folds one entry of the leaf, in array order; the leaf may be short.
+  __device__ __forceinline__ State Fold(std::uint64_t leaf, std::uint32_t entry) const {
+    const std::uint64_t first = (leaf - range_.first_leaf) * leaf_elements_;
+    const std::uint64_t rest = range_.element_count - first;
+    const std::uint32_t count = rest < leaf_elements_ ? static_cast<std::uint32_t>(rest) : leaf_elements_;
+    const T* const x = reinterpret_cast<const T*>(range_.data) + first * range_.entries + entry;
+    auto state = op_.Lift(x[0], 0);
+#pragma unroll 8
+    for (std::uint32_t i = 1; i < count; ++i) state = op_.Combine(state, op_.Lift(x[i * range_.entries], i));
+    return op_.Widen(state, leaf * leaf_elements_);
+  }
+
+ private:
+  const Op op_;
+  const Range range_;
+  const std::uint32_t leaf_elements_;
+};
 
 template <ScalarOperator Op>
 __global__ void __launch_bounds__(kEntrywiseThreads)
     EntrywiseKernel(OperatorParameters parameters, Range range, Geometry geometry,
                     std::uint32_t leaf_elements, Workspace workspace) {
-  using T = typename Op::Element;
   using State = typename Op::State;
   const Op op = MakeOperator<Op>(parameters);
-  const std::uint64_t thread = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const std::uint64_t leaf = thread / range.entries;
-  if (leaf < range.leaf_count) {
-    const std::uint64_t rest = range.element_count - leaf * leaf_elements;
-    const std::uint64_t count = rest < leaf_elements ? rest : leaf_elements;
-    const T* const entry = reinterpret_cast<const T*>(range.data) + leaf * leaf_elements * range.entries +
-                           thread % range.entries;
-    auto state = op.Lift(entry[0], 0);
-    for (std::uint32_t i = 1; i < count; ++i) {
-      state = op.Combine(state, op.Lift(entry[std::uint64_t{i} * range.entries], i));
+  const EntryLeaves<Op> leaves(op, range, leaf_elements);
+  const std::uint32_t entries = range.entries;
+  auto* const edges = reinterpret_cast<State*>(workspace.partials);
+  auto* const units = edges + geometry.edge_leaves() * entries;
+
+  if (blockIdx.x < geometry.unit_blocks) {
+    __shared__ alignas(16) std::byte shared[kEntrywiseLeaves * kMaxEntries * sizeof(State)];
+    auto* const states = reinterpret_cast<State*>(shared);
+    for (std::uint64_t unit = blockIdx.x; unit < geometry.units; unit += geometry.unit_blocks) {
+      const std::uint64_t first_leaf = (geometry.first_unit + unit) << kEntrywiseLevel;
+      for (std::uint32_t i = threadIdx.x; i < kEntrywiseLeaves * entries; i += kEntrywiseThreads) {
+        states[i] = leaves.Fold(first_leaf + i / entries, i % entries);
+      }
+      // Level by level; a thread keeps to its entry of its pair, whose left state it overwrites.
+      for (std::uint32_t width = 1; width < kEntrywiseLeaves; width *= 2) {
+        __syncthreads();
+        for (std::uint32_t i = threadIdx.x; i < kEntrywiseLeaves / (2 * width) * entries;
+             i += kEntrywiseThreads) {
+          State* const left = states + i / entries * 2 * width * entries + i % entries;
+          *left = op.Combine(*left, left[width * entries]);
+        }
+      }
+      __syncthreads();
+      for (std::uint32_t i = threadIdx.x; i < entries; i += kEntrywiseThreads) {
+        units[unit * entries + i] = states[i];
+      }
+      __syncthreads();  // before the next unit overwrites the states
     }
-    reinterpret_cast<State*>(workspace.partials)[thread] =
-        op.Widen(state, (range.first_leaf + leaf) * leaf_elements);
+  } else {
+    const std::uint64_t i =
+        std::uint64_t{blockIdx.x - geometry.unit_blocks} * kEntrywiseThreads + threadIdx.x;
+    if (i < geometry.edge_leaves() * entries) {
+      edges[i] = leaves.Fold(geometry.EdgeLeaf(range, i / entries), static_cast<std::uint32_t>(i % entries));
+    }
   }
-  if (IsLastBlock(workspace.ticket))
-    FoldPartials<NodeFolder<Op>>(op, range, geometry, workspace, range.entries);
+  if (IsLastBlock(workspace.ticket)) FoldPartials<NodeFolder<Op>>(op, range, geometry, workspace, entries);
 }
 
 template <ScalarOperator Op>
 cudaError_t LaunchEntrywise(const OperatorParameters& parameters, const Range& range,
                             const Workspace& workspace, cudaStream_t stream) {
-  Geometry geometry;  // every leaf is an edge
-  geometry.left_edge = range.leaf_count;
-  const std::uint64_t threads = range.leaf_count * range.entries;
+  constexpr std::uint64_t kBlocksPerMultiprocessor = 4;
   const std::uint64_t leaf_elements = LeafElements(range.entries * sizeof(typename Op::Element));
-  const std::uint64_t blocks = (threads + kEntrywiseThreads - 1) / kEntrywiseThreads;
+  const Geometry geometry = PlanUnits(range, leaf_elements, kEntrywiseLevel, kEntrywiseLevel,
+                                      workspace.multiprocessors * kBlocksPerMultiprocessor);
+  const std::uint64_t edge_threads = geometry.edge_leaves() * range.entries;
+  const std::uint64_t blocks =
+      geometry.unit_blocks + (edge_threads + kEntrywiseThreads - 1) / kEntrywiseThreads;
   EntrywiseKernel<Op><<<static_cast<unsigned>(blocks), kEntrywiseThreads, 0, stream>>>(
       parameters, range, geometry, static_cast<std::uint32_t>(leaf_elements), workspace);
   return cudaGetLastError();

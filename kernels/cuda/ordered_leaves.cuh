@@ -34,19 +34,25 @@ class OrderedLeaves {
   __device__ OrderedLeaves(const Op& op, const Range& range)
       : op_(op), range_(range), lane_(threadIdx.x % kLanes), run_(lane_ % kRuns) {}
 
-  // Runs are loaded when they are folded: matrices leave no registers for more.
-  __device__ __forceinline__ void Prefetch(std::uint64_t) {}
+  // Scalars are prefetched; matrices are loaded when they are folded: they leave no registers for more.
+  __device__ __forceinline__ void Prefetch(std::uint64_t leaf) {
+    if constexpr (kStaged) LoadVectors(leaf);
+  }
 
   // The state of the aligned, full leaves [first, first + 2^level), level at least kSmallestLevel; in every
   // lane.
   //
   // As ScalarLeaves::FoldRun, but neighbours come first: lanes l and l + 1, then l and l + 2, ...
-  __device__ __forceinline__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t) const {
+  __device__ __forceinline__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t next) {
     const std::uint32_t steps_level = level - kSmallestLevel;
     LeafState waiting[kRunLevels > 0 ? kRunLevels : 1];
     LeafState folded;
     for (std::uint32_t i = 0; i < 1u << steps_level; ++i) {
-      folded = FoldLane(first + i * kLeavesAtOnce + lane_ / kRuns);
+      if constexpr (kStaged) {
+        folded = FoldStaged(i + 1 < 1u << steps_level ? first + i + 1 : next);
+      } else {
+        folded = FoldLane(first + i * kLeavesAtOnce + lane_ / kRuns);
+      }
       bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
 #pragma unroll
       for (std::uint32_t l = 0; l < kRunLevels; ++l) {
@@ -110,6 +116,49 @@ class OrderedLeaves {
     return element;
   }
 
+  // Scalars: a run is 128 bytes, and a lane that read its own run would touch a line for each of its loads.
+  // The warp loads whole rows, as ScalarLeaves does, and lanes find their runs in shared memory.
+  static constexpr bool kStaged = sizeof(Element) <= 8;
+  static constexpr int kRunVectors = kStaged ? static_cast<int>(kLeafBytes) / kLanes / kVectorBytes : 0;
+  // A vector of padding, so that eight lanes that read at once find 32 different banks.
+  static constexpr int kRunStride = kRunVectors + 1;
+
+  __device__ __forceinline__ void LoadVectors(std::uint64_t leaf) {
+    const auto* rows =
+        reinterpret_cast<const uint4*>(range_.data + (leaf - range_.first_leaf) * kLeafBytes) + lane_;
+#pragma unroll
+    for (int row = 0; row < kRunVectors; ++row) vectors_[row] = __ldcs(rows + row * kLanes);
+  }
+
+  // Folds this lane's run of the loaded leaf, and begins to load leaf `next`.
+  __device__ __forceinline__ LeafState FoldStaged(std::uint64_t next) {
+    __shared__ uint4 staged[kStaged ? kWarps : 1][kStaged ? kLanes * kRunStride : 1];
+    uint4* const runs = staged[threadIdx.x / kLanes];
+    __syncwarp();  // the leaf before this one has been read
+#pragma unroll
+    for (int row = 0; row < kRunVectors; ++row) {
+      const int vector = row * kLanes + static_cast<int>(lane_);
+      runs[vector / kRunVectors * kRunStride + vector % kRunVectors] = vectors_[row];
+    }
+    __syncwarp();
+    LoadVectors(next);
+    constexpr std::uint32_t kVector = kVectorBytes / sizeof(Element);
+    const std::uint32_t begin = lane_ * kRunElements;
+    LeafState state;
+#pragma unroll
+    for (std::uint32_t v = 0; v < kRunVectors; ++v) {
+      const uint4 vector = runs[lane_ * kRunStride + v];
+      Element elements[kVector > 0 ? kVector : 1];
+      std::memcpy(elements, &vector, sizeof vector);
+#pragma unroll
+      for (std::uint32_t c = 0; c < kVector; ++c) {
+        const LeafState lifted = op_.Lift(elements[c], begin + v * kVector + c);
+        state = v == 0 && c == 0 ? lifted : op_.Combine(state, lifted);
+      }
+    }
+    return state;
+  }
+
   // This lane's run of a full leaf.
   __device__ __forceinline__ LeafState FoldLane(std::uint64_t leaf) const {
     const std::uint32_t begin = run_ * kRunElements;
@@ -145,6 +194,7 @@ class OrderedLeaves {
   const Range range_;
   const std::uint32_t lane_;
   const std::uint32_t run_;
+  uint4 vectors_[kRunVectors > 0 ? kRunVectors : 1];  // this lane's part of the leaf loaded last
 };
 
 }  // namespace warpfold::kernels::cuda

@@ -20,17 +20,31 @@ struct Product<T, false> {
     std::uint32_t negative;   // 0 or 1
     std::uint32_t overflow;   // 1: the magnitude is 2^64 or more
   };
+  // The same without choices, which would cost more than the multiplication: a zero is only remembered.
+  struct LeafState {
+    std::uint64_t magnitude;  // modulo 2^64
+    std::uint32_t negative;   // bit 0
+    std::uint32_t marks;
+  };
+  static constexpr std::uint32_t kOverflow = 1;
+  static constexpr std::uint32_t kZero = 2;
   using Element = T;
-  using LeafState = State;
   static constexpr const char* kName = "product";
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
 
-  WARPFOLD_FN State Lift(T x, std::uint32_t) const {
+  WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     const Wide<T> value = ValueOf(x);
     const bool negative = value < 0;
-    const auto wide = static_cast<std::uint64_t>(value);
-    return {negative ? 0 - wide : wide, negative, 0};
+    // Of the element's own width, so that the compiler sees how wide the multiplication is.
+    const auto bits = static_cast<Bits<T>>(ValueOf(x));
+    const Bits<T> magnitude = negative ? static_cast<Bits<T>>(Bits<T>{0} - bits) : bits;
+    return {magnitude, negative, value == 0 ? kZero : 0};
+  }
+  WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {
+    const Uint128 product = Uint128{a.magnitude} * b.magnitude;
+    const std::uint32_t carried = static_cast<std::uint64_t>(product >> 64) != 0 ? kOverflow : 0;
+    return {static_cast<std::uint64_t>(product), a.negative ^ b.negative, a.marks | b.marks | carried};
   }
   WARPFOLD_FN State Combine(State a, State b) const {
     const bool zero = (a.magnitude == 0 && a.overflow == 0) || (b.magnitude == 0 && b.overflow == 0);
@@ -39,8 +53,11 @@ struct Product<T, false> {
     const bool carried = static_cast<std::uint64_t>(product >> 64) != 0;
     return {static_cast<std::uint64_t>(product), a.negative ^ b.negative, a.overflow | b.overflow | carried};
   }
-  WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
-  WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }
+  WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const {
+    if ((leaf.marks & kZero) != 0) return {0, 0, 0};
+    return {leaf.magnitude, leaf.negative, leaf.marks};
+  }
+  WARPFOLD_FN LeafState LeafIdentity() const { return {1, 0, 0}; }
   WARPFOLD_FN State Identity() const { return {1, 0, 0}; }
 
   bool wrap = false;

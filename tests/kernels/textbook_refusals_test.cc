@@ -14,6 +14,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/error.h"
 #include "kernels/partial_state.h"
+#include "kernels/operators/table.h"
 #include "kernels/reduction.h"
 #include "tests/kernels/elements.h"
 #include "tests/kernels/expect_same.h"
@@ -61,7 +62,7 @@ TEST(AlgorithmTest, ServesAllScalarsAndInOrderWholeMatrices) {
       spec.algorithm = static_cast<Algorithm>(i);
       const absl::StatusOr<Reduction> reduction = Reduction::Create(spec);
       const Reduction canonical = Reduction::Create(subject.spec).value();
-      const bool entrywise = spec.shape.is_matrix() && spec.operators[0] != "matrix_product";
+      const bool entrywise = spec.shape.is_matrix() && !canonical.operators()[0].entry->whole_matrix;
       const bool served = !entrywise && (subject.commutative || KeepsOrder(spec.algorithm)) &&
                           ElementTypeBytes(spec.element_type) >= kMinTextbookScalarBytes &&
                           canonical.operators()[0].state_bytes <= kMaxTextbookStateBytes;
