@@ -20,7 +20,8 @@ class BesideNumpyTest(unittest.TestCase):
     def test_every_type(self):
         done = subprocess.run(
             [sys.executable, "-B", _SCRIPT, f"--bin={_BENCH.parent}", "--log2_bytes=12,17", "--threads=1,2",
-             "--budget_ms=1", "--commit=abc", "--date=2026-01-31"], capture_output=True, text=True, check=True)
+             "--budget_ms=1", "--commit=abc", "--date=2026-01-31"],
+            capture_output=True, text=True, check=True)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual(done.stderr, "")
         dtypes = {line["dtype"] for line in lines}
@@ -43,7 +44,8 @@ class BesideNumpyTest(unittest.TestCase):
     def test_bad_flags(self):
         for flag in ("--dtypes=int7", "--log2_bytes=99", "--threads=-1"):
             with self.subTest(flag=flag):
-                self.assertEqual(subprocess.run([_BENCH, flag], capture_output=True, check=False).returncode, 2)
+                done = subprocess.run([_BENCH, flag], capture_output=True, check=False)
+                self.assertEqual(done.returncode, 2)
 
 
 if __name__ == "__main__":
