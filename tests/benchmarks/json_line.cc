@@ -64,7 +64,7 @@ void JsonLine::AddRatio(const char* key, const std::string& contender, const std
 
 void JsonLine::Print(const Provenance& provenance) {
   line_["device"] = provenance.device;
-  line_["driver"] = provenance.driver;
+  if (!provenance.driver.empty()) line_["driver"] = provenance.driver;
   line_["commit"] = provenance.commit;
   line_["date"] = provenance.date;
   std::printf("%s\n", line_.dump().c_str());

@@ -16,7 +16,7 @@ namespace warpfold::benchmarks {
 // Where and of what the figures are: given by flags, because a benchmark cannot know all of it.
 struct Provenance {
   std::string device;
-  std::string driver = "unknown";
+  std::string driver = "unknown";  // empty: there is none
   std::string commit = "unknown";
   std::string date = "unknown";  // YYYY-MM-DD
 };

@@ -5,17 +5,11 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_join.h"
-#include "kernels/reduction.h"
+#include "tests/benchmarks/common_flags.h"
 #include "tests/benchmarks/cuda/production.h"
 
 namespace warpfold::benchmarks {
 namespace {
-
-constexpr int kBadFlags = 2;
-
-std::string CheckDtype(const std::string& name) {
-  return kernels::ElementTypeByName(name) ? "" : "is not an element type: " + name;
-}
 
 std::string CheckAlgorithm(const std::string& name) {
   for (const std::string& known : AlgorithmNames()) {
@@ -35,7 +29,7 @@ void AddCases(CLI::App& app, Flags* flags) {
   app.add_option("--operators", flags->operators, "Instead of a preset: sum,min,...")->delimiter(',');
   app.add_option("--dtypes", flags->dtypes, "Element types, with --operators")
       ->delimiter(',')
-      ->check(CLI::Validator(CheckDtype, "DTYPE"))
+      ->check(DtypeValidator())
       ->capture_default_str();
   app.add_option("--matrix_dimensions", flags->matrix_dimensions,
                  "Square matrices of these dimensions instead of scalars, with --operators")
@@ -59,18 +53,9 @@ void AddSettings(CLI::App& app, Flags* flags) {
   app.add_option("--step_log2", flags->step_log2, "Steps of the power, with --operators")
       ->check(CLI::Range(1, 32))
       ->capture_default_str();
-  app.add_option("--budget_ms", flags->rounds.budget_ms, "Time for the rounds of one size")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--min_rounds", flags->rounds.min_rounds, "Rounds of one size whatever they take")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  app.add_option("--max_rounds", flags->rounds.max_rounds, "Rounds of one size, time permitting")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
+  AddRoundFlags(app, &flags->rounds);
   app.add_option("--driver", flags->provenance.driver, "The driver's version, for the output");
-  app.add_option("--commit", flags->provenance.commit, "The commit that was built, for the output");
-  app.add_option("--date", flags->provenance.date, "The day, YYYY-MM-DD, for the output");
+  AddProvenanceFlags(app, &flags->provenance);
 }
 
 }  // namespace
@@ -82,11 +67,7 @@ Flags ParseFlags(int argc, const char* const* argv) {
       "object per line.");
   AddCases(app, &flags);
   AddSettings(app, &flags);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::exit(app.exit(error) == 0 ? 0 : kBadFlags);
-  }
+  ParseOrExit(app, argc, argv);
   return flags;
 }
 

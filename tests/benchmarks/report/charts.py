@@ -1,0 +1,171 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the charts of docs/benchmarks.md show: plain data, which drawing.py draws.
+
+Every chart has a digest of its data. It is written into the SVG, so that a test can tell without drawing
+whether a chart is that of the results.
+"""
+
+import dataclasses
+import hashlib
+import json
+from typing import Callable, Optional
+
+from report import measurements as m
+from report import tables
+
+# Contenders of the kernels: the key in a line, before "gbps", and the name of the style.
+_CONTENDERS = (("ceiling_", "ceiling"), ("thrust_", "thrust"), ("cub_native_", "cub_native"), ("cub_", "cub"),
+               ("", "warpfold"))
+_HOST_CONTENDERS = (("empty_", "empty"), ("thrust_", "thrust"), ("thrust_scratch_", "thrust_scratch"),
+                    ("cub_", "cub"), ("cub_mapped_", "cub_mapped"), ("", "warpfold"))
+_NARROW_BITS = 16
+
+
+@dataclasses.dataclass
+class Line:
+    style: str  # a key of drawing.STYLES
+    points: list  # (log2 of bytes, value)
+    band: list = dataclasses.field(default_factory=list)  # (log2 of bytes, low, high); may be empty
+
+
+@dataclasses.dataclass
+class Panel:
+    title: str
+    lines: list
+
+
+@dataclasses.dataclass
+class Chart:
+    name: str  # of its file
+    title: str
+    value_name: str
+    panels: list
+    first_log2: int
+    last_log2: int
+    is_ratio: bool = False  # then 1 is marked, and the axis is logarithmic
+    goals: list = dataclasses.field(default_factory=list)  # (first, last log2 of bytes, value)
+
+
+@dataclasses.dataclass
+class Bars:
+    name: str
+    title: str
+    value_name: str
+    bars: list  # (label, style, value), top to bottom
+
+
+def digest(chart) -> str:
+    text = json.dumps([type(chart).__name__, dataclasses.asdict(chart)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _line(case: list, prefix: str, style: str, unit: str) -> Optional[Line]:
+    key = f"{prefix}{unit}"
+    present = [line for line in case if line.get(key) is not None]
+    if not present:
+        return None
+    band = []
+    if style == "warpfold":
+        band = [(m.log2_size(line), line[f"{key}_p10"], line[f"{key}_p90"]) for line in present
+                if f"{key}_p10" in line]
+    return Line(style, [(m.log2_size(line), line[key]) for line in present], band)
+
+
+def _panel(title: str, case: list, contenders: tuple, unit: str) -> Panel:
+    lines = (_line(case, prefix, style, unit) for prefix, style in contenders)
+    return Panel(title, [line for line in lines if line])
+
+
+def _has_sizes(case: list) -> bool:
+    return len({line["bytes"] for line in case}) > 1
+
+
+def _gbps_chart(name: str, title: str, panels: list) -> Chart:
+    return Chart(name, title, "GB/s", panels, first_log2=10, last_log2=33)
+
+
+def of_kernels(results: m.Results) -> list:
+    """GB/s over size: a chart per operator and group of types, a panel per type."""
+    groups: dict = {}
+    for (op, dtype, matrix, _), case in m.by_case(results.kernels).items():
+        if not matrix and _has_sizes(case):
+            bits = "8 and 16 bits" if m.element_bits(dtype) <= _NARROW_BITS else "32 and 64 bits"
+            groups.setdefault((op, bits), []).append(_panel(dtype, case, _CONTENDERS, "gbps"))
+    return [_gbps_chart(f"{op}-{bits.replace(' and ', '-').replace(' ', '-')}".replace("_", "-"),
+                        f"{op}, elements of {bits}", panels) for (op, bits), panels in groups.items()]
+
+
+def of_matrices(results: m.Results) -> list:
+    """GB/s over size: a chart per operator, a panel per dimension, a line per type."""
+    styles = {("float32", False): "float32", ("uint32", False): "wrapping", ("uint32", True): "modular"}
+    operators: dict = {}
+    for (op, dtype, d, modulus), case in m.by_case(results.kernels).items():
+        style = styles.get((dtype, bool(modulus)))
+        if d and style and _has_sizes(case):
+            lines = operators.setdefault(op, {}).setdefault(d, [])
+            if not lines:
+                lines.append(_line(case, "ceiling_", "ceiling", "gbps"))
+            lines.append(_line(case, "", style, "gbps"))
+    return [_gbps_chart(f"{op}-matrices".replace("_", "-"), f"{op} over arrays of square matrices",
+                        [Panel(f"{d} x {d}", lines) for d, lines in dimensions.items()])
+            for op, dimensions in operators.items()]
+
+
+def _ratio_chart(results: m.Results, rival: str, name: str) -> Optional[Chart]:
+    operators: dict = {}
+    for (op, dtype, matrix, _), case in m.by_case(results.kernels).items():
+        points = [(m.log2_size(line), m.ratio(line, rival)) for line in case if m.ratio(line, rival)]
+        if not matrix and len(points) > 1 and m.element_bits(dtype) > _NARROW_BITS:
+            operators.setdefault(op, []).append(Line(dtype, points))
+    if not operators:
+        return None
+    return Chart("times-" + rival.replace("_", "-"), f"Warpfold relative to {name}", "times CUB",
+                 [Panel(op, lines) for op, lines in operators.items()], first_log2=10, last_log2=33,
+                 is_ratio=True, goals=[(16, 22, 1.5)])
+
+
+def of_ratios(results: m.Results) -> list:
+    charts = [_ratio_chart(results, "cub", "CUB with the same contract"),
+              _ratio_chart(results, "cub_native", "CUB as it comes")]
+    return [chart for chart in charts if chart]
+
+
+def of_host_calls(results: m.Results) -> list:
+    """Microseconds from host call to value."""
+    panels = [_panel(m.case_name(case[0]), case, _HOST_CONTENDERS, "us")
+              for case in m.by_case(results.from_host).values() if _has_sizes(case)]
+    if not panels:
+        return []
+    return [Chart("from-host", "From host call to value on the host", "microseconds", panels, first_log2=10,
+                  last_log2=22)]
+
+
+def of_ladder(results: m.Results) -> list:
+    """The textbook algorithms as bars: a chart per operator and element type."""
+    charts = []
+    for (op, dtype, *_), case in m.by_case(results.ladder).items():
+        case = [line for line in case if m.log2_size(line) == tables.LARGE_LOG2]
+        if not any(line["algorithm"] != "auto" for line in case):
+            continue
+        bars = [("Warpfold" if line["algorithm"] == "auto" else line["algorithm"],
+                 "warpfold" if line["algorithm"] == "auto" else "textbook", line["gbps"]) for line in case]
+        for label, style, key in (("CUB as it comes", "cub_native", "cub_native_gbps"),
+                                  ("CUB, same contract", "cub", "cub_gbps"),
+                                  ("read-only ceiling", "ceiling", "ceiling_gbps")):
+            if case[0].get(key):
+                bars.append((label, style, case[0][key]))
+        bars.sort(key=lambda bar: bar[2])
+        charts.append(Bars(f"ladder-{op}-{dtype}".replace("_", "-"),
+                           f"{m.case_name(case[0])}, 1 GiB: the textbook algorithms", "GB/s", bars))
+    return charts
+
+
+SECTIONS: dict[str, Callable[[m.Results], list]] = {
+    "ratios": of_ratios, "kernels": of_kernels, "matrices": of_matrices, "ladder": of_ladder,
+    "from_host": of_host_calls,
+}
+
+
+def all_charts(results: m.Results) -> list:
+    return [chart for section in SECTIONS.values() for chart in section(results)]

@@ -1,0 +1,138 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reads result files, and picks from them the runs that docs/benchmarks.md shows: of each kind the newest.
+
+A line is a dict, as the benchmarks printed it. A run is all lines of one kind with the same commit and date,
+in however many files.
+"""
+
+import json
+import pathlib
+import re
+from typing import Iterable, NamedTuple, Optional
+
+# The device for which the goals are set.
+GPU = "NVIDIA H200"
+
+# What may not occur twice in a run. The later line counts.
+_IDENTITY = ("bench", "algorithm", "operator", "dtype", "matrix", "modulus", "bytes", "threads", "transport",
+             "streams", "device")
+
+
+class Results(NamedTuple):
+    """The lines shown, by kind."""
+
+    kernels: list  # Warpfold, CUB, Thrust and the ceiling, on the device
+    ladder: list  # the textbook algorithms; and of the same run the production kernels where they meet
+    from_host: list  # host call to value
+    cpu: list
+    throughput: list  # end to end
+    latency: list
+
+
+def read(folder: pathlib.Path) -> list:
+    """All lines of all files, each with the name of its file."""
+    return [_normal({**json.loads(text), "file": path.name})
+            for path in sorted(folder.glob("*.jsonl"))
+            for text in path.read_text(encoding="utf-8").splitlines() if text.strip()]
+
+
+def _normal(line: dict) -> dict:
+    """Until 2026-11-20 CUB took part only as it comes, under the name that its wide accumulator has now."""
+    if "cub_gbps" in line and line["bench"] == "kernel" and "cub_native_gbps" not in line:
+        line["cub_native_gbps"] = line.pop("cub_gbps")
+        line["to_cub_native"] = line.pop("to_cub", None)
+    return line
+
+
+def pick(lines: list) -> Results:
+    def of(bench: str) -> list:
+        return [line for line in lines if line["bench"] == bench]
+
+    kernels = [line for line in of("kernel") if line["device"] == GPU]
+    production = [line for line in kernels if line["algorithm"] == "auto"]
+    textbook = newest_run([line for line in kernels if line["algorithm"] != "auto"])
+    cpu = of("cpu")
+    if cpu:
+        device = _newest(cpu)["device"]
+        cpu = newest_run([line for line in cpu if line["device"] == device])
+    return Results(
+        kernels=newest_run(production),
+        ladder=textbook + [line for line in unique(production) if any(_meet(line, t) for t in textbook)],
+        from_host=newest_run([line for line in of("from_host") if line["device"] == GPU]),
+        cpu=cpu,
+        throughput=newest_run(of("throughput")),
+        latency=newest_run(of("latency")),
+    )
+
+
+def _newest(lines: list) -> dict:
+    return max(lines, key=lambda line: (line["date"], line["file"]))
+
+
+def newest_run(lines: list) -> list:
+    if not lines:
+        return []
+    newest = _newest(lines)
+    return unique(line for line in lines
+                  if (line["date"], line["commit"]) == (newest["date"], newest["commit"]))
+
+
+def unique(lines: Iterable[dict]) -> list:
+    return list({(line["date"], line["commit"], *(line.get(key) for key in _IDENTITY)): line
+                 for line in lines}.values())
+
+
+def _meet(a: dict, b: dict) -> bool:
+    return all(a.get(key) == b.get(key)
+               for key in ("date", "commit", "operator", "dtype", "matrix", "modulus", "bytes"))
+
+
+def ratio(line: dict, rival: str) -> Optional[float]:
+    """How many times faster Warpfold was: as the benchmark wrote it, else from the two figures."""
+    written = line.get(f"to_{rival}")
+    if written is not None:
+        return written
+    ours, theirs = line.get("gbps"), line.get(f"{rival}_gbps")
+    return ours / theirs if ours and theirs else None
+
+
+def log2_size(line: dict) -> int:
+    """Of the power of two in which the line's bytes were meant to fit: 3 x 3 matrices leave a few over."""
+    return (line["bytes"] - 1).bit_length()
+
+
+def size_name(log2: int) -> str:
+    """64 KiB for 16."""
+    unit, exponent = divmod(log2, 10)
+    return f"{1 << exponent} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[unit]}"
+
+
+def element_bits(dtype: str) -> int:
+    digits = re.search(r"\d+$", dtype)
+    return int(digits.group()) if digits else 8  # bool
+
+
+def element_name(line: dict) -> str:
+    """float32, or 4 x 4 uint32 modulo 998244353."""
+    d = line.get("matrix") or 0
+    shape = f"{d} x {d} " if d else ""
+    modulus = f" modulo {line['modulus']}" if line.get("modulus") else ""
+    return shape + line["dtype"] + modulus
+
+
+def case_name(line: dict) -> str:
+    """sum of float32"""
+    return f"{line['operator']} of {element_name(line)}"
+
+
+def case_key(line: dict) -> tuple:
+    return line["operator"], line["dtype"], line.get("matrix") or 0, line.get("modulus") or 0
+
+
+def by_case(lines: list) -> dict:
+    """Lines of one operator and element type, in the order of their first line, each sorted by size."""
+    cases: dict = {}
+    for line in lines:
+        cases.setdefault(case_key(line), []).append(line)
+    return {key: sorted(case, key=lambda line: line["bytes"]) for key, case in cases.items()}

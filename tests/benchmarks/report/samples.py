@@ -1,0 +1,33 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Made-up lines for the tests. Figures are chosen to be easy to divide."""
+
+from report import measurements as m
+
+
+def line(bench="kernel", log2=30, **keys) -> dict:
+    """Of sum of int32, 2^log2 bytes, unless `keys` say otherwise."""
+    return {"bench": bench, "algorithm": "auto", "operator": "sum", "dtype": "int32", "matrix": 0,
+            "modulus": 0, "bytes": 1 << log2, "gbps": 4000.0, "ceiling_gbps": 5000.0, "device": m.GPU,
+            "driver": "1.2", "commit": "c1", "date": "2026-01-02", "file": "a.jsonl", **keys}
+
+
+def cub(log2=30, **keys) -> dict:
+    return line(log2=log2, **{"cub_gbps": 2000.0, "cub_native_gbps": 3200.0, **keys})
+
+
+def everything() -> m.Results:
+    """Some lines of every kind."""
+    kernels = [cub(log2, operator=op, dtype=dtype, gbps_p10=3900.0, gbps_p90=4100.0)
+               for op in ("sum", "min", "max") for dtype in ("int32", "float64", "int8") for log2 in (20, 30)]
+    kernels += [line(log2=log2, operator="matrix_product", dtype="uint32", matrix=4, modulus=modulus)
+                for modulus in (0, 7) for log2 in (20, 30)]
+    ladder = [cub(algorithm=name, gbps=gbps) for name, gbps in (("tree", 8.0), ("auto", 4000.0))]
+    from_host = [line("from_host", log2, us=10.0, us_p10=9.5, us_p90=11.0, empty_us=9.0, cub_us=12.0,
+                      cub_mapped_us=11.0, thrust_us=23.4, thrust_scratch_us=18.0) for log2 in (10, 20)]
+    cpu = [line("cpu", log2, dtype=dtype, threads=threads, device="Some CPU", gbps=10.0 * threads,
+                ceiling_gbps=20.0 * threads, numpy_gbps=None if dtype == "bfloat16" else 5.0)
+           for dtype in ("int32", "bfloat16") for threads in (1, 8) for log2 in (16, 30)]
+    end = {"transport": "tcp", "streams": 4, "device": "cpu"}
+    return m.Results(kernels, ladder, from_host, cpu, [line("throughput", gbps=9.5, **end)],
+                     [line("latency", p50_us=88.0, p99_us=300.4, **end)])
