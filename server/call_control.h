@@ -25,8 +25,6 @@ class CallControl {
  public:
   CallControl(absl::Time start, absl::Time deadline, CallLimits limits);
 
-  absl::Time deadline() const { return deadline_; }
-
   // The idle limit counts only between these two: a client is not blamed while the server has enough
   // of its messages and does not read.
   void ReadStarted(absl::Time now);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "server/call_log.h"
 #include "server/status_translation.h"
 
@@ -47,8 +48,9 @@ void ReduceCall::OnRequested(bool ok) {
     return;
   }
   resources_.ticket = *std::move(ticket);
-  control_ =
-      std::make_shared<CallControl>(start_, absl::FromChrono(context_.deadline()), host_.engine.limits.call);
+  const absl::Time deadline =
+      DeadlineOn(host_.engine.clock, absl::Now, absl::FromChrono(context_.deadline()));
+  control_ = std::make_shared<CallControl>(start_, deadline, host_.engine.limits.call);
   resources_.session = std::make_unique<Session>(host_.engine, *control_);
   resources_.registration = host_.calls.Add(control_, [weak = weak_from_this()] {
     if (const auto call = weak.lock()) call->OnStopped();

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "server/call_host.h"
 #include "server/call_log.h"
 #include "server/completion_tag.h"
@@ -59,7 +60,9 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall<Method>> {
     Request(host_, method_, queue_);
     start_ = host_.engine.clock();
     // Idleness is a matter of streams: all there is to wait for has come.
-    control_ = std::make_shared<CallControl>(start_, absl::FromChrono(context_.deadline()),
+    const absl::Time deadline =
+        DeadlineOn(host_.engine.clock, absl::Now, absl::FromChrono(context_.deadline()));
+    control_ = std::make_shared<CallControl>(start_, deadline,
                                              CallLimits{.duration = host_.engine.limits.call.duration});
     if (!method_.is_reduction) {
       Answer(method_.handle(host_.engine, *control_, message_));

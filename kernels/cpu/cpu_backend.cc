@@ -3,6 +3,7 @@
 #include "kernels/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
@@ -11,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "kernels/cpu/host_reduce.h"
 #include "kernels/cpu/thread_pool.h"
 
@@ -64,7 +65,7 @@ class CpuSlot : public Slot {
     first_element_ = first_element;
     pieces_ = CutIntoPieces(reduction, first_element, element_count * reduction.element_bytes());
     states_.resize(pieces_.size() * reduction.node_bytes());
-    started_ = absl::Now();
+    started_ = std::chrono::steady_clock::now();
     const std::size_t tasks = std::min<std::size_t>(pool_.size(), pieces_.size());
     tasks_left_ = tasks;  // no task runs yet
     for (std::size_t task = 0; task < tasks; ++task) {
@@ -81,7 +82,7 @@ class CpuSlot : public Slot {
     std::unique_lock lock(mutex_);
     done_.wait(lock, [this] { return tasks_left_ == 0; });
     SlotResult result{PartialState(*reduction_, first_element_), absl::ZeroDuration(),
-                      absl::Now() - started_};
+                      absl::FromChrono(std::chrono::steady_clock::now() - started_)};
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       result.state.AppendNode(pieces_[i].position, pieces_[i].bytes / reduction_->element_bytes(),
                               StatesOf(i));
@@ -109,7 +110,7 @@ class CpuSlot : public Slot {
   std::uint64_t first_element_ = 0;
   std::vector<Piece> pieces_;
   std::vector<std::byte> states_;
-  absl::Time started_;
+  std::chrono::steady_clock::time_point started_;
   std::mutex mutex_;
   std::condition_variable done_;
   std::size_t tasks_left_ = 0;  // guarded by mutex_

@@ -13,6 +13,7 @@
 #include "server/admission.h"
 #include "server/call_control.h"
 #include "server/call_registry.h"
+#include "server/clock.h"
 #include "server/worker_pool.h"
 
 namespace warpfold::server {
@@ -52,6 +53,18 @@ TEST(CallControlTest, TheFirstReasonToStopStays) {
   EXPECT_FALSE(call.Stop(absl::CancelledError("second")));
   EXPECT_TRUE(call.stopped());
   EXPECT_EQ(call.status(), absl::CancelledError("first"));
+}
+
+TEST(ClockTest, ADeadlineKeepsItsDistance) {
+  absl::Time now = kStart;
+  absl::Time wall_now = kStart + absl::Hours(7);
+  const Clock clock = [&] { return now; };
+  const Clock wall_clock = [&] { return wall_now; };
+  EXPECT_EQ(DeadlineOn(clock, wall_clock, wall_now + absl::Seconds(5)), After(5));
+  now += absl::Seconds(3);
+  wall_now -= absl::Hours(1);  // it was set
+  EXPECT_EQ(DeadlineOn(clock, wall_clock, wall_now + absl::Seconds(5)), After(8));
+  EXPECT_EQ(DeadlineOn(clock, wall_clock, absl::InfiniteFuture()), absl::InfiniteFuture());
 }
 
 TEST(CallRegistryTest, SweepStopsWhatIsOverdueOnce) {
