@@ -61,7 +61,7 @@ void ReduceCall::OnRequested(bool ok) {
 void ReduceCall::OnRead(bool ok) {
   const std::lock_guard lock(mutex_);
   reading_ = false;
-  control_->ReadDone();
+  control_->MessageCame();
   if (answered_) return;
   if (ok) {
     resources_.messages.emplace_back().Swap(&incoming_);
@@ -99,6 +99,7 @@ void ReduceCall::Work() {
       case Step::kMessage: {
         const absl::Status status = TakeMessage(session, message);
         message.Clear();
+        control_->MessageDone();
         if (!status.ok()) Answer(status);
         break;
       }
@@ -155,7 +156,6 @@ ReduceCall::Resources ReduceCall::Leave() {
 void ReduceCall::ReadMoreLocked() {
   if (reading_ || ended_ || answered_ || resources_.messages.size() >= kMaxQueuedMessages) return;
   reading_ = true;
-  control_->ReadStarted(host_.engine.clock());
   stream_.Read(&incoming_, read_tag_.Arm([call = shared_from_this()](bool ok) { call->OnRead(ok); }));
 }
 

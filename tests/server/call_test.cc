@@ -24,20 +24,36 @@ constexpr CallLimits kLimits = {.idle = absl::Seconds(10), .duration = absl::Sec
 
 absl::Time After(int seconds) { return kStart + absl::Seconds(seconds); }
 
-TEST(CallControlTest, IdlenessCountsOnlyWhileReading) {
+TEST(CallControlTest, IdlenessCountsFromTheLastProgress) {
   CallControl call(kStart, absl::InfiniteFuture(), kLimits);
-  EXPECT_TRUE(call.Overdue(After(50)).ok());
-  call.ReadStarted(After(20));
+  EXPECT_TRUE(call.Overdue(After(9)).ok());
+  EXPECT_EQ(kernels::ErrorReason(call.Overdue(After(10))), "IDLE");
+  call.MessageCame();
+  call.Progress(After(20));
+  call.MessageDone();
   EXPECT_TRUE(call.Overdue(After(29)).ok());
+  call.MessageCame();  // one without anything in it
+  call.MessageDone();
   const absl::Status overdue = call.Overdue(After(30));
   EXPECT_EQ(overdue.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(kernels::ErrorReason(overdue), "IDLE");
-  call.ReadDone();
+}
+
+TEST(CallControlTest, NobodyIsIdleWhoseMessagesTheServerHas) {
+  CallControl call(kStart, absl::InfiniteFuture(), kLimits);
+  call.MessageCame();
+  call.MessageCame();
   EXPECT_TRUE(call.Overdue(After(50)).ok());
+  call.Progress(After(50));
+  call.MessageDone();
+  call.MessageDone();
+  EXPECT_TRUE(call.Overdue(After(59)).ok());
+  call.MessageCame();  // the end
+  EXPECT_EQ(kernels::ErrorReason(call.Overdue(After(60))), "DURATION");
 }
 
 TEST(CallControlTest, DurationAndDeadline) {
-  const CallControl call(kStart, absl::InfiniteFuture(), kLimits);
+  const CallControl call(kStart, absl::InfiniteFuture(), {.duration = absl::Seconds(60)});
   EXPECT_TRUE(call.Overdue(After(59)).ok());
   EXPECT_EQ(kernels::ErrorReason(call.Overdue(After(60))), "DURATION");
 
@@ -71,8 +87,8 @@ TEST(CallRegistryTest, SweepStopsWhatIsOverdueOnce) {
   CallRegistry registry;
   int stopped_short = 0;
   int stopped_long = 0;
-  auto short_call = std::make_shared<CallControl>(kStart, After(5), kLimits);
-  auto long_call = std::make_shared<CallControl>(kStart, After(50), kLimits);
+  auto short_call = std::make_shared<CallControl>(kStart, After(5), CallLimits());
+  auto long_call = std::make_shared<CallControl>(kStart, After(50), CallLimits());
   const auto first = registry.Add(short_call, [&] { ++stopped_short; });
   auto second =
       std::make_unique<CallRegistry::Registration>(registry.Add(long_call, [&] { ++stopped_long; }));
