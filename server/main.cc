@@ -73,7 +73,7 @@ Limits LimitsOf(const Flags& flags) {
 
 // Ends the process without running what would touch the device.
 [[noreturn]] void EndAfterFault(RpcServer& server) {
-  server.WaitUntilIdle(absl::Now() + kLastAnswers);
+  server.WaitUntilIdle(kLastAnswers);
   absl::SleepFor(kLastAnswers);
   for (const std::string& address : server.addresses()) {
     if (address.starts_with("unix:")) unlink(address.substr(5).c_str());

@@ -169,6 +169,7 @@ void ReduceCall::AnswerLocked(const absl::StatusOr<v1::ReduceResponse>& response
   if (std::exchange(answered_, true)) return;
   void* tag = finish_tag_.Arm([call = shared_from_this()](bool) {});
   if (response.ok()) {
+    if (response->reduction().has_state()) host_.admission.StateGivenOut(host_.engine.clock());
     grpc::ByteBuffer bytes;
     bool own_buffer = false;
     static_cast<void>(

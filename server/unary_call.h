@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -33,8 +34,8 @@ struct UnaryMethod {
                                 grpc::ServerAsyncResponseWriter<ResponseType>*, grpc::CompletionQueue*,
                                 grpc::ServerCompletionQueue*, void*);
   absl::StatusOr<ResponseType> (*handle)(Engine&, const CallControl&, const RequestType&);
-  // Counts as a reduction and runs on a worker; else answered where it arrives.
-  bool is_reduction;
+  // Needs to be admitted as that, and runs on a worker; else answered where it arrives.
+  std::optional<Admission::Kind> kind;
 };
 
 template <typename Method>
@@ -64,11 +65,11 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall<Method>> {
         DeadlineOn(host_.engine.clock, absl::Now, absl::FromChrono(context_.deadline()));
     control_ = std::make_shared<CallControl>(start_, deadline,
                                              CallLimits{.duration = host_.engine.limits.call.duration});
-    if (!method_.is_reduction) {
+    if (!method_.kind.has_value()) {
       Answer(method_.handle(host_.engine, *control_, message_));
       return;
     }
-    absl::StatusOr<Admission::Ticket> ticket = host_.admission.Enter();
+    absl::StatusOr<Admission::Ticket> ticket = host_.admission.Enter(*method_.kind);
     if (!ticket.ok()) {
       Answer(ticket.status());
       return;
@@ -103,6 +104,11 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall<Method>> {
   void Answer(const absl::StatusOr<typename Method::Response>& response) {
     const std::lock_guard lock(mutex_);
     if (std::exchange(answered_, true)) return;
+    if constexpr (requires { response->reduction().has_state(); }) {
+      if (response.ok() && response->reduction().has_state()) {
+        host_.admission.StateGivenOut(host_.engine.clock());
+      }
+    }
     void* tag = finish_tag_.Arm([call = this->shared_from_this()](bool) {});
     if (response.ok()) {
       writer_.Finish(*response, grpc::Status::OK, tag);

@@ -2,18 +2,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a shell sees of warpfold-server: its READY line, addresses, log, signals and exit codes."""
 
+import contextlib
 import json
+import os
+import re
 import signal
 import socket
 import subprocess
 import time
 import unittest
+from typing import BinaryIO
 
 import numpy
 
 from executables import DEVICE, Server, TestCase, reduce, run_server, value, warpfold
 
 _LOG_TIMEOUT_S = 60
+
+
+def begin_drain(server: Server) -> None:
+    """Sends SIGTERM and waits until the server has taken it."""
+    server.process.send_signal(signal.SIGTERM)
+    deadline = time.monotonic() + _LOG_TIMEOUT_S
+    while "draining" not in server.log() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def await_share(progress: BinaryIO, percent: int) -> None:
+    """Reads a client's progress bar from its terminal until that share of the array is sent."""
+    line = b""
+    with contextlib.suppress(OSError):  # the client has ended
+        while piece := progress.read(4096):
+            line = (line + piece).rsplit(b"\r", 1)[-1]
+            share = re.match(rb" *(\d+) %", line)
+            if share and int(share[1]) >= percent:
+                break
 
 
 class ReadyTest(TestCase):
@@ -110,13 +133,25 @@ class EndTest(TestCase):
             client.stdin.write(numpy.ones(1 << 20, "<i4").tobytes())
             client.stdin.flush()
             time.sleep(0.5)  # nothing tells from outside that the server has seen the call
-            server.process.send_signal(signal.SIGTERM)
-            deadline = time.monotonic() + _LOG_TIMEOUT_S
-            while "draining" not in server.log() and time.monotonic() < deadline:
-                time.sleep(0.01)
+            begin_drain(server)
             time.sleep(0.5)  # a drain that waited for nobody would be over
             answer, _ = client.communicate(numpy.ones(5, "<i4").tobytes(), timeout=60)
             self.assertEqual((client.returncode, answer), (0, b"sum 1048581\n"))
+            self.assertEqual(server.process.wait(60), 0)
+
+    def test_finishes_a_striped_array_while_draining(self):
+        with Server() as server:
+            shown, terminal = os.openpty()
+            client = self.start("reduce", "--target", server.address, "--op", "sum", "--streams", "2",
+                                "--iota", "200000000", stdout=subprocess.PIPE, stderr=terminal)
+            os.close(terminal)
+            with open(shown, "rb", buffering=0) as progress:
+                await_share(progress, 60)  # more than a stripe: both are under way
+                client.send_signal(signal.SIGSTOP)
+            begin_drain(server)
+            client.send_signal(signal.SIGCONT)
+            answer, _ = client.communicate(timeout=60)
+            self.assertEqual((client.returncode, answer), (0, b"sum 19999999900000000\n"))
             self.assertEqual(server.process.wait(60), 0)
 
     def test_health_follows_the_server(self):

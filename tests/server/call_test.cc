@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "kernels/error.h"
 #include "server/admission.h"
 #include "server/call_control.h"
@@ -133,7 +133,7 @@ TEST(AdmissionTest, AdmitsUpToTheLimit) {
     EXPECT_EQ(admission.in_progress(), 2);
   }
   EXPECT_TRUE(admission.Enter().ok());
-  EXPECT_FALSE(admission.WaitUntilEmpty(absl::Now()));
+  EXPECT_FALSE(admission.WaitUntilEmpty(absl::ZeroDuration()));
 }
 
 TEST(AdmissionTest, OnceClosedItOnlyEmpties) {
@@ -142,12 +142,38 @@ TEST(AdmissionTest, OnceClosedItOnlyEmpties) {
   ASSERT_TRUE(ticket.ok());
   admission.Close(absl::UnavailableError("draining"));
   EXPECT_EQ(admission.Enter().status(), absl::UnavailableError("draining"));
-  EXPECT_FALSE(admission.WaitUntilEmpty(absl::Now()));
+  EXPECT_EQ(admission.Enter(Admission::Kind::kMerge).status(), absl::UnavailableError("draining"));
+  EXPECT_FALSE(admission.WaitUntilEmpty(absl::ZeroDuration()));
   std::thread leaver(
       [held = std::make_unique<Admission::Ticket>(*std::move(ticket))]() mutable { held.reset(); });
-  EXPECT_TRUE(admission.WaitUntilEmpty(absl::InfiniteFuture()));
+  admission.WaitUntilEmpty();
   leaver.join();
   EXPECT_EQ(admission.in_progress(), 0);
+}
+
+TEST(AdmissionTest, ClosedToReductionsItAdmitsMerges) {
+  Admission admission(2);
+  admission.CloseToReductions(absl::UnavailableError("draining"));
+  EXPECT_EQ(admission.Enter().status(), absl::UnavailableError("draining"));
+  EXPECT_TRUE(admission.IsQuiet(kStart));
+  {
+    const auto first = admission.Enter(Admission::Kind::kMerge);
+    const auto second = admission.Enter(Admission::Kind::kMerge);
+    EXPECT_TRUE(first.ok() && second.ok());
+    EXPECT_EQ(kernels::ErrorReason(admission.Enter(Admission::Kind::kMerge).status()), "TOO_MANY_REDUCTIONS");
+    EXPECT_FALSE(admission.IsQuiet(kStart));
+  }
+  EXPECT_TRUE(admission.IsQuiet(kStart));
+  admission.Close(absl::UnavailableError("down"));
+  EXPECT_EQ(admission.Enter().status(), absl::UnavailableError("draining"));
+  EXPECT_EQ(admission.Enter(Admission::Kind::kMerge).status(), absl::UnavailableError("down"));
+}
+
+TEST(AdmissionTest, AStateGivenOutIsWaitedForAMoment) {
+  Admission admission(2);
+  admission.StateGivenOut(kStart);
+  EXPECT_FALSE(admission.IsQuiet(kStart + kMergeWait - absl::Nanoseconds(1)));
+  EXPECT_TRUE(admission.IsQuiet(kStart + kMergeWait));
 }
 
 TEST(AdmissionTest, NeverMoreThanTheLimitAtOnce) {

@@ -145,6 +145,39 @@ TEST_F(RpcTest, DrainLetsReductionsFinishAndRefusesNewOnes) {
   EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
 }
 
+// A stripe that was under way at the drain's beginning, and the Merge that it was for.
+TEST_F(RpcTest, DrainLetsStripesBeMerged) {
+  grpc::ClientContext context;
+  const Writer writer = stub_->Reduce(&context, &response_);
+  std::vector<v1::ReduceRequest> requests = GoodRequests();
+  requests[0].mutable_header()->set_return_state(true);
+  writer->Write(requests[0]);
+  Await([&] { return server_->reductions_in_progress() == 1; });
+  std::atomic<bool> drained = false;
+  std::thread drain([&] {
+    server_->Drain(absl::InfiniteDuration());
+    drained = true;
+  });
+  Await([&] { return Reason(Reduce(GoodRequests())) == "DRAINING"; });
+  response_.Clear();
+  for (std::size_t i = 1; i < requests.size(); ++i) writer->Write(requests[i]);
+  writer->WritesDone();
+  ASSERT_TRUE(writer->Finish().ok());
+  Await([&] { return server_->reductions_in_progress() == 0; });
+
+  v1::MergeRequest merge;
+  *merge.mutable_spec() = requests[0].header().spec();
+  *merge.add_states() = response_.reduction().state();
+  grpc::ClientContext merge_context;
+  v1::MergeResponse merged;
+  const grpc::Status status = stub_->Merge(&merge_context, merge, &merged);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(merged.reduction().results(0).int64_value(), 200'000);
+  EXPECT_FALSE(drained);
+  AdvanceClock(static_cast<int>(absl::ToInt64Seconds(kMergeWait)));
+  drain.join();
+}
+
 TEST_F(RpcTest, DrainStopsWhatDoesNotFinish) {
   grpc::ClientContext context;
   const Writer writer = stub_->Reduce(&context, &response_);
