@@ -62,10 +62,10 @@ const UnaryMethod<v1::GetServerInfoRequest, v1::GetServerInfoResponse> kGetServe
 
 std::shared_ptr<grpc::ServerCredentials> Credentials(const std::optional<TlsKeys>& tls) {
   if (!tls.has_value()) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions options(tls->client_ca.empty()
-                                                ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
-                                                : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  options.pem_root_certs = tls->client_ca;
+  grpc::SslServerCredentialsOptions options(tls->client_ca.has_value()
+                                                ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                                                : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  options.pem_root_certs = tls->client_ca.value_or("");
   options.pem_key_cert_pairs.push_back({.private_key = tls->key, .cert_chain = tls->certificate});
   return grpc::SslServerCredentials(options);
 }

@@ -24,11 +24,11 @@
 
 namespace warpfold::server {
 
-// PEM texts. With `client_ca`, clients must show a certificate that it signed.
+// PEM texts. With `client_ca`, whatever its text, clients must show a certificate that it signed.
 struct TlsKeys {
   std::string certificate;
   std::string key;
-  std::string client_ca;
+  std::optional<std::string> client_ca;
 };
 
 struct RpcServerOptions {

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -36,17 +37,42 @@ constexpr int kDeviceFailed = 4;
 constexpr absl::Duration kLastAnswers = absl::Milliseconds(250);
 constexpr absl::Duration kDrainCheck = absl::Milliseconds(10);
 
-// The PEM texts that the flags name; nothing without them.
+// Whether a whole PEM block is in `text` whose label ends with `what`: EC PRIVATE KEY is a PRIVATE KEY.
+bool HasPemBlock(absl::string_view text, absl::string_view what) {
+  constexpr absl::string_view kBegin = "-----BEGIN ";
+  constexpr absl::string_view kDashes = "-----";
+  for (std::size_t at = 0; (at = text.find(kBegin, at)) != absl::string_view::npos;) {
+    at += kBegin.size();
+    const absl::string_view label = text.substr(at, text.find(kDashes, at) - at);
+    if (!absl::EndsWith(label, what)) continue;
+    if (absl::StrContains(text.substr(at), absl::StrCat("-----END ", label, kDashes))) return true;
+  }
+  return false;
+}
+
+// The text of the PEM file that a flag names. Of a text without blocks gRPC would not make an error, but a
+// server that does not ask for certificates.
+absl::StatusOr<std::string> ReadPem(absl::string_view flag, const std::string& path, absl::string_view what) {
+  absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat(flag, ": the file cannot be read"));
+  if (!HasPemBlock(*text, what)) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": the file holds no PEM block ", what));
+  }
+  return text;
+}
+
+// What the TLS flags name; nothing without them.
 absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
   if (flags.tls_cert.empty()) return std::nullopt;
-  TlsKeys keys;
-  for (const auto& [path, text] :
-       {std::pair(&flags.tls_cert, &keys.certificate), std::pair(&flags.tls_key, &keys.key),
-        std::pair(&flags.tls_client_ca, &keys.client_ca)}) {
-    if (path->empty()) continue;
-    absl::StatusOr<std::string> read = ReadFile(*path);
-    if (!read.ok()) return read.status();
-    *text = *std::move(read);
+  absl::StatusOr<std::string> certificate = ReadPem("--tls_cert", flags.tls_cert, "CERTIFICATE");
+  if (!certificate.ok()) return certificate.status();
+  absl::StatusOr<std::string> key = ReadPem("--tls_key", flags.tls_key, "PRIVATE KEY");
+  if (!key.ok()) return key.status();
+  TlsKeys keys = {.certificate = *std::move(certificate), .key = *std::move(key), .client_ca = std::nullopt};
+  if (!flags.tls_client_ca.empty()) {
+    absl::StatusOr<std::string> client_ca = ReadPem("--tls_client_ca", flags.tls_client_ca, "CERTIFICATE");
+    if (!client_ca.ok()) return client_ca.status();
+    keys.client_ca = *std::move(client_ca);
   }
   return keys;
 }
@@ -86,7 +112,7 @@ void DrainUnlessFaulted(RpcServer& server, absl::Duration grace) {
 int Run(const Flags& flags, const OpenBackend& open_backend) {
   const absl::StatusOr<std::optional<TlsKeys>> tls = ReadTlsKeys(flags);
   if (!tls.ok()) {
-    spdlog::critical("a TLS file {}", absl::StrCat(tls.status().message()));
+    spdlog::critical("{}", absl::StrCat(tls.status().message()));
     return kBadFlags;
   }
   const absl::StatusOr<std::unique_ptr<kernels::Backend>> backend = open_backend(flags);
