@@ -149,6 +149,7 @@ int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backen
   SetUpLogging(flags.log_format);
   RaiseFileLimit();
   HoldSignals();
+  IgnoreBrokenPipes();
   return Run(flags, open_backend);
 }
 

@@ -159,6 +159,16 @@ class EndTest(TestCase):
             self.assertEqual(warpfold("health", "--target", server.address).returncode, 0)
         self.assert_exit(1, warpfold("health", "--target", server.address))
 
+    def test_goes_on_when_nobody_reads_its_log(self):
+        reader, writer = os.pipe()
+        with Server(stderr=writer) as server:
+            os.close(writer)
+            os.close(reader)
+            server.process.stdout.close()
+            for _ in range(3):  # a line of log each
+                self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
+            self.assertEqual(server.stop(), 0)
+
     def test_goes_on_when_clients_vanish(self):
         with Server() as server:
             for _ in range(10):
