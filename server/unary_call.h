@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,7 @@
 #include "server/call_host.h"
 #include "server/call_log.h"
 #include "server/completion_tag.h"
+#include "server/session.h"
 #include "server/status_translation.h"
 
 namespace warpfold::server {
@@ -115,7 +117,16 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall<Method>> {
     } else {
       writer_.FinishWithError(ToGrpcStatus(response.status()), tag);
     }
-    LogCall(method_.name, response.status(), message_.ByteSizeLong(), host_.engine.clock() - start_, "");
+    LogCall(method_.name, response.status(), message_.ByteSizeLong(), host_.engine.clock() - start_,
+            RequestId());
+  }
+
+  // For the log: empty where the method has none, or where it is not fit to be printed.
+  std::string RequestId() const {
+    if constexpr (requires { message_.request_id(); }) {
+      if (CheckRequestId(message_.request_id()).ok()) return message_.request_id();
+    }
+    return "";
   }
 
   CallHost& host_;

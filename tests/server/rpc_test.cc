@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The service over the wire: its methods, its limit on reductions at once, its health.
+#include <gmock/gmock.h>
+
 #include <random>
 #include <thread>
 
+#include "server/logging.h"
 #include "tests/server/raw_call.h"
 #include "tests/server/rpc_fixture.h"
 
@@ -49,6 +52,28 @@ TEST_F(RpcTest, AllMethodsAnswer) {
   ASSERT_TRUE(stub_->GetServerInfo(&info_context, {}, &info).ok());
   EXPECT_EQ(info.device(), "fake:0");
   ExpectUnharmed();
+}
+
+TEST_F(RpcTest, TheLogNamesTheRequest) {
+  SetUpLogging(LogFormat::kText);
+  testing::internal::CaptureStderr();
+  v1::ReduceRequest header = Header({v1::OPERATOR_SUM});
+  header.mutable_header()->set_request_id("a stream");
+  EXPECT_TRUE(Reduce({header, Commit(0, 0)}).ok());
+  v1::ReduceArrayRequest array;
+  *array.mutable_spec() = header.header().spec();
+  v1::ReduceArrayResponse array_response;
+  for (const char* request_id : {"an array", "two\nlines"}) {
+    array.set_request_id(request_id);
+    grpc::ClientContext context;
+    static_cast<void>(stub_->ReduceArray(&context, array, &array_response));
+  }
+  Await([&] { return server_->reductions_in_progress() == 0; });
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, testing::ContainsRegex("Reduce OK .* request_id=\"a stream\""));
+  EXPECT_THAT(log, testing::ContainsRegex("ReduceArray OK .* request_id=\"an array\""));
+  EXPECT_THAT(log, testing::ContainsRegex("ReduceArray INVALID_ARGUMENT .* reason=BAD_HEADER"));
+  EXPECT_THAT(log, testing::Not(testing::HasSubstr("lines")));
 }
 
 TEST_F(RpcTest, TheSameInProcess) {
