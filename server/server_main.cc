@@ -121,7 +121,12 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
     return kNoDevice;
   }
   Engine engine(**backend, LimitsOf(flags), MonotonicClock());
-  engine.cpu_crossover_bytes = MeasureCrossoverBytes(**backend, engine.clock);
+  const absl::StatusOr<std::uint64_t> crossover_bytes = MeasureCrossoverBytes(**backend, engine.clock);
+  if (!crossover_bytes.ok()) {
+    spdlog::critical("--device={}: {}", flags.device, absl::StrCat(crossover_bytes.status().message()));
+    return kNoDevice;
+  }
+  engine.cpu_crossover_bytes = *crossover_bytes;
 
   const auto server = RpcServer::Start(engine, {.listen = flags.listen, .tls = *tls});
   if (!server.ok()) {

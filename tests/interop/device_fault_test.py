@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What clients and an orchestrator see of a server whose device fails while it serves."""
 
+import os
 import signal
+import subprocess
 import threading
 import time
 import unittest
@@ -16,6 +18,15 @@ _SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"  # grpc.health.v1.HealthCheckR
 _TIMEOUT_S = 60
 _ARRAY = numpy.ones(100_000, numpy.int32)
 _SPEC = service.spec(_ARRAY, ["sum"])
+
+
+class DeviceAtStartTest(unittest.TestCase):
+
+    def test_a_device_that_cannot_reduce_is_not_served(self):
+        done = subprocess.run([os.environ["WARPFOLD_SERVER"], "--listen=127.0.0.1:0", "--slots=1"],
+                              capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertIn("--device=auto: the device failed", done.stderr)
 
 
 class DeviceFaultTest(unittest.TestCase):

@@ -3,7 +3,8 @@
 //
 // warpfold-server over a fake device that fails on command, to test what the process then owes its users.
 // SIGUSR1: its slots hang from now on, as those of a GPU may that is about to fail. SIGUSR2: it reports that
-// it has failed. Standard error says when the first is obeyed, and when a slot hangs.
+// it has failed. Standard error says when the first is obeyed, and when a slot hangs. With --slots=1 it
+// cannot even start a reduction.
 #include <csignal>
 #include <iostream>
 #include <memory>
@@ -46,8 +47,9 @@ int main(int argc, char** argv) {
   using namespace warpfold::server;  // NOLINT(google-build-using-namespace): this is its main
   const sigset_t commands = Commands();
   pthread_sigmask(SIG_BLOCK, &commands, nullptr);
-  return ServerMain(argc, argv, [](const Flags&) {
+  return ServerMain(argc, argv, [](const Flags& flags) {
     auto backend = std::make_unique<FakeBackend>();
+    backend->behaviour.fail_start = flags.slots == 1;
     std::thread([&obeying = *backend] { Obey(obeying); }).detach();
     return backend;
   });

@@ -245,16 +245,23 @@ TEST(CrossoverTest, IsWhereTheDeviceWins) {
   FakeBackend backend(1, std::size_t{256} << 10);
   absl::Time now = absl::UnixEpoch();
   const Clock frozen = [&] { return now; };
-  EXPECT_EQ(MeasureCrossoverBytes(backend, frozen), std::uint64_t{256} << 10);
+  EXPECT_EQ(MeasureCrossoverBytes(backend, frozen).value(), std::uint64_t{256} << 10);
   // Each look at the clock takes longer than the one before while the slot has not been used.
   const Clock until_first_start = [&] {
     if (backend.behaviour.starts == 0) now += absl::Seconds(1);
     return now;
   };
   backend.behaviour.starts = 0;
-  EXPECT_EQ(MeasureCrossoverBytes(backend, until_first_start), 4096u);
+  EXPECT_EQ(MeasureCrossoverBytes(backend, until_first_start).value(), 4096u);
+}
+
+TEST(CrossoverTest, ADeviceThatFailsIsNotServed) {
+  FakeBackend backend(1, std::size_t{256} << 10);
   backend.behaviour.fail_start = true;
-  EXPECT_EQ(MeasureCrossoverBytes(backend, frozen), std::uint64_t{256} << 10);
+  EXPECT_EQ(MeasureCrossoverBytes(backend, MonotonicClock()).status(), DeviceLost());
+  backend.behaviour.fail_start = false;
+  backend.behaviour.fail_wait = true;
+  EXPECT_EQ(MeasureCrossoverBytes(backend, MonotonicClock()).status(), DeviceLost());
 }
 
 }  // namespace
