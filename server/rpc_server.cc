@@ -76,14 +76,19 @@ void Poll(grpc::ServerCompletionQueue& queue) {
   while (queue.Next(&tag, &ok)) CompletionTag::Complete(tag, ok);
 }
 
+// As many workers as slots: one more could only wait for a slot.
+int WorkerCount(const Engine& engine) { return std::max(1, static_cast<int>(engine.slots.size())); }
+
 }  // namespace
 
-RpcServer::RpcServer(Engine& engine)
-    // As many workers as slots: one more could only wait for a slot.
-    : engine_(engine), host_(engine, std::max(1, static_cast<int>(engine.slots.size()))) {}
+RpcServer::RpcServer(Engine& engine) : engine_(engine), host_(engine, WorkerCount(engine)) {}
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine& engine, const RpcServerOptions& options) {
   std::unique_ptr<RpcServer> server(new RpcServer(engine));
+  if (const int workers = server->host_.workers.size(); workers < WorkerCount(engine)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the system allows ", workers, " of ", WorkerCount(engine), " worker threads"));
+  }
   if (absl::Status status = server->Listen(options); !status.ok()) return status;
   server->Serve();
   return server;

@@ -39,7 +39,7 @@ struct RpcServerOptions {
 class RpcServer {
  public:
   // Serves from its return on. `engine` must outlive the server. UNAVAILABLE if an address cannot be
-  // listened on, or the TLS keys are not usable.
+  // listened on, or the TLS keys are not usable; RESOURCE_EXHAUSTED if the system allows too few threads.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(Engine& engine, const RpcServerOptions& options);
 
   // As Drain without grace, unless there has been one.

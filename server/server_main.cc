@@ -129,6 +129,10 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   engine.cpu_crossover_bytes = *crossover_bytes;
 
   const auto server = RpcServer::Start(engine, {.listen = flags.listen, .tls = *tls});
+  if (absl::IsResourceExhausted(server.status())) {
+    spdlog::critical("--slots={}: {}", flags.slots, absl::StrCat(server.status().message()));
+    return kNoDevice;
+  }
   if (!server.ok()) {
     spdlog::critical("--listen, --tls_*: {}", absl::StrCat(server.status().message()));
     return kBadFlags;

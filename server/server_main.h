@@ -18,8 +18,8 @@ namespace warpfold::server {
 using OpenBackend = std::function<absl::StatusOr<std::unique_ptr<kernels::Backend>>(const Flags&)>;
 
 // Serves until SIGTERM or SIGINT; all that main does. Returns the exit code: 0 drained, 2 bad flags, 3 the
-// device is not available, or fails in a first trial. A device that fails while it serves ends the process
-// from within, with 4.
+// device is not available (nor the memory and the threads that it needs), or fails in a first trial. A device
+// that fails while it serves ends the process from within, with 4.
 int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backend);
 
 }  // namespace warpfold::server

@@ -108,6 +108,16 @@ class RefusalTest(TestCase):
         for device in ("cuda:63", "cuda:4711"):
             self.assert_exit(3, run_server(f"--device={device}"), device)
 
+    def test_memory_and_threads_that_are_not_there(self):
+        limits = ("prlimit", f"--as={1 << 30}", f"--stack={8 << 20}")
+        if run_server("--help", prefix=limits).returncode != 0:
+            self.skipTest("a sanitizer, say, needs more address space than that")
+        for reason, *flags in (("no memory for 8 slots of 1073741824 bytes", "--slot_bytes=1073741824"),
+                               ("of 1024 threads", "--cpu_threads=1024"),
+                               ("of 256 worker threads", "--slots=256", "--slot_bytes=65536")):
+            with self.subTest(reason):
+                self.assert_exit(3, run_server("--device=cpu", *flags, prefix=limits), reason)
+
     @unittest.skipIf(DEVICE == "cpu", "needs a GPU")
     def test_auto_does_not_hide_a_gpu_that_cannot_be_used(self):
         # CUDA reserves more address space than this process may have.
