@@ -18,13 +18,18 @@ import numpy
 from executables import DEVICE, Server, TestCase, reduce, run_server, value, warpfold
 
 _LOG_TIMEOUT_S = 60
+_LIMIT_TIMEOUT_S = 60
 
 
 def begin_drain(server: Server) -> None:
     """Sends SIGTERM and waits until the server has taken it."""
     server.process.send_signal(signal.SIGTERM)
+    await_log(server, "draining")
+
+
+def await_log(server: Server, text: str) -> None:
     deadline = time.monotonic() + _LOG_TIMEOUT_S
-    while "draining" not in server.log() and time.monotonic() < deadline:
+    while text not in server.log() and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
@@ -124,12 +129,43 @@ class RefusalTest(TestCase):
         self.assert_exit(3, run_server("--device=auto", prefix=("prlimit", f"--as={8 << 30}")))
 
 
-class EndTest(TestCase):
+class StreamTestCase(TestCase):
     def sum_of_stdin(self, server: Server, **pipes) -> subprocess.Popen:
         """A command line that waits for int32 elements."""
         return self.start("reduce", "--target", server.address, "--op", "sum", "--dtype", "int32", "-",
                           stdin=subprocess.PIPE, **pipes)
 
+
+class LimitTest(StreamTestCase):
+    def assert_ended(self, server: Server, client: subprocess.Popen, limit: str):
+        self.assertEqual(client.wait(_LIMIT_TIMEOUT_S), 1)
+        error = client.stderr.read().decode()
+        self.assertIn("DEADLINE_EXCEEDED", error)
+        self.assertIn(limit, error)
+        self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
+
+    def test_a_client_that_falls_silent(self):
+        with Server("--idle_timeout_seconds=1") as server:
+            client = self.sum_of_stdin(server, stderr=subprocess.PIPE)
+            with contextlib.suppress(BrokenPipeError):
+                client.stdin.write(bytes(4 << 20))
+                client.stdin.flush()
+                await_log(server, "reason=IDLE")
+                client.stdin.close()  # it looks for an answer when it has read
+            self.assert_ended(server, client, "idle_timeout_seconds = 1")
+
+    def test_a_client_that_never_ends(self):
+        with Server("--max_stream_seconds=2") as server:
+            client = self.sum_of_stdin(server, stderr=subprocess.PIPE)
+            deadline = time.monotonic() + _LIMIT_TIMEOUT_S
+            with contextlib.suppress(BrokenPipeError):
+                while client.poll() is None and time.monotonic() < deadline:
+                    client.stdin.write(bytes(1 << 20))
+                    time.sleep(0.05)
+            self.assert_ended(server, client, "max_stream_seconds = 2")
+
+
+class EndTest(StreamTestCase):
     def test_signals_drain(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             with Server() as server:
