@@ -25,6 +25,20 @@ void CanonicalizeNode(const Reduction& reduction, std::byte* states) {
   }
 }
 
+// Refuses states that no elements [first, first + count) could have given.
+absl::Status CheckNode(const Reduction& reduction, const std::byte* states, std::uint64_t first,
+                       std::uint64_t count) {
+  const auto operators = reduction.operators();
+  for (std::size_t i = 0; i < operators.size(); ++i) {
+    const BoundOperator& op = operators[i];
+    if (!op.entry->is_possible(op.parameters, op.entry->whole_matrix ? 1 : EntriesOf(reduction),
+                               states + op.state_offset, first, count)) {
+      return BadState(absl::StrCat(reduction.spec().operators[i], ": no elements have this partial state"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // into = left x right, for all operators of one node.
 void CombineNodes(const Reduction& reduction, const std::byte* left, const std::byte* right,
                   std::byte* into) {
@@ -101,9 +115,16 @@ absl::StatusOr<PartialState> PartialState::Create(Reduction reduction, std::uint
   state.element_count_ = element_count;
   state.nodes_.assign(nodes.begin(), nodes.end());
   state.states_.assign(states.begin(), states.end());
-  // A stranger's NaN may have any bits.
+  std::uint64_t first = first_element;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    CanonicalizeNode(state.reduction_, state.states_.data() + i * state.reduction_.node_bytes());
+    std::byte* const node_states = state.states_.data() + i * state.reduction_.node_bytes();
+    const std::uint64_t count = std::min(first_element + element_count - first, leaf << nodes[i].level);
+    if (absl::Status status = CheckNode(state.reduction_, node_states, first, count); !status.ok()) {
+      return status;
+    }
+    // A stranger's NaN may have any bits.
+    CanonicalizeNode(state.reduction_, node_states);
+    first += count;
   }
   return state;
 }

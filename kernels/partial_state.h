@@ -41,8 +41,9 @@ class PartialState {
   PartialState(Reduction reduction, std::uint64_t first_element);
 
   // A state from elsewhere (the wire). `states` holds node_bytes() for each node that the range must
-  // have, in order. INVALID_ARGUMENT: BAD_STATE where positions or sizes are not those of the range,
-  // BAD_HEADER where the reduction names an algorithm.
+  // have, in order. INVALID_ARGUMENT: BAD_STATE where positions or sizes are not those of the range, or where
+  // an operator says that no elements of a node's range have such a state; BAD_HEADER where the reduction
+  // names an algorithm.
   static absl::StatusOr<PartialState> Create(Reduction reduction, std::uint64_t first_element,
                                              std::uint64_t element_count, std::span<const NodePosition> nodes,
                                              std::span<const std::byte> states);

@@ -23,16 +23,21 @@ absl::Status LimitError(absl::string_view reason, absl::string_view what, const 
 }  // namespace
 
 CallControl::CallControl(absl::Time start, absl::Time deadline, CallLimits limits)
-    : start_(start), deadline_(deadline), limits_(limits) {}
+    : start_(start), deadline_(deadline), limits_(limits), progress_(start) {}
 
-void CallControl::ReadStarted(absl::Time now) {
+void CallControl::MessageCame() {
   const std::lock_guard lock(mutex_);
-  waiting_since_ = now;
+  ++messages_at_hand_;
 }
 
-void CallControl::ReadDone() {
+void CallControl::MessageDone() {
   const std::lock_guard lock(mutex_);
-  waiting_since_ = absl::InfiniteFuture();
+  --messages_at_hand_;
+}
+
+void CallControl::Progress(absl::Time now) {
+  const std::lock_guard lock(mutex_);
+  progress_ = now;
 }
 
 absl::Status CallControl::Overdue(absl::Time now) const {
@@ -43,8 +48,8 @@ absl::Status CallControl::Overdue(absl::Time now) const {
     return LimitError("DURATION", "the call outlived", "max_stream_seconds", limits_.duration);
   }
   const std::lock_guard lock(mutex_);
-  if (now - waiting_since_ >= limits_.idle) {
-    return LimitError("IDLE", "no message came for", "idle_timeout_seconds", limits_.idle);
+  if (messages_at_hand_ == 0 && now - progress_ >= limits_.idle) {
+    return LimitError("IDLE", "no bytes came for", "idle_timeout_seconds", limits_.idle);
   }
   return absl::OkStatus();
 }

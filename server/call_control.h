@@ -17,7 +17,7 @@
 namespace warpfold::server {
 
 struct CallLimits {
-  absl::Duration idle = absl::InfiniteDuration();      // longest wait for the client's next message
+  absl::Duration idle = absl::InfiniteDuration();      // longest wait for the client's progress
   absl::Duration duration = absl::InfiniteDuration();  // longest life of the call
 };
 
@@ -25,12 +25,13 @@ class CallControl {
  public:
   CallControl(absl::Time start, absl::Time deadline, CallLimits limits);
 
-  absl::Time deadline() const { return deadline_; }
-
-  // The idle limit counts only between these two: a client is not blamed while the server has enough
-  // of its messages and does not read.
-  void ReadStarted(absl::Time now);
-  void ReadDone();
+  // The idle limit counts from the client's last progress: the start of the call, or a message that carried
+  // something (a chunk without bytes does not). A client is not blamed while the server has a message, or
+  // the end of messages, of it to look at: between MessageCame and the MessageDone that follows.
+  void MessageCame();
+  void MessageDone();
+  // To be called for a message before its MessageDone.
+  void Progress(absl::Time now);
 
   // DEADLINE_EXCEEDED (DEADLINE, IDLE or DURATION) once the call has outlived a limit, else OK.
   absl::Status Overdue(absl::Time now) const;
@@ -49,8 +50,9 @@ class CallControl {
 
   std::atomic<bool> stopped_ = false;
   mutable std::mutex mutex_;
-  absl::Status why_;                                   // guarded by mutex_
-  absl::Time waiting_since_ = absl::InfiniteFuture();  // guarded by mutex_; future: not waiting
+  absl::Status why_;          // guarded by mutex_
+  absl::Time progress_;       // guarded by mutex_; the last
+  int messages_at_hand_ = 0;  // guarded by mutex_
 };
 
 }  // namespace warpfold::server

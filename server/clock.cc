@@ -14,4 +14,8 @@ Clock MonotonicClock() {
   };
 }
 
+absl::Time DeadlineOn(const Clock& clock, const Clock& wall_clock, absl::Time deadline) {
+  return clock() + (deadline - wall_clock());
+}
+
 }  // namespace warpfold::server

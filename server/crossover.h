@@ -6,12 +6,14 @@
 
 #include <cstdint>
 
+#include "absl/status/statusor.h"
 #include "server/engine.h"
 
 namespace warpfold::server {
 
-// Measures with slot 0 of a backend that nobody uses yet, in a few milliseconds; 0 for the CPU backend,
-// or where a slot fails (the first call will say why). At most 1 MiB and one slot.
-std::uint64_t MeasureCrossoverBytes(kernels::Backend& backend, const Clock& clock);
+// Measures with slot 0 of a backend that nobody uses yet, in a few milliseconds; 0 for the CPU backend. At
+// most 1 MiB and one slot. Where the slot fails, its error: a device that cannot reduce an array now should
+// not be waited for by users.
+absl::StatusOr<std::uint64_t> MeasureCrossoverBytes(kernels::Backend& backend, const Clock& clock);
 
 }  // namespace warpfold::server

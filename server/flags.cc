@@ -63,7 +63,7 @@ void AddLimits(CLI::App& app, Flags* flags) {
   app.add_option("--max_stream_seconds", flags->max_stream_seconds, "The longest reduction")
       ->check(CLI::Range(std::int64_t{1}, kMaxSeconds));
   app.add_option("--idle_timeout_seconds", flags->idle_timeout_seconds,
-                 "The longest wait for a client's next message")
+                 "The longest wait for a client's next bytes")
       ->check(CLI::Range(std::int64_t{1}, kMaxSeconds));
   app.add_option("--drain_seconds", flags->drain_seconds,
                  "What reductions in progress get at SIGTERM before they are stopped")

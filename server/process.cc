@@ -45,6 +45,8 @@ void HoldSignals() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
+void IgnoreBrokenPipes() { std::signal(SIGPIPE, SIG_IGN); }
+
 bool AwaitEnd(const std::function<bool()>& failed) {
   const sigset_t signals = EndSignals();
   constexpr timespec kInterval = {.tv_sec = 0, .tv_nsec = 50'000'000};

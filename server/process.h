@@ -21,6 +21,10 @@ void RaiseFileLimit();
 // Makes SIGTERM and SIGINT wait for AwaitEnd. To be called before any thread is made.
 void HoldSignals();
 
+// Makes writing to a pipe that nobody reads any more an error, as any other is: a log that goes nowhere is no
+// reason to end.
+void IgnoreBrokenPipes();
+
 // Blocks until SIGTERM or SIGINT arrives (true), or `failed` says so, asked about 20 times a second (false).
 bool AwaitEnd(const std::function<bool()>& failed);
 

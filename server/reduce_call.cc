@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "server/call_log.h"
 #include "server/status_translation.h"
 
@@ -47,8 +48,9 @@ void ReduceCall::OnRequested(bool ok) {
     return;
   }
   resources_.ticket = *std::move(ticket);
-  control_ =
-      std::make_shared<CallControl>(start_, absl::FromChrono(context_.deadline()), host_.engine.limits.call);
+  const absl::Time deadline =
+      DeadlineOn(host_.engine.clock, absl::Now, absl::FromChrono(context_.deadline()));
+  control_ = std::make_shared<CallControl>(start_, deadline, host_.engine.limits.call);
   resources_.session = std::make_unique<Session>(host_.engine, *control_);
   resources_.registration = host_.calls.Add(control_, [weak = weak_from_this()] {
     if (const auto call = weak.lock()) call->OnStopped();
@@ -59,7 +61,7 @@ void ReduceCall::OnRequested(bool ok) {
 void ReduceCall::OnRead(bool ok) {
   const std::lock_guard lock(mutex_);
   reading_ = false;
-  control_->ReadDone();
+  control_->MessageCame();
   if (answered_) return;
   if (ok) {
     resources_.messages.emplace_back().Swap(&incoming_);
@@ -97,6 +99,7 @@ void ReduceCall::Work() {
       case Step::kMessage: {
         const absl::Status status = TakeMessage(session, message);
         message.Clear();
+        control_->MessageDone();
         if (!status.ok()) Answer(status);
         break;
       }
@@ -153,7 +156,6 @@ ReduceCall::Resources ReduceCall::Leave() {
 void ReduceCall::ReadMoreLocked() {
   if (reading_ || ended_ || answered_ || resources_.messages.size() >= kMaxQueuedMessages) return;
   reading_ = true;
-  control_->ReadStarted(host_.engine.clock());
   stream_.Read(&incoming_, read_tag_.Arm([call = shared_from_this()](bool ok) { call->OnRead(ok); }));
 }
 
@@ -167,6 +169,7 @@ void ReduceCall::AnswerLocked(const absl::StatusOr<v1::ReduceResponse>& response
   if (std::exchange(answered_, true)) return;
   void* tag = finish_tag_.Arm([call = shared_from_this()](bool) {});
   if (response.ok()) {
+    if (response->reduction().has_state()) host_.admission.StateGivenOut(host_.engine.clock());
     grpc::ByteBuffer bytes;
     bool own_buffer = false;
     static_cast<void>(

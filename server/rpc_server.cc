@@ -15,7 +15,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "kernels/error.h"
 #include "server/process.h"
 #include "server/reduce_call.h"
@@ -34,6 +33,7 @@ bool IsUnix(absl::string_view address) { return absl::StartsWith(address, kUnixP
 
 // How soon an overdue call or a lost device is noticed.
 constexpr auto kWatchInterval = std::chrono::milliseconds(50);
+constexpr auto kDrainCheckInterval = std::chrono::milliseconds(10);
 // How long gRPC may take to send the last answers before it cuts connections.
 constexpr auto kLastAnswers = std::chrono::milliseconds(500);
 
@@ -44,28 +44,28 @@ const UnaryMethod<v1::ReduceArrayRequest, v1::ReduceArrayResponse> kReduceArray 
     .name = "ReduceArray",
     .request = &AsyncService::RequestReduceArray,
     .handle = &ReduceArray,
-    .is_reduction = true};
+    .kind = Admission::Kind::kReduction};
 
 const UnaryMethod<v1::MergeRequest, v1::MergeResponse> kMerge = {
     .name = "Merge",
     .request = &AsyncService::RequestMerge,
     .handle = [](Engine& engine, const CallControl&,
                  const v1::MergeRequest& request) { return Merge(engine, request); },
-    .is_reduction = true};
+    .kind = Admission::Kind::kMerge};
 
 const UnaryMethod<v1::GetServerInfoRequest, v1::GetServerInfoResponse> kGetServerInfo = {
     .name = "GetServerInfo",
     .request = &AsyncService::RequestGetServerInfo,
     .handle = [](Engine& engine, const CallControl&, const v1::GetServerInfoRequest&)
         -> absl::StatusOr<v1::GetServerInfoResponse> { return GetServerInfo(engine); },
-    .is_reduction = false};
+    .kind = std::nullopt};
 
 std::shared_ptr<grpc::ServerCredentials> Credentials(const std::optional<TlsKeys>& tls) {
   if (!tls.has_value()) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions options(tls->client_ca.empty()
-                                                ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
-                                                : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  options.pem_root_certs = tls->client_ca;
+  grpc::SslServerCredentialsOptions options(tls->client_ca.has_value()
+                                                ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                                                : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  options.pem_root_certs = tls->client_ca.value_or("");
   options.pem_key_cert_pairs.push_back({.private_key = tls->key, .cert_chain = tls->certificate});
   return grpc::SslServerCredentials(options);
 }
@@ -76,14 +76,19 @@ void Poll(grpc::ServerCompletionQueue& queue) {
   while (queue.Next(&tag, &ok)) CompletionTag::Complete(tag, ok);
 }
 
+// As many workers as slots: one more could only wait for a slot.
+int WorkerCount(const Engine& engine) { return std::max(1, static_cast<int>(engine.slots.size())); }
+
 }  // namespace
 
-RpcServer::RpcServer(Engine& engine)
-    // As many workers as slots: one more could only wait for a slot.
-    : engine_(engine), host_(engine, std::max(1, static_cast<int>(engine.slots.size()))) {}
+RpcServer::RpcServer(Engine& engine) : engine_(engine), host_(engine, WorkerCount(engine)) {}
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Engine& engine, const RpcServerOptions& options) {
   std::unique_ptr<RpcServer> server(new RpcServer(engine));
+  if (const int workers = server->host_.workers.size(); workers < WorkerCount(engine)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the system allows ", workers, " of ", WorkerCount(engine), " worker threads"));
+  }
   if (absl::Status status = server->Listen(options); !status.ok()) return status;
   server->Serve();
   return server;
@@ -150,31 +155,43 @@ void RpcServer::CheckForFault() {
   const absl::Status fault = engine_.backend.fault();
   if (fault.ok()) return;
   spdlog::critical("the device failed: {}", absl::StrCat(fault.message()));
-  Refuse(fault);
+  StopServing();
+  host_.admission.Close(fault);
   host_.calls.StopAll(fault);
   faulted_ = true;
 }
 
-void RpcServer::Refuse(const absl::Status& why) {
+void RpcServer::StopServing() {
   server_->GetHealthCheckService()->SetServingStatus(kServiceName, false);
   server_->GetHealthCheckService()->SetServingStatus(false);
-  host_.admission.Close(why);
 }
 
 std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel(const grpc::ChannelArguments& arguments) {
   return server_->InProcessChannel(arguments);
 }
 
+bool RpcServer::WaitUntilQuiet(absl::Duration timeout) {
+  const absl::Time deadline = engine_.clock() + timeout;
+  while (!host_.admission.IsQuiet(engine_.clock())) {
+    if (engine_.clock() >= deadline) return false;
+    std::this_thread::sleep_for(kDrainCheckInterval);
+  }
+  return true;
+}
+
 void RpcServer::Drain(absl::Duration grace) {
   const absl::Status draining =
       kernels::Error(absl::StatusCode::kUnavailable, "DRAINING", "the server is shutting down: use another");
-  Refuse(draining);
-  if (!host_.admission.WaitUntilEmpty(absl::Now() + grace)) {
+  StopServing();
+  host_.admission.CloseToReductions(draining);
+  const bool quiet = WaitUntilQuiet(grace);
+  host_.admission.Close(draining);
+  if (!quiet && reductions_in_progress() > 0) {
     spdlog::warn("stopping {} reductions that did not finish in time", reductions_in_progress());
     host_.calls.StopAll(draining);
   }
   server_->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
-  host_.admission.WaitUntilEmpty(absl::InfiniteFuture());
+  host_.admission.WaitUntilEmpty();
   stop_watchdog_ = true;
   watchdog_.join();
   for (const auto& queue : queues_) queue->Shutdown();

@@ -24,11 +24,11 @@
 
 namespace warpfold::server {
 
-// PEM texts. With `client_ca`, clients must show a certificate that it signed.
+// PEM texts. With `client_ca`, whatever its text, clients must show a certificate that it signed.
 struct TlsKeys {
   std::string certificate;
   std::string key;
-  std::string client_ca;
+  std::optional<std::string> client_ca;
 };
 
 struct RpcServerOptions {
@@ -39,7 +39,7 @@ struct RpcServerOptions {
 class RpcServer {
  public:
   // Serves from its return on. `engine` must outlive the server. UNAVAILABLE if an address cannot be
-  // listened on, or the TLS keys are not usable.
+  // listened on, or the TLS keys are not usable; RESOURCE_EXHAUSTED if the system allows too few threads.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(Engine& engine, const RpcServerOptions& options);
 
   // As Drain without grace, unless there has been one.
@@ -56,11 +56,12 @@ class RpcServer {
 
   int reductions_in_progress() const { return host_.admission.in_progress(); }
 
-  // Blocks until no reduction is in progress; false if that took until `deadline`.
-  bool WaitUntilIdle(absl::Time deadline) { return host_.admission.WaitUntilEmpty(deadline); }
+  // Blocks until no reduction is in progress; false if that took longer than `timeout`.
+  bool WaitUntilIdle(absl::Duration timeout) { return host_.admission.WaitUntilEmpty(timeout); }
 
   // The orderly end: health says NOT_SERVING and new reductions are refused (UNAVAILABLE, DRAINING); those
-  // in progress get up to `grace` to finish and are then stopped; then connections close and threads end.
+  // in progress, and the merges that follow from them, get up to `grace` to finish and are then stopped; then
+  // connections close and threads end.
   void Drain(absl::Duration grace);
 
  private:
@@ -70,7 +71,8 @@ class RpcServer {
   void Serve();
   void Watch();
   void CheckForFault();
-  void Refuse(const absl::Status& why);
+  void StopServing();
+  bool WaitUntilQuiet(absl::Duration timeout);
 
   Engine& engine_;
   CallHost host_;

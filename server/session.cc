@@ -24,6 +24,11 @@ MessageKind KindOf(const ParsedRequest& request) {
   return MessageKind::kCommit;
 }
 
+bool IsEmptyChunk(const ParsedRequest& request) {
+  const auto* chunk = std::get_if<ParsedChunk>(&request);
+  return chunk != nullptr && TotalBytes(chunk->data) == 0;
+}
+
 absl::Status BadOrder(StreamState state) {
   constexpr absl::string_view kExpected[kStreamStates] = {
       "the first message must be a header", "after the header come chunks and one commit",
@@ -97,13 +102,22 @@ absl::Status Session::OnMessage(ByteSlices message) {
   const StreamState before = state_;
   const Transition transition = Next(state_, KindOf(*request));
   state_ = transition.next;
-  switch (transition.action) {
+  // Else a client could hold its place among the reductions with messages of a few bytes.
+  const bool is_progress = !IsEmptyChunk(*request);
+  absl::Status status = Act(transition.action, before, *std::move(request));
+  // Afterwards: the time that the server took is not the client's.
+  if (is_progress) call_.Progress(engine_.clock());
+  return status;
+}
+
+absl::Status Session::Act(Action action, StreamState before, ParsedRequest request) {
+  switch (action) {
     case Action::kBegin:
-      return Begin(std::get<v1::ReduceHeader>(*std::move(request)));
+      return Begin(std::get<v1::ReduceHeader>(std::move(request)));
     case Action::kTake:
-      return Take(std::get<ParsedChunk>(*request));
+      return Take(std::get<ParsedChunk>(request));
     case Action::kCompare:
-      return Compare(std::get<v1::ReduceCommit>(*request));
+      return Compare(std::get<v1::ReduceCommit>(request));
     default:
       return BadOrder(before);
   }

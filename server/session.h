@@ -29,9 +29,10 @@ namespace warpfold::server {
 class Session {
  public:
   // `engine` and `call` must outlive the session.
-  Session(Engine& engine, const CallControl& call) : engine_(engine), call_(call) {}
+  Session(Engine& engine, CallControl& call) : engine_(engine), call_(call) {}
 
-  // Takes the next message; its bytes are not needed afterwards. An error ends the stream.
+  // Takes the next message, and tells the call if it is progress; its bytes are not needed afterwards. An
+  // error ends the stream.
   absl::Status OnMessage(ByteSlices message);
 
   // To be called when no further message is at hand: reduces what has come and holds no slot afterwards.
@@ -45,6 +46,7 @@ class Session {
   std::uint64_t received_bytes() const { return received_bytes_; }
 
  private:
+  absl::Status Act(Action action, StreamState before, ParsedRequest request);
   absl::Status Begin(v1::ReduceHeader header);
   absl::Status CheckHeader(const kernels::Reduction& reduction) const;
   absl::Status Take(const ParsedChunk& chunk);
@@ -53,7 +55,7 @@ class Session {
   absl::StatusOr<v1::ReduceResponse> Answer();
 
   Engine& engine_;
-  const CallControl& call_;
+  CallControl& call_;
   StreamState state_ = StreamState::kStart;
   v1::ReduceHeader header_;
   std::optional<kernels::Reduction> reduction_;  // once there is a header

@@ -5,9 +5,6 @@
 
 #include <algorithm>
 
-#include "absl/time/time.h"
-#include "kernels/error.h"
-
 namespace warpfold::server {
 
 SlotPool::SlotPool(std::span<const std::unique_ptr<kernels::Slot>> slots) : size_(slots.size()) {
@@ -26,14 +23,11 @@ absl::StatusOr<SlotPool::Lease> SlotPool::Acquire(const CallControl& call) {
       return Lease(this, waiter.slot);
     }
     waiters_.push_back(&waiter);
-    changed_.wait_until(lock, absl::ToChronoTime(call.deadline()),
-                        [&] { return waiter.slot != nullptr || call.stopped(); });
+    changed_.wait(lock, [&] { return waiter.slot != nullptr || call.stopped(); });
     if (waiter.slot == nullptr) waiters_.erase(std::find(waiters_.begin(), waiters_.end(), &waiter));
   }
   if (waiter.slot != nullptr) return Lease(this, waiter.slot);
-  if (call.stopped()) return call.status();
-  return kernels::Error(absl::StatusCode::kDeadlineExceeded, "DEADLINE",
-                        "the call's deadline passed while it waited for a slot");
+  return call.status();
 }
 
 std::optional<SlotPool::Lease> SlotPool::TryAcquire() {

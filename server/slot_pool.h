@@ -52,7 +52,7 @@ class SlotPool {
   explicit SlotPool(std::span<const std::unique_ptr<kernels::Slot>> slots);
 
   // Blocks until a slot is free and no call waits longer for it. Fails with call.status() once the call
-  // has been stopped (see Wake) and DEADLINE_EXCEEDED (DEADLINE) at its deadline.
+  // has been stopped (see Wake), at its deadline too: whoever watches over calls stops it then.
   absl::StatusOr<Lease> Acquire(const CallControl& call);
 
   // A slot if one is free and no call waits.

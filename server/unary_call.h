@@ -11,12 +11,16 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "server/call_host.h"
 #include "server/call_log.h"
 #include "server/completion_tag.h"
+#include "server/session.h"
 #include "server/status_translation.h"
 
 namespace warpfold::server {
@@ -32,8 +36,8 @@ struct UnaryMethod {
                                 grpc::ServerAsyncResponseWriter<ResponseType>*, grpc::CompletionQueue*,
                                 grpc::ServerCompletionQueue*, void*);
   absl::StatusOr<ResponseType> (*handle)(Engine&, const CallControl&, const RequestType&);
-  // Counts as a reduction and runs on a worker; else answered where it arrives.
-  bool is_reduction;
+  // Needs to be admitted as that, and runs on a worker; else answered where it arrives.
+  std::optional<Admission::Kind> kind;
 };
 
 template <typename Method>
@@ -59,13 +63,15 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall<Method>> {
     Request(host_, method_, queue_);
     start_ = host_.engine.clock();
     // Idleness is a matter of streams: all there is to wait for has come.
-    control_ = std::make_shared<CallControl>(start_, absl::FromChrono(context_.deadline()),
+    const absl::Time deadline =
+        DeadlineOn(host_.engine.clock, absl::Now, absl::FromChrono(context_.deadline()));
+    control_ = std::make_shared<CallControl>(start_, deadline,
                                              CallLimits{.duration = host_.engine.limits.call.duration});
-    if (!method_.is_reduction) {
+    if (!method_.kind.has_value()) {
       Answer(method_.handle(host_.engine, *control_, message_));
       return;
     }
-    absl::StatusOr<Admission::Ticket> ticket = host_.admission.Enter();
+    absl::StatusOr<Admission::Ticket> ticket = host_.admission.Enter(*method_.kind);
     if (!ticket.ok()) {
       Answer(ticket.status());
       return;
@@ -100,13 +106,27 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall<Method>> {
   void Answer(const absl::StatusOr<typename Method::Response>& response) {
     const std::lock_guard lock(mutex_);
     if (std::exchange(answered_, true)) return;
+    if constexpr (requires { response->reduction().has_state(); }) {
+      if (response.ok() && response->reduction().has_state()) {
+        host_.admission.StateGivenOut(host_.engine.clock());
+      }
+    }
     void* tag = finish_tag_.Arm([call = this->shared_from_this()](bool) {});
     if (response.ok()) {
       writer_.Finish(*response, grpc::Status::OK, tag);
     } else {
       writer_.FinishWithError(ToGrpcStatus(response.status()), tag);
     }
-    LogCall(method_.name, response.status(), message_.ByteSizeLong(), host_.engine.clock() - start_, "");
+    LogCall(method_.name, response.status(), message_.ByteSizeLong(), host_.engine.clock() - start_,
+            RequestId());
+  }
+
+  // For the log: empty where the method has none, or where it is not fit to be printed.
+  std::string RequestId() const {
+    if constexpr (requires { message_.request_id(); }) {
+      if (CheckRequestId(message_.request_id()).ok()) return message_.request_id();
+    }
+    return "";
   }
 
   CallHost& host_;

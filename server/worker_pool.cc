@@ -3,13 +3,18 @@
 //
 #include "server/worker_pool.h"
 
+#include <system_error>
 #include <utility>
 
 namespace warpfold::server {
 
 WorkerPool::WorkerPool(int threads) {
   threads_.reserve(threads);
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  try {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  } catch (const std::system_error&) {
+    // Those there are must be joined, so that a constructor that throws is no way out.
+  }
 }
 
 WorkerPool::~WorkerPool() {

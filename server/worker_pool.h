@@ -18,11 +18,14 @@ namespace warpfold::server {
 
 class WorkerPool {
  public:
+  // Makes fewer where the system allows no more of them: see size().
   explicit WorkerPool(int threads);
   // Runs what is still queued, then joins.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
+
+  int size() const { return static_cast<int>(threads_.size()); }
 
   // Tasks start in the order of these calls. The queue is as long as admission lets it be.
   void Run(std::function<void()> task);

@@ -3,20 +3,25 @@
 #include "kernels/cpu/cpu_backend.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "kernels/cpu/host_reduce.h"
 #include "kernels/cpu/thread_pool.h"
 
 namespace warpfold::kernels::cpu {
 namespace {
+
+constexpr std::size_t kPageBytes = 4096;
 
 // Subtrees of 2^5 leaves (128 KiB) are one task: small enough to share out one message among threads,
 // large enough that handing it over costs nothing.
@@ -50,7 +55,13 @@ std::vector<Piece> CutIntoPieces(const Reduction& reduction, std::uint64_t first
 class CpuSlot : public Slot {
  public:
   CpuSlot(std::size_t bytes, ThreadPool& pool, const InstructionSet& isa)
-      : bytes_(bytes), pool_(pool), isa_(isa), memory_(std::aligned_alloc(4096, bytes), std::free) {}
+      : bytes_(bytes), pool_(pool), isa_(isa), memory_(std::aligned_alloc(kPageBytes, bytes), std::free) {}
+
+  bool has_memory() const { return memory_ != nullptr; }
+
+  // Has the system find the pages now: it may have promised more memory than it has, and whoever asks for
+  // too much should learn it at start, not while users wait.
+  void TouchMemory() { std::memset(memory_.get(), 0, bytes_); }
 
   std::span<std::byte> staging() override { return {static_cast<std::byte*>(memory_.get()), bytes_}; }
 
@@ -64,7 +75,7 @@ class CpuSlot : public Slot {
     first_element_ = first_element;
     pieces_ = CutIntoPieces(reduction, first_element, element_count * reduction.element_bytes());
     states_.resize(pieces_.size() * reduction.node_bytes());
-    started_ = absl::Now();
+    started_ = std::chrono::steady_clock::now();
     const std::size_t tasks = std::min<std::size_t>(pool_.size(), pieces_.size());
     tasks_left_ = tasks;  // no task runs yet
     for (std::size_t task = 0; task < tasks; ++task) {
@@ -81,7 +92,7 @@ class CpuSlot : public Slot {
     std::unique_lock lock(mutex_);
     done_.wait(lock, [this] { return tasks_left_ == 0; });
     SlotResult result{PartialState(*reduction_, first_element_), absl::ZeroDuration(),
-                      absl::Now() - started_};
+                      absl::FromChrono(std::chrono::steady_clock::now() - started_)};
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       result.state.AppendNode(pieces_[i].position, pieces_[i].bytes / reduction_->element_bytes(),
                               StatesOf(i));
@@ -109,7 +120,7 @@ class CpuSlot : public Slot {
   std::uint64_t first_element_ = 0;
   std::vector<Piece> pieces_;
   std::vector<std::byte> states_;
-  absl::Time started_;
+  std::chrono::steady_clock::time_point started_;
   std::mutex mutex_;
   std::condition_variable done_;
   std::size_t tasks_left_ = 0;  // guarded by mutex_
@@ -117,11 +128,26 @@ class CpuSlot : public Slot {
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(const BackendOptions& options, const InstructionSet& isa)
-      : pool_(options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency())) {
-    for (int i = 0; i < options.slots; ++i) {
-      slots_.push_back(std::make_unique<CpuSlot>(options.slot_bytes, pool_, isa));
+  explicit CpuBackend(int threads) : pool_(threads) {}
+
+  absl::Status Open(const BackendOptions& options, const InstructionSet& isa, int threads) {
+    if (pool_.size() < threads) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the system allows ", pool_.size(), " of ", threads, " threads to reduce on"));
     }
+    std::vector<CpuSlot*> slots;
+    for (int i = 0; i < options.slots; ++i) {
+      auto slot = std::make_unique<CpuSlot>(options.slot_bytes, pool_, isa);
+      if (!slot->has_memory()) {
+        return absl::ResourceExhaustedError(absl::StrCat("there is no memory for ", options.slots,
+                                                         " slots of ", options.slot_bytes, " bytes"));
+      }
+      slots.push_back(slot.get());
+      slots_.push_back(std::move(slot));
+    }
+    // Only now: nothing is touched in vain.
+    for (CpuSlot* slot : slots) slot->TouchMemory();
+    return absl::OkStatus();
   }
 
   std::string name() const override { return "cpu"; }
@@ -136,8 +162,13 @@ class CpuBackend : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> MakeCpuBackend(const BackendOptions& options, const InstructionSet& isa) {
-  return std::make_unique<CpuBackend>(options, isa);
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& options,
+                                                        const InstructionSet& isa) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int threads = options.threads > 0 ? options.threads : cores;
+  auto backend = std::make_unique<CpuBackend>(threads);
+  if (absl::Status status = backend->Open(options, isa, threads); !status.ok()) return status;
+  return backend;
 }
 
 }  // namespace warpfold::kernels::cpu

@@ -6,12 +6,14 @@
 
 #include <memory>
 
+#include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/dispatch.h"
 
 namespace warpfold::kernels::cpu {
 
-std::unique_ptr<Backend> MakeCpuBackend(const BackendOptions& options,
-                                        const InstructionSet& isa = BestInstructionSet());
+// RESOURCE_EXHAUSTED if the system has not the memory for the slots, or allows no more threads.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& options,
+                                                        const InstructionSet& isa = BestInstructionSet());
 
 }  // namespace warpfold::kernels::cpu

@@ -2,12 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/thread_pool.h"
 
+#include <system_error>
 #include <utility>
 
 namespace warpfold::kernels::cpu {
 
 ThreadPool::ThreadPool(int threads) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  threads_.reserve(threads);
+  try {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  } catch (const std::system_error&) {
+    // Those there are must be joined, so that a constructor that throws is no way out.
+  }
 }
 
 ThreadPool::~ThreadPool() {

@@ -18,6 +18,7 @@ namespace warpfold::kernels::cpu {
 
 class ThreadPool {
  public:
+  // Makes fewer where the system allows no more of them: see size().
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

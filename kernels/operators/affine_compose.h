@@ -65,6 +65,14 @@ struct AffineCompose<T> {
     }
     return s;
   }
+  bool IsPossible(const State& s, std::uint64_t, std::uint64_t) const {
+    if constexpr (IntegerElement<T>) {
+      for (const T entry : s.entries) {
+        if (modulus != 0 && static_cast<Bits<T>>(entry) >= modulus) return false;
+      }
+    }
+    return true;
+  }
   Outcome FinishEntry(const State& s, std::uint32_t entry) const {
     return {.value = Scalar::Of(Wide<T>{s.entries[entry]})};
   }

@@ -32,6 +32,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct CountNonzero<T, kIgnoreNan> {
   WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
   WARPFOLD_FN LeafState LeafIdentity() const { return 0; }
   WARPFOLD_FN State Identity() const { return 0; }
+  bool IsPossible(State s, std::uint64_t, std::uint64_t count) const { return s <= count; }
   Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(s)}; }
 };
 

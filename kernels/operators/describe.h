@@ -90,6 +90,12 @@ requires(FloatElement<T> || !kIgnoreNan) struct Describe<T, kIgnoreNan> {
     return {first.sum, Deviations{}.Join(first.lane, center, second, present), first.range};
   }
 
+  bool IsPossible(const State& s, std::uint64_t first, std::uint64_t count) const {
+    const auto range = RangeOf(s);
+    return Deviations::ArePossible(s.moments, count) && s.min == static_cast<WideKey>(range.min) &&
+           s.max == static_cast<WideKey>(range.max) && Range{}.IsPossible(range, first, count);
+  }
+
   bool wrap = false;
   std::uint64_t ddof = 0;
   Describe() = default;

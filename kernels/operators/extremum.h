@@ -28,6 +28,9 @@ struct Extremum {
   WARPFOLD_FN LeafState LeafIdentity() const { return kWorst; }
   WARPFOLD_FN State Identity() const { return kWorst; }
 
+  bool IsPossible(State s, std::uint64_t, std::uint64_t) const {
+    return IsKey<T>(s, kIgnoreNan ? kWorst : kBest);
+  }
   Outcome Finish(State s, std::uint64_t count) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
     return {.value = Scalar::Of(ElementOf<T>(s))};
@@ -69,6 +72,14 @@ struct ArgExtremum {
   WARPFOLD_FN LeafState LeafIdentity() const { return {Keys::kWorst, kNoOffset}; }
   WARPFOLD_FN State Identity() const { return {Outcome::kNoIndex, Keys::kWorst}; }
 
+  bool IsPossible(State s, std::uint64_t first, std::uint64_t count) const {
+    const auto key = static_cast<Key<T>>(s.key);
+    if (s.key != static_cast<decltype(s.key)>(key)) return false;
+    // Where NaN counts, every range has a winner.
+    if (s.index == Outcome::kNoIndex) return kIgnoreNan && key == Keys::kWorst;
+    const bool is_ignored = kIgnoreNan && key == Keys::kBest;
+    return s.index >= first && s.index - first < count && IsKey<T>(key, Keys::kBest) && !is_ignored;
+  }
   Outcome Finish(State s, std::uint64_t count) const {
     if (count == 0 || s.index == Outcome::kNoIndex) return {.error = Outcome::Error::kEmpty};
     return {.value = Scalar::Of(ElementOf<T>(static_cast<Key<T>>(s.key))), .index = s.index};

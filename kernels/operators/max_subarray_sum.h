@@ -101,6 +101,15 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
     return Packed(sums);
   }
 
+  bool IsPossible(const State& state, std::uint64_t first, std::uint64_t count) const {
+    const Sums s = Unpacked(state);
+    const auto inside = [&](std::uint64_t begin, std::uint64_t end) {
+      return begin >= first && begin < end && end - first <= count;
+    };
+    return s.present == 1 && inside(s.best_begin, s.best_end) && inside(first, s.prefix_end) &&
+           inside(s.suffix_begin, first + count);
+  }
+
   Outcome Finish(const State& state, std::uint64_t) const {
     const Sums s = Unpacked(state);
     if (s.present == 0) return {.error = Outcome::Error::kEmpty};

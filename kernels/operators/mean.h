@@ -60,6 +60,9 @@ struct Mean<T, true> {
   WARPFOLD_FN State Identity() const { return {-0.0, 0}; }
   State Canonical(State s) const { return {CanonicalNan(s.sum), s.count}; }
 
+  bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
+    return s.count <= count && (s.count > 0 || s.sum == 0);
+  }
   Outcome Finish(State s, std::uint64_t count) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
     // Nothing but NaN: NaN, as numpy.nanmean.

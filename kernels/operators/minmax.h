@@ -37,6 +37,10 @@ requires(FloatElement<T> || !kIgnoreNan) struct Minmax<T, kIgnoreNan> {
   WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }
   WARPFOLD_FN State Identity() const { return {Least::kWorst, Greatest::kWorst}; }
 
+  bool IsPossible(State s, std::uint64_t first, std::uint64_t count) const {
+    return Least{}.IsPossible(s.min, first, count) && Greatest{}.IsPossible(s.max, first, count);
+  }
+
   Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {
     return field == 0 ? Least{}.Finish(s.min, count) : Greatest{}.Finish(s.max, count);
   }

@@ -80,6 +80,11 @@ struct MomentsOperator {
   WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }
   WARPFOLD_FN State Identity() const { return {0, 0, 0}; }
   State Canonical(const State& s) const { return CanonicalMoments(s); }
+  bool IsPossible(const State& s, std::uint64_t, std::uint64_t count) const { return ArePossible(s, count); }
+  static bool ArePossible(const Moments& m, std::uint64_t count) {
+    const bool counts = kIgnoreNan && FloatElement<T> ? m.count <= count : m.count == count;
+    return counts && !(m.deviations < 0);
+  }
 
   WARPFOLD_FN First LiftFirst(T x) const {
     if (IsIgnored<T, kIgnoreNan>(x)) return {0, 0};

@@ -15,6 +15,8 @@
 //   LeafIdentity(), Identity()  neutral to the bit
 //   Canonical(state)            host only, optional: chooses one of several bit patterns of a value (NaN)
 //   Finish(state, count)        host only: the result over `count` elements
+//   IsPossible(state, first, count)  host only, optional: false if no `count` > 0 elements from index `first`
+//                               on have this state; asked of states that come from elsewhere
 //   kCommutative                false: combined strictly in array order
 //   kHasIdentity                false: an empty array has no result
 //   kScalarsOnly                optional: does not act entry by entry on matrices

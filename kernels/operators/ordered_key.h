@@ -36,6 +36,16 @@ WARPFOLD_FN Key<T> KeyOf(T x, Key<T> nan) {
   }
 }
 
+// Whether an element has this key, given that of every NaN.
+template <AnyElement T>
+bool IsKey(Key<T> key, Key<T> nan) {
+  if constexpr (FloatElement<T>) {
+    return KeyOf<T>(BitCast<T>(FlipMagnitude<T>(key)), nan) == key;
+  } else {
+    return KeyOf<T>(BitCast<T>(key), nan) == key;
+  }
+}
+
 // The element of a key, as a result. The smallest and the largest key of a float are NaN.
 template <AnyElement T>
 Natural<T> ElementOf(Key<T> key) {

@@ -33,6 +33,11 @@ struct PresentElement {
   WARPFOLD_FN LeafState LeafIdentity() const { return {0, 0}; }
   WARPFOLD_FN State Identity() const { return {0, 0}; }
 
+  bool IsPossible(const State& s, std::uint64_t, std::uint64_t) const {
+    if (s.present == 0) return kIgnoreNan && FloatElement<T> && s.bits == 0;
+    return s.present == 1 && s.bits == static_cast<Bits<T>>(s.bits);
+  }
+
   Outcome Finish(const State& s, std::uint64_t) const {
     if (s.present == 0) return {.error = Outcome::Error::kEmpty};
     const auto value = ValueOf(BitCast<T>(static_cast<Bits<T>>(s.bits)));

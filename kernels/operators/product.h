@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/operators/operator.h"
+#include "kernels/operators/ordered_key.h"
 
 namespace warpfold::kernels {
 
@@ -64,6 +65,11 @@ struct Product<T, false> {
   Product() = default;
   WARPFOLD_FN explicit Product(const OperatorParameters& parameters) : wrap(parameters.wrap_overflow) {}
 
+  bool IsPossible(State s, std::uint64_t, std::uint64_t) const {
+    const bool zero = s.magnitude == 0 && s.overflow == 0;
+    const bool may_be_negative = std::is_signed_v<Key<T>> && !zero;
+    return s.overflow <= 1 && s.negative <= (may_be_negative ? 1u : 0u);
+  }
   Outcome Finish(State s, std::uint64_t) const {
     const std::uint64_t bits = s.negative != 0 ? 0 - s.magnitude : s.magnitude;
     if (wrap) return {.value = Scalar::Of(Wide<T>{static_cast<Value<T>>(bits)})};

@@ -6,6 +6,7 @@
 
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/operator.h"
+#include "kernels/operators/ordered_key.h"
 
 namespace warpfold::kernels {
 
@@ -44,6 +45,11 @@ struct Sum<T, false> {
   Sum() = default;
   WARPFOLD_FN explicit Sum(const OperatorParameters& parameters) : wrap(parameters.wrap_overflow) {}
 
+  bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
+    // An integer is its own key. The largest array has fewer than 2^63 elements, and 2^59 of 64 bits.
+    const auto sum = static_cast<Int128>(s);
+    return sum >= Int128{kSmallestKey<T>} * count && sum <= Int128{kLargestKey<T>} * count;
+  }
   Outcome Finish(State s, std::uint64_t) const {
     if (wrap) return {.value = Scalar::Of(Wide<T>{static_cast<Value<T>>(s)})};
     return IntegerResult<T>(s);

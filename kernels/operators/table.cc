@@ -52,6 +52,19 @@ void CanonicalizeStates(std::uint32_t entries, std::byte* state) {
 }
 
 template <Operator Op>
+bool StatesArePossible(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* state,
+                       std::uint64_t first, std::uint64_t count) {
+  using State = typename Op::State;
+  if constexpr (requires(Op op, State s) { op.IsPossible(s, first, count); }) {
+    const Op op = MakeOperator<Op>(parameters);
+    for (std::size_t i = 0; i < entries * sizeof(State); i += sizeof(State)) {
+      if (!op.IsPossible(Read<State>(state + i), first, count)) return false;
+    }
+  }
+  return true;
+}
+
+template <Operator Op>
 Outcome FinishState(const OperatorParameters& parameters, const std::byte* state, std::uint64_t count,
                     std::uint32_t entry) {
   using State = typename Op::State;
@@ -84,6 +97,7 @@ constexpr OperatorEntry EntryOf() {
           .combine = CombineStates<Op>,
           .identity = WriteIdentity<Op>,
           .canonicalize = CanonicalizeStates<Op>,
+          .is_possible = StatesArePossible<Op>,
           .finish = FinishState<Op>};
 }
 

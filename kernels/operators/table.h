@@ -31,6 +31,9 @@ struct OperatorEntry {
                   const std::byte* right, std::byte* out) = nullptr;
   void (*identity)(const OperatorParameters& parameters, std::uint32_t entries, std::byte* out) = nullptr;
   void (*canonicalize)(std::uint32_t entries, std::byte* state) = nullptr;
+  // Whether elements [first, first + count), count > 0, could have this state.
+  bool (*is_possible)(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* state,
+                      std::uint64_t first, std::uint64_t count) = nullptr;
   // Of one entry of a matrix, or of one field.
   Outcome (*finish)(const OperatorParameters& parameters, const std::byte* state, std::uint64_t count,
                     std::uint32_t entry) = nullptr;

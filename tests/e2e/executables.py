@@ -48,12 +48,13 @@ class Server:
     """A server process, for a with statement. `address` is where it listens."""
 
     def __init__(self, *flags: str, listen: str = "127.0.0.1:0", device: str = DEVICE,
-                 environment: dict[str, str] | None = None):
+                 environment: dict[str, str] | None = None, stderr: int | None = None):
         self._killed = False
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # stays empty where `stderr` is given
         self.process = subprocess.Popen(
             [os.environ["WARPFOLD_SERVER"], f"--listen={listen}", f"--device={device}", *flags],
-            stdout=subprocess.PIPE, stderr=self._log, text=True, env=_environment(environment))
+            stdout=subprocess.PIPE, stderr=self._log if stderr is None else stderr, text=True,
+            env=_environment(environment))
         try:
             with killed_after(_READY_TIMEOUT_S, self.process):
                 self.ready_line = self.process.stdout.readline().rstrip("\n")

@@ -2,18 +2,46 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a shell sees of warpfold-server: its READY line, addresses, log, signals and exit codes."""
 
+import contextlib
 import json
+import os
+import re
 import signal
 import socket
 import subprocess
 import time
 import unittest
+from typing import BinaryIO
 
 import numpy
 
 from executables import DEVICE, Server, TestCase, reduce, run_server, value, warpfold
 
 _LOG_TIMEOUT_S = 60
+_LIMIT_TIMEOUT_S = 60
+
+
+def begin_drain(server: Server) -> None:
+    """Sends SIGTERM and waits until the server has taken it."""
+    server.process.send_signal(signal.SIGTERM)
+    await_log(server, "draining")
+
+
+def await_log(server: Server, text: str) -> None:
+    deadline = time.monotonic() + _LOG_TIMEOUT_S
+    while text not in server.log() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def await_share(progress: BinaryIO, percent: int) -> None:
+    """Reads a client's progress bar from its terminal until that share of the array is sent."""
+    line = b""
+    with contextlib.suppress(OSError):  # the client has ended
+        while piece := progress.read(4096):
+            line = (line + piece).rsplit(b"\r", 1)[-1]
+            share = re.match(rb" *(\d+) %", line)
+            if share and int(share[1]) >= percent:
+                break
 
 
 class ReadyTest(TestCase):
@@ -85,18 +113,59 @@ class RefusalTest(TestCase):
         for device in ("cuda:63", "cuda:4711"):
             self.assert_exit(3, run_server(f"--device={device}"), device)
 
+    def test_memory_and_threads_that_are_not_there(self):
+        limits = ("prlimit", f"--as={1 << 30}", f"--stack={8 << 20}")
+        if run_server("--help", prefix=limits).returncode != 0:
+            self.skipTest("a sanitizer, say, needs more address space than that")
+        for reason, *flags in (("no memory for 8 slots of 1073741824 bytes", "--slot_bytes=1073741824"),
+                               ("of 1024 threads", "--cpu_threads=1024"),
+                               ("of 256 worker threads", "--slots=256", "--slot_bytes=65536")):
+            with self.subTest(reason):
+                self.assert_exit(3, run_server("--device=cpu", *flags, prefix=limits), reason)
+
     @unittest.skipIf(DEVICE == "cpu", "needs a GPU")
     def test_auto_does_not_hide_a_gpu_that_cannot_be_used(self):
         # CUDA reserves more address space than this process may have.
         self.assert_exit(3, run_server("--device=auto", prefix=("prlimit", f"--as={8 << 30}")))
 
 
-class EndTest(TestCase):
+class StreamTestCase(TestCase):
     def sum_of_stdin(self, server: Server, **pipes) -> subprocess.Popen:
         """A command line that waits for int32 elements."""
         return self.start("reduce", "--target", server.address, "--op", "sum", "--dtype", "int32", "-",
                           stdin=subprocess.PIPE, **pipes)
 
+
+class LimitTest(StreamTestCase):
+    def assert_ended(self, server: Server, client: subprocess.Popen, limit: str):
+        self.assertEqual(client.wait(_LIMIT_TIMEOUT_S), 1)
+        error = client.stderr.read().decode()
+        self.assertIn("DEADLINE_EXCEEDED", error)
+        self.assertIn(limit, error)
+        self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
+
+    def test_a_client_that_falls_silent(self):
+        with Server("--idle_timeout_seconds=1") as server:
+            client = self.sum_of_stdin(server, stderr=subprocess.PIPE)
+            with contextlib.suppress(BrokenPipeError):
+                client.stdin.write(bytes(4 << 20))
+                client.stdin.flush()
+                await_log(server, "reason=IDLE")
+                client.stdin.close()  # it looks for an answer when it has read
+            self.assert_ended(server, client, "idle_timeout_seconds = 1")
+
+    def test_a_client_that_never_ends(self):
+        with Server("--max_stream_seconds=2") as server:
+            client = self.sum_of_stdin(server, stderr=subprocess.PIPE)
+            deadline = time.monotonic() + _LIMIT_TIMEOUT_S
+            with contextlib.suppress(BrokenPipeError):
+                while client.poll() is None and time.monotonic() < deadline:
+                    client.stdin.write(bytes(1 << 20))
+                    time.sleep(0.05)
+            self.assert_ended(server, client, "max_stream_seconds = 2")
+
+
+class EndTest(StreamTestCase):
     def test_signals_drain(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             with Server() as server:
@@ -110,19 +179,41 @@ class EndTest(TestCase):
             client.stdin.write(numpy.ones(1 << 20, "<i4").tobytes())
             client.stdin.flush()
             time.sleep(0.5)  # nothing tells from outside that the server has seen the call
-            server.process.send_signal(signal.SIGTERM)
-            deadline = time.monotonic() + _LOG_TIMEOUT_S
-            while "draining" not in server.log() and time.monotonic() < deadline:
-                time.sleep(0.01)
+            begin_drain(server)
             time.sleep(0.5)  # a drain that waited for nobody would be over
             answer, _ = client.communicate(numpy.ones(5, "<i4").tobytes(), timeout=60)
             self.assertEqual((client.returncode, answer), (0, b"sum 1048581\n"))
+            self.assertEqual(server.process.wait(60), 0)
+
+    def test_finishes_a_striped_array_while_draining(self):
+        with Server() as server:
+            shown, terminal = os.openpty()
+            client = self.start("reduce", "--target", server.address, "--op", "sum", "--streams", "2",
+                                "--iota", "200000000", stdout=subprocess.PIPE, stderr=terminal)
+            os.close(terminal)
+            with open(shown, "rb", buffering=0) as progress:
+                await_share(progress, 60)  # more than a stripe: both are under way
+                client.send_signal(signal.SIGSTOP)
+            begin_drain(server)
+            client.send_signal(signal.SIGCONT)
+            answer, _ = client.communicate(timeout=60)
+            self.assertEqual((client.returncode, answer), (0, b"sum 19999999900000000\n"))
             self.assertEqual(server.process.wait(60), 0)
 
     def test_health_follows_the_server(self):
         with Server() as server:
             self.assertEqual(warpfold("health", "--target", server.address).returncode, 0)
         self.assert_exit(1, warpfold("health", "--target", server.address))
+
+    def test_goes_on_when_nobody_reads_its_log(self):
+        reader, writer = os.pipe()
+        with Server(stderr=writer) as server:
+            os.close(writer)
+            os.close(reader)
+            server.process.stdout.close()
+            for _ in range(3):  # a line of log each
+                self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
+            self.assertEqual(server.stop(), 0)
 
     def test_goes_on_when_clients_vanish(self):
         with Server() as server:

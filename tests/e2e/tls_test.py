@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import unittest
 
-from executables import Server, TestCase
+from executables import Server, TestCase, run_server
 
 _TIMEOUT_S = 60
 
@@ -57,6 +57,22 @@ class TlsTest(TestCase):
             self.assertTrue(first_bytes(server.address, self.cert, self.client))
             self.assertFalse(first_bytes(server.address, self.cert))
             self.assertFalse(first_bytes(server.address, self.cert, (self.cert, self.key)))
+
+
+    def test_files_without_keys_are_refused(self):
+        contents = {"empty": b"", "no PEM": b"hello\n",
+                    "no end": b"-----BEGIN CERTIFICATE-----\n", "another block": b"-----BEGIN X-----\n"}
+        good = [*self.flags, f"--tls_client_ca={self.client[0]}"]
+        for i, flag in enumerate(("--tls_cert", "--tls_key", "--tls_client_ca")):
+            for name, content in contents.items():
+                with self.subTest(f"{flag}: {name}"):
+                    flags = [*good[:i], f"{flag}={self.file('bad.pem', content)}", *good[i + 1:]]
+                    self.assert_exit(2, run_server("--device=cpu", *flags), f"{flag}: ")
+
+    def test_blocks_that_cannot_be_read_are_refused(self):
+        garbage = self.file("garbage.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+        self.assert_exit(2, run_server("--device=cpu", *self.flags, f"--tls_client_ca={garbage}"), "--tls_")
+        self.assert_exit(2, run_server("--device=cpu", *self.flags, "--tls_client_ca="), "--tls_client_ca")
 
 
 if __name__ == "__main__":

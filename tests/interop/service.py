@@ -76,16 +76,33 @@ class Server:
             raise RuntimeError(f"no READY line but {line!r}: {self._log.read().decode()}")
         return fields["listen"]
 
+    def log(self) -> str:
+        # Not by seeking: the server writes where this file's offset stands.
+        return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode()
+
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
     def stop(self) -> int:
         """Drains the server and returns its exit code."""
         self.channel.close()
-        self._process.send_signal(signal.SIGTERM)
+        self.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        """The exit code of a server that is about to end."""
         try:
             return self._process.wait(_STOP_TIMEOUT_S)
         finally:
-            self._process.kill()
-            self._process.stdout.close()
-            self._log.close()
+            self.kill()
+
+    def kill(self) -> None:
+        """For one that may have ended, or not."""
+        self.channel.close()
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+        self._log.close()
 
 
 class Failure(Exception):

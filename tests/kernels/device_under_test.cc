@@ -56,7 +56,9 @@ DeviceUnderTest::DeviceUnderTest(const std::string& name) {
   BackendOptions options = {.slots = 3, .slot_bytes = 768 << 10, .threads = 0};
   if (absl::StartsWith(name, "cpu:")) {
     if (!absl::SimpleAtoi(name.substr(4), &options.threads)) Refuse("cpu:N needs a number of threads");
-    backend_ = cpu::MakeCpuBackend(options);
+    absl::StatusOr<std::unique_ptr<Backend>> backend = cpu::MakeCpuBackend(options);
+    Require(backend.status());
+    backend_ = *std::move(backend);
     return;
   }
   if (absl::StartsWith(name, "cuda:")) {

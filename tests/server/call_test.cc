@@ -8,11 +8,12 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "kernels/error.h"
 #include "server/admission.h"
 #include "server/call_control.h"
 #include "server/call_registry.h"
+#include "server/clock.h"
 #include "server/worker_pool.h"
 
 namespace warpfold::server {
@@ -23,20 +24,36 @@ constexpr CallLimits kLimits = {.idle = absl::Seconds(10), .duration = absl::Sec
 
 absl::Time After(int seconds) { return kStart + absl::Seconds(seconds); }
 
-TEST(CallControlTest, IdlenessCountsOnlyWhileReading) {
+TEST(CallControlTest, IdlenessCountsFromTheLastProgress) {
   CallControl call(kStart, absl::InfiniteFuture(), kLimits);
-  EXPECT_TRUE(call.Overdue(After(50)).ok());
-  call.ReadStarted(After(20));
+  EXPECT_TRUE(call.Overdue(After(9)).ok());
+  EXPECT_EQ(kernels::ErrorReason(call.Overdue(After(10))), "IDLE");
+  call.MessageCame();
+  call.Progress(After(20));
+  call.MessageDone();
   EXPECT_TRUE(call.Overdue(After(29)).ok());
+  call.MessageCame();  // one without anything in it
+  call.MessageDone();
   const absl::Status overdue = call.Overdue(After(30));
   EXPECT_EQ(overdue.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(kernels::ErrorReason(overdue), "IDLE");
-  call.ReadDone();
+}
+
+TEST(CallControlTest, NobodyIsIdleWhoseMessagesTheServerHas) {
+  CallControl call(kStart, absl::InfiniteFuture(), kLimits);
+  call.MessageCame();
+  call.MessageCame();
   EXPECT_TRUE(call.Overdue(After(50)).ok());
+  call.Progress(After(50));
+  call.MessageDone();
+  call.MessageDone();
+  EXPECT_TRUE(call.Overdue(After(59)).ok());
+  call.MessageCame();  // the end
+  EXPECT_EQ(kernels::ErrorReason(call.Overdue(After(60))), "DURATION");
 }
 
 TEST(CallControlTest, DurationAndDeadline) {
-  const CallControl call(kStart, absl::InfiniteFuture(), kLimits);
+  const CallControl call(kStart, absl::InfiniteFuture(), {.duration = absl::Seconds(60)});
   EXPECT_TRUE(call.Overdue(After(59)).ok());
   EXPECT_EQ(kernels::ErrorReason(call.Overdue(After(60))), "DURATION");
 
@@ -54,12 +71,24 @@ TEST(CallControlTest, TheFirstReasonToStopStays) {
   EXPECT_EQ(call.status(), absl::CancelledError("first"));
 }
 
+TEST(ClockTest, ADeadlineKeepsItsDistance) {
+  absl::Time now = kStart;
+  absl::Time wall_now = kStart + absl::Hours(7);
+  const Clock clock = [&] { return now; };
+  const Clock wall_clock = [&] { return wall_now; };
+  EXPECT_EQ(DeadlineOn(clock, wall_clock, wall_now + absl::Seconds(5)), After(5));
+  now += absl::Seconds(3);
+  wall_now -= absl::Hours(1);  // it was set
+  EXPECT_EQ(DeadlineOn(clock, wall_clock, wall_now + absl::Seconds(5)), After(8));
+  EXPECT_EQ(DeadlineOn(clock, wall_clock, absl::InfiniteFuture()), absl::InfiniteFuture());
+}
+
 TEST(CallRegistryTest, SweepStopsWhatIsOverdueOnce) {
   CallRegistry registry;
   int stopped_short = 0;
   int stopped_long = 0;
-  auto short_call = std::make_shared<CallControl>(kStart, After(5), kLimits);
-  auto long_call = std::make_shared<CallControl>(kStart, After(50), kLimits);
+  auto short_call = std::make_shared<CallControl>(kStart, After(5), CallLimits());
+  auto long_call = std::make_shared<CallControl>(kStart, After(50), CallLimits());
   const auto first = registry.Add(short_call, [&] { ++stopped_short; });
   auto second =
       std::make_unique<CallRegistry::Registration>(registry.Add(long_call, [&] { ++stopped_long; }));
@@ -104,7 +133,7 @@ TEST(AdmissionTest, AdmitsUpToTheLimit) {
     EXPECT_EQ(admission.in_progress(), 2);
   }
   EXPECT_TRUE(admission.Enter().ok());
-  EXPECT_FALSE(admission.WaitUntilEmpty(absl::Now()));
+  EXPECT_FALSE(admission.WaitUntilEmpty(absl::ZeroDuration()));
 }
 
 TEST(AdmissionTest, OnceClosedItOnlyEmpties) {
@@ -113,12 +142,38 @@ TEST(AdmissionTest, OnceClosedItOnlyEmpties) {
   ASSERT_TRUE(ticket.ok());
   admission.Close(absl::UnavailableError("draining"));
   EXPECT_EQ(admission.Enter().status(), absl::UnavailableError("draining"));
-  EXPECT_FALSE(admission.WaitUntilEmpty(absl::Now()));
+  EXPECT_EQ(admission.Enter(Admission::Kind::kMerge).status(), absl::UnavailableError("draining"));
+  EXPECT_FALSE(admission.WaitUntilEmpty(absl::ZeroDuration()));
   std::thread leaver(
       [held = std::make_unique<Admission::Ticket>(*std::move(ticket))]() mutable { held.reset(); });
-  EXPECT_TRUE(admission.WaitUntilEmpty(absl::InfiniteFuture()));
+  admission.WaitUntilEmpty();
   leaver.join();
   EXPECT_EQ(admission.in_progress(), 0);
+}
+
+TEST(AdmissionTest, ClosedToReductionsItAdmitsMerges) {
+  Admission admission(2);
+  admission.CloseToReductions(absl::UnavailableError("draining"));
+  EXPECT_EQ(admission.Enter().status(), absl::UnavailableError("draining"));
+  EXPECT_TRUE(admission.IsQuiet(kStart));
+  {
+    const auto first = admission.Enter(Admission::Kind::kMerge);
+    const auto second = admission.Enter(Admission::Kind::kMerge);
+    EXPECT_TRUE(first.ok() && second.ok());
+    EXPECT_EQ(kernels::ErrorReason(admission.Enter(Admission::Kind::kMerge).status()), "TOO_MANY_REDUCTIONS");
+    EXPECT_FALSE(admission.IsQuiet(kStart));
+  }
+  EXPECT_TRUE(admission.IsQuiet(kStart));
+  admission.Close(absl::UnavailableError("down"));
+  EXPECT_EQ(admission.Enter().status(), absl::UnavailableError("draining"));
+  EXPECT_EQ(admission.Enter(Admission::Kind::kMerge).status(), absl::UnavailableError("down"));
+}
+
+TEST(AdmissionTest, AStateGivenOutIsWaitedForAMoment) {
+  Admission admission(2);
+  admission.StateGivenOut(kStart);
+  EXPECT_FALSE(admission.IsQuiet(kStart + kMergeWait - absl::Nanoseconds(1)));
+  EXPECT_TRUE(admission.IsQuiet(kStart + kMergeWait));
 }
 
 TEST(AdmissionTest, NeverMoreThanTheLimitAtOnce) {

@@ -85,7 +85,23 @@ class RpcTest : public testing::Test {
     EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
   }
 
-  void AdvanceClock(int seconds) { now_ms_ += seconds * 1000; }
+  void AdvanceClock(int seconds) { now_ms_ += std::int64_t{seconds} * 1000; }
+
+  // Waits for the call's answer while the clock goes on by these steps: again and again, since the server may
+  // take the time of the call's start only after the first.
+  grpc::Status FinishWhileTimePasses(grpc::ClientWriter<v1::ReduceRequest>& writer, int step_seconds) {
+    std::atomic<bool> answered = false;
+    std::thread time([&] {
+      while (!answered) {
+        AdvanceClock(step_seconds);
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    });
+    const grpc::Status status = writer.Finish();
+    answered = true;
+    time.join();
+    return status;
+  }
 
   std::atomic<std::int64_t> now_ms_ = absl::ToUnixMillis(absl::Now());
   FakeBackend backend_;

@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The service over the wire when all goes well, and its limits, health and end.
+// The service over the wire: its methods, its limit on reductions at once, its health.
+#include <gmock/gmock.h>
+
 #include <random>
 #include <thread>
 
-#include "absl/time/clock.h"
+#include "server/logging.h"
 #include "tests/server/raw_call.h"
 #include "tests/server/rpc_fixture.h"
 
@@ -50,6 +52,28 @@ TEST_F(RpcTest, AllMethodsAnswer) {
   ASSERT_TRUE(stub_->GetServerInfo(&info_context, {}, &info).ok());
   EXPECT_EQ(info.device(), "fake:0");
   ExpectUnharmed();
+}
+
+TEST_F(RpcTest, TheLogNamesTheRequest) {
+  SetUpLogging(LogFormat::kText);
+  testing::internal::CaptureStderr();
+  v1::ReduceRequest header = Header({v1::OPERATOR_SUM});
+  header.mutable_header()->set_request_id("a stream");
+  EXPECT_TRUE(Reduce({header, Commit(0, 0)}).ok());
+  v1::ReduceArrayRequest array;
+  *array.mutable_spec() = header.header().spec();
+  v1::ReduceArrayResponse array_response;
+  for (const char* request_id : {"an array", "two\nlines"}) {
+    array.set_request_id(request_id);
+    grpc::ClientContext context;
+    static_cast<void>(stub_->ReduceArray(&context, array, &array_response));
+  }
+  Await([&] { return server_->reductions_in_progress() == 0; });
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, testing::ContainsRegex("Reduce OK .* request_id=\"a stream\""));
+  EXPECT_THAT(log, testing::ContainsRegex("ReduceArray OK .* request_id=\"an array\""));
+  EXPECT_THAT(log, testing::ContainsRegex("ReduceArray INVALID_ARGUMENT .* reason=BAD_HEADER"));
+  EXPECT_THAT(log, testing::Not(testing::HasSubstr("lines")));
 }
 
 TEST_F(RpcTest, TheSameInProcess) {
@@ -106,72 +130,6 @@ TEST_F(RpcTest, NoSlotIsHeldWhileTheClientIsAwaited) {
   ExpectUnharmed();
 }
 
-TEST_F(RpcTest, AClientThatVanishes) {
-  backend_.behaviour.SetBlocked(true);
-  {
-    grpc::ClientContext context;
-    const Writer writer = stub_->Reduce(&context, &response_);
-    writer->Write(Header({v1::OPERATOR_SUM}));
-    writer->Write(Chunk(std::vector<char>(1 << 20)));
-    Await([&] { return backend_.behaviour.waits > 0; });
-    context.TryCancel();
-    EXPECT_EQ(writer->Finish().error_code(), grpc::CANCELLED);
-  }
-  backend_.behaviour.SetBlocked(false);
-  Await([&] { return server_->reductions_in_progress() == 0; });
-  ExpectUnharmed();
-}
-
-TEST_F(RpcTest, ADeadlineInTheMiddle) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
-  const Writer writer = stub_->Reduce(&context, &response_);
-  writer->Write(Header({v1::OPERATOR_SUM}));
-  writer->Write(Chunk(std::vector<char>(1000)));
-  EXPECT_EQ(writer->Finish().error_code(), grpc::DEADLINE_EXCEEDED);
-  Await([&] { return server_->reductions_in_progress() == 0; });
-  ExpectUnharmed();
-}
-
-TEST_F(RpcTest, TheIdleLimit) {
-  grpc::ClientContext context;
-  const Writer writer = stub_->Reduce(&context, &response_);
-  writer->Write(Header({v1::OPERATOR_SUM}));
-  Await([&] { return server_->reductions_in_progress() == 1; });
-  // Again and again, since the server may look at the clock, and begin to wait, only after the first time.
-  std::atomic<bool> answered = false;
-  std::thread time([&] {
-    while (!answered) {
-      AdvanceClock(11);
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  });
-  const grpc::Status status = writer->Finish();
-  answered = true;
-  time.join();
-  EXPECT_EQ(status.error_code(), grpc::DEADLINE_EXCEEDED);
-  EXPECT_EQ(Reason(status), "IDLE");
-  ExpectUnharmed();
-}
-
-TEST_F(RpcTest, TheDurationLimit) {
-  backend_.behaviour.SetBlocked(true);  // busy, not idle
-  grpc::ClientContext context;
-  const Writer writer = stub_->Reduce(&context, &response_);
-  writer->Write(Header({v1::OPERATOR_SUM}));
-  writer->Write(Chunk(std::vector<char>(100'000)));
-  writer->Write(Commit(25'000, 100'000));
-  writer->WritesDone();
-  Await([&] { return backend_.behaviour.waits > 0; });
-  AdvanceClock(1'000'001);
-  const grpc::Status status = writer->Finish();
-  EXPECT_EQ(status.error_code(), grpc::DEADLINE_EXCEEDED);
-  EXPECT_EQ(Reason(status), "DURATION");
-  backend_.behaviour.SetBlocked(false);
-  Await([&] { return server_->reductions_in_progress() == 0; });
-  ExpectUnharmed();
-}
-
 TEST_F(RpcTest, TooManyReductions) {
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<Writer> writers;
@@ -212,65 +170,6 @@ TEST_F(RpcTest, HealthIsCheckedAndWatched) {
   EXPECT_EQ(answer, kNotServing);
   watch.context().TryCancel();
   drain.join();
-}
-
-TEST_F(RpcTest, DrainLetsReductionsFinishAndRefusesNewOnes) {
-  grpc::ClientContext context;
-  const Writer writer = stub_->Reduce(&context, &response_);
-  const std::vector<v1::ReduceRequest> requests = GoodRequests();
-  writer->Write(requests[0]);
-  writer->Write(requests[1]);
-  Await([&] { return server_->reductions_in_progress() == 1; });
-  std::thread drain([&] { server_->Drain(absl::InfiniteDuration()); });
-  // Refused as soon as the drain has begun; until then it is a reduction like any other.
-  Await([&] {
-    grpc::ClientContext other_context;
-    v1::ReduceResponse other_response;
-    const Writer other = stub_->Reduce(&other_context, &other_response);
-    other->WritesDone();
-    return Reason(other->Finish()) == "DRAINING";
-  });
-  writer->Write(requests[2]);
-  writer->Write(requests[3]);
-  writer->WritesDone();
-  EXPECT_TRUE(writer->Finish().ok());
-  EXPECT_EQ(response_.reduction().results(0).int64_value(), 200'000);
-  drain.join();
-  EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
-}
-
-TEST_F(RpcTest, DrainStopsWhatDoesNotFinish) {
-  grpc::ClientContext context;
-  const Writer writer = stub_->Reduce(&context, &response_);
-  writer->Write(Header({v1::OPERATOR_SUM}));
-  Await([&] { return server_->reductions_in_progress() == 1; });
-  server_->Drain(absl::ZeroDuration());
-  const grpc::Status status = writer->Finish();
-  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
-  EXPECT_EQ(Reason(status), "DRAINING");
-  EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
-}
-
-TEST_F(RpcTest, ALostDeviceIsAnsweredEvenWhileItHangs) {
-  backend_.behaviour.SetBlocked(true);
-  grpc::ClientContext context;
-  const Writer writer = stub_->Reduce(&context, &response_);
-  writer->Write(Header({v1::OPERATOR_SUM}));
-  writer->Write(Chunk(std::vector<char>(100'000)));
-  Await([&] { return backend_.behaviour.waits > 0; });
-  backend_.faulty = true;
-  const grpc::Status status = writer->Finish();
-  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
-  EXPECT_EQ(Reason(status), "DEVICE_LOST");
-  Await([&] { return server_->faulted(); });
-  EXPECT_EQ(Reason(Reduce(GoodRequests())), "DEVICE_LOST");
-  RawCall check(channel_, "/grpc.health.v1.Health/Check");
-  check.Write("");
-  check.WritesDone();
-  std::string answer;
-  EXPECT_TRUE(check.Read(&answer));
-  EXPECT_EQ(answer, kNotServing);
-  backend_.behaviour.SetBlocked(false);
 }
 
 TEST_F(RpcTest, APortIsTakenOnce) {

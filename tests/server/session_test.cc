@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/session.h"
 
+#include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -165,6 +166,33 @@ TEST_F(SessionTest, BadHeaders) {
   ExpectError({with([](auto& h) { h.set_first_element(~std::uint64_t{1023}); })}, bad, "BAD_HEADER");
   ExpectError({with([](auto& h) { h.set_request_id(std::string(129, 'x')); })}, bad, "BAD_HEADER");
   ExpectError({with([](auto& h) { h.set_request_id("a\nb"); })}, bad, "BAD_HEADER");
+}
+
+TEST_F(SessionTest, OnlyWhatCarriesSomethingIsProgress) {
+  const auto seconds = [](int n) { return absl::UnixEpoch() + absl::Seconds(n); };
+  CallControl call(seconds(0), absl::InfiniteFuture(), {.idle = absl::Seconds(10)});
+  Session session(engine_, call);
+  const auto idle_at = [&](int n) { return kernels::ErrorReason(call.Overdue(seconds(n))) == "IDLE"; };
+  v1::ReduceRequest empty = Chunk("", 0);
+  v1::ReduceRequest padded = empty;
+  padded.mutable_chunk()->GetReflection()->MutableUnknownFields(padded.mutable_chunk())->AddVarint(1000, 1);
+  v1::ReduceRequest checked = empty;
+  checked.mutable_chunk()->set_crc32c(0);
+
+  now_ = seconds(9);
+  ASSERT_TRUE(Send(session, Header({v1::OPERATOR_SUM})).ok());
+  EXPECT_FALSE(idle_at(18));
+  for (const v1::ReduceRequest& nothing : {empty, padded, checked}) {
+    now_ = seconds(18);
+    ASSERT_TRUE(Send(session, nothing).ok());
+    EXPECT_TRUE(idle_at(19)) << nothing.ShortDebugString();
+  }
+  ASSERT_TRUE(Send(session, Chunk("abcd", 4)).ok());
+  EXPECT_FALSE(idle_at(27));
+  EXPECT_TRUE(idle_at(28));
+  now_ = seconds(27);
+  ASSERT_TRUE(Send(session, Commit(1, 4)).ok());
+  EXPECT_FALSE(idle_at(36));
 }
 
 TEST_F(SessionTest, TooLarge) {

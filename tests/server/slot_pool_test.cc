@@ -8,7 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "tests/server/fake_backend.h"
 
 namespace warpfold::server {
@@ -86,21 +85,7 @@ TEST(SlotPoolTest, AStoppedCallLeavesTheQueue) {
   EXPECT_EQ(pool.free(), 1u);
 }
 
-TEST(SlotPoolTest, TheDeadlineEndsTheWait) {
-  FakeBackend backend(1);
-  SlotPool pool(backend.slots());
-  const CallControl call(absl::Now(), absl::Now() + absl::Milliseconds(20), {});
-  {
-    auto held = pool.TryAcquire();
-    const absl::Status status = pool.Acquire(call).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-    EXPECT_EQ(kernels::ErrorReason(status), "DEADLINE");
-    EXPECT_EQ(pool.waiting(), 0u);
-  }
-  EXPECT_EQ(pool.free(), 1u);
-}
-
-// Slots handed over, calls stopped and deadlines passed at the same time: none may be lost or doubled.
+// Slots handed over and calls stopped at the same time: none may be lost or doubled.
 TEST(SlotPoolTest, IsWholeAfterAStampede) {
   FakeBackend backend(3);
   SlotPool pool(backend.slots());
@@ -109,9 +94,9 @@ TEST(SlotPoolTest, IsWholeAfterAStampede) {
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 300; ++i) {
-        CallControl call(absl::Now(), absl::Now() + absl::Microseconds(50 * (i % 7)), {});
+        CallControl call = Unlimited();
         std::thread stopper;
-        if (i % 50 == t) {
+        if (i % 15 == t) {
           stopper = std::thread([&] {
             call.Stop(absl::CancelledError("gone"));
             pool.Wake();

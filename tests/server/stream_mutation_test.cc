@@ -105,7 +105,7 @@ void Damage(std::mt19937& random, Messages& messages) {
 TEST(StreamMutationTest, NeverAnsweredWrongly) {
   FakeBackend backend;
   Engine engine(backend, Limits{.max_stream_bytes = 1 << 20}, [] { return absl::UnixEpoch(); });
-  const CallControl call(absl::UnixEpoch(), absl::InfiniteFuture(), {});
+  CallControl call(absl::UnixEpoch(), absl::InfiniteFuture(), {});
   const std::string header = Header({v1::OPERATOR_SUM}).SerializeAsString();
   std::mt19937 random(4711);  // NOLINT(cert-msc51-cpp): the same streams on every run
   const google::protobuf::LogSilencer silencer;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "kernels/error.h"
+#include "kernels/operators/operator_list.h"
 #include "kernels/reduction.h"
 #include "server/crossover.h"
 #include "server/operator_names.h"
@@ -40,6 +41,13 @@ class UnaryMethodsTest : public testing::Test {
     const auto response = Merge(engine_, request);
     EXPECT_EQ(response.status().code(), absl::StatusCode::kInvalidArgument) << response.status();
     EXPECT_EQ(kernels::ErrorReason(response.status()), reason);
+  }
+
+  void ExpectClaim(bool possible, const v1::MergeRequest& request) {
+    SCOPED_TRACE(request.ShortDebugString());
+    if (!possible) return ExpectMergeError(request, "BAD_STATE");
+    const absl::Status status = Merge(engine_, request).status();
+    EXPECT_TRUE(status.ok() || kernels::ErrorReason(status) == "OVERFLOW") << status;
   }
 
   FakeBackend backend_;
@@ -120,6 +128,89 @@ TEST_F(UnaryMethodsTest, MergeRefusesStatesThatCannotBe) {
   ExpectMergeError(with([](auto& r) { r.mutable_spec()->mutable_operators()->RemoveLast(); }), "BAD_STATE");
 }
 
+constexpr auto kInt32 = v1::ELEMENT_TYPE_INT32;
+constexpr auto kUint32 = v1::ELEMENT_TYPE_UINT32;
+constexpr auto kFloat32 = v1::ELEMENT_TYPE_FLOAT32;
+
+// A Merge of the one leaf from element 1024 on, of `count` elements, whose state is said to be `state`.
+template <class Operator>
+v1::MergeRequest Claim(v1::ElementType type, std::uint64_t count, const typename Operator::State& state) {
+  v1::MergeRequest request;
+  *request.mutable_spec() = Header({OperatorByName(Operator::kName)}, type).header().spec();
+  v1::PartialState& claimed = *request.add_states();
+  claimed.set_first_element(1024);
+  claimed.set_element_count(count);
+  v1::StateNode& node = *claimed.add_nodes();
+  node.set_index(1);
+  node.add_operator_states(&state, sizeof state);
+  return request;
+}
+
+TEST_F(UnaryMethodsTest, MergeRefusesCountsAndIndicesBeyondTheRange) {
+  using kernels::Outcome;
+  for (const std::uint64_t nonzero : {3, 4}) {
+    ExpectClaim(nonzero <= 3, Claim<kernels::CountNonzero<std::int32_t, false>>(kInt32, 3, nonzero));
+    ExpectClaim(nonzero <= 3, Claim<kernels::All<std::int32_t, false>>(kInt32, 3, nonzero));
+    ExpectClaim(nonzero <= 3, Claim<kernels::Any<std::int32_t, false>>(kInt32, 3, nonzero));
+    using Mean = kernels::Mean<float, true>;
+    v1::MergeRequest mean = Claim<Mean>(kFloat32, 3, {1.5, nonzero});
+    mean.mutable_spec()->set_nan_policy(v1::NAN_POLICY_IGNORE);
+    ExpectClaim(nonzero <= 3, mean);
+  }
+  v1::MergeRequest sum_of_none = Claim<kernels::Mean<float, true>>(kFloat32, 3, {1.5, 0});
+  sum_of_none.mutable_spec()->set_nan_policy(v1::NAN_POLICY_IGNORE);
+  ExpectClaim(false, sum_of_none);
+
+  using Argmin = kernels::Argmin<std::int32_t, false>;
+  ExpectClaim(true, Claim<Argmin>(kInt32, 3, {1026, -5}));
+  ExpectClaim(false, Claim<Argmin>(kInt32, 3, {1023, -5}));
+  ExpectClaim(false, Claim<Argmin>(kInt32, 3, {1027, -5}));
+  ExpectClaim(false, Claim<Argmin>(kInt32, 3, {1026, std::int64_t{1} << 31}));
+  ExpectClaim(false, Claim<Argmin>(kInt32, 3, {Outcome::kNoIndex, INT32_MAX}));
+  using NanArgmax = kernels::Argmax<float, true>;
+  const auto argmax = [&](std::uint64_t index, std::int64_t key) {
+    v1::MergeRequest request = Claim<NanArgmax>(kFloat32, 3, {index, key});
+    request.mutable_spec()->set_nan_policy(v1::NAN_POLICY_IGNORE);
+    return request;
+  };
+  EXPECT_EQ(kernels::ErrorReason(Merge(engine_, argmax(Outcome::kNoIndex, INT32_MIN)).status()),
+            "EMPTY_ARRAY");
+  ExpectClaim(false, argmax(Outcome::kNoIndex, 0));
+  ExpectClaim(true, argmax(1024, 0));
+  ExpectClaim(false, argmax(1024, INT32_MIN));
+  ExpectClaim(false, argmax(1024, INT32_MAX));
+  using Max = kernels::Max<float, false>;
+  ExpectClaim(true, Claim<Max>(kFloat32, 3, INT32_MAX));
+  ExpectClaim(false, Claim<Max>(kFloat32, 3, INT32_MAX - 1));
+}
+
+TEST_F(UnaryMethodsTest, MergeRefusesNumbersThatNoElementsGive) {
+  using Product = kernels::Product<std::int32_t, false>;
+  ExpectClaim(true, Claim<Product>(kInt32, 3, {6, 1, 1}));
+  ExpectClaim(false, Claim<Product>(kInt32, 3, {6, 2, 0}));
+  ExpectClaim(false, Claim<Product>(kInt32, 3, {6, 0, 2}));
+  ExpectClaim(false, Claim<Product>(kInt32, 3, {0, 1, 0}));
+  ExpectClaim(false, Claim<kernels::Product<std::uint32_t, false>>(kUint32, 3, {6, 1, 0}));
+
+  using Sum = kernels::Sum<std::int32_t, false>;
+  const Sum::State largest = Sum::State{INT32_MAX} * 3;
+  ExpectClaim(true, Claim<Sum>(kInt32, 3, largest));
+  ExpectClaim(false, Claim<Sum>(kInt32, 3, largest + 1));
+  ExpectClaim(true, Claim<Sum>(kInt32, 3, -largest - 3));
+  ExpectClaim(false, Claim<Sum>(kInt32, 3, -largest - 4));
+  ExpectClaim(false, Claim<kernels::Sum<std::uint32_t, false>>(kUint32, 3, -Sum::State{1}));
+  ExpectClaim(false, Claim<kernels::Mean<std::uint32_t, false>>(kUint32, 3, -Sum::State{1}));
+
+  using MatrixProduct = kernels::MatrixProduct<std::int32_t, 1>;
+  for (const std::int32_t residue : {6, 7, -1}) {
+    v1::MergeRequest request = Claim<MatrixProduct>(kInt32, 3, {residue});
+    request.mutable_spec()->mutable_matrix_shape()->set_rows(1);
+    request.mutable_spec()->mutable_matrix_shape()->set_columns(1);
+    request.mutable_spec()->set_modulus(7);
+    ExpectClaim(residue == 6, request);
+  }
+}
+
 TEST_F(UnaryMethodsTest, ServerInfoListsTheProtosOperators) {
   const v1::GetServerInfoResponse info = GetServerInfo(engine_);
   EXPECT_EQ(info.backend(), "fake");
@@ -154,16 +245,23 @@ TEST(CrossoverTest, IsWhereTheDeviceWins) {
   FakeBackend backend(1, std::size_t{256} << 10);
   absl::Time now = absl::UnixEpoch();
   const Clock frozen = [&] { return now; };
-  EXPECT_EQ(MeasureCrossoverBytes(backend, frozen), std::uint64_t{256} << 10);
+  EXPECT_EQ(MeasureCrossoverBytes(backend, frozen).value(), std::uint64_t{256} << 10);
   // Each look at the clock takes longer than the one before while the slot has not been used.
   const Clock until_first_start = [&] {
     if (backend.behaviour.starts == 0) now += absl::Seconds(1);
     return now;
   };
   backend.behaviour.starts = 0;
-  EXPECT_EQ(MeasureCrossoverBytes(backend, until_first_start), 4096u);
+  EXPECT_EQ(MeasureCrossoverBytes(backend, until_first_start).value(), 4096u);
+}
+
+TEST(CrossoverTest, ADeviceThatFailsIsNotServed) {
+  FakeBackend backend(1, std::size_t{256} << 10);
   backend.behaviour.fail_start = true;
-  EXPECT_EQ(MeasureCrossoverBytes(backend, frozen), std::uint64_t{256} << 10);
+  EXPECT_EQ(MeasureCrossoverBytes(backend, MonotonicClock()).status(), DeviceLost());
+  backend.behaviour.fail_start = false;
+  backend.behaviour.fail_wait = true;
+  EXPECT_EQ(MeasureCrossoverBytes(backend, MonotonicClock()).status(), DeviceLost());
 }
 
 }  // namespace

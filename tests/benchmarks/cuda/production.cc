@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/benchmarks/cuda/production.h"
 
+#include "kernels/algorithm.h"
 #include "tests/benchmarks/cuda/check.h"
 
 namespace warpfold::benchmarks {
@@ -10,12 +11,19 @@ using kernels::Reduction;
 using kernels::cuda::DeviceReducer;
 
 const std::vector<std::string>& AlgorithmNames() {
-  static const auto* const names = new std::vector<std::string>{"auto"};
+  static const auto* const names = [] {
+    auto* list = new std::vector<std::string>;
+    for (const kernels::AlgorithmFacts& facts : kernels::kAlgorithms) list->emplace_back(facts.name);
+    return list;
+  }();
   return *names;
 }
 
-Contender Production(const std::string& algorithm, const Reduction& reduction, std::uint64_t bytes,
+Contender Production(const std::string& algorithm, const Reduction& canonical, std::uint64_t bytes,
                      DeviceReducer& reducer, cudaStream_t stream) {
+  kernels::ReductionSpec spec = canonical.spec();
+  spec.algorithm = kernels::AlgorithmByName(algorithm).value();  // NOLINT(bugprone-unchecked-*): a flag's
+  const Reduction reduction = Reduction::Create(spec).value();
   const std::uint64_t count = bytes / reduction.element_bytes();
   const auto call = [reduction, count, &reducer, stream](const std::byte* data) {
     const absl::Status status = reducer.Launch(reduction, 0, data, count, stream);

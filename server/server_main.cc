@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+#include "server/server_main.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "server/crossover.h"
+#include "server/engine.h"
+#include "server/logging.h"
+#include "server/process.h"
+#include "server/rpc_server.h"
+#include "server/version.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr int kDrained = 0;
+constexpr int kBadFlags = 2;
+constexpr int kNoDevice = 3;
+constexpr int kDeviceFailed = 4;
+
+// How long the answers to calls in progress may take once the device has failed.
+constexpr absl::Duration kLastAnswers = absl::Milliseconds(250);
+constexpr absl::Duration kDrainCheck = absl::Milliseconds(10);
+
+// Whether a whole PEM block is in `text` whose label ends with `what`: EC PRIVATE KEY is a PRIVATE KEY.
+bool HasPemBlock(absl::string_view text, absl::string_view what) {
+  constexpr absl::string_view kBegin = "-----BEGIN ";
+  constexpr absl::string_view kDashes = "-----";
+  for (std::size_t at = 0; (at = text.find(kBegin, at)) != absl::string_view::npos;) {
+    at += kBegin.size();
+    const absl::string_view label = text.substr(at, text.find(kDashes, at) - at);
+    if (!absl::EndsWith(label, what)) continue;
+    if (absl::StrContains(text.substr(at), absl::StrCat("-----END ", label, kDashes))) return true;
+  }
+  return false;
+}
+
+// The text of the PEM file that a flag names. Of a text without blocks gRPC would not make an error, but a
+// server that does not ask for certificates.
+absl::StatusOr<std::string> ReadPem(absl::string_view flag, const std::string& path, absl::string_view what) {
+  absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat(flag, ": the file cannot be read"));
+  if (!HasPemBlock(*text, what)) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": the file holds no PEM block ", what));
+  }
+  return text;
+}
+
+// What the TLS flags name; nothing without them.
+absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
+  if (flags.tls_cert.empty()) return std::nullopt;
+  absl::StatusOr<std::string> certificate = ReadPem("--tls_cert", flags.tls_cert, "CERTIFICATE");
+  if (!certificate.ok()) return certificate.status();
+  absl::StatusOr<std::string> key = ReadPem("--tls_key", flags.tls_key, "PRIVATE KEY");
+  if (!key.ok()) return key.status();
+  TlsKeys keys = {.certificate = *std::move(certificate), .key = *std::move(key), .client_ca = std::nullopt};
+  if (!flags.tls_client_ca.empty()) {
+    absl::StatusOr<std::string> client_ca = ReadPem("--tls_client_ca", flags.tls_client_ca, "CERTIFICATE");
+    if (!client_ca.ok()) return client_ca.status();
+    keys.client_ca = *std::move(client_ca);
+  }
+  return keys;
+}
+
+Limits LimitsOf(const Flags& flags) {
+  return {.max_stream_bytes = flags.max_stream_bytes,
+          .max_concurrent_reductions = flags.max_concurrent_reductions,
+          .call = {.idle = absl::Seconds(flags.idle_timeout_seconds),
+                   .duration = absl::Seconds(flags.max_stream_seconds)},
+          .slot_bytes = flags.slot_bytes};
+}
+
+// Ends the process without running what would touch the device.
+[[noreturn]] void EndAfterFault(RpcServer& server) {
+  server.WaitUntilIdle(kLastAnswers);
+  absl::SleepFor(kLastAnswers);
+  for (const std::string& address : server.addresses()) {
+    if (address.starts_with("unix:")) unlink(address.substr(5).c_str());
+  }
+  std::_Exit(kDeviceFailed);
+}
+
+// A device that fails while the server drains would keep it from ever ending.
+void DrainUnlessFaulted(RpcServer& server, absl::Duration grace) {
+  std::atomic<bool> drained = false;
+  std::thread drain([&] {
+    server.Drain(grace);
+    drained = true;
+  });
+  while (!drained) {
+    if (server.faulted()) EndAfterFault(server);
+    absl::SleepFor(kDrainCheck);
+  }
+  drain.join();
+}
+
+int Run(const Flags& flags, const OpenBackend& open_backend) {
+  const absl::StatusOr<std::optional<TlsKeys>> tls = ReadTlsKeys(flags);
+  if (!tls.ok()) {
+    spdlog::critical("{}", absl::StrCat(tls.status().message()));
+    return kBadFlags;
+  }
+  const absl::StatusOr<std::unique_ptr<kernels::Backend>> backend = open_backend(flags);
+  if (!backend.ok()) {
+    spdlog::critical("--device={}: {}", flags.device, absl::StrCat(backend.status().message()));
+    return kNoDevice;
+  }
+  Engine engine(**backend, LimitsOf(flags), MonotonicClock());
+  const absl::StatusOr<std::uint64_t> crossover_bytes = MeasureCrossoverBytes(**backend, engine.clock);
+  if (!crossover_bytes.ok()) {
+    spdlog::critical("--device={}: {}", flags.device, absl::StrCat(crossover_bytes.status().message()));
+    return kNoDevice;
+  }
+  engine.cpu_crossover_bytes = *crossover_bytes;
+
+  const auto server = RpcServer::Start(engine, {.listen = flags.listen, .tls = *tls});
+  if (absl::IsResourceExhausted(server.status())) {
+    spdlog::critical("--slots={}: {}", flags.slots, absl::StrCat(server.status().message()));
+    return kNoDevice;
+  }
+  if (!server.ok()) {
+    spdlog::critical("--listen, --tls_*: {}", absl::StrCat(server.status().message()));
+    return kBadFlags;
+  }
+  std::cout << "READY listen=" << absl::StrJoin((*server)->addresses(), ",")
+            << " device=" << (*backend)->device() << std::endl;
+  spdlog::info("warpfold-server {} serves on {}, cpu_crossover_bytes={}", kVersion, (*backend)->device(),
+               engine.cpu_crossover_bytes);
+
+  if (!AwaitEnd([&] { return (*server)->faulted(); })) EndAfterFault(**server);
+  spdlog::info("draining");
+  DrainUnlessFaulted(**server, absl::Seconds(flags.drain_seconds));
+  spdlog::info("drained");
+  return kDrained;
+}
+
+}  // namespace
+
+int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backend) {
+  TuneAllocator();
+  Flags flags;
+  if (const auto exit_code = ParseFlags(argc, argv, &flags, std::cout, std::cerr)) return *exit_code;
+  SetUpLogging(flags.log_format);
+  RaiseFileLimit();
+  HoldSignals();
+  IgnoreBrokenPipes();
+  return Run(flags, open_backend);
+}
+
+}  // namespace warpfold::server

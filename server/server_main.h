@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The server as a process, apart from where its device comes from: flags, log, signals, the READY line and
+// the exit codes.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "server/flags.h"
+
+namespace warpfold::server {
+
+// Opens the device of which the flags speak. Called once, after signals are held back.
+using OpenBackend = std::function<absl::StatusOr<std::unique_ptr<kernels::Backend>>(const Flags&)>;
+
+// Serves until SIGTERM or SIGINT; all that main does. Returns the exit code: 0 drained, 2 bad flags, 3 the
+// device is not available (nor the memory and the threads that it needs), or fails in a first trial. A device
+// that fails while it serves ends the process from within, with 4.
+int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backend);
+
+}  // namespace warpfold::server

@@ -1,0 +1,87 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What clients and an orchestrator see of a server whose device fails while it serves."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+import numpy
+
+import service
+from service import Failure, chunk, header
+
+_SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"  # grpc.health.v1.HealthCheckResponse
+_TIMEOUT_S = 60
+_ARRAY = numpy.ones(100_000, numpy.int32)
+_SPEC = service.spec(_ARRAY, ["sum"])
+
+
+class DeviceAtStartTest(unittest.TestCase):
+
+    def test_a_device_that_cannot_reduce_is_not_served(self):
+        done = subprocess.run([os.environ["WARPFOLD_SERVER"], "--listen=127.0.0.1:0", "--slots=1"],
+                              capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertIn("--device=auto: the device failed", done.stderr)
+
+
+class DeviceFaultTest(unittest.TestCase):
+
+    def setUp(self):
+        self.server = service.Server()
+        self.addCleanup(self.server.kill)
+        self.fault_is_over = threading.Event()
+        self.addCleanup(self.fault_is_over.set)
+
+    def reduce(self, *messages):
+        """A Reduce call that sends these messages and then goes on for as long as the test does."""
+
+        def stream():
+            yield from messages
+            self.fault_is_over.wait(_TIMEOUT_S)
+
+        return self.server.stub.Reduce.future(stream(), timeout=_TIMEOUT_S)
+
+    def await_log(self, text: str):
+        deadline = time.monotonic() + _TIMEOUT_S
+        while text not in self.server.log() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertIn(text, self.server.log())
+
+    def start_one_that_hangs(self):
+        self.server.send_signal(signal.SIGUSR1)
+        self.await_log("slots will hang")
+        call = self.reduce(header(_SPEC), chunk(_ARRAY.tobytes()))
+        self.await_log("a slot hangs")
+        return call
+
+    def assert_lost(self, call):
+        failure = Failure.of(call.exception())
+        self.assertEqual((failure.code, failure.reason), ("UNAVAILABLE", "DEVICE_LOST"))
+
+    def test_calls_health_and_exit_code(self):
+        watch = self.server.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=_TIMEOUT_S)
+        self.assertEqual(next(watch), _SERVING)
+        waits, hangs = self.reduce(header(_SPEC)), self.start_one_that_hangs()
+        self.assertFalse(waits.done() or hangs.done())
+        self.server.send_signal(signal.SIGUSR2)
+        self.assertEqual(next(watch), _NOT_SERVING)
+        self.assert_lost(waits)
+        self.assert_lost(hangs)
+        self.assertEqual(self.server.wait(), 4)
+
+    def test_while_it_drains(self):
+        hangs = self.start_one_that_hangs()
+        self.server.send_signal(signal.SIGTERM)
+        self.await_log("draining")
+        self.server.send_signal(signal.SIGUSR2)
+        self.assert_lost(hangs)
+        self.assertEqual(self.server.wait(), 4)
+
+
+if __name__ == "__main__":
+    unittest.main()

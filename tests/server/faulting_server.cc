@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// warpfold-server over a fake device that fails on command, to test what the process then owes its users.
+// SIGUSR1: its slots hang from now on, as those of a GPU may that is about to fail. SIGUSR2: it reports that
+// it has failed. Standard error says when the first is obeyed, and when a slot hangs. With --slots=1 it
+// cannot even start a reduction.
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "server/server_main.h"
+#include "tests/server/fake_backend.h"
+
+namespace warpfold::server {
+namespace {
+
+sigset_t Commands() {
+  sigset_t commands;
+  sigemptyset(&commands);
+  sigaddset(&commands, SIGUSR1);
+  sigaddset(&commands, SIGUSR2);
+  return commands;
+}
+
+// Runs until the process ends, as the backend does.
+void Obey(FakeBackend& backend) {
+  const sigset_t commands = Commands();
+  for (int command = 0; sigwait(&commands, &command) == 0;) {
+    if (command == SIGUSR2) {
+      backend.faulty = true;
+      continue;
+    }
+    backend.behaviour.SetBlocked(true);
+    const int waits = backend.behaviour.waits;
+    std::cerr << "slots will hang" << std::endl;
+    while (backend.behaviour.waits == waits) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::cerr << "a slot hangs" << std::endl;
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::server
+
+int main(int argc, char** argv) {
+  using namespace warpfold::server;  // NOLINT(google-build-using-namespace): this is its main
+  const sigset_t commands = Commands();
+  pthread_sigmask(SIG_BLOCK, &commands, nullptr);
+  return ServerMain(argc, argv, [](const Flags& flags) {
+    auto backend = std::make_unique<FakeBackend>();
+    backend->behaviour.fail_start = flags.slots == 1;
+    std::thread([&obeying = *backend] { Obey(obeying); }).detach();
+    return backend;
+  });
+}
