@@ -116,9 +116,10 @@ absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, co
 
 absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOptions& options) {
   const absl::Time deadline = DeadlineOf(options);
-  RetryLoop retry(options_, deadline, options.stop);
+  const Connection& connection = NextConnection();
+  RetryLoop retry(options_, connection, deadline, options.stop);
   while (true) {
-    CallScope scope(NextConnection(), deadline, options.stop);
+    CallScope scope(connection, deadline, options.stop);
     v1::GetServerInfoResponse response;
     const absl::Status status = FromGrpc(
         v1::ReductionService::NewStub(scope.channel())->GetServerInfo(&scope.context(), {}, &response));

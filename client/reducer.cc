@@ -67,7 +67,7 @@ absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& str
 
 absl::StatusOr<v1::Reduction> ReduceStripe(const ReduceJob& job, const Stripe& stripe, bool return_state,
                                            Connection& connection, const std::stop_token& stop) {
-  RetryLoop retry(job.client_options, job.deadline, stop);
+  RetryLoop retry(job.client_options, connection, job.deadline, stop);
   while (true) {
     bool took_data = false;
     absl::StatusOr<v1::Reduction> reduction =
@@ -78,7 +78,7 @@ absl::StatusOr<v1::Reduction> ReduceStripe(const ReduceJob& job, const Stripe& s
 
 absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, const v1::MergeRequest& request,
                                           Connection& connection) {
-  RetryLoop retry(job.client_options, job.deadline, job.options.stop);
+  RetryLoop retry(job.client_options, connection, job.deadline, job.options.stop);
   while (true) {
     CallScope scope(connection, job.deadline, job.options.stop);
     v1::MergeResponse response;
@@ -113,7 +113,7 @@ absl::Status FirstError(std::span<const absl::StatusOr<v1::Reduction>> partials)
 absl::StatusOr<v1::Reduction> ReduceOnOneStream(const ReduceJob& job, Connection& connection) {
   const bool small = job.element_count * job.element_bytes <= kSmallArrayBytes && !job.options.checksum;
   if (!small) return ReduceStripe(job, {0, job.element_count}, false, connection, job.options.stop);
-  RetryLoop retry(job.client_options, job.deadline, job.options.stop);
+  RetryLoop retry(job.client_options, connection, job.deadline, job.options.stop);
   while (true) {
     absl::StatusOr<v1::Reduction> reduction = SendSmall(job, connection, job.options.stop);
     if (reduction.ok() || !retry.Again(reduction.status(), /*took_data=*/false)) return reduction;

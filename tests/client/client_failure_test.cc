@@ -7,6 +7,8 @@
 
 #include <memory>
 #include <stop_token>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "client/client.h"
@@ -158,6 +160,20 @@ TEST(ClientReconnectTest, FindsAServerThatCameBack) {
   server = std::make_unique<FakeServer>(service, port);
   const absl::StatusOr<std::int64_t> sum = client.Reduce(kSum, values);
   EXPECT_TRUE(sum.ok()) << sum.status();
+}
+
+TEST(ClientReconnectTest, CancelledWhileItWaitsForAServer) {
+  FakeService service;
+  const int port = FakeServer(service).port();
+  Client client("127.0.0.1:" + std::to_string(port), {.backoff = absl::Minutes(10)});
+  std::stop_source source;
+  std::jthread canceller([&] {
+    absl::SleepFor(absl::Milliseconds(200));
+    source.request_stop();
+  });
+  const absl::Time start = absl::Now();
+  EXPECT_FALSE(client.Reduce(kSum, std::vector<std::int32_t>{1, 2}, {.stop = source.get_token()}).ok());
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1));
 }
 
 // gRPC's shutdown waits ten seconds for a poller that a blocked write may leave behind, if it runs when the

@@ -10,6 +10,7 @@ import unittest
 
 import numpy
 
+from doorman import Doorman
 from executables import Server, TestCase, npy_bytes, warpfold
 
 
@@ -63,6 +64,18 @@ class NoServerTest(TestCase):
                 ("one stream", "--dtype", "int32", "--streams", "2", "-"),
                 ("--iota of int32", "--dtype", "int32", "--iota", str(2**31 + 1))):
             self.assert_refused(reason, *arguments)
+
+
+class ReconnectTest(TestCase):
+    def test_first_connections_that_break_are_made_again(self):
+        # gRPC connects only while some thread waits on it, and here that can be none but the calls' own.
+        behind = self.folder / "server"
+        with Server(listen=f"unix:{behind}"), Doorman(self.folder / "door") as doorman:
+            client = self.start("reduce", "--target", doorman.address, "--op", "sum", "--iota", "100000",
+                                "--streams", "4", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            doorman.turn_away(4, behind)
+            answer, error = client.communicate(timeout=60)
+            self.assertEqual((client.returncode, answer), (0, b"sum 4999950000\n"), error)
 
 
 class ClientProcessTest(TestCase):
