@@ -40,7 +40,8 @@ bool RetryLoop::Again(const absl::Status& status, bool took_data) {
   --attempts_left_;
   pause_ = std::min(pause_ * 2, kLongestPause);
   connection_.PauseAndConnect(pause, stop_);
-  return !stop_.stop_requested();
+  // After a stop too: an attempt that starts cancelled says so, where `status` is still the old failure.
+  return true;
 }
 
 }  // namespace warpfold
