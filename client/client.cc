@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/client.h"
 
-#include <grpc/grpc.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/connection.h"
+#include "client/grpc_process.h"
 #include "client/reducer.h"
 #include "client/retry.h"
 #include "client/status.h"
@@ -22,16 +21,6 @@ namespace warpfold {
 namespace {
 
 constexpr int kMaxConnections = 64;
-
-// A blocked write leaves a poller behind for up to ten seconds (gRPC 1.51, tcp_posix.cc), and gRPC's
-// shutdown, when its last object goes, waits for it. A reference that is never given back: then no Client
-// waits, and the end of the process does not either.
-void KeepGrpcRunning() {
-  [[maybe_unused]] static const bool kept = [] {
-    grpc_init();
-    return true;
-  }();
-}
 
 absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
 
