@@ -35,6 +35,7 @@ grpc::Slice Generate(const Generator& generator, std::uint64_t offset, std::size
 Client::Client(std::string target, ClientOptions options) : options_(std::move(options)) {
   KeepGrpcRunning();
   options_.connections = std::clamp(options_.connections, 1, kMaxConnections);
+  if (options_.connections > 1) LookUpCpuFrequency();
   for (int i = 0; i < options_.connections; ++i) {
     connections_.push_back(std::make_unique<Connection>(target, options_.credentials));
   }
