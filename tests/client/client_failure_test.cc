@@ -74,6 +74,26 @@ TEST_F(ClientFailureTest, WriterReportsTheServersErrorFromWriteAndCommit) {
   EXPECT_EQ(ReasonOf(writer->Commit().status()), "CHECKSUM_MISMATCH");
 }
 
+TEST_F(ClientFailureTest, WriterLearnsOfARefusalWithoutWriting) {
+  service_.on_start = [](int, grpc::ServerContext&) {
+    return ErrorWithReason(grpc::StatusCode::INVALID_ARGUMENT, "no such type", "UNSUPPORTED_TYPE");
+  };
+  absl::StatusOr<Writer> writer = client_.OpenWriter(kSumSpec, ElementType::kInt32);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(writer->AwaitEnd(absl::Minutes(1)));
+  EXPECT_EQ(ReasonOf(writer->Write(std::vector<std::byte>(4))), "UNSUPPORTED_TYPE");
+  EXPECT_EQ(ReasonOf(writer->Flush()), "UNSUPPORTED_TYPE");
+  EXPECT_EQ(ReasonOf(writer->Commit().status()), "UNSUPPORTED_TYPE");
+}
+
+TEST_F(ClientFailureTest, WriterLearnsOfItsDeadlineWithoutWriting) {
+  absl::StatusOr<Writer> writer =
+      client_.OpenWriter(kSumSpec, ElementType::kInt32, {.timeout = absl::Milliseconds(50)});
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(writer->AwaitEnd(absl::Minutes(1)));
+  EXPECT_EQ(ReasonOf(writer->Commit().status()), "DEADLINE");
+}
+
 TEST_P(ClientFailureOnStreamsTest, DeadlineEndsACallThatHangs) {
   service_.on_chunk = HangUntilCancelled;
   const CallOptions options = {.timeout = absl::Milliseconds(100), .streams = GetParam()};

@@ -134,6 +134,45 @@ TEST_F(ClientTest, WriterTakesAnyCut) {
   }
 }
 
+// Waits for data of which nobody else would tell.
+bool Soon(const std::atomic<std::size_t>& bytes, std::size_t expected) {
+  const absl::Time end = absl::Now() + absl::Seconds(30);
+  while (bytes != expected && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));
+  return bytes == expected;
+}
+
+TEST_F(ClientTest, WriterSendsLittleWhenItIsFlushedAndWhenItIsOld) {
+  std::atomic<std::size_t> arrived = 0;
+  service_.on_chunk = [&](const SeenCall& call, grpc::ServerContext&) {
+    arrived = call.data.size();
+    return grpc::Status::OK;
+  };
+  absl::StatusOr<Writer> writer = client_.OpenWriter({.operators = {"sum"}}, ElementType::kInt32);
+  ASSERT_TRUE(writer.ok());
+  const std::vector<std::byte> piece(4);
+  ASSERT_TRUE(writer->Write(piece).ok());
+  ASSERT_TRUE(writer->Flush().ok());
+  EXPECT_TRUE(Soon(arrived, 4));
+
+  ASSERT_TRUE(writer->Write(piece).ok());
+  EXPECT_FALSE(writer->AwaitEnd(absl::Milliseconds(600)));
+  ASSERT_TRUE(writer->Write(piece).ok());
+  EXPECT_TRUE(Soon(arrived, 12));
+
+  const absl::StatusOr<Reduction> reduction = writer->Commit();
+  ASSERT_TRUE(reduction.ok()) << reduction.status();
+  EXPECT_EQ(reduction->element_count, 3u);
+}
+
+TEST_F(ClientTest, WriterTakesNothingAfterItsCommit) {
+  absl::StatusOr<Writer> writer = client_.OpenWriter({.operators = {"sum"}}, ElementType::kInt32);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(writer->Commit().ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(writer->Write(std::vector<std::byte>(4))));
+  EXPECT_TRUE(absl::IsFailedPrecondition(writer->Flush()));
+  EXPECT_EQ(writer->Commit()->element_count, 0u);
+}
+
 TEST_F(ClientTest, WriterWithoutCommitIsCancelled) {
   std::atomic<bool> cancelled = false;
   service_.on_chunk = [&](const SeenCall&, grpc::ServerContext& context) {
