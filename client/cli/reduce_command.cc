@@ -1,8 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
-#include <cerrno>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -13,11 +10,15 @@
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/render.h"
+#include "client/cli/standard_input.h"
 #include "client/client.h"
 #include "client/translate.h"
 
 namespace warpfold::cli {
 namespace {
+
+// Input and server are listened to in turns of this length while both are silent.
+constexpr absl::Duration kTurn = absl::Milliseconds(10);
 
 // The outcome of a reduction whose input may turn out to be unreadable on the way.
 struct Outcome {
@@ -32,12 +33,17 @@ Outcome ReduceStandardInput(Client& client, const Spec& spec, ElementType type, 
   std::vector<std::byte> buffer(1 << 20);
   std::uint64_t total = 0;
   while (true) {
-    const ssize_t size = read(STDIN_FILENO, buffer.data(), buffer.size());
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return {absl::ErrnoToStatus(errno, "cannot read")};
-    if (size == 0) break;
-    total += static_cast<std::uint64_t>(size);
-    const absl::Status status = writer->Write(std::span(buffer).first(static_cast<std::size_t>(size)));
+    if (!AwaitStandardInput(kTurn)) {
+      // Else the server would take a slow producer for an idle one, and its refusal would not be heard.
+      if (absl::Status status = writer->Flush(); !status.ok()) return {absl::OkStatus(), status};
+      if (writer->AwaitEnd(kTurn)) return {absl::OkStatus(), writer->Commit()};
+      continue;
+    }
+    const absl::StatusOr<std::size_t> size = ReadStandardInput(buffer);
+    if (!size.ok()) return {size.status()};
+    if (*size == 0) break;
+    total += *size;
+    const absl::Status status = writer->Write(std::span(buffer).first(*size));
     if (!status.ok()) return {absl::OkStatus(), status};
   }
   if (total % ElementBytes(spec, type) != 0) {

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import threading
+import time
 import unittest
 
 import numpy
@@ -89,6 +90,36 @@ class ClientProcessTest(TestCase):
             answer, error = client.communicate(bytes(8 << 20), timeout=60)
             self.assertEqual((client.returncode, answer), (1, b""))
             self.assertIn(b"UNAVAILABLE", error)
+
+    def test_an_end_of_the_call_is_heard_while_stdin_is_silent(self):
+        with Server() as server:
+            client = self.reduce_stdin(server, "bit_and", "float32")
+            self.assertEqual(client.wait(30), 1)
+            self.assertIn(b"INVALID_ARGUMENT", client.stderr.read())
+            client = self.reduce_stdin(server, "sum", "float32")
+            client.stdin.write(bytes(4))
+            client.stdin.flush()
+            server.kill()
+            self.assertEqual(client.wait(30), 1)
+            self.assertIn(b"UNAVAILABLE", client.stderr.read())
+
+    def test_a_slow_producer_is_not_an_idle_one(self):
+        with Server("--idle_timeout_seconds=2") as server:
+            client = self.reduce_stdin(server, "sum", "int32")
+            for _ in range(8):
+                time.sleep(0.5)
+                client.stdin.write(numpy.ones(100, "<i4").tobytes())
+                client.stdin.flush()
+            answer, error = client.communicate(timeout=60)
+            self.assertEqual((client.returncode, answer), (0, b"sum 800\n"), error)
+            # The limit still holds.
+            client = self.reduce_stdin(server, "sum", "int32")
+            self.assertEqual(client.wait(30), 1)
+            self.assertIn(b"DEADLINE_EXCEEDED", client.stderr.read())
+
+    def reduce_stdin(self, server: Server, operator: str, dtype: str) -> subprocess.Popen:
+        return self.start("reduce", "--target", server.address, "--op", operator, "--dtype", dtype, "-",
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def test_stdin_that_ends_inside_an_element(self):
         with Server() as server:
