@@ -93,6 +93,19 @@ TEST_F(ClientTest, StripesAreAdjacentAndMergedInOrder) {
   EXPECT_EQ(service_.calls().size(), 1u + 2 + 3 + 4);
 }
 
+TEST_F(ClientTest, StatesThatNoMessageHoldsAreMergedInGroups) {
+  Client client(server_.target(), {.connections = 16});
+  // Together 10 KiB more than a message may have; then two of them nearly fill it.
+  for (const std::size_t state_bytes : {std::size_t{266'752}, std::size_t{2'000'000}}) {
+    service_.state_bytes = state_bytes;
+    const absl::StatusOr<Reduction> reduction =
+        client.Reduce(Spec{.operators = {"sum"}}, Iota(1'000'003), {.streams = 16});
+    ASSERT_TRUE(reduction.ok()) << reduction.status();
+    EXPECT_EQ(*reduction->results.at(0).As<std::int64_t>(), SumOfIota(1'000'003)) << state_bytes;
+    EXPECT_EQ(reduction->element_count, 1'000'003u);
+  }
+}
+
 TEST_F(ClientTest, GeneratedArrayIsTheSameOnAnyNumberOfStreams) {
   const auto iota = [](std::uint64_t offset, std::span<std::byte> buffer) {
     for (std::size_t i = 0; i < buffer.size(); i += 4) {
