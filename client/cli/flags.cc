@@ -17,10 +17,11 @@ namespace warpfold::cli {
 namespace {
 
 constexpr char kReduceFooter[] = R"(INPUT is one of
-  FILE.npy   element type and shape are read from it. Its elements are scalars, whatever the shape, unless
-             --matrix is given or matrix_product is asked for: then the last two dimensions are the matrix.
-  FILE       raw little-endian elements; needs --dtype
-  -          the same from standard input, sent while it is read
+  FILE  an .npy file, whatever its name: element type and shape are read from it. Its elements are scalars,
+        whatever the shape, unless --matrix is given or matrix_product is asked for: then the last two
+        dimensions are the matrix.
+  FILE  any other: raw little-endian elements; needs --dtype
+  -     standard input, sent while it is read: raw elements with --dtype, an .npy file without
 
 --random makes element i of output number i of splitmix64 seeded with S, that is of
   z = S + (i + 1) * 0x9e3779b97f4a7c15;  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;

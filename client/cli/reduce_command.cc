@@ -4,13 +4,13 @@
 #include <variant>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
 #include "client/cli/input.h"
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/render.h"
 #include "client/cli/standard_input.h"
+#include "client/cli/stream_check.h"
 #include "client/client.h"
 #include "client/translate.h"
 
@@ -27,11 +27,12 @@ struct Outcome {
 };
 
 // Sends standard input while reading it.
-Outcome ReduceStandardInput(Client& client, const Spec& spec, ElementType type, const CallOptions& options) {
-  absl::StatusOr<Writer> writer = client.OpenWriter(spec, type, options);
+Outcome ReduceStandardInput(Client& client, const Spec& spec, const Input& input,
+                            const CallOptions& options) {
+  absl::StatusOr<Writer> writer = client.OpenWriter(spec, input.type, options);
   if (!writer.ok()) return {absl::OkStatus(), writer.status()};
+  StreamCheck check(std::get<StreamInput>(input.source), ElementBytes(spec, input.type));
   std::vector<std::byte> buffer(1 << 20);
-  std::uint64_t total = 0;
   while (true) {
     if (!AwaitStandardInput(kTurn)) {
       // Else the server would take a slow producer for an idle one, and its refusal would not be heard.
@@ -42,21 +43,18 @@ Outcome ReduceStandardInput(Client& client, const Spec& spec, ElementType type, 
     const absl::StatusOr<std::size_t> size = ReadStandardInput(buffer);
     if (!size.ok()) return {size.status()};
     if (*size == 0) break;
-    total += *size;
-    const absl::Status status = writer->Write(std::span(buffer).first(*size));
-    if (!status.ok()) return {absl::OkStatus(), status};
+    const std::span<const std::byte> bytes = std::span(buffer).first(*size);
+    if (absl::Status status = check.Add(bytes); !status.ok()) return {status};
+    if (absl::Status status = writer->Write(bytes); !status.ok()) return {absl::OkStatus(), status};
   }
-  if (total % ElementBytes(spec, type) != 0) {
-    return {absl::InvalidArgumentError(absl::StrCat(total, " bytes are not a whole number of elements of ",
-                                                    ElementBytes(spec, type), " bytes"))};
-  }
+  if (absl::Status status = check.End(); !status.ok()) return {status};
   return {absl::OkStatus(), writer->Commit()};
 }
 
 std::optional<std::uint64_t> ByteCount(const Input& input) {
   if (const auto* file = std::get_if<FileInput>(&input.source)) return file->data.size();
   if (const auto* generated = std::get_if<GeneratedInput>(&input.source)) return generated->byte_count;
-  return std::nullopt;
+  return std::get<StreamInput>(input.source).byte_count;
 }
 
 Outcome Reduce(Client& client, const Spec& spec, const Input& input, int streams) {
@@ -70,7 +68,7 @@ Outcome Reduce(Client& client, const Spec& spec, const Input& input, int streams
     return {absl::OkStatus(),
             client.ReduceGenerated(spec, input.type, generated->byte_count, generated->generator, options)};
   }
-  return ReduceStandardInput(client, spec, input.type, options);
+  return ReduceStandardInput(client, spec, input, options);
 }
 
 }  // namespace

@@ -44,19 +44,28 @@ class NoServerTest(TestCase):
                 "Fortran-ordered": npy_bytes(numpy.asfortranarray(array)),
                 "unsupported dtype '<c8'": npy_bytes(array.astype("<c8")),
                 "unsupported dtype '|S1'": npy_bytes(array.astype("|S1")),
-                "not an .npy file": b"hello",
+                "not an .npy file": b"hello, world",
                 "truncated: the file ends in its header": good[:8],
                 "unsupported .npy version": good[:6] + b"\x09" + good[7:],
                 "malformed": good.replace(b"descr", b"descx")}.items():
             path = self.file("bad.npy", content)
             self.assert_refused(f"bad.npy: {reason}", path)
 
+    def test_stdin_without_dtype_is_no_raw_array(self):
+        for reason, data in (("raw elements need --dtype", b"hello, world"),
+                             ("raw elements need --dtype", b""),
+                             ("unsupported dtype '<c8'", npy_bytes(numpy.arange(3, dtype="<c8")))):
+            done = warpfold("reduce", "--target", self.target, "--op", "sum", "-", stdin=data)
+            self.assert_exit(2, done, reason)
+
     def test_inputs_that_do_not_fit_their_flags(self):
         array = numpy.arange(6, dtype="<i4").reshape(2, 3)
         good, raw = self.save("good.npy", array), self.file("a.raw", array.tobytes())
+        disguised = self.file("a.bin", npy_bytes(array))
         cut = self.file("cut.raw", array.tobytes()[:-1])
         for reason, *arguments in (
                 ("--dtype says int64", "--dtype", "int64", good),
+                ("--dtype says int64", "--dtype", "int64", disguised),
                 ("2x3, not 3x2", "--matrix", "3x2", good),
                 ("No such file", str(self.folder / "none.npy")),
                 ("not a regular file", "--dtype", "int32", str(self.folder)),
@@ -121,11 +130,16 @@ class ClientProcessTest(TestCase):
         return self.start("reduce", "--target", server.address, "--op", operator, "--dtype", dtype, "-",
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def test_stdin_that_ends_inside_an_element(self):
+    def test_stdin_that_is_not_what_it_was_said_to_be(self):
+        npy = npy_bytes(numpy.arange(6, dtype="<i4"))
         with Server() as server:
-            done = warpfold("reduce", "--target", server.address, "--op", "sum", "--dtype", "int32", "-",
-                            stdin=bytes(7))
-            self.assert_exit(2, done, "not a whole number of elements")
+            for reason, data, *flags in (("not a whole number of elements", bytes(7), "--dtype", "int32"),
+                                         ("an .npy file", npy, "--dtype", "int32"),
+                                         ("truncated", npy[:-4]),
+                                         ("4 bytes left over", npy + bytes(4))):
+                done = warpfold("reduce", "--target", server.address, "--op", "sum", *flags, "-", stdin=data)
+                with self.subTest(reason):
+                    self.assert_exit(2, done, reason)
 
     def test_output_that_cannot_be_written(self):
         with Server() as server, open("/dev/full", "wb") as full:
