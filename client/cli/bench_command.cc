@@ -96,8 +96,8 @@ absl::StatusOr<int> BenchLatency(Client& client, const Spec& spec, const BenchFl
 
 }  // namespace
 
-int RunBench(const std::string& target, const BenchFlags& flags) {
-  Client client(target, {.connections = flags.streams});
+int RunBench(const Server& server, const BenchFlags& flags) {
+  Client client(server.target, {.connections = flags.streams, .credentials = server.credentials});
   // Random integers overflow a sum or a product, which is not what is measured.
   const Spec spec = {.operators = {flags.op}, .wrap_overflow = true};
   for (const auto bench : {BenchLatency, BenchThroughput}) {

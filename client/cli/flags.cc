@@ -76,8 +76,16 @@ void AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string
       ->transform(CLI::Validator(ToElementType, "TYPE"));
 }
 
-void AddTarget(CLI::App& app, std::string& target) {
-  app.add_option("--target", target, "Server, as host:port or unix:/path")->capture_default_str();
+void AddServer(CLI::App& app, ServerFlags& flags) {
+  app.add_option("--target", flags.target, "Server, as host:port or unix:/path")->capture_default_str();
+  CLI::Option* ca = app.add_option("--tls_ca", flags.tls_ca,
+                                   "Use TLS; the server's certificate must be signed by this authority, PEM");
+  CLI::Option* cert =
+      app.add_option("--tls_cert", flags.tls_cert, "Certificate chain that the server may ask for, PEM");
+  CLI::Option* key = app.add_option("--tls_key", flags.tls_key, "Its private key, PEM");
+  for (CLI::Option* file : {ca, cert, key}) file->check(CLI::ExistingFile);
+  cert->needs(key)->needs(ca);
+  key->needs(cert);
 }
 
 void AddReduce(CLI::App& app, ReduceFlags& flags) {
@@ -141,7 +149,7 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   CLI::App& info = *app.add_subcommand("info", "What the server can do, its device and its limits");
   CLI::App& health = *app.add_subcommand("health", "Exit with 0 if the server takes calls");
   CLI::App& bench = *app.add_subcommand("bench", "Measure throughput and latency against a server");
-  for (CLI::App* command : {&reduce, &info, &health, &bench}) AddTarget(*command, line.target);
+  for (CLI::App* command : {&reduce, &info, &health, &bench}) AddServer(*command, line.server);
   AddReduce(reduce, reduce_flags);
   info.add_flag("--json", info_flags.json, "Answer with one JSON object");
   AddBench(bench, bench_flags, bench_type);

@@ -73,14 +73,14 @@ Outcome Reduce(Client& client, const Spec& spec, const Input& input, int streams
 
 }  // namespace
 
-int RunReduce(const std::string& target, const ReduceFlags& flags) {
+int RunReduce(const Server& server, const ReduceFlags& flags) {
   const std::string name = flags.input.value_or("input");
   const absl::StatusOr<Input> input = OpenInput(flags);
   if (!input.ok()) return ReportInputError(name, input.status());
   Spec spec = flags.spec;
   spec.matrix_shape = input->matrix_shape;
 
-  Client client(target, {.connections = flags.streams});
+  Client client(server.target, {.connections = flags.streams, .credentials = server.credentials});
   const Outcome outcome = Reduce(client, spec, *input, flags.streams);
   if (!outcome.input_error.ok()) return ReportInputError(name, outcome.input_error);
   if (!outcome.reduction.ok()) return ReportServerError(outcome.reduction.status());

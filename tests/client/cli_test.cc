@@ -160,7 +160,7 @@ TEST(FlagsTest, AllFlagsOfReduce) {
       "10",        "--seed", "5"};
   const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
   const CommandLine& command_line = std::get<CommandLine>(line);
-  EXPECT_EQ(command_line.target, "unix:/x");
+  EXPECT_EQ(command_line.server.target, "unix:/x");
   const ReduceFlags& flags = std::get<ReduceFlags>(command_line.command);
   EXPECT_THAT(flags.spec.operators, testing::ElementsAre("sum", "matrix_product"));
   EXPECT_EQ(flags.type, ElementType::kUint32);
