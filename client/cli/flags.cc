@@ -36,7 +36,9 @@ Exit codes: 0; 1 the server answered an error or cannot be reached; 2 usage or u
 // Checks and converts an option's text, with CLI11's conventions: an empty string is success.
 std::string ToElementType(std::string& text) {
   if (ElementTypeByName(text).has_value()) return "";
-  return "'" + text + "' is not int32, int64, uint32, uint64, float32 or float64";
+  std::vector<absl::string_view> names;
+  for (int i = 1; i <= kElementTypeCount; ++i) names.push_back(ElementTypeName(static_cast<ElementType>(i)));
+  return absl::StrCat("unknown type '", text, "'; there are ", absl::StrJoin(names, ", "));
 }
 
 // CLI11 takes "-1" for the largest unsigned number.
@@ -122,8 +124,8 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
 }
 
 void AddBench(CLI::App& app, BenchFlags& flags, std::optional<ElementType>& type) {
-  app.add_option("--op", flags.op, "Operator")
-      ->transform(CLI::Validator(ToOperators, "NAME"))
+  app.add_option("--op", flags.op, "Operators, separated by commas")
+      ->transform(CLI::Validator(ToOperators, "NAME,..."))
       ->capture_default_str();
   AddDtype(app, &type, "Element type (default float32)");
   app.add_option("--bytes", flags.bytes, "Bytes of the large array")

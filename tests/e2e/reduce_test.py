@@ -170,6 +170,11 @@ class _Reduce:
         self.assertGreater(lines["throughput"]["gbps"], 0)
         self.assertGreater(lines["latency"]["p50_us"], 0)
 
+    def test_bench_takes_several_operators(self):
+        done = warpfold("bench", "--target", self.address, "--op", "sum,max", "--bytes", "4000", "--calls", "1",
+                        "--repeat", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
 
 class TcpTest(_Reduce, TestCase):
     @staticmethod
