@@ -38,6 +38,16 @@ bool ArrayStream::Send(const grpc::Slice& chunk) {
   return true;
 }
 
+bool ArrayStream::Flush() {
+  over_ = over_ || !call_.Flush();
+  return !over_;
+}
+
+bool ArrayStream::AwaitEnd(absl::Duration timeout) {
+  over_ = over_ || call_.AwaitEnd(timeout);
+  return over_;
+}
+
 v1::ReduceCommit ArrayStream::Commit(std::uint64_t element_bytes) const {
   v1::ReduceCommit commit;
   // The server refuses an array that ends inside an element: its byte count tells.
@@ -48,7 +58,8 @@ v1::ReduceCommit ArrayStream::Commit(std::uint64_t element_bytes) const {
 }
 
 absl::StatusOr<v1::Reduction> ArrayStream::Finish(std::uint64_t element_bytes) {
-  if (!over_) {
+  const bool committed = !over_;
+  if (committed) {
     v1::ReduceRequest request;
     *request.mutable_commit() = Commit(element_bytes);
     call_.WriteLast(Serialize(request));
@@ -56,6 +67,7 @@ absl::StatusOr<v1::Reduction> ArrayStream::Finish(std::uint64_t element_bytes) {
   }
   grpc::ByteBuffer buffer;
   if (absl::Status status = call_.Finish(&buffer); !status.ok()) return status;
+  if (!committed) return absl::InternalError("the server answered before the end of the array");
   v1::ReduceResponse response;
   if (!Parse(std::move(buffer), response)) return absl::InternalError("the server's answer is not readable");
   return std::move(*response.mutable_reduction());

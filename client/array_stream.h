@@ -34,6 +34,12 @@ class ArrayStream {
   // Sends one chunk. False if the call is over: Finish says why.
   bool Send(const grpc::Slice& chunk);
 
+  // Waits until the network has taken all that was sent. False if the call is over.
+  bool Flush();
+
+  // Waits up to `timeout` for an end of the call before its commit. Whether it is over.
+  bool AwaitEnd(absl::Duration timeout);
+
   // Commits if all chunks were sent, and waits for the answer. Call once.
   absl::StatusOr<v1::Reduction> Finish(std::uint64_t element_bytes);
 

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/client.h"
 
-#include <grpc/grpc.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/connection.h"
+#include "client/grpc_process.h"
 #include "client/reducer.h"
 #include "client/retry.h"
 #include "client/status.h"
@@ -23,16 +22,6 @@ namespace {
 
 constexpr int kMaxConnections = 64;
 
-// A blocked write leaves a poller behind for up to ten seconds (gRPC 1.51, tcp_posix.cc), and gRPC's
-// shutdown, when its last object goes, waits for it. A reference that is never given back: then no Client
-// waits, and the end of the process does not either.
-void KeepGrpcRunning() {
-  [[maybe_unused]] static const bool kept = [] {
-    grpc_init();
-    return true;
-  }();
-}
-
 absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
 
 grpc::Slice Generate(const Generator& generator, std::uint64_t offset, std::size_t size) {
@@ -46,6 +35,7 @@ grpc::Slice Generate(const Generator& generator, std::uint64_t offset, std::size
 Client::Client(std::string target, ClientOptions options) : options_(std::move(options)) {
   KeepGrpcRunning();
   options_.connections = std::clamp(options_.connections, 1, kMaxConnections);
+  if (options_.connections > 1) LookUpCpuFrequency();
   for (int i = 0; i < options_.connections; ++i) {
     connections_.push_back(std::make_unique<Connection>(target, options_.credentials));
   }
@@ -123,9 +113,10 @@ absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, co
 
 absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOptions& options) {
   const absl::Time deadline = DeadlineOf(options);
-  RetryLoop retry(options_, deadline, options.stop);
+  const Connection& connection = NextConnection();
+  RetryLoop retry(options_, connection, deadline, options.stop);
   while (true) {
-    CallScope scope(NextConnection(), deadline, options.stop);
+    CallScope scope(connection, deadline, options.stop);
     v1::GetServerInfoResponse response;
     const absl::Status status = FromGrpc(
         v1::ReductionService::NewStub(scope.channel())->GetServerInfo(&scope.context(), {}, &response));

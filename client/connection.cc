@@ -5,11 +5,17 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
+#include "absl/time/clock.h"
+
 namespace warpfold {
 namespace {
+
+// gRPC's wait for a connection cannot be interrupted.
+constexpr absl::Duration kStopCheckedEvery = absl::Milliseconds(10);
 
 grpc::ChannelArguments Arguments() {
   grpc::ChannelArguments arguments;
@@ -34,6 +40,16 @@ Connection::Connection(const std::string& target,
                        const std::shared_ptr<grpc::ChannelCredentials>& credentials)
     : channel_(grpc::CreateCustomChannel(
           target, credentials == nullptr ? grpc::InsecureChannelCredentials() : credentials, Arguments())) {}
+
+void Connection::PauseAndConnect(absl::Duration pause, const std::stop_token& stop) const {
+  const absl::Time end = absl::Now() + pause;
+  const bool was_ready = channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
+  while (!stop.stop_requested() && absl::Now() < end) {
+    const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
+    if (state == GRPC_CHANNEL_READY && !was_ready) return;
+    channel_->WaitForStateChange(state, absl::ToChronoTime(std::min(end, absl::Now() + kStopCheckedEvery)));
+  }
+}
 
 CallScope::CallScope(const Connection& connection, absl::Time deadline, std::stop_token stop)
     : channel_(connection.channel()), cancel_on_stop_(std::move(stop), [this] { context_.TryCancel(); }) {

@@ -44,7 +44,8 @@ struct CallOptions {
   int streams = 1;
   // CRC32C of every chunk and of the whole, checked by the server.
   bool checksum = false;
-  // Told how many more bytes were handed to the network, from as many threads as there are streams.
+  // Told how many more bytes were handed to the network, from as many threads as there are streams. Bytes
+  // that are sent again count again.
   std::function<void(std::uint64_t bytes)> on_sent = nullptr;
 };
 

@@ -2,15 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/raw_call.h"
 
+#include "absl/time/clock.h"
 #include "client/status.h"
 
 namespace warpfold {
 
 RawCall::RawCall(CallScope& scope, const char* method) : scope_(scope) {
   call_ = grpc::GenericStub(scope.channel()).PrepareCall(&scope.context(), method, &queue_);
-  call_->StartCall(this);
+  call_->StartCall(Begin(start_));
   // A failure shows in the first write.
-  Await();
+  Await(start_);
+  // From the beginning: the answer, which may come before the last message, is the end of the call.
+  call_->Read(&response_, Begin(read_));
 }
 
 RawCall::~RawCall() {
@@ -20,40 +23,55 @@ RawCall::~RawCall() {
     Finish(&ignored).IgnoreError();
   }
   queue_.Shutdown();
-  Await();
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.Next(&tag, &ok)) continue;
 }
 
 bool RawCall::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
-  if (!AwaitWrite()) return false;
-  call_->Write(message, options, this);
-  write_pending_ = true;
+  if (!Await(write_)) return false;
+  call_->Write(message, options, Begin(write_));
+  return true;
+}
+
+bool RawCall::AwaitEnd(absl::Duration timeout) {
+  const auto deadline = absl::ToChronoTime(absl::Now() + timeout);
+  void* tag = nullptr;
+  bool ok = false;
+  while (read_.pending) {
+    if (queue_.AsyncNext(&tag, &ok, deadline) != grpc::CompletionQueue::GOT_EVENT) return false;
+    Complete(tag, ok);
+  }
   return true;
 }
 
 absl::Status RawCall::Finish(grpc::ByteBuffer* response) {
   finished_ = true;
-  AwaitWrite();
-  call_->Read(response, this);
-  const bool has_response = Await();
+  Await(write_);
+  const bool has_response = Await(read_);
   grpc::Status status;
-  call_->Finish(&status, this);
-  Await();
+  call_->Finish(&status, Begin(finish_));
+  Await(finish_);
   if (status.ok() && !has_response) return absl::InternalError("the server answered OK without a message");
+  response->Swap(&response_);
   return FromGrpc(status);
 }
 
-bool RawCall::Await() {
-  void* tag = nullptr;
-  bool ok = false;
-  return queue_.Next(&tag, &ok) && ok;
+void* RawCall::Begin(Operation& operation) {
+  operation.pending = true;
+  return &operation;
 }
 
-bool RawCall::AwaitWrite() {
-  if (!write_pending_) return true;
-  write_pending_ = false;
-  if (!Await()) return false;
-  ++writes_completed_;
-  return true;
+void RawCall::Complete(void* tag, bool ok) {
+  *static_cast<Operation*>(tag) = {.pending = false, .ok = ok};
+  if (tag == &write_ && ok) ++writes_completed_;
+}
+
+bool RawCall::Await(const Operation& operation) {
+  void* tag = nullptr;
+  bool ok = false;
+  while (operation.pending && queue_.Next(&tag, &ok)) Complete(tag, ok);
+  return operation.ok;
 }
 
 }  // namespace warpfold

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "client/connection.h"
 
 namespace warpfold {
@@ -32,6 +33,13 @@ class RawCall {
     return StartWrite(message, grpc::WriteOptions().set_last_message());
   }
 
+  // Waits until the network has taken all messages. False if the call is over: Finish says why.
+  bool Flush() { return Await(write_); }
+
+  // Waits up to `timeout` for the call to end: with the server's answer, its deadline or a cancellation.
+  // Whether it has: Finish then does not wait. The end is noticed only while a thread is in this class.
+  bool AwaitEnd(absl::Duration timeout);
+
   // Messages that the network is known to have taken.
   int writes_completed() const { return writes_completed_; }
 
@@ -39,16 +47,28 @@ class RawCall {
   absl::Status Finish(grpc::ByteBuffer* response);
 
  private:
+  // What gRPC is asked to do; its address is the tag.
+  struct Operation {
+    bool pending = false;
+    bool ok = true;  // of the last one that completed
+  };
+
   bool StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options);
-  // Waits for the operation that was started last: whether it succeeded.
-  bool Await();
-  bool AwaitWrite();
+  // Marks it as pending, and returns the tag.
+  static void* Begin(Operation& operation);
+  void Complete(void* tag, bool ok);
+  // Waits until it is not pending: whether it succeeded.
+  bool Await(const Operation& operation);
 
   CallScope& scope_;
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+  grpc::ByteBuffer response_;
+  Operation start_;
+  Operation write_;  // the last one
+  Operation read_;
+  Operation finish_;
   int writes_completed_ = 0;
-  bool write_pending_ = false;
   bool finished_ = false;
 };
 

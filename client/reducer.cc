@@ -9,11 +9,10 @@
 #include <utility>
 
 #include "client/array_stream.h"
+#include "client/merge.h"
 #include "client/raw_call.h"
 #include "client/retry.h"
-#include "client/status.h"
 #include "client/wire.h"
-#include "warpfold/v1/reduction.grpc.pb.h"
 
 namespace warpfold {
 namespace {
@@ -67,26 +66,12 @@ absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& str
 
 absl::StatusOr<v1::Reduction> ReduceStripe(const ReduceJob& job, const Stripe& stripe, bool return_state,
                                            Connection& connection, const std::stop_token& stop) {
-  RetryLoop retry(job.client_options, job.deadline, stop);
+  RetryLoop retry(job.client_options, connection, job.deadline, stop);
   while (true) {
     bool took_data = false;
     absl::StatusOr<v1::Reduction> reduction =
         SendStripe(job, stripe, return_state, connection, stop, took_data);
     if (reduction.ok() || !retry.Again(reduction.status(), took_data)) return reduction;
-  }
-}
-
-absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, const v1::MergeRequest& request,
-                                          Connection& connection) {
-  RetryLoop retry(job.client_options, job.deadline, job.options.stop);
-  while (true) {
-    CallScope scope(connection, job.deadline, job.options.stop);
-    v1::MergeResponse response;
-    const grpc::Status grpc_status =
-        v1::ReductionService::NewStub(scope.channel())->Merge(&scope.context(), request, &response);
-    if (grpc_status.ok()) return std::move(*response.mutable_reduction());
-    const absl::Status status = FromGrpc(grpc_status);
-    if (!retry.Again(status, /*took_data=*/false)) return status;
   }
 }
 
@@ -113,7 +98,7 @@ absl::Status FirstError(std::span<const absl::StatusOr<v1::Reduction>> partials)
 absl::StatusOr<v1::Reduction> ReduceOnOneStream(const ReduceJob& job, Connection& connection) {
   const bool small = job.element_count * job.element_bytes <= kSmallArrayBytes && !job.options.checksum;
   if (!small) return ReduceStripe(job, {0, job.element_count}, false, connection, job.options.stop);
-  RetryLoop retry(job.client_options, job.deadline, job.options.stop);
+  RetryLoop retry(job.client_options, connection, job.deadline, job.options.stop);
   while (true) {
     absl::StatusOr<v1::Reduction> reduction = SendSmall(job, connection, job.options.stop);
     if (reduction.ok() || !retry.Again(reduction.status(), /*took_data=*/false)) return reduction;
@@ -140,14 +125,13 @@ absl::StatusOr<v1::Reduction> ReduceInStripes(const ReduceJob& job,
   }
   if (absl::Status status = FirstError(partials); !status.ok()) return status;
 
-  v1::MergeRequest request;
-  *request.mutable_spec() = job.spec;
+  std::vector<v1::PartialState> states;
   v1::ServerTimings timings;
   for (absl::StatusOr<v1::Reduction>& partial : partials) {
     KeepLonger(partial->timings(), timings);
-    *request.add_states() = std::move(*partial->mutable_state());
+    states.push_back(std::move(*partial->mutable_state()));
   }
-  absl::StatusOr<v1::Reduction> merged = MergeStates(job, request, *connections.front());
+  absl::StatusOr<v1::Reduction> merged = MergeStates(job, std::move(states), *connections.front());
   if (merged.ok()) *merged->mutable_timings() = timings;
   return merged;
 }

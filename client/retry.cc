@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/retry.h"
 
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/random/random.h"
+#include "absl/time/clock.h"
 #include "client/error.h"
 
 namespace warpfold {
@@ -23,19 +23,12 @@ bool MayRetry(const absl::Status& status, bool took_data) {
   return info.has_value() && info->reason == "DRAINING";
 }
 
-// False if it was cut short.
-bool Sleep(absl::Duration pause, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any never_notified;
-  std::unique_lock lock(mutex);
-  never_notified.wait_for(lock, stop, absl::ToChronoNanoseconds(pause), [] { return false; });
-  return !stop.stop_requested();
-}
-
 }  // namespace
 
-RetryLoop::RetryLoop(const ClientOptions& options, absl::Time deadline, std::stop_token stop)
-    : deadline_(deadline),
+RetryLoop::RetryLoop(const ClientOptions& options, const Connection& connection, absl::Time deadline,
+                     std::stop_token stop)
+    : connection_(connection),
+      deadline_(deadline),
       stop_(std::move(stop)),
       attempts_left_(options.max_attempts - 1),
       pause_(options.backoff) {}
@@ -46,7 +39,9 @@ bool RetryLoop::Again(const absl::Status& status, bool took_data) {
   if (absl::Now() + pause >= deadline_) return false;
   --attempts_left_;
   pause_ = std::min(pause_ * 2, kLongestPause);
-  return Sleep(pause, stop_);
+  connection_.PauseAndConnect(pause, stop_);
+  // After a stop too: an attempt that starts cancelled says so, where `status` is still the old failure.
+  return true;
 }
 
 }  // namespace warpfold

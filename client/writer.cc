@@ -10,23 +10,36 @@
 #include "client/writer_state.h"
 
 namespace warpfold {
+namespace {
+
+// Far below any server's patience, and far above the time that 1 MiB of a fast producer takes.
+constexpr absl::Duration kLongestGathering = absl::Milliseconds(500);
+
+}  // namespace
 
 Writer::State::State(Connection& connection, absl::Time deadline, const CallOptions& call_options,
                      const v1::ReduceHeader& header, std::uint64_t element_size)
     : options(call_options),
       element_bytes(element_size),
-      stream(connection, deadline, options.stop, options, header) {}
+      stream(connection, deadline, options.stop, options, header),
+      sent(absl::Now()) {}
 
-bool Writer::State::SendChunk() {
-  if (chunk_bytes == 0) return true;
+void Writer::State::SendChunk() {
+  if (chunk_bytes == 0 || outcome.has_value()) return;
   const std::size_t size = std::exchange(chunk_bytes, 0);
-  return stream.Send(SliceOf(std::move(chunk), size));
+  if (!stream.Send(SliceOf(std::move(chunk), size))) Finish();
+  sent = absl::Now();
 }
 
 void Writer::State::Finish() {
   const absl::StatusOr<v1::Reduction> proto = stream.Finish(element_bytes);
   outcome = proto.ok() ? FromProto(*proto) : proto.status();
   if (outcome->ok()) (*outcome)->timings.total = absl::Now() - start;
+}
+
+absl::Status Writer::State::status() const {
+  if (!outcome.has_value()) return absl::OkStatus();
+  return outcome->ok() ? absl::FailedPreconditionError("the array has been committed") : outcome->status();
 }
 
 Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -41,16 +54,26 @@ absl::Status Writer::Write(std::span<const std::byte> bytes) {
     std::memcpy(state_->chunk.get() + state_->chunk_bytes, bytes.data(), size);
     state_->chunk_bytes += size;
     bytes = bytes.subspan(size);
-    if (state_->chunk_bytes == kChunkBytes && !state_->SendChunk()) state_->Finish();
+    if (state_->chunk_bytes == kChunkBytes) state_->SendChunk();
   }
-  return state_->outcome.has_value() ? state_->outcome->status() : absl::OkStatus();
+  if (absl::Now() - state_->sent >= kLongestGathering) state_->SendChunk();
+  return state_->status();
+}
+
+absl::Status Writer::Flush() {
+  state_->SendChunk();
+  if (!state_->outcome.has_value() && !state_->stream.Flush()) state_->Finish();
+  return state_->status();
+}
+
+bool Writer::AwaitEnd(absl::Duration timeout) {
+  if (!state_->outcome.has_value() && state_->stream.AwaitEnd(timeout)) state_->Finish();
+  return state_->outcome.has_value();
 }
 
 absl::StatusOr<Reduction> Writer::Commit() {
-  if (!state_->outcome.has_value()) {
-    state_->SendChunk();
-    state_->Finish();
-  }
+  state_->SendChunk();
+  if (!state_->outcome.has_value()) state_->Finish();
   return *state_->outcome;
 }
 

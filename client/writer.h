@@ -6,6 +6,8 @@
 //   absl::StatusOr<warpfold::Writer> writer = client.OpenWriter({.operators = {"sum"}}, type);
 //   while (...) if (!writer->Write(bytes).ok()) break;
 //   absl::StatusOr<warpfold::Reduction> reduction = writer->Commit();
+//
+// A producer that may be silent for long says so, with Flush before the silence and AwaitEnd in it.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "client/result.h"
 
 namespace warpfold {
@@ -26,10 +29,20 @@ class Writer {
   // Cancels the call unless Commit was called.
   ~Writer();
 
-  // Appends to the array. Copies `bytes`; any cut is allowed, also inside an element. Blocks while the
-  // server takes data more slowly than it is written. An error is final: the server's own where it
-  // has answered one, so that there is no need to call Commit for it.
+  // Appends to the array. Copies `bytes`; any cut is allowed, also inside an element. Gathers them to
+  // messages of 1 MiB, or of half a second. Blocks while the server takes data more slowly than it is
+  // written. An error is final: the server's own where it has answered one, so that there is no need to
+  // call Commit for it. FAILED_PRECONDITION after Commit.
   absl::Status Write(std::span<const std::byte> bytes);
+
+  // Sends what Write has gathered. A server gives up an array of which nothing comes for
+  // ServerLimits.idle_timeout_seconds. Errors as for Write.
+  absl::Status Flush();
+
+  // Waits up to `timeout` for the call to end before its Commit: a refusal, the deadline, a broken
+  // connection. True if it has ended: Write, Flush and Commit then answer why. The end shows only here and
+  // in Write, once that sends.
+  bool AwaitEnd(absl::Duration timeout);
 
   // Ends the array and waits for its reduction; after an error of Write it answers the same error. The
   // server refuses an array that ends inside an element.

@@ -20,11 +20,14 @@ struct Writer::State {
   State(Connection& connection, absl::Time deadline, const CallOptions& call_options,
         const v1::ReduceHeader& header, std::uint64_t element_size);
 
-  // Sends the bytes gathered so far. False if the call is over.
-  bool SendChunk();
+  // Sends the bytes gathered so far. Finishes if the call is over.
+  void SendChunk();
 
   // Commits if nothing failed; sets outcome.
   void Finish();
+
+  // What Write and Flush answer.
+  absl::Status status() const;
 
   const absl::Time start = absl::Now();
   const CallOptions options;
@@ -32,6 +35,7 @@ struct Writer::State {
   OwnedChunk chunk;             // kChunkBytes, or null
   std::size_t chunk_bytes = 0;  // how many of them are filled
   ArrayStream stream;
+  absl::Time sent;  // when the last message was
   // The outcome, once there is one.
   std::optional<absl::StatusOr<Reduction>> outcome;
 };

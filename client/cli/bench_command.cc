@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/commands.h"
 #include "client/cli/generated_arrays.h"
 #include "client/cli/output.h"
@@ -96,10 +97,10 @@ absl::StatusOr<int> BenchLatency(Client& client, const Spec& spec, const BenchFl
 
 }  // namespace
 
-int RunBench(const std::string& target, const BenchFlags& flags) {
-  Client client(target, {.connections = flags.streams});
+int RunBench(const Server& server, const BenchFlags& flags) {
+  Client client(server.target, {.connections = flags.streams, .credentials = server.credentials});
   // Random integers overflow a sum or a product, which is not what is measured.
-  const Spec spec = {.operators = {flags.op}, .wrap_overflow = true};
+  const Spec spec = {.operators = absl::StrSplit(flags.op, ','), .wrap_overflow = true};
   for (const auto bench : {BenchLatency, BenchThroughput}) {
     const absl::StatusOr<int> exit_code = bench(client, spec, flags);
     if (!exit_code.ok()) return ReportServerError(exit_code.status());

@@ -5,15 +5,14 @@
 // program's exit code.
 #pragma once
 
-#include <string>
-
 #include "client/cli/flags.h"
+#include "client/cli/server.h"
 
 namespace warpfold::cli {
 
-int RunReduce(const std::string& target, const ReduceFlags& flags);
-int RunInfo(const std::string& target, const InfoFlags& flags);
-int RunHealth(const std::string& target);
-int RunBench(const std::string& target, const BenchFlags& flags);
+int RunReduce(const Server& server, const ReduceFlags& flags);
+int RunInfo(const Server& server, const InfoFlags& flags);
+int RunHealth(const Server& server);
+int RunBench(const Server& server, const BenchFlags& flags);
 
 }  // namespace warpfold::cli

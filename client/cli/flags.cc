@@ -17,10 +17,11 @@ namespace warpfold::cli {
 namespace {
 
 constexpr char kReduceFooter[] = R"(INPUT is one of
-  FILE.npy   element type and shape are read from it. Its elements are scalars, whatever the shape, unless
-             --matrix is given or matrix_product is asked for: then the last two dimensions are the matrix.
-  FILE       raw little-endian elements; needs --dtype
-  -          the same from standard input, sent while it is read
+  FILE  an .npy file, whatever its name: element type and shape are read from it. Its elements are scalars,
+        whatever the shape, unless --matrix is given or matrix_product is asked for: then the last two
+        dimensions are the matrix.
+  FILE  any other: raw little-endian elements; needs --dtype
+  -     standard input, sent while it is read: raw elements with --dtype, an .npy file without
 
 --random makes element i of output number i of splitmix64 seeded with S, that is of
   z = S + (i + 1) * 0x9e3779b97f4a7c15;  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -35,7 +36,9 @@ Exit codes: 0; 1 the server answered an error or cannot be reached; 2 usage or u
 // Checks and converts an option's text, with CLI11's conventions: an empty string is success.
 std::string ToElementType(std::string& text) {
   if (ElementTypeByName(text).has_value()) return "";
-  return "'" + text + "' is not int32, int64, uint32, uint64, float32 or float64";
+  std::vector<absl::string_view> names;
+  for (int i = 1; i <= kElementTypeCount; ++i) names.push_back(ElementTypeName(static_cast<ElementType>(i)));
+  return absl::StrCat("unknown type '", text, "'; there are ", absl::StrJoin(names, ", "));
 }
 
 // CLI11 takes "-1" for the largest unsigned number.
@@ -81,8 +84,16 @@ void AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string
       ->transform(CLI::Validator(ToElementType, "TYPE"));
 }
 
-void AddTarget(CLI::App& app, std::string& target) {
-  app.add_option("--target", target, "Server, as host:port or unix:/path")->capture_default_str();
+void AddServer(CLI::App& app, ServerFlags& flags) {
+  app.add_option("--target", flags.target, "Server, as host:port or unix:/path")->capture_default_str();
+  CLI::Option* ca = app.add_option("--tls_ca", flags.tls_ca,
+                                   "Use TLS; the server's certificate must be signed by this authority, PEM");
+  CLI::Option* cert =
+      app.add_option("--tls_cert", flags.tls_cert, "Certificate chain that the server may ask for, PEM");
+  CLI::Option* key = app.add_option("--tls_key", flags.tls_key, "Its private key, PEM");
+  for (CLI::Option* file : {ca, cert, key}) file->check(CLI::ExistingFile);
+  cert->needs(key)->needs(ca);
+  key->needs(cert);
 }
 
 void AddReduce(CLI::App& app, ReduceFlags& flags) {
@@ -127,8 +138,8 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
 }
 
 void AddBench(CLI::App& app, BenchFlags& flags, std::optional<ElementType>& type) {
-  app.add_option("--op", flags.op, "Operator")
-      ->transform(CLI::Validator(ToOperators, "NAME"))
+  app.add_option("--op", flags.op, "Operators, separated by commas")
+      ->transform(CLI::Validator(ToOperators, "NAME,..."))
       ->capture_default_str();
   AddDtype(app, &type, "Element type (default float32)");
   app.add_option("--bytes", flags.bytes, "Bytes of the large array")
@@ -154,7 +165,7 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   CLI::App& info = *app.add_subcommand("info", "What the server can do, its device and its limits");
   CLI::App& health = *app.add_subcommand("health", "Exit with 0 if the server takes calls");
   CLI::App& bench = *app.add_subcommand("bench", "Measure throughput and latency against a server");
-  for (CLI::App* command : {&reduce, &info, &health, &bench}) AddTarget(*command, line.target);
+  for (CLI::App* command : {&reduce, &info, &health, &bench}) AddServer(*command, line.server);
   AddReduce(reduce, reduce_flags);
   info.add_flag("--json", info_flags.json, "Answer with one JSON object");
   AddBench(bench, bench_flags, bench_type);

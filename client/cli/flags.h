@@ -48,8 +48,16 @@ struct BenchFlags {
   bool json = false;
 };
 
-struct CommandLine {
+// Of every command.
+struct ServerFlags {
   std::string target = kDefaultTarget;
+  std::string tls_ca;  // paths of PEM files; plaintext if empty
+  std::string tls_cert;
+  std::string tls_key;
+};
+
+struct CommandLine {
+  ServerFlags server;
   std::variant<ReduceFlags, InfoFlags, HealthFlags, BenchFlags> command;
 };
 

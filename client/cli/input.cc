@@ -3,12 +3,14 @@
 #include "client/cli/input.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/generated_arrays.h"
 #include "client/cli/npy.h"
+#include "client/cli/standard_input.h"
 #include "client/translate.h"
 
 namespace warpfold::cli {
@@ -16,39 +18,67 @@ namespace {
 
 absl::Status Refuse(absl::string_view why) { return absl::InvalidArgumentError(why); }
 
-absl::Status CheckWholeElements(std::uint64_t byte_count, const Spec& spec, ElementType type) {
-  const std::uint64_t element_bytes = ElementBytes(spec, type);
-  if (byte_count % element_bytes == 0) return absl::OkStatus();
-  return Refuse(
-      absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes, " bytes"));
-}
-
-absl::StatusOr<Input> OpenNpy(const ReduceFlags& flags, MappedFile file) {
-  absl::StatusOr<NpyArray> array = ParseNpy(file.bytes());
-  if (!array.ok()) return array.status();
-  if (flags.type.has_value() && *flags.type != array->type) {
-    return Refuse(absl::StrCat("the file holds ", ElementTypeName(array->type), ", --dtype says ",
+// The matrices in an .npy array, for which the flags are checked.
+absl::StatusOr<std::optional<MatrixShape>> CheckNpy(const ReduceFlags& flags, ElementType type,
+                                                    const std::vector<std::uint64_t>& shape,
+                                                    std::uint64_t data_bytes) {
+  if (flags.type.has_value() && *flags.type != type) {
+    return Refuse(absl::StrCat("the file holds ", ElementTypeName(type), ", --dtype says ",
                                ElementTypeName(*flags.type)));
   }
   const std::vector<std::string>& operators = flags.spec.operators;
   const bool needs_matrices =
       std::find(operators.begin(), operators.end(), "matrix_product") != operators.end();
-  const absl::StatusOr<std::optional<MatrixShape>> matrix_shape =
-      MatrixShapeOf(array->shape, flags.spec.matrix_shape, needs_matrices);
+  absl::StatusOr<std::optional<MatrixShape>> matrix_shape =
+      MatrixShapeOf(shape, flags.spec.matrix_shape, needs_matrices);
   if (!matrix_shape.ok()) return matrix_shape.status();
   Spec spec = flags.spec;
   spec.matrix_shape = *matrix_shape;
-  if (absl::Status status = CheckWholeElements(array->data.size(), spec, array->type); !status.ok()) {
-    return status;
-  }
+  const absl::Status whole = CheckWholeElements(data_bytes, ElementBytes(spec, type));
+  if (!whole.ok()) return whole;
+  return matrix_shape;
+}
+
+absl::StatusOr<Input> OpenNpy(const ReduceFlags& flags, MappedFile file) {
+  const absl::StatusOr<NpyArray> array = ParseNpy(file.bytes());
+  if (!array.ok()) return array.status();
+  const auto matrix_shape = CheckNpy(flags, array->type, array->shape, array->data.size());
+  if (!matrix_shape.ok()) return matrix_shape.status();
   return Input{array->type, *matrix_shape, FileInput{std::move(file), array->data}};
+}
+
+absl::StatusOr<std::string> ReadUpTo(std::size_t size) {
+  std::string bytes(size, '\0');
+  std::size_t filled = 0;
+  while (filled < size) {
+    const absl::StatusOr<std::size_t> more =
+        ReadStandardInput(std::as_writable_bytes(std::span(bytes)).subspan(filled));
+    if (!more.ok()) return more.status();
+    if (*more == 0) break;
+    filled += *more;
+  }
+  bytes.resize(filled);
+  return bytes;
+}
+
+absl::StatusOr<Input> OpenStandardInput(const ReduceFlags& flags) {
+  if (flags.streams != 1) return Refuse("standard input goes over one stream");
+  // Raw elements are not waited for: the server may refuse the call before they come.
+  if (flags.type.has_value()) return Input{*flags.type, flags.spec.matrix_shape, StreamInput{}};
+  const absl::StatusOr<std::string> magic = ReadUpTo(kNpyMagic.size());
+  if (!magic.ok()) return magic.status();
+  if (*magic != kNpyMagic) return Refuse("raw elements need --dtype");
+  const absl::StatusOr<NpyHead> head = ReadNpyHead(ReadUpTo);
+  if (!head.ok()) return head.status();
+  const auto matrix_shape = CheckNpy(flags, head->type, head->shape, head->data_bytes);
+  if (!matrix_shape.ok()) return matrix_shape.status();
+  return Input{head->type, *matrix_shape, StreamInput{head->data_bytes}};
 }
 
 absl::StatusOr<Input> OpenRaw(const ReduceFlags& flags, MappedFile file) {
   const std::span<const std::byte> data = file.bytes();
-  if (absl::Status status = CheckWholeElements(data.size(), flags.spec, *flags.type); !status.ok()) {
-    return status;
-  }
+  const absl::Status whole = CheckWholeElements(data.size(), ElementBytes(flags.spec, *flags.type));
+  if (!whole.ok()) return whole;
   return Input{*flags.type, flags.spec.matrix_shape, FileInput{std::move(file), data}};
 }
 
@@ -94,17 +124,20 @@ absl::StatusOr<std::optional<MatrixShape>> MatrixShapeOf(const std::vector<std::
   return found;
 }
 
+absl::Status CheckWholeElements(std::uint64_t byte_count, std::uint64_t element_bytes) {
+  if (byte_count % element_bytes == 0) return absl::OkStatus();
+  return Refuse(
+      absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes, " bytes"));
+}
+
 absl::StatusOr<Input> OpenInput(const ReduceFlags& flags) {
   if (!flags.input.has_value()) return Generate(flags);
-  const bool is_npy = absl::EndsWith(*flags.input, ".npy");
-  if (!is_npy && !flags.type.has_value()) return Refuse("raw elements need --dtype");
-  if (*flags.input == "-") {
-    if (flags.streams != 1) return Refuse("standard input goes over one stream");
-    return Input{*flags.type, flags.spec.matrix_shape, StreamInput{}};
-  }
+  if (*flags.input == "-") return OpenStandardInput(flags);
   absl::StatusOr<MappedFile> file = MappedFile::Open(*flags.input);
   if (!file.ok()) return file.status();
-  return is_npy ? OpenNpy(flags, *std::move(file)) : OpenRaw(flags, *std::move(file));
+  if (IsNpy(file->bytes()) || absl::EndsWith(*flags.input, ".npy")) return OpenNpy(flags, *std::move(file));
+  if (!flags.type.has_value()) return Refuse("raw elements need --dtype");
+  return OpenRaw(flags, *std::move(file));
 }
 
 }  // namespace warpfold::cli

@@ -26,7 +26,10 @@ struct GeneratedInput {
   std::uint64_t byte_count = 0;
 };
 
-struct StreamInput {};  // standard input
+// Standard input, from where the elements start.
+struct StreamInput {
+  std::optional<std::uint64_t> byte_count = std::nullopt;  // of an .npy file; raw elements go to the end
+};
 
 struct Input {
   ElementType type = ElementType::kInt32;
@@ -42,5 +45,8 @@ absl::StatusOr<Input> OpenInput(const ReduceFlags& flags);
 absl::StatusOr<std::optional<MatrixShape>> MatrixShapeOf(const std::vector<std::uint64_t>& shape,
                                                          std::optional<MatrixShape> asked,
                                                          bool needs_matrices);
+
+// INVALID_ARGUMENT if `byte_count` bytes end inside an element.
+absl::Status CheckWholeElements(std::uint64_t byte_count, std::uint64_t element_bytes);
 
 }  // namespace warpfold::cli

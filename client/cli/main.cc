@@ -7,16 +7,18 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/flags.h"
+#include "client/cli/output.h"
+#include "client/cli/server.h"
 
 namespace warpfold::cli {
 namespace {
 
 struct Run {
-  const std::string& target;
-  int operator()(const ReduceFlags& flags) const { return RunReduce(target, flags); }
-  int operator()(const InfoFlags& flags) const { return RunInfo(target, flags); }
-  int operator()(const HealthFlags&) const { return RunHealth(target); }
-  int operator()(const BenchFlags& flags) const { return RunBench(target, flags); }
+  const Server& server;
+  int operator()(const ReduceFlags& flags) const { return RunReduce(server, flags); }
+  int operator()(const InfoFlags& flags) const { return RunInfo(server, flags); }
+  int operator()(const HealthFlags&) const { return RunHealth(server); }
+  int operator()(const BenchFlags& flags) const { return RunBench(server, flags); }
 };
 
 }  // namespace
@@ -27,7 +29,9 @@ int Main(int argc, const char* const* argv) {
   const auto line = ParseCommandLine(argc, argv);
   if (const int* exit_code = std::get_if<int>(&line)) return *exit_code;
   const CommandLine& command_line = std::get<CommandLine>(line);
-  return std::visit(Run{command_line.target}, command_line.command);
+  const absl::StatusOr<Server> server = FindServer(command_line.server);
+  if (!server.ok()) return ReportInputError("--tls_*", server.status());
+  return std::visit(Run{*server}, command_line.command);
 }
 
 }  // namespace warpfold::cli

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/npy.h"
 
+#include <algorithm>
 #include <array>
-#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -13,7 +13,6 @@
 namespace warpfold::cli {
 namespace {
 
-constexpr absl::string_view kMagic = "\x93NUMPY";
 // NumPy itself refuses headers of more than 10,000 bytes unless told to trust the file.
 constexpr std::uint64_t kMaxHeaderBytes = 64 << 10;
 
@@ -58,37 +57,37 @@ absl::StatusOr<std::uint64_t> DataBytes(const NpyHeader& header, ElementType typ
   return bytes;
 }
 
-// Splits the file into header text and data.
-absl::StatusOr<std::pair<absl::string_view, std::span<const std::byte>>> Split(
-    std::span<const std::byte> file) {
-  const absl::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
-  if (!absl::StartsWith(text, kMagic)) return Refuse("not an .npy file");
-  if (text.size() < kMagic.size() + 2) return Refuse("truncated: the file ends in its header");
-  const int major = static_cast<unsigned char>(text[kMagic.size()]);
-  const int minor = static_cast<unsigned char>(text[kMagic.size() + 1]);
+// Exactly `size` bytes.
+absl::StatusOr<std::string> ReadAll(NpyReader read, std::size_t size) {
+  absl::StatusOr<std::string> bytes = read(size);
+  if (bytes.ok() && bytes->size() < size) return Refuse("truncated: the file ends in its header");
+  return bytes;
+}
+
+absl::StatusOr<std::string> ReadHeaderText(NpyReader read) {
+  const absl::StatusOr<std::string> version = ReadAll(read, 2);
+  if (!version.ok()) return version.status();
+  const int major = static_cast<unsigned char>((*version)[0]);
+  const int minor = static_cast<unsigned char>((*version)[1]);
   if (major < 1 || major > 3 || minor != 0) {
     return Refuse(absl::StrCat("unsupported .npy version ", major, ".", minor));
   }
-  const std::size_t length_offset = kMagic.size() + 2;
-  const std::size_t length_bytes = major == 1 ? 2 : 4;
-  const std::size_t header_offset = length_offset + length_bytes;
-  if (text.size() < header_offset) return Refuse("truncated: the file ends in its header");
+  const absl::StatusOr<std::string> length = ReadAll(read, major == 1 ? 2 : 4);
+  if (!length.ok()) return length.status();
   std::uint64_t header_bytes = 0;
-  for (std::size_t i = 0; i < length_bytes; ++i) {
-    header_bytes |= std::uint64_t{static_cast<unsigned char>(text[length_offset + i])} << (8 * i);
+  for (std::size_t i = 0; i < length->size(); ++i) {
+    header_bytes |= std::uint64_t{static_cast<unsigned char>((*length)[i])} << (8 * i);
   }
   if (header_bytes > kMaxHeaderBytes) return Refuse(absl::StrCat("header of ", header_bytes, " bytes"));
-  if (text.size() - header_offset < header_bytes) return Refuse("truncated: the file ends in its header");
-  return std::pair(text.substr(header_offset, header_bytes), file.subspan(header_offset + header_bytes));
+  return ReadAll(read, header_bytes);
 }
 
 }  // namespace
 
-absl::StatusOr<NpyArray> ParseNpy(std::span<const std::byte> file) {
-  const auto parts = Split(file);
-  if (!parts.ok()) return parts.status();
-  const auto& [text, data] = *parts;
-  absl::StatusOr<NpyHeader> header = ParseNpyHeader(text);
+absl::StatusOr<NpyHead> ReadNpyHead(NpyReader read) {
+  const absl::StatusOr<std::string> text = ReadHeaderText(read);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<NpyHeader> header = ParseNpyHeader(*text);
   if (!header.ok()) return header.status();
   const absl::StatusOr<ElementType> type = TypeOf(header->descr);
   if (!type.ok()) return type.status();
@@ -97,13 +96,37 @@ absl::StatusOr<NpyArray> ParseNpy(std::span<const std::byte> file) {
   }
   const absl::StatusOr<std::uint64_t> bytes = DataBytes(*header, *type);
   if (!bytes.ok()) return bytes.status();
-  if (data.size() < *bytes) {
-    return Refuse(absl::StrCat("truncated: the header announces ", *bytes, " bytes of data, the file has ",
-                               data.size()));
+  return NpyHead{*type, std::move(header->shape), *bytes};
+}
+
+absl::Status CheckNpyData(std::uint64_t announced_bytes, std::uint64_t bytes) {
+  if (bytes < announced_bytes) {
+    return Refuse(absl::StrCat("truncated: the header announces ", announced_bytes,
+                               " bytes of data, the file has ", bytes));
   }
-  if (data.size() > *bytes)
-    return Refuse(absl::StrCat(data.size() - *bytes, " bytes left over after the array"));
-  return NpyArray{*type, std::move(header->shape), data};
+  if (bytes > announced_bytes) {
+    return Refuse(absl::StrCat(bytes - announced_bytes, " bytes left over after the array"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NpyArray> ParseNpy(std::span<const std::byte> file) {
+  if (!IsNpy(file)) return Refuse("not an .npy file");
+  std::span<const std::byte> rest = file.subspan(kNpyMagic.size());
+  const auto read = [&rest](std::size_t size) -> absl::StatusOr<std::string> {
+    const std::span<const std::byte> bytes = rest.first(std::min(size, rest.size()));
+    rest = rest.subspan(bytes.size());
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  absl::StatusOr<NpyHead> head = ReadNpyHead(read);
+  if (!head.ok()) return head.status();
+  if (absl::Status status = CheckNpyData(head->data_bytes, rest.size()); !status.ok()) return status;
+  return NpyArray{head->type, std::move(head->shape), rest};
+}
+
+bool IsNpy(std::span<const std::byte> start) {
+  const absl::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
+  return absl::StartsWith(text, kNpyMagic);
 }
 
 }  // namespace warpfold::cli

@@ -8,12 +8,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "client/array.h"
 
 namespace warpfold::cli {
+
+// What every such file starts with, and no other array is likely to.
+inline constexpr absl::string_view kNpyMagic = "\x93NUMPY";
+bool IsNpy(std::span<const std::byte> start);
 
 struct NpyArray {
   ElementType type = ElementType::kInt32;
@@ -24,5 +31,21 @@ struct NpyArray {
 // `file` is the whole file. INVALID_ARGUMENT says what is wrong: not an .npy file, truncated, a byte order,
 // an order of axes or a dtype that is not supported, or bytes left over.
 absl::StatusOr<NpyArray> ParseNpy(std::span<const std::byte> file);
+
+// The same for a file that comes piece by piece: what stands before its data.
+struct NpyHead {
+  ElementType type = ElementType::kInt32;
+  std::vector<std::uint64_t> shape;
+  std::uint64_t data_bytes = 0;
+};
+
+// Takes the next `size` bytes, or all that are left if they are fewer.
+using NpyReader = absl::FunctionRef<absl::StatusOr<std::string>(std::size_t size)>;
+
+// Reads from behind kNpyMagic to the data. Errors as for ParseNpy, and those of `read`.
+absl::StatusOr<NpyHead> ReadNpyHead(NpyReader read);
+
+// Whether the data has the length that the header announces.
+absl::Status CheckNpyData(std::uint64_t announced_bytes, std::uint64_t bytes);
 
 }  // namespace warpfold::cli

@@ -1,23 +1,24 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
-#include <cerrno>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
 #include "client/cli/input.h"
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/render.h"
+#include "client/cli/standard_input.h"
+#include "client/cli/stream_check.h"
 #include "client/client.h"
 #include "client/translate.h"
 
 namespace warpfold::cli {
 namespace {
+
+// Input and server are listened to in turns of this length while both are silent.
+constexpr absl::Duration kTurn = absl::Milliseconds(10);
 
 // The outcome of a reduction whose input may turn out to be unreadable on the way.
 struct Outcome {
@@ -26,31 +27,34 @@ struct Outcome {
 };
 
 // Sends standard input while reading it.
-Outcome ReduceStandardInput(Client& client, const Spec& spec, ElementType type, const CallOptions& options) {
-  absl::StatusOr<Writer> writer = client.OpenWriter(spec, type, options);
+Outcome ReduceStandardInput(Client& client, const Spec& spec, const Input& input,
+                            const CallOptions& options) {
+  absl::StatusOr<Writer> writer = client.OpenWriter(spec, input.type, options);
   if (!writer.ok()) return {absl::OkStatus(), writer.status()};
+  StreamCheck check(std::get<StreamInput>(input.source), ElementBytes(spec, input.type));
   std::vector<std::byte> buffer(1 << 20);
-  std::uint64_t total = 0;
   while (true) {
-    const ssize_t size = read(STDIN_FILENO, buffer.data(), buffer.size());
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return {absl::ErrnoToStatus(errno, "cannot read")};
-    if (size == 0) break;
-    total += static_cast<std::uint64_t>(size);
-    const absl::Status status = writer->Write(std::span(buffer).first(static_cast<std::size_t>(size)));
-    if (!status.ok()) return {absl::OkStatus(), status};
+    if (!AwaitStandardInput(kTurn)) {
+      // Else the server would take a slow producer for an idle one, and its refusal would not be heard.
+      if (absl::Status status = writer->Flush(); !status.ok()) return {absl::OkStatus(), status};
+      if (writer->AwaitEnd(kTurn)) return {absl::OkStatus(), writer->Commit()};
+      continue;
+    }
+    const absl::StatusOr<std::size_t> size = ReadStandardInput(buffer);
+    if (!size.ok()) return {size.status()};
+    if (*size == 0) break;
+    const std::span<const std::byte> bytes = std::span(buffer).first(*size);
+    if (absl::Status status = check.Add(bytes); !status.ok()) return {status};
+    if (absl::Status status = writer->Write(bytes); !status.ok()) return {absl::OkStatus(), status};
   }
-  if (total % ElementBytes(spec, type) != 0) {
-    return {absl::InvalidArgumentError(absl::StrCat(total, " bytes are not a whole number of elements of ",
-                                                    ElementBytes(spec, type), " bytes"))};
-  }
+  if (absl::Status status = check.End(); !status.ok()) return {status};
   return {absl::OkStatus(), writer->Commit()};
 }
 
 std::optional<std::uint64_t> ByteCount(const Input& input) {
   if (const auto* file = std::get_if<FileInput>(&input.source)) return file->data.size();
   if (const auto* generated = std::get_if<GeneratedInput>(&input.source)) return generated->byte_count;
-  return std::nullopt;
+  return std::get<StreamInput>(input.source).byte_count;
 }
 
 Outcome Reduce(Client& client, const Spec& spec, const Input& input, int streams) {
@@ -64,19 +68,19 @@ Outcome Reduce(Client& client, const Spec& spec, const Input& input, int streams
     return {absl::OkStatus(),
             client.ReduceGenerated(spec, input.type, generated->byte_count, generated->generator, options)};
   }
-  return ReduceStandardInput(client, spec, input.type, options);
+  return ReduceStandardInput(client, spec, input, options);
 }
 
 }  // namespace
 
-int RunReduce(const std::string& target, const ReduceFlags& flags) {
+int RunReduce(const Server& server, const ReduceFlags& flags) {
   const std::string name = flags.input.value_or("input");
   const absl::StatusOr<Input> input = OpenInput(flags);
   if (!input.ok()) return ReportInputError(name, input.status());
   Spec spec = flags.spec;
   spec.matrix_shape = input->matrix_shape;
 
-  Client client(target, {.connections = flags.streams});
+  Client client(server.target, {.connections = flags.streams, .credentials = server.credentials});
   const Outcome outcome = Reduce(client, spec, *input, flags.streams);
   if (!outcome.input_error.ok()) return ReportInputError(name, outcome.input_error);
   if (!outcome.reduction.ok()) return ReportServerError(outcome.reduction.status());

@@ -144,6 +144,14 @@ TEST(FlagsTest, UsageErrorsExitWith2) {
   EXPECT_EQ(ExitCodeOf({"reduce", "--help"}), 0);
 }
 
+TEST(FlagsTest, AnUnknownTypeIsAnsweredWithAllThatThereAre) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--dtype", "int128"}), 2);
+  const std::string error = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(error, testing::HasSubstr("int32, int64"));
+  EXPECT_THAT(error, testing::HasSubstr("bool"));
+}
+
 TEST(FlagsTest, InputMayFollowTheOperators) {
   const std::vector<const char*> arguments = {"warpfold", "reduce", "--op", "sum,min", "a.npy"};
   const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
@@ -160,7 +168,7 @@ TEST(FlagsTest, AllFlagsOfReduce) {
       "10",        "--seed", "5"};
   const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
   const CommandLine& command_line = std::get<CommandLine>(line);
-  EXPECT_EQ(command_line.target, "unix:/x");
+  EXPECT_EQ(command_line.server.target, "unix:/x");
   const ReduceFlags& flags = std::get<ReduceFlags>(command_line.command);
   EXPECT_THAT(flags.spec.operators, testing::ElementsAre("sum", "matrix_product"));
   EXPECT_EQ(flags.type, ElementType::kUint32);

@@ -7,6 +7,8 @@
 
 #include <memory>
 #include <stop_token>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "client/client.h"
@@ -70,6 +72,26 @@ TEST_F(ClientFailureTest, WriterReportsTheServersErrorFromWriteAndCommit) {
   while (status.ok()) status = writer->Write(piece);
   EXPECT_EQ(ReasonOf(status), "CHECKSUM_MISMATCH");
   EXPECT_EQ(ReasonOf(writer->Commit().status()), "CHECKSUM_MISMATCH");
+}
+
+TEST_F(ClientFailureTest, WriterLearnsOfARefusalWithoutWriting) {
+  service_.on_start = [](int, grpc::ServerContext&) {
+    return ErrorWithReason(grpc::StatusCode::INVALID_ARGUMENT, "no such type", "UNSUPPORTED_TYPE");
+  };
+  absl::StatusOr<Writer> writer = client_.OpenWriter(kSumSpec, ElementType::kInt32);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(writer->AwaitEnd(absl::Minutes(1)));
+  EXPECT_EQ(ReasonOf(writer->Write(std::vector<std::byte>(4))), "UNSUPPORTED_TYPE");
+  EXPECT_EQ(ReasonOf(writer->Flush()), "UNSUPPORTED_TYPE");
+  EXPECT_EQ(ReasonOf(writer->Commit().status()), "UNSUPPORTED_TYPE");
+}
+
+TEST_F(ClientFailureTest, WriterLearnsOfItsDeadlineWithoutWriting) {
+  absl::StatusOr<Writer> writer =
+      client_.OpenWriter(kSumSpec, ElementType::kInt32, {.timeout = absl::Milliseconds(50)});
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(writer->AwaitEnd(absl::Minutes(1)));
+  EXPECT_EQ(ReasonOf(writer->Commit().status()), "DEADLINE");
 }
 
 TEST_P(ClientFailureOnStreamsTest, DeadlineEndsACallThatHangs) {
@@ -158,6 +180,22 @@ TEST(ClientReconnectTest, FindsAServerThatCameBack) {
   server = std::make_unique<FakeServer>(service, port);
   const absl::StatusOr<std::int64_t> sum = client.Reduce(kSum, values);
   EXPECT_TRUE(sum.ok()) << sum.status();
+}
+
+TEST(ClientReconnectTest, CancelledWhileItWaitsForAServer) {
+  FakeService service;
+  const int port = FakeServer(service).port();
+  Client client("127.0.0.1:" + std::to_string(port), {.backoff = absl::Minutes(10)});
+  std::stop_source source;
+  std::jthread canceller([&] {
+    absl::SleepFor(absl::Milliseconds(200));
+    source.request_stop();
+  });
+  const absl::Time start = absl::Now();
+  const absl::Status status =
+      client.Reduce(kSum, std::vector<std::int32_t>{1, 2}, {.stop = source.get_token()}).status();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_LT(absl::Now() - start, absl::Minutes(1));
 }
 
 // gRPC's shutdown waits ten seconds for a poller that a blocked write may leave behind, if it runs when the

@@ -93,6 +93,19 @@ TEST_F(ClientTest, StripesAreAdjacentAndMergedInOrder) {
   EXPECT_EQ(service_.calls().size(), 1u + 2 + 3 + 4);
 }
 
+TEST_F(ClientTest, StatesThatNoMessageHoldsAreMergedInGroups) {
+  Client client(server_.target(), {.connections = 16});
+  // Together 10 KiB more than a message may have; then two of them nearly fill it.
+  for (const std::size_t state_bytes : {std::size_t{266'752}, std::size_t{2'000'000}}) {
+    service_.state_bytes = state_bytes;
+    const absl::StatusOr<Reduction> reduction =
+        client.Reduce(Spec{.operators = {"sum"}}, Iota(1'000'003), {.streams = 16});
+    ASSERT_TRUE(reduction.ok()) << reduction.status();
+    EXPECT_EQ(*reduction->results.at(0).As<std::int64_t>(), SumOfIota(1'000'003)) << state_bytes;
+    EXPECT_EQ(reduction->element_count, 1'000'003u);
+  }
+}
+
 TEST_F(ClientTest, GeneratedArrayIsTheSameOnAnyNumberOfStreams) {
   const auto iota = [](std::uint64_t offset, std::span<std::byte> buffer) {
     for (std::size_t i = 0; i < buffer.size(); i += 4) {
@@ -132,6 +145,45 @@ TEST_F(ClientTest, WriterTakesAnyCut) {
     EXPECT_EQ(*reduction->results.at(0).As<std::int64_t>(), SumOfIota(800'000)) << cut;
     EXPECT_EQ(service_.calls().back().data, bytes);
   }
+}
+
+// Waits for data of which nobody else would tell.
+bool Soon(const std::atomic<std::size_t>& bytes, std::size_t expected) {
+  const absl::Time end = absl::Now() + absl::Seconds(30);
+  while (bytes != expected && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));
+  return bytes == expected;
+}
+
+TEST_F(ClientTest, WriterSendsLittleWhenItIsFlushedAndWhenItIsOld) {
+  std::atomic<std::size_t> arrived = 0;
+  service_.on_chunk = [&](const SeenCall& call, grpc::ServerContext&) {
+    arrived = call.data.size();
+    return grpc::Status::OK;
+  };
+  absl::StatusOr<Writer> writer = client_.OpenWriter({.operators = {"sum"}}, ElementType::kInt32);
+  ASSERT_TRUE(writer.ok());
+  const std::vector<std::byte> piece(4);
+  ASSERT_TRUE(writer->Write(piece).ok());
+  ASSERT_TRUE(writer->Flush().ok());
+  EXPECT_TRUE(Soon(arrived, 4));
+
+  ASSERT_TRUE(writer->Write(piece).ok());
+  EXPECT_FALSE(writer->AwaitEnd(absl::Milliseconds(600)));
+  ASSERT_TRUE(writer->Write(piece).ok());
+  EXPECT_TRUE(Soon(arrived, 12));
+
+  const absl::StatusOr<Reduction> reduction = writer->Commit();
+  ASSERT_TRUE(reduction.ok()) << reduction.status();
+  EXPECT_EQ(reduction->element_count, 3u);
+}
+
+TEST_F(ClientTest, WriterTakesNothingAfterItsCommit) {
+  absl::StatusOr<Writer> writer = client_.OpenWriter({.operators = {"sum"}}, ElementType::kInt32);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(writer->Commit().ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(writer->Write(std::vector<std::byte>(4))));
+  EXPECT_TRUE(absl::IsFailedPrecondition(writer->Flush()));
+  EXPECT_EQ(writer->Commit()->element_count, 0u);
 }
 
 TEST_F(ClientTest, WriterWithoutCommitIsCancelled) {

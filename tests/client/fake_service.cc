@@ -58,6 +58,17 @@ int FakeService::started() const {
   return started_;
 }
 
+v1::PartialState FakeService::StateOf(std::uint64_t first_element, std::uint64_t element_count,
+                                      std::int64_t sum) const {
+  std::string bytes(state_bytes, '\0');
+  std::memcpy(bytes.data(), &sum, sizeof(sum));
+  v1::PartialState state;
+  state.set_first_element(first_element);
+  state.set_element_count(element_count);
+  state.add_nodes()->add_operator_states(bytes);
+  return state;
+}
+
 grpc::Status FakeService::Start(grpc::ServerContext& context) {
   int call = 0;
   {
@@ -93,10 +104,8 @@ grpc::Status FakeService::Reduce(grpc::ServerContext* context, grpc::ServerReade
   const std::int64_t sum = SumOf(call.data);
   Answer(sum, call.data.size() / 4, *response->mutable_reduction());
   if (call.header.return_state()) {
-    v1::PartialState& state = *response->mutable_reduction()->mutable_state();
-    state.set_first_element(call.header.first_element());
-    state.set_element_count(call.data.size() / 4);
-    state.add_nodes()->add_operator_states(&sum, sizeof(sum));
+    *response->mutable_reduction()->mutable_state() =
+        StateOf(call.header.first_element(), call.data.size() / 4, sum);
   }
   Keep(std::move(call));
   return grpc::Status::OK;
@@ -129,6 +138,9 @@ grpc::Status FakeService::Merge(grpc::ServerContext*, const v1::MergeRequest* re
     total += sum;
   }
   Answer(total, next_element, *response->mutable_reduction());
+  if (request->return_state()) {
+    *response->mutable_reduction()->mutable_state() = StateOf(0, next_element, total);
+  }
   return grpc::Status::OK;
 }
 
@@ -143,7 +155,8 @@ FakeServer::FakeServer(FakeService& service, int port) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.SetMaxReceiveMessageSize(8 << 20);
+  // As the real one, and gRPC's default.
+  builder.SetMaxReceiveMessageSize(4 << 20);
   // A wide window: what the client cannot send waits in its socket, not in its stream.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 << 20);
   builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);

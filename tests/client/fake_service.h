@@ -38,6 +38,9 @@ class FakeService final : public v1::ReductionService::Service {
   // Called after each chunk; an error is answered at once.
   std::function<grpc::Status(const SeenCall& call, grpc::ServerContext& context)> on_chunk;
 
+  // Of each partial state; at least 8.
+  std::size_t state_bytes = 8;
+
   // Calls that ended OK, in the order of their ends.
   std::vector<SeenCall> calls() const;
   int started() const;
@@ -52,6 +55,7 @@ class FakeService final : public v1::ReductionService::Service {
                              v1::GetServerInfoResponse* response) override;
 
  private:
+  v1::PartialState StateOf(std::uint64_t first_element, std::uint64_t element_count, std::int64_t sum) const;
   grpc::Status Start(grpc::ServerContext& context);
   void Keep(SeenCall call);
 

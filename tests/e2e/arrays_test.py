@@ -50,6 +50,14 @@ class ArraysTest(TestCase):
         total = struct.unpack("<d", next(iter(ways))[0])[0]
         self.assertTrue(numpy.isclose(total, array.sum(), rtol=1e-12))
 
+    def test_stripes_whose_states_are_larger_than_a_message(self):
+        # 64 stripes of 511 leaves have 576 subtrees, each with a state of 8 x 8 numbers for every operator.
+        operators = "sum,product,min,max,bit_and,bit_or,bit_xor,all,any,count_nonzero,mean,matrix_product"
+        flags = ("--op", operators, "--wrap", "--matrix", "8x8", "--dtype", "uint64",
+                 "--random", str(64 * 511 * 8))
+        whole = reduce(self.server.address, *flags)
+        self.assertEqual(reduce(self.server.address, *flags, "--streams", "64"), whole)
+
     def test_ordered_product_of_a_million_matrices(self):
         random = numpy.random.default_rng(3).integers(0, 2**64, (2, 1_000_000, 4, 4), dtype=numpy.uint64)
         one = numpy.eye(4, dtype=numpy.uint64)

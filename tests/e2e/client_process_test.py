@@ -6,10 +6,12 @@ import os
 import socket
 import subprocess
 import threading
+import time
 import unittest
 
 import numpy
 
+from doorman import Doorman
 from executables import Server, TestCase, npy_bytes, warpfold
 
 
@@ -42,19 +44,28 @@ class NoServerTest(TestCase):
                 "Fortran-ordered": npy_bytes(numpy.asfortranarray(array)),
                 "unsupported dtype '<c8'": npy_bytes(array.astype("<c8")),
                 "unsupported dtype '|S1'": npy_bytes(array.astype("|S1")),
-                "not an .npy file": b"hello",
+                "not an .npy file": b"hello, world",
                 "truncated: the file ends in its header": good[:8],
                 "unsupported .npy version": good[:6] + b"\x09" + good[7:],
                 "malformed": good.replace(b"descr", b"descx")}.items():
             path = self.file("bad.npy", content)
             self.assert_refused(f"bad.npy: {reason}", path)
 
+    def test_stdin_without_dtype_is_no_raw_array(self):
+        for reason, data in (("raw elements need --dtype", b"hello, world"),
+                             ("raw elements need --dtype", b""),
+                             ("unsupported dtype '<c8'", npy_bytes(numpy.arange(3, dtype="<c8")))):
+            done = warpfold("reduce", "--target", self.target, "--op", "sum", "-", stdin=data)
+            self.assert_exit(2, done, reason)
+
     def test_inputs_that_do_not_fit_their_flags(self):
         array = numpy.arange(6, dtype="<i4").reshape(2, 3)
         good, raw = self.save("good.npy", array), self.file("a.raw", array.tobytes())
+        disguised = self.file("a.bin", npy_bytes(array))
         cut = self.file("cut.raw", array.tobytes()[:-1])
         for reason, *arguments in (
                 ("--dtype says int64", "--dtype", "int64", good),
+                ("--dtype says int64", "--dtype", "int64", disguised),
                 ("2x3, not 3x2", "--matrix", "3x2", good),
                 ("No such file", str(self.folder / "none.npy")),
                 ("not a regular file", "--dtype", "int32", str(self.folder)),
@@ -63,6 +74,18 @@ class NoServerTest(TestCase):
                 ("one stream", "--dtype", "int32", "--streams", "2", "-"),
                 ("--iota of int32", "--dtype", "int32", "--iota", str(2**31 + 1))):
             self.assert_refused(reason, *arguments)
+
+
+class ReconnectTest(TestCase):
+    def test_first_connections_that_break_are_made_again(self):
+        # gRPC connects only while some thread waits on it, and here that can be none but the calls' own.
+        behind = self.folder / "server"
+        with Server(listen=f"unix:{behind}"), Doorman(self.folder / "door") as doorman:
+            client = self.start("reduce", "--target", doorman.address, "--op", "sum", "--iota", "100000",
+                                "--streams", "4", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            doorman.turn_away(4, behind)
+            answer, error = client.communicate(timeout=60)
+            self.assertEqual((client.returncode, answer), (0, b"sum 4999950000\n"), error)
 
 
 class ClientProcessTest(TestCase):
@@ -77,11 +100,46 @@ class ClientProcessTest(TestCase):
             self.assertEqual((client.returncode, answer), (1, b""))
             self.assertIn(b"UNAVAILABLE", error)
 
-    def test_stdin_that_ends_inside_an_element(self):
+    def test_an_end_of_the_call_is_heard_while_stdin_is_silent(self):
         with Server() as server:
-            done = warpfold("reduce", "--target", server.address, "--op", "sum", "--dtype", "int32", "-",
-                            stdin=bytes(7))
-            self.assert_exit(2, done, "not a whole number of elements")
+            client = self.reduce_stdin(server, "bit_and", "float32")
+            self.assertEqual(client.wait(30), 1)
+            self.assertIn(b"INVALID_ARGUMENT", client.stderr.read())
+            client = self.reduce_stdin(server, "sum", "float32")
+            client.stdin.write(bytes(4))
+            client.stdin.flush()
+            server.kill()
+            self.assertEqual(client.wait(30), 1)
+            self.assertIn(b"UNAVAILABLE", client.stderr.read())
+
+    def test_a_slow_producer_is_not_an_idle_one(self):
+        with Server("--idle_timeout_seconds=2") as server:
+            client = self.reduce_stdin(server, "sum", "int32")
+            for _ in range(8):
+                time.sleep(0.5)
+                client.stdin.write(numpy.ones(100, "<i4").tobytes())
+                client.stdin.flush()
+            answer, error = client.communicate(timeout=60)
+            self.assertEqual((client.returncode, answer), (0, b"sum 800\n"), error)
+            # The limit still holds.
+            client = self.reduce_stdin(server, "sum", "int32")
+            self.assertEqual(client.wait(30), 1)
+            self.assertIn(b"DEADLINE_EXCEEDED", client.stderr.read())
+
+    def reduce_stdin(self, server: Server, operator: str, dtype: str) -> subprocess.Popen:
+        return self.start("reduce", "--target", server.address, "--op", operator, "--dtype", dtype, "-",
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def test_stdin_that_is_not_what_it_was_said_to_be(self):
+        npy = npy_bytes(numpy.arange(6, dtype="<i4"))
+        with Server() as server:
+            for reason, data, *flags in (("not a whole number of elements", bytes(7), "--dtype", "int32"),
+                                         ("an .npy file", npy, "--dtype", "int32"),
+                                         ("truncated", npy[:-4]),
+                                         ("4 bytes left over", npy + bytes(4))):
+                done = warpfold("reduce", "--target", server.address, "--op", "sum", *flags, "-", stdin=data)
+                with self.subTest(reason):
+                    self.assert_exit(2, done, reason)
 
     def test_output_that_cannot_be_written(self):
         with Server() as server, open("/dev/full", "wb") as full:

@@ -56,6 +56,15 @@ class _Reduce:
                 path = self.file("a.npy", npy_bytes(numpy.arange(6, dtype=dtype).reshape(2, 3), version))
                 self.assertEqual(values(self.address, "sum,max", path), [15, 5], (version, dtype))
 
+    def test_npy_is_known_by_its_content(self):
+        array = numpy.arange(600_000, dtype="<i4").reshape(-1, 2, 3)
+        data = npy_bytes(array)
+        disguised = self.file("array.bin", data)
+        for flags in ((), ("--dtype", "int32")):
+            self.assertEqual(value(self.address, "sum", *flags, disguised), int(array.sum()))
+        self.assertEqual(value(self.address, "sum", "-", stdin=data), int(array.sum()))
+        self.assertEqual(value(self.address, "max", "--matrix", "2x3", "-", stdin=data), array[-1].tolist())
+
     def test_raw_file_equals_npy_file(self):
         array = numpy.arange(300_000, dtype="<i8") * 7919 % 100_003 - 50_000
         path, raw = self.save("a.npy", array), self.file("a.raw", array.tobytes())
@@ -160,6 +169,11 @@ class _Reduce:
         self.assertEqual(lines["throughput"]["bytes"], 4_000_000)
         self.assertGreater(lines["throughput"]["gbps"], 0)
         self.assertGreater(lines["latency"]["p50_us"], 0)
+
+    def test_bench_takes_several_operators(self):
+        done = warpfold("bench", "--target", self.address, "--op", "sum,max", "--bytes", "4000", "--calls", "1",
+                        "--repeat", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class TcpTest(_Reduce, TestCase):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whom a server with TLS keys talks to. The command line has no TLS, hence a handshake by hand."""
+"""Whom a server and a client with TLS keys talk to."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import unittest
 
-from executables import Server, TestCase, run_server
+from executables import Server, TestCase, run_server, value, warpfold
 
 _TIMEOUT_S = 60
 
@@ -46,18 +46,46 @@ class TlsTest(TestCase):
         self.cert, self.key = make_keys(str(self.folder), "server")
         self.client = make_keys(str(self.folder), "client")
         self.flags = [f"--tls_cert={self.cert}", f"--tls_key={self.key}"]
+        self.own = ("--tls_cert", self.client[0], "--tls_key", self.client[1])
+
+    def health(self, server: Server, *flags: str) -> int:
+        return warpfold("health", "--target", server.address, *flags).returncode
 
     def test_the_server_proves_who_it_is(self):
         with Server(*self.flags) as server:
             self.assertTrue(first_bytes(server.address, self.cert))
             self.assertFalse(first_bytes(server.address, self.client[0]))
+            self.assertEqual(self.health(server, "--tls_ca", self.cert), 0)
+            self.assertEqual(self.health(server, "--tls_ca", self.client[0]), 1)
+            self.assertEqual(self.health(server), 1)
 
     def test_clients_prove_who_they_are_where_an_authority_is_given(self):
         with Server(*self.flags, f"--tls_client_ca={self.client[0]}") as server:
             self.assertTrue(first_bytes(server.address, self.cert, self.client))
             self.assertFalse(first_bytes(server.address, self.cert))
             self.assertFalse(first_bytes(server.address, self.cert, (self.cert, self.key)))
+            self.assertEqual(self.health(server, "--tls_ca", self.cert, *self.own), 0)
+            self.assertEqual(self.health(server, "--tls_ca", self.cert), 1)
 
+    def test_every_command_connects(self):
+        with Server(*self.flags) as server:
+            trust = ("--tls_ca", self.cert)
+            sums = [value(server.address, "sum", "--iota", "1000000", "--streams", streams, *trust)
+                    for streams in ("1", "4")]
+            self.assertEqual(sums, [499999500000] * 2)
+            for command in (("info",), ("bench", "--bytes", "4000000", "--calls", "2", "--repeat", "1")):
+                done = warpfold(*command, "--target", server.address, *trust)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_bad_flags(self):
+        empty, none = self.file("empty.pem", b""), str(self.folder / "none.pem")
+        for reason, *flags in (("empty.pem: not a PEM file", "--tls_ca", empty),
+                               ("none.pem", "--tls_ca", none),
+                               ("--tls_key", "--tls_ca", self.cert, "--tls_cert", self.client[0]),
+                               ("--tls_cert", "--tls_ca", self.cert, "--tls_key", self.client[1]),
+                               ("--tls_ca", *self.own)):
+            with self.subTest(reason):
+                self.assert_exit(2, warpfold("health", *flags), reason)
 
     def test_files_without_keys_are_refused(self):
         contents = {"empty": b"", "no PEM": b"hello\n",

@@ -85,7 +85,7 @@ TEST(AlgorithmTest, OneOperatorThatIsNotServedIsEnough) {
 }
 
 TEST(AlgorithmTest, TheCpuHasNone) {
-  const auto backend = cpu::MakeCpuBackend({.slots = 1, .slot_bytes = 64 << 10, .threads = 1});
+  const auto backend = cpu::MakeCpuBackend({.slots = 1, .slot_bytes = 64 << 10, .threads = 1}).value();
   EXPECT_TRUE(backend->Supports(Algorithm::kAuto));
   for (int i = 1; i < kAlgorithmCount; ++i) EXPECT_FALSE(backend->Supports(static_cast<Algorithm>(i)));
 }

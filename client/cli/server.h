@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The server that the command line names.
+#pragma once
+
+#include <grpcpp/security/credentials.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/cli/flags.h"
+
+namespace warpfold::cli {
+
+struct Server {
+  std::string target;
+  std::shared_ptr<grpc::ChannelCredentials> credentials;  // null for plaintext
+};
+
+// Reads the TLS files. The status names the one that cannot be read.
+absl::StatusOr<Server> FindServer(const ServerFlags& flags);
+
+}  // namespace warpfold::cli

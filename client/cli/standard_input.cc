@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/standard_input.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace warpfold::cli {
+
+bool AwaitStandardInput(absl::Duration timeout) {
+  pollfd input = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  // An error is for read() to tell; an interruption is no more than a short wait.
+  const int ready = poll(&input, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout)));
+  return ready > 0 || (ready < 0 && errno != EINTR);
+}
+
+absl::StatusOr<std::size_t> ReadStandardInput(std::span<std::byte> buffer) {
+  while (true) {
+    const ssize_t size = read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (size >= 0) return static_cast<std::size_t>(size);
+    // Another process may have made the pipe or terminal that we share non-blocking.
+    const int error = errno;
+    if (error == EAGAIN) AwaitStandardInput(absl::Seconds(1));
+    if (error != EAGAIN && error != EINTR) return absl::ErrnoToStatus(error, "cannot read");
+  }
+}
+
+}  // namespace warpfold::cli

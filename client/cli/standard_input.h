@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Standard input, as it comes.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace warpfold::cli {
+
+// Whether there is something to read, or the end; waits up to `timeout` for it.
+bool AwaitStandardInput(absl::Duration timeout);
+
+// Reads what there is, and waits only if there is nothing. The number of bytes; 0 at the end.
+absl::StatusOr<std::size_t> ReadStandardInput(std::span<std::byte> buffer);
+
+}  // namespace warpfold::cli

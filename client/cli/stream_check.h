@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether the bytes that come through standard input are what they were said to be.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/cli/input.h"
+
+namespace warpfold::cli {
+
+class StreamCheck {
+ public:
+  StreamCheck(const StreamInput& input, std::uint64_t element_bytes)
+      : input_(input), element_bytes_(element_bytes) {}
+
+  // The next bytes. INVALID_ARGUMENT if there are too many, or if they start an .npy file that was announced
+  // as raw elements.
+  absl::Status Add(std::span<const std::byte> bytes);
+
+  // All have come. INVALID_ARGUMENT if they are too few.
+  absl::Status End() const;
+
+ private:
+  const StreamInput input_;
+  const std::uint64_t element_bytes_;
+  std::uint64_t byte_count_ = 0;
+  std::string start_;  // the first bytes, as many as kNpyMagic has
+};
+
+}  // namespace warpfold::cli
