@@ -102,7 +102,8 @@ def _bitwise(spec: Spec) -> Operator:
 
 def _count(spec: Spec) -> Operator:
     ignored = spec.ignore_nan and spec.operator != "all"
-    finish = {"all": lambda s, n: s == n, "any": lambda s, _: s > 0, "count_nonzero": lambda s, _: Unsigned(s)}
+    finish = {"all": lambda s, n: s == n, "any": lambda s, _: s > 0,
+              "count_nonzero": lambda s, _: Unsigned(s)}
     return Operator(0, lambda x, _: int(x != 0 and not (ignored and x != x)), _add, finish[spec.operator],
                     lambda s: bytes_of_int(s, 64))
 

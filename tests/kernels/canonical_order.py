@@ -120,8 +120,8 @@ def _fold(op: Operator, nodes: list[tuple[int, int]], states: list):
 
 
 def reduce(spec: Spec, data: bytes, first: int = 0):
-    """(nodes, results): nodes of (level, index, state bytes); results a list with one per entry or field, each
-    a Python number, (number, index) or (number, index, end_index); or the reason why there is none."""
+    """(nodes, results): nodes of (level, index, state bytes); results a list with one per entry or field,
+    each a number, (number, index) or (number, index, end_index); or the reason why there is none."""
     with numpy.errstate(all="ignore"):
         op = _MAKERS[spec.operator](spec)
         read = canonical_elements.elements(spec, data, op.reads)

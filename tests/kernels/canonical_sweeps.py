@@ -17,14 +17,16 @@ def _merge_moments(a, b):
     if a[2] == 0 or b[2] == 0:
         return b if a[2] == 0 else a
     (a_mean, a_deviations, a_count), (b_mean, b_deviations, b_count) = a, b
-    difference = b_mean - a_mean
-    squared = difference * difference
     count = a_count + b_count
     if a_count == b_count:
-        return (0.5 * a_mean + 0.5 * b_mean, a_deviations + b_deviations + squared * (0.5 * float(a_count)),
-                count)
-    return (a_mean * (float(a_count) / float(count)) + b_mean * (float(b_count) / float(count)),
-            a_deviations + b_deviations + squared * (float(a_count) * float(b_count) / float(count)), count)
+        step = b_mean - a_mean
+        return (0.5 * a_mean + 0.5 * b_mean,
+                a_deviations + b_deviations + step * step * (0.5 * float(a_count)), count)
+    (more_mean, _, more), (less_mean, _, less) = (a, b) if a_count > b_count else (b, a)
+    step = less_mean - more_mean
+    share = float(less) / float(count)
+    return (more_mean + step * share,
+            a_deviations + b_deviations + step * step * (float(more) * share), count)
 
 
 def _moments_sweeps(spec: Spec) -> Sweeps:
@@ -69,7 +71,8 @@ def _describe(spec: Spec) -> Operator:
         if count == 0:
             return _NAN
         if spec.is_float:
-            return -0.0 if spec.ignore_nan and state[2][1] == -1 and state[0] == 0 else state[0] / float(count)
+            negative_zeros = spec.ignore_nan and state[2][1] == -1 and state[0] == 0
+            return -0.0 if negative_zeros else state[0] / float(count)
         return state[0] / count  # exact, rounded once
 
     def finish(state, n):
