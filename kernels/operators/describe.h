@@ -116,7 +116,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct Describe<T, kIgnoreNan> {
         return sums.Finish(SumOf(s), count);
       }
       case 4:
-        return Mean(SumOf(s), s.moments.count);
+        return Mean(s);
       default:
         return {.value = Scalar::Of(VarianceOf(s.moments, ddof))};
     }
@@ -125,8 +125,13 @@ requires(FloatElement<T> || !kIgnoreNan) struct Describe<T, kIgnoreNan> {
  private:
   using Total = typename Sums::State;
 
-  static Outcome Mean(Total sum, std::uint64_t count) {
+  static Outcome Mean(const State& s) {
+    const std::uint64_t count = s.moments.count;
     if (count == 0) return {.value = Scalar::Of(CanonicalNan(NAN))};
+    Total sum = SumOf(s);
+    // The sum takes ignored NaN for 0.0, but they have no part in the mean: of -0.0 (key -1) alone it is
+    // -0.0.
+    if constexpr (kIgnoreNan) sum = s.max == -1 && sum == 0 ? -0.0 : sum;
     return kernels::Mean<T, false>{}.Finish(sum, count);
   }
   static WARPFOLD_FN State Assemble(Total sum, const Moments& moments, typename Range::State range) {

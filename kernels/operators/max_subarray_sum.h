@@ -3,7 +3,7 @@
 //
 // The largest sum of a contiguous part of the array that is not empty, and where that part is: the first such
 // part, and the shortest that starts there. Integers exact; floats in float64, where NaN makes the result
-// NaN.
+// NaN. Ignored NaN are in no part's sum, but a part may reach across them.
 //
 // The state is that of the divide-and-conquer algorithm (J. Bentley, "Programming Pearls", column 8): the
 // total, and the best part at all, at the start and at the end.
@@ -80,8 +80,10 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   static constexpr bool kScalarsOnly = true;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t offset) const {
-    auto value = static_cast<LeafSum>(ValueOf(x));
-    if constexpr (FloatElement<T> && kIgnoreNan) value = IsNan(x) ? 0.0 : value;
+    if constexpr (FloatElement<T> && kIgnoreNan) {
+      if (IsNan(x)) return LeafIdentity();
+    }
+    const auto value = static_cast<LeafSum>(ValueOf(x));
     return {value, value, value, value, offset, offset + 1, offset + 1, offset, 1};
   }
   WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const { return JoinSubarrays(a, b); }

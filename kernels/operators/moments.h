@@ -22,18 +22,19 @@ struct Moments {
 WARPFOLD_FN Moments MergeMoments(const Moments& a, const Moments& b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
-  const double difference = b.mean - a.mean;
-  const double squared = difference * difference;
   const std::uint64_t count = a.count + b.count;
   if (a.count == b.count) {  // as whole leaves are: without a division
+    const double step = b.mean - a.mean;
     const double half = 0.5 * static_cast<double>(a.count);
-    return {0.5 * a.mean + 0.5 * b.mean, a.deviations + b.deviations + squared * half, count};
+    return {0.5 * a.mean + 0.5 * b.mean, a.deviations + b.deviations + step * step * half, count};
   }
-  const double a_count = static_cast<double>(a.count);
-  const double b_count = static_cast<double>(b.count);
-  const double all = static_cast<double>(count);
-  return {a.mean * (a_count / all) + b.mean * (b_count / all),
-          a.deviations + b.deviations + squared * (a_count * b_count / all), count};
+  // From the mean of more elements, so that equal means stay what they are: a constant array does not vary.
+  const Moments& more = a.count > b.count ? a : b;
+  const Moments& less = a.count > b.count ? b : a;
+  const double step = less.mean - more.mean;
+  const double share = static_cast<double>(less.count) / static_cast<double>(count);
+  return {more.mean + step * share,
+          a.deviations + b.deviations + step * step * (static_cast<double>(more.count) * share), count};
 }
 
 inline Moments CanonicalMoments(const Moments& m) {

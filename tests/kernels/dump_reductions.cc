@@ -25,7 +25,8 @@ nlohmann::json Describe(const ReductionSpec& spec) {
           {"columns", spec.shape.columns},
           {"ignore_nan", spec.ignore_nan},
           {"wrap", spec.wrap_overflow},
-          {"modulus", spec.modulus.value_or(0)}};
+          {"modulus", spec.modulus.value_or(0)},
+          {"ddof", spec.ddof}};
 }
 
 void Dump(const Subject& subject, std::uint64_t first_leaf, std::uint64_t count, Flavour flavour,
@@ -49,12 +50,14 @@ void Dump(const Subject& subject, std::uint64_t first_leaf, std::uint64_t count,
 
 void DumpAll() {
   Random random;
-  for (const Subject& subject : AllSubjects()) {
+  for (Subject subject : AllSubjects()) {
     const std::uint64_t leaf = Reduction::Create(subject.spec).value().leaf_elements();
     Dump(subject, 0, 0, Flavour::kTame, random);
     Dump(subject, 0, 1, Flavour::kBits, random);
     Dump(subject, 2, 1 + random() % leaf, Flavour::kUnits, random);
     Dump(subject, 0, leaf + 1 + random() % leaf, Flavour::kExtreme, random);
+    const std::string& op = subject.spec.operators[0];
+    if (op == "variance" || op == "stddev" || op == "describe") subject.spec.ddof = 1;
     Dump(subject, 3, 3 * leaf + random() % leaf, Flavour::kWide, random);
   }
 }

@@ -150,6 +150,19 @@ std::vector<std::byte> RandomElements(ElementType type, std::uint64_t count, Fla
   return bytes;
 }
 
+std::vector<std::byte> ElementsOf(ElementType type, std::span<const double> numbers) {
+  std::vector<std::byte> bytes;
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    if (static_cast<int>(type) != kType) return;
+    bytes.resize(numbers.size() * sizeof(T));
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const T x = Rounded<T>(numbers[i]);
+      std::memcpy(bytes.data() + i * sizeof(T), &x, sizeof x);
+    }
+  });
+  return bytes;
+}
+
 void MakeUnitLike(ElementType type, std::uint32_t dimension, std::span<std::byte> matrices) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
     if (static_cast<int>(type) != kType) return;

@@ -32,6 +32,9 @@ inline constexpr Flavour kFlavours[] = {Flavour::kTame, Flavour::kWide, Flavour:
 // `count` scalars of the type.
 std::vector<std::byte> RandomElements(ElementType type, std::uint64_t count, Flavour flavour, Random& random);
 
+// The scalars nearest to numbers of their range; bfloat16: the next one towards zero.
+std::vector<std::byte> ElementsOf(ElementType type, std::span<const double> numbers);
+
 // Moves tame square matrices near the unit matrix (floats) or to odd determinants (integers), so that long
 // products of them, too, neither vanish nor overflow.
 void MakeUnitLike(ElementType type, std::uint32_t dimension, std::span<std::byte> matrices);

@@ -1,231 +1,212 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of docs/operators.md against the code. The environment variable WARPFOLD_DOCS names the folder.
+// The table of docs/operators.md against the code: elements, identities, results, order. Its
+// other columns are in operators_exactness_test.cc and operators_edges_test.cc.
+#include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <functional>
 #include <limits>
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
-#include "kernels/error.h"
 #include "kernels/operators/table.h"
-#include "kernels/reduction.h"
+#include "tests/kernels/elements.h"
+#include "tests/kernels/expect_same.h"
+#include "tests/kernels/operators_document.h"
+#include "tests/kernels/plain_loops.h"
 
 namespace warpfold::kernels {
 namespace {
 
-using DocumentRow = std::map<std::string, std::string>;  // by the column's title
-
-std::vector<std::string> CellsOf(const std::string& line) {
-  std::vector<std::string> cells = absl::StrSplit(line, '|');
-  for (std::string& cell : cells) absl::StripAsciiWhitespace(&cell);
-  return {cells.begin() + 1, cells.end() - 1};
-}
-
-// The rows by operator.
-std::map<std::string, DocumentRow> ReadTable() {
-  const char* const folder = std::getenv("WARPFOLD_DOCS");
-  EXPECT_NE(folder, nullptr) << "WARPFOLD_DOCS names the folder of the documents";
-  std::ifstream file(std::string(folder == nullptr ? "" : folder) + "/operators.md");
-  EXPECT_TRUE(file.good());
-  std::vector<std::string> titles;
-  std::map<std::string, DocumentRow> rows;
-  for (std::string line; std::getline(file, line);) {
-    if (!absl::StartsWith(line, "| ")) continue;
-    const std::vector<std::string> cells = CellsOf(line);
-    if (titles.empty()) {
-      titles = cells;
-      continue;
-    }
-    EXPECT_EQ(cells.size(), titles.size()) << line;
-    for (std::size_t i = 0; i < cells.size(); ++i) rows[cells[0]][titles[i]] = cells[i];
-  }
-  return rows;
-}
-
-bool IsFloat(ElementType type) {
-  return absl::StrContains(ElementTypeName(type), "float");  // bfloat16, too
-}
-bool IsSigned(ElementType type) { return absl::StartsWith(ElementTypeName(type), "int"); }
-
-// Calls check(operator's position, its row of the document, type) for what the code supports.
-void ForEachSupported(const std::function<void(int, DocumentRow&, ElementType)>& check) {
-  std::map<std::string, DocumentRow> table = ReadTable();
-  for (int op = 0; op < static_cast<int>(OperatorNames().size()); ++op) {
-    for (int t = 0; t < kElementTypeCount; ++t) {
-      const auto type = static_cast<ElementType>(t);
-      if (!OperatorTakesScalars(op, type) && !OperatorTakesMatrices(op, type)) continue;
-      const std::string name(OperatorNames()[op]);
-      SCOPED_TRACE(name + " of " + std::string(ElementTypeName(type)));
-      check(op, table[name], type);
-    }
-  }
-}
-
-ReductionSpec SpecOf(int op, ElementType type) {
-  ReductionSpec spec;
-  spec.operators = {std::string(OperatorNames()[op])};
-  spec.element_type = type;
-  if (!OperatorTakesScalars(op, type)) spec.shape = {2, 2};
-  return spec;
-}
-
-absl::StatusOr<OperatorValue> ValueOf(const ReductionSpec& spec, std::span<const std::byte> data) {
-  return ReduceOnHost(Reduction::Create(spec).value(), 0, data).Finish(0);
-}
-
-double NumberOf(const Scalar& scalar) {
-  switch (scalar.kind) {
-    case Scalar::Kind::kInt64:
-      return static_cast<double>(scalar.int64_value);
-    case Scalar::Kind::kUint64:
-      return static_cast<double>(scalar.uint64_value);
-    case Scalar::Kind::kDouble:
-      return scalar.double_value;
-    case Scalar::Kind::kBool:
-      return scalar.bool_value ? 1 : 0;
-  }
-  return 0;
-}
-
-std::vector<double> NumbersOf(const OperatorValue& value) {
-  std::vector<double> numbers;
+Numbers NumbersOf(const OperatorValue& value) {
+  Numbers numbers;
   for (const Scalar& entry : value.entries) numbers.push_back(NumberOf(entry));
   return numbers;
 }
 
-// What the document calls `empty`, in numbers.
-std::vector<double> EmptyValue(const std::string& cell, ElementType type) {
-  if (cell == "0" || cell == "false") return {0};
-  if (cell == "1" || cell == "true") return {1};
-  if (cell == "unit matrix") return {1, 0, 0, 1};
-  EXPECT_EQ(cell, "all ones");
-  if (type == ElementType::kBool) return {1};
-  if (IsSigned(type)) return {-1};
-  return {std::pow(2.0, 8.0 * static_cast<double>(ElementTypeBytes(type))) -
-          1};  // or as near as a double comes
-}
-
 TEST(OperatorsTableTest, HasARowForEachOperator) {
   std::vector<std::string> documented;
-  for (const auto& [name, row] : ReadTable()) documented.push_back(name);
+  for (const auto& [name, row] : ReadOperatorsDocument()) {
+    EXPECT_EQ(name, row.at("operator"));
+    documented.push_back(name);
+  }
   std::vector<std::string> names;
   for (const absl::string_view name : OperatorNames()) names.emplace_back(name);
   EXPECT_THAT(documented, testing::UnorderedElementsAreArray(names));
 }
 
 TEST(OperatorsTableTest, ElementsAndMatrices) {
-  std::map<std::string, DocumentRow> table = ReadTable();
+  const std::map<std::string, DocumentRow> table = ReadOperatorsDocument();
   for (int op = 0; op < static_cast<int>(OperatorNames().size()); ++op) {
-    DocumentRow& row = table[std::string(OperatorNames()[op])];
+    const std::string name(OperatorNames()[op]);
+    const std::string& elements = table.at(name).at("elements");
+    const std::string& matrices = table.at(name).at("matrices");
+    EXPECT_THAT(elements, testing::AnyOf("all", "integers", "floats", "32 and 64 bits"));
+    EXPECT_THAT(matrices, testing::AnyOf("entrywise", "no", "square", "1 x 2"));
     for (int t = 0; t < kElementTypeCount; ++t) {
-      SCOPED_TRACE(row["operator"] + " " + std::to_string(t));
+      SCOPED_TRACE(name + " " + std::to_string(t));
       const auto type = static_cast<ElementType>(t);
-      const bool taken = row["elements"] == "all" || (row["elements"] == "integers" && !IsFloat(type)) ||
-                         (row["elements"] == "32 and 64 bits" && ElementTypeBytes(type) >= 4);
-      EXPECT_EQ(OperatorTakesScalars(op, type), taken && row["matrices"] != "square");
-      EXPECT_EQ(OperatorTakesMatrices(op, type), taken && row["matrices"] != "no");
-      if (taken && row["matrices"] == "square") {
-        ReductionSpec oblong = SpecOf(op, type);
-        oblong.shape = {2, 3};
-        EXPECT_FALSE(Reduction::Create(oblong).ok());
+      const bool taken = elements == "all" || (elements == "integers" && !IsFloat(type)) ||
+                         (elements == "floats" && IsFloat(type)) ||
+                         (elements == "32 and 64 bits" && ElementTypeBytes(type) >= 4);
+      const bool whole = matrices == "square" || matrices == "1 x 2";
+      EXPECT_EQ(OperatorTakesScalars(op, type), taken && !whole);
+      EXPECT_EQ(OperatorTakesMatrices(op, type), taken && matrices != "no");
+      for (const ElementShape shape : {ElementShape{1, 1}, {1, 2}, {2, 1}, {2, 2}, {2, 3}, {8, 8}}) {
+        ReductionSpec spec;
+        spec.operators = {name};
+        spec.element_type = type;
+        spec.shape = shape;
+        const bool fits = matrices == "entrywise" || (matrices == "square" && shape.rows == shape.columns) ||
+                          (matrices == "1 x 2" && shape == ElementShape{1, 2});
+        EXPECT_EQ(Reduction::Create(spec).ok(), taken && fits) << shape.rows << " x " << shape.columns;
       }
     }
   }
 }
 
-TEST(OperatorsTableTest, IdentityAndEmptyArray) {
-  ForEachSupported([](int op, DocumentRow& row, ElementType type) {
-    const absl::StatusOr<OperatorValue> value = ValueOf(SpecOf(op, type), {});
-    EXPECT_EQ(value.ok(), row["identity"] != "none");
-    if (row["empty array"] == "EMPTY_ARRAY") {
-      EXPECT_EQ(ErrorReason(value.status()), "EMPTY_ARRAY");
-    } else {
-      ASSERT_TRUE(value.ok()) << value.status();
-      EXPECT_EQ(NumbersOf(*value), EmptyValue(row["empty array"], type));
-      EXPECT_TRUE(absl::StartsWith(row["identity"], row["empty array"]));
-    }
-  });
+// The value that a word of the document stands for.
+Numbers ValueOfWord(const std::string& word, ElementType type) {
+  const long double ones = type == ElementType::kBool ? 1
+                           : IsSigned(type)
+                               ? -1
+                               : std::exp2(8 * static_cast<long double>(ElementTypeBytes(type))) - 1;
+  const std::map<std::string, Numbers> values = {{"0", {0}},
+                                                 {"-0.0", {-0.0L}},
+                                                 {"1", {1}},
+                                                 {"false", {0}},
+                                                 {"true", {1}},
+                                                 {"all ones", {ones}},
+                                                 {"-inf", {-std::numeric_limits<long double>::infinity()}},
+                                                 {"unit matrix", {1, 0, 0, 1}},
+                                                 {"1 x + 0", {1, 0}}};
+  const auto found = values.find(word);
+  EXPECT_NE(found, values.end()) << word;
+  return found == values.end() ? Numbers{} : found->second;
 }
 
-TEST(OperatorsTableTest, ResultAndOrder) {
-  ForEachSupported([](int op, DocumentRow& row, ElementType type) {
-    const Reduction reduction = Reduction::Create(SpecOf(op, type)).value();
-    EXPECT_EQ(row["order"], reduction.operators()[0].entry->commutative ? "commutative" : "ordered");
-
-    const std::vector<std::byte> zeros(reduction.element_bytes());
-    const absl::StatusOr<OperatorValue> value = ValueOf(reduction.spec(), zeros);
-    ASSERT_TRUE(value.ok()) << value.status();
-    const Scalar::Kind wide = IsFloat(type)    ? Scalar::Kind::kDouble
-                              : IsSigned(type) ? Scalar::Kind::kInt64
-                                               : Scalar::Kind::kUint64;
-    const Scalar::Kind natural = type == ElementType::kBool ? Scalar::Kind::kBool : wide;
-    const std::map<std::string, Scalar::Kind> kinds = {{"wide", wide},
-                                                       {"element", natural},
-                                                       {"element, and the index", natural},
-                                                       {"bool", Scalar::Kind::kBool},
-                                                       {"uint64", Scalar::Kind::kUint64},
-                                                       {"double", Scalar::Kind::kDouble}};
-    ASSERT_TRUE(kinds.count(row["result"])) << row["result"];
-    EXPECT_EQ(value->entries[0].kind, kinds.at(row["result"]));
-    EXPECT_EQ(value->index.has_value(), absl::StrContains(row["result"], "index"));
-  });
-}
-
-std::vector<std::byte> Floats(ElementType type, const std::vector<double>& numbers) {
-  std::vector<std::byte> bytes(numbers.size() * ElementTypeBytes(type));
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const auto narrow = static_cast<float>(numbers[i]);
-    if (type == ElementType::kFloat32) std::memcpy(&bytes[i * sizeof narrow], &narrow, sizeof narrow);
-    if (type == ElementType::kFloat64) std::memcpy(&bytes[i * sizeof(double)], &numbers[i], sizeof(double));
-    // Of NaN, which is all that is asked of them, the upper half will do for both.
-    if (ElementTypeBytes(type) == 2) {
-      std::memcpy(&bytes[2 * i], reinterpret_cast<const char*>(&narrow) + 2, 2);
-    }
+void ExpectSameNumbers(const Numbers& got, const Numbers& wanted) {
+  ASSERT_EQ(got.size(), wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i], wanted[i]);
+    EXPECT_EQ(std::signbit(got[i]), std::signbit(wanted[i]));
   }
-  return bytes;
 }
 
-TEST(OperatorsTableTest, Nan) {
-  static constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  ForEachSupported([](int op, DocumentRow& row, ElementType type) {
-    EXPECT_EQ(row["NaN"] == "-", row["elements"] == "integers");
-    if (!IsFloat(type)) return;
-    ReductionSpec spec = SpecOf(op, type);
-    const std::vector<std::byte> one = Floats(type, std::vector<double>(spec.shape.entries(), kNan));
-    const double value = NumbersOf(ValueOf(spec, one).value())[0];
-    EXPECT_EQ(std::isnan(value), absl::StartsWith(row["NaN"], "NaN")) << value;
-    if (row["NaN"] == "not zero") {
-      EXPECT_EQ(value, 1);
-    }
+using Bytes = std::vector<std::byte>;
 
-    spec.ignore_nan = true;
-    const absl::StatusOr<OperatorValue> ignoring = ValueOf(spec, one);
-    const std::string& cell = row["NaN ignored"];
-    if (absl::EndsWith(cell, "EMPTY_ARRAY")) {
-      EXPECT_EQ(ErrorReason(ignoring.status()), "EMPTY_ARRAY");
+Bytes Combined(const BoundOperator& op, const Reduction& reduction, const Bytes& a, const Bytes& b) {
+  Bytes out(a.size());
+  const std::uint32_t entries = op.entry->whole_matrix ? 1 : reduction.spec().shape.entries();
+  op.entry->combine(op.parameters, entries, a.data(), b.data(), out.data());
+  op.entry->canonicalize(entries, out.data());
+  return out;
+}
+
+// The state of a leaf that begins with a few elements, and ends with them.
+Bytes RandomState(const OperatorCase& c, const Reduction& reduction, Flavour flavour, Random& random,
+                  std::uint64_t leaf = 0) {
+  const auto elements = RandomElements(c.type, 7 * c.spec.shape.entries(), flavour, random);
+  const PartialState state = ReduceOnHost(reduction, leaf * reduction.leaf_elements(), elements);
+  const auto bytes = OperatorStates(state, 0, 0);
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(OperatorsTableTest, Identity) {
+  Random random;
+  CheckColumn("identity", [&random](const std::string& word, const OperatorCase& c) {
+    const Reduction reduction = Reduction::Create(c.spec).value();
+    const BoundOperator& op = reduction.operators()[0];
+    EXPECT_EQ(op.entry->has_identity, word != "none");
+    if (word == "none") return;
+    Bytes identity(op.state_bytes);
+    op.entry->identity(op.parameters, 1, identity.data());
+    for (const Flavour flavour : kFlavours) {
+      // Ordered operators never combine it: 0 x inf, of which it is made, is no number.
+      if (!op.entry->commutative && IsFloat(c.type) && flavour != Flavour::kTame) continue;
+      const Bytes state = RandomState(c, reduction, flavour, random);
+      EXPECT_EQ(Combined(op, reduction, identity, state), state);
+      EXPECT_EQ(Combined(op, reduction, state, identity), state);
+    }
+    Numbers value;
+    for (std::uint32_t i = 0; i < c.spec.shape.entries(); ++i) {
+      // Of no elements the result may be another zero.
+      const std::uint64_t count = word == "-0.0" ? 1 : 0;
+      value.push_back(NumberOf(op.entry->finish(op.parameters, identity.data(), count, i).value));
+    }
+    ExpectSameNumbers(value, ValueOfWord(word, c.type));
+  });
+}
+
+TEST(OperatorsTableTest, EmptyArray) {
+  CheckColumn("empty array", [](const std::string& word, const OperatorCase& c) {
+    if (word == "EMPTY_ARRAY") {
+      EXPECT_EQ(c.Answer({}), "EMPTY_ARRAY");
       return;
     }
-    ASSERT_TRUE(ignoring.ok()) << ignoring.status();
-    const double number = NumbersOf(*ignoring)[0];
-    EXPECT_EQ(std::isnan(number), absl::EndsWith(cell, ": NaN") || cell == "not ignored") << number;
-    if (cell == "counts as 0.0" || cell == "skipped") {
-      EXPECT_EQ(number, 0);
-    } else if (cell == "counts as 1" || cell == "not zero") {
-      EXPECT_EQ(number, 1);
+    const absl::StatusOr<OperatorValue> value = c.Value({});
+    ASSERT_TRUE(value.ok()) << value.status();
+    ExpectSameNumbers(NumbersOf(*value), ValueOfWord(word, c.type));
+  });
+}
+
+TEST(OperatorsTableTest, Result) {
+  CheckColumn("result", [](const std::string& word, const OperatorCase& c) {
+    const Scalar::Kind wide = IsFloat(c.type)    ? Scalar::Kind::kDouble
+                              : IsSigned(c.type) ? Scalar::Kind::kInt64
+                                                 : Scalar::Kind::kUint64;
+    const std::map<std::string, Scalar::Kind> kinds = {
+        {"wide", wide},
+        {"element", c.type == ElementType::kBool ? Scalar::Kind::kBool : wide},
+        {"bool", Scalar::Kind::kBool},
+        {"uint64", Scalar::Kind::kUint64},
+        {"double", Scalar::Kind::kDouble}};
+    const absl::StatusOr<OperatorValue> value = c.Value({1, 0});
+    ASSERT_TRUE(value.ok()) << value.status();
+    const std::vector<std::string> parts = absl::StrSplit(word, ", ");
+    EXPECT_EQ(value->index.has_value(), std::count(parts.begin(), parts.end(), "index") == 1);
+    EXPECT_EQ(value->end_index.has_value(), std::count(parts.begin(), parts.end(), "end_index") == 1);
+    std::size_t fields = 0;
+    for (const std::string& part : parts) {
+      const std::vector<std::string> words = absl::StrSplit(part, ' ');  // "kind", or "name kind"
+      if (part == "index" || part == "end_index") continue;
+      ASSERT_TRUE(kinds.contains(words.back())) << part;
+      if (words.size() == 1) {
+        EXPECT_TRUE(value->fields.empty());
+        for (const Scalar& entry : value->entries) EXPECT_EQ(entry.kind, kinds.at(part));
+        continue;
+      }
+      ASSERT_LT(fields, value->fields.size());
+      EXPECT_EQ(value->fields[fields], words[0]);
+      EXPECT_EQ(value->entries[fields].kind, kinds.at(words[1]));
+      ++fields;
     }
+    EXPECT_EQ(value->fields.size(), fields);
+  });
+}
+
+TEST(OperatorsTableTest, Order) {
+  Random random;
+  CheckColumn("order", [&random](const std::string& word, const OperatorCase& c) {
+    const Reduction reduction = Reduction::Create(c.spec).value();
+    const BoundOperator& op = reduction.operators()[0];
+    EXPECT_EQ(op.entry->commutative, word == "commutative");
+    EXPECT_TRUE(word == "commutative" || word == "ordered");
+    bool matters = false;
+    // Tame booleans are all true.
+    const Flavour flavour = c.type == ElementType::kBool ? Flavour::kUnits : Flavour::kTame;
+    for (int i = 0; i < 50; ++i) {
+      const Bytes a = RandomState(c, reduction, flavour, random);
+      const Bytes b = RandomState(c, reduction, flavour, random, /*leaf=*/1);
+      matters = matters || Combined(op, reduction, a, b) != Combined(op, reduction, b, a);
+    }
+    EXPECT_EQ(matters, word == "ordered");
   });
 }
 

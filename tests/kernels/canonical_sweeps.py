@@ -1,0 +1,176 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Of docs/canonical-order.md: the operators that sweep twice, and max_subarray_sum."""
+
+import dataclasses
+import math
+import struct
+
+import canonical_operators
+from canonical_elements import (Operator, Refused, Spec, Sweeps, Unsigned, bytes_of_float, bytes_of_int,
+                                is_ignored, wide)
+
+_NAN = math.nan
+
+
+def _merge_moments(a, b):
+    if a[2] == 0 or b[2] == 0:
+        return b if a[2] == 0 else a
+    (a_mean, a_deviations, a_count), (b_mean, b_deviations, b_count) = a, b
+    count = a_count + b_count
+    if a_count == b_count:
+        step = b_mean - a_mean
+        return (0.5 * a_mean + 0.5 * b_mean,
+                a_deviations + b_deviations + step * step * (0.5 * float(a_count)), count)
+    (more_mean, _, more), (less_mean, _, less) = (a, b) if a_count > b_count else (b, a)
+    step = less_mean - more_mean
+    share = float(less) / float(count)
+    return (more_mean + step * share,
+            a_deviations + b_deviations + step * step * (float(more) * share), count)
+
+
+def _moments_sweeps(spec: Spec) -> Sweeps:
+    def deviation(x, center):
+        return 0.0 if is_ignored(spec, x) else (float(x) - center) * (float(x) - center)
+
+    return Sweeps((-0.0, 0), lambda x: (0.0, 0) if is_ignored(spec, x) else (float(x), 1),
+                  lambda a, b: (a[0] + b[0], a[1] + b[1]), lambda s: s[0] / float(s[1]) if s[1] else _NAN,
+                  deviation, lambda s, center, second: (center, second, s[1]) if s[1] else (0.0, 0.0, 0))
+
+
+def _pack_moments(state) -> bytes:
+    return bytes_of_float(state[0]) + bytes_of_float(state[1]) + bytes_of_int(state[2], 64)
+
+
+def _variance_of(spec: Spec, state) -> float:
+    return state[1] / float(state[2] - spec.ddof) if state[2] > spec.ddof else _NAN
+
+
+def _variance(spec: Spec) -> Operator:
+    def finish(state, _):
+        variance = _variance_of(spec, state)
+        return variance if spec.operator == "variance" else math.sqrt(variance)
+
+    return Operator((0.0, 0.0, 0), None, _merge_moments, finish, _pack_moments, has_identity=False,
+                    sweeps=_moments_sweeps(spec))
+
+
+def _describe(spec: Spec) -> Operator:
+    """States are (sum, moments, keys); elements are (value, key)."""
+    sums = canonical_operators.MAKERS["sum"](dataclasses.replace(spec, operator="sum"))
+    keys = canonical_operators.MAKERS["minmax"](spec)
+    moments = _moments_sweeps(spec)
+    sweeps = Sweeps(
+        (sums.identity, moments.identity, keys.identity),
+        lambda x: (sums.lift(x[0], 0), moments.lift(x[0]), keys.lift(x[1], 0)),
+        lambda a, b: (sums.combine(a[0], b[0]), moments.combine(a[1], b[1]), keys.combine(a[2], b[2])),
+        lambda s: moments.center(s[1]), lambda x, center: moments.lift_second(x[0], center),
+        lambda s, center, second: (s[0], moments.join(s[1], center, second), s[2]))
+
+    def mean(state, count):
+        if count == 0:
+            return _NAN
+        if spec.is_float:
+            negative_zeros = spec.ignore_nan and state[2][1] == -1 and state[0] == 0
+            return -0.0 if negative_zeros else state[0] / float(count)
+        return state[0] / count  # exact, rounded once
+
+    def finish(state, n):
+        return [Unsigned(state[1][2]), *keys.finish(state[2], n), sums.finish(state[0], n),
+                mean(state, state[1][2]), _variance_of(spec, state[1])]
+
+    return Operator((sums.identity, (0.0, 0.0, 0), keys.identity), None,
+                    lambda a, b: (sums.combine(a[0], b[0]), _merge_moments(a[1], b[1]),
+                                  keys.combine(a[2], b[2])),
+                    finish,
+                    lambda s: sums.pack(s[0]) + _pack_moments(s[1]) + b"".join(bytes_of_int(k, 64)
+                                                                              for k in s[2]),
+                    reads="values and keys", has_identity=False, several=True, sweeps=sweeps)
+
+
+def exp_of_negative(x: float) -> float:
+    if not x > -745.2:
+        return x if x != x else 0.0
+    number = float.fromhex
+    to_integer = number("0x1.8p+52")
+    k = (x * number("0x1.71547652b82fep+0") + to_integer) - to_integer
+    r = (x - k * number("0x1.62e42feep-1")) - k * number("0x1.a39ef35793c76p-33")
+    p = 1 / math.factorial(13)
+    for i in range(12, -1, -1):
+        p = p * r + 1 / math.factorial(i)
+    n = int(k) + 500 if k < -1000 else int(k)
+    return p * math.ldexp(1.0, n) * math.ldexp(1.0, int(k) - n)
+
+
+def _logsumexp(spec: Spec) -> Operator:
+    def larger(a, b):
+        return a if a > b or a != a else b
+
+    def combine(a, b):
+        largest = larger(a[0], b[0])
+        scaled = [s if m == largest else s * exp_of_negative(m - largest) for m, s in (a, b)]
+        return largest, scaled[0] + scaled[1]
+
+    def second(x, center):
+        if is_ignored(spec, x):
+            return 0.0
+        return 1.0 if x == center else exp_of_negative(x - center)
+
+    def finish(state, _):
+        return state[0] + math.log(state[1]) if state[1] != 0 else -math.inf
+
+    sweeps = Sweeps(-math.inf, lambda x: -math.inf if is_ignored(spec, x) else x + 0.0, larger, lambda s: s,
+                    second, lambda _, center, total: (center, total))
+    return Operator((-math.inf, 0.0), None, combine, finish,
+                    lambda s: bytes_of_float(s[0]) + bytes_of_float(s[1]), sweeps=sweeps)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """A sum and where it is: begin, end; of a prefix only the end counts, of a suffix only the begin."""
+    sum: int | float
+    begin: int
+    end: int
+
+
+def _max_subarray_sum(spec: Spec) -> Operator:
+    """States are None, or (total, best, prefix, suffix)."""
+    def lift(x, i):
+        return None if is_ignored(spec, x) else (x, *[_Part(x, i, i + 1)] * 3)
+
+    def combine(a, b):
+        if a is None or b is None:
+            return b if a is None else a
+        (a_total, best, a_prefix, a_suffix), (b_total, b_best, b_prefix, b_suffix) = a, b
+        across = _Part(a_suffix.sum + b_prefix.sum, a_suffix.begin, b_prefix.end)
+        for part in (across, b_best):
+            if part.sum > best.sum or (part.sum == best.sum and part.begin < best.begin):
+                best = part
+        longer = _Part(a_total + b_prefix.sum, a_prefix.begin, b_prefix.end)
+        prefix = longer if longer.sum > a_prefix.sum else a_prefix
+        longer = _Part(a_suffix.sum + b_total, a_suffix.begin, b_suffix.end)
+        suffix = longer if longer.sum >= b_suffix.sum else b_suffix
+        return a_total + b_total, best, prefix, suffix
+
+    def pack(state):
+        if state is None:
+            return bytes(4 * (8 if spec.is_float else 16) + 40)
+        total, best, prefix, suffix = state
+        pack_sum = bytes_of_float if spec.is_float else lambda s: bytes_of_int(s, 128)
+        return b"".join(map(pack_sum, (total, best.sum, prefix.sum, suffix.sum))) + struct.pack(
+            "<5Q", best.begin, best.end, prefix.end, suffix.begin, 1)
+
+    def finish(state, _):
+        if state is None:
+            raise Refused("EMPTY_ARRAY")
+        total, best = state[:2]
+        if total != total:
+            return _NAN
+        value = best.sum if spec.is_float else wide(dataclasses.replace(spec, wrap=False), best.sum)
+        return value, best.begin, best.end
+
+    return Operator(None, lift, combine, finish, pack, has_identity=False, ordered=True)
+
+
+MAKERS = {"variance": _variance, "stddev": _variance, "describe": _describe, "logsumexp": _logsumexp,
+          "max_subarray_sum": _max_subarray_sum}
