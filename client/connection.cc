@@ -42,11 +42,18 @@ Connection::Connection(const std::string& target,
           target, credentials == nullptr ? grpc::InsecureChannelCredentials() : credentials, Arguments())) {}
 
 void Connection::PauseAndConnect(absl::Duration pause, const std::stop_token& stop) const {
-  const absl::Time end = absl::Now() + pause;
+  const absl::Time start = absl::Now();
+  const absl::Time end = start + pause;
+  bool asked_to_connect = false;
   const bool was_ready = channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
   while (!stop.stop_requested() && absl::Now() < end) {
     const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY && !was_ready) return;
+    // gRPC has a timer for this, but that of 1.51 is sometimes forgotten when several are set at once.
+    if (state != GRPC_CHANNEL_READY && !asked_to_connect && absl::Now() - start >= pause / 2) {
+      grpc::experimental::ChannelResetConnectionBackoff(channel_.get());
+      asked_to_connect = true;
+    }
     channel_->WaitForStateChange(state, absl::ToChronoTime(std::min(end, absl::Now() + kStopCheckedEvery)));
   }
 }

@@ -28,8 +28,8 @@ class Connection {
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
   // A pause that gRPC can use: it makes a broken connection anew only while a thread waits on it, and until
-  // it has, calls fail at once. Returns after `pause`, or as soon as a connection that was not there is
-  // made, or `stop` is requested.
+  // it has, calls fail at once. Tries to connect in the middle of the pause. Returns after `pause`, or as
+  // soon as a connection that was not there is made, or `stop` is requested.
   void PauseAndConnect(absl::Duration pause, const std::stop_token& stop) const;
 
  private:

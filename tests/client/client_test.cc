@@ -187,8 +187,10 @@ TEST_F(ClientTest, WriterTakesNothingAfterItsCommit) {
 }
 
 TEST_F(ClientTest, WriterWithoutCommitIsCancelled) {
+  std::atomic<bool> started = false;
   std::atomic<bool> cancelled = false;
   service_.on_chunk = [&](const SeenCall&, grpc::ServerContext& context) {
+    started = true;
     while (!context.IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
     cancelled = true;
     return grpc::Status::CANCELLED;
@@ -197,7 +199,8 @@ TEST_F(ClientTest, WriterWithoutCommitIsCancelled) {
     absl::StatusOr<Writer> writer = client_.OpenWriter({.operators = {"sum"}}, ElementType::kInt32);
     ASSERT_TRUE(writer.ok());
     ASSERT_TRUE(writer->Write(std::vector<std::byte>(kChunkBytes)).ok());
-    while (service_.started() == 0) absl::SleepFor(absl::Milliseconds(1));
+    ASSERT_TRUE(writer->Flush().ok());
+    while (!started) absl::SleepFor(absl::Milliseconds(1));
   }
   while (!cancelled) absl::SleepFor(absl::Milliseconds(1));
   EXPECT_TRUE(service_.calls().empty());

@@ -171,8 +171,8 @@ class _Reduce:
         self.assertGreater(lines["latency"]["p50_us"], 0)
 
     def test_bench_takes_several_operators(self):
-        done = warpfold("bench", "--target", self.address, "--op", "sum,max", "--bytes", "4000", "--calls", "1",
-                        "--repeat", "1")
+        done = warpfold("bench", "--target", self.address, "--op", "sum,max", "--bytes", "4000",
+                        "--calls", "1", "--repeat", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
