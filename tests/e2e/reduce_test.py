@@ -126,6 +126,51 @@ class _Reduce:
         self.assertEqual(self.of_stdin("float64", [1, numpy.nan, 2], "sum"), ["nan"])
         self.assertEqual(self.of_stdin("float64", [1, numpy.nan, 2], "sum", "--ignore-nan"), [3.0])
 
+    def test_fields_places_and_ddof(self):
+        path = self.save("a.npy", numpy.array([1, -2, 3, 4, -5, 1], "<i4"))
+        operators = "minmax,describe,max_subarray_sum,variance,stddev,last"
+        text = self.call("--op", operators, "--ddof", "1", path).stdout
+        variance = float(numpy.var([1, -2, 3, 4, -5, 1], ddof=1))
+        described = f"count 6 min -5 max 4 sum 2 mean 0.3333333333333333 variance {variance}"
+        self.assertEqual(text.splitlines(), [
+            "minmax min -5 max 4", f"describe {described}", "max_subarray_sum 7 index 2 end_index 4",
+            f"variance {variance}", f"stddev {variance**0.5}", "last 1"])
+        done = self.call("--op", operators, "--json", path)  # ddof 0
+        variance = float(numpy.var([1, -2, 3, 4, -5, 1]))
+        self.assertEqual(json.loads(done.stdout)["results"], [
+            {"op": "minmax", "value": {"min": -5, "max": 4}},
+            {"op": "describe", "value": {"count": 6, "min": -5, "max": 4, "sum": 2, "mean": 1 / 3,
+                                         "variance": variance}},
+            {"op": "max_subarray_sum", "value": 7, "index": 2, "end_index": 4},
+            {"op": "variance", "value": variance}, {"op": "stddev", "value": variance**0.5},
+            {"op": "last", "value": 1}])
+        self.assertEqual(self.of_stdin("float64", [1.0], "variance,describe", "--ddof", "1"), [
+            "nan", {"count": 1, "min": 1.0, "max": 1.0, "sum": 1.0, "mean": 1.0, "variance": "nan"}])
+        self.assert_exit(1, self.call("--op", "sum", "--ddof", "1", path), "INVALID_ARGUMENT: ddof")
+
+    def test_narrow_types(self):
+        operators = "sum,min,max,first,l1_norm,describe"
+        for dtype, elements in (("int8", [-128, 127, 3]), ("uint16", [65535, 65535, 0]),
+                                ("float16", [0.5, -65504.0, 1.0]), ("bool", [True, False, True])):
+            array = numpy.array(elements, dtype)
+            path, raw = self.save("a.npy", array), self.file("a.raw", array.tobytes())
+            got = reduce(self.address, "--op", operators, path)
+            self.assertEqual(reduce(self.address, "--op", operators, "--dtype", dtype, raw), got)
+            numbers = [results["value"] for results in got["results"].values()]
+            self.assertEqual(numbers[:5], [sum(elements), min(elements), max(elements), elements[0],
+                                           float(sum(map(abs, elements)))])
+            self.assertEqual((numbers[5]["count"], numbers[5]["max"]), (3, max(elements)))
+        # NumPy has no bfloat16: the upper halves of float32.
+        upper = numpy.array([1.5, -3.0, 0.25], "<f4").view("<u4") >> 16
+        raw = self.file("b.raw", upper.astype("<u2").tobytes())
+        self.assertEqual(values(self.address, "sum,min,argmax,max_abs", "--dtype", "bfloat16", raw),
+                         [-1.25, -3.0, 1.5, 3.0])
+
+    def test_affine_maps(self):
+        path = self.save("a.npy", numpy.array([[[2, 3]], [[5, 7]]], "<i8"))
+        text = self.call("--op", "affine_compose", "--matrix", "1x2", path).stdout
+        self.assertEqual(text, "affine_compose [[10, 22]]\n")  # 5 (2 x + 3) + 7
+
     def test_empty_array(self):
         empty = self.save("e.npy", numpy.array([], "<i4"))
         expected = [0, 1, 0, True, False]

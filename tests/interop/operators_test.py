@@ -11,7 +11,9 @@ import oracles
 import service
 from service import Failure, pb
 
-_MATRIX_OPERATORS = ("sum", "min", "max", "matrix_product")
+_WHOLE = ("matrix_product", "affine_compose")
+_SCALARS_ONLY = ("argmin", "argmax", "variance", "stddev", "minmax", "describe", "logsumexp", "first", "last",
+                 "max_subarray_sum")
 
 
 def arrays(dtype: str):
@@ -64,19 +66,22 @@ class OperatorsTest(service.ServerTestCase):
             matrices = {numbers[t] for t in row.matrix_types}
             integers = set(oracles.INTEGERS + ("bool",))
             every = integers | set(oracles.FLOATS + ("bfloat16",))
+            floats = every - integers
             with self.subTest(name):
                 self.assertEqual(scalars, {"bit_and": integers, "bit_or": integers, "bit_xor": integers,
-                                           "matrix_product": set()}.get(name, every))
-                if name == "matrix_product":
-                    self.assertEqual(matrices, {t for t in every if t[-2:] in ("32", "64")})
-                elif name in _MATRIX_OPERATORS:
-                    self.assertEqual(matrices, every)
-                if name in ("argmin", "argmax"):
-                    self.assertEqual(matrices, set())
+                                           "logsumexp": floats,
+                                           **dict.fromkeys(_WHOLE, set())}.get(name, every))
+                wanted = {"bit_and": integers, "bit_or": integers, "bit_xor": integers,
+                          **dict.fromkeys(_SCALARS_ONLY, set()),
+                          **dict.fromkeys(_WHOLE, {t for t in every if t[-2:] in ("32", "64")})}
+                self.assertEqual(matrices, wanted.get(name, every))
 
     def test_unsupported_pairs_are_refused(self):
         for name, array in (("bit_and", numpy.ones(3)), ("matrix_product", numpy.ones(3)),
-                            ("matrix_product", numpy.ones((2, 2, 3))), ("argmin", numpy.ones((2, 2, 2)))):
+                            ("matrix_product", numpy.ones((2, 2, 3))), ("argmin", numpy.ones((2, 2, 2))),
+                            ("affine_compose", numpy.ones(2)), ("affine_compose", numpy.ones((2, 2, 2))),
+                            ("affine_compose", numpy.ones((3, 1, 2), numpy.int16)),
+                            ("logsumexp", numpy.ones(2, int)), ("describe", numpy.ones((2, 1, 2)))):
             with self.subTest(name, shape=array.shape):
                 failure = self.assert_fails("INVALID_ARGUMENT", "UNSUPPORTED_TYPE", service.reduce,
                                             self.server, array, [name])
@@ -171,6 +176,31 @@ class MatricesTest(service.ServerTestCase):
         products = [self.product(a, modulus=2**61 - 1).tolist() for a in (array, swapped)]
         self.assertEqual(products[1], oracles.matrix_product(swapped, 2**61 - 1).tolist())
         self.assertNotEqual(products[0], products[1])
+
+    def test_affine_maps(self):
+        rng = numpy.random.default_rng(29)
+        for dtype, modulus in (("int32", 0), ("uint32", 0), ("int64", 0), ("uint64", 0),
+                               ("uint32", 4294967291), ("int32", 2), ("int64", 2**61 - 1),
+                               ("uint64", 18446744073709551557)):
+            limits = numpy.iinfo(dtype)
+            for size in (0, 1, 2, 1000, 20011):
+                array = rng.integers(limits.min, limits.max, (size, 1, 2), dtype, endpoint=True)
+                array[:, :, 0] |= 1  # modulo a power of two the slope would soon be zero
+                options = {"modulus": modulus} if modulus else {}
+                result = service.reduce(self.server, array, ["affine_compose"], **options).results[0]
+                with self.subTest(dtype, modulus=modulus, size=size):
+                    self.assertEqual(service.value(result).tolist(),
+                                     [oracles.affine_compose(array, modulus)])
+
+    def test_affine_maps_of_floats(self):
+        rng = numpy.random.default_rng(31)
+        for dtype, tolerance in (("float32", 1e-5), ("float64", 1e-14)):
+            array = rng.uniform(-0.5, 0.5, (5000, 1, 2)).astype(dtype)
+            slope, offset = 1.0, 0.0
+            for a, b in array[:, 0].astype(float).tolist():
+                slope, offset = a * slope, a * offset + b
+            result = service.reduce(self.server, array, ["affine_compose"]).results[0]
+            numpy.testing.assert_allclose(service.value(result), [[slope, offset]], atol=tolerance)
 
     def test_float_products(self):
         rng = numpy.random.default_rng(19)

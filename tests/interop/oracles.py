@@ -131,3 +131,15 @@ def matrix_product(array: numpy.ndarray, modulus: int = 0) -> numpy.ndarray:
     if integers and not modulus and array.dtype.kind == "i":
         product = numpy.where(product >= ring // 2, product - ring, product)
     return product
+
+
+def affine_compose(array: numpy.ndarray, modulus: int = 0) -> list[int]:
+    """The slope and the offset of all maps, the first applied first, over Python's integers."""
+    bits = 8 * array.dtype.itemsize
+    ring = modulus or 2**bits
+    slope, offset = 1 % ring, 0
+    for a, b in array[:, 0].tolist():
+        slope, offset = a * slope % ring, (a * offset + b) % ring
+    if not modulus and array.dtype.kind == "i":
+        return [x - ring if x >= ring // 2 else x for x in (slope, offset)]
+    return [slope, offset]

@@ -131,9 +131,10 @@ def call(method, request, timeout_s: float = 60):
         raise Failure.of(error) from None
 
 
-def spec(array: numpy.ndarray, operators: Iterable[str], **options) -> pb.ReductionSpec:
+def spec(array: numpy.ndarray, operators: Iterable[str], element_type: str = "",
+         **options) -> pb.ReductionSpec:
     made = pb.ReductionSpec(operators=[operator(name) for name in operators],
-                            element_type=ELEMENT_TYPES[array.dtype.name], **options)
+                            element_type=ELEMENT_TYPES[element_type or array.dtype.name], **options)
     if array.ndim == 3:
         made.matrix_shape.rows, made.matrix_shape.columns = array.shape[1:]
     return made
@@ -169,8 +170,10 @@ def reduce(server: Server, array: numpy.ndarray, operators: Iterable[str], cuts:
 
 
 def value(result: pb.OperatorResult):
-    """The value as a Python number, or an array for a matrix; None if it has none."""
+    """The value as a Python number, an array for a matrix, or a dict of fields; None if it has none."""
     kind = result.WhichOneof("value")
+    if kind == "fields_value":
+        return {field.name: getattr(field, field.WhichOneof("value")) for field in result.fields_value.fields}
     if kind != "matrix_value":
         return kind and getattr(result, kind)
     matrix = result.matrix_value
