@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # From a bare machine to reduced arrays: installs what is missing, builds the release, starts a server
-# on a free port, reduces files and generated arrays through it, and stops it.
+# on a free port, reduces files and generated arrays through it, and stops it. Arguments go to cmake:
+# -DWARPFOLD_CUDA=OFF leaves the cuda backend out, and most of the compilation with it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -34,7 +35,7 @@ build() {
     echo "Found no GPU: the CPU backend will be used"
   fi
   echo "Configuring build/release"
-  cmake --preset release "-DCMAKE_CUDA_ARCHITECTURES=$architecture" --log-level=STATUS |
+  cmake --preset release "-DCMAKE_CUDA_ARCHITECTURES=$architecture" --log-level=STATUS "$@" |
     grep -F 'cuda backend:'
   echo "Building build/release"
   cmake --build --preset release
@@ -75,7 +76,7 @@ expect() {
   [[ $1 == "$2" ]] || { echo "Expected '$2', got '$1'" >&2; exit 1; }
 }
 
-build
+build "$@"
 echo "Starting the server"
 start_server
 
