@@ -12,7 +12,7 @@ import unittest
 import numpy
 
 from doorman import Doorman
-from executables import Server, TestCase, npy_bytes, warpfold
+from executables import Server, TestCase, npy_bytes, open_terminal, warpfold
 
 
 class NoServerTest(TestCase):
@@ -158,7 +158,7 @@ class ClientProcessTest(TestCase):
 
 def run_on_terminal(*arguments: str) -> tuple[subprocess.CompletedProcess, bytes]:
     """Runs the command line with a terminal for standard error; also what the terminal was sent."""
-    master, terminal = os.openpty()
+    master, terminal = open_terminal()
     shown = bytearray()
 
     def collect():

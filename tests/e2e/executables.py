@@ -183,3 +183,11 @@ def _end(process: subprocess.Popen) -> None:
         if pipe is not None:
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
+
+
+def open_terminal() -> tuple[int, int]:
+    """A pseudo terminal's two ends; skips the test where the machine has none, as in a bare chroot."""
+    try:
+        return os.openpty()
+    except OSError as error:
+        raise unittest.SkipTest(f"no pseudo terminal: {error}") from error

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import numpy
 
-from executables import DEVICE, Server, TestCase, reduce, run_server, value, warpfold
+from executables import DEVICE, Server, TestCase, open_terminal, reduce, run_server, value, warpfold
 
 _LOG_TIMEOUT_S = 60
 _LIMIT_TIMEOUT_S = 60
@@ -187,7 +187,7 @@ class EndTest(StreamTestCase):
 
     def test_finishes_a_striped_array_while_draining(self):
         with Server() as server:
-            shown, terminal = os.openpty()
+            shown, terminal = open_terminal()
             client = self.start("reduce", "--target", server.address, "--op", "sum", "--streams", "2",
                                 "--iota", "200000000", stdout=subprocess.PIPE, stderr=terminal)
             os.close(terminal)

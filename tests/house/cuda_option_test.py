@@ -34,7 +34,9 @@ class CudaOptionTest(unittest.TestCase):
             environment["PATH"] = f"{folder}:{environment['PATH']}"
         else:
             environment["CUDACXX"] = str(nvcc)
-        return subprocess.run(["cmake", "-S", folder, "-B", folder / "build", f"-DWARPFOLD_CUDA={option}"],
+        # Not the default generator: make need not be here.
+        command = ["cmake", "-G", "Ninja", "-S", folder, "-B", folder / "build", f"-DWARPFOLD_CUDA={option}"]
+        return subprocess.run(command,
                               env=environment, capture_output=True, text=True, timeout=60, check=False)
 
     def test_auto_goes_without_an_old_nvcc(self):
