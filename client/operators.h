@@ -98,6 +98,7 @@ inline constexpr ScalarOperator<Answer::kMagnitude> kMaxAbs{"max_abs"};
 inline constexpr ScalarOperator<Answer::kDouble> kVariance{"variance"};
 inline constexpr ScalarOperator<Answer::kDouble> kStddev{"stddev"};
 inline constexpr ScalarOperator<Answer::kDouble> kLogsumexp{"logsumexp"};
+inline constexpr ScalarOperator<Answer::kDouble> kExactSum{"exact_sum"};
 inline constexpr ScalarOperator<Answer::kElement> kFirst{"first"};
 inline constexpr ScalarOperator<Answer::kElement> kLast{"last"};
 

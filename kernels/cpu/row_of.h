@@ -5,6 +5,7 @@
 // and instruction set that instantiates it (row.cc.in).
 #pragma once
 
+#include "kernels/cpu/exact.h"
 #include "kernels/cpu/row.h"
 #include "kernels/cpu/subtree.h"
 #include "kernels/operators/make_row.h"
@@ -14,6 +15,8 @@ namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 struct Loops {
   template <class Op>
   static constexpr SubtreeFunction kScalars = ReduceScalars<Op>;
+  template <class Op>
+  static constexpr SubtreeFunction kExact = ReduceExactly<Op>;
   template <class Op>
   static constexpr SubtreeFunction kEntrywise = ReduceEntrywise<Op>;
   template <class Op>

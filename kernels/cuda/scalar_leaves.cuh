@@ -6,7 +6,9 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/arg_floats.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/packed.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
 #include "kernels/operators/operator.h"
@@ -133,7 +135,13 @@ class ScalarLeaves {
   }
 
   __device__ __forceinline__ LeafState FoldLane() const {
-    if constexpr (TwoSweeps<Op>) {
+    if constexpr (requires(LeafState & out) { FoldArgs(op_, vectors_, lane_, out); }) {
+      LeafState folded;
+      if (FoldArgs(op_, vectors_, lane_ * kVector, folded)) return folded;
+    }
+    if constexpr (requires { FoldPacked(op_, vectors_); }) {
+      return FoldPacked(op_, vectors_);
+    } else if constexpr (TwoSweeps<Op>) {
       return SweepTwice(kLaneElements, [this](auto identity, const auto& lift, const auto& combine) {
         return Sweep<decltype(identity)>(lift, combine);
       });

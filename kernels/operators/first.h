@@ -14,6 +14,7 @@ struct First;
 template <AnyElement T, bool kIgnoreNan>
 requires(FloatElement<T> || !kIgnoreNan) struct First<T, kIgnoreNan> : PresentElement<T, kIgnoreNan> {
   static constexpr const char* kName = "first";
+  static constexpr bool kFromTheLeft = true;
 
   template <class S>
   WARPFOLD_FN S Combine(const S& a, const S& b) const {

@@ -14,6 +14,7 @@ struct Last;
 template <AnyElement T, bool kIgnoreNan>
 requires(FloatElement<T> || !kIgnoreNan) struct Last<T, kIgnoreNan> : PresentElement<T, kIgnoreNan> {
   static constexpr const char* kName = "last";
+  static constexpr bool kFromTheLeft = false;
 
   template <class S>
   WARPFOLD_FN S Combine(const S& a, const S& b) const {

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Builds a backend's row of functions for one family. `Loops` names the backend's function for an
-// operator: kScalars<Op> over scalars, kEntrywise<Op> entry by entry over matrices, kOrdered<Op> over
-// whole matrices. Pairs that are not supported, or that another operator's states serve, stay null.
+// operator: kScalars<Op> over scalars, kExact<Op> over scalars with an accumulator, kOrdered<Op> over
+// scalars in array order and over whole matrices, kEntrywise<Op> entry by entry over matrices. Pairs that are
+// not supported, or that another operator's states serve, stay null.
 #pragma once
 
 #include <type_traits>
@@ -19,7 +20,9 @@ constexpr void FillScalar(Row& row) {
   if constexpr (kSupports<Family, T, kIgnoreNan>) {
     using Op = Family<T, kIgnoreNan>;
     if constexpr (std::is_same_v<ReducerOf<Op>, Op>) {
-      if constexpr (Op::kCommutative) {
+      if constexpr (AccumulatingOperator<Op>) {
+        row.scalar[kType][kIgnoreNan] = Loops::template kExact<Op>;
+      } else if constexpr (Op::kCommutative) {
         row.scalar[kType][kIgnoreNan] = Loops::template kScalars<Op>;
       } else {
         row.scalar[kType][kIgnoreNan] = Loops::template kOrdered<Op>;

@@ -24,6 +24,11 @@
 //                               holds to the bit
 //   kFields, FinishField(state, count, field)
 //                               optional, instead of Finish: several named results
+//   Accumulator, Addend(element)  optional: states do not depend on the order in which elements are combined;
+//                               backends add the addends of many elements to one Accumulator instead of
+//                               combining LeafStates
+//   kFromTheLeft                optional: the state is that of the first, or last, element whose state is
+//                               `present`; backends need not look at the others
 //   Reducer                     optional: another operator with the same states that backends run instead
 //
 // An operator may have the elements that one lane folds in a leaf swept twice, the second time knowing the
@@ -60,6 +65,17 @@ template <class Op>
 concept TwoSweeps = requires {
   typename Op::First;
   typename Op::Second;
+};
+
+template <class Op>
+concept AccumulatingOperator = Operator<Op> && requires {
+  typename Op::Accumulator;
+};
+
+// One of PresentElement: the first or the last element that is not ignored.
+template <class Op>
+concept EndOperator = Operator<Op> && requires {
+  { Op::kFromTheLeft } -> std::convertible_to<bool>;
 };
 
 // An operator over scalars, as one that acts entry by entry on matrices too.

@@ -14,6 +14,7 @@
 #include "kernels/operators/bit_xor.h"
 #include "kernels/operators/count_nonzero.h"
 #include "kernels/operators/describe.h"
+#include "kernels/operators/exact_sum.h"
 #include "kernels/operators/family.h"
 #include "kernels/operators/first.h"
 #include "kernels/operators/l1_norm.h"
@@ -43,7 +44,7 @@ using OperatorList =
              ScalarFamily<Mean>, MatrixFamily<MatrixProduct>, ScalarFamily<SumOfSquares>,
              ScalarFamily<L1Norm>, ScalarFamily<L2Norm>, ScalarFamily<MaxAbs>, ScalarFamily<Variance>,
              ScalarFamily<Stddev>, ScalarFamily<Minmax>, ScalarFamily<Describe>, ScalarFamily<Logsumexp>,
-             ScalarFamily<First>, ScalarFamily<Last>, ScalarFamily<MaxSubarraySum>,
-             PairFamily<AffineCompose>>;
+             ScalarFamily<First>, ScalarFamily<Last>, ScalarFamily<MaxSubarraySum>, PairFamily<AffineCompose>,
+             ScalarFamily<ExactSum>>;
 
 }  // namespace warpfold::kernels

@@ -21,14 +21,14 @@ struct Product<T, false> {
     std::uint32_t negative;   // 0 or 1
     std::uint32_t overflow;   // 1: the magnitude is 2^64 or more
   };
-  // The same without choices, which would cost more than the multiplication: a zero is only remembered.
+  using Least = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  // The same without choices, which would cost more than the multiplication.
   struct LeafState {
     std::uint64_t magnitude;  // modulo 2^64
-    std::uint32_t negative;   // bit 0
-    std::uint32_t marks;
+    std::uint32_t signs;      // bit 31: negative; the others mean nothing
+    std::uint32_t carried;    // not 0: the magnitude is 2^64 or more, if no element is zero
+    Least least;              // 0 if an element is zero
   };
-  static constexpr std::uint32_t kOverflow = 1;
-  static constexpr std::uint32_t kZero = 2;
   using Element = T;
   static constexpr const char* kName = "product";
   static constexpr bool kCommutative = true;
@@ -36,16 +36,18 @@ struct Product<T, false> {
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     const Wide<T> value = ValueOf(x);
-    const bool negative = value < 0;
     // Of the element's own width, so that the compiler sees how wide the multiplication is.
     const auto bits = static_cast<Bits<T>>(ValueOf(x));
-    const Bits<T> magnitude = negative ? static_cast<Bits<T>>(Bits<T>{0} - bits) : bits;
-    return {magnitude, negative, value == 0 ? kZero : 0};
+    const Bits<T> magnitude = value < 0 ? static_cast<Bits<T>>(Bits<T>{0} - bits) : bits;
+    const auto upper = static_cast<std::uint32_t>(static_cast<std::uint64_t>(value) >> 32);
+    return {magnitude, kIsSigned<T> ? upper : 0, 0, magnitude};
   }
   WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {
     const Uint128 product = Uint128{a.magnitude} * b.magnitude;
-    const std::uint32_t carried = static_cast<std::uint64_t>(product >> 64) != 0 ? kOverflow : 0;
-    return {static_cast<std::uint64_t>(product), a.negative ^ b.negative, a.marks | b.marks | carried};
+    const auto carried =
+        static_cast<std::uint32_t>(product >> 64) | static_cast<std::uint32_t>(product >> 96);
+    return {static_cast<std::uint64_t>(product), a.signs ^ b.signs, a.carried | b.carried | carried,
+            b.least < a.least ? b.least : a.least};
   }
   WARPFOLD_FN State Combine(State a, State b) const {
     const bool zero = (a.magnitude == 0 && a.overflow == 0) || (b.magnitude == 0 && b.overflow == 0);
@@ -55,10 +57,10 @@ struct Product<T, false> {
     return {static_cast<std::uint64_t>(product), a.negative ^ b.negative, a.overflow | b.overflow | carried};
   }
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const {
-    if ((leaf.marks & kZero) != 0) return {0, 0, 0};
-    return {leaf.magnitude, leaf.negative, leaf.marks};
+    if (leaf.least == 0) return {0, 0, 0};
+    return {leaf.magnitude, leaf.signs >> 31, leaf.carried != 0};
   }
-  WARPFOLD_FN LeafState LeafIdentity() const { return {1, 0, 0}; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return {1, 0, 0, ~Least{0}}; }
   WARPFOLD_FN State Identity() const { return {1, 0, 0}; }
 
   bool wrap = false;

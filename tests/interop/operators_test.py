@@ -13,7 +13,7 @@ from service import Failure, pb
 
 _WHOLE = ("matrix_product", "affine_compose")
 _SCALARS_ONLY = ("argmin", "argmax", "variance", "stddev", "minmax", "describe", "logsumexp", "first", "last",
-                 "max_subarray_sum")
+                 "max_subarray_sum", "exact_sum")
 
 
 def arrays(dtype: str):
@@ -69,7 +69,7 @@ class OperatorsTest(service.ServerTestCase):
             floats = every - integers
             with self.subTest(name):
                 self.assertEqual(scalars, {"bit_and": integers, "bit_or": integers, "bit_xor": integers,
-                                           "logsumexp": floats,
+                                           "logsumexp": floats, "exact_sum": floats,
                                            **dict.fromkeys(_WHOLE, set())}.get(name, every))
                 wanted = {"bit_and": integers, "bit_or": integers, "bit_xor": integers,
                           **dict.fromkeys(_SCALARS_ONLY, set()),
@@ -81,7 +81,8 @@ class OperatorsTest(service.ServerTestCase):
                             ("matrix_product", numpy.ones((2, 2, 3))), ("argmin", numpy.ones((2, 2, 2))),
                             ("affine_compose", numpy.ones(2)), ("affine_compose", numpy.ones((2, 2, 2))),
                             ("affine_compose", numpy.ones((3, 1, 2), numpy.int16)),
-                            ("logsumexp", numpy.ones(2, int)), ("describe", numpy.ones((2, 1, 2)))):
+                            ("logsumexp", numpy.ones(2, int)), ("exact_sum", numpy.ones(2, int)),
+                            ("describe", numpy.ones((2, 1, 2)))):
             with self.subTest(name, shape=array.shape):
                 failure = self.assert_fails("INVALID_ARGUMENT", "UNSUPPORTED_TYPE", service.reduce,
                                             self.server, array, [name])

@@ -15,8 +15,8 @@ from service import Failure
 EPSILON = 2.0**-52
 INTEGER_OPERATORS = ("sum_of_squares", "l1_norm", "l2_norm", "max_abs", "variance", "stddev", "minmax",
                      "describe", "first", "last", "max_subarray_sum")
-FLOAT_OPERATORS = INTEGER_OPERATORS + ("logsumexp",)
-HAVE_IDENTITY = ("sum_of_squares", "l1_norm", "l2_norm", "max_abs", "logsumexp")
+FLOAT_OPERATORS = INTEGER_OPERATORS + ("logsumexp", "exact_sum")
+HAVE_IDENTITY = ("sum_of_squares", "l1_norm", "l2_norm", "max_abs", "logsumexp", "exact_sum")
 # No array here passes an element through as many roundings.
 _ROUNDINGS = 40
 
@@ -55,7 +55,7 @@ def to_float(x: Fraction) -> float:
     try:
         return float(x)
     except OverflowError:
-        return math.copysign(math.inf, x)
+        return math.inf if x > 0 else -math.inf
 
 
 def _root(x: Fraction) -> Fraction:
@@ -195,4 +195,6 @@ def fields(name: str, array: Array, every: Array, ignore_nan: bool, wrap: bool, 
                 "mean": _mean(array), "variance": _variance("variance", array, ddof)}
     if name == "logsumexp":
         return {"": _logsumexp(array)}
+    if name == "exact_sum":
+        return {"": Wanted(to_float(sum(array.exactly()))) if array.finite else Wanted(sum(array.values))}
     return {"": _variance(name, array, ddof) if name in ("variance", "stddev") else _norm(name, array, wrap)}

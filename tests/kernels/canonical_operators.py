@@ -5,6 +5,7 @@
 import dataclasses
 import math
 import struct
+from fractions import Fraction
 
 import numpy
 
@@ -22,6 +23,31 @@ def _sum(spec: Spec) -> Operator:
                         lambda s, n: s if n else 0.0, lambda s: bytes_of_float(s))
     return Operator(0, lambda x, _: x, _add, lambda s, _: wide(spec, s),
                     lambda s: bytes_of_int(s, 128))
+
+
+def _exact_sum(spec: Spec) -> Operator:
+    """A state is a number of units, or None where an element is none, and which infinities there are."""
+    unit, words = {"f2": (24, 2), "b2": (133, 6), "f4": (149, 6), "f8": (1074, 34)}[spec.code]
+
+    def lift(x, _):
+        if not math.isfinite(x):
+            return (0, 0) if is_ignored(spec, x) else (0, 3 if x != x else 1 if x > 0 else 2)
+        return int(Fraction(x) * 2**unit), 0
+
+    def combine(a, b):
+        special = a[1] | b[1]
+        return (0 if special else a[0] + b[0]), special
+
+    def finish(state, _):
+        if state[1]:
+            return [math.inf, -math.inf, math.nan][state[1] - 1]
+        try:
+            return state[0] / 2**unit  # Python rounds the quotient of two integers once
+        except OverflowError:
+            return math.inf if state[0] > 0 else -math.inf
+
+    return Operator((0, 0), lift, combine, finish,
+                    lambda s: bytes_of_int(s[0], 64 * words) + s[1].to_bytes(8, "little"))
 
 
 def _mean(spec: Spec) -> Operator:
@@ -204,7 +230,7 @@ def _first_or_last(spec: Spec) -> Operator:
                     has_identity=False, ordered=True)
 
 
-MAKERS = {"sum": _sum, "mean": _mean, "product": _product, "min": _extremum, "max": _extremum,
+MAKERS = {"sum": _sum, "exact_sum": _exact_sum, "mean": _mean, "product": _product, "min": _extremum, "max": _extremum,
           "argmin": _arg_extremum, "argmax": _arg_extremum, "bit_and": _bitwise, "bit_or": _bitwise,
           "bit_xor": _bitwise, "all": _count, "any": _count, "count_nonzero": _count,
           "matrix_product": _matrix_product, "affine_compose": _affine_compose,

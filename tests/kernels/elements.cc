@@ -128,6 +128,8 @@ T OneOf(Flavour flavour, Random& random) {
       return Extreme<T>(random);
     case Flavour::kBits:
       return AnyBits<T>(random);
+    case Flavour::kOutliers:
+      return random() % 300 == 0 ? AnyBits<T>(random) : Tame<T>(random);
     case Flavour::kWhole:
       return Rounded<T>(static_cast<double>(1 + random() % 2));
   }

@@ -18,16 +18,18 @@ namespace warpfold::kernels {
 using Random = std::mt19937_64;
 
 enum class Flavour {
-  kTame,     // odd integers, floats around 1 and -1: long products neither vanish nor overflow
-  kWide,     // floats of many magnitudes, so that sums round everywhere; integers of any bits
-  kUnits,    // -1, 0 and 1: products that stay small, many ties, zeros of both signs
-  kExtreme,  // the ends of the range, subnormals, infinities, but no NaN
-  kBits,     // any bits at all, NaNs of every kind among them
-  kWhole,    // 1 and 2: products of six matrices of them stay exact in float32
+  kTame,      // odd integers, floats around 1 and -1: long products neither vanish nor overflow
+  kWide,      // floats of many magnitudes, so that sums round everywhere; integers of any bits
+  kUnits,     // -1, 0 and 1: products that stay small, many ties, zeros of both signs
+  kExtreme,   // the ends of the range, subnormals, infinities, but no NaN
+  kBits,      // any bits at all, NaNs of every kind among them
+  kOutliers,  // tame, but one in 300 of any bits: what has a fast way for the usual takes the other now and
+              // then
+  kWhole,     // 1 and 2: products of six matrices of them stay exact in float32
 };
 // All that are hard.
-inline constexpr Flavour kFlavours[] = {Flavour::kTame, Flavour::kWide, Flavour::kUnits, Flavour::kExtreme,
-                                        Flavour::kBits};
+inline constexpr Flavour kFlavours[] = {Flavour::kTame,    Flavour::kWide, Flavour::kUnits,
+                                        Flavour::kExtreme, Flavour::kBits, Flavour::kOutliers};
 
 // `count` scalars of the type.
 std::vector<std::byte> RandomElements(ElementType type, std::uint64_t count, Flavour flavour, Random& random);

@@ -76,6 +76,8 @@ def expected(spec: Spec, array: numpy.ndarray):
     if spec.operator.startswith("bit_"):
         ufunc = getattr(numpy, "bitwise_" + spec.operator[4:])
         return _natural(spec, ufunc.reduce(kept).item() if len(kept) else _as_identity(spec))
+    if spec.operator == "exact_sum":
+        return _exact_sum(kept)
     if spec.is_float:
         total = _float_fold(spec, kept)
         if spec.operator == "mean":
@@ -83,6 +85,17 @@ def expected(spec: Spec, array: numpy.ndarray):
         # As numpy.nansum: a NaN that is ignored counts as 0.0.
         return 0.0 if total == 0 and spec.operator == "sum" and len(kept) < max(1, len(array)) else total
     return _exact_integer(spec, array)
+
+
+def _exact_sum(array: numpy.ndarray) -> float:
+    """math.fsum, but for what it refuses."""
+    values = [float(x) for x in array]
+    if math.inf in values and -math.inf in values:
+        return math.nan
+    try:
+        return math.fsum(values)
+    except OverflowError:  # also of a partial sum
+        return _as_float(sum(map(Fraction, values)))
 
 
 def _as_identity(spec: Spec) -> int:
@@ -125,7 +138,7 @@ def _as_float(value: Fraction) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.inf
+        return math.inf if value > 0 else -math.inf
 
 
 def _squares(kept: numpy.ndarray) -> float:

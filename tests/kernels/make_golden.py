@@ -28,6 +28,7 @@ _MORE_FLOATS = ("float16", "bfloat16")
 _ALL_FLOATS = _FLOATS + _MORE_FLOATS
 _SCALAR_OPERATORS = ("sum", "product", "min", "max", "argmin", "argmax", "bit_and", "bit_or", "bit_xor",
                      "all", "any", "count_nonzero", "mean")
+_EXACT_OPERATORS = ("exact_sum",)
 _MORE_OPERATORS = ("sum_of_squares", "l1_norm", "l2_norm", "max_abs", "variance", "stddev", "minmax",
                    "describe", "logsumexp", "first", "last", "max_subarray_sum")
 
@@ -78,7 +79,8 @@ def array_of(type_name: str, elements: list) -> tuple[numpy.ndarray, bytes]:
 
 def _takes(operator: str, type_name: str) -> bool:
     floats = type_name in _ALL_FLOATS
-    return not (floats and operator.startswith("bit_")) and (floats or operator != "logsumexp")
+    only_floats = operator in ("logsumexp", "exact_sum")
+    return not (floats and operator.startswith("bit_")) and (floats or not only_floats)
 
 
 def _options(spec: Spec, array: numpy.ndarray) -> list[dict]:
@@ -95,7 +97,7 @@ def _options(spec: Spec, array: numpy.ndarray) -> list[dict]:
 
 def _values_of(type_name: str, array: numpy.ndarray) -> dict[str, str]:
     values = {}
-    for operator in _SCALAR_OPERATORS + _MORE_OPERATORS:
+    for operator in _SCALAR_OPERATORS + _MORE_OPERATORS + _EXACT_OPERATORS:
         if not _takes(operator, type_name):
             continue
         for options in _options(Spec(operator, type_name), array):
@@ -175,6 +177,8 @@ def states() -> list[dict]:
     for type_name in _MORE_INTEGERS + _MORE_FLOATS:
         add_scalars(type_name, _SCALAR_OPERATORS + _MORE_OPERATORS)
         add(Spec("sum", type_name, 2, 3), 900, 0)
+    for type_name in _ALL_FLOATS:
+        add_scalars(type_name, _EXACT_OPERATORS)
     return cases
 
 

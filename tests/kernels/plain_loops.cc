@@ -34,6 +34,12 @@ long double Magnitudes(const Numbers& array) {
 long double Squares(const Numbers& array) {
   return SumOver(array, [](long double x) { return x * x; });
 }
+// In 113 bits: more than sums of elements of like magnitudes have.
+long double ExactSum(const Numbers& array) {
+  __extension__ __float128 sum = 0;
+  for (const long double x : array) sum += x;
+  return static_cast<double>(sum);
+}
 long double Mean(const Numbers& array) { return Sum(array) / static_cast<long double>(array.size()); }
 
 PlainValue Product(const Numbers& array) {
@@ -105,6 +111,7 @@ PlainValue PlainValueOf(const std::string& op, const Numbers& array, std::uint64
   const auto largest = std::max_element(array.begin(), array.end());
   using Loop = std::function<PlainValue()>;
   const std::map<std::string, Loop> loops = {
+      {"exact_sum", [&] { return PlainValue{.value = ExactSum(array)}; }},
       {"sum", [&] { return PlainValue{.value = Sum(array), .scale = Magnitudes(array)}; }},
       {"product", [&] { return Product(array); }},
       {"min", [&] { return PlainValue{.value = *least}; }},

@@ -84,6 +84,8 @@ struct Loops {
   template <class Op>
   static constexpr const Launchers* kScalars = LaunchersOf<Op, typename Op::Element>();
   template <class Op>
+  static constexpr const Launchers* kExact = kScalars<Op>;
+  template <class Op>
   static constexpr const Launchers* kEntrywise = nullptr;
   template <class Op>
   static constexpr const Launchers* kOrdered =
