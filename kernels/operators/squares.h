@@ -29,12 +29,12 @@ WARPFOLD_FN Uint192 Extended(Uint128 x) {
 
 // The nearest double.
 inline double Rounded(const Uint192& x) {
-  const auto bits = [](Uint128 high, std::uint64_t low, int exponent) {
+  const auto nearest = [](Uint128 high, std::uint64_t low, int exponent) {
     // The upper 128 bits of the number, with all below them as one: more than rounding needs.
     return std::ldexp(RoundedQuotient(high | Uint128{low != 0}, 1), exponent);
   };
-  if (x.words[2] == 0) return bits(Uint128{x.words[1]} << 64 | x.words[0], 0, 0);
-  return bits(Uint128{x.words[2]} << 64 | x.words[1], x.words[0], 64);
+  if (x.words[2] == 0) return nearest(Uint128{x.words[1]} << 64 | x.words[0], 0, 0);
+  return nearest(Uint128{x.words[2]} << 64 | x.words[1], x.words[0], 64);
 }
 
 template <class T, bool kIgnoreNan>
