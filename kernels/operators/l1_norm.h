@@ -7,6 +7,7 @@
 
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/operator.h"
+#include "kernels/operators/ordered_key.h"
 
 namespace warpfold::kernels {
 
@@ -36,6 +37,9 @@ struct L1Norm<T, false> {
   WARPFOLD_FN LeafState LeafIdentity() const { return 0; }
   WARPFOLD_FN State Identity() const { return 0; }
 
+  bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
+    return s <= Uint128{kLargestMagnitude<T>} * count;
+  }
   Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(RoundedQuotient(s, 1))}; }
 };
 
@@ -61,6 +65,7 @@ struct L1Norm<T, kIgnoreNan> {
   WARPFOLD_FN State Identity() const { return 0.0; }
   State Canonical(State s) const { return CanonicalNan(s); }
 
+  bool IsPossible(State s, std::uint64_t, std::uint64_t) const { return kIgnoreNan ? s >= 0 : !(s < 0); }
   Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(CanonicalNan(s))}; }
 };
 

@@ -8,6 +8,7 @@
 
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/operator.h"
+#include "kernels/operators/ordered_key.h"
 
 namespace warpfold::kernels {
 
@@ -68,6 +69,13 @@ struct Squares<T, false> {
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const { return leaf; }
   WARPFOLD_FN LeafState LeafIdentity() const { return LeafState{}; }
   WARPFOLD_FN State Identity() const { return State{}; }
+  bool IsPossible(const State& s, std::uint64_t, std::uint64_t count) const {
+    if constexpr (sizeof(T) == 8) {
+      return s.words[2] < count;  // each square is below 2^128
+    } else {
+      return s <= Uint128{kLargestMagnitude<T> * kLargestMagnitude<T>} * count;
+    }
+  }
 
  protected:
   static Uint192 Exact(const State& s) {
@@ -97,6 +105,7 @@ struct Squares<T, kIgnoreNan> {
   WARPFOLD_FN LeafState LeafIdentity() const { return 0.0; }
   WARPFOLD_FN State Identity() const { return 0.0; }
   State Canonical(State s) const { return CanonicalNan(s); }
+  bool IsPossible(State s, std::uint64_t, std::uint64_t) const { return kIgnoreNan ? s >= 0 : !(s < 0); }
 };
 
 }  // namespace warpfold::kernels
