@@ -191,6 +191,14 @@ TEST(PossibleStatesTest, TheLargestMagnitudeIsAnElements) {
   ExpectRefused(Ignoring(spec), kLargestBits);
 }
 
+TEST(PossibleStatesTest, BitsOfBoolAreOne) {
+  for (const char* name : {"bit_and", "bit_or", "bit_xor"}) {
+    ExpectTaken(Of(name, ElementType::kBool), std::uint8_t{1});
+    ExpectRefused(Of(name, ElementType::kBool), std::uint8_t{2});
+    ExpectTaken(Of(name, ElementType::kInt8), std::uint8_t{0xff});
+  }
+}
+
 TEST(PossibleStatesTest, LogsumexpCountsItsLargest) {
   using State = Logsumexp<float, false>::State;
   const ReductionSpec spec = Of("logsumexp", ElementType::kFloat32);
