@@ -18,8 +18,8 @@ namespace {
 
 constexpr char kReduceFooter[] = R"(INPUT is one of
   FILE  an .npy file, whatever its name: element type and shape are read from it. Its elements are scalars,
-        whatever the shape, unless --matrix is given or matrix_product is asked for: then the last two
-        dimensions are the matrix.
+        whatever the shape, unless --matrix is given, or matrix_product or affine_compose (rows of 1x2) is
+        asked for: then the last two dimensions are the matrix.
   FILE  any other: raw little-endian elements; needs --dtype
   -     standard input, sent while it is read: raw elements with --dtype, an .npy file without
 
@@ -30,7 +30,8 @@ integers are its low bits, bool its highest one, and floats of p bits of precisi
 53 for float64, 24 for float32, 11 for float16 and 8 for bfloat16.
 
 Answers are one line per operator, 'op value': matrices as rows in brackets, argmin and argmax with
-'index I' after the value.
+'index I' after the value, max_subarray_sum with 'index I end_index E'; minmax and describe, which have
+several values, with a name before each.
 Exit codes: 0; 1 the server answered an error or cannot be reached; 2 usage or unreadable input.)";
 
 // Checks and converts an option's text, with CLI11's conventions: an empty string is success.

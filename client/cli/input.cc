@@ -27,8 +27,9 @@ absl::StatusOr<std::optional<MatrixShape>> CheckNpy(const ReduceFlags& flags, El
                                ElementTypeName(*flags.type)));
   }
   const std::vector<std::string>& operators = flags.spec.operators;
-  const bool needs_matrices =
-      std::find(operators.begin(), operators.end(), "matrix_product") != operators.end();
+  const bool needs_matrices = std::any_of(operators.begin(), operators.end(), [](const std::string& name) {
+    return name == "matrix_product" || name == "affine_compose";
+  });
   absl::StatusOr<std::optional<MatrixShape>> matrix_shape =
       MatrixShapeOf(shape, flags.spec.matrix_shape, needs_matrices);
   if (!matrix_shape.ok()) return matrix_shape.status();

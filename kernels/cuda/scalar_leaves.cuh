@@ -28,9 +28,10 @@ class ScalarLeaves {
   static constexpr int kThreads = kWarps * kLanes;
   static constexpr int kBlocksPerMultiprocessor = sizeof(LeafState) <= 8 ? 3 : 2;
   static constexpr std::uint32_t kLeafElements = kLeafBytes / sizeof(T);
-  // A warp folds at most 2^5 leaves: then each lane holds the state of one.
+  // A warp folds at most 2^5 leaves: then each lane holds the state of one. Wide states wait in registers for
+  // their partners, and more than two of them do not fit.
   static constexpr std::uint32_t kSmallestLevel = 0;
-  static constexpr std::uint32_t kLargestLevel = 5;
+  static constexpr std::uint32_t kLargestLevel = sizeof(LeafState) > 24 ? 2 : 5;
 
   __device__ ScalarLeaves(const Op& op, const Range& range)
       : op_(op), range_(range), lane_(threadIdx.x % kLanes) {}
@@ -102,9 +103,19 @@ class ScalarLeaves {
 
   static constexpr std::uint32_t kLaneElements = kLeafRows * kVector;
 
-  // Folds this lane's columns of the loaded leaf, then their states pairwise.
+  // Folds this lane's columns of the loaded leaf, then their states pairwise. Small states: all columns at
+  // once, row by row, for there is much to do side by side. Others: column by column, for registers.
   template <class S, class Lift, class Combine>
   __device__ __forceinline__ S Sweep(const Lift& lift, const Combine& combine) const {
+    if constexpr (sizeof(S) * kVector > 64) {
+      return SweepColumns<S, 0, kVector>(lift, combine);
+    } else {
+      return SweepRows<S>(lift, combine);
+    }
+  }
+
+  template <class S, class Lift, class Combine>
+  __device__ __forceinline__ S SweepRows(const Lift& lift, const Combine& combine) const {
     S columns[kVector];
 #pragma unroll
     for (int row = 0; row < kLeafRows; ++row) {
@@ -117,6 +128,26 @@ class ScalarLeaves {
       }
     }
     return FoldVector(columns, combine);
+  }
+
+  // Columns [kBegin, kEnd).
+  template <class S, std::uint32_t kBegin, std::uint32_t kEnd, class Lift, class Combine>
+  __device__ __forceinline__ S SweepColumns(const Lift& lift, const Combine& combine) const {
+    if constexpr (kEnd - kBegin > 1) {
+      constexpr std::uint32_t kMiddle = (kBegin + kEnd) / 2;
+      const S left = SweepColumns<S, kBegin, kMiddle>(lift, combine);
+      return combine(left, SweepColumns<S, kMiddle, kEnd>(lift, combine));
+    } else {
+      S state;
+#pragma unroll
+      for (int row = 0; row < kLeafRows; ++row) {
+        T elements[kVector];
+        std::memcpy(elements, &vectors_[row], sizeof elements);
+        const S lifted = lift(elements[kBegin], row * kRowElements + lane_ * kVector + kBegin);
+        state = row == 0 ? lifted : combine(state, lifted);
+      }
+      return state;
+    }
   }
 
   // The same of a leaf of which only `count` elements exist.

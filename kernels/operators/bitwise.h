@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/operators/operator.h"
+#include "kernels/operators/ordered_key.h"
 
 namespace warpfold::kernels {
 
@@ -18,6 +19,9 @@ struct Bitwise {
 
   WARPFOLD_FN State Lift(T x, std::uint32_t) const { return static_cast<State>(ValueOf(x)); }
   WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
+  bool IsPossible(State s, std::uint64_t, std::uint64_t) const {
+    return IsKey<T>(static_cast<Key<T>>(s), 0);  // of bool, 0 or 1
+  }
   Outcome Finish(State s, std::uint64_t) const {
     return {.value = Scalar::Of(static_cast<Natural<T>>(static_cast<Value<T>>(s)))};
   }

@@ -92,6 +92,9 @@ requires(FloatElement<T> || !kIgnoreNan) struct Describe<T, kIgnoreNan> {
 
   bool IsPossible(const State& s, std::uint64_t first, std::uint64_t count) const {
     const auto range = RangeOf(s);
+    if constexpr (IntegerElement<T>) {
+      if (!Sums{}.IsPossible(SumOf(s), first, count)) return false;
+    }
     return Deviations::ArePossible(s.moments, count) && s.min == static_cast<WideKey>(range.min) &&
            s.max == static_cast<WideKey>(range.max) && Range{}.IsPossible(range, first, count);
   }

@@ -106,4 +106,19 @@ struct UnsignedOf<8> {
 template <AnyElement T>
 using Bits = typename UnsignedOf<sizeof(T)>::type;
 
+template <IntegerElement T>
+WARPFOLD_FN bool IsNegative(T x) {
+  if constexpr (kIsSigned<T>) {
+    return ValueOf(x) < 0;
+  } else {
+    return false;
+  }
+}
+// Without overflow: of the smallest integer, too.
+template <IntegerElement T>
+WARPFOLD_FN Bits<T> MagnitudeOf(T x) {
+  const auto bits = static_cast<Bits<T>>(ValueOf(x));
+  return IsNegative(x) ? static_cast<Bits<T>>(Bits<T>{0} - bits) : bits;
+}
+
 }  // namespace warpfold::kernels

@@ -7,6 +7,7 @@
 
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/operator.h"
+#include "kernels/operators/ordered_key.h"
 
 namespace warpfold::kernels {
 
@@ -23,11 +24,7 @@ struct L1Norm<T, false> {
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
 
-  WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
-    const Wide<T> value = ValueOf(x);
-    const auto bits = static_cast<std::uint64_t>(value);
-    return static_cast<LeafState>(value < 0 ? 0 - bits : bits);
-  }
+  WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const { return MagnitudeOf(x); }
   template <class S>
   WARPFOLD_FN S Combine(S a, S b) const {
     return a + b;
@@ -36,6 +33,9 @@ struct L1Norm<T, false> {
   WARPFOLD_FN LeafState LeafIdentity() const { return 0; }
   WARPFOLD_FN State Identity() const { return 0; }
 
+  bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
+    return s <= Uint128{kLargestMagnitude<T>} * count;
+  }
   Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(RoundedQuotient(s, 1))}; }
 };
 
@@ -61,6 +61,7 @@ struct L1Norm<T, kIgnoreNan> {
   WARPFOLD_FN State Identity() const { return 0.0; }
   State Canonical(State s) const { return CanonicalNan(s); }
 
+  bool IsPossible(State s, std::uint64_t, std::uint64_t) const { return kIgnoreNan ? s >= 0 : !(s < 0); }
   Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(CanonicalNan(s))}; }
 };
 

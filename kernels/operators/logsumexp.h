@@ -66,6 +66,11 @@ struct Logsumexp<T, kIgnoreNan> {
     return {center, second};
   }
 
+  bool IsPossible(const State& s, std::uint64_t, std::uint64_t) const {
+    if (s.sum == 0) return kIgnoreNan && s.largest == kLowest;  // nothing but NaN
+    if (s.largest != s.largest) return !kIgnoreNan && s.sum != s.sum;
+    return s.sum >= 1;  // the largest itself gives 1
+  }
   Outcome Finish(const State& s, std::uint64_t) const {
     if (s.sum == 0) return {.value = Scalar::Of(kLowest)};
     return {.value = Scalar::Of(CanonicalNan(s.largest + std::log(s.sum)))};

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Builds a backend's row of functions for one family. `Loops` names the backend's function for an
-// operator: kScalars<Op> over scalars, kExact<Op> over scalars with an accumulator, kOrdered<Op> over
-// scalars in array order and over whole matrices, kEntrywise<Op> entry by entry over matrices. Pairs that are
-// not supported, or that another operator's states serve, stay null.
+// operator: kScalars<Op> for commutative ones over scalars, kExact<Op> for those of them with an accumulator,
+// kEntrywise<Op> for those entry by entry over matrices, kOrdered<Op> for ordered ones, whether over scalars,
+// pairs or whole matrices. What is not supported, or what another operator's states serve, stays null.
 #pragma once
 
 #include <type_traits>

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/operators/operator.h"
+#include "kernels/operators/ordered_key.h"
 
 namespace warpfold::kernels {
 
@@ -27,8 +28,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxAbs<T, kIgnoreNan> {
       if (IsNan(x)) return kIgnoreNan ? Identity() : kNan;
       return static_cast<State>(BitCast<State>(x) & kMagnitude);
     } else {
-      const auto value = ValueOf(x);
-      return static_cast<State>(value < 0 ? State{0} - static_cast<State>(value) : static_cast<State>(value));
+      return MagnitudeOf(x);
     }
   }
   WARPFOLD_FN State Combine(State a, State b) const { return b > a ? b : a; }
@@ -36,6 +36,14 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxAbs<T, kIgnoreNan> {
   WARPFOLD_FN LeafState LeafIdentity() const { return 0; }
   WARPFOLD_FN State Identity() const { return 0; }
 
+  bool IsPossible(State s, std::uint64_t, std::uint64_t) const {
+    if constexpr (IntegerElement<T>) {
+      return s <= kLargestMagnitude<T>;
+    } else {
+      // The bits of a float that is not negative are its key.
+      return s <= kMagnitude && IsKey<T>(static_cast<Key<T>>(s), kIgnoreNan ? Identity() : kNan);
+    }
+  }
   Outcome Finish(State s, std::uint64_t) const {
     if constexpr (FloatElement<T>) {
       return {.value = Scalar::Of(CanonicalNan(static_cast<double>(ValueOf(BitCast<T>(s)))))};

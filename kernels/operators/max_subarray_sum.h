@@ -9,6 +9,9 @@
 // total, and the best part at all, at the start and at the end.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
+
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/operator.h"
 
@@ -105,6 +108,10 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
 
   bool IsPossible(const State& state, std::uint64_t first, std::uint64_t count) const {
     const Sums s = Unpacked(state);
+    if (s.present == 0) {  // nothing but NaN
+      return kIgnoreNan && std::all_of(std::begin(state.words), std::end(state.words),
+                                       [](std::uint64_t word) { return word == 0; });
+    }
     const auto inside = [&](std::uint64_t begin, std::uint64_t end) {
       return begin >= first && begin < end && end - first <= count;
     };

@@ -16,7 +16,8 @@
 //   Canonical(state)            host only, optional: chooses one of several bit patterns of a value (NaN)
 //   Finish(state, count)        host only: the result over `count` elements
 //   IsPossible(state, first, count)  host only, optional: false if no `count` > 0 elements from index `first`
-//                               on have this state; asked of states that come from elsewhere
+//                               on have this state; asked of states that come from elsewhere. Those without
+//                               it take any: sums and products of floats
 //   kCommutative                false: combined strictly in array order
 //   kHasIdentity                false: an empty array has no result
 //   kScalarsOnly                optional: does not act entry by entry on matrices

@@ -20,6 +20,11 @@ inline constexpr Key<T> kLargestKey = static_cast<Key<T>>(static_cast<Bits<T>>(~
 template <AnyElement T>
 inline constexpr Key<T> kSmallestKey = static_cast<Key<T>>(~static_cast<Bits<T>>(kLargestKey<T>));
 
+// Of an integer, which is its own key.
+template <IntegerElement T>
+inline constexpr std::uint64_t kLargestMagnitude =
+    std::same_as<T, Boolean> ? 1 : static_cast<std::uint64_t>(kLargestKey<T>) + kIsSigned<T>;
+
 template <FloatElement T>
 WARPFOLD_FN Key<T> FlipMagnitude(Key<T> key) {
   const auto sign = static_cast<Bits<T>>(key >> (sizeof(T) * 8 - 1));

@@ -35,11 +35,9 @@ struct Product<T, false> {
   static constexpr bool kHasIdentity = true;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
-    const Wide<T> value = ValueOf(x);
     // Of the element's own width, so that the compiler sees how wide the multiplication is.
-    const auto bits = static_cast<Bits<T>>(ValueOf(x));
-    const Bits<T> magnitude = value < 0 ? static_cast<Bits<T>>(Bits<T>{0} - bits) : bits;
-    const auto upper = static_cast<std::uint32_t>(static_cast<std::uint64_t>(value) >> 32);
+    const Bits<T> magnitude = MagnitudeOf(x);
+    const auto upper = static_cast<std::uint32_t>(static_cast<std::uint64_t>(Wide<T>{ValueOf(x)}) >> 32);
     return {magnitude, kIsSigned<T> ? upper : 0, 0, magnitude};
   }
   WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {

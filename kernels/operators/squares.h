@@ -8,6 +8,7 @@
 
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/operator.h"
+#include "kernels/operators/ordered_key.h"
 
 namespace warpfold::kernels {
 
@@ -29,12 +30,12 @@ WARPFOLD_FN Uint192 Extended(Uint128 x) {
 
 // The nearest double.
 inline double Rounded(const Uint192& x) {
-  const auto bits = [](Uint128 high, std::uint64_t low, int exponent) {
+  const auto nearest = [](Uint128 high, std::uint64_t low, int exponent) {
     // The upper 128 bits of the number, with all below them as one: more than rounding needs.
     return std::ldexp(RoundedQuotient(high | Uint128{low != 0}, 1), exponent);
   };
-  if (x.words[2] == 0) return bits(Uint128{x.words[1]} << 64 | x.words[0], 0, 0);
-  return bits(Uint128{x.words[2]} << 64 | x.words[1], x.words[0], 64);
+  if (x.words[2] == 0) return nearest(Uint128{x.words[1]} << 64 | x.words[0], 0, 0);
+  return nearest(Uint128{x.words[2]} << 64 | x.words[1], x.words[0], 64);
 }
 
 template <class T, bool kIgnoreNan>
@@ -68,6 +69,13 @@ struct Squares<T, false> {
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const { return leaf; }
   WARPFOLD_FN LeafState LeafIdentity() const { return LeafState{}; }
   WARPFOLD_FN State Identity() const { return State{}; }
+  bool IsPossible(const State& s, std::uint64_t, std::uint64_t count) const {
+    if constexpr (sizeof(T) == 8) {
+      return s.words[2] < count;  // each square is below 2^128
+    } else {
+      return s <= Uint128{kLargestMagnitude<T> * kLargestMagnitude<T>} * count;
+    }
+  }
 
  protected:
   static Uint192 Exact(const State& s) {
@@ -97,6 +105,7 @@ struct Squares<T, kIgnoreNan> {
   WARPFOLD_FN LeafState LeafIdentity() const { return 0.0; }
   WARPFOLD_FN State Identity() const { return 0.0; }
   State Canonical(State s) const { return CanonicalNan(s); }
+  bool IsPossible(State s, std::uint64_t, std::uint64_t) const { return kIgnoreNan ? s >= 0 : !(s < 0); }
 };
 
 }  // namespace warpfold::kernels

@@ -168,8 +168,9 @@ class _Reduce:
 
     def test_affine_maps(self):
         path = self.save("a.npy", numpy.array([[[2, 3]], [[5, 7]]], "<i8"))
-        text = self.call("--op", "affine_compose", "--matrix", "1x2", path).stdout
-        self.assertEqual(text, "affine_compose [[10, 22]]\n")  # 5 (2 x + 3) + 7
+        for flags in ((), ("--matrix", "1x2")):
+            text = self.call("--op", "affine_compose", *flags, path).stdout
+            self.assertEqual(text, "affine_compose [[10, 22]]\n")  # 5 (2 x + 3) + 7
 
     def test_empty_array(self):
         empty = self.save("e.npy", numpy.array([], "<i4"))

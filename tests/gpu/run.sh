@@ -54,19 +54,26 @@ fi
 if has sanitizers; then
   export WARPFOLD_TEST_SCALE=small
   for tool in memcheck racecheck initcheck synccheck; do
-    # memcheck on everything. The others, under which the whole suite takes an hour, on one case of each
-    # kernel for a float of 32 and an integer of 64 bits: every template, with states of 4 to 512 bytes.
+    # Under memcheck every subject at the boundaries. Under the others, under which the whole suite takes an
+    # hour, those over float32, both floats of 16 bits, uint64 and int8, over some matrices, and over pairs.
     # (racecheck sees races in shared memory only; global memory is covered by the bits of the results.)
-    filter='*'
-    [ "$tool" = memcheck ] || filter='*BitsAtTheBoundaries/*float32*:*BitsAtTheBoundaries/*uint64*'
+    filter='*BitsAtTheBoundaries*:ContractOfManyTest.*'
+    if [ "$tool" != memcheck ]; then
+      filter='*BitsAtTheBoundaries/*_float32'
+      for subject in '*_uint64' '*_int8' '*float32_2x3' '*float32_4x4' '*float16' '*1x2*'; do
+        filter+=":*BitsAtTheBoundaries/$subject"
+      done
+    fi
     step "$tool-kernels_contract_test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
       "$bin/kernels_contract_test" --gtest_brief=1 "--gtest_filter=$filter"
     step "$tool-device_reducer_test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
       "$bin/device_reducer_test" --gtest_brief=1
-    # Every algorithm, with states of 4, 8, 16, 36 and 512 bytes: both variants of those that have two.
-    filter='TextbookSlotTest.*:*_of_matrix_product_uint64_8x8:*_of_matrix_product_float32_3x3'
-    for subject in min_float32 sum_float32 sum_uint64 argmax_int64; do filter+=":*_of_$subject"; done
-    [ "$tool" != memcheck ] || filter+=':*_float32*:*_uint64*'
+    # Every algorithm that serves them, with states of 8, 16, 48, 104 and 512 bytes.
+    filter='TextbookSlotTest.*'
+    for subject in sum_float32 argmax_int64 matrix_product_uint64_8x8 describe_float64 \
+      max_subarray_sum_int32; do
+      filter+=":*_of_$subject"
+    done
     step "$tool-textbook_test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
       "$bin/textbook_test" --gtest_brief=1 "--gtest_filter=$filter"
     step "$tool-textbook_device_test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
@@ -85,7 +92,7 @@ if has memcheck_e2e; then
 fi
 if has e2e; then
   export WARPFOLD_SERVER=$bin/warpfold-server WARPFOLD_CLI=$bin/warpfold WARPFOLD_DEVICE=cuda:0
-  for suite in server_process client_process reduce real_data arrays exit_time; do
+  for suite in server_process client_process reduce algorithms real_data arrays exit_time; do
     step "e2e-$suite" python3 -B "$here/../e2e/${suite}_test.py" -v
   done
 fi

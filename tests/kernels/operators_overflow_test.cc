@@ -114,6 +114,25 @@ void CheckToInfinity(const OperatorCase& c) {
   }
 }
 
+void CheckToInfinityAtTheEnd(const OperatorCase& c) {
+  const double large = LargestFinite(c.type);
+  const auto answer = [&c](const std::vector<double>& array) {
+    return c.Value(array).value().entries[0].double_value;
+  };
+  EXPECT_EQ(answer({large, large, -large}), large);
+  EXPECT_EQ(answer({large, large}), HUGE_VAL);
+  EXPECT_EQ(answer({-large, -large, large, -large}), -HUGE_VAL);
+  Repeated positive(c, {large});
+  Repeated negative(c, {-large});
+  for (int i = 0; i < kDoublings; ++i) {
+    positive.Double();
+    negative.Double();
+  }
+  EXPECT_EQ(positive.Value(), HUGE_VAL);
+  positive.Append(negative);
+  EXPECT_EQ(positive.Value(), 0);
+}
+
 void CheckToInfinityOrNan(const OperatorCase& c) {
   ExpectNone(Repeated(c, {1, 1}));
   const double large = LargestFinite(c.type);
@@ -224,6 +243,7 @@ void CheckWraps(const OperatorCase& c) {
 TEST(OperatorsTableTest, Overflow) {
   Vocabulary words({{"cannot", CheckCannot},
                     {"to infinity", CheckToInfinity},
+                    {"to infinity if the whole sum is beyond", CheckToInfinityAtTheEnd},
                     {"to infinity or NaN", CheckToInfinityOrNan},
                     {"OUT_OF_RANGE or wraps", Integers(Twice, /*wraps=*/true)},
                     {"OUT_OF_RANGE", Integers(Twice, /*wraps=*/false)},

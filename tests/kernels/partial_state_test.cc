@@ -54,6 +54,12 @@ std::vector<std::byte> StatesOf(const PartialState& state) {
   return states;
 }
 
+void ExpectPossible(const PartialState& state) {
+  const absl::StatusOr<PartialState> copy = PartialState::Create(
+      state.reduction(), state.first_element(), state.element_count(), state.nodes(), StatesOf(state));
+  ASSERT_TRUE(copy.ok()) << copy.status();
+}
+
 void ExpectBadState(const absl::Status& status) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ErrorReason(status), "BAD_STATE") << status;
@@ -112,13 +118,20 @@ TEST(PartialStateTest, WhatAnyElementsGiveIsPossible) {
             RandomElements(subject.spec.element_type, count * subject.spec.shape.entries(), flavour, random);
         const PartialState range = ReduceOnHost(reduction, leaf + whole.element_count(), data);
         ASSERT_TRUE(whole.Append(range).ok());
-        for (const PartialState& state : {range, whole}) {
-          const absl::StatusOr<PartialState> copy = PartialState::Create(
-              reduction, state.first_element(), state.element_count(), state.nodes(), StatesOf(state));
-          ASSERT_TRUE(copy.ok()) << copy.status();
-        }
+        ASSERT_NO_FATAL_FAILURE(ExpectPossible(range));
+        ASSERT_NO_FATAL_FAILURE(ExpectPossible(whole));
       }
     }
+  }
+}
+
+TEST(PartialStateTest, WhatNothingButNanGivesIsPossible) {
+  for (const Subject& subject : AllSubjects()) {
+    SCOPED_TRACE(subject.name);
+    const Reduction reduction = ReductionOf(subject.spec);
+    // NaN as a float of any width.
+    const std::vector<std::byte> ones(3 * reduction.leaf_bytes(), std::byte{0xff});
+    ASSERT_NO_FATAL_FAILURE(ExpectPossible(ReduceOnHost(reduction, reduction.leaf_elements(), ones)));
   }
 }
 

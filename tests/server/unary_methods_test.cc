@@ -211,6 +211,33 @@ TEST_F(UnaryMethodsTest, MergeRefusesNumbersThatNoElementsGive) {
   }
 }
 
+TEST_F(UnaryMethodsTest, MergeRefusesStatesOfSeveralNumbersThatDoNotFit) {
+  using kernels::Moments;
+  for (const std::uint64_t count : {2, 3, 4}) {
+    ExpectClaim(count == 3, Claim<kernels::Variance<float, false>>(kFloat32, 3, Moments{1, 2, count}));
+    ExpectClaim(count == 3, Claim<kernels::Stddev<float, false>>(kFloat32, 3, Moments{1, 2, count}));
+    ExpectClaim(count == 3,
+                Claim<kernels::Describe<float, false>>(kFloat32, 3, {{0}, Moments{1, 2, count}, 0, 0}));
+    ExpectClaim(count <= 3, Claim<kernels::MaxSubarraySum<float, false>>(
+                                kFloat32, 3, {{0, 0, 0, 0, 1024, 1024 + count, 1027, 1025, 1}}));
+  }
+  for (const std::int32_t key : {INT32_MAX - 1, INT32_MAX}) {
+    ExpectClaim(key == INT32_MAX, Claim<kernels::Minmax<float, false>>(kFloat32, 3, {0, key}));
+  }
+  for (const std::uint64_t present : {0, 1, 2}) {
+    ExpectClaim(present == 1, Claim<kernels::First<float, false>>(kFloat32, 3, {7, present}));
+    ExpectClaim(present == 1, Claim<kernels::Last<float, false>>(kFloat32, 3, {7, present}));
+  }
+  for (const std::int32_t residue : {6, 7, -1}) {
+    v1::MergeRequest request = Claim<kernels::AffineCompose<std::int32_t>>(kInt32, 3, {{1, residue}});
+    request.mutable_spec()->mutable_matrix_shape()->set_rows(1);
+    request.mutable_spec()->mutable_matrix_shape()->set_columns(2);
+    request.mutable_spec()->set_modulus(7);
+    request.mutable_states(0)->mutable_nodes(0)->set_index(2);  // leaves have 512 maps
+    ExpectClaim(residue == 6, request);
+  }
+}
+
 TEST_F(UnaryMethodsTest, ServerInfoListsTheProtosOperators) {
   const v1::GetServerInfoResponse info = GetServerInfo(engine_);
   EXPECT_EQ(info.backend(), "fake");
