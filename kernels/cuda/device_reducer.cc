@@ -65,6 +65,9 @@ absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t
   WARPFOLD_RETURN_IF_CUDA_ERROR(
       cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
   reducer->multiprocessors_ = static_cast<std::uint32_t>(multiprocessors);
+  int has_clusters = 0;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, device));
+  reducer->has_clusters_ = has_clusters != 0;
   WARPFOLD_RETURN_IF_CUDA_ERROR(
       cudaMalloc(reinterpret_cast<void**>(&reducer->partials_), reducer->partial_bytes_));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&reducer->ticket_), sizeof(unsigned)));
@@ -112,6 +115,7 @@ absl::Status DeviceReducer::Launch(const Reduction& reduction, std::uint64_t fir
   Workspace workspace;
   workspace.partials = partials_;
   workspace.multiprocessors = multiprocessors_;
+  workspace.has_clusters = has_clusters_;
   workspace.ticket = ticket_;
   workspace.node_stride = reduction.node_bytes();
   workspace.node_count =

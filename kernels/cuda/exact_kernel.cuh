@@ -18,12 +18,10 @@ namespace warpfold::kernels::cuda {
 
 inline constexpr int kExactWarps = 8;
 inline constexpr int kExactThreads = kExactWarps * kLanes;
-// float32 is done in 80 registers.
-template <class T>
-inline constexpr int kExactBlocksPerMultiprocessor = std::is_same_v<T, float> ? 3 : 2;
+inline constexpr int kExactBlocksPerMultiprocessor = 2;
 
 template <AccumulatingOperator Op>
-__global__ void __launch_bounds__(kExactThreads, kExactBlocksPerMultiprocessor<typename Op::Element>)
+__global__ void __launch_bounds__(kExactThreads, kExactBlocksPerMultiprocessor)
     ExactKernel(OperatorParameters parameters, Range range, Geometry geometry, Workspace workspace) {
   using State = typename Op::State;
   const Op op = MakeOperator<Op>(parameters);
@@ -65,10 +63,12 @@ template <AccumulatingOperator Op>
 cudaError_t LaunchExact(const OperatorParameters& parameters, const Range& range, const Workspace& workspace,
                         cudaStream_t stream) {
   using Leaves = ExactLeaves<Op>;
-  constexpr std::uint32_t kBlockLevel = Log2(kExactWarps);
+  // No more units than blocks: a state of up to 280 bytes takes the last block long.
+  constexpr std::uint32_t kSmallestLevel = Log2(kExactWarps);
+  constexpr std::uint32_t kLargestLevel = 20;
+  const std::uint64_t resident = workspace.multiprocessors * kExactBlocksPerMultiprocessor;
   const Geometry geometry =
-      PlanUnits(range, Leaves::kLeafElements, kBlockLevel, kBlockLevel + Leaves::kLargestLevel,
-                workspace.multiprocessors * kExactBlocksPerMultiprocessor<typename Op::Element>);
+      PlanUnits(range, Leaves::kLeafElements, kSmallestLevel, kLargestLevel, resident, resident);
   const std::uint64_t blocks =
       geometry.unit_blocks + (geometry.edge_leaves() + kExactWarps - 1) / kExactWarps;
   ExactKernel<Op>

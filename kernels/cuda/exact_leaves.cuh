@@ -6,10 +6,11 @@
 //   element -> lane:  narrower types: the elements of one leaf, as a double, exact if their exponents are
 //   near
 //                     each other (float16: always); float64: each element by itself
-//   lane -> bins:     three doubles in registers, for a run of leaves (operators/exact_bins.h)
+//   lane -> bins:     a few doubles in registers, for a run of leaves (operators/exact_bins.h)
 //   bins -> digits:   the block's superaccumulator, in shared memory, once a run
 //
-// What does not fit on the way goes straight to the digits: slow, and as exact.
+// Where exponents differ too much, elements of narrower types go to the bins one by one, those of float64
+// straight to the digits: slow, and as exact.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,6 @@ class ExactLeaves {
  public:
   using T = typename Op::Element;
   static constexpr std::uint32_t kLeafElements = kLeafBytes / sizeof(T);
-  static constexpr std::uint32_t kLargestLevel = 5;  // a run: 2^5 leaves, of which the bins do not overflow
 
   __device__ ExactLeaves(const Op& op, const Range& range)
       : op_(op), range_(range), lane_(threadIdx.x % kLanes) {}
@@ -44,15 +44,16 @@ class ExactLeaves {
   // leaf `next`.
   __device__ __forceinline__ void AddRun(std::uint64_t first, std::uint32_t leaves, std::uint64_t next,
                                          ExactDigits<T>& digits) {
-    ExactBins bins(0);
-    for (std::uint32_t i = 0; i < leaves; ++i) {
-      const std::uint64_t leaf = first + i;
-      if (i == 0) bins = ExactBins(Top());
-      const bool fits = AddLane(bins);
-      Prefetch(i + 1 < leaves ? leaf + 1 : next);
-      if (!fits) AddElements(leaf, digits);
+    for (std::uint32_t i = 0; i < leaves; i += kLeavesPerBins) {
+      Bins bins(Top());
+      const std::uint32_t end = min(i + kLeavesPerBins, leaves);
+      for (std::uint32_t j = i; j < end; ++j) {
+        const bool added = AddLane(bins);
+        Prefetch(j + 1 < leaves ? first + j + 1 : next);
+        if (!added) AddSlowly(first + j, bins, digits);
+      }
+      Empty(bins, digits);
     }
-    Empty(bins, digits);
   }
 
   // Adds one leaf, which may be short.
@@ -62,8 +63,8 @@ class ExactLeaves {
     } else {
       LoadShort(leaf);
     }
-    ExactBins bins(Top());
-    if (!AddLane(bins)) AddElements(leaf, digits);
+    Bins bins(Top());
+    if (!AddLane(bins)) AddSlowly(leaf, bins, digits);
     Empty(bins, digits);
   }
 
@@ -71,7 +72,12 @@ class ExactLeaves {
   static constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
   static constexpr std::uint32_t kRowElements = kRowBytes / sizeof(T);
   static constexpr std::uint32_t kLaneElements = kLeafRows * kVector;
-  static_assert((sizeof(T) == 8 ? kLaneElements : 1) << kLargestLevel <= ExactBins::kMostAddends);
+  // float64: three bins, where the numbers are. Narrower types: as many as hold any sum of a lane's elements.
+  static constexpr bool kNarrow = sizeof(T) < 8;
+  static constexpr int kTop = (std::is_same_v<T, Float16> ? 16 : 128) + static_cast<int>(Log2(kLaneElements));
+  static constexpr int kBitsOfSums = kTop - FixedPoint<T>::kUnit;
+  using Bins = ExactBins<kNarrow ? (kBitsOfSums + 43) / ExactBins<1>::kBits : 3>;
+  static constexpr std::uint32_t kLeavesPerBins = Bins::kMostAddends / kLaneElements;
 
   __device__ __forceinline__ std::uint64_t Offset(std::uint64_t leaf) const {
     return (leaf - range_.first_leaf) * kLeafBytes;
@@ -106,43 +112,42 @@ class ExactLeaves {
     }
   }
 
-  // For bins that hold the run's numbers if they are like those of this leaf.
+  // Of bins that hold the run's numbers if they are like those of the loaded leaf.
   __device__ __forceinline__ int Top() const {
+    if constexpr (kNarrow) return kTop;
     std::uint32_t largest = 0;
-    const auto see = [&](double x) { largest = max(largest, IsFinite(x) ? UpperHalf(x) : 0u); };
-    if constexpr (sizeof(T) == 8) {
-      ForEachAddend([&](T x, std::uint32_t) { see(op_.Addend(x)); });
-    } else {
-      see(LaneSum().value);
-    }
+    ForEachAddend([&](T x, std::uint32_t) {
+      const double addend = op_.Addend(x);
+      largest = max(largest, IsFinite(addend) ? UpperHalf(addend) : 0u);
+    });
     largest = __reduce_max_sync(kFullWarp, largest);
-    return ExactBins::TopFor(BitCast<double>(std::uint64_t{largest} << 32));
+    return TopFor(BitCast<double>(std::uint64_t{largest} << 32));
   }
   // Of a magnitude: orders as magnitudes do.
   __device__ __forceinline__ static std::uint32_t UpperHalf(double x) {
     return static_cast<std::uint32_t>(BitCast<std::uint64_t>(x) >> 32) & 0x7fffffffu;
   }
 
-  // Adds this lane's elements of the loaded leaf to the bins; false, and leaves them as they were, if one
-  // does not fit.
-  __device__ __forceinline__ bool AddLane(ExactBins& bins) const {
-    ExactBins sum = bins;
-    bool fits = true;
-    std::uint32_t largest = 0;
-    const auto add = [&](double x) {
-      fits = sum.Add(x) && fits;
-      largest = max(largest, UpperHalf(x));
-    };
-    if constexpr (sizeof(T) == 8) {
-      ForEachAddend([&](T x, std::uint32_t) { add(op_.Addend(x)); });
-    } else {
+  // Adds this lane's elements of the loaded leaf to the bins; false, and leaves them as they were, if they
+  // have to be added slowly.
+  __device__ __forceinline__ bool AddLane(Bins& bins) const {
+    if constexpr (kNarrow) {
       const ExactDouble lane = LaneSum();
-      fits = lane.exact;
-      add(lane.value);
+      if (lane.exact) bins.Add(lane.value);
+      return lane.exact;
+    } else {
+      Bins sum = bins;
+      bool fits = true;
+      std::uint32_t largest = 0;
+      ForEachAddend([&](T x, std::uint32_t) {
+        const double addend = op_.Addend(x);
+        fits = sum.Add(addend) && fits;
+        largest = max(largest, UpperHalf(addend));
+      });
+      fits = fits && largest < static_cast<std::uint32_t>(bins.top() + 1023) << 20;
+      if (fits) bins = sum;
+      return fits;
     }
-    fits = fits && largest < static_cast<std::uint32_t>(bins.top() + 1023) << 20;
-    if (fits) bins = sum;
-    return fits;
   }
 
   struct ExactDouble {
@@ -153,7 +158,7 @@ class ExactLeaves {
   // The sum of this lane's elements of the loaded leaf. All are multiples of the smallest one's lowest bit
   // and smaller than twice the largest's highest: if these are near each other, no partial sum has more than
   // 53 bits, and none is rounded.
-  __device__ __forceinline__ ExactDouble LaneSum() const requires(sizeof(T) < 8) {
+  __device__ __forceinline__ ExactDouble LaneSum() const requires kNarrow {
     constexpr std::uint32_t kFractionBits = std::is_same_v<T, Bfloat16> ? 7 : 23;
     constexpr std::uint32_t kSpan = 53 - 1 - Log2(kLaneElements) - kFractionBits;
     double sums[4] = {};
@@ -176,24 +181,38 @@ class ExactLeaves {
     return {sum, highest < 255 && highest - lowest <= kSpan};
   }
 
-  // Adds this lane's elements one by one. They are read again, because registers cannot be indexed. No member
-  // is reached through `this` behind a call: that would put all of them into memory.
-  __device__ __forceinline__ void AddElements(std::uint64_t leaf, ExactDigits<T>& digits) const {
+  // Adds this lane's elements one by one. They are read again, because registers cannot be indexed.
+  __device__ __forceinline__ void AddSlowly(std::uint64_t leaf, Bins& bins, ExactDigits<T>& digits) const {
+    const T* const elements = reinterpret_cast<const T*>(range_.data);
     const std::uint64_t first = Offset(leaf) / sizeof(T) + lane_ * kVector;
-    AddSlowly(op_, reinterpret_cast<const T*>(range_.data), first, range_.element_count, digits);
-  }
-  static __device__ __noinline__ void AddSlowly(const Op op, const T* elements, std::uint64_t first,
-                                                std::uint64_t count, ExactDigits<T>& digits) {
-    for (std::uint32_t row = 0; row < kLeafRows; ++row, first += kRowElements) {
-      for (std::uint32_t c = 0; c < kVector; ++c) {
-        if (first + c < count) digits.Add(double{op.Addend(elements[first + c])});
+    if constexpr (kNarrow) {
+      for (std::uint64_t row = first; row < first + kLeafElements; row += kRowElements) {
+        for (std::uint64_t i = row; i < row + kVector && i < range_.element_count; ++i) {
+          const double addend = op_.Addend(elements[i]);
+          if (IsFinite(addend)) {
+            bins.Add(addend);
+          } else {
+            digits.Add(addend);
+          }
+        }
       }
+    } else {
+      AddToDigits(op_, elements, first, range_.element_count, digits);
+    }
+  }
+  // Not inlined, and so with copies of the members: what is reached through `this` behind a call would be put
+  // into memory.
+  static __device__ __noinline__ void AddToDigits(const Op op, const T* elements, std::uint64_t first,
+                                                  std::uint64_t count, ExactDigits<T>& digits) {
+    for (std::uint64_t row = first; row < first + kLeafElements; row += kRowElements) {
+      for (std::uint64_t i = row; i < row + kVector && i < count; ++i) digits.Add(op.Addend(elements[i]));
     }
   }
 
   // Adds the bins of all lanes.
-  __device__ __forceinline__ void Empty(const ExactBins& bins, ExactDigits<T>& digits) const {
-    for (int i = 0; i < ExactBins::kBins; ++i) {
+  __device__ __forceinline__ void Empty(const Bins& bins, ExactDigits<T>& digits) const {
+#pragma unroll
+    for (int i = 0; i < Bins::kBins; ++i) {
       std::int64_t count = bins.Count(i);
       for (int distance = kLanes / 2; distance > 0; distance /= 2) count += ShuffleXor(count, distance);
       if (lane_ == 0 && count != 0) digits.Add(count, bins.LowestBit(i));

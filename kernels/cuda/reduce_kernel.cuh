@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/cluster_kernel.cuh"
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
@@ -67,6 +68,10 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
 template <class Leaves>
 cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& range, const Workspace& workspace,
                          cudaStream_t stream) {
+  if constexpr (kServesClusters<Leaves>) {
+    const std::uint64_t largest = workspace.has_clusters ? kClusterLeaves<Leaves> : Leaves::kWarps;
+    if (range.leaf_count <= largest) return LaunchCluster<Leaves>(parameters, range, workspace, stream);
+  }
   constexpr std::uint32_t kBlockLevel = Log2(Leaves::kWarps);
   const Geometry geometry = PlanUnits(range, Leaves::kLeafElements, kBlockLevel + Leaves::kSmallestLevel,
                                       kBlockLevel + Leaves::kLargestLevel,

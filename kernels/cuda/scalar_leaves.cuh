@@ -23,15 +23,16 @@ class ScalarLeaves {
   using LeafState = typename Op::LeafState;
   using State = typename Op::State;
   static constexpr int kWarps = 8;
-  // 24 warps of 80 registers, with 4 KiB in flight each, are what the memory needs. Wide states need more
-  // registers than that.
+  // 16 warps of 128 registers, with 4 KiB in flight each, are what the memory needs; with 24 of 80, blocks
+  // end less evenly.
   static constexpr int kThreads = kWarps * kLanes;
-  static constexpr int kBlocksPerMultiprocessor = sizeof(LeafState) <= 8 ? 3 : 2;
+  static constexpr int kBlocksPerMultiprocessor = 2;
   static constexpr std::uint32_t kLeafElements = kLeafBytes / sizeof(T);
-  // A warp folds at most 2^5 leaves: then each lane holds the state of one. Wide states wait in registers for
-  // their partners, and more than two of them do not fit.
+  // A warp folds at most 2^3 leaves (2^5 could be: then each lane holds the state of one), so that there are
+  // units enough for blocks to end together. Wide states wait in registers for their partners, and more than
+  // two of them do not fit.
   static constexpr std::uint32_t kSmallestLevel = 0;
-  static constexpr std::uint32_t kLargestLevel = sizeof(LeafState) > 24 ? 2 : 5;
+  static constexpr std::uint32_t kLargestLevel = sizeof(LeafState) > 24 ? 2 : 3;
 
   __device__ ScalarLeaves(const Op& op, const Range& range)
       : op_(op), range_(range), lane_(threadIdx.x % kLanes) {}
@@ -76,15 +77,14 @@ class ScalarLeaves {
 
   // The state of one leaf, which may be short; in every lane.
   __device__ __forceinline__ State FoldEdge(std::uint64_t leaf) {
-    const std::uint64_t skipped = (leaf - range_.first_leaf) * kLeafElements;
-    const std::uint64_t count = range_.element_count - skipped;
+    const std::uint64_t count = range_.element_count - (leaf - range_.first_leaf) * kLeafElements;
     LeafState folded;
     if (count >= kLeafElements) {
       Load(leaf);
       folded = FoldLane();
     } else {
-      folded =
-          FoldShortLane(reinterpret_cast<const T*>(range_.data) + skipped, static_cast<std::uint32_t>(count));
+      LoadShort(leaf, static_cast<std::uint32_t>(count));
+      folded = FoldShortLane(static_cast<std::uint32_t>(count));
     }
     return op_.Widen(FoldLanes(folded, kLanes / 2), leaf * kLeafElements);
   }
@@ -99,6 +99,26 @@ class ScalarLeaves {
         reinterpret_cast<const uint4*>(range_.data + (leaf - range_.first_leaf) * kLeafBytes) + lane_;
 #pragma unroll
     for (int row = 0; row < kLeafRows; ++row) vectors_[row] = __ldcs(rows + row * kLanes);
+  }
+
+  // The same of a leaf of which only `count` elements exist; others are whatever they are. All loads are
+  // independent here, too: one after the other they would take longer than the rest of a small reduction.
+  __device__ __forceinline__ void LoadShort(std::uint64_t leaf, std::uint32_t count) {
+    const std::byte* const data = range_.data + (leaf - range_.first_leaf) * kLeafBytes;
+#pragma unroll
+    for (int row = 0; row < kLeafRows; ++row) {
+      const std::uint32_t first = row * kRowElements + lane_ * kVector;
+      if (first + kVector <= count) {
+        vectors_[row] = reinterpret_cast<const uint4*>(data)[row * kLanes + lane_];
+      } else {
+        T elements[kVector] = {};
+#pragma unroll
+        for (std::uint32_t c = 0; c < kVector; ++c) {
+          if (first + c < count) elements[c] = reinterpret_cast<const T*>(data)[first + c];
+        }
+        std::memcpy(&vectors_[row], elements, sizeof elements);
+      }
+    }
   }
 
   static constexpr std::uint32_t kLaneElements = kLeafRows * kVector;
@@ -152,14 +172,19 @@ class ScalarLeaves {
 
   // The same of a leaf of which only `count` elements exist.
   template <class S, class Lift, class Combine>
-  __device__ __forceinline__ S SweepShort(const T* elements, std::uint32_t count, const S& identity,
-                                          const Lift& lift, const Combine& combine) const {
+  __device__ __forceinline__ S SweepShort(std::uint32_t count, const S& identity, const Lift& lift,
+                                          const Combine& combine) const {
     S columns[kVector];
 #pragma unroll
-    for (std::uint32_t c = 0; c < kVector; ++c) {
-      columns[c] = identity;
-      for (std::uint32_t i = lane_ * kVector + c; i < count; i += kRowElements) {
-        columns[c] = combine(columns[c], lift(elements[i], i));
+    for (std::uint32_t c = 0; c < kVector; ++c) columns[c] = identity;
+#pragma unroll
+    for (int row = 0; row < kLeafRows; ++row) {
+      T elements[kVector];
+      std::memcpy(elements, &vectors_[row], sizeof elements);
+#pragma unroll
+      for (std::uint32_t c = 0; c < kVector; ++c) {
+        const std::uint32_t i = row * kRowElements + lane_ * kVector + c;
+        if (i < count) columns[c] = combine(columns[c], lift(elements[c], i));
       }
     }
     return FoldVector(columns, combine);
@@ -182,16 +207,16 @@ class ScalarLeaves {
     }
   }
 
-  __device__ __forceinline__ LeafState FoldShortLane(const T* elements, std::uint32_t count) const {
+  __device__ __forceinline__ LeafState FoldShortLane(std::uint32_t count) const {
     if constexpr (TwoSweeps<Op>) {
       const std::uint32_t present = PresentInLane(count);
       if (present == 0) return op_.LeafIdentity();
       return SweepTwice(present, [=, this](auto identity, const auto& lift, const auto& combine) {
-        return SweepShort(elements, count, identity, lift, combine);
+        return SweepShort(count, identity, lift, combine);
       });
     } else {
       return SweepShort(
-          elements, count, op_.LeafIdentity(), [this](T x, std::uint32_t i) { return op_.Lift(x, i); },
+          count, op_.LeafIdentity(), [this](T x, std::uint32_t i) { return op_.Lift(x, i); },
           [this](const LeafState& a, const LeafState& b) { return op_.Combine(a, b); });
     }
   }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Exact sums of floats of like magnitudes, by additions of doubles alone: the fast way into a
-// superaccumulator. Three bins, each 44 bits wide, lie one below the other. A number is cut at their borders
+// superaccumulator. A few bins, each 44 bits wide, lie one below the other. A number is cut at their borders
 // and each piece added to its bin. A piece is a multiple of its bin's lowest bit, and at most 2^44 times
 // that: 2^9 of them are added without rounding.
 //
@@ -17,29 +17,41 @@
 
 namespace warpfold::kernels {
 
+// The top for numbers of which `largest` is typical; others may be 2^20 times as large. Within what doubles
+// can anchor three bins for.
+WARPFOLD_FN int TopFor(double largest) {
+  const int exponent = static_cast<int>(BitCast<std::uint64_t>(largest) >> 52 & 0x7ff) - 1022;
+  const int top = exponent + 20;
+  return top < -880 ? -880 : top > 1000 ? 1000 : top;
+}
+
+template <int kBinCount>
 class ExactBins {
  public:
-  static constexpr int kBins = 3;
+  static constexpr int kBins = kBinCount;
+  static constexpr int kBits = 44;
   // Numbers that may be added to one set of bins, each below 2^top in magnitude.
   static constexpr int kMostAddends = 512;
 
-  // The top for numbers of which `largest` is typical; others may be 2^20 times as large. Within what doubles
-  // can anchor.
-  WARPFOLD_FN static int TopFor(double largest) {
-    const int exponent = static_cast<int>(BitCast<std::uint64_t>(largest) >> 52 & 0x7ff) - 1022;
-    const int top = exponent + 20;
-    return top < -880 ? -880 : top > 1000 ? 1000 : top;
+  WARPFOLD_FN explicit ExactBins(int top) : top_(top) {}
+  // Of bins that were filled elsewhere.
+  WARPFOLD_FN ExactBins(int top, const double (&sums)[kBins]) : top_(top) {
+    for (int i = 0; i < kBins; ++i) sums_[i] = sums[i];
   }
 
-  WARPFOLD_FN explicit ExactBins(int top) : top_(top) {}
+  // Halfway up a binade whose numbers are as far apart as the lowest bit of bin i: what is added to it and
+  // taken away again is rounded to that.
+  WARPFOLD_FN static double Anchor(int top, int i) {
+    const auto exponent = static_cast<std::uint64_t>(top - kBits * (i + 1) + 52 + 1023);
+    return BitCast<double>(exponent << 52 | std::uint64_t{1} << 51);
+  }
 
   // Adds x, a number below 2^top; false, and the bins are of no use any more, if it has bits below them.
   WARPFOLD_FN bool Add(double x) {
     double rest = x;
     WARPFOLD_UNROLL
     for (int i = 0; i < kBins; ++i) {
-      // Halfway up a binade whose numbers are that far apart: the sum rounds to the bin's lowest bit.
-      const double anchor = OneAndAHalfTimesPowerOfTwo(LowestBit(i) + 52);
+      const double anchor = Anchor(top_, i);
       const double piece = (rest + anchor) - anchor;
       sums_[i] += piece;
       rest -= piece;
@@ -55,14 +67,8 @@ class ExactBins {
   }
 
  private:
-  static constexpr int kBits = 44;
-
   WARPFOLD_FN static double PowerOfTwo(int exponent) {
     return BitCast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
-  }
-
-  WARPFOLD_FN static double OneAndAHalfTimesPowerOfTwo(int exponent) {
-    return BitCast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52 | std::uint64_t{1} << 51);
   }
 
   int top_;

@@ -120,12 +120,20 @@ class Superaccumulator {
       special_ |= SpecialOf(x);
       return;
     }
-    const DigitTriple triple = DigitsOf<T>(x);
-    for (int i = 0; i < 3; ++i) digits_[triple.first + i] += triple.digits[i];
+    Add(DigitsOf<T>(x));
+  }
+  // count x 2^exponent.
+  WARPFOLD_FN void Add(std::int64_t count, int exponent) {
+    const auto bits = static_cast<std::uint64_t>(count);
+    Add(DigitsOf<T>(count < 0 ? 0 - bits : bits, count < 0, exponent));
   }
   WARPFOLD_FN ExactSumState<T> Sum() const { return Carried<T>(digits_, special_); }
 
  private:
+  WARPFOLD_FN void Add(const DigitTriple& triple) {
+    for (int i = 0; i < 3; ++i) digits_[triple.first + i] += triple.digits[i];
+  }
+
   std::int64_t digits_[kDigits<T>] = {};
   std::uint32_t special_ = 0;
 };

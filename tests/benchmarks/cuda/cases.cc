@@ -40,6 +40,7 @@ class CaseList {
     ReductionSpec spec;
     spec.operators = {op};
     spec.shape = {shape.dimension, shape.dimension};
+    if (op == "affine_compose") spec.shape = {1, 2};
     if (shape.modulus != 0) spec.modulus = shape.modulus;
     const auto type = kernels::ElementTypeByName(dtype);
     if (!type) {

@@ -81,6 +81,13 @@ void CheckAgainstCub(const Bench& bench, const Reduction& reduction, std::uint64
   std::exit(1);
 }
 
+void LaunchOnce(const Bench& bench, const Reduction& reduction, std::uint64_t bytes) {
+  const absl::Status launched = bench.reducer.Launch(reduction, 0, bench.pool.Next(bytes),
+                                                     bytes / reduction.element_bytes(), bench.stream);
+  if (!launched.ok()) Check(cudaErrorLaunchFailure, launched.ToString().c_str());
+  Check(cudaStreamSynchronize(bench.stream), "Warpfold");
+}
+
 void RunOnDevice(const Bench& bench, const Reduction& reduction, std::uint64_t bytes) {
   std::vector<Contender> contenders;
   for (const std::string& algorithm : bench.flags.algorithms) {
@@ -106,6 +113,7 @@ void RunOnDevice(const Bench& bench, const Reduction& reduction, std::uint64_t b
     line.AddMicroseconds("", algorithm, standings);
     line.Add("rounds", standings.at(algorithm).samples);
     line.Add("calls_per_round", stopwatch.calls_per_batch());
+    if (bench.flags.wide) line.Add("data", "wide");
     line.Print(bench.flags.provenance);
   }
 }
@@ -149,12 +157,24 @@ void RunFromHost(const Bench& bench, const Reduction& reduction, std::uint64_t b
   }
 }
 
+// Floats of like magnitude, as most arrays have them, unless wide ones are asked for.
+RandomData DataOf(const Flags& flags, kernels::ElementType type) {
+  if (flags.wide) return RandomData::kBits;
+  if (type == kernels::ElementType::kFloat32) return RandomData::kUniformFloats;
+  return type == kernels::ElementType::kFloat64 ? RandomData::kUniformDoubles : RandomData::kBits;
+}
+
 void RunCase(const Bench& bench, const Case& c) {
+  bench.pool.FillWith(DataOf(bench.flags, c.spec.element_type));
   const Reduction reduction = Reduction::Create(c.spec).value();
   for (const int log2 : c.log2_bytes) {
     // Whole elements: of 3 x 3 matrices a little less than 2^log2 bytes.
     const std::uint64_t limit = std::uint64_t{1} << log2;
     const std::uint64_t bytes = limit / reduction.element_bytes() * reduction.element_bytes();
+    if (bench.flags.once) {
+      LaunchOnce(bench, reduction, bytes);
+      continue;
+    }
     CheckAgainstCub(bench, reduction, bytes);
     if (c.from_host) {
       RunFromHost(bench, reduction, bytes);

@@ -9,6 +9,13 @@
 
 namespace warpfold::benchmarks {
 
+enum class RandomData {
+  kNothing,
+  kBits,  // of any exponent, where they are floats, but finite and at most 2
+  kUniformFloats,
+  kUniformDoubles,
+};
+
 class RandomPool {
  public:
   explicit RandomPool(std::size_t bytes);
@@ -16,12 +23,15 @@ class RandomPool {
   RandomPool(const RandomPool&) = delete;
   RandomPool& operator=(const RandomPool&) = delete;
 
+  void FillWith(RandomData data);
+
   // The next `bytes` (at most the pool's) of it, 256-byte aligned.
   const std::byte* Next(std::size_t bytes);
 
  private:
   std::size_t bytes_;
   std::size_t next_ = 0;
+  RandomData filled_with_ = RandomData::kNothing;
   std::byte* data_ = nullptr;
 };
 

@@ -16,7 +16,7 @@ GPU = "NVIDIA H200"
 
 # What may not occur twice in a run. The later line counts.
 _IDENTITY = ("bench", "algorithm", "operator", "dtype", "matrix", "modulus", "bytes", "threads", "transport",
-             "streams", "device")
+             "streams", "device", "data")
 
 
 class Results(NamedTuple):
@@ -49,7 +49,8 @@ def pick(lines: list) -> Results:
     def of(bench: str) -> list:
         return [line for line in lines if line["bench"] == bench]
 
-    kernels = [line for line in of("kernel") if line["device"] == GPU]
+    # Arrays of all exponents are for what depends on them: the page says in words what they show.
+    kernels = [line for line in of("kernel") if line["device"] == GPU and line.get("data") != "wide"]
     production = [line for line in kernels if line["algorithm"] == "auto"]
     textbook = newest_run([line for line in kernels if line["algorithm"] != "auto"])
     cpu = of("cpu")
