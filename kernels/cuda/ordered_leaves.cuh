@@ -27,9 +27,10 @@ class OrderedLeaves {
   static constexpr std::uint32_t kRunLevels = Log2(kRuns);
   static constexpr int kWarps = 4;  // matrices want registers more than they want warps
   static constexpr int kThreads = kWarps * kLanes;
-  static constexpr int kBlocksPerMultiprocessor = sizeof(State) <= 16 ? 6 : 2;
+  static constexpr int kBlocksPerMultiprocessor = sizeof(State) <= 16 ? 6 : sizeof(Element) <= 8 ? 3 : 2;
   static constexpr std::uint32_t kSmallestLevel = Log2(kLeavesAtOnce);
-  static constexpr std::uint32_t kLargestLevel = 5;
+  // Short runs, so that blocks end together; long ones where combining states is what takes the time.
+  static constexpr std::uint32_t kLargestLevel = sizeof(State) <= 16 ? 3 : 5;
 
   __device__ OrderedLeaves(const Op& op, const Range& range)
       : op_(op), range_(range), lane_(threadIdx.x % kLanes), run_(lane_ % kRuns) {}
@@ -85,8 +86,7 @@ class OrderedLeaves {
     LeafState state{};
     if (begin < end) {
       state = op_.Lift(Load(skipped + begin), begin);
-      for (std::uint32_t i = begin + 1; i < end; ++i)
-        state = op_.Combine(state, op_.Lift(Load(skipped + i), i));
+      for (std::uint32_t i = begin + 1; i < end; ++i) state = AppendTo(op_, state, Load(skipped + i), i);
     }
     const std::uint32_t present = (count + kRunElements - 1) / kRunElements;
     for (std::uint32_t width = 1; width < present; width *= 2) {
@@ -152,8 +152,8 @@ class OrderedLeaves {
       std::memcpy(elements, &vector, sizeof vector);
 #pragma unroll
       for (std::uint32_t c = 0; c < kVector; ++c) {
-        const LeafState lifted = op_.Lift(elements[c], begin + v * kVector + c);
-        state = v == 0 && c == 0 ? lifted : op_.Combine(state, lifted);
+        const std::uint32_t offset = begin + v * kVector + c;
+        state = v == 0 && c == 0 ? op_.Lift(elements[c], offset) : AppendTo(op_, state, elements[c], offset);
       }
     }
     return state;
@@ -164,8 +164,7 @@ class OrderedLeaves {
     const std::uint32_t begin = run_ * kRunElements;
     const std::uint64_t base = (leaf - range_.first_leaf) * kLeafElements + begin;
     LeafState state = op_.Lift(Load(base), begin);
-    for (std::uint32_t i = 1; i < kRunElements; ++i)
-      state = op_.Combine(state, op_.Lift(Load(base + i), begin + i));
+    for (std::uint32_t i = 1; i < kRunElements; ++i) state = AppendTo(op_, state, Load(base + i), begin + i);
     return state;
   }
 
@@ -174,8 +173,8 @@ class OrderedLeaves {
   __device__ __forceinline__ S Join(const S& state, std::uint32_t distance) const {
     const S other = ShuffleXor(state, distance);
     const bool upper = (lane_ & distance) != 0;
-    const S left = upper ? other : state;
-    const S right = upper ? state : other;
+    const S left = Choose(upper, other, state);
+    const S right = Choose(upper, state, other);
     return op_.Combine(left, right);
   }
 
@@ -184,9 +183,9 @@ class OrderedLeaves {
   __device__ __forceinline__ LeafState Exchange(const LeafState& first, const LeafState& second,
                                                 std::uint32_t distance) const {
     const bool upper = (lane_ & distance) != 0;
-    const LeafState received = ShuffleXor(upper ? first : second, distance);
-    const LeafState left = upper ? received : first;
-    const LeafState right = upper ? second : received;
+    const LeafState received = ShuffleXor(Choose(upper, first, second), distance);
+    const LeafState left = Choose(upper, received, first);
+    const LeafState right = Choose(upper, second, received);
     return op_.Combine(left, right);
   }
 

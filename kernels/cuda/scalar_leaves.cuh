@@ -29,10 +29,9 @@ class ScalarLeaves {
   static constexpr int kBlocksPerMultiprocessor = 2;
   static constexpr std::uint32_t kLeafElements = kLeafBytes / sizeof(T);
   // A warp folds at most 2^3 leaves (2^5 could be: then each lane holds the state of one), so that there are
-  // units enough for blocks to end together. Wide states wait in registers for their partners, and more than
-  // two of them do not fit.
+  // units enough for blocks to end together, and registers for states that wait for their partners.
   static constexpr std::uint32_t kSmallestLevel = 0;
-  static constexpr std::uint32_t kLargestLevel = sizeof(LeafState) > 24 ? 2 : 3;
+  static constexpr std::uint32_t kLargestLevel = 3;
 
   __device__ ScalarLeaves(const Op& op, const Range& range)
       : op_(op), range_(range), lane_(threadIdx.x % kLanes) {}
@@ -127,7 +126,7 @@ class ScalarLeaves {
   // once, row by row, for there is much to do side by side. Others: column by column, for registers.
   template <class S, class Lift, class Combine>
   __device__ __forceinline__ S Sweep(const Lift& lift, const Combine& combine) const {
-    if constexpr (sizeof(S) * kVector > 64) {
+    if constexpr (sizeof(S) * kVector > 160) {
       return SweepColumns<S, 0, kVector>(lift, combine);
     } else {
       return SweepRows<S>(lift, combine);
@@ -264,8 +263,8 @@ class ScalarLeaves {
   __device__ __forceinline__ LeafState Exchange(const LeafState& first, const LeafState& second,
                                                 int distance) const {
     const bool upper = (lane_ & distance) != 0;
-    const LeafState kept = upper ? second : first;
-    const LeafState sent = upper ? first : second;
+    const LeafState kept = Choose(upper, second, first);
+    const LeafState sent = Choose(upper, first, second);
     return op_.Combine(kept, ShuffleXor(sent, distance));
   }
 

@@ -14,6 +14,12 @@ namespace warpfold::kernels::cuda {
 
 inline constexpr unsigned kFullWarp = 0xffffffffu;
 
+template <class State>
+struct WordsOf {
+  using Word = std::conditional_t<sizeof(State) % 8 == 0, std::uint64_t, std::uint32_t>;
+  static constexpr int kWords = (sizeof(State) + sizeof(Word) - 1) / sizeof(Word);
+};
+
 template <class State, class ShuffleWord>
 __device__ __forceinline__ State ShuffleWords(const State& state, ShuffleWord shuffle) {
   if constexpr (std::is_same_v<State, Uint128>) {
@@ -22,15 +28,33 @@ __device__ __forceinline__ State ShuffleWords(const State& state, ShuffleWord sh
     const auto high = shuffle(static_cast<std::uint64_t>(state >> 64));
     return Uint128{high} << 64 | low;
   } else {
-    using Word = std::conditional_t<sizeof(State) % 8 == 0, std::uint64_t, std::uint32_t>;
-    constexpr int kWords = (sizeof(State) + sizeof(Word) - 1) / sizeof(Word);
-    Word words[kWords] = {};
+    typename WordsOf<State>::Word words[WordsOf<State>::kWords] = {};
     std::memcpy(words, &state, sizeof state);
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) words[i] = shuffle(words[i]);
+    for (int i = 0; i < WordsOf<State>::kWords; ++i) words[i] = shuffle(words[i]);
     State result;
     std::memcpy(&result, words, sizeof result);
     return result;
+  }
+}
+
+// first ? a : b, word by word. Of a class the conditional operator chooses an address, and both states would
+// live in memory.
+template <class State>
+__device__ __forceinline__ State Choose(bool first, const State& a, const State& b) {
+  if constexpr (std::is_class_v<State>) {
+    using Words = WordsOf<State>;
+    typename Words::Word a_words[Words::kWords] = {};
+    typename Words::Word b_words[Words::kWords] = {};
+    std::memcpy(a_words, &a, sizeof a);
+    std::memcpy(b_words, &b, sizeof b);
+#pragma unroll
+    for (int i = 0; i < Words::kWords; ++i) a_words[i] = first ? a_words[i] : b_words[i];
+    State result;
+    std::memcpy(&result, a_words, sizeof result);
+    return result;
+  } else {
+    return first ? a : b;
   }
 }
 

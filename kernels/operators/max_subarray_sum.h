@@ -90,6 +90,30 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
     return {value, value, value, value, offset, offset + 1, offset + 1, offset, 1};
   }
   WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const { return JoinSubarrays(a, b); }
+  // Combine(s, Lift(x, offset)), in half the steps. What ends at x is the one part to offer: if x alone is
+  // more, it is also more than what reaches across, which then cannot be the best.
+  WARPFOLD_FN LeafState Append(LeafState s, T x, std::uint32_t offset) const {
+    if constexpr (FloatElement<T> && kIgnoreNan) {
+      if (IsNan(x)) return s;
+      if (s.present == 0) return Lift(x, offset);
+    }
+    const auto value = static_cast<LeafSum>(ValueOf(x));
+    const LeafSum across = s.suffix + value;
+    const bool longer = across >= value;
+    s.suffix = longer ? across : value;
+    s.suffix_begin = longer ? s.suffix_begin : offset;
+    if (s.suffix > s.best || (s.suffix == s.best && s.suffix_begin < s.best_begin)) {
+      s.best = s.suffix;
+      s.best_begin = s.suffix_begin;
+      s.best_end = offset + 1;
+    }
+    s.total += value;
+    if (s.total > s.prefix) {
+      s.prefix = s.total;
+      s.prefix_end = offset + 1;
+    }
+    return s;
+  }
   WARPFOLD_FN State Combine(const State& a, const State& b) const {
     return Packed(JoinSubarrays(Unpacked(a), Unpacked(b)));
   }

@@ -28,6 +28,9 @@
 //   Accumulator, Addend(element)  optional: states do not depend on the order in which elements are combined;
 //                               backends add the addends of many elements to one Accumulator instead of
 //                               combining LeafStates
+//   Append(leaf, element, offset)  optional: Combine(leaf, Lift(element, offset)) for leaf states that are
+//   not the
+//                               identity, quicker
 //   kFromTheLeft                optional: the state is that of the first, or last, element whose state is
 //                               `present`; backends need not look at the others
 //   Reducer                     optional: another operator with the same states that backends run instead
@@ -98,6 +101,16 @@ template <template <class> class Family, class T>
 inline constexpr bool kSupportsPair = requires {
   typename Family<T>::State;
 };
+
+template <Operator Op>
+WARPFOLD_FN typename Op::LeafState AppendTo(const Op& op, const typename Op::LeafState& leaf,
+                                            const typename Op::Element& x, std::uint32_t offset) {
+  if constexpr (requires { op.Append(leaf, x, offset); }) {
+    return op.Append(leaf, x, offset);
+  } else {
+    return op.Combine(leaf, op.Lift(x, offset));
+  }
+}
 
 template <class Op>
 struct ReducerOfOp {

@@ -52,33 +52,39 @@ if has contract; then
   step textbook_device "$bin/textbook_device_test" --gtest_brief=1
   step cuts "$bin/server_cuts_test" --gtest_brief=1
 fi
+# As step, in as many processes as there are cores: sanitizers wait for the host.
+sharded() {
+  local name=$1 start=$SECONDS shards pids=() i failures=0
+  shift
+  shards=$(nproc)
+  for ((i = 0; i < shards; ++i)); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i "$@" >"$out/$name.$i.log" 2>&1 &
+    pids+=($!)
+  done
+  for i in "${!pids[@]}"; do
+    wait "${pids[i]}" || { failures=$((failures + 1)); tail -n 30 "$out/$name.$i.log"; }
+  done
+  note "$name: $failures of $shards shards failed, in $((SECONDS - start)) s" | tee "$out/$name.log"
+  cat "$out/$name".*.log | grep -E '^\[ +(PASSED|FAILED|SKIPPED) +\]|ERROR SUMMARY|RACECHECK SUMMARY' |
+    sort | uniq -c >>"$out/$name.log"
+  rm "$out/$name".[0-9]*.log
+  cat "$out/$name.log"
+  (( failures == 0 )) || failed=1
+}
+
 if has sanitizers; then
-  export WARPFOLD_TEST_SCALE=small
+  # Every production kernel and every algorithm of the textbook with every operator and type that it serves.
+  # (racecheck sees races in shared memory only; global memory is covered by the bits of the results.)
   for tool in memcheck racecheck initcheck synccheck; do
-    # Under memcheck every subject at the boundaries. Under the others, under which the whole suite takes an
-    # hour, those over float32, both floats of 16 bits, uint64 and int8, over some matrices, and over pairs.
-    # (racecheck sees races in shared memory only; global memory is covered by the bits of the results.)
-    filter='*BitsAtTheBoundaries*:ContractOfManyTest.*'
-    if [ "$tool" != memcheck ]; then
-      filter='*BitsAtTheBoundaries/*_float32'
-      for subject in '*_uint64' '*_int8' '*float32_2x3' '*float32_4x4' '*float16' '*1x2*'; do
-        filter+=":*BitsAtTheBoundaries/$subject"
-      done
-    fi
-    step "$tool-kernels_contract_test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      "$bin/kernels_contract_test" --gtest_brief=1 "--gtest_filter=$filter"
-    step "$tool-device_reducer_test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      "$bin/device_reducer_test" --gtest_brief=1
-    # Every algorithm that serves them, with states of 8, 16, 48, 104 and 512 bytes.
-    filter='TextbookSlotTest.*'
-    for subject in sum_float32 argmax_int64 matrix_product_uint64_8x8 describe_float64 \
-      max_subarray_sum_int32; do
-      filter+=":*_of_$subject"
-    done
-    step "$tool-textbook_test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      "$bin/textbook_test" --gtest_brief=1 "--gtest_filter=$filter"
-    step "$tool-textbook_device_test" compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      "$bin/textbook_device_test" --gtest_brief=1
+    export WARPFOLD_TEST_SCALE=tiny
+    [ "$tool" = memcheck ] && export WARPFOLD_TEST_SCALE=small
+    check=(compute-sanitizer --tool "$tool" --error-exitcode 9)
+    sharded "$tool-kernels_contract_test" "${check[@]}" "$bin/kernels_contract_test" --gtest_brief=1 \
+      '--gtest_filter=*BitsAtTheBoundaries*:ContractOfManyTest.*'
+    sharded "$tool-textbook_test" "${check[@]}" "$bin/textbook_test" --gtest_brief=1
+    export WARPFOLD_TEST_SCALE=small
+    sharded "$tool-device_reducer_test" "${check[@]}" "$bin/device_reducer_test" --gtest_brief=1
+    sharded "$tool-textbook_device_test" "${check[@]}" "$bin/textbook_device_test" --gtest_brief=1
   done
   unset WARPFOLD_TEST_SCALE
   step memcheck-cuts compute-sanitizer --tool memcheck --error-exitcode 9 \

@@ -37,6 +37,8 @@ struct Algebra {
   // Each takes the parameters first. Leaf states may hold padding: compare them widened.
   Bytes (*lift)(const OperatorParameters&, std::span<const std::byte> element, std::uint32_t offset);
   Bytes (*combine_leaves)(const OperatorParameters&, const Bytes& left, const Bytes& right);
+  Bytes (*append)(const OperatorParameters&, const Bytes& leaf, std::span<const std::byte> element,
+                  std::uint32_t offset);
   Bytes (*leaf_identity)(const OperatorParameters&);
   Bytes (*widen)(const OperatorParameters&, const Bytes& leaf, std::uint64_t first);
   // States come out canonical.
@@ -111,6 +113,10 @@ Algebra AlgebraOf(const std::string& name, ElementType type, const OperatorParam
   };
   a.combine_leaves = [](const P& p, const Bytes& left, const Bytes& right) {
     return ToBytes(MakeOperator<Op>(p).Combine(FromBytes<LeafState>(left), FromBytes<LeafState>(right)));
+  };
+  a.append = [](const P& p, const Bytes& leaf, std::span<const std::byte> element, std::uint32_t offset) {
+    return ToBytes(AppendTo(MakeOperator<Op>(p), FromBytes<LeafState>(leaf),
+                            FromBytes<typename Op::Element>(element), offset));
   };
   a.leaf_identity = [](const P& p) { return ToBytes(MakeOperator<Op>(p).LeafIdentity()); };
   a.widen = [](const P& p, const Bytes& leaf, std::uint64_t first) {

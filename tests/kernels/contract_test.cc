@@ -53,13 +53,14 @@ std::set<std::uint64_t> Boundaries(const Reduction& reduction) {
   const std::uint64_t vector = std::max<std::uint64_t>(1, kVectorBytes / reduction.element_bytes());
   const std::uint64_t row = std::max<std::uint64_t>(1, kRowBytes / reduction.element_bytes());
   const std::uint64_t run = std::max<std::uint64_t>(1, leaf / kLanes);
+  if (TinyScale()) return {1, leaf - 1, leaf + 1, 65 * leaf + 1};  // a block, a cluster, a grid
   std::set<std::uint64_t> counts = {0, 1, 2, 3};
   for (const std::uint64_t edge : {vector, row, run, leaf / 2, leaf, 2 * leaf, 3 * leaf, 16 * leaf}) {
     counts.insert({edge - 1, edge, edge + 1});
   }
   counts.insert(65 * leaf + 1);  // above what the CPU gives to one task
   if (SmallScale()) return counts;
-  for (const std::uint64_t edge : {5 * leaf, 8 * leaf, 31 * leaf, 32 * leaf, 33 * leaf, 64 * leaf}) {
+  for (const std::uint64_t edge : {5 * leaf, 8 * leaf, 31 * leaf, 32 * leaf, 33 * leaf, 64 * leaf, 96 * leaf}) {
     counts.insert({edge - 1, edge, edge + 1});
   }
   return counts;

@@ -114,9 +114,14 @@ PartialState DeviceUnderTest::Reduce(const Reduction& reduction, std::uint64_t f
   return whole;
 }
 
-bool SmallScale() {
+namespace {
+bool ScaleIs(const char* name) {
   const char* const scale = std::getenv("WARPFOLD_TEST_SCALE");
-  return scale != nullptr && std::strcmp(scale, "small") == 0;
+  return scale != nullptr && std::strcmp(scale, name) == 0;
 }
+}  // namespace
+
+bool SmallScale() { return ScaleIs("small") || TinyScale(); }
+bool TinyScale() { return ScaleIs("tiny"); }
 
 }  // namespace warpfold::kernels

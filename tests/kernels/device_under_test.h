@@ -7,7 +7,8 @@
 //   cpu:N                      the CPU backend with N threads (default: cpu:2)
 //   cuda:N                     the cuda backend on GPU N
 //
-// WARPFOLD_TEST_SCALE=small makes the suite short enough for a sanitizer.
+// WARPFOLD_TEST_SCALE=small makes the suite short enough for a sanitizer of the host or memcheck, tiny for the
+// other sanitizers of the device.
 #pragma once
 
 #include <cstddef>
@@ -43,5 +44,6 @@ class DeviceUnderTest {
 };
 
 bool SmallScale();
+bool TinyScale();  // then also small
 
 }  // namespace warpfold::kernels

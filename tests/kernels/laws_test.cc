@@ -94,6 +94,25 @@ TEST_P(LawsTest, IdentityIsNeutral) {
   }
 }
 
+TEST_P(LawsTest, AppendIsCombineWithALiftedElement) {
+  Random random;
+  for (const Flavour flavour : AllFlavours()) {
+    constexpr std::uint32_t kElements = 300;
+    const Bytes data =
+        RandomElements(a_.type, kElements * a_.element_bytes / ElementTypeBytes(a_.type), flavour, random);
+    const auto element = [&](std::uint32_t i) {
+      return std::span(data).subspan(i * a_.element_bytes, a_.element_bytes);
+    };
+    Bytes leaf = a_.lift(a_.parameters, element(0), 0);
+    for (std::uint32_t i = 1; i < kElements; ++i) {
+      const Bytes lifted = a_.lift(a_.parameters, element(i), i);
+      const Bytes combined = CombineLeaves(leaf, lifted);
+      ASSERT_EQ(Widen(a_.append(a_.parameters, leaf, element(i), i), 4096), Widen(combined, 4096));
+      leaf = i % 50 == 0 ? lifted : combined;
+    }
+  }
+}
+
 TEST_P(LawsTest, CombineIsAssociative) {
   if (a_.approximate) return;
   for (const Flavour flavour : ExactFlavours()) {
