@@ -20,6 +20,8 @@
 //   kCommutative                false: combined strictly in array order
 //   kHasIdentity                false: an empty array has no result
 //   kScalarsOnly                optional: does not act entry by entry on matrices
+//   kAnyOrder                   optional: combining LeafStates never rounds, so that any order of a leaf's
+//                               elements makes the same State
 //   kApproximate                optional: combining rounds whole numbers, too, so that no law but symmetry
 //                               holds to the bit
 //   kFields, FinishField(state, count, field)
@@ -60,6 +62,11 @@ template <class Op>
 concept TwoSweeps = requires {
   typename Op::First;
   typename Op::Second;
+};
+
+template <class Op>
+concept AnyOrder = Op::kCommutative && requires {
+  requires Op::kAnyOrder;
 };
 
 // An operator over scalars, as one that acts entry by entry on matrices too.
