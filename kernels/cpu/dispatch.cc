@@ -32,6 +32,8 @@ template <class... Families>
 std::array<const Row*, sizeof...(Families)> Avx2Rows(TypeList<Families...>) {
   return {&avx2::RowOf<Families>()...};
 }
+// All that those rows are compiled for (kernels/CMakeLists.txt).
+bool HasAvx2() { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0; }
 #endif
 
 }  // namespace
@@ -40,8 +42,7 @@ std::span<const InstructionSet> InstructionSets() {
   static const auto baseline_rows = BaselineRows(OperatorList());
 #if defined(WARPFOLD_X86_64)
   static const auto avx2_rows = Avx2Rows(OperatorList());
-  static const InstructionSet sets[] = {{"baseline", true, baseline_rows},
-                                        {"avx2", __builtin_cpu_supports("avx2") != 0, avx2_rows}};
+  static const InstructionSet sets[] = {{"baseline", true, baseline_rows}, {"avx2", HasAvx2(), avx2_rows}};
 #else
   static const InstructionSet sets[] = {{"baseline", true, baseline_rows}};
 #endif

@@ -3,141 +3,18 @@
 //
 // How a CPU reduces a subtree of the canonical order (docs/canonical-order.md), for any operator.
 //
-// Compiled once per instruction set, each time in a namespace of its own: WARPFOLD_ISA. The loops are
-// written so that the compiler vectorises them; it may not reorder floats, and need not.
+// Compiled once per instruction set, each time in a namespace of its own: WARPFOLD_ISA.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cpu/scalar_leaf.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/operator.h"
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
-
-template <class T>
-inline __attribute__((always_inline)) T Load(const std::byte* data, std::uint64_t index) {
-  T x;  // data may have any alignment
-  std::memcpy(&x, data + index * sizeof(T), sizeof x);
-  return x;
-}
-
-// Columns of a leaf: as many as elements in a row of kRowBytes.
-template <class T>
-inline constexpr std::uint32_t kColumns = kRowBytes / sizeof(T);
-
-// Folds a leaf's elements into one state per column: column j takes elements j, j + kColumns, ... in order,
-// or is the identity if there are none.
-template <class T, class State, class Lift, class Combine>
-inline __attribute__((always_inline)) void SweepColumns(const std::byte* data, std::uint64_t count,
-                                                        const State& identity, const Lift& lift,
-                                                        const Combine& combine, State* columns) {
-  constexpr std::uint32_t kElements = kLeafBytes / sizeof(T);
-  if (count == kElements) {
-    for (std::uint32_t j = 0; j < kColumns<T>; ++j) {
-      State state = lift(Load<T>(data, j), j);
-      for (std::uint32_t i = j + kColumns<T>; i < kElements; i += kColumns<T>) {
-        state = combine(state, lift(Load<T>(data, i), i));
-      }
-      columns[j] = state;
-    }
-  } else {
-    for (std::uint32_t j = 0; j < kColumns<T>; ++j) {
-      columns[j] = identity;
-      for (std::uint32_t i = j; i < count; i += kColumns<T>) {
-        columns[j] = combine(columns[j], lift(Load<T>(data, i), i));
-      }
-    }
-  }
-}
-
-// Folds the columns of each lane's vector, pairwise.
-template <class T, class State, class Combine>
-inline __attribute__((always_inline)) void FoldVectors(State* columns, const Combine& combine, State* lanes) {
-  constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
-  for (std::uint32_t width = 1; width < kVector; width *= 2) {
-    for (std::uint32_t i = 0; i < kColumns<T>; i += 2 * width) {
-      columns[i] = combine(columns[i], columns[i + width]);
-    }
-  }
-  for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = columns[lane * kVector];
-}
-
-// Of a leaf's first `count` elements, how many are in the lane's vectors.
-template <class T>
-constexpr std::uint32_t PresentInLane(std::uint64_t count, std::uint32_t lane) {
-  constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
-  const auto rows = static_cast<std::uint32_t>(count / kColumns<T>);
-  const auto rest = static_cast<std::uint32_t>(count % kColumns<T>);
-  const std::uint32_t before = lane * kVector;
-  const std::uint32_t in_last_row = rest <= before ? 0 : rest - before < kVector ? rest - before : kVector;
-  return rows * kVector + in_last_row;
-}
-
-// A commutative operator's leaf: columns, then vectors, then lanes l and l + 16, l and l + 8, ... l and l
-// + 1.
-template <ScalarOperator Op>
-struct ScalarLeaf {
-  using T = typename Op::Element;
-  using LeafState = typename Op::LeafState;
-
-  const Op& op;
-
-  void operator()(const std::byte* data, std::uint64_t count, std::uint64_t first,
-                  typename Op::State* out) const {
-    const auto combine = [this](const LeafState& a, const LeafState& b) { return op.Combine(a, b); };
-    LeafState lanes[kLanes];
-    if constexpr (TwoSweeps<Op>) {
-      SweepTwice(data, count, lanes);
-    } else {
-      LeafState columns[kColumns<T>];
-      SweepColumns<T>(
-          data, count, op.LeafIdentity(), [this](T x, std::uint32_t i) { return op.Lift(x, i); }, combine,
-          columns);
-      FoldVectors<T>(columns, combine, lanes);
-    }
-    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-      for (int lane = 0; lane < distance; ++lane) lanes[lane] = combine(lanes[lane], lanes[lane + distance]);
-    }
-    *out = op.Widen(lanes[0], first);
-  }
-
- private:
-  void SweepTwice(const std::byte* data, std::uint64_t count, LeafState* lanes) const requires TwoSweeps<Op> {
-    using First = typename Op::First;
-    using Second = typename Op::Second;
-    constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
-    First first_columns[kColumns<T>];
-    First first[kLanes];
-    const auto combine_first = [this](const First& a, const First& b) { return op.CombineFirst(a, b); };
-    // What stands for absent elements goes no further than to a lane's vectors that are partly there.
-    const First no_first = op.FirstIdentity();
-    SweepColumns<T>(
-        data, count, no_first, [this](T x, std::uint32_t) { return op.LiftFirst(x); }, combine_first,
-        first_columns);
-    FoldVectors<T>(first_columns, combine_first, first);
-
-    double centers[kLanes];
-    std::uint32_t present[kLanes];
-    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-      present[lane] = PresentInLane<T>(count, lane);
-      centers[lane] = op.Center(first[lane], present[lane]);
-    }
-    Second second_columns[kColumns<T>];
-    Second second[kLanes];
-    const auto combine_second = [this](const Second& a, const Second& b) { return op.CombineSecond(a, b); };
-    SweepColumns<T>(
-        data, count, Second{},
-        [&](T x, std::uint32_t i) { return op.LiftSecond(x, centers[i % kColumns<T> / kVector]); },
-        combine_second, second_columns);
-    FoldVectors<T>(second_columns, combine_second, second);
-    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] = present[lane] == 0 ? op.LeafIdentity()
-                                       : op.Join(first[lane], centers[lane], second[lane], present[lane]);
-    }
-  }
-};
 
 // An ordered operator's leaf: up to 32 contiguous runs, each folded from its start; then neighbouring runs.
 template <Operator Op>
@@ -211,9 +88,12 @@ void ReduceScalars(const OperatorParameters& parameters, std::uint32_t, const st
                    std::uint64_t count, std::uint64_t first, std::uint32_t level, std::byte* out) {
   using T = typename Op::Element;
   const Op op = MakeOperator<Op>(parameters);
+  const auto leaf = [&op](const std::byte* elements, std::uint64_t present, std::uint64_t begin,
+                          typename Op::State* state) {
+    *state = op.Widen(ScalarLeaf<Op>::Reduce(op, elements, present), begin);
+  };
   typename Op::State state;
-  FoldSubtree<1>(op, ScalarLeaf<Op>{op}, 1, kLeafBytes / sizeof(T), sizeof(T), data, count, first, level,
-                 &state);
+  FoldSubtree<1>(op, leaf, 1, kLeafBytes / sizeof(T), sizeof(T), data, count, first, level, &state);
   std::memcpy(out, &state, sizeof state);
 }
 

@@ -16,6 +16,7 @@ struct Bitwise {
   using State = Bits<T>;
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
+  static constexpr bool kAnyOrder = true;
 
   WARPFOLD_FN State Lift(T x, std::uint32_t) const { return static_cast<State>(ValueOf(x)); }
   WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }

@@ -19,6 +19,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct CountNonzero<T, kIgnoreNan> {
   static constexpr const char* kName = "count_nonzero";
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
+  static constexpr bool kAnyOrder = true;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     const auto value = ValueOf(x);

@@ -34,7 +34,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct Describe<T, kIgnoreNan> {
   };
   struct First {
     typename Sums::LeafState sum;
-    LaneSum lane;
+    typename Deviations::First lane;
     typename Range::State range;
   };
   using Element = T;

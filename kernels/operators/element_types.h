@@ -67,10 +67,20 @@ WARPFOLD_FN Value<T> ValueOf(T x) {
   }
 }
 
+// The bits of infinity; those of every NaN, without its sign, are greater.
+template <FloatElement T>
+inline constexpr std::uint64_t kInfinityBits = std::same_as<T, double>    ? 0x7ff0000000000000u
+                                               : std::same_as<T, Float16> ? 0x7c00u
+                                               : std::same_as<T, float>   ? 0x7f800000u
+                                                                          : 0x7f80u;
+
 template <FloatElement T>
 WARPFOLD_FN bool IsNan(T x) {
-  const auto value = ValueOf(x);
-  return value != value;
+  if constexpr (HalfElement<T>) {
+    return (x.bits & 0x7fffu) > kInfinityBits<T>;
+  } else {
+    return x != x;
+  }
 }
 
 template <AnyElement T>

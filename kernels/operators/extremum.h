@@ -18,6 +18,7 @@ struct Extremum {
   using State = Key<T>;
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = false;
+  static constexpr bool kAnyOrder = true;
   // Neutral: the key that every other beats. Of floats it is a NaN's, beyond infinity.
   static constexpr Key<T> kWorst = kMax ? kSmallestKey<T> : kLargestKey<T>;
   static constexpr Key<T> kBest = kMax ? kLargestKey<T> : kSmallestKey<T>;
@@ -53,6 +54,7 @@ struct ArgExtremum {
   using Keys = Extremum<T, kIgnoreNan, kMax>;
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = false;
+  static constexpr bool kAnyOrder = true;
   static constexpr bool kScalarsOnly = true;  // a matrix of indices is nothing that anybody asked for
   static constexpr std::uint32_t kNoOffset = ~std::uint32_t{0};
 
@@ -70,6 +72,8 @@ struct ArgExtremum {
     return {leaf.offset == kNoOffset ? Outcome::kNoIndex : first + leaf.offset, leaf.key};
   }
   WARPFOLD_FN LeafState LeafIdentity() const { return {Keys::kWorst, kNoOffset}; }
+  // What elements are compared by: the best rank wins.
+  WARPFOLD_FN Key<T> RankOf(T x) const { return Rank(Keys{}.Lift(x, 0)); }
   WARPFOLD_FN State Identity() const { return {Outcome::kNoIndex, Keys::kWorst}; }
 
   bool IsPossible(State s, std::uint64_t first, std::uint64_t count) const {

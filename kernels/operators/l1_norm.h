@@ -23,6 +23,7 @@ struct L1Norm<T, false> {
   static constexpr const char* kName = "l1_norm";
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
+  static constexpr bool kAnyOrder = true;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const { return MagnitudeOf(x); }
   template <class S>
@@ -53,7 +54,7 @@ struct L1Norm<T, kIgnoreNan> {
     if constexpr (kIgnoreNan) {
       if (IsNan(x)) return 0.0;
     }
-    return value < 0 ? -value : value + 0.0;  // 0.0 of -0.0
+    return BitCast<double>(BitCast<std::uint64_t>(value) & ~kSign);
   }
   WARPFOLD_FN State Combine(State a, State b) const { return a + b; }
   WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
@@ -63,6 +64,9 @@ struct L1Norm<T, kIgnoreNan> {
 
   bool IsPossible(State s, std::uint64_t, std::uint64_t) const { return kIgnoreNan ? s >= 0 : !(s < 0); }
   Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(CanonicalNan(s))}; }
+
+ private:
+  static constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
 };
 
 }  // namespace warpfold::kernels

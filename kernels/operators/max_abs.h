@@ -22,6 +22,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxAbs<T, kIgnoreNan> {
   static constexpr const char* kName = "max_abs";
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
+  static constexpr bool kAnyOrder = true;
 
   WARPFOLD_FN State Lift(T x, std::uint32_t) const {
     if constexpr (FloatElement<T>) {

@@ -26,6 +26,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct Minmax<T, kIgnoreNan> {
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = false;
   static constexpr bool kScalarsOnly = true;
+  static constexpr bool kAnyOrder = true;
 
   WARPFOLD_FN State Lift(T x, std::uint32_t offset) const {
     return {Least{}.Lift(x, offset), Greatest{}.Lift(x, offset)};

@@ -41,7 +41,7 @@ inline Moments CanonicalMoments(const Moments& m) {
   return {CanonicalNan(m.mean), CanonicalNan(m.deviations), m.count};
 }
 
-// What a lane learns in its first sweep.
+// What a lane learns in its first sweep where some elements are ignored. Otherwise the sum is enough.
 struct LaneSum {
   double sum;
   std::uint32_t count;
@@ -64,7 +64,8 @@ struct MomentsOperator {
   using Element = T;
   using LeafState = Moments;
   using State = Moments;
-  using First = LaneSum;
+  static constexpr bool kCounts = kIgnoreNan && FloatElement<T>;
+  using First = std::conditional_t<kCounts, LaneSum, double>;
   using Second = double;
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = false;
@@ -88,14 +89,28 @@ struct MomentsOperator {
   }
 
   WARPFOLD_FN First LiftFirst(T x) const {
-    if (IsIgnored<T, kIgnoreNan>(x)) return {0, 0};
-    return {static_cast<double>(ValueOf(x)), 1};
+    if constexpr (kCounts) {
+      if (IsNan(x)) return {0, 0};
+      return {static_cast<double>(ValueOf(x)), 1};
+    } else {
+      return static_cast<double>(ValueOf(x));
+    }
   }
-  WARPFOLD_FN First FirstIdentity() const { return {-0.0, 0}; }
+  WARPFOLD_FN First FirstIdentity() const {
+    if constexpr (kCounts) {
+      return {-0.0, 0};
+    } else {
+      return -0.0;
+    }
+  }
   WARPFOLD_FN First CombineFirst(First a, First b) const { return a + b; }
   // What the second sweep measures from. Without NaN to ignore, `present` is a constant in whole leaves.
   WARPFOLD_FN double Center(First first, std::uint32_t present) const {
-    return first.sum / static_cast<double>(kIgnoreNan ? first.count : present);
+    if constexpr (kCounts) {
+      return first.sum / static_cast<double>(first.count);
+    } else {
+      return first / static_cast<double>(present);
+    }
   }
   WARPFOLD_FN Second LiftSecond(T x, double center) const {
     if (IsIgnored<T, kIgnoreNan>(x)) return 0;
@@ -104,9 +119,12 @@ struct MomentsOperator {
   }
   WARPFOLD_FN Second CombineSecond(Second a, Second b) const { return a + b; }
   WARPFOLD_FN LeafState Join(First first, double center, Second second, std::uint32_t present) const {
-    const std::uint32_t count = kIgnoreNan ? first.count : present;
-    if (kIgnoreNan && count == 0) return Identity();
-    return {center, second, count};
+    if constexpr (kCounts) {
+      if (first.count == 0) return Identity();
+      return {center, second, first.count};
+    } else {
+      return {center, second, present};
+    }
   }
 };
 

@@ -21,6 +21,8 @@
 //   kCommutative                false: combined strictly in array order
 //   kHasIdentity                false: an empty array has no result
 //   kScalarsOnly                optional: does not act entry by entry on matrices
+//   kAnyOrder                   optional: combining LeafStates never rounds, so that any order of a leaf's
+//                               elements makes the same State
 //   kApproximate                optional: combining rounds whole numbers, too, so that no law but symmetry
 //                               holds to the bit
 //   kFields, FinishField(state, count, field)
@@ -80,6 +82,11 @@ concept AccumulatingOperator = Operator<Op> && requires {
 template <class Op>
 concept EndOperator = Operator<Op> && requires {
   { Op::kFromTheLeft } -> std::convertible_to<bool>;
+};
+
+template <class Op>
+concept AnyOrder = Op::kCommutative && requires {
+  requires Op::kAnyOrder;
 };
 
 // An operator over scalars, as one that acts entry by entry on matrices too.

@@ -35,7 +35,10 @@ WARPFOLD_FN Key<T> FlipMagnitude(Key<T> key) {
 template <AnyElement T>
 WARPFOLD_FN Key<T> KeyOf(T x, Key<T> nan) {
   if constexpr (FloatElement<T>) {
-    return IsNan(x) ? nan : FlipMagnitude<T>(BitCast<Key<T>>(x));
+    // Without a choice, on which compilers branch: a mask of ones for NaN.
+    const auto is_nan = static_cast<Key<T>>(-static_cast<Key<T>>(IsNan(x)));
+    const Key<T> key = FlipMagnitude<T>(BitCast<Key<T>>(x));
+    return static_cast<Key<T>>((key & ~is_nan) | (nan & is_nan));
   } else {
     return ValueOf(x);
   }

@@ -33,6 +33,7 @@ struct Product<T, false> {
   static constexpr const char* kName = "product";
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
+  static constexpr bool kAnyOrder = true;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     // Of the element's own width, so that the compiler sees how wide the multiplication is.

@@ -51,6 +51,7 @@ struct Squares<T, false> {
   using State = std::conditional_t<sizeof(T) == 8, Uint192, Uint128>;
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
+  static constexpr bool kAnyOrder = true;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     const Wide<T> value = ValueOf(x);

@@ -23,6 +23,7 @@ struct Sum<T, false> {
   static constexpr const char* kName = "sum";
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
+  static constexpr bool kAnyOrder = true;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     return static_cast<LeafState>(static_cast<Wide<T>>(ValueOf(x)));

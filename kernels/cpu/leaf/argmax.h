@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/cpu/arg_extremum.h"
+#include "kernels/cpu/scalar_leaf.h"
+#include "kernels/operators/argmax.h"
+
+namespace warpfold::kernels::cpu::WARPFOLD_ISA {
+
+template <AnyElement T, bool kIgnoreNan>
+struct ScalarLeaf<Argmax<T, kIgnoreNan>> : ArgExtremumLeaf<T, kIgnoreNan, /*kMax=*/true> {};
+
+}  // namespace warpfold::kernels::cpu::WARPFOLD_ISA

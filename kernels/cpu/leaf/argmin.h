@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/cpu/arg_extremum.h"
+#include "kernels/cpu/scalar_leaf.h"
+#include "kernels/operators/argmin.h"
+
+namespace warpfold::kernels::cpu::WARPFOLD_ISA {
+
+template <AnyElement T, bool kIgnoreNan>
+struct ScalarLeaf<Argmin<T, kIgnoreNan>> : ArgExtremumLeaf<T, kIgnoreNan, /*kMax=*/false> {};
+
+}  // namespace warpfold::kernels::cpu::WARPFOLD_ISA

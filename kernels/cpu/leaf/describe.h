@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// describe, as sum, variance and minmax one after the other: its states are theirs, side by side, and after
+// the first of them the leaf lies in the cache.
+#pragma once
+
+#include "kernels/cpu/leaf/sum.h"
+#include "kernels/cpu/scalar_leaf.h"
+#include "kernels/operators/describe.h"
+#include "kernels/operators/minmax.h"
+#include "kernels/operators/variance.h"
+
+namespace warpfold::kernels::cpu::WARPFOLD_ISA {
+
+template <AnyElement T, bool kIgnoreNan>
+struct ScalarLeaf<Describe<T, kIgnoreNan>> {
+  using Op = Describe<T, kIgnoreNan>;
+
+  static typename Op::LeafState Reduce(const Op&, const std::byte* data, std::uint64_t count) {
+    const typename Op::Sums sums;
+    const Variance<T, kIgnoreNan> variance;
+    const typename Op::Range range;
+    return {ScalarLeaf<typename Op::Sums>::Reduce(sums, data, count),
+            ScalarLeaf<Variance<T, kIgnoreNan>>::Reduce(variance, data, count),
+            ScalarLeaf<typename Op::Range>::Reduce(range, data, count)};
+  }
+};
+
+}  // namespace warpfold::kernels::cpu::WARPFOLD_ISA

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sums of the magnitudes of integers.
+#pragma once
+
+#include "kernels/cpu/integer_sum.h"
+#include "kernels/cpu/nonzero_count.h"
+#include "kernels/cpu/scalar_leaf.h"
+#include "kernels/operators/l1_norm.h"
+
+namespace warpfold::kernels::cpu::WARPFOLD_ISA {
+
+template <IntegerElement T>
+struct ScalarLeaf<L1Norm<T, false>> {
+  using LeafState = typename L1Norm<T, false>::LeafState;
+
+  static LeafState Reduce(const L1Norm<T, false>&, const std::byte* data, std::uint64_t count) {
+    if constexpr (std::same_as<T, Boolean>) {
+      return CountOfNonzero<T, false>(data, count);
+    } else {
+      return static_cast<LeafState>(UnsignedSum<T>(data, count, Magnitude));
+    }
+  }
+
+ private:
+  // Of one element or of a vector: all bits of a negative one are flipped, and 1 added.
+  static constexpr auto Magnitude = [](auto x) {
+    if constexpr (!kIsSigned<T>) {
+      return x;
+    } else {
+      constexpr int kSign = sizeof(T) * 8 - 1;
+      const auto negative = x >> kSign;
+      return (x ^ -negative) + negative;
+    }
+  };
+};
+
+}  // namespace warpfold::kernels::cpu::WARPFOLD_ISA

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sums of integers.
+#pragma once
+
+#include "kernels/cpu/integer_sum.h"
+#include "kernels/cpu/nonzero_count.h"
+#include "kernels/cpu/scalar_leaf.h"
+#include "kernels/operators/sum.h"
+
+namespace warpfold::kernels::cpu::WARPFOLD_ISA {
+
+template <IntegerElement T>
+struct ScalarLeaf<Sum<T, false>> {
+  using LeafState = typename Sum<T, false>::LeafState;
+
+  static LeafState Reduce(const Sum<T, false>&, const std::byte* data, std::uint64_t count) {
+    if constexpr (std::same_as<T, Boolean>) return CountOfNonzero<T, false>(data, count);
+    // Signed numbers with their sign flipped are unsigned ones that are greater by kBias.
+    constexpr auto kBias =
+        kIsSigned<T> ? static_cast<Bits<T>>(Bits<T>{1} << (sizeof(T) * 8 - 1)) : Bits<T>{0};
+    const auto unbiased = [](auto x) { return x ^ kBias; };
+    return static_cast<LeafState>(UnsignedSum<T>(data, count, unbiased) - Uint128{kBias} * count);
+  }
+};
+
+}  // namespace warpfold::kernels::cpu::WARPFOLD_ISA

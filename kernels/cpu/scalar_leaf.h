@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a CPU reduces one leaf of scalars with a commutative operator: along the columns and lanes of the
+// canonical order; or, where no order rounds, in the order of memory. Operators with a faster way to the
+// same bits specialise ScalarLeaf in a file of their name in leaf/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/columns.h"
+#include "kernels/cpu/elements.h"
+#include "kernels/geometry.h"
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels::cpu::WARPFOLD_ISA {
+
+// The operator over the type that elements are read as: float instead of float16 and bfloat16.
+template <class Op>
+struct ReadingOperator {
+  using type = Op;
+};
+template <template <class, bool> class Family, HalfElement T, bool kIgnoreNan>
+struct ReadingOperator<Family<T, kIgnoreNan>> {
+  using type = Family<float, kIgnoreNan>;
+};
+
+template <ScalarOperator Op>
+struct ScalarLeaf {
+  using T = typename Op::Element;
+  using LeafState = typename Op::LeafState;
+  using Reader = typename ReadingOperator<Op>::type;
+  using ReaderState = typename Reader::LeafState;
+
+  // Of `count` > 0 elements, no more than a leaf has.
+  static LeafState Reduce(const Op&, const std::byte* data, std::uint64_t count) {
+    const Reader op;
+    ReaderState lanes[kLanes];
+    const auto combine = [&op](const ReaderState& a, const ReaderState& b) { return op.Combine(a, b); };
+    if constexpr (TwoSweeps<Op>) {
+      SweepTwice(op, data, count, lanes);
+    } else {
+      ReaderState columns[kColumns<T>];
+      SweepColumns<T>(
+          data, count, op.LeafIdentity(),
+          [&op](Readable<T> x, std::uint32_t row, std::uint32_t column) {
+            return op.Lift(x, row * kColumns<T> + column);
+          },
+          combine, columns);
+      FoldVectors<kColumns<T>>(columns, combine, lanes);
+    }
+    return BitCast<LeafState>(FoldLanes(lanes, combine));
+  }
+
+ private:
+  static void SweepTwice(const Reader& op, const std::byte* data, std::uint64_t count,
+                         ReaderState* lanes) requires TwoSweeps<Op> {
+    using First = typename Reader::First;
+    using Second = typename Reader::Second;
+    constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
+    First first_columns[kColumns<T>];
+    First first[kLanes];
+    const auto combine_first = [&op](const First& a, const First& b) { return op.CombineFirst(a, b); };
+    // What stands for absent elements goes no further than to a lane's vectors that are partly there.
+    SweepColumns<T>(
+        data, count, op.FirstIdentity(),
+        [&op](Readable<T> x, std::uint32_t, std::uint32_t) { return op.LiftFirst(x); }, combine_first,
+        first_columns);
+    FoldVectors<kColumns<T>>(first_columns, combine_first, first);
+
+    double centers[kLanes];
+    double column_centers[kColumns<T>];
+    std::uint32_t present[kLanes];
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      present[lane] = PresentInLane<T>(count, lane);
+      centers[lane] = op.Center(first[lane], present[lane]);
+      for (std::uint32_t j = 0; j < kVector; ++j) column_centers[lane * kVector + j] = centers[lane];
+    }
+    Second second_columns[kColumns<T>];
+    Second second[kLanes];
+    const auto combine_second = [&op](const Second& a, const Second& b) { return op.CombineSecond(a, b); };
+    SweepColumns<T>(
+        data, count, Second{},
+        [&](Readable<T> x, std::uint32_t, std::uint32_t column) {
+          return op.LiftSecond(x, column_centers[column]);
+        },
+        combine_second, second_columns);
+    FoldVectors<kColumns<T>>(second_columns, combine_second, second);
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      lanes[lane] = present[lane] == 0 ? op.LeafIdentity()
+                                       : op.Join(first[lane], centers[lane], second[lane], present[lane]);
+    }
+  }
+};
+
+// In the order of memory, which compilers and prefetchers know best.
+template <ScalarOperator Op>
+requires AnyOrder<Op>
+struct ScalarLeaf<Op> {
+  using T = typename Op::Element;
+  using LeafState = typename Op::LeafState;
+
+  static LeafState Reduce(const Op& op, const std::byte* data, std::uint64_t count) {
+    constexpr std::uint64_t kElements = kLeafBytes / sizeof(T);
+    // Of whole leaves the compiler knows the length.
+    return count == kElements ? Fold(op, data, kElements) : Fold(op, data, count);
+  }
+
+ private:
+  static inline __attribute__((always_inline)) LeafState Fold(const Op& op, const std::byte* data,
+                                                              std::uint64_t count) {
+    LeafState state = op.LeafIdentity();
+    for (std::uint64_t i = 0; i < count; ++i) {
+      state = op.Combine(state, op.Lift(Load<T>(data, i), static_cast<std::uint32_t>(i)));
+    }
+    return state;
+  }
+};
+
+}  // namespace warpfold::kernels::cpu::WARPFOLD_ISA
