@@ -76,13 +76,15 @@ class ExactSumTest(service.ServerTestCase):
     def test_beyond_float64_on_the_way(self):
         largest = numpy.finfo(float).max
         for addends in ([largest, largest, -largest], [largest] * 5 + [-largest] * 4, [largest] * 3,
-                        [-largest, -largest], [largest, 2.0**970], [largest, 2.0**969], [largest] * 3 + [-3.0]):
+                        [-largest, -largest], [largest, 2.0**970], [largest, 2.0**969],
+                        [largest] * 3 + [-3.0]):
             with self.subTest(addends):
                 self.check(numpy.array(addends))
 
     def test_what_is_no_number(self):
         inf, nan = math.inf, math.nan
-        for addends in ([inf, 1.0], [1.0, -inf], [inf, -inf], [nan, 1.0], [inf, nan], [], [-0.0], [0.0, -0.0]):
+        for addends in ([inf, 1.0], [1.0, -inf], [inf, -inf], [nan, 1.0], [inf, nan], [], [-0.0],
+                        [0.0, -0.0]):
             for dtype in _FLOATS:
                 with self.subTest(dtype, addends=addends):
                     array = numpy.array(addends * 700, dtype)

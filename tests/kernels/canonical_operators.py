@@ -230,7 +230,8 @@ def _first_or_last(spec: Spec) -> Operator:
                     has_identity=False, ordered=True)
 
 
-MAKERS = {"sum": _sum, "exact_sum": _exact_sum, "mean": _mean, "product": _product, "min": _extremum, "max": _extremum,
+MAKERS = {"sum": _sum, "exact_sum": _exact_sum, "mean": _mean, "product": _product,
+          "min": _extremum, "max": _extremum,
           "argmin": _arg_extremum, "argmax": _arg_extremum, "bit_and": _bitwise, "bit_or": _bitwise,
           "bit_xor": _bitwise, "all": _count, "any": _count, "count_nonzero": _count,
           "matrix_product": _matrix_product, "affine_compose": _affine_compose,

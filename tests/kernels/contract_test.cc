@@ -60,7 +60,8 @@ std::set<std::uint64_t> Boundaries(const Reduction& reduction) {
   }
   counts.insert(65 * leaf + 1);  // above what the CPU gives to one task
   if (SmallScale()) return counts;
-  for (const std::uint64_t edge : {5 * leaf, 8 * leaf, 31 * leaf, 32 * leaf, 33 * leaf, 64 * leaf, 96 * leaf}) {
+  for (const std::uint64_t edge :
+       {5 * leaf, 8 * leaf, 31 * leaf, 32 * leaf, 33 * leaf, 64 * leaf, 96 * leaf}) {
     counts.insert({edge - 1, edge, edge + 1});
   }
   return counts;

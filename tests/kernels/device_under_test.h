@@ -7,8 +7,8 @@
 //   cpu:N                      the CPU backend with N threads (default: cpu:2)
 //   cuda:N                     the cuda backend on GPU N
 //
-// WARPFOLD_TEST_SCALE=small makes the suite short enough for a sanitizer of the host or memcheck, tiny for the
-// other sanitizers of the device.
+// WARPFOLD_TEST_SCALE=small makes the suite short enough for the host's sanitizers and for memcheck, tiny for
+// the device's other sanitizers.
 #pragma once
 
 #include <cstddef>
