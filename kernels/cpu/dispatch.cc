@@ -33,7 +33,10 @@ std::array<const Row*, sizeof...(Families)> Avx2Rows(TypeList<Families...>) {
   return {&avx2::RowOf<Families>()...};
 }
 // All that those rows are compiled for (kernels/CMakeLists.txt).
-bool HasAvx2() { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0; }
+bool HasAvx2() {
+  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0 &&
+         __builtin_cpu_supports("fma") != 0;
+}
 #endif
 
 }  // namespace

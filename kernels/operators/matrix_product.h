@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The product, in array order, of square matrices. Integers: in the ring modulo 2^bits, or modulo a given
-// modulus. Floats: in the element type, each entry's terms added from the first to the last, unfused.
+// modulus. Floats: in the element type, each entry's terms added from the first to the last, by fused
+// multiply-adds.
 #pragma once
 
 #include "kernels/operators/operator.h"
@@ -85,6 +86,14 @@ struct MatrixProduct<T, kDimension> {
   // Integers wrap as unsigned ones.
   using Ring = std::conditional_t<FloatElement<T>, T, Bits<T>>;
   static WARPFOLD_FN Ring Times(T a, T b) { return static_cast<Ring>(a) * static_cast<Ring>(b); }
+  // Adds the next term of an entry.
+  static WARPFOLD_FN Ring Add(Ring sum, T a, T b) {
+    if constexpr (FloatElement<T>) {
+      return FusedMultiplyAdd(a, b, sum);
+    } else {
+      return sum + Times(a, b);
+    }
+  }
 
   static WARPFOLD_FN State CombineInRegisters(const State& a, const State& b) {
     State c;
@@ -95,7 +104,7 @@ struct MatrixProduct<T, kDimension> {
         Ring sum = Times(a.entries[i * kDimension], b.entries[j]);
         WARPFOLD_UNROLL
         for (int k = 1; k < kDimension; ++k) {
-          sum += Times(a.entries[i * kDimension + k], b.entries[k * kDimension + j]);
+          sum = Add(sum, a.entries[i * kDimension + k], b.entries[k * kDimension + j]);
         }
         c.entries[i * kDimension + j] = static_cast<T>(sum);
       }
@@ -113,7 +122,7 @@ struct MatrixProduct<T, kDimension> {
       WARPFOLD_KEEP_LOOP
       for (int k = 1; k < kDimension; ++k) {
         const T factor = a.entries[i * kDimension + k];
-        for (int j = 0; j < kDimension; ++j) sums[j] += Times(factor, b.entries[k * kDimension + j]);
+        for (int j = 0; j < kDimension; ++j) sums[j] = Add(sums[j], factor, b.entries[k * kDimension + j]);
       }
       for (int j = 0; j < kDimension; ++j) c.entries[i * kDimension + j] = static_cast<T>(sums[j]);
     }

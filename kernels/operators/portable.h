@@ -51,6 +51,22 @@ WARPFOLD_FN To BitCast(const From& from) {
   return to;
 }
 
+// a b + c, rounded once.
+WARPFOLD_FN float FusedMultiplyAdd(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+  return __fmaf_rn(a, b, c);
+#else
+  return __builtin_fmaf(a, b, c);
+#endif
+}
+WARPFOLD_FN double FusedMultiplyAdd(double a, double b, double c) {
+#if defined(__CUDA_ARCH__)
+  return __fma_rn(a, b, c);
+#else
+  return __builtin_fma(a, b, c);
+#endif
+}
+
 inline constexpr std::uint64_t kQuietNanBits = 0x7ff8000000000000u;
 
 // NaN results and states are always this one, so that devices agree in bits.

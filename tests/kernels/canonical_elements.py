@@ -3,7 +3,9 @@
 """Of docs/canonical-order.md: requests, elements, and what an operator is made of."""
 
 import dataclasses
+import math
 import struct
+from fractions import Fraction
 from typing import Any, Callable
 
 import numpy
@@ -92,6 +94,32 @@ def bytes_of_float(x, code: str = "f8") -> bytes:
 def bytes_of_int(x: int, bits: int) -> bytes:
     """Two's complement."""
     return (x % 2**bits).to_bytes(bits // 8, "little")
+
+
+def fma(a, b, c, code: str):
+    """a b + c, rounded once, of numbers of the type: by exact fractions where all is finite."""
+    if math.isfinite(a) and math.isfinite(b) and not math.isfinite(c):
+        return c  # also where a b alone would be infinite
+    unfused = a * b + c
+    if not (math.isfinite(a) and math.isfinite(b)) or (c == 0 and 0 in (a, b)):
+        return unfused  # which is exact, signs of zeros included
+    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    return type(unfused)(_rounded(exact, *((24, -149, 128) if code == "f4" else (53, -1074, 1024))))
+
+
+def _rounded(exact: Fraction, digits: int, least: int, beyond: int) -> float:
+    """The nearest number of so many binary digits, ties to even. Its last digit is worth 2^least or more; from
+    2^beyond on it is infinite."""
+    if exact == 0:
+        return 0.0
+    magnitude = abs(exact)
+    exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
+    if magnitude < Fraction(2)**exponent:
+        exponent -= 1
+    last = max(exponent - digits + 1, least)
+    rounded = round(magnitude / Fraction(2)**last)  # ties to even
+    result = math.inf if rounded * Fraction(2)**last >= 2**beyond else math.ldexp(rounded, last)
+    return -result if exact < 0 else result
 
 
 def wide(spec: Spec, value: int) -> int:

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy
 
 from canonical_elements import (Operator, Refused, Spec, Unsigned, as_type, bytes_of_float, bytes_of_int,
-                                element_of_bits, element_of_key, is_ignored, key_bounds, wide)
+                                element_of_bits, element_of_key, fma, is_ignored, key_bounds, wide)
 
 
 def _add(a, b):
@@ -155,7 +155,8 @@ def _matrix_product(spec: Spec) -> Operator:
     def entry(a, b, i, j):
         total = a[i * d] * b[j]
         for k in range(1, d):
-            total = total + a[i * d + k] * b[k * d + j]
+            left, right = a[i * d + k], b[k * d + j]
+            total = fma(left, right, total, spec.code) if spec.is_float else total + left * right
         return reduced(total)
 
     return Operator([scalar(i % (d + 1) == 0) for i in range(d * d)],

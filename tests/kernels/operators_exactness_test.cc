@@ -26,6 +26,16 @@ namespace {
 
 constexpr std::uint64_t kModulus = 1'000'003;
 
+// a b + c as an entry of a product has it: floats fuse.
+template <class R>
+R AddTerm(R a, R b, R c) {
+  if constexpr (std::is_floating_point_v<R>) {
+    return std::fma(a, b, c);
+  } else {
+    return a * b + c;
+  }
+}
+
 // The product of 2 x 2 matrices, or the composition of maps, from the first to the last, in R.
 template <class R, class Reduce>
 std::vector<R> PlainWhole(bool product, const std::vector<R>& entries, Reduce reduce) {
@@ -34,7 +44,7 @@ std::vector<R> PlainWhole(bool product, const std::vector<R>& entries, Reduce re
   for (std::size_t i = 0; i < entries.size(); i += size) {
     const R* const x = &entries[i];
     const auto times = [&](std::size_t row, std::size_t column) {
-      return reduce(reduce(all[2 * row] * x[column]) + reduce(all[2 * row + 1] * x[2 + column]));
+      return reduce(AddTerm(all[2 * row + 1], x[2 + column], reduce(all[2 * row] * x[column])));
     };
     all = product ? std::vector<R>{times(0, 0), times(0, 1), times(1, 0), times(1, 1)}
                   : std::vector<R>{reduce(x[0] * all[0]), reduce(reduce(x[0] * all[1]) + x[1])};
