@@ -12,8 +12,9 @@
 namespace warpfold {
 namespace {
 
-// Messages of 4 MiB are what servers take, and what gRPC takes of an answer. The largest state, of sixteen
-// operators over 2^62 bytes of 8 x 8 matrices, is less than half of that.
+// Messages of 4 MiB are what servers take, and what gRPC takes of an answer. Nodes have at most 32 KiB, and
+// there are two of each level, or one where a state starts with the array: of arrays of 2^50 bytes, 3.6 MiB
+// in two states.
 constexpr std::size_t kMaxStatesBytes = std::size_t{3} << 20;
 
 absl::StatusOr<v1::Reduction> Merge(const ReduceJob& job, const v1::MergeRequest& request,

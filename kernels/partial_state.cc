@@ -17,11 +17,9 @@ absl::Status BadState(absl::string_view message) {
   return Error(absl::StatusCode::kInvalidArgument, "BAD_STATE", message);
 }
 
-std::uint32_t EntriesOf(const Reduction& reduction) { return reduction.spec().shape.entries(); }
-
 void CanonicalizeNode(const Reduction& reduction, std::byte* states) {
   for (const BoundOperator& op : reduction.operators()) {
-    op.entry->canonicalize(op.entry->whole_matrix ? 1 : EntriesOf(reduction), states + op.state_offset);
+    op.entry->canonicalize(op.states, states + op.state_offset);
   }
 }
 
@@ -31,8 +29,7 @@ absl::Status CheckNode(const Reduction& reduction, const std::byte* states, std:
   const auto operators = reduction.operators();
   for (std::size_t i = 0; i < operators.size(); ++i) {
     const BoundOperator& op = operators[i];
-    if (!op.entry->is_possible(op.parameters, op.entry->whole_matrix ? 1 : EntriesOf(reduction),
-                               states + op.state_offset, first, count)) {
+    if (!op.entry->is_possible(op.parameters, op.states, states + op.state_offset, first, count)) {
       return BadState(absl::StrCat(reduction.spec().operators[i], ": no elements have this partial state"));
     }
   }
@@ -43,10 +40,9 @@ absl::Status CheckNode(const Reduction& reduction, const std::byte* states, std:
 void CombineNodes(const Reduction& reduction, const std::byte* left, const std::byte* right,
                   std::byte* into) {
   for (const BoundOperator& op : reduction.operators()) {
-    const std::uint32_t states = op.entry->whole_matrix ? 1 : EntriesOf(reduction);
-    op.entry->combine(op.parameters, states, left + op.state_offset, right + op.state_offset,
+    op.entry->combine(op.parameters, op.states, left + op.state_offset, right + op.state_offset,
                       into + op.state_offset);
-    op.entry->canonicalize(states, into + op.state_offset);
+    op.entry->canonicalize(op.states, into + op.state_offset);
   }
 }
 
@@ -194,8 +190,7 @@ std::vector<std::byte> PartialState::FoldNodes() const {
   std::vector<std::byte> value(bytes);
   if (nodes_.empty()) {
     for (const BoundOperator& op : reduction_.operators()) {
-      op.entry->identity(op.parameters, op.entry->whole_matrix ? 1 : EntriesOf(reduction_),
-                         value.data() + op.state_offset);
+      op.entry->identity(op.parameters, op.states, value.data() + op.state_offset);
     }
     return value;
   }
@@ -224,7 +219,7 @@ absl::StatusOr<OperatorValue> PartialState::Finish(std::size_t op_index) const {
   OperatorValue result;
   result.shape = reduction_.spec().shape;
   result.fields = op.entry->fields;
-  const std::size_t entries = result.fields.empty() ? EntriesOf(reduction_) : result.fields.size();
+  const std::size_t entries = result.fields.empty() ? result.shape.entries() : result.fields.size();
   for (std::uint32_t entry = 0; entry < entries; ++entry) {
     const Outcome outcome =
         op.entry->finish(op.parameters, value.data() + op.state_offset, element_count_, entry);

@@ -66,6 +66,9 @@ absl::Status CheckAlgorithm(const ReductionSpec& spec, absl::string_view name, c
   if (ElementTypeBytes(spec.element_type) < kMinTextbookScalarBytes) {
     return refuse(absl::StrCat("it takes types of ", kMinTextbookScalarBytes, " bytes or more"));
   }
+  if (entry.large_matrix) {
+    return refuse(absl::StrCat("it takes matrices of up to ", kMaxFixedDimension, " rows"));
+  }
   if (entry.state_bytes > kMaxTextbookStateBytes) {
     return refuse(
         absl::StrCat("a state of ", entry.state_bytes, " bytes; it takes up to ", kMaxTextbookStateBytes));
@@ -166,9 +169,16 @@ absl::StatusOr<Reduction> Reduction::Create(const ReductionSpec& spec) {
                         .modulus = spec.modulus.value_or(0),
                         .ddof = spec.ddof};
     bound.state_offset = plan->node_bytes;
-    bound.state_bytes = bound.entry->state_bytes * (bound.entry->whole_matrix ? 1 : spec.shape.entries());
+    bound.states = StatesOf(*bound.entry, spec.shape.entries());
+    bound.state_bytes = bound.states * bound.entry->state_bytes;
     plan->node_bytes += (bound.state_bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
     plan->operators.push_back(bound);
+  }
+  if (plan->node_bytes > kMaxNodeBytes) {
+    return BadHeader("matrix_shape",
+                     absl::StrCat("the operators' states of such matrices have ", plan->node_bytes,
+                                  " bytes; at most ", kMaxNodeBytes),
+                     absl::StrCat(kMaxNodeBytes));
   }
   if (absl::Status status = CheckModulus(spec); !status.ok()) return status;
   if (absl::Status status = CheckDdof(spec); !status.ok()) return status;

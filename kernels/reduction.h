@@ -37,6 +37,9 @@ struct ReductionSpec {
   Algorithm algorithm = Algorithm::kAuto;
 };
 inline constexpr int kMaxOperators = 16;
+// Of the states of one node, all operators together: what slots have memory for, and such that the states of
+// arrays of 2^50 bytes fit messages.
+inline constexpr std::size_t kMaxNodeBytes = std::size_t{32} << 10;
 
 // The value of one operator. A matrix where shape.is_matrix(), row-major.
 struct OperatorValue {
@@ -52,8 +55,9 @@ struct OperatorValue {
 struct BoundOperator {
   const OperatorEntry* entry = nullptr;  // never null
   OperatorParameters parameters;
+  std::uint32_t states = 1;      // of an element: what the entry's functions take as `entries`
   std::size_t state_offset = 0;  // of this operator's state in a node
-  std::size_t state_bytes = 0;   // all entries together
+  std::size_t state_bytes = 0;   // all states together
 };
 
 class Reduction {

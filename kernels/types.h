@@ -36,14 +36,19 @@ struct ElementShape {
   constexpr std::uint32_t entries() const { return is_matrix() ? rows * columns : 1; }
   friend constexpr bool operator==(ElementShape a, ElementShape b) = default;
 };
-inline constexpr std::uint32_t kMaxMatrixDimension = 8;
+inline constexpr std::uint32_t kMaxMatrixDimension = 32;
+// Operators over square matrices know their dimension at compile time up to this one.
+inline constexpr std::uint32_t kMaxFixedDimension = 8;
 
-// Operators over whole matrices are tabled by shape: d x d matrices at index d, 1 x 2 ones at the last.
-inline constexpr std::uint32_t kPairIndex = kMaxMatrixDimension + 1;
+// Operators over whole matrices are tabled by shape: d x d matrices at index d, all larger ones behind, 1 x 2
+// ones at the last.
+inline constexpr std::uint32_t kLargeIndex = kMaxFixedDimension + 1;
+inline constexpr std::uint32_t kPairIndex = kLargeIndex + 1;
 inline constexpr std::uint32_t kWholeShapes = kPairIndex + 1;
 constexpr std::uint32_t WholeIndex(ElementShape shape) {
   if (shape.rows == 1 && shape.columns == 2) return kPairIndex;
-  return shape.rows == shape.columns ? shape.rows : 0;  // 0: no operator takes them
+  if (shape.rows != shape.columns) return 0;  // no operator takes them
+  return shape.rows <= kMaxFixedDimension ? shape.rows : kLargeIndex;
 }
 
 // Run-time parameters of operators.

@@ -21,6 +21,8 @@ struct Loops {
   static constexpr SubtreeFunction kEntrywise = ReduceEntrywise<Op>;
   template <class Op>
   static constexpr SubtreeFunction kOrdered = ReduceOrdered<Op>;
+  template <class Op>
+  static constexpr SubtreeFunction kLarge = ReduceLarge<Op>;
 };
 
 template <class Family>

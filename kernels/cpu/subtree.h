@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 
 #include "kernels/cpu/scalar_leaf.h"
 #include "kernels/geometry.h"
@@ -50,38 +51,75 @@ struct OrderedLeaf {
 template <ScalarOperator Op>
 struct EntrywiseLeaf {
   using T = typename Op::Element;
+  // So many entries at a time stay in the first-level cache.
+  static constexpr std::uint32_t kEntriesAtOnce = 64;
 
   const Op& op;
   std::uint32_t entries;
 
   void operator()(const std::byte* data, std::uint64_t count, std::uint64_t first,
                   typename Op::State* out) const {
-    typename Op::LeafState states[kMaxMatrixDimension * kMaxMatrixDimension];
-    for (std::uint32_t e = 0; e < entries; ++e) states[e] = op.Lift(Load<T>(data, e), 0);
+    for (std::uint32_t e = 0; e < entries; e += kEntriesAtOnce) {
+      FoldEntries(data, count, first, e, entries - e < kEntriesAtOnce ? entries - e : kEntriesAtOnce,
+                  out + e);
+    }
+  }
+
+ private:
+  void FoldEntries(const std::byte* data, std::uint64_t count, std::uint64_t first, std::uint32_t begin,
+                   std::uint32_t width, typename Op::State* out) const {
+    typename Op::LeafState states[kEntriesAtOnce];
+    for (std::uint32_t e = 0; e < width; ++e) states[e] = op.Lift(Load<T>(data, begin + e), 0);
     for (std::uint32_t i = 1; i < count; ++i) {
-      for (std::uint32_t e = 0; e < entries; ++e) {
-        states[e] = op.Combine(states[e], op.Lift(Load<T>(data, std::uint64_t{i} * entries + e), i));
+      const std::uint64_t element = std::uint64_t{i} * entries + begin;
+      for (std::uint32_t e = 0; e < width; ++e) {
+        states[e] = op.Combine(states[e], op.Lift(Load<T>(data, element + e), i));
       }
     }
-    for (std::uint32_t e = 0; e < entries; ++e) out[e] = op.Widen(states[e], first);
+    for (std::uint32_t e = 0; e < width; ++e) out[e] = op.Widen(states[e], first);
   }
 };
 
-// The subtree of `level` that starts at `data`, of which `count` > 0 elements exist.
-// A node without a right child is its left child. kWidth: states per node, at most.
-template <int kWidth, class Op, class Leaf>
+// The subtree of `level` that starts at `data`, of which `count` > 0 elements exist. Writes `width` states.
+// `scratch` has room for `width` states for each level of a complete subtree of so many elements.
+template <class Op, class Leaf>
 void FoldSubtree(const Op& op, const Leaf& leaf, std::uint32_t width, std::uint64_t leaf_elements,
                  std::uint64_t element_bytes, const std::byte* data, std::uint64_t count, std::uint64_t first,
-                 std::uint32_t level, typename Op::State* out) {
+                 std::uint32_t level, typename Op::State* out, typename Op::State* scratch) {
   while (level > 0 && count <= leaf_elements << (level - 1)) --level;
   if (level == 0) return leaf(data, count, first, out);
   const std::uint64_t half = leaf_elements << (level - 1);
-  typename Op::State right[kWidth];
-  FoldSubtree<kWidth>(op, leaf, width, leaf_elements, element_bytes, data, half, first, level - 1, out);
-  FoldSubtree<kWidth>(op, leaf, width, leaf_elements, element_bytes, data + half * element_bytes,
-                      count - half, first + half, level - 1, right);
-  for (std::uint32_t i = 0; i < width; ++i) out[i] = op.Combine(out[i], right[i]);
+  FoldSubtree(op, leaf, width, leaf_elements, element_bytes, data, half, first, level - 1, out, scratch);
+  FoldSubtree(op, leaf, width, leaf_elements, element_bytes, data + half * element_bytes, count - half,
+              first + half, level - 1, scratch, scratch + width);
+  for (std::uint32_t i = 0; i < width; ++i) out[i] = op.Combine(out[i], scratch[i]);
 }
+
+// How many levels of a subtree of `level` are above the one that its elements fill.
+constexpr std::uint32_t LevelsOf(std::uint64_t count, std::uint64_t leaf_elements, std::uint32_t level) {
+  while (level > 0 && count <= leaf_elements << (level - 1)) --level;
+  return level;
+}
+
+// Memory for states. Not a container of the standard library: what the linker keeps of that may be this
+// instruction set's copy.
+template <class State>
+class Scratch {
+ public:
+  explicit Scratch(std::size_t states)
+      : states_(static_cast<State*>(::operator new(states * sizeof(State)))) {}
+  ~Scratch() { ::operator delete(states_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  State* get() const { return states_; }
+
+ private:
+  State* const states_;
+};
+
+// As many levels as an array of kMaxArrayBytes has.
+inline constexpr int kMostLevels = 64;
 
 template <ScalarOperator Op>
 void ReduceScalars(const OperatorParameters& parameters, std::uint32_t, const std::byte* data,
@@ -93,20 +131,23 @@ void ReduceScalars(const OperatorParameters& parameters, std::uint32_t, const st
     *state = op.Widen(ScalarLeaf<Op>::Reduce(op, elements, present), begin);
   };
   typename Op::State state;
-  FoldSubtree<1>(op, leaf, 1, kLeafBytes / sizeof(T), sizeof(T), data, count, first, level, &state);
+  typename Op::State scratch[kMostLevels];
+  FoldSubtree(op, leaf, 1, kLeafBytes / sizeof(T), sizeof(T), data, count, first, level, &state, scratch);
   std::memcpy(out, &state, sizeof state);
 }
 
 template <ScalarOperator Op>
 void ReduceEntrywise(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* data,
                      std::uint64_t count, std::uint64_t first, std::uint32_t level, std::byte* out) {
+  using State = typename Op::State;
   const Op op = MakeOperator<Op>(parameters);
-  constexpr int kWidth = kMaxMatrixDimension * kMaxMatrixDimension;
-  typename Op::State states[kWidth];
   const std::uint64_t bytes = entries * sizeof(typename Op::Element);
-  FoldSubtree<kWidth>(op, EntrywiseLeaf<Op>{op, entries}, entries, LeafElements(bytes), bytes, data, count,
-                      first, level, states);
-  std::memcpy(out, states, entries * sizeof(typename Op::State));
+  const std::uint64_t leaf_elements = LeafElements(bytes);
+  const std::uint32_t levels = LevelsOf(count, leaf_elements, level);
+  const Scratch<State> states(std::size_t{entries} * (levels + 1));
+  FoldSubtree(op, EntrywiseLeaf<Op>{op, entries}, entries, leaf_elements, bytes, data, count, first, level,
+              states.get(), states.get() + entries);
+  std::memcpy(out, states.get(), entries * sizeof(State));
 }
 
 template <Operator Op>
@@ -115,9 +156,42 @@ void ReduceOrdered(const OperatorParameters& parameters, std::uint32_t, const st
   using Element = typename Op::Element;
   const Op op = MakeOperator<Op>(parameters);
   typename Op::State state;
-  FoldSubtree<1>(op, OrderedLeaf<Op>{op}, 1, OrderedLeaf<Op>::kElements, sizeof(Element), data, count, first,
-                 level, &state);
+  typename Op::State scratch[kMostLevels];
+  FoldSubtree(op, OrderedLeaf<Op>{op}, 1, OrderedLeaf<Op>::kElements, sizeof(Element), data, count, first,
+              level, &state, scratch);
   std::memcpy(out, &state, sizeof state);
+}
+
+// The balanced tree over `count` elements, of 2^level if it were complete, of an operator like
+// LargeMatrixProduct. `scratch` has room for a state for each level.
+template <class Op>
+void FoldLarge(const Op& op, const std::byte* data, std::uint64_t count, std::uint32_t level,
+               typename Op::Entry* out, typename Op::Entry* scratch) {
+  using T = typename Op::Entry;
+  const std::uint32_t entries = op.entries();
+  while (level > 0 && count <= std::uint64_t{1} << (level - 1)) --level;
+  if (level == 0) {
+    for (std::uint32_t i = 0; i < entries; ++i) out[i] = op.Lift(Load<T>(data, i));
+    return;
+  }
+  const std::uint64_t half = std::uint64_t{1} << (level - 1);
+  FoldLarge(op, data, half, level - 1, out, scratch);
+  FoldLarge(op, data + half * entries * sizeof(T), count - half, level - 1, scratch, scratch + entries);
+  op.Combine(out, scratch);
+}
+
+// A leaf of such large matrices has no run of more than one element, so that all is one tree over elements.
+template <class Op>
+void ReduceLarge(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* data,
+                 std::uint64_t count, std::uint64_t, std::uint32_t level, std::byte* out) {
+  using T = typename Op::Entry;
+  static_assert(LeafElements((kMaxFixedDimension + 1) * (kMaxFixedDimension + 1) * sizeof(T)) <= kLanes);
+  const Op op(parameters, entries);
+  const std::uint32_t leaf_level = Log2(static_cast<std::uint32_t>(LeafElements(entries * sizeof(T))));
+  const std::uint32_t levels = LevelsOf(count, 1, level + leaf_level);
+  const Scratch<T> states(std::size_t{entries} * (levels + 1));
+  FoldLarge(op, data, count, level + leaf_level, states.get(), states.get() + entries);
+  std::memcpy(out, states.get(), entries * sizeof(T));
 }
 
 }  // namespace warpfold::kernels::cpu::WARPFOLD_ISA

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/matrix_plan.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/textbook/rows.h"
 #include "kernels/operators/table.h"
@@ -18,8 +19,6 @@ namespace {
 
 // A range has at most two maximal subtrees of each level.
 constexpr std::size_t kMaxNodes = 2 * 40;
-// Sixteen operators over 8 x 8 matrices, 16 bytes of state for each entry.
-constexpr std::size_t kMaxNodeBytes = kMaxOperators * kMaxMatrixDimension * kMaxMatrixDimension * 16;
 
 LaunchFunction FunctionFor(const Reduction& reduction, const BoundOperator& op) {
   const Row& row = *Rows()[op.entry->reducer];
@@ -56,9 +55,8 @@ std::size_t Twin(const Reduction& reduction, std::size_t i) {
 absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t array_bytes) {
   std::unique_ptr<DeviceReducer> reducer(new DeviceReducer);
   reducer->array_bytes_ = array_bytes;
-  // The hungriest reduction, one with 16 bytes of state for each 4-byte entry of 8 x 8 matrices, writes a
-  // quarter of its input as partials.
-  reducer->partial_bytes_ = array_bytes / 4 + 65536;
+  // What matrix products need (matrix_plan.h). What else needs more takes less at once.
+  reducer->partial_bytes_ = array_bytes / 4 + kMaxNodeBytes;
   int device = 0;
   int multiprocessors = 0;
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
@@ -70,8 +68,9 @@ absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t
   reducer->has_clusters_ = has_clusters != 0;
   WARPFOLD_RETURN_IF_CUDA_ERROR(
       cudaMalloc(reinterpret_cast<void**>(&reducer->partials_), reducer->partial_bytes_));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&reducer->ticket_), sizeof(unsigned)));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(reducer->ticket_, 0, sizeof(unsigned)));
+  const std::size_t ticket_bytes = MatrixTickets(array_bytes) * sizeof(unsigned);
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&reducer->tickets_), ticket_bytes));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(reducer->tickets_, 0, ticket_bytes));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaHostAlloc(reinterpret_cast<void**>(&reducer->nodes_),
                                               kMaxNodes * kMaxNodeBytes, cudaHostAllocMapped));
   WARPFOLD_RETURN_IF_CUDA_ERROR(
@@ -82,13 +81,14 @@ absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t
 DeviceReducer::~DeviceReducer() {
   // Nothing to do about errors here: the process is ending, or the device is lost.
   cudaFree(partials_);
-  cudaFree(ticket_);
+  cudaFree(tickets_);
   cudaFreeHost(nodes_);
 }
 
 std::uint64_t DeviceReducer::Capacity(const Reduction& reduction) const {
   std::uint64_t leaves = array_bytes_ / reduction.leaf_bytes();
   for (const BoundOperator& op : reduction.operators()) {
+    if (reduction.canonical() && op.entry->whole_matrix) continue;
     const std::uint64_t partials = partial_bytes_ / op.state_bytes;
     leaves = std::min(leaves, reduction.canonical()
                                   ? partials
@@ -116,7 +116,7 @@ absl::Status DeviceReducer::Launch(const Reduction& reduction, std::uint64_t fir
   workspace.partials = partials_;
   workspace.multiprocessors = multiprocessors_;
   workspace.has_clusters = has_clusters_;
-  workspace.ticket = ticket_;
+  workspace.tickets = tickets_;
   workspace.node_stride = reduction.node_bytes();
   workspace.node_count =
       static_cast<std::uint32_t>(MaximalSubtrees(range.first_leaf, range.leaf_count).size());

@@ -52,7 +52,7 @@ class DeviceReducer {
   std::uint32_t multiprocessors_ = 0;
   bool has_clusters_ = false;
   std::byte* partials_ = nullptr;
-  unsigned* ticket_ = nullptr;
+  unsigned* tickets_ = nullptr;
   std::byte* nodes_ = nullptr;         // mapped host memory, as the host sees it
   std::byte* device_nodes_ = nullptr;  // and as the device does
 

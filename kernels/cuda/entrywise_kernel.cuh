@@ -15,10 +15,10 @@
 namespace warpfold::kernels::cuda {
 
 inline constexpr std::uint32_t kEntrywiseThreads = 256;
-// Leaves in a unit. The states of 8 x 8 entries fit shared memory.
+// Leaves in a unit, and entries whose states of them fit shared memory together.
 inline constexpr std::uint32_t kEntrywiseLevel = 4;
 inline constexpr std::uint32_t kEntrywiseLeaves = 1u << kEntrywiseLevel;
-inline constexpr std::uint32_t kMaxEntries = kMaxMatrixDimension * kMaxMatrixDimension;
+inline constexpr std::uint32_t kEntriesAtOnce = 64;
 
 // What a kernel needs to read entries of leaves.
 template <ScalarOperator Op>
@@ -60,25 +60,29 @@ __global__ void __launch_bounds__(kEntrywiseThreads)
   auto* const units = edges + geometry.edge_leaves() * entries;
 
   if (blockIdx.x < geometry.unit_blocks) {
-    __shared__ alignas(16) std::byte shared[kEntrywiseLeaves * kMaxEntries * sizeof(State)];
+    __shared__ alignas(16) std::byte shared[kEntrywiseLeaves * kEntriesAtOnce * sizeof(State)];
     auto* const states = reinterpret_cast<State*>(shared);
-    for (std::uint64_t unit = blockIdx.x; unit < geometry.units; unit += geometry.unit_blocks) {
+    const std::uint32_t parts = (entries + kEntriesAtOnce - 1) / kEntriesAtOnce;
+    for (std::uint64_t task = blockIdx.x; task < geometry.units * parts; task += geometry.unit_blocks) {
+      const std::uint64_t unit = task / parts;
+      const std::uint32_t first_entry = static_cast<std::uint32_t>(task % parts) * kEntriesAtOnce;
+      const std::uint32_t width = min(entries - first_entry, kEntriesAtOnce);
       const std::uint64_t first_leaf = (geometry.first_unit + unit) << kEntrywiseLevel;
-      for (std::uint32_t i = threadIdx.x; i < kEntrywiseLeaves * entries; i += kEntrywiseThreads) {
-        states[i] = leaves.Fold(first_leaf + i / entries, i % entries);
+      for (std::uint32_t i = threadIdx.x; i < kEntrywiseLeaves * width; i += kEntrywiseThreads) {
+        states[i] = leaves.Fold(first_leaf + i / width, first_entry + i % width);
       }
       // Level by level; a thread keeps to its entry of its pair, whose left state it overwrites.
-      for (std::uint32_t width = 1; width < kEntrywiseLeaves; width *= 2) {
+      for (std::uint32_t apart = 1; apart < kEntrywiseLeaves; apart *= 2) {
         __syncthreads();
-        for (std::uint32_t i = threadIdx.x; i < kEntrywiseLeaves / (2 * width) * entries;
+        for (std::uint32_t i = threadIdx.x; i < kEntrywiseLeaves / (2 * apart) * width;
              i += kEntrywiseThreads) {
-          State* const left = states + i / entries * 2 * width * entries + i % entries;
-          *left = op.Combine(*left, left[width * entries]);
+          State* const left = states + i / width * 2 * apart * width + i % width;
+          *left = op.Combine(*left, left[apart * width]);
         }
       }
       __syncthreads();
-      for (std::uint32_t i = threadIdx.x; i < entries; i += kEntrywiseThreads) {
-        units[unit * entries + i] = states[i];
+      for (std::uint32_t i = threadIdx.x; i < width; i += kEntrywiseThreads) {
+        units[unit * entries + first_entry + i] = states[i];
       }
       __syncthreads();  // before the next unit overwrites the states
     }
@@ -89,7 +93,7 @@ __global__ void __launch_bounds__(kEntrywiseThreads)
       edges[i] = leaves.Fold(geometry.EdgeLeaf(range, i / entries), static_cast<std::uint32_t>(i % entries));
     }
   }
-  if (IsLastBlock(workspace.ticket)) FoldPartials<NodeFolder<Op>>(op, range, geometry, workspace, entries);
+  if (IsLastBlock(workspace.tickets)) FoldPartials<NodeFolder<Op>>(op, range, geometry, workspace, entries);
 }
 
 template <ScalarOperator Op>

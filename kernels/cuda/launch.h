@@ -26,8 +26,8 @@ struct Range {
 
 // Where partials and results go. Belongs to one stream: kernels on it use it one after the other.
 struct Workspace {
-  std::byte* partials = nullptr;  // device memory: a state for each leaf and each of its entries
-  unsigned* ticket = nullptr;     // device memory, 0 between launches: it wraps by itself
+  std::byte* partials = nullptr;  // device memory: see DeviceReducer::Capacity
+  unsigned* tickets = nullptr;    // device memory, 0 between launches: they wrap by themselves
   // The states of the range's maximal subtrees, in order, `node_stride` bytes apart. Mapped host memory.
   std::byte* nodes = nullptr;
   std::size_t node_stride = 0;

@@ -9,6 +9,7 @@
 #include "kernels/cuda/entrywise_kernel.cuh"
 #include "kernels/cuda/exact_kernel.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/matrix_kernel.cuh"
 #include "kernels/cuda/ordered_leaves.cuh"
 #include "kernels/cuda/reduce_kernel.cuh"
 #include "kernels/cuda/scalar_leaves.cuh"
@@ -16,14 +17,26 @@
 
 namespace warpfold::kernels::cuda {
 
+// A lane has registers for matrices of 2 x 2; products of larger ones are shared among lanes.
 template <class Op>
-struct LeavesInOrder {
-  using type = OrderedLeaves<Op>;
-};
-template <EndOperator Op>
-struct LeavesInOrder<Op> {
-  using type = EndLeaves<Op>;
-};
+constexpr bool SharesProducts() {
+  if constexpr (requires { Op::kRows; }) {
+    return Op::kRows > 2;
+  } else {
+    return false;
+  }
+}
+
+template <class Op>
+constexpr LaunchFunction OrderedLauncher() {
+  if constexpr (SharesProducts<Op>()) {
+    return LaunchMatrices<typename Op::Large::Entry>;
+  } else if constexpr (EndOperator<Op>) {
+    return LaunchReduce<EndLeaves<Op>>;
+  } else {
+    return LaunchReduce<OrderedLeaves<Op>>;
+  }
+}
 
 struct Loops {
   template <class Op>
@@ -33,7 +46,9 @@ struct Loops {
   template <class Op>
   static constexpr LaunchFunction kEntrywise = LaunchEntrywise<Op>;
   template <class Op>
-  static constexpr LaunchFunction kOrdered = LaunchReduce<typename LeavesInOrder<Op>::type>;
+  static constexpr LaunchFunction kOrdered = OrderedLauncher<Op>();
+  template <class Op>
+  static constexpr LaunchFunction kLarge = LaunchMatrices<typename Op::Entry>;
 };
 
 template <class Family>

@@ -28,15 +28,15 @@ struct AffineCompose<T> {
   static constexpr bool kCommutative = false;
   static constexpr bool kHasIdentity = true;
 
-  // 0: no modulus. Otherwise entries of states are 0 to modulus - 1.
-  Bits<T> modulus = 0;
+  // Where there is a modulus, entries of states are 0 to modulus - 1.
+  Residues<Bits<T>> residues;
   AffineCompose() = default;
   WARPFOLD_FN explicit AffineCompose(const OperatorParameters& parameters)
-      : modulus(static_cast<Bits<T>>(parameters.modulus)) {}
+      : residues(static_cast<Bits<T>>(parameters.modulus)) {}
 
   WARPFOLD_FN State Lift(Element x, std::uint32_t) const {
     if constexpr (IntegerElement<T>) {
-      if (modulus != 0) return {{Residue(x.entries[0], modulus), Residue(x.entries[1], modulus)}};
+      if (residues.any()) return {{residues.Of(x.entries[0]), residues.Of(x.entries[1])}};
     }
     return x;
   }
@@ -45,12 +45,13 @@ struct AffineCompose<T> {
       using Ring = Bits<T>;
       const auto a = static_cast<Ring>(g.entries[0]);
       const auto b = static_cast<Ring>(g.entries[1]);
-      if (modulus != 0) {
-        return {{MultiplyAdd(a, static_cast<Ring>(f.entries[0]), Ring{0}),
-                 MultiplyAdd(a, static_cast<Ring>(f.entries[1]), b)}};
+      const auto slope = static_cast<Ring>(f.entries[0]);
+      const auto offset = static_cast<Ring>(f.entries[1]);
+      if (residues.any()) {
+        return {{static_cast<T>(residues.MultiplyAdd(a, slope, 0)),
+                 static_cast<T>(residues.MultiplyAdd(a, offset, b))}};
       }
-      return {{static_cast<T>(a * static_cast<Ring>(f.entries[0])),
-               static_cast<T>(a * static_cast<Ring>(f.entries[1]) + b)}};
+      return {{static_cast<T>(a * slope), static_cast<T>(a * offset + b)}};
     } else {
       const T product = g.entries[0] * f.entries[1];
       return {{g.entries[0] * f.entries[0], product + g.entries[1]}};
@@ -66,21 +67,10 @@ struct AffineCompose<T> {
     return s;
   }
   bool IsPossible(const State& s, std::uint64_t, std::uint64_t) const {
-    if constexpr (IntegerElement<T>) {
-      for (const T entry : s.entries) {
-        if (modulus != 0 && static_cast<Bits<T>>(entry) >= modulus) return false;
-      }
-    }
-    return true;
+    return AreResidues(s.entries, 2, residues.modulus());
   }
   Outcome FinishEntry(const State& s, std::uint32_t entry) const {
     return {.value = Scalar::Of(Wide<T>{s.entries[entry]})};
-  }
-
- private:
-  WARPFOLD_FN T MultiplyAdd(Bits<T> a, Bits<T> x, Bits<T> b) const {
-    using Double = std::conditional_t<sizeof(T) == 4, std::uint64_t, Uint128>;
-    return static_cast<T>((Double{a} * x + b) % modulus);  // residues: the sum fits
   }
 };
 

@@ -22,11 +22,11 @@ constexpr void ForEachType(TypeList<Ts...>, F f) {
   (std::index_sequence_for<Ts...>());
 }
 
-// Calls f.operator()<d>() for d = 1 to kMaxMatrixDimension.
+// Calls f.operator()<d>() for d = 1 to kMaxFixedDimension.
 template <class F>
 constexpr void ForEachDimension(F f) {
   [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) { (f.template operator()<kIndex + 1>(), ...); }
-  (std::make_integer_sequence<int, static_cast<int>(kMaxMatrixDimension)>());
+  (std::make_integer_sequence<int, static_cast<int>(kMaxFixedDimension)>());
 }
 
 }  // namespace warpfold::kernels

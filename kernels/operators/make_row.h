@@ -4,7 +4,8 @@
 // Builds a backend's row of functions for one family. `Loops` names the backend's function for an
 // operator: kScalars<Op> for commutative ones over scalars, kExact<Op> for those of them with an accumulator,
 // kEntrywise<Op> for those entry by entry over matrices, kOrdered<Op> for ordered ones, whether over scalars,
-// pairs or whole matrices. What is not supported, or what another operator's states serve, stays null.
+// pairs or whole matrices, kLarge<Op> for those over matrices of more than kMaxFixedDimension rows. What is
+// not supported, or what another operator's states serve, stays null.
 #pragma once
 
 #include <type_traits>
@@ -66,6 +67,7 @@ constexpr Row MakeRow(MatrixFamily<Family>) {
     ForEachDimension([&]<int kDimension>() {
       if constexpr (kSupportsMatrix<Family, T, kDimension>) {
         row.whole[kType][kDimension] = Loops::template kOrdered<Family<T, kDimension>>;
+        row.whole[kType][kLargeIndex] = Loops::template kLarge<typename Family<T, kDimension>::Large>;
       }
     });
   });

@@ -6,8 +6,9 @@
 // multiply-adds.
 #pragma once
 
+#include "kernels/operators/large_matrix_product.h"
+#include "kernels/operators/matrix_terms.h"
 #include "kernels/operators/operator.h"
-#include "kernels/operators/residue.h"
 
 namespace warpfold::kernels {
 
@@ -28,16 +29,19 @@ struct MatrixProduct<T, kDimension> {
   static constexpr bool kCommutative = false;
   static constexpr bool kHasIdentity = true;
 
-  // 0: no modulus. Otherwise entries of states are 0 to modulus - 1.
-  Bits<T> modulus = 0;
+  static constexpr int kRows = kDimension;
+  using Large = LargeMatrixProduct<T>;  // the same for matrices of any size
+
+  // Where there is a modulus, entries of states are 0 to modulus - 1.
+  Residues<Bits<T>> residues;
   MatrixProduct() = default;
   WARPFOLD_FN explicit MatrixProduct(const OperatorParameters& parameters)
-      : modulus(static_cast<Bits<T>>(parameters.modulus)) {}
+      : residues(static_cast<Bits<T>>(parameters.modulus)) {}
 
   WARPFOLD_FN State Lift(Element x, std::uint32_t) const {
     if constexpr (IntegerElement<T>) {
-      if (modulus != 0) {
-        for (T& entry : x.entries) entry = Residue(entry, modulus);
+      if (residues.any()) {
+        for (T& entry : x.entries) entry = residues.Of(entry);
       }
     }
     return x;
@@ -45,13 +49,9 @@ struct MatrixProduct<T, kDimension> {
 
   WARPFOLD_FN State Combine(const State& a, const State& b) const {
     if constexpr (IntegerElement<T>) {
-      if (modulus != 0) return CombineModulo(a, b);
+      if (residues.any()) return Multiply(ResidueTerms<Bits<T>>{residues}, a, b);
     }
-    if constexpr (kDimension <= kLargestInRegisters) {
-      return CombineInRegisters(a, b);
-    } else {
-      return CombineInMemory(a, b);
-    }
+    return Multiply(RingTerms<T>(), a, b);
   }
 
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const { return leaf; }
@@ -69,12 +69,7 @@ struct MatrixProduct<T, kDimension> {
   }
 
   bool IsPossible(const State& s, std::uint64_t, std::uint64_t) const {
-    if constexpr (IntegerElement<T>) {
-      for (const T entry : s.entries) {
-        if (modulus != 0 && static_cast<Bits<T>>(entry) >= modulus) return false;
-      }
-    }
-    return true;
+    return AreResidues(s.entries, kDimension * kDimension, residues.modulus());
   }
   Outcome FinishEntry(const State& s, std::uint32_t entry) const {
     return {.value = Scalar::Of(Wide<T>{s.entries[entry]})};
@@ -83,68 +78,54 @@ struct MatrixProduct<T, kDimension> {
  private:
   // Larger matrices do not fit a thread's registers, unrolled or not.
   static constexpr int kLargestInRegisters = 4;
-  // Integers wrap as unsigned ones.
-  using Ring = std::conditional_t<FloatElement<T>, T, Bits<T>>;
-  static WARPFOLD_FN Ring Times(T a, T b) { return static_cast<Ring>(a) * static_cast<Ring>(b); }
-  // Adds the next term of an entry.
-  static WARPFOLD_FN Ring Add(Ring sum, T a, T b) {
-    if constexpr (FloatElement<T>) {
-      return FusedMultiplyAdd(a, b, sum);
+
+  template <class Terms>
+  static WARPFOLD_FN State Multiply(const Terms& terms, const State& a, const State& b) {
+    if constexpr (kDimension <= kLargestInRegisters) {
+      return MultiplyInRegisters(terms, a, b);
     } else {
-      return sum + Times(a, b);
+      return MultiplyInMemory(terms, a, b);
     }
   }
 
-  static WARPFOLD_FN State CombineInRegisters(const State& a, const State& b) {
+  template <class Terms>
+  static WARPFOLD_FN State MultiplyInRegisters(const Terms& terms, const State& a, const State& b) {
+    using Entry = typename Terms::Entry;
     State c;
     WARPFOLD_UNROLL
     for (int i = 0; i < kDimension; ++i) {
       WARPFOLD_UNROLL
       for (int j = 0; j < kDimension; ++j) {
-        Ring sum = Times(a.entries[i * kDimension], b.entries[j]);
+        auto sum = Terms::Empty();
         WARPFOLD_UNROLL
-        for (int k = 1; k < kDimension; ++k) {
-          sum = Add(sum, a.entries[i * kDimension + k], b.entries[k * kDimension + j]);
+        for (int k = 0; k < kDimension; ++k) {
+          const Entry left = terms.Left(static_cast<Entry>(a.entries[i * kDimension + k]));
+          terms.Add(sum, left, static_cast<Entry>(b.entries[k * kDimension + j]));
         }
-        c.entries[i * kDimension + j] = static_cast<T>(sum);
+        c.entries[i * kDimension + j] = static_cast<T>(terms.Finish(sum));
       }
     }
     return c;
   }
 
   // The same terms in the same order, row by row: a row of b is used as soon as it is read.
-  static WARPFOLD_LARGE_FN State CombineInMemory(const State& a, const State& b) {
+  template <class Terms>
+  static WARPFOLD_LARGE_FN State MultiplyInMemory(const Terms& terms, const State& a, const State& b) {
+    using Entry = typename Terms::Entry;
     State c;
     WARPFOLD_KEEP_LOOP
     for (int i = 0; i < kDimension; ++i) {
-      Ring sums[kDimension];
-      for (int j = 0; j < kDimension; ++j) sums[j] = Times(a.entries[i * kDimension], b.entries[j]);
+      typename Terms::Sum sums[kDimension];
+      for (int j = 0; j < kDimension; ++j) sums[j] = Terms::Empty();
       WARPFOLD_KEEP_LOOP
-      for (int k = 1; k < kDimension; ++k) {
-        const T factor = a.entries[i * kDimension + k];
-        for (int j = 0; j < kDimension; ++j) sums[j] = Add(sums[j], factor, b.entries[k * kDimension + j]);
-      }
-      for (int j = 0; j < kDimension; ++j) c.entries[i * kDimension + j] = static_cast<T>(sums[j]);
-    }
-    return c;
-  }
-
-  WARPFOLD_LARGE_FN State CombineModulo(const State& a, const State& b) const requires IntegerElement<T> {
-    // Twice as wide as an entry: holds a product, and the sum of two residues.
-    using Double = std::conditional_t<sizeof(T) == 4, std::uint64_t, Uint128>;
-    State c;
-    WARPFOLD_KEEP_LOOP
-    for (int i = 0; i < kDimension; ++i) {
-      WARPFOLD_KEEP_LOOP
-      for (int j = 0; j < kDimension; ++j) {
-        Double sum = 0;
-        WARPFOLD_KEEP_LOOP
-        for (int k = 0; k < kDimension; ++k) {
-          const Double product = Double{static_cast<Bits<T>>(a.entries[i * kDimension + k])} *
-                                 static_cast<Bits<T>>(b.entries[k * kDimension + j]);
-          sum = (sum + product % modulus) % modulus;
+      for (int k = 0; k < kDimension; ++k) {
+        const Entry left = terms.Left(static_cast<Entry>(a.entries[i * kDimension + k]));
+        for (int j = 0; j < kDimension; ++j) {
+          terms.Add(sums[j], left, static_cast<Entry>(b.entries[k * kDimension + j]));
         }
-        c.entries[i * kDimension + j] = static_cast<T>(sum);
+      }
+      for (int j = 0; j < kDimension; ++j) {
+        c.entries[i * kDimension + j] = static_cast<T>(terms.Finish(sums[j]));
       }
     }
     return c;

@@ -1,23 +1,127 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Integers modulo a number.
+// Integers modulo a number that is known only at run time, without a division: by its reciprocal. N. Möller,
+// T. Granlund, "Improved division by invariant integers", IEEE Transactions on Computers 60 (2011), algorithm
+// 4, of which only the remainder is kept.
 #pragma once
+
+#include <cstddef>
+#include <type_traits>
 
 #include "kernels/operators/element_types.h"
 
 namespace warpfold::kernels {
 
-// 0 to modulus - 1, counted from modulus downwards for negative x. The modulus fits T: requests are checked
-// for that.
-template <IntegerElement T>
-WARPFOLD_FN T Residue(T x, Bits<T> modulus) {
-  if constexpr (kIsSigned<T>) {
-    const T remainder = x % static_cast<T>(modulus);
-    return remainder < 0 ? remainder + static_cast<T>(modulus) : remainder;
-  } else {
-    return x % modulus;
+// Twice as wide as Word: holds a product.
+template <class Word>
+using DoubleWord = std::conditional_t<sizeof(Word) == 4, std::uint64_t, Uint128>;
+
+// Sums up to 2^bits products of residues, exactly.
+template <class Word>
+struct SumOfProducts {
+  DoubleWord<Word> low = 0;
+  Word carry = 0;
+
+  WARPFOLD_FN void Add(Word a, Word b) {
+#if defined(__CUDA_ARCH__)
+    if constexpr (sizeof(Word) == 4) {  // nvcc would compare where the hardware has a carry
+      auto low_word = static_cast<std::uint32_t>(low);
+      auto high_word = static_cast<std::uint32_t>(low >> 32);
+      asm("mad.lo.cc.u32 %0, %3, %4, %0;\n\t"
+          "madc.hi.cc.u32 %1, %3, %4, %1;\n\t"
+          "addc.u32 %2, %2, 0;"
+          : "+r"(low_word), "+r"(high_word), "+r"(carry)
+          : "r"(a), "r"(b));
+      low = DoubleWord<Word>{high_word} << 32 | low_word;
+      return;
+    }
+#endif
+    const DoubleWord<Word> product = DoubleWord<Word>{a} * b;
+    low += product;
+    carry += low < product;
   }
+};
+
+// The residues modulo a modulus of 2 or more. Word is uint32_t or uint64_t.
+//
+// A residue r also has a scaled form, r * 2^k, in which the modulus has its highest bit set: the division
+// works on that. A product of which one factor is scaled is a scaled product.
+template <class Word>
+class Residues {
+ public:
+  Residues() = default;  // of no modulus: only any() may be called
+  // 0: no modulus.
+  WARPFOLD_FN explicit Residues(Word modulus) : modulus_(modulus) {
+    if (modulus == 0) return;
+    while ((modulus_ << shift_ >> (kBits - 1)) == 0) ++shift_;
+    scaled_modulus_ = modulus_ << shift_;
+    // Without its highest bit, which is always set.
+    reciprocal_ = static_cast<Word>(static_cast<DoubleWord<Word>>(-1) / scaled_modulus_);
+  }
+
+  WARPFOLD_FN bool any() const { return modulus_ != 0; }
+  WARPFOLD_FN Word modulus() const { return modulus_; }
+
+  WARPFOLD_FN Word Scale(Word residue) const { return residue << shift_; }
+  WARPFOLD_FN Word Unscale(Word scaled) const { return scaled >> shift_; }
+
+  // The scaled residue of any integer; of negative ones counted from the modulus downwards. (The modulus fits
+  // T: requests are checked for that.)
+  template <IntegerElement T>
+  WARPFOLD_FN Word ScaledOf(T x) const {
+    const auto bits = static_cast<Word>(x);
+    const bool negative = kIsSigned<T> && static_cast<std::make_signed_t<Word>>(bits) < 0;
+    const Word magnitude = negative ? 0 - bits : bits;
+    // In two steps, because the shift may be 0.
+    const Word scaled = Remainder(magnitude >> 1 >> (kBits - 1 - shift_), magnitude << shift_);
+    return negative && scaled != 0 ? scaled_modulus_ - scaled : scaled;
+  }
+  template <IntegerElement T>
+  WARPFOLD_FN T Of(T x) const {
+    return static_cast<T>(Unscale(ScaledOf(x)));
+  }
+
+  // The scaled residue of a sum of up to 2^(bits - 1) products of a residue and a scaled one.
+  WARPFOLD_FN Word ScaledOf(const SumOfProducts<Word>& sum) const {
+    const Word upper = Remainder(sum.carry, static_cast<Word>(sum.low >> kBits));
+    return Remainder(upper, static_cast<Word>(sum.low));
+  }
+
+  // a x + b, of residues.
+  WARPFOLD_FN Word MultiplyAdd(Word a, Word x, Word b) const {
+    const DoubleWord<Word> sum = DoubleWord<Word>{Scale(a)} * x + Scale(b);
+    return Unscale(Remainder(static_cast<Word>(sum >> kBits), static_cast<Word>(sum)));
+  }
+
+ private:
+  static constexpr int kBits = 8 * sizeof(Word);
+
+  // (high * 2^bits + low) mod the scaled modulus, which is greater than `high`.
+  WARPFOLD_FN Word Remainder(Word high, Word low) const {
+    const DoubleWord<Word> quotient =
+        DoubleWord<Word>{reciprocal_} * high + (DoubleWord<Word>{high} << kBits | low);
+    const Word estimate = static_cast<Word>(quotient >> kBits) + 1;
+    Word remainder = low - estimate * scaled_modulus_;
+    if (remainder > static_cast<Word>(quotient)) remainder += scaled_modulus_;
+    return remainder >= scaled_modulus_ ? remainder - scaled_modulus_ : remainder;
+  }
+
+  Word modulus_ = 0;
+  Word scaled_modulus_ = 0;
+  Word reciprocal_ = 0;
+  int shift_ = 0;
+};
+
+// Whether all entries are residues, or there is no modulus.
+template <RingElement T>
+inline bool AreResidues(const T* entries, std::size_t count, std::uint64_t modulus) {
+  if constexpr (IntegerElement<T>) {
+    for (std::size_t i = 0; modulus != 0 && i < count; ++i) {
+      if (static_cast<Bits<T>>(entries[i]) >= modulus) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace warpfold::kernels

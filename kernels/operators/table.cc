@@ -101,6 +101,59 @@ constexpr OperatorEntry EntryOf() {
           .finish = FinishState<Op>};
 }
 
+// Of operators like LargeMatrixProduct.
+template <class Op>
+struct LargeStates {
+  using T = typename Op::Entry;
+  static constexpr std::size_t kMostEntries = std::size_t{kMaxMatrixDimension} * kMaxMatrixDimension;
+
+  static void Combine(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* left,
+                      const std::byte* right, std::byte* out) {
+    T a[kMostEntries];
+    T b[kMostEntries];
+    std::memcpy(a, left, entries * sizeof(T));
+    std::memcpy(b, right, entries * sizeof(T));
+    Op(parameters, entries).Combine(a, b);
+    std::memcpy(out, a, entries * sizeof(T));
+  }
+  static void Identity(const OperatorParameters& parameters, std::uint32_t entries, std::byte* out) {
+    const Op op(parameters, entries);
+    for (std::uint32_t i = 0; i < entries; ++i) Write(op.IdentityEntry(i), out + i * sizeof(T));
+  }
+  static void Canonicalize(std::uint32_t entries, std::byte* state) {
+    for (std::size_t i = 0; i < entries * sizeof(T); i += sizeof(T)) {
+      Write(Op::Canonical(Read<T>(state + i)), state + i);
+    }
+  }
+  static bool IsPossible(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* state,
+                         std::uint64_t, std::uint64_t) {
+    T copy[kMostEntries];
+    std::memcpy(copy, state, entries * sizeof(T));
+    return Op(parameters, entries).IsPossible(copy);
+  }
+  static Outcome Finish(const OperatorParameters&, const std::byte* state, std::uint64_t,
+                        std::uint32_t entry) {
+    return Op::FinishEntry(Read<T>(state + entry * sizeof(T)));
+  }
+};
+
+template <class Op, int kFamily>
+constexpr OperatorEntry LargeEntry() {
+  using States = LargeStates<Op>;
+  return {.supported = true,
+          .commutative = Op::kCommutative,
+          .has_identity = Op::kHasIdentity,
+          .whole_matrix = true,
+          .large_matrix = true,
+          .reducer = kFamily,
+          .state_bytes = sizeof(typename Op::Entry),
+          .combine = States::Combine,
+          .identity = States::Identity,
+          .canonicalize = States::Canonicalize,
+          .is_possible = States::IsPossible,
+          .finish = States::Finish};
+}
+
 // Finds the family that has `Reducer` as its member for T and kIgnoreNan.
 template <class Reducer, class T, bool kIgnoreNan>
 struct FamilyFinder {
@@ -181,6 +234,7 @@ constexpr OperatorRow RowOf(MatrixFamily<Family>) {
       if constexpr (kSupportsMatrix<Family, T, kDimension>) {
         row.name = Family<T, kDimension>::kName;
         row.whole[kType][kDimension] = WholeEntry<Family<T, kDimension>, kFamily>();
+        row.whole[kType][kLargeIndex] = LargeEntry<typename Family<T, kDimension>::Large, kFamily>();
       }
     });
   });

@@ -14,13 +14,14 @@
 
 namespace warpfold::kernels {
 
-// One operator for one element type. States are byte ranges without alignment. A scalar operator acts on
-// `entries` states side by side (1, or the entries of a matrix).
+// One operator for one element type. States are byte ranges without alignment. Functions act on `entries`
+// states side by side: 1, or one for each entry of a matrix (StatesOf says which).
 struct OperatorEntry {
   bool supported = false;
   bool commutative = false;
   bool has_identity = false;
-  bool whole_matrix = false;  // one state per matrix, instead of one per entry
+  bool whole_matrix = false;  // takes matrices as they are, and not entry by entry
+  bool large_matrix = false;  // such an operator with a state for each entry, none of which stands by itself
   int reducer = 0;            // the family, in the order of the list, whose kernels compute the states
   bool reducer_ignores_nan = false;
   std::size_t state_bytes = 0;
@@ -38,6 +39,11 @@ struct OperatorEntry {
   Outcome (*finish)(const OperatorParameters& parameters, const std::byte* state, std::uint64_t count,
                     std::uint32_t entry) = nullptr;
 };
+
+// How many states there are of elements with so many entries.
+constexpr std::uint32_t StatesOf(const OperatorEntry& op, std::uint32_t entries) {
+  return op.whole_matrix && !op.large_matrix ? 1 : entries;
+}
 
 struct OperatorRow {
   const char* name = nullptr;

@@ -185,7 +185,7 @@ class RefusalTest(service.ServerTestCase):
         product = {"operators": [pb.OPERATOR_MATRIX_PRODUCT],
                    "matrix_shape": pb.MatrixShape(rows=2, columns=2)}
         for change in ({"element_type": 0}, {"element_type": 29}, {"overflow_policy": 9}, {"nan_policy": 9},
-                       {"matrix_shape": pb.MatrixShape(rows=9, columns=1)},
+                       {"matrix_shape": pb.MatrixShape(rows=33, columns=1)},
                        {"matrix_shape": pb.MatrixShape(rows=0, columns=3)},
                        {"matrix_shape": pb.MatrixShape(rows=2**31, columns=2**31)},
                        product | {"modulus": 1}, product | {"modulus": 0}, product | {"modulus": 2**31}):

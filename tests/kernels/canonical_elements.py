@@ -108,8 +108,8 @@ def fma(a, b, c, code: str):
 
 
 def _rounded(exact: Fraction, digits: int, least: int, beyond: int) -> float:
-    """The nearest number of so many binary digits, ties to even. Its last digit is worth 2^least or more; from
-    2^beyond on it is infinite."""
+    """The nearest number of so many binary digits, ties to even. Its last digit is worth 2^least or more;
+    from 2^beyond on it is infinite."""
     if exact == 0:
         return 0.0
     magnitude = abs(exact)

@@ -55,7 +55,8 @@ std::set<std::uint64_t> Boundaries(const Reduction& reduction) {
   const std::uint64_t run = std::max<std::uint64_t>(1, leaf / kLanes);
   if (TinyScale()) return {1, leaf - 1, leaf + 1, 65 * leaf + 1};  // a block, a cluster, a grid
   std::set<std::uint64_t> counts = {0, 1, 2, 3};
-  for (const std::uint64_t edge : {vector, row, run, leaf / 2, leaf, 2 * leaf, 3 * leaf, 16 * leaf}) {
+  const std::uint64_t half = std::max<std::uint64_t>(1, leaf / 2);
+  for (const std::uint64_t edge : {vector, row, run, half, leaf, 2 * leaf, 3 * leaf, 16 * leaf}) {
     counts.insert({edge - 1, edge, edge + 1});
   }
   counts.insert(65 * leaf + 1);  // above what the CPU gives to one task
@@ -104,7 +105,7 @@ TEST_P(ContractTest, BitsOfEveryKindOfElement) {
 TEST_P(ContractTest, BitsOfLongArrays) {
   // Matrices take the time that their arithmetic takes.
   const std::uint64_t share = (SmallScale() ? 16 : 1) * (reduction_.spec().shape.is_matrix() ? 4 : 1);
-  const std::uint64_t most = kMebibyte / share / reduction_.element_bytes();
+  const std::uint64_t most = std::max<std::uint64_t>(16, kMebibyte / share / reduction_.element_bytes());
   for (const std::uint64_t first_leaf : {std::uint64_t{0}, std::uint64_t{13}, kFarLeaf}) {
     ASSERT_NO_FATAL_FAILURE(
         Check(first_leaf, 1 + random_() % (most / 4), kFlavours[random_() % std::size(kFlavours)]));
@@ -148,7 +149,20 @@ TEST_P(ContractTest, EveryCutGivesTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Every, ContractTest, testing::ValuesIn(AllSubjects()),
                          [](const auto& subject) { return subject.param.name; });
 
-// Subjects that one request can hold together: the same options, element type and shape.
+// Of all operators together.
+ReductionSpec SpecOf(const std::vector<Subject>& group) {
+  ReductionSpec spec = group[0].spec;
+  for (std::size_t i = 1; i < group.size(); ++i) spec.operators.push_back(group[i].spec.operators[0]);
+  return spec;
+}
+
+bool FitsNode(std::vector<Subject> group, const Subject& subject) {
+  group.push_back(subject);
+  return Reduction::Create(SpecOf(group)).ok();
+}
+
+// Subjects that one request can hold together: the same options, element type and shape, and states that are
+// not too large.
 std::vector<std::vector<Subject>> Combinable() {
   std::vector<std::vector<Subject>> groups;
   for (const Subject& subject : AllSubjects()) {
@@ -156,7 +170,8 @@ std::vector<std::vector<Subject>> Combinable() {
       const ReductionSpec& a = subject.spec;
       const ReductionSpec& b = group[0].spec;
       return group.size() < kMaxOperators && a.element_type == b.element_type && a.shape == b.shape &&
-             a.ignore_nan == b.ignore_nan && a.wrap_overflow == b.wrap_overflow && a.modulus == b.modulus;
+             a.ignore_nan == b.ignore_nan && a.wrap_overflow == b.wrap_overflow && a.modulus == b.modulus &&
+             FitsNode(group, subject);
     };
     const auto group = std::find_if(groups.begin(), groups.end(), fits);
     if (group == groups.end()) {
@@ -166,12 +181,6 @@ std::vector<std::vector<Subject>> Combinable() {
     }
   }
   return groups;
-}
-
-ReductionSpec SpecOf(const std::vector<Subject>& group) {
-  ReductionSpec spec = group[0].spec;
-  for (std::size_t i = 1; i < group.size(); ++i) spec.operators.push_back(group[i].spec.operators[0]);
-  return spec;
 }
 
 TEST(ContractOfManyTest, OperatorsTogetherEqualEachAlone) {

@@ -17,7 +17,7 @@
 
 namespace warpfold::kernels {
 
-inline constexpr ElementShape kShapes[] = {{1, 1}, {2, 3}, {5, 1}, {8, 8}};
+inline constexpr ElementShape kShapes[] = {{1, 1}, {2, 3}, {5, 1}, {7, 32}};
 
 inline std::string NameOf(const ReductionSpec& spec) {
   std::string name = absl::StrCat(spec.operators[0], "_", std::string(ElementTypeName(spec.element_type)));
@@ -86,22 +86,32 @@ void AddSubjects(PairFamily<Family>, std::vector<Subject>* subjects) {
   });
 }
 
+template <template <class, int> class Family, class T, int kDimension>
+void AddMatrix(ElementType type, std::vector<Subject>* subjects) {
+  if constexpr (kSupportsMatrix<Family, T, kDimension>) {
+    ReductionSpec spec;
+    spec.element_type = type;
+    spec.shape = {kDimension, kDimension};
+    Add<Family<T, kDimension>>(spec, subjects);
+    if constexpr (IntegerElement<T>) {
+      const T modulus = kDimension % 3 == 2 ? T{7} : std::numeric_limits<T>::max();
+      spec.modulus = static_cast<std::uint64_t>(modulus);
+      Add<Family<T, kDimension>>(spec, subjects);
+    }
+  }
+}
+
+// Those that know their dimension at compile time; and some larger ones, whose reference does.
 template <template <class, int> class Family>
 void AddSubjects(MatrixFamily<Family>, std::vector<Subject>* subjects) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    ForEachDimension([&]<int kDimension>() {
-      if constexpr (kSupportsMatrix<Family, T, kDimension>) {
-        ReductionSpec spec;
-        spec.element_type = static_cast<ElementType>(kType);
-        spec.shape = {kDimension, kDimension};
-        Add<Family<T, kDimension>>(spec, subjects);
-        if constexpr (IntegerElement<T>) {
-          const T modulus = kDimension % 2 == 0 ? T{7} : std::numeric_limits<T>::max();
-          spec.modulus = static_cast<std::uint64_t>(modulus);
-          Add<Family<T, kDimension>>(spec, subjects);
-        }
-      }
-    });
+    constexpr auto kElement = static_cast<ElementType>(kType);
+    ForEachDimension([&]<int kDimension>() { AddMatrix<Family, T, kDimension>(kElement, subjects); });
+    AddMatrix<Family, T, 12>(kElement, subjects);
+    AddMatrix<Family, T, 16>(kElement, subjects);
+    AddMatrix<Family, T, 17>(kElement, subjects);
+    AddMatrix<Family, T, 31>(kElement, subjects);
+    AddMatrix<Family, T, 32>(kElement, subjects);
   });
 }
 

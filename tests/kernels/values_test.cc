@@ -125,24 +125,22 @@ TEST(ValuesTest, BitsAndCounts) {
   });
 }
 
-constexpr int kDimension = 4;
-
-// The product of 4 x 4 matrices modulo `ring`, matrix by matrix; entries in [0, ring).
+// The product of d x d matrices modulo `ring`, matrix by matrix; entries in [0, ring).
 template <class T>
-std::vector<Uint128> ProductModulo(const std::vector<T>& array, Uint128 ring) {
+std::vector<Uint128> ProductModulo(const std::vector<T>& array, std::size_t d, Uint128 ring) {
   const auto residue = [ring](Int128 x) {
     const auto signed_ring = static_cast<Int128>(ring);
     return static_cast<Uint128>((x % signed_ring + signed_ring) % signed_ring);
   };
-  std::vector<Uint128> product(kDimension * kDimension);
-  for (int i = 0; i < kDimension; ++i) product[i * (kDimension + 1)] = 1;
+  std::vector<Uint128> product(d * d);
+  for (std::size_t i = 0; i < d; ++i) product[i * (d + 1)] = 1;
   for (std::size_t begin = 0; begin < array.size(); begin += product.size()) {
     std::vector<Uint128> next(product.size());
-    for (int i = 0; i < kDimension; ++i) {
-      for (int j = 0; j < kDimension; ++j) {
-        for (int k = 0; k < kDimension; ++k) {
-          const Uint128 term = product[i * kDimension + k] * residue(array[begin + k * kDimension + j]);
-          next[i * kDimension + j] = (next[i * kDimension + j] + term % ring) % ring;
+    for (std::size_t i = 0; i < d; ++i) {
+      for (std::size_t j = 0; j < d; ++j) {
+        for (std::size_t k = 0; k < d; ++k) {
+          const Uint128 term = product[i * d + k] * residue(array[begin + k * d + j]);
+          next[i * d + j] = (next[i * d + j] + term % ring) % ring;
         }
       }
     }
@@ -151,29 +149,38 @@ std::vector<Uint128> ProductModulo(const std::vector<T>& array, Uint128 ring) {
   return product;
 }
 
+template <class T>
+void CheckMatrixProduct(ElementType type, std::uint32_t d, std::uint64_t count, std::uint64_t modulus) {
+  SCOPED_TRACE(testing::Message() << d << " x " << d << " modulo " << modulus);
+  std::vector<T> array = RandomArray<T>(type, count * d * d, Flavour::kBits);
+  MakeUnitLike(type, d, std::as_writable_bytes(std::span(array)));
+  ReductionSpec spec;
+  spec.shape = {d, d};
+  if (modulus != 0) spec.modulus = modulus;
+  const Uint128 ring = modulus != 0 ? Uint128{modulus} : Uint128{1} << (8 * sizeof(T));
+  const auto entries = [&] { return Reduce<T>(spec, "matrix_product", type, array).entries; };
+  const std::vector<Uint128> expected = ProductModulo(array, d, ring);
+  const std::vector<Scalar> product = entries();
+  ASSERT_EQ(product.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(Number<T>(product[i]), static_cast<T>(expected[i])) << i;
+  }
+
+  const auto tenth = array.begin() + 10 * d * d;
+  std::swap_ranges(tenth, tenth + d * d, tenth + d * d);
+  const std::vector<Scalar> swapped = entries();
+  EXPECT_FALSE(std::equal(product.begin(), product.end(), swapped.begin(),
+                          [](const Scalar& a, const Scalar& b) { return a.uint64_value == b.uint64_value; }));
+}
+
 TEST(ValuesTest, MatrixProduct) {
   ForEachElementType([]<class T>(ElementType type) {
     if constexpr (IntegerElement<T> && RingElement<T>) {
-      const std::uint64_t count = 20'003 * kDimension * kDimension;
-      std::vector<T> array = RandomArray<T>(type, count, Flavour::kBits);
-      MakeUnitLike(type, kDimension, std::as_writable_bytes(std::span(array)));
-      for (const std::uint64_t modulus : {std::uint64_t{0}, std::uint64_t{1'000'000'007}}) {
-        ReductionSpec spec;
-        spec.shape = {kDimension, kDimension};
-        if (modulus != 0) spec.modulus = modulus;
-        const Uint128 ring = modulus != 0 ? Uint128{modulus} : Uint128{1} << (8 * sizeof(T));
-        const auto entries = [&] { return Reduce<T>(spec, "matrix_product", type, array).entries; };
-        const std::vector<Uint128> expected = ProductModulo(array, ring);
-        const std::vector<Scalar> product = entries();
-        for (std::size_t i = 0; i < expected.size(); ++i) {
-          ASSERT_EQ(Number<T>(product[i]), static_cast<T>(expected[i])) << i;
-        }
-
-        std::swap_ranges(array.begin() + 160, array.begin() + 176, array.begin() + 176);
-        const std::vector<Scalar> swapped = entries();
-        EXPECT_FALSE(
-            std::equal(product.begin(), product.end(), swapped.begin(),
-                       [](const Scalar& a, const Scalar& b) { return a.uint64_value == b.uint64_value; }));
+      const auto largest = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+      for (const std::uint64_t modulus : {std::uint64_t{0}, std::uint64_t{1'000'000'007}, largest}) {
+        CheckMatrixProduct<T>(type, 4, 5'003, modulus);
+        CheckMatrixProduct<T>(type, 9, 203, modulus);
+        CheckMatrixProduct<T>(type, 32, 13, modulus);
       }
     }
   });

@@ -154,7 +154,7 @@ TEST_F(SessionTest, BadHeaders) {
     change(*request.mutable_header());
     return request;
   };
-  ExpectError({with([](auto& h) { h.mutable_spec()->mutable_matrix_shape()->set_rows(9); })}, bad,
+  ExpectError({with([](auto& h) { h.mutable_spec()->mutable_matrix_shape()->set_rows(33); })}, bad,
               "BAD_HEADER");
   ExpectError({with([](auto& h) { h.mutable_spec()->mutable_matrix_shape(); })}, bad, "BAD_HEADER");
   ExpectError(

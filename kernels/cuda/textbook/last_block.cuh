@@ -48,7 +48,7 @@ cudaError_t LaunchLastBlock(const OperatorParameters& parameters, const Section&
   const Input<Op> input(section);
   LastBlockKernel<Op, kThreads><<<FixedGrid(workspace, input.count(), kThreads), kThreads, 0, stream>>>(
       parameters, input, reinterpret_cast<State*>(workspace.partials),
-      reinterpret_cast<State*>(workspace.nodes), workspace.ticket);
+      reinterpret_cast<State*>(workspace.nodes), workspace.tickets);
   return cudaGetLastError();
 }
 

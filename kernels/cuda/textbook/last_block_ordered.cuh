@@ -51,7 +51,7 @@ cudaError_t LaunchLastBlockOrdered(const OperatorParameters& parameters, const S
   LastBlockOrderedKernel<Op, kThreads>
       <<<FixedGrid(workspace, input.count(), kThreads), kThreads, 0, stream>>>(
           parameters, input, reinterpret_cast<State*>(workspace.partials),
-          reinterpret_cast<State*>(workspace.nodes), workspace.ticket);
+          reinterpret_cast<State*>(workspace.nodes), workspace.tickets);
   return cudaGetLastError();
 }
 

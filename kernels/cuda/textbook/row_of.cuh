@@ -90,6 +90,8 @@ struct Loops {
   template <class Op>
   static constexpr const Launchers* kOrdered =
       LaunchersOf<Op, typename ScalarOf<typename Op::Element>::type>();
+  template <class Op>
+  static constexpr const Launchers* kLarge = nullptr;
 };
 
 template <class Family>

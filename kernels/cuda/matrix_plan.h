@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host's part of matrix_schedule.h: how large units are, and where matrices lie in shared memory. No CUDA
+// in here: tests run it on the host.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "kernels/cuda/matrix_schedule.h"
+#include "kernels/geometry.h"
+#include "kernels/types.h"
+
+namespace warpfold::kernels::cuda {
+
+// What planning needs to know of a MatrixTile.
+struct TileShape {
+  std::uint32_t entry_bytes = 0;
+  std::uint32_t lane_rows = 0;
+  std::uint32_t lane_columns = 0;
+  std::uint32_t padded_dimension = 0;
+  std::uint32_t vector = 0;  // entries that a lane reads at once
+
+  constexpr std::uint32_t products() const { return kLanes / (lane_rows * lane_columns); }
+};
+
+// How many turns shared memory needs for the first loads of a product: of the left factors, and of the right
+// ones. Its 32 banks serve a word each, and so many lanes at once as have 32 words.
+constexpr std::uint32_t BankTurns(const TileShape& shape, std::uint32_t dimension,
+                                  std::uint32_t pair_stride) {
+  constexpr std::uint32_t kBanks = 32;
+  const std::uint32_t lane_words = shape.vector * shape.entry_bytes / 4;
+  std::uint32_t turns = 0;
+  for (const bool is_left : {true, false}) {
+    for (std::uint32_t first = 0; first < kLanes; first += kBanks / lane_words) {
+      std::array<std::array<std::uint32_t, kLanes>, kBanks> words{};  // different ones, by bank
+      std::array<std::uint32_t, kBanks> used{};
+      for (std::uint32_t word = first * lane_words; word < first * lane_words + kBanks; ++word) {
+        const std::uint32_t lane = word / lane_words;
+        const std::uint32_t each = shape.lane_rows * shape.lane_columns;
+        const std::uint32_t row = lane % each / shape.lane_columns;
+        const std::uint32_t column = lane % each % shape.lane_columns * shape.vector;
+        const std::uint32_t entry = lane / each * pair_stride + (is_left ? row * dimension : column);
+        const std::uint32_t address = entry * shape.entry_bytes / 4 + word % lane_words;
+        const std::uint32_t bank = address % kBanks;
+        const auto end = words[bank].begin() + used[bank];
+        if (std::find(words[bank].begin(), end, address) == end) words[bank][used[bank]++] = address;
+      }
+      turns += *std::max_element(used.begin(), used.end());
+    }
+  }
+  return turns;
+}
+
+// How far pairs of matrices are apart in shared memory, in entries: what lies between them is what a tile may
+// read beyond the right matrix, and what makes bank conflicts few. 16-byte pieces stay aligned where those of
+// the pairs are, and 8-byte ones.
+constexpr std::uint32_t PairStride(const TileShape& shape, std::uint32_t dimension) {
+  const std::uint32_t pair = 2 * dimension * dimension;
+  const std::uint32_t step = (pair * shape.entry_bytes % 16 == 0 ? 16 : 8) / shape.entry_bytes;
+  const std::uint32_t least = (pair + shape.padded_dimension - dimension + step - 1) / step * step;
+  std::uint32_t best = least;
+  std::uint32_t best_turns = BankTurns(shape, dimension, least);
+  for (std::uint32_t stride = least + step; stride < least + 32; stride += step) {
+    const std::uint32_t turns = BankTurns(shape, dimension, stride);
+    if (turns < best_turns) {
+      best = stride;
+      best_turns = turns;
+    }
+  }
+  return best;
+}
+
+using PairStrides = std::array<std::uint32_t, kMaxMatrixDimension + 1>;
+
+// By dimension, for those that fill more than half of the tile.
+inline PairStrides PairStridesOf(const TileShape& shape) {
+  PairStrides strides{};
+  for (std::uint32_t d = shape.padded_dimension / 2; d <= shape.padded_dimension; ++d) {
+    strides[d] = PairStride(shape, d);
+  }
+  return strides;
+}
+
+// Units are large, so that few of them go by way of global memory, but so many that every warp has some.
+inline constexpr std::uint64_t kUnitsPerMultiprocessor = 32;
+inline constexpr std::uint32_t kMostWaitingLevels = 4;
+// Of a warp.
+inline constexpr std::uint32_t kMostSharedBytes = 96 << 10;
+// And at least so large that the nodes of all rounds are a quarter of the elements or less, and tickets few.
+inline constexpr std::uint32_t kSmallestUnitLevel = 3;
+inline constexpr std::uint64_t kSmallestUnitBytes = 8192;
+
+// `elements` from the start of leaf `first_leaf` on.
+inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, std::uint32_t pair_stride,
+                               std::uint64_t first_leaf, std::uint64_t elements,
+                               std::uint64_t multiprocessors) {
+  const std::uint32_t entries = dimension * dimension;
+  const std::uint64_t element_bytes = entries * shape.entry_bytes;
+  const std::uint64_t leaf_elements = LeafElements(element_bytes);
+  const std::uint32_t batch_level = Log2(2 * shape.products());
+  MatrixPlan plan;
+  plan.dimension = dimension;
+  plan.leaf_level = Log2(static_cast<std::uint32_t>(leaf_elements));
+  plan.group_level = batch_level;
+
+  std::uint32_t level = std::max({batch_level, plan.leaf_level, kSmallestUnitLevel});
+  while (element_bytes << level < kSmallestUnitBytes) ++level;
+  while (level < batch_level + kMostWaitingLevels &&
+         elements >> level > kUnitsPerMultiprocessor * multiprocessors) {
+    ++level;
+  }
+  plan.unit_level = level - plan.leaf_level;
+  plan.waiting_levels = level - batch_level;
+  const std::uint64_t end_leaf = first_leaf + (elements + leaf_elements - 1) / leaf_elements;
+  plan.first_unit = first_leaf >> plan.unit_level;
+  plan.units = ((end_leaf - 1) >> plan.unit_level) - plan.first_unit + 1;
+
+  // Batches are aligned as their first elements are: to pairs, or to a leaf of one element.
+  const std::uint64_t alignment = (leaf_elements == 1 ? 1 : 2) * element_bytes;
+  plan.piece_bytes = alignment % 16 == 0 ? 16 : alignment % 8 == 0 ? 8 : 4;
+  plan.pair_stride = pair_stride;
+  const std::uint32_t vector_entries = kVectorBytes / shape.entry_bytes;
+  plan.waiting_stride = shape.products() > 1
+                            ? shape.products() / 2 * pair_stride
+                            : (entries + vector_entries - 1) / vector_entries * vector_entries;
+  // Behind a last single matrix, too, a tile may read.
+  const std::uint32_t beyond = (shape.padded_dimension - dimension) * dimension;
+  plan.shared_bytes =
+      (2 * shape.products() * pair_stride + plan.waiting_levels * plan.waiting_stride + beyond) *
+      shape.entry_bytes;
+  return plan;
+}
+
+// Tickets that a launch over so many bytes may need: of groups, of which each round has half as many as the
+// one before, or less, and up to two that are not full.
+constexpr std::size_t MatrixTickets(std::size_t array_bytes) {
+  return array_bytes / kSmallestUnitBytes + 2 * 64;
+}
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which warp multiplies what, when matrices are so large that a warp shares a product among its lanes. No
+// CUDA in here: tests run it on the host. The bits of the result do not depend on it.
+//
+// A leaf of such matrices has at most 32 runs of at most two elements, so that leaves and the tree above them
+// are one balanced binary tree over the elements. It is folded in rounds:
+//
+//   round 0   units, aligned runs of 2^unit_level leaves, each by one warp
+//   round r   aligned groups of 2^group_level nodes of round r - 1, each by the warp that finishes the last
+//   of
+//             its nodes: no warp waits for another one
+//
+// A unit or group that the range fills is a node for the next round. One that reaches beyond the range is cut
+// into its maximal subtrees: these are maximal in the range, too, and go to the workspace's nodes.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/operators/portable.h"
+
+namespace warpfold::kernels::cuda {
+
+// Nodes [index << level, (index + 1) << level) of the level from which it is counted.
+struct Subtree {
+  std::uint32_t level = 0;
+  std::uint64_t index = 0;
+};
+
+// The largest aligned subtree, of at most 2^most_level nodes, with which [begin, end) begins. One after the
+// other, these are the maximal subtrees of a range inside an aligned run.
+WARPFOLD_FN Subtree FirstSubtree(std::uint64_t begin, std::uint64_t end, std::uint32_t most_level) {
+  std::uint32_t level = 0;
+  while (level < most_level && (begin >> level) % 2 == 0 && std::uint64_t{2} << level <= end - begin) ++level;
+  return {level, begin >> level};
+}
+
+// Bits that are set below `level`.
+WARPFOLD_FN std::uint32_t BitsBelow(std::uint64_t x, std::uint32_t level) {
+  std::uint32_t bits = 0;
+  for (std::uint32_t l = 0; l < level; ++l) bits += x >> l & 1;
+  return bits;
+}
+
+// Where a maximal subtree of leaves [first_leaf, end_leaf) stands among all `count` of them. Those that are
+// right children stand in front, at rising levels, one for each bit of -first_leaf; the others behind, at
+// falling levels, one for each bit of end_leaf.
+WARPFOLD_FN std::uint32_t PlaceOf(Subtree node, std::uint64_t first_leaf, std::uint64_t end_leaf,
+                                  std::uint32_t count) {
+  return node.index % 2 == 1 ? BitsBelow(0 - first_leaf, node.level)
+                             : count - 1 - BitsBelow(end_leaf, node.level);
+}
+
+// The nodes that a round makes and the next one folds: [begin, end) of one level, whose states stand one
+// after the other from `base` on, and the groups that they are in, whose tickets stand from `tickets` on.
+struct MatrixRound {
+  std::uint32_t level = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t base = 0;
+  std::uint64_t tickets = 0;
+};
+
+WARPFOLD_FN MatrixRound FirstRound(std::uint64_t first_leaf, std::uint64_t end_leaf,
+                                   std::uint32_t unit_level) {
+  const std::uint64_t last = (std::uint64_t{1} << unit_level) - 1;
+  return {unit_level, (first_leaf + last) >> unit_level, end_leaf >> unit_level, 0, 0};
+}
+
+WARPFOLD_FN MatrixRound NextRound(const MatrixRound& round, std::uint32_t group_level) {
+  const std::uint64_t last = (std::uint64_t{1} << group_level) - 1;
+  const std::uint64_t groups = ((round.end - 1) >> group_level) - (round.begin >> group_level) + 1;
+  return {round.level + group_level, (round.begin + last) >> group_level, round.end >> group_level,
+          round.base + (round.end - round.begin), round.tickets + groups};
+}
+
+// The nodes of one group that are in the round.
+struct MatrixGroup {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+WARPFOLD_FN MatrixGroup GroupOf(const MatrixRound& round, std::uint64_t group, std::uint32_t group_level) {
+  const std::uint64_t begin = group << group_level;
+  const std::uint64_t end = (group + 1) << group_level;
+  return {begin < round.begin ? round.begin : begin, end < round.end ? end : round.end};
+}
+
+// What a launch is made of.
+struct MatrixPlan {
+  std::uint32_t dimension = 0;
+  std::uint32_t leaf_level = 0;   // a leaf has 2^leaf_level elements
+  std::uint32_t unit_level = 0;   // a unit has 2^unit_level leaves
+  std::uint32_t group_level = 0;  // a group has 2^group_level nodes
+  std::uint64_t first_unit = 0;   // units that the range has a part of
+  std::uint64_t units = 0;
+  // Of the warp's shared memory, in entries and bytes.
+  std::uint32_t pair_stride = 0;
+  std::uint32_t waiting_stride = 0;
+  std::uint32_t piece_bytes = 0;  // what batches are copied by: 4, 8 or 16
+  std::uint32_t waiting_levels = 0;
+  std::uint32_t shared_bytes = 0;
+};
+
+}  // namespace warpfold::kernels::cuda

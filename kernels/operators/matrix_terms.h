@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How an entry of a matrix product is summed up, term by term, from the first to the last: in the ring of the
+// element type, or of residues. What every implementation of the product shares.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/operators/element_types.h"
+#include "kernels/operators/residue.h"
+
+namespace warpfold::kernels {
+
+// Integers wrap as unsigned ones.
+template <RingElement T>
+using RingEntry = std::conditional_t<FloatElement<T>, T, Bits<T>>;
+
+template <RingElement T>
+struct RingTerms {
+  using Entry = RingEntry<T>;
+  using Sum = Entry;
+
+  // Of floats: fma(a, b, -0.0) is the rounded product of a and b, to the bit.
+  static WARPFOLD_FN Sum Empty() { return FloatElement<T> ? static_cast<Sum>(-0.0) : Sum{0}; }
+  // What a left factor goes into terms as.
+  WARPFOLD_FN Entry Left(Entry a) const { return a; }
+  WARPFOLD_FN void Add(Sum& sum, Entry left, Entry right) const {
+    if constexpr (FloatElement<T>) {
+      sum = FusedMultiplyAdd(left, right, sum);
+    } else {
+      sum += left * right;
+    }
+  }
+  WARPFOLD_FN Entry Finish(const Sum& sum) const { return sum; }
+};
+
+template <class Word>
+struct ResidueTerms {
+  using Entry = Word;
+  using Sum = SumOfProducts<Word>;
+
+  Residues<Word> residues;
+
+  static WARPFOLD_FN Sum Empty() { return {}; }
+  WARPFOLD_FN Entry Left(Entry a) const { return residues.Scale(a); }
+  WARPFOLD_FN void Add(Sum& sum, Entry left, Entry right) const { sum.Add(left, right); }
+  WARPFOLD_FN Entry Finish(const Sum& sum) const { return residues.Unscale(residues.ScaledOf(sum)); }
+};
+
+}  // namespace warpfold::kernels
