@@ -45,8 +45,7 @@ struct ArgExtremumLeaf {
                                                              std::uint64_t count) {
     Key<T> best = Op::Keys::kWorst;
     for (std::uint64_t i = 0; i < count; ++i) {
-      const Key<T> rank = op.RankOf(Load<T>(row, i));
-      best = (kMax ? rank > best : rank < best) ? rank : best;
+      best = typename Op::Keys{}.Combine(best, op.RankOf(Load<T>(row, i)));
     }
     return best;
   }

@@ -83,6 +83,25 @@ WARPFOLD_FN bool IsNan(T x) {
   }
 }
 
+// The nearest double.
+template <AnyElement T>
+WARPFOLD_FN double DoubleOf(T x) {
+#if !defined(__CUDA_ARCH__)
+  if constexpr (std::integral<T> && sizeof(T) == 8) {
+    // As bits of doubles with fixed exponents, because vectors of AVX2 have no such conversion: the lower
+    // half of x as 2^52 + low, the upper one as 2^84 + 2^32 high; with its sign flipped, if it has one. Only
+    // the last addition rounds.
+    constexpr double kBias = 0x1p84 + 0x1p52 + (std::is_signed_v<T> ? 0x1p63 : 0.0);
+    constexpr std::uint64_t kSign = std::is_signed_v<T> ? 0x80000000u : 0;
+    const auto bits = static_cast<std::uint64_t>(x);
+    const auto low = BitCast<double>((bits & 0xffffffffu) | 0x4330000000000000u);
+    const auto high = BitCast<double>(((bits >> 32) ^ kSign) | 0x4530000000000000u);
+    return (high - kBias) + low;
+  }
+#endif
+  return static_cast<double>(ValueOf(x));
+}
+
 template <AnyElement T>
 inline constexpr bool kIsSigned = std::is_signed_v<Value<T>>;
 

@@ -74,7 +74,7 @@ struct MomentsOperator {
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     if (IsIgnored<T, kIgnoreNan>(x)) return Identity();
-    const auto value = static_cast<double>(ValueOf(x));
+    const auto value = DoubleOf(x);
     return {value, value - value, 1};  // NaN of infinities, as the sweeps have it
   }
   WARPFOLD_FN State Combine(const State& a, const State& b) const { return MergeMoments(a, b); }
@@ -91,9 +91,9 @@ struct MomentsOperator {
   WARPFOLD_FN First LiftFirst(T x) const {
     if constexpr (kCounts) {
       if (IsNan(x)) return {0, 0};
-      return {static_cast<double>(ValueOf(x)), 1};
+      return {DoubleOf(x), 1};
     } else {
-      return static_cast<double>(ValueOf(x));
+      return DoubleOf(x);
     }
   }
   WARPFOLD_FN First FirstIdentity() const {
@@ -114,7 +114,7 @@ struct MomentsOperator {
   }
   WARPFOLD_FN Second LiftSecond(T x, double center) const {
     if (IsIgnored<T, kIgnoreNan>(x)) return 0;
-    const double deviation = static_cast<double>(ValueOf(x)) - center;
+    const double deviation = DoubleOf(x) - center;
     return deviation * deviation;
   }
   WARPFOLD_FN Second CombineSecond(Second a, Second b) const { return a + b; }
