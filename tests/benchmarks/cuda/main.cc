@@ -198,7 +198,8 @@ int Main(int argc, const char* const* argv) {
 
   cudaStream_t stream = nullptr;
   Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-  auto reducer = DeviceReducer::Create(std::max(largest, std::size_t{1} << 20));
+  // Twice the size: an array of odd elements ends in a leaf of its own, and states may be wider than entries.
+  auto reducer = DeviceReducer::Create(2 * std::max(largest, std::size_t{1} << 20));
   if (!reducer.ok()) Check(cudaErrorMemoryAllocation, reducer.status().ToString().c_str());
   const std::size_t cache_bytes = static_cast<std::size_t>(properties.l2CacheSize);
   RandomPool pool(std::max(2 * largest, 16 * cache_bytes));
