@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/geometry.cuh"
@@ -39,14 +40,18 @@ __global__ void __launch_bounds__(Leaves::kThreads)
 #if __CUDA_ARCH__ >= 900
   const auto cluster = cooperative_groups::this_cluster();
   states = cluster.map_shared_rank(states, 0);
+  // The first block's shared memory is there once that block runs: this barrier, waited for below, says so.
+  auto all_run = cluster.barrier_arrive();
 #endif
 
   Leaves leaves(op, range);
   const std::uint32_t leaf = blockIdx.x * Leaves::kWarps + threadIdx.x / kLanes;
-  if (leaf < range.leaf_count) {
-    const State state = leaves.FoldEdge(range.first_leaf + leaf);
-    if (threadIdx.x % kLanes == 0) states[leaf] = state;
-  }
+  State state{};
+  if (leaf < range.leaf_count) state = leaves.FoldEdge(range.first_leaf + leaf);
+#if __CUDA_ARCH__ >= 900
+  cluster.barrier_wait(std::move(all_run));
+#endif
+  if (leaf < range.leaf_count && threadIdx.x % kLanes == 0) states[leaf] = state;
 #if __CUDA_ARCH__ >= 900
   cluster.sync();
 #else

@@ -188,7 +188,7 @@ class _Reduce:
                 ("INVALID_ARGUMENT: min", "--op", "min", "--dtype", "int32", "-"),
                 ("INVALID_ARGUMENT", "--op", "bit_and", "--dtype", "float32", "--iota", "1"),
                 ("INVALID_ARGUMENT", "--op", "sum,sum", "--iota", "5"),
-                ("INVALID_ARGUMENT", "--op", "sum", "--matrix", "9x9", "--iota", "5"),
+                ("INVALID_ARGUMENT", "--op", "sum", "--matrix", "33x33", "--iota", "5"),
                 ("OUT_OF_RANGE", "--op", "sum", overflow),
                 ("OUT_OF_RANGE", "--op", "product", "--dtype", "int32", "--random", "100"),
                 ("OUT_OF_RANGE", "--op", "product", "--dtype", "int32", "--random", "1000000"),
