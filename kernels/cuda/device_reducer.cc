@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/matrix_plan.h"
+#include "kernels/cuda/tree_schedule.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/textbook/rows.h"
 #include "kernels/operators/table.h"
@@ -55,7 +55,8 @@ std::size_t Twin(const Reduction& reduction, std::size_t i) {
 absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t array_bytes) {
   std::unique_ptr<DeviceReducer> reducer(new DeviceReducer);
   reducer->array_bytes_ = array_bytes;
-  // What matrix products need (matrix_plan.h). What else needs more takes less at once.
+  // A quarter of the elements is what matrix products need (matrix_plan.h), and the least that other
+  // operators over matrices fold into one state (entrywise_kernel.cuh); scalars have a state a leaf.
   reducer->partial_bytes_ = array_bytes / 4 + kMaxNodeBytes;
   int device = 0;
   int multiprocessors = 0;
@@ -68,7 +69,7 @@ absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t
   reducer->has_clusters_ = has_clusters != 0;
   WARPFOLD_RETURN_IF_CUDA_ERROR(
       cudaMalloc(reinterpret_cast<void**>(&reducer->partials_), reducer->partial_bytes_));
-  const std::size_t ticket_bytes = MatrixTickets(array_bytes) * sizeof(unsigned);
+  const std::size_t ticket_bytes = TreeTickets(array_bytes) * sizeof(unsigned);
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&reducer->tickets_), ticket_bytes));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(reducer->tickets_, 0, ticket_bytes));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaHostAlloc(reinterpret_cast<void**>(&reducer->nodes_),
@@ -87,12 +88,11 @@ DeviceReducer::~DeviceReducer() {
 
 std::uint64_t DeviceReducer::Capacity(const Reduction& reduction) const {
   std::uint64_t leaves = array_bytes_ / reduction.leaf_bytes();
-  for (const BoundOperator& op : reduction.operators()) {
-    if (reduction.canonical() && op.entry->whole_matrix) continue;
-    const std::uint64_t partials = partial_bytes_ / op.state_bytes;
-    leaves = std::min(leaves, reduction.canonical()
-                                  ? partials
-                                  : textbook::LargestSection(partials) / reduction.leaf_elements());
+  if (!reduction.canonical()) {
+    for (const BoundOperator& op : reduction.operators()) {
+      const std::uint64_t partials = partial_bytes_ / op.state_bytes;
+      leaves = std::min(leaves, textbook::LargestSection(partials) / reduction.leaf_elements());
+    }
   }
   return leaves * reduction.leaf_elements();
 }

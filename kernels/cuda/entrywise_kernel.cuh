@@ -1,143 +1,234 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scalar operators on arrays of matrices, entry by entry: a thread takes one entry through one leaf, a block
-// 16 leaves at a time through a unit. Neighbouring threads read neighbouring entries, so that loads coalesce.
+// Scalar operators on arrays of matrices, entry by entry: a thread takes one entry through a stretch of
+// leaves, eight leaves at a time. Neighbouring threads read neighbouring entries, so that loads coalesce.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/fold.cuh"
-#include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/tree_kernel.cuh"
+#include "kernels/cuda/tree_schedule.h"
 #include "kernels/geometry.h"
+#include "kernels/operators/operator.h"
 
 namespace warpfold::kernels::cuda {
 
 inline constexpr std::uint32_t kEntrywiseThreads = 256;
-// Leaves at a time, and entries whose states of them fit shared memory together.
-inline constexpr std::uint32_t kEntrywiseLevel = 4;
-inline constexpr std::uint32_t kEntrywiseLeaves = 1u << kEntrywiseLevel;
-inline constexpr std::uint32_t kEntriesAtOnce = 64;
-// Of a unit. States of units are folded by one block: there are to be few.
-inline constexpr std::uint32_t kLargestEntrywiseLevel = kEntrywiseLevel + 8;
-inline constexpr std::uint32_t kMostUnitStates = 32768;
+// Matrices with more entries are cut into parts of so many.
+inline constexpr std::uint32_t kPartEntries = kEntrywiseThreads;
+// A thread's stretch of leaves: from as many as it folds at a time on. Where no thread shares an entry with
+// it, more, so that the nodes of all rounds are a quarter of the elements or less (an operator has at most
+// four times a leaf's bytes of states).
+inline constexpr std::uint32_t kEightLevel = 3;
+inline constexpr std::uint32_t kEight = 1u << kEightLevel;
+inline constexpr std::uint32_t kLoneStretchLevel = 5;
+inline constexpr std::uint32_t kLargestStretchLevel = 2 * kEightLevel;
 
-// What a kernel needs to read entries of leaves.
+struct EntrywisePlan {
+  TreePlan tree;
+  std::uint32_t entries = 0;
+  std::uint32_t share_level = 0;  // 2^share_level threads of a block share an entry
+};
+
+// What FoldTree asks of a folder.
 template <ScalarOperator Op>
-class EntryLeaves {
+class EntrywiseFolder {
  public:
   using T = typename Op::Element;
+  using LeafState = typename Op::LeafState;
   using State = typename Op::State;
+  static constexpr int kBlocksPerMultiprocessor = sizeof(State) <= 8 ? 3 : 2;
 
-  __device__ EntryLeaves(const Op& op, const Range& range, std::uint32_t leaf_elements)
-      : op_(op), range_(range), leaf_elements_(leaf_elements) {}
+  __device__ EntrywiseFolder(const Op& op, const EntrywisePlan& plan)
+      : op_(op),
+        plan_(plan),
+        width_(min(plan.entries, kPartEntries)),
+        stretch_(threadIdx.x / width_),
+        column_(threadIdx.x % width_) {}
 
-  // Folds one entry of the leaf, in array order; the leaf may be short.
-  __device__ __forceinline__ State Fold(std::uint64_t leaf, std::uint32_t entry) const {
-    const std::uint64_t first = (leaf - range_.first_leaf) * leaf_elements_;
-    const std::uint64_t rest = range_.element_count - first;
-    const std::uint32_t count = rest < leaf_elements_ ? static_cast<std::uint32_t>(rest) : leaf_elements_;
-    const T* const x = reinterpret_cast<const T*>(range_.data) + first * range_.entries + entry;
-    auto state = op_.Lift(x[0], 0);
-#pragma unroll 8
-    for (std::uint32_t i = 1; i < count; ++i) state = op_.Combine(state, op_.Lift(x[i * range_.entries], i));
-    return op_.Widen(state, leaf * leaf_elements_);
+  __device__ std::uint32_t states() const { return plan_.entries; }
+  __device__ void Prefetch(const TreeRun&) const {}
+
+  // Each thread folds its stretch of the run's leaves, or states, of which there may be fewer than threads.
+  __device__ __forceinline__ void Fold(const TreeRun& run, const TreeRun&) {
+    entry_ = run.part * kPartEntries + column_;
+    const std::uint32_t present = run.are_states ? run.count : ((run.count - 1) >> plan_.tree.leaf_level) + 1;
+    const std::uint32_t level = run.level > plan_.share_level ? run.level - plan_.share_level : 0;
+    const std::uint32_t begin = stretch_ << level;
+    const std::uint32_t end = min(begin + (1u << level), present);
+    const bool folds = stretch_ >> plan_.share_level == 0 && begin < present && entry_ < plan_.entries;
+    if (folds) {
+      state_ = FoldItems((end - begin + kEight - 1) / kEight, [&](std::uint32_t i) {
+        return FoldUpToEight(run, begin + i * kEight, min(begin + (i + 1) * kEight, end));
+      });
+    }
+    JoinStretches(folds, ((present - 1) >> level) + 1);
+  }
+
+  __device__ __forceinline__ void Write(State* node) const {
+    if (stretch_ == 0 && entry_ < plan_.entries) node[entry_] = state_;
   }
 
  private:
-  const Op op_;
-  const Range range_;
-  const std::uint32_t leaf_elements_;
-};
-
-// Folds the states of 16 leaves, `width` each, into those of the first. The block calls it.
-template <ScalarOperator Op>
-__device__ void FoldLeaves(const Op& op, std::uint32_t width, typename Op::State* states) {
-  // Level by level; a thread keeps to its entry of its pair, whose left state it overwrites.
-  for (std::uint32_t apart = 1; apart < kEntrywiseLeaves; apart *= 2) {
-    __syncthreads();
-    for (std::uint32_t i = threadIdx.x; i < kEntrywiseLeaves / (2 * apart) * width; i += kEntrywiseThreads) {
-      typename Op::State* const left = states + i / width * 2 * apart * width + i % width;
-      *left = op.Combine(*left, left[apart * width]);
-    }
-  }
-  __syncthreads();
-}
-
-template <ScalarOperator Op>
-__global__ void __launch_bounds__(kEntrywiseThreads)
-    EntrywiseKernel(OperatorParameters parameters, Range range, Geometry geometry,
-                    std::uint32_t leaf_elements, Workspace workspace) {
-  using State = typename Op::State;
-  const Op op = MakeOperator<Op>(parameters);
-  const EntryLeaves<Op> leaves(op, range, leaf_elements);
-  const std::uint32_t entries = range.entries;
-  auto* const edges = reinterpret_cast<State*>(workspace.partials);
-  auto* const units = edges + geometry.edge_leaves() * entries;
-
-  if (blockIdx.x < geometry.unit_blocks) {
-    __shared__ alignas(16) std::byte shared[kEntrywiseLeaves * kEntriesAtOnce * sizeof(State)];
-    auto* const states = reinterpret_cast<State*>(shared);
-    // Of this thread's entry, of 2^l times 16 leaves each: they wait for their right neighbours, as the
-    // digits of a binary counter do.
-    State waiting[kLargestEntrywiseLevel - kEntrywiseLevel + 1];
-    const std::uint32_t times = 1u << (geometry.unit_level - kEntrywiseLevel);
-    const std::uint32_t parts = (entries + kEntriesAtOnce - 1) / kEntriesAtOnce;
-    for (std::uint64_t task = blockIdx.x; task < geometry.units * parts; task += geometry.unit_blocks) {
-      const std::uint64_t unit = task / parts;
-      const std::uint32_t first_entry = static_cast<std::uint32_t>(task % parts) * kEntriesAtOnce;
-      const std::uint32_t width = min(entries - first_entry, kEntriesAtOnce);
-      const std::uint64_t first_leaf = (geometry.first_unit + unit) << geometry.unit_level;
-      for (std::uint32_t time = 0; time < times; ++time) {
-        const std::uint64_t leaf = first_leaf + time * kEntrywiseLeaves;
-        for (std::uint32_t i = threadIdx.x; i < kEntrywiseLeaves * width; i += kEntrywiseThreads) {
-          states[i] = leaves.Fold(leaf + i / width, first_entry + i % width);
+  // Folds up to eight neighbours in pairs, item by item.
+  template <class Item>
+  __device__ __forceinline__ State FoldItems(std::uint32_t count, const Item& item) const {
+    State waiting[kEightLevel];
+    State state;
+#pragma unroll 1
+    for (std::uint32_t i = 0; i < count; ++i) {
+      state = item(i);
+      bool waits = false;  // no break below: the loop must unroll for waiting to stay in registers
+#pragma unroll
+      for (std::uint32_t l = 0; l < kEightLevel; ++l) {
+        if (waits || (count - 1) >> l == 0) continue;
+        if ((i >> l) % 2 == 1) {
+          state = op_.Combine(waiting[l], state);
+        } else if (i + 1 < count) {
+          waiting[l] = state;
+          waits = true;
         }
-        FoldLeaves(op, width, states);
-        if (threadIdx.x < width) {
-          State folded = states[threadIdx.x];
-          std::uint32_t level = 0;
-          for (; (time >> level & 1) != 0; ++level) folded = op.Combine(waiting[level], folded);
-          if (time + 1 < times) {
-            waiting[level] = folded;
-          } else {
-            units[unit * entries + first_entry + threadIdx.x] = folded;
-          }
-        }
-        __syncthreads();  // before the next leaves' states overwrite these
       }
     }
-  } else {
-    const std::uint64_t i =
-        std::uint64_t{blockIdx.x - geometry.unit_blocks} * kEntrywiseThreads + threadIdx.x;
-    if (i < geometry.edge_leaves() * entries) {
-      edges[i] = leaves.Fold(geometry.EdgeLeaf(range, i / entries), static_cast<std::uint32_t>(i % entries));
-    }
+    return state;
   }
-  if (IsLastBlock(workspace.tickets)) FoldPartials<NodeFolder<Op>>(op, range, geometry, workspace, entries);
+
+  // Leaves, or states, [begin, end) of the run. All eight at once if all are there.
+  __device__ __forceinline__ State FoldUpToEight(const TreeRun& run, std::uint32_t begin,
+                                                 std::uint32_t end) const {
+    const bool full = run.are_states || end << plan_.tree.leaf_level <= run.count;
+    if (end - begin < kEight || !full) {
+      return FoldItems(end - begin, [&](std::uint32_t i) { return StateOf(run, begin + i); });
+    }
+    State states[kEight];
+    if (run.are_states) {
+#pragma unroll
+      for (std::uint32_t j = 0; j < kEight; ++j) states[j] = StatesOf(run)[(begin + j) * plan_.entries];
+    } else {
+      FoldLeaves(run, begin, states);
+    }
+#pragma unroll
+    for (std::uint32_t width = 1; width < kEight; width *= 2) {
+#pragma unroll
+      for (std::uint32_t j = 0; j < kEight; j += 2 * width) {
+        states[j] = op_.Combine(states[j], states[j + width]);
+      }
+    }
+    return states[0];
+  }
+
+  // Of this thread's entry.
+  __device__ __forceinline__ const State* StatesOf(const TreeRun& run) const {
+    return reinterpret_cast<const State*>(run.data) + entry_;
+  }
+  __device__ __forceinline__ const T* ElementsOf(const TreeRun& run, std::uint32_t leaf) const {
+    return reinterpret_cast<const T*>(run.data) + (leaf << plan_.tree.leaf_level) * plan_.entries + entry_;
+  }
+  __device__ __forceinline__ State Widen(const LeafState& state, const TreeRun& run,
+                                         std::uint32_t leaf) const {
+    return op_.Widen(state, (run.first_leaf + leaf) << plan_.tree.leaf_level);
+  }
+
+  // A leaf, in array order, which may be short; or a state.
+  __device__ __forceinline__ State StateOf(const TreeRun& run, std::uint32_t leaf) const {
+    if (run.are_states) return StatesOf(run)[leaf * plan_.entries];
+    const std::uint32_t rest = run.count - (leaf << plan_.tree.leaf_level);
+    const std::uint32_t count = min(rest, 1u << plan_.tree.leaf_level);
+    const T* const x = ElementsOf(run, leaf);
+    LeafState state = op_.Lift(x[0], 0);
+#pragma unroll 4
+    for (std::uint32_t i = 1; i < count; ++i) {
+      state = op_.Combine(state, op_.Lift(x[i * plan_.entries], i));
+    }
+    return Widen(state, run, leaf);
+  }
+
+  // Eight full leaves side by side, so that many loads are under way.
+  __device__ __forceinline__ void FoldLeaves(const TreeRun& run, std::uint32_t begin,
+                                             State (&states)[kEight]) const {
+    const T* const x = ElementsOf(run, begin);
+    const std::uint32_t stride = plan_.entries << plan_.tree.leaf_level;
+    LeafState folded[kEight];
+#pragma unroll
+    for (std::uint32_t j = 0; j < kEight; ++j) folded[j] = op_.Lift(x[j * stride], 0);
+#pragma unroll 4
+    for (std::uint32_t i = 1; i < 1u << plan_.tree.leaf_level; ++i) {
+#pragma unroll
+      for (std::uint32_t j = 0; j < kEight; ++j) {
+        folded[j] = op_.Combine(folded[j], op_.Lift(x[j * stride + i * plan_.entries], i));
+      }
+    }
+#pragma unroll
+    for (std::uint32_t j = 0; j < kEight; ++j) states[j] = Widen(folded[j], run, begin + j);
+  }
+
+  // Folds the states of the threads that share an entry, neighbours first, into that of the first one.
+  __device__ __forceinline__ void JoinStretches(bool folds, std::uint32_t stretches) {
+    if (stretches == 1) return;
+    __shared__ alignas(16) std::byte shared[kEntrywiseThreads * sizeof(State)];
+    auto* const own = reinterpret_cast<State*>(shared) + threadIdx.x;
+    if (folds) *own = state_;
+    for (std::uint32_t apart = 1; apart < stretches; apart *= 2) {
+      __syncthreads();
+      if (folds && stretch_ % (2 * apart) == 0 && stretch_ + apart < stretches) {
+        state_ = op_.Combine(state_, own[apart * width_]);
+        *own = state_;
+      }
+    }
+    __syncthreads();  // before the next run's states take their places
+  }
+
+  const Op op_;
+  const EntrywisePlan& plan_;
+  const std::uint32_t width_;    // entries of a part
+  const std::uint32_t stretch_;  // of the threads that share an entry, the number of this one
+  const std::uint32_t column_;   // of the entries of a part, this thread's
+  std::uint32_t entry_ = 0;
+  State state_;
+};
+
+template <ScalarOperator Op>
+__global__ void __launch_bounds__(kEntrywiseThreads, EntrywiseFolder<Op>::kBlocksPerMultiprocessor)
+    EntrywiseKernel(OperatorParameters parameters, Range range, EntrywisePlan plan, Workspace workspace) {
+  EntrywiseFolder<Op> folder(MakeOperator<Op>(parameters), plan);
+  FoldTree(range, plan.tree, workspace, folder);
+}
+
+// Units are large, so that few states go by way of global memory, but some for every one of `blocks`.
+inline EntrywisePlan PlanEntrywise(std::uint32_t entries, std::uint64_t entry_bytes, std::uint64_t first_leaf,
+                                   std::uint64_t elements, std::uint64_t blocks) {
+  constexpr std::uint64_t kUnitsPerBlock = 8;
+  EntrywisePlan plan;
+  plan.entries = entries;
+  while (entries << (plan.share_level + 1) <= kEntrywiseThreads) ++plan.share_level;
+  const std::uint32_t parts = (entries + kPartEntries - 1) / kPartEntries;
+  const std::uint64_t unit_bytes_at_level_0 = LeafElements(entries * entry_bytes) * entries * entry_bytes;
+  std::uint32_t level = plan.share_level + (plan.share_level > 0 ? kEightLevel : kLoneStretchLevel);
+  while (level < plan.share_level + kLargestStretchLevel &&
+         elements * entries * entry_bytes / (unit_bytes_at_level_0 << level) * parts >
+             kUnitsPerBlock * blocks) {
+    ++level;
+  }
+  plan.tree =
+      PlanTree(first_leaf, elements, entries * entry_bytes, level, plan.share_level + kEightLevel, parts);
+  return plan;
 }
 
 template <ScalarOperator Op>
 cudaError_t LaunchEntrywise(const OperatorParameters& parameters, const Range& range,
                             const Workspace& workspace, cudaStream_t stream) {
-  constexpr std::uint64_t kBlocksPerMultiprocessor = 4;
-  const std::uint64_t leaf_elements = LeafElements(range.entries * sizeof(typename Op::Element));
-  const std::uint64_t resident = workspace.multiprocessors * kBlocksPerMultiprocessor;
-  Geometry geometry = PlanUnits(range, leaf_elements, kEntrywiseLevel, kLargestEntrywiseLevel, resident,
-                                std::min<std::uint64_t>(kMostUnits, kMostUnitStates / range.entries));
-  // A unit is the work of as many blocks as its entries have parts.
-  const std::uint64_t tasks = geometry.units * ((range.entries + kEntriesAtOnce - 1) / kEntriesAtOnce);
-  if (tasks > 0) {
-    const std::uint64_t rounds = (tasks + resident - 1) / resident;
-    geometry.unit_blocks = static_cast<std::uint32_t>((tasks + rounds - 1) / rounds);
-  }
-  const std::uint64_t edge_threads = geometry.edge_leaves() * range.entries;
-  const std::uint64_t blocks =
-      geometry.unit_blocks + (edge_threads + kEntrywiseThreads - 1) / kEntrywiseThreads;
-  EntrywiseKernel<Op><<<static_cast<unsigned>(blocks), kEntrywiseThreads, 0, stream>>>(
-      parameters, range, geometry, static_cast<std::uint32_t>(leaf_elements), workspace);
+  const std::uint64_t resident =
+      std::uint64_t{workspace.multiprocessors} * EntrywiseFolder<Op>::kBlocksPerMultiprocessor;
+  const EntrywisePlan plan = PlanEntrywise(range.entries, sizeof(typename Op::Element), range.first_leaf,
+                                           range.element_count, resident);
+  const std::uint64_t tasks = plan.tree.units * plan.tree.parts;
+  const std::uint64_t turns = (tasks + resident - 1) / resident;
+  const std::uint64_t blocks = (tasks + turns - 1) / turns;
+  EntrywiseKernel<Op>
+      <<<static_cast<unsigned>(blocks), kEntrywiseThreads, 0, stream>>>(parameters, range, plan, workspace);
   return cudaGetLastError();
 }
 

@@ -14,23 +14,19 @@
 #include <cstdint>
 
 #include "kernels/cuda/async_copy.cuh"
-#include "kernels/cuda/matrix_schedule.h"
+#include "kernels/cuda/matrix_plan.h"
 #include "kernels/cuda/matrix_tile.cuh"
+#include "kernels/cuda/tree_kernel.cuh"
 
 namespace warpfold::kernels::cuda {
 
-// `count` matrices that stand one after the other: elements, or states of other runs.
-struct MatrixRun {
-  const std::byte* data = nullptr;
-  std::uint32_t count = 0;
-  bool are_states = false;
-};
-
-// The whole warp calls each function. Lift: an entry of an element to one of its state; Lift::kIsNeeded.
+// What FoldTree asks of a folder, for a block that is one warp. A run of states is a batch at most. Lift: an
+// entry of an element to one of its state; Lift::kIsNeeded.
 template <class Tile, class Lift>
 class MatrixFolder {
  public:
   using Entry = typename Tile::Entry;
+  using State = Entry;  // a node has one for each entry
   static constexpr std::uint32_t kProducts = Tile::kProducts;
   static constexpr std::uint32_t kBatch = 2 * kProducts;
 
@@ -42,13 +38,14 @@ class MatrixFolder {
         tile_(terms, static_cast<int>(lane_ % Tile::kLanesEach), static_cast<int>(plan.dimension)),
         entries_(static_cast<std::uint32_t>(tile_.dimension() * tile_.dimension())) {}
 
-  // Begins to load the first batch of a run of elements, for the next Fold of elements.
-  __device__ __forceinline__ void Prefetch(const MatrixRun& run) { Request(run, 0); }
+  __device__ std::uint32_t states() const { return entries_; }
+
+  __device__ __forceinline__ void Prefetch(const TreeRun& run) { Request(run, 0); }
 
   // Folds a run, which is aligned in the tree and may be short of a complete subtree. One of elements has
   // been prefetched, and `next`, if it is not empty, is prefetched; one of states is a batch at most. The
   // outcome is where Write finds it.
-  __device__ __forceinline__ void Fold(const MatrixRun& run, const MatrixRun& next) {
+  __device__ __forceinline__ void Fold(const TreeRun& run, const TreeRun& next) {
     const std::uint32_t batches = (run.count + kBatch - 1) / kBatch;
     for (std::uint32_t i = 0; i < batches; ++i) {
       if (run.are_states) {
@@ -69,7 +66,6 @@ class MatrixFolder {
     }
   }
 
-  // Writes what was folded last.
   __device__ __forceinline__ void Write(Entry* out) const {
     for (std::uint32_t i = lane_; i < entries_; i += kLanes) out[i] = SharedEntries<Entry>()[Here() + i];
     __syncwarp();  // before something else takes its place
@@ -90,7 +86,7 @@ class MatrixFolder {
   }
 
   // Begins to load batch `i` of a run. What is not a full batch is loaded at once.
-  __device__ __forceinline__ void Request(const MatrixRun& run, std::uint32_t i) {
+  __device__ __forceinline__ void Request(const TreeRun& run, std::uint32_t i) {
     const std::uint32_t to = Buffer(arriving_);
     const std::byte* const data = run.data + std::size_t{i} * kBatch * entries_ * sizeof(Entry);
     const std::uint32_t count = run.count - i * kBatch;

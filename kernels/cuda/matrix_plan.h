@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's part of matrix_schedule.h: how large units are, and where matrices lie in shared memory. No CUDA
-// in here: tests run it on the host.
+// How large the units of matrix products are, and where matrices lie in shared memory. No CUDA in here: tests
+// run it on the host.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 
-#include "kernels/cuda/matrix_schedule.h"
+#include "kernels/cuda/tree_schedule.h"
 #include "kernels/geometry.h"
 #include "kernels/types.h"
 
@@ -91,7 +91,18 @@ inline constexpr std::uint32_t kMostWaitingLevels = 4;
 inline constexpr std::uint32_t kMostSharedBytes = 96 << 10;
 // And at least so large that the nodes of all rounds are a quarter of the elements or less, and tickets few.
 inline constexpr std::uint32_t kSmallestUnitLevel = 3;
-inline constexpr std::uint64_t kSmallestUnitBytes = 8192;
+
+// What a launch is made of.
+struct MatrixPlan {
+  TreePlan tree;
+  std::uint32_t dimension = 0;
+  // Of the warp's shared memory, in entries and bytes.
+  std::uint32_t pair_stride = 0;
+  std::uint32_t waiting_stride = 0;
+  std::uint32_t piece_bytes = 0;  // what batches are copied by: 4, 8 or 16
+  std::uint32_t waiting_levels = 0;
+  std::uint32_t shared_bytes = 0;
+};
 
 // `elements` from the start of leaf `first_leaf` on.
 inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, std::uint32_t pair_stride,
@@ -99,24 +110,19 @@ inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, 
                                std::uint64_t multiprocessors) {
   const std::uint32_t entries = dimension * dimension;
   const std::uint64_t element_bytes = entries * shape.entry_bytes;
-  const std::uint64_t leaf_elements = LeafElements(element_bytes);
+  const auto leaf_elements = static_cast<std::uint32_t>(LeafElements(element_bytes));
   const std::uint32_t batch_level = Log2(2 * shape.products());
   MatrixPlan plan;
   plan.dimension = dimension;
-  plan.leaf_level = Log2(static_cast<std::uint32_t>(leaf_elements));
-  plan.group_level = batch_level;
 
-  std::uint32_t level = std::max({batch_level, plan.leaf_level, kSmallestUnitLevel});
+  std::uint32_t level = std::max({batch_level, Log2(leaf_elements), kSmallestUnitLevel});
   while (element_bytes << level < kSmallestUnitBytes) ++level;
   while (level < batch_level + kMostWaitingLevels &&
          elements >> level > kUnitsPerMultiprocessor * multiprocessors) {
     ++level;
   }
-  plan.unit_level = level - plan.leaf_level;
   plan.waiting_levels = level - batch_level;
-  const std::uint64_t end_leaf = first_leaf + (elements + leaf_elements - 1) / leaf_elements;
-  plan.first_unit = first_leaf >> plan.unit_level;
-  plan.units = ((end_leaf - 1) >> plan.unit_level) - plan.first_unit + 1;
+  plan.tree = PlanTree(first_leaf, elements, element_bytes, level - Log2(leaf_elements), batch_level, 1);
 
   // Batches are aligned as their first elements are: to pairs, or to a leaf of one element.
   const std::uint64_t alignment = (leaf_elements == 1 ? 1 : 2) * element_bytes;
@@ -132,12 +138,6 @@ inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, 
       (2 * shape.products() * pair_stride + plan.waiting_levels * plan.waiting_stride + beyond) *
       shape.entry_bytes;
   return plan;
-}
-
-// Tickets that a launch over so many bytes may need: of groups, of which each round has half as many as the
-// one before, or less, and up to two that are not full.
-constexpr std::size_t MatrixTickets(std::size_t array_bytes) {
-  return array_bytes / kSmallestUnitBytes + 2 * 64;
 }
 
 }  // namespace warpfold::kernels::cuda

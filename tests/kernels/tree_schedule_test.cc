@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How the GPU's warps share the product of large matrices: by a simulation that needs no GPU.
-#include "kernels/cuda/matrix_schedule.h"
+#include "kernels/cuda/tree_schedule.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -36,19 +36,16 @@ std::uint32_t SmallestDimension(const TileShape& shape) {
 // maximal subtree of the range is made once, of what it covers, and that memory is enough.
 class Simulation {
  public:
-  Simulation(const MatrixPlan& plan, std::uint64_t first_leaf, std::uint64_t leaves)
-      : plan_(plan),
-        first_leaf_(first_leaf),
-        end_leaf_(first_leaf + leaves),
-        expected_(MaximalSubtrees(first_leaf, leaves)) {}
+  explicit Simulation(const TreePlan& plan)
+      : plan_(plan), expected_(MaximalSubtrees(plan.first_leaf, plan.end_leaf - plan.first_leaf)) {}
 
   void Run(Random& random) {
     std::vector<std::uint64_t> units(plan_.units);
     for (std::uint64_t i = 0; i < units.size(); ++i) units[i] = plan_.first_unit + i;
     std::shuffle(units.begin(), units.end(), random);
-    const MatrixRound leaves = {0, first_leaf_, end_leaf_, 0, 0};
+    const TreeRound leaves = {0, plan_.first_leaf, plan_.end_leaf, 0, 0};
     for (const std::uint64_t unit : units) {
-      MatrixGroup group = GroupOf(leaves, unit, plan_.unit_level);
+      TreeGroup group = GroupOf(leaves, unit, plan_.unit_level);
       ASSERT_LT(group.begin, group.end);
       while (group.begin < group.end) {
         const Subtree node = FirstSubtree(group.begin, group.end, plan_.unit_level);
@@ -56,7 +53,7 @@ class Simulation {
         if (node.level < plan_.unit_level) {
           Finish(node);
         } else {
-          Climb(FirstRound(first_leaf_, end_leaf_, plan_.unit_level), node.index);
+          Climb(FirstRound(plan_.first_leaf, plan_.end_leaf, plan_.unit_level), node.index);
         }
       }
     }
@@ -69,18 +66,18 @@ class Simulation {
  private:
   void Finish(Subtree node) {
     const std::uint32_t place =
-        PlaceOf(node, first_leaf_, end_leaf_, static_cast<std::uint32_t>(expected_.size()));
+        PlaceOf(node, plan_.first_leaf, plan_.end_leaf, static_cast<std::uint32_t>(expected_.size()));
     ASSERT_LT(place, expected_.size());
     EXPECT_EQ(expected_[place], (NodePosition{node.level, node.index}));
     EXPECT_TRUE(finished_.insert(place).second);
   }
 
-  void Climb(MatrixRound round, std::uint64_t index) {
+  void Climb(TreeRound round, std::uint64_t index) {
     while (true) {
       const auto [state, is_new] = states_.emplace(round.base + index - round.begin, round.level);
       ASSERT_TRUE(is_new) << "two nodes have one place";
       const std::uint64_t number = index >> plan_.group_level;
-      MatrixGroup group = GroupOf(round, number, plan_.group_level);
+      TreeGroup group = GroupOf(round, number, plan_.group_level);
       auto& drawn = tickets_[round.tickets + number - (round.begin >> plan_.group_level)];
       ASSERT_LT(drawn, group.end - group.begin) << "two groups have one ticket";
       if (++drawn < group.end - group.begin) return;
@@ -99,16 +96,14 @@ class Simulation {
     }
   }
 
-  const MatrixPlan plan_;
-  const std::uint64_t first_leaf_;
-  const std::uint64_t end_leaf_;
+  const TreePlan plan_;
   const std::vector<NodePosition> expected_;
   std::set<std::uint32_t> finished_;
   std::map<std::uint64_t, std::uint32_t> states_;
   std::map<std::uint64_t, std::uint64_t> tickets_;
 };
 
-TEST(MatrixScheduleTest, EverySubtreeIsMadeOnce) {
+TEST(TreeScheduleTest, EverySubtreeIsMadeOnce) {
   Random random;
   for (const TileShape& shape : kShapes) {
     for (std::uint32_t d = SmallestDimension(shape); d <= shape.padded_dimension; ++d) {
@@ -118,29 +113,29 @@ TEST(MatrixScheduleTest, EverySubtreeIsMadeOnce) {
         const std::uint64_t elements = 1 + random() % (std::uint64_t{1} << (random() % 16));
         SCOPED_TRACE(testing::Message() << d << " rows, from leaf " << first_leaf << ", " << elements);
         const MatrixPlan plan = PlanMatrices(shape, d, PairStride(shape, d), first_leaf, elements, 4);
-        const std::uint64_t leaves = ((elements - 1) >> plan.leaf_level) + 1;
-        Simulation simulation(plan, first_leaf, leaves);
+        const std::uint64_t leaves = ((elements - 1) >> plan.tree.leaf_level) + 1;
+        Simulation simulation(plan.tree);
         ASSERT_NO_FATAL_FAILURE(simulation.Run(random));
-        const std::uint64_t array_bytes = (leaves << plan.leaf_level) * element_bytes;
+        const std::uint64_t array_bytes = (leaves << plan.tree.leaf_level) * element_bytes;
         EXPECT_LE(simulation.states() * element_bytes, array_bytes / 4);
-        EXPECT_LE(simulation.tickets(), MatrixTickets(array_bytes));
+        EXPECT_LE(simulation.tickets(), TreeTickets(array_bytes));
       }
     }
   }
 }
 
-TEST(MatrixScheduleTest, UnitsGrowWithTheArray) {
+TEST(TreeScheduleTest, UnitsGrowWithTheArray) {
   for (const TileShape& shape : kShapes) {
     const std::uint32_t d = shape.padded_dimension;
     const std::uint64_t elements = (std::uint64_t{1} << 32) / (d * d * shape.entry_bytes);
     const MatrixPlan large = PlanMatrices(shape, d, PairStride(shape, d), 0, elements, 132);
     EXPECT_EQ(large.waiting_levels, kMostWaitingLevels);
     EXPECT_LE(large.shared_bytes, kMostSharedBytes);
-    EXPECT_GE(large.units, 132u * 32u);
+    EXPECT_GE(large.tree.units, 132u * 32u);
   }
 }
 
-TEST(MatrixScheduleTest, PairsDoNotMeetInBanks) {
+TEST(TreeScheduleTest, PairsDoNotMeetInBanks) {
   for (const TileShape& shape : kShapes) {
     for (std::uint32_t d = SmallestDimension(shape); d <= shape.padded_dimension; ++d) {
       SCOPED_TRACE(testing::Message()
@@ -158,7 +153,7 @@ TEST(MatrixScheduleTest, PairsDoNotMeetInBanks) {
   }
 }
 
-TEST(MatrixScheduleTest, BankTurnsCountDifferentWordsOfABank) {
+TEST(TreeScheduleTest, BankTurnsCountDifferentWordsOfABank) {
   const TileShape one_lane_each = {4, 1, 1, 4, 4};
   // Lanes that are 32 words apart meet in every bank, all eight that read at once.
   EXPECT_EQ(BankTurns(one_lane_each, 4, 32), 2 * 4 * 8u);

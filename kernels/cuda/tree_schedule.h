@@ -16,8 +16,10 @@
 // into its maximal subtrees: these are maximal in the range, too, and go to the workspace's nodes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "kernels/geometry.h"
 #include "kernels/operators/portable.h"
 
 namespace warpfold::kernels::cuda {
@@ -54,7 +56,7 @@ WARPFOLD_FN std::uint32_t PlaceOf(Subtree node, std::uint64_t first_leaf, std::u
 
 // The nodes that a round makes and the next one folds: [begin, end) of one level, whose states stand one
 // after the other from `base` on, and the groups that they are in, whose tickets stand from `tickets` on.
-struct MatrixRound {
+struct TreeRound {
   std::uint32_t level = 0;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -62,13 +64,12 @@ struct MatrixRound {
   std::uint64_t tickets = 0;
 };
 
-WARPFOLD_FN MatrixRound FirstRound(std::uint64_t first_leaf, std::uint64_t end_leaf,
-                                   std::uint32_t unit_level) {
+WARPFOLD_FN TreeRound FirstRound(std::uint64_t first_leaf, std::uint64_t end_leaf, std::uint32_t unit_level) {
   const std::uint64_t last = (std::uint64_t{1} << unit_level) - 1;
   return {unit_level, (first_leaf + last) >> unit_level, end_leaf >> unit_level, 0, 0};
 }
 
-WARPFOLD_FN MatrixRound NextRound(const MatrixRound& round, std::uint32_t group_level) {
+WARPFOLD_FN TreeRound NextRound(const TreeRound& round, std::uint32_t group_level) {
   const std::uint64_t last = (std::uint64_t{1} << group_level) - 1;
   const std::uint64_t groups = ((round.end - 1) >> group_level) - (round.begin >> group_level) + 1;
   return {round.level + group_level, (round.begin + last) >> group_level, round.end >> group_level,
@@ -76,31 +77,51 @@ WARPFOLD_FN MatrixRound NextRound(const MatrixRound& round, std::uint32_t group_
 }
 
 // The nodes of one group that are in the round.
-struct MatrixGroup {
+struct TreeGroup {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
-WARPFOLD_FN MatrixGroup GroupOf(const MatrixRound& round, std::uint64_t group, std::uint32_t group_level) {
+WARPFOLD_FN TreeGroup GroupOf(const TreeRound& round, std::uint64_t group, std::uint32_t group_level) {
   const std::uint64_t begin = group << group_level;
   const std::uint64_t end = (group + 1) << group_level;
   return {begin < round.begin ? round.begin : begin, end < round.end ? end : round.end};
 }
 
-// What a launch is made of.
-struct MatrixPlan {
-  std::uint32_t dimension = 0;
+struct TreePlan {
+  std::uint64_t first_leaf = 0;
+  std::uint64_t end_leaf = 0;
+  std::uint64_t leaf_bytes = 0;
   std::uint32_t leaf_level = 0;   // a leaf has 2^leaf_level elements
   std::uint32_t unit_level = 0;   // a unit has 2^unit_level leaves
   std::uint32_t group_level = 0;  // a group has 2^group_level nodes
+  std::uint32_t parts = 1;        // of each state, folded by different blocks
   std::uint64_t first_unit = 0;   // units that the range has a part of
   std::uint64_t units = 0;
-  // Of the warp's shared memory, in entries and bytes.
-  std::uint32_t pair_stride = 0;
-  std::uint32_t waiting_stride = 0;
-  std::uint32_t piece_bytes = 0;  // what batches are copied by: 4, 8 or 16
-  std::uint32_t waiting_levels = 0;
-  std::uint32_t shared_bytes = 0;
 };
+
+// Of `elements` from the start of leaf `first_leaf` on.
+constexpr TreePlan PlanTree(std::uint64_t first_leaf, std::uint64_t elements, std::uint64_t element_bytes,
+                            std::uint32_t unit_level, std::uint32_t group_level, std::uint32_t parts) {
+  TreePlan plan;
+  const std::uint64_t leaf_elements = LeafElements(element_bytes);
+  plan.first_leaf = first_leaf;
+  plan.end_leaf = first_leaf + (elements + leaf_elements - 1) / leaf_elements;
+  plan.leaf_bytes = leaf_elements * element_bytes;
+  plan.leaf_level = Log2(static_cast<std::uint32_t>(leaf_elements));
+  plan.unit_level = unit_level;
+  plan.group_level = group_level;
+  plan.parts = parts;
+  plan.first_unit = first_leaf >> unit_level;
+  plan.units = ((plan.end_leaf - 1) >> unit_level) - plan.first_unit + 1;
+  return plan;
+}
+
+// Of a launch over so many bytes, whose units have at least kSmallestUnitBytes for each of their parts: each
+// round has half as many groups as the one before, or less, and up to two that are not full.
+inline constexpr std::uint64_t kSmallestUnitBytes = 8192;
+constexpr std::size_t TreeTickets(std::size_t array_bytes) {
+  return array_bytes / kSmallestUnitBytes + 2 * 64;
+}
 
 }  // namespace warpfold::kernels::cuda
