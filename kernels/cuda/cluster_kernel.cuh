@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(Leaves::kThreads)
 #endif
   if (blockIdx.x > 0) return;
   workspace.partials = shared;
-  FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace, 1);
+  FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace);
 }
 
 template <class Leaves>

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/tree_schedule.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/textbook/rows.h"
+#include "kernels/cuda/tree_schedule.h"
 #include "kernels/operators/table.h"
 
 namespace warpfold::kernels::cuda {

@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kExactThreads, kExactBlocksPerMultiprocessor)
       digits[warp].Take(lane, &edges[edge]);
     }
   }
-  if (IsLastBlock(workspace.tickets)) FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace, 1);
+  if (IsLastBlock(workspace.tickets)) FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace);
 }
 
 template <AccumulatingOperator Op>

@@ -15,8 +15,8 @@
 namespace warpfold::kernels::cuda {
 
 // Folds segments of adjacent nodes and writes those that remain to the workspace, in array order: nodes
-// without a left sibling from the front, nodes without a right one from the back. A node is `width` states,
-// of any size; the block's threads share out each level.
+// without a left sibling from the front, nodes without a right one from the back. States may have any
+// size; the block's threads share out each level.
 template <Operator Op>
 class NodeFolder {
  public:
@@ -25,8 +25,8 @@ class NodeFolder {
   static constexpr std::uint32_t kSharedStates = kSharedBytes / sizeof(State);
 
   // `shared` holds kSharedStates.
-  __device__ NodeFolder(const Op& op, const Workspace& workspace, std::uint32_t width, State* shared)
-      : op_(op), workspace_(workspace), width_(width), shared_(shared) {}
+  __device__ NodeFolder(const Op& op, const Workspace& workspace, State* shared)
+      : op_(op), workspace_(workspace), shared_(shared) {}
 
   // Folds nodes [begin, end) of one level, whose states start at `states` and are overwritten, until none are
   // left or `levels` levels up. Returns where the states of those left, [begin, end) of that level, are. The
@@ -35,16 +35,16 @@ class NodeFolder {
     for (std::uint32_t level = 0; begin < end && level < levels; ++level) {
       if (begin % 2 == 1) {
         Write(front_++, states);
-        states += width_;
+        ++states;
         ++begin;
       }
       if (begin < end && end % 2 == 1) {
         --end;
-        Write(workspace_.node_count - 1 - back_++, states + (end - begin) * width_);
+        Write(workspace_.node_count - 1 - back_++, states + (end - begin));
       }
       begin /= 2;
       end /= 2;
-      states = CombinePairs(states, (end - begin) * width_);
+      states = CombinePairs(states, end - begin);
     }
     return states;
   }
@@ -53,9 +53,9 @@ class NodeFolder {
   // As many combinations are in flight at once as registers allow.
   static constexpr int kBatch = sizeof(State) <= 16 ? 4 : 1;
 
-  __device__ void Write(std::uint32_t node, const State* states) const {
-    auto* out = reinterpret_cast<State*>(workspace_.nodes + node * workspace_.node_stride);
-    for (std::uint32_t i = threadIdx.x; i < width_; i += blockDim.x) out[i] = states[i];
+  __device__ void Write(std::uint32_t node, const State* state) const {
+    if (threadIdx.x == 0)
+      *reinterpret_cast<State*>(workspace_.nodes + node * workspace_.node_stride) = *state;
   }
 
   // Combines each node with its right neighbour; returns where the `count` resulting states are: in place,
@@ -70,8 +70,7 @@ class NodeFolder {
       for (int b = 0; b < kBatch; ++b) {
         const std::uint64_t i = base + b * blockDim.x + threadIdx.x;
         if (i < count) {
-          const std::uint64_t left = i / width_ * 2 * width_ + i % width_;
-          combined[b] = op_.Combine(states[left], states[left + width_]);
+          combined[b] = op_.Combine(states[2 * i], states[2 * i + 1]);
         }
       }
       __syncthreads();
@@ -87,7 +86,6 @@ class NodeFolder {
 
   const Op op_;
   const Workspace workspace_;
-  const std::uint32_t width_;
   State* const shared_;
   std::uint32_t front_ = 0;
   std::uint32_t back_ = 0;
@@ -100,7 +98,7 @@ class WarpFolder {
   using State = typename Op::State;
   static constexpr std::uint32_t kSharedBytes = 16384;
 
-  __device__ WarpFolder(const Op& op, const Workspace& workspace, std::uint32_t, State* shared)
+  __device__ WarpFolder(const Op& op, const Workspace& workspace, State* shared)
       : op_(op),
         workspace_(workspace),
         shared_(shared),
@@ -211,13 +209,13 @@ class WarpFolder {
 template <class Op>
 using NodeFolderFor = std::conditional_t<sizeof(typename Op::State) <= 16, WarpFolder<Op>, NodeFolder<Op>>;
 
-// Folds the partials of a launch: of edge leaves first, then of units. A node is `width` states.
+// Folds the partials of a launch: of edge leaves first, then of units.
 template <class Folder, Operator Op>
 __device__ void FoldPartials(const Op& op, const Range& range, const Geometry& geometry,
-                             const Workspace& workspace, std::uint32_t width) {
+                             const Workspace& workspace) {
   using State = typename Op::State;
   __shared__ alignas(16) std::byte shared[Folder::kSharedBytes];
-  Folder folder(op, workspace, width, reinterpret_cast<State*>(shared));
+  Folder folder(op, workspace, reinterpret_cast<State*>(shared));
   constexpr std::uint32_t kAllLevels = 64;
   State* const edges = reinterpret_cast<State*>(workspace.partials);
   std::uint64_t begin = range.first_leaf;
@@ -228,15 +226,14 @@ __device__ void FoldPartials(const Op& op, const Range& range, const Geometry& g
   }
   folder.Fold(edges, begin, end, geometry.unit_level);
 
-  State* const units = edges + geometry.edge_leaves() * width;
+  State* const units = edges + geometry.edge_leaves();
   const std::uint64_t end_unit = geometry.first_unit + geometry.units;
   begin = end_unit << geometry.unit_level;
   end = begin + geometry.right_edge;
-  const State* const rest = folder.Fold(edges + geometry.left_edge * width, begin, end, geometry.unit_level);
+  const State* const rest = folder.Fold(edges + geometry.left_edge, begin, end, geometry.unit_level);
   // A right edge that ends in a short leaf may be as long as a unit: then it is the last one.
   if (begin < end) {
-    for (std::uint32_t i = threadIdx.x; i < width; i += blockDim.x)
-      units[geometry.units * width + i] = rest[i];
+    if (threadIdx.x == 0) units[geometry.units] = *rest;
     __syncthreads();
   }
   const bool one_more = begin < end;

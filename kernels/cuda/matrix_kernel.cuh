@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The product of an array of matrices that a warp's lanes multiply together. One launch of blocks of one
-// warp, each for itself; matrix_schedule.h says how they share the work and come together.
+// warp, each for itself; tree_schedule.h says how they share the work and come together.
 #pragma once
 
 #include <cstdint>

@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
       if (lane == 0) edges[edge] = state;
     }
   }
-  if (IsLastBlock(workspace.tickets)) FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace, 1);
+  if (IsLastBlock(workspace.tickets)) FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace);
 }
 
 template <class Leaves>
