@@ -108,7 +108,7 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   AddDtype(app, &flags.type, "Element type; int64 for --iota and --random unless given");
   app.add_option_function<std::string>(
          "--matrix", [&flags](const std::string& text) { flags.spec.matrix_shape = ParseMatrixShape(text); },
-         "Elements are ROWSxCOLUMNS matrices, row-major")
+         "Elements are ROWSxCOLUMNS matrices, row-major, of 1x1 to 32x32")
       ->transform(CLI::Validator(ToMatrixShape, "RxC"));
   app.add_flag("--wrap", flags.spec.wrap_overflow, "Integer sum and product: wrap around on overflow");
   app.add_flag("--ignore-nan", flags.spec.ignore_nan, "Float operators: skip NaN elements");

@@ -55,10 +55,12 @@ template <class Tile, class Lift>
 cudaError_t LaunchTile(const OperatorParameters& parameters, bool is_signed, const Range& range,
                        std::uint32_t dimension, const Workspace& workspace, cudaStream_t stream) {
   const auto kernel = MatrixKernel<Tile, Lift>;
-  // All that the GPU has, for as many warps as fit: the first-level cache is of no use to them.
+  // All that the GPU has, for as many warps as fit: the first-level cache is of no use to them. Once, because
+  // a process has one device.
   static const cudaError_t configured = [kernel] {
-    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                         cudaSharedmemCarveoutMaxShared);
+    const cudaError_t preferred = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                                       cudaSharedmemCarveoutMaxShared);
+    if (preferred != cudaSuccess) return preferred;
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostSharedBytes);
   }();
   if (configured != cudaSuccess) return configured;

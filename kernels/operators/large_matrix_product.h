@@ -35,7 +35,10 @@ class LargeMatrixProduct {
   // a = a x b.
   WARPFOLD_FN void Combine(T* a, const T* b) const {
     if constexpr (IntegerElement<T>) {
-      if (residues_.any()) return Multiply(ResidueTerms<Bits<T>>{residues_}, a, b);
+      if (residues_.any()) {
+        if constexpr (sizeof(T) == 4) return MultiplyNarrowResidues(a, b);
+        return Multiply(ResidueTerms<Bits<T>>{residues_}, a, b);
+      }
     }
     Multiply(RingTerms<T>(), a, b);
   }
@@ -51,21 +54,60 @@ class LargeMatrixProduct {
   static Outcome FinishEntry(T entry) { return {.value = Scalar::Of(Wide<T>{entry})}; }
 
  private:
-  // Row by row: of a row of a, each entry in turn meets a row of b, which is contiguous. Nothing else of a is
-  // needed for a row of the product, which takes its place.
+  // Row by row: of a row of a, each entry in turn meets a row of b, which is contiguous, so that compilers
+  // vectorise over columns; four at a time, so that sums are read and written once for four terms. Nothing
+  // else of a is needed for a row of the product, which takes its place.
   template <class Terms>
   WARPFOLD_FN void Multiply(const Terms& terms, T* a, const T* b) const {
-    using Right = typename Terms::Entry;
-    const std::uint32_t d = dimension_;
+    constexpr std::uint32_t kAtOnce = 4;
     typename Terms::Sum sums[kMaxMatrixDimension];
-    for (T* row = a; row != a + entries_; row += d) {
-      for (std::uint32_t j = 0; j < d; ++j) sums[j] = Terms::Empty();
-      for (std::uint32_t k = 0; k < d; ++k) {
-        const auto left = terms.Left(static_cast<Right>(row[k]));
-        const T* const other = b + k * d;
-        for (std::uint32_t j = 0; j < d; ++j) terms.Add(sums[j], left, static_cast<Right>(other[j]));
+    for (T* row = a; row != a + entries_; row += dimension_) {
+      for (std::uint32_t j = 0; j < dimension_; ++j) sums[j] = Terms::Empty();
+      std::uint32_t k = 0;
+      for (; k + kAtOnce <= dimension_; k += kAtOnce)
+        AddRows<kAtOnce>(terms, row + k, b + k * dimension_, sums);
+      for (; k < dimension_; ++k) AddRows<1>(terms, row + k, b + k * dimension_, sums);
+      for (std::uint32_t j = 0; j < dimension_; ++j) row[j] = static_cast<T>(terms.Finish(sums[j]));
+    }
+  }
+
+  // The terms of kRows neighbours of a row of a, with as many rows of b.
+  template <std::uint32_t kRows, class Terms>
+  WARPFOLD_FN void AddRows(const Terms& terms, const T* a, const T* b, typename Terms::Sum* sums) const {
+    using Factor = typename Terms::Entry;
+    Factor left[kRows];
+    for (std::uint32_t k = 0; k < kRows; ++k) left[k] = terms.Left(static_cast<Factor>(a[k]));
+    for (std::uint32_t j = 0; j < dimension_; ++j) {
+      auto sum = sums[j];
+      for (std::uint32_t k = 0; k < kRows; ++k) {
+        terms.Add(sum, left[k], static_cast<Factor>(b[k * dimension_ + j]));
       }
-      for (std::uint32_t j = 0; j < d; ++j) row[j] = static_cast<T>(terms.Finish(sums[j]));
+      sums[j] = sum;
+    }
+  }
+
+  // The halves of products are summed apart, without carries, which compilers do not vectorise.
+  WARPFOLD_FN void MultiplyNarrowResidues(T* a, const T* b) const
+      requires(IntegerElement<T> && sizeof(T) == 4) {
+    std::uint64_t low[kMaxMatrixDimension];
+    std::uint64_t high[kMaxMatrixDimension];
+    for (T* row = a; row != a + entries_; row += dimension_) {
+      for (std::uint32_t j = 0; j < dimension_; ++j) low[j] = high[j] = 0;
+      for (std::uint32_t k = 0; k < dimension_; ++k) {
+        const std::uint64_t left = residues_.Scale(static_cast<std::uint32_t>(row[k]));
+        const T* const other = b + k * dimension_;
+        for (std::uint32_t j = 0; j < dimension_; ++j) {
+          const std::uint64_t product = left * static_cast<std::uint32_t>(other[j]);
+          low[j] += static_cast<std::uint32_t>(product);
+          high[j] += product >> 32;
+        }
+      }
+      for (std::uint32_t j = 0; j < dimension_; ++j) {
+        const std::uint64_t upper = high[j] + (low[j] >> 32);
+        const SumOfProducts<std::uint32_t> sum = {upper << 32 | static_cast<std::uint32_t>(low[j]),
+                                                  static_cast<std::uint32_t>(upper >> 32)};
+        row[j] = static_cast<T>(residues_.Unscale(residues_.ScaledOf(sum)));
+      }
     }
   }
 

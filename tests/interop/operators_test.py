@@ -155,8 +155,9 @@ class MatricesTest(service.ServerTestCase):
         rng = numpy.random.default_rng(11)
         for dtype in ("int32", "int64", "uint32", "uint64"):
             limits = numpy.iinfo(dtype)
-            for d in range(1, 9):
-                array = rng.integers(limits.min, limits.max, (131, d, d), dtype, endpoint=True)
+            for d in (*range(1, 9), 12, 31, 32):
+                count = 131 if d < 9 else 21
+                array = rng.integers(limits.min, limits.max, (count, d, d), dtype, endpoint=True)
                 with self.subTest(dtype, d=d):
                     self.assertEqual(self.product(array).tolist(), oracles.matrix_product(array).tolist())
 
@@ -165,10 +166,11 @@ class MatricesTest(service.ServerTestCase):
         for dtype, modulus in (("uint32", 4294967291), ("int32", 2147483647), ("int64", 2**61 - 1),
                                ("uint64", 18446744073709551557), ("int32", 2)):
             limits = numpy.iinfo(dtype)
-            array = rng.integers(limits.min, limits.max, (500, 3, 3), dtype, endpoint=True)
-            with self.subTest(dtype, modulus=modulus):
-                self.assertEqual(self.product(array, modulus=modulus).tolist(),
-                                 oracles.matrix_product(array, modulus).tolist())
+            for count, d in ((500, 3), (21, 16), (9, 32)):
+                array = rng.integers(limits.min, limits.max, (count, d, d), dtype, endpoint=True)
+                with self.subTest(dtype, d=d, modulus=modulus):
+                    self.assertEqual(self.product(array, modulus=modulus).tolist(),
+                                     oracles.matrix_product(array, modulus).tolist())
 
     def test_order_matters(self):
         array = numpy.random.default_rng(17).integers(0, 100, (2000, 2, 2), numpy.int64)
@@ -215,12 +217,13 @@ class MatricesTest(service.ServerTestCase):
 
     def test_other_operators_act_entry_by_entry(self):
         for dtype in oracles.INTEGERS + oracles.FLOATS:
-            array = numpy.random.default_rng(23).integers(0, 1000, (777, 2, 5)).astype(dtype)
-            results = service.reduce(self.server, array, ["sum", "min", "max"]).results
-            with self.subTest(dtype):
-                wide = array.astype(numpy.float64) if dtype in oracles.FLOATS else array
-                for result, oracle in zip(results, (numpy.sum, numpy.min, numpy.max)):
-                    self.assertEqual(service.value(result).tolist(), oracle(wide, axis=0).tolist())
+            for shape in ((777, 2, 5), (77, 32, 31)):
+                array = numpy.random.default_rng(23).integers(0, 1000, shape).astype(dtype)
+                results = service.reduce(self.server, array, ["sum", "min", "max"]).results
+                with self.subTest(dtype, shape=shape):
+                    wide = array.astype(numpy.float64) if dtype in oracles.FLOATS else array
+                    for result, oracle in zip(results, (numpy.sum, numpy.min, numpy.max)):
+                        self.assertEqual(service.value(result).tolist(), oracle(wide, axis=0).tolist())
 
 
 if __name__ == "__main__":

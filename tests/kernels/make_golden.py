@@ -177,6 +177,11 @@ def states() -> list[dict]:
     for type_name in _MORE_INTEGERS + _MORE_FLOATS:
         add_scalars(type_name, _SCALAR_OPERATORS + _MORE_OPERATORS)
         add(Spec("sum", type_name, 2, 3), 900, 0)
+    # Few, so that floats stay finite.
+    add(Spec("matrix_product", "float32", 16, 16), 3, 0)
+    add(Spec("matrix_product", "float64", 31, 31), 3, 2)
+    add(Spec("matrix_product", "uint32", 32, 32, modulus=2**32 - 5), 5, 0)
+    add(Spec("matrix_product", "int64", 17, 17, modulus=2**63 - 25), 9, 4)
     for type_name in _ALL_FLOATS:
         add_scalars(type_name, _EXACT_OPERATORS)
     return cases

@@ -99,12 +99,12 @@ void AddStanding(CaseList& cases) {
   cases.AddAll({"first", "last", "affine_compose", "max_subarray_sum"},
                {"int32", "int64", "float32", "float64"}, some);
   const std::vector<int> large = {20, 24, 28, 30, 32};
-  for (const std::uint32_t d : {2u, 3u, 4u, 8u, 16u, 32u}) {
+  for (const std::uint32_t d : {2u, 3u, 4u, 7u, 8u, 16u, 32u}) {
     cases.Add("matrix_product", "uint32", large, {d});
     cases.Add("matrix_product", "float32", large, {d});
     cases.Add("matrix_product", "uint32", large, {d, kPrime});
   }
-  for (const std::uint32_t d : {2u, 4u}) cases.Add("sum", "float32", large, {d});
+  for (const std::uint32_t d : {2u, 4u, 32u}) cases.Add("sum", "float32", large, {d});
   cases.AddAll({"sum"}, {"int32", "float32", "float64"}, Sizes(10, 22, 1), /*from_host=*/true);
   cases.AddAll({"min", "argmin"}, {"float32"}, Sizes(10, 22, 2), /*from_host=*/true);
 }
