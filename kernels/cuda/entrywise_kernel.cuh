@@ -5,6 +5,7 @@
 // leaves, eight leaves at a time. Neighbouring threads read neighbouring entries, so that loads coalesce.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -224,9 +225,7 @@ cudaError_t LaunchEntrywise(const OperatorParameters& parameters, const Range& r
       std::uint64_t{workspace.multiprocessors} * EntrywiseFolder<Op>::kBlocksPerMultiprocessor;
   const EntrywisePlan plan = PlanEntrywise(range.entries, sizeof(typename Op::Element), range.first_leaf,
                                            range.element_count, resident);
-  const std::uint64_t tasks = plan.tree.units * plan.tree.parts;
-  const std::uint64_t turns = (tasks + resident - 1) / resident;
-  const std::uint64_t blocks = (tasks + turns - 1) / turns;
+  const std::uint64_t blocks = std::min(plan.tree.tasks(), resident);
   EntrywiseKernel<Op>
       <<<static_cast<unsigned>(blocks), kEntrywiseThreads, 0, stream>>>(parameters, range, plan, workspace);
   return cudaGetLastError();

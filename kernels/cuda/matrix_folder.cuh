@@ -3,17 +3,12 @@
 //
 // How a warp multiplies a run of matrices: batch after batch, each a product for every group of its lanes,
 // while the next one is on its way from global memory.
-//
-// The warp's shared memory, in entries. A pair is two neighbouring matrices, and what keeps the pairs that
-// are read at once in different banks.
-//
-//   2 batches               kProducts pairs each: the one that is folded, and the one that arrives
-//   plan.waiting_levels     kProducts matrices each: products that wait for their right neighbours
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cuda/async_copy.cuh"
+#include "kernels/cuda/matrix_layout.cuh"
 #include "kernels/cuda/matrix_plan.h"
 #include "kernels/cuda/matrix_tile.cuh"
 #include "kernels/cuda/tree_kernel.cuh"
@@ -21,7 +16,7 @@
 namespace warpfold::kernels::cuda {
 
 // What FoldTree asks of a folder, for a block that is one warp. A run of states is a batch at most. Lift: an
-// entry of an element to one of its state; Lift::kIsNeeded.
+// entry of an element to one of a product, and back to one of a state (InRing, InResidues).
 template <class Tile, class Lift>
 class MatrixFolder {
  public:
@@ -29,16 +24,18 @@ class MatrixFolder {
   using State = Entry;  // a node has one for each entry
   static constexpr std::uint32_t kProducts = Tile::kProducts;
   static constexpr std::uint32_t kBatch = 2 * kProducts;
+  static constexpr std::uint32_t kHalf = kProducts > 1 ? kProducts / 2 : 1;
 
   __device__ MatrixFolder(const typename Tile::Terms& terms, const Lift& lift, const MatrixPlan& plan)
       : lift_(lift),
         plan_(plan),
-        lane_(threadIdx.x % kLanes),
-        product_(lane_ / Tile::kLanesEach),
-        tile_(terms, static_cast<int>(lane_ % Tile::kLanesEach), static_cast<int>(plan.dimension)),
-        entries_(static_cast<std::uint32_t>(tile_.dimension() * tile_.dimension())) {}
+        layout_(plan),
+        product_(threadIdx.x / Tile::kLanesEach),
+        tile_(terms, static_cast<int>(threadIdx.x % Tile::kLanesEach), static_cast<int>(plan.dimension)),
+        pair_(product_ % kHalf * layout_.pair_stride()),
+        place_(layout_.Offset(product_)) {}
 
-  __device__ std::uint32_t states() const { return entries_; }
+  __device__ std::uint32_t states() const { return layout_.entries(); }
 
   __device__ __forceinline__ void Prefetch(const TreeRun& run) { Request(run, 0); }
 
@@ -49,8 +46,9 @@ class MatrixFolder {
     const std::uint32_t batches = (run.count + kBatch - 1) / kBatch;
     for (std::uint32_t i = 0; i < batches; ++i) {
       if (run.are_states) {
-        CopyPlainly(reinterpret_cast<const Entry*>(run.data), run.count, Here());
-        __syncwarp();
+        layout_.Copy(run.data, run.count, plan_.state_piece_bytes, Here());
+        WaitForAllCopies();
+        Tile::Synchronize();
       } else {
         arriving_ ^= 1;
         if (i + 1 < batches) {
@@ -59,85 +57,39 @@ class MatrixFolder {
           Request(next, 0);
         }
         WaitForAllButLastCopies();
-        __syncwarp();
-        if constexpr (Lift::kIsNeeded) LiftBatch();
+        Tile::Synchronize();
+        if constexpr (Lift::kMayLift) {
+          if (lift_.lifts) LiftBatch();
+        }
       }
       FoldBatch(min(run.count - i * kBatch, kBatch), i, batches);
     }
   }
 
   __device__ __forceinline__ void Write(Entry* out) const {
-    for (std::uint32_t i = lane_; i < entries_; i += kLanes) out[i] = SharedEntries<Entry>()[Here() + i];
-    __syncwarp();  // before something else takes its place
+    for (std::uint32_t i = threadIdx.x; i < states(); i += Tile::kThreads) {
+      out[i] = lift_.Finish(SharedEntries<Entry>()[Here() + layout_.PlaceOf(i)]);
+    }
+    Tile::Synchronize();  // before something else takes its place
   }
 
  private:
   // The batch that is folded, whose place its products take; the other one arrives.
-  __device__ __forceinline__ std::uint32_t Here() const { return Buffer(arriving_ ^ 1); }
-  __device__ __forceinline__ std::uint32_t Buffer(std::uint32_t buffer) const {
-    return buffer * kProducts * plan_.pair_stride;
-  }
-  __device__ __forceinline__ std::uint32_t Waiting(std::uint32_t level) const {
-    return 2 * kProducts * plan_.pair_stride + level * plan_.waiting_stride;
-  }
-  // Of a matrix among those of a batch.
-  __device__ __forceinline__ std::uint32_t Offset(std::uint32_t matrix) const {
-    return matrix / 2 * plan_.pair_stride + matrix % 2 * entries_;
-  }
-
-  // Begins to load batch `i` of a run. What is not a full batch is loaded at once.
+  __device__ __forceinline__ std::uint32_t Here() const { return layout_.Buffer(arriving_ ^ 1); }
+  // Begins to load batch `i` of a run of elements.
   __device__ __forceinline__ void Request(const TreeRun& run, std::uint32_t i) {
-    const std::uint32_t to = Buffer(arriving_);
-    const std::byte* const data = run.data + std::size_t{i} * kBatch * entries_ * sizeof(Entry);
-    const std::uint32_t count = run.count - i * kBatch;
-    if (count < kBatch) {
-      CopyPlainly(reinterpret_cast<const Entry*>(data), count, to);
-    } else if (Tile::kVector > 1 || plan_.piece_bytes == 16) {
-      CopyPieces<16>(data, to);
-    } else if (plan_.piece_bytes == 8) {
-      CopyPieces<8>(data, to);
-    } else {
-      CopyPieces<sizeof(Entry)>(data, to);
-    }
+    const std::byte* const data = run.data + std::size_t{i} * kBatch * states() * sizeof(Entry);
+    layout_.Copy(data, run.count - i * kBatch, plan_.piece_bytes, layout_.Buffer(arriving_));
     CommitCopies();
-  }
-
-  template <int kBytes>
-  __device__ __forceinline__ void CopyPieces(const std::byte* data, std::uint32_t to) const {
-    constexpr std::uint32_t kEntriesEach = kBytes / sizeof(Entry);
-    const std::uint32_t pieces = 2 * entries_ / kEntriesEach;  // of a pair
-    std::uint32_t pair = lane_ / pieces;
-    std::uint32_t piece = lane_ % pieces;
-#pragma unroll 8
-    for (std::uint32_t i = lane_; i < kProducts * pieces; i += kLanes) {
-      CopyAsync<kBytes>(SharedEntries<Entry>() + to + pair * plan_.pair_stride + piece * kEntriesEach,
-                        data + std::size_t{i} * kBytes);
-      pair += kLanes / pieces;
-      piece += kLanes % pieces;
-      if (piece >= pieces) {
-        piece -= pieces;
-        ++pair;
-      }
-    }
-  }
-
-  // Past the first-level cache: other warps have written states since this one began.
-  __device__ __forceinline__ void CopyPlainly(const Entry* data, std::uint32_t count,
-                                              std::uint32_t to) const {
-    for (std::uint32_t matrix = 0; matrix < count; ++matrix) {
-#pragma unroll 4
-      for (std::uint32_t i = lane_; i < entries_; i += kLanes) {
-        SharedEntries<Entry>()[to + Offset(matrix) + i] = __ldcg(data + std::size_t{matrix} * entries_ + i);
-      }
-    }
   }
 
   // The batch that has arrived, and the gaps between its pairs.
   __device__ __forceinline__ void LiftBatch() const {
     Entry* const batch = SharedEntries<Entry>() + Here();
 #pragma unroll 4
-    for (std::uint32_t i = lane_; i < kProducts * plan_.pair_stride; i += kLanes) batch[i] = lift_(batch[i]);
-    __syncwarp();
+    for (std::uint32_t i = threadIdx.x; i < layout_.Buffer(1); i += Tile::kThreads)
+      batch[i] = lift_.Lift(batch[i]);
+    Tile::Synchronize();
   }
 
   // Folds batch `i`, of `count` matrices, and with it, as a binary counter carries, the products that wait
@@ -146,17 +98,17 @@ class MatrixFolder {
     const bool last = i + 1 == batches;
     const std::uint32_t here = Here();
     std::uint32_t low = here;
-    std::uint32_t high = here + Offset(kProducts);
+    std::uint32_t high = here + layout_.Offset(kProducts);
     for (std::uint32_t level = 0;; ++level) {
       const bool pairs = (i >> level) % 2 == 1;
       const bool waits = !pairs && !last;
-      count = MultiplyPairs(low, high, count, waits ? Waiting(level) : here);
+      count = MultiplyPairs(low, high, count, waits ? layout_.Waiting(level) : here);
       if (waits) return;
       // Nothing waits any more where there is no other batch: then the products are multiplied by themselves.
       const bool alone = (batches - 1) >> level == 0;
       if (alone && count == 1) return;
-      low = pairs ? Waiting(level) : here;
-      high = pairs ? here : here + Offset(kProducts);
+      low = pairs ? layout_.Waiting(level) : here;
+      high = pairs ? here : here + layout_.Offset(kProducts);
       if (pairs) count += kProducts;
     }
   }
@@ -166,28 +118,27 @@ class MatrixFolder {
   // they came from.
   __device__ __forceinline__ std::uint32_t MultiplyPairs(std::uint32_t low, std::uint32_t high,
                                                          std::uint32_t count, std::uint32_t out) {
-    const std::uint32_t left = 2 * product_;
-    const std::uint32_t right = left + 1;
-    const auto place = [&](std::uint32_t matrix) {
-      return matrix < kProducts ? low + Offset(matrix) : high + Offset(matrix - kProducts);
-    };
-    if (right < count) {
-      tile_.Multiply(place(left), place(right));
-    } else if (left < count) {
-      tile_.Load(place(left));
+    const std::uint32_t left = (product_ < kHalf ? low : high) + pair_;
+    const std::uint32_t right = kProducts > 1 ? left + layout_.matrix_stride() : high;
+    if (2 * product_ + 1 < count) {
+      tile_.Multiply(left, right);
+    } else if (2 * product_ < count) {
+      tile_.Load(left);
     }
-    __syncwarp();  // all have read what may now be overwritten
-    if (left < count) tile_.Store(out + Offset(product_));
-    __syncwarp();
+    Tile::Synchronize();  // all have read what may now be overwritten
+    if (2 * product_ < count) tile_.Store(out + place_);
+    Tile::Synchronize();
     return (count + 1) / 2;
   }
 
   const Lift lift_;
   const MatrixPlan& plan_;
-  const std::uint32_t lane_;
-  const std::uint32_t product_;  // of those that the warp computes at once, the one this lane takes part in
+  const MatrixLayout<Tile> layout_;
+  const std::uint32_t
+      product_;  // of those that the block computes at once, the one this thread takes part in
   Tile tile_;
-  const std::uint32_t entries_;
+  const std::uint32_t pair_;   // where its factors are, from `low` or `high` on
+  const std::uint32_t place_;  // where it goes, from `out` on
   std::uint32_t arriving_ = 0;
 };
 

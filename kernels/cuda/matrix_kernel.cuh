@@ -5,6 +5,7 @@
 // warp, each for itself; tree_schedule.h says how they share the work and come together.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cuda/launch.h"
@@ -15,38 +16,39 @@
 
 namespace warpfold::kernels::cuda {
 
-// What entries of elements become, and what terms are made of, where there is no modulus.
+// What entries of elements become, what terms are made of, and what entries of states become that others see:
+// where there is no modulus.
 template <RingElement T>
 struct InRing {
   using Terms = RingTerms<T>;
-  static constexpr bool kIsNeeded = false;
-  __device__ InRing(const OperatorParameters&, bool) {}
+  static constexpr bool kMayLift = false;
+  InRing(const OperatorParameters&, bool) {}
   __device__ Terms terms() const { return {}; }
+  __device__ Terms::Entry Finish(Terms::Entry entry) const { return entry; }
 };
 
 // And where there is one. Signed and unsigned elements of a width share their kernels: they differ here only.
 template <class Word>
 struct InResidues {
-  using Terms = ResidueTerms<Word>;
-  static constexpr bool kIsNeeded = true;
+  using Terms = CongruentTerms<Word>;
+  static constexpr bool kMayLift = true;
 
-  __device__ InResidues(const OperatorParameters& parameters, bool is_signed)
-      : residues(static_cast<Word>(parameters.modulus)), signed_elements(is_signed) {}
-  __device__ Terms terms() const { return {residues}; }
-  __device__ Word operator()(Word bits) const {
-    return signed_elements ? static_cast<Word>(residues.Of(static_cast<std::make_signed_t<Word>>(bits)))
-                           : residues.Of(bits);
-  }
+  InResidues(const OperatorParameters& parameters, bool is_signed)
+      : residues(static_cast<Word>(parameters.modulus)),
+        congruences(static_cast<Word>(parameters.modulus)),
+        lifts(is_signed) {}
+  __device__ Terms terms() const { return {congruences}; }
+  __device__ Word Lift(Word bits) const { return congruences.OfSigned(bits); }
+  __device__ Word Finish(Word entry) const { return residues.Of(entry); }
 
   Residues<Word> residues;
-  bool signed_elements;
+  Congruences<Word> congruences;
+  bool lifts;
 };
 
 template <class Tile, class Lift>
-__global__ void __launch_bounds__(kLanes, Tile::kBlocksPerMultiprocessor)
-    MatrixKernel(OperatorParameters parameters, bool is_signed, Range range, MatrixPlan plan,
-                 Workspace workspace) {
-  const Lift lift(parameters, is_signed);
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerMultiprocessor)
+    MatrixKernel(Lift lift, Range range, MatrixPlan plan, Workspace workspace) {
   MatrixFolder<Tile, Lift> folder(lift.terms(), lift, plan);
   FoldTree(range, plan.tree, workspace, folder);
 }
@@ -65,19 +67,17 @@ cudaError_t LaunchTile(const OperatorParameters& parameters, bool is_signed, con
   }();
   if (configured != cudaSuccess) return configured;
 
-  static const PairStrides strides = PairStridesOf(Tile::kShape);
-  const MatrixPlan plan = PlanMatrices(Tile::kShape, dimension, strides[dimension], range.first_leaf,
+  static const PairStrides strides = PairStridesOf(Tile::Shape());
+  const MatrixPlan plan = PlanMatrices(Tile::Shape(), dimension, strides[dimension], range.first_leaf,
                                        range.element_count, workspace.multiprocessors);
   int resident = 0;  // of a multiprocessor
   const cudaError_t counted =
-      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kLanes, plan.shared_bytes);
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, Tile::kThreads, plan.shared_bytes);
   if (counted != cudaSuccess) return counted;
   const auto most = static_cast<std::uint64_t>(resident) * workspace.multiprocessors;
-  // As many units for each block.
-  const std::uint64_t turns = (plan.tree.units + most - 1) / most;
-  const std::uint64_t blocks = (plan.tree.units + turns - 1) / turns;
-  kernel<<<static_cast<unsigned>(blocks), kLanes, plan.shared_bytes, stream>>>(parameters, is_signed, range,
-                                                                               plan, workspace);
+  const std::uint64_t blocks = std::min(plan.tree.tasks(), most);
+  kernel<<<static_cast<unsigned>(blocks), Tile::kThreads, plan.shared_bytes, stream>>>(
+      Lift(parameters, is_signed), range, plan, workspace);
   return cudaGetLastError();
 }
 
@@ -95,12 +95,12 @@ cudaError_t LaunchAnyTile(const OperatorParameters& parameters, bool is_signed, 
   if (d < 4) return launch.template operator()<MatrixTile<Terms, 1, 1, 4, 4, 0>>();
   if (d == 4) return launch.template operator()<MatrixTile<Terms, 1, 1, 4, 4, 4>>();
   if (d < 8) return launch.template operator()<MatrixTile<Terms, 2, 2, 4, 4, 0>>();
-  if (d == 8) return launch.template operator()<MatrixTile<Terms, 2, 2, 4, 4, 8>>();
+  if (d == 8) return launch.template operator()<MatrixTile<Terms, 4, 2, 2, 4, 8>>();
   if (d < 16) return launch.template operator()<MatrixTile<Terms, 2, 4, 8, 4, 0>>();
-  if (d == 16) return launch.template operator()<MatrixTile<Terms, 2, 4, 8, 4, 16>>();
+  if (d == 16) return launch.template operator()<MatrixTile<Terms, 4, 4, 4, 4, 16>>();
   if (d <= 24) return launch.template operator()<MatrixTile<Terms, 4, 4, 6, 6, 0>>();
   if (d < 32) return launch.template operator()<MatrixTile<Terms, 4, 8, 8, 4, 0>>();
-  return launch.template operator()<MatrixTile<Terms, 4, 8, 8, 4, 32>>();
+  return launch.template operator()<MatrixTile<Terms, 8, 8, 4, 4, 32>>();
 }
 
 // Square matrices of 3 rows and more.

@@ -15,6 +15,12 @@
 
 namespace warpfold::kernels::cuda {
 
+// A lane's place among those that share a product.
+struct LanePlace {
+  std::uint32_t row = 0;
+  std::uint32_t column = 0;
+};
+
 // What planning needs to know of a MatrixTile.
 struct TileShape {
   std::uint32_t entry_bytes = 0;
@@ -23,26 +29,46 @@ struct TileShape {
   std::uint32_t padded_dimension = 0;
   std::uint32_t vector = 0;  // entries that a lane reads at once
 
-  constexpr std::uint32_t products() const { return kLanes / (lane_rows * lane_columns); }
+  constexpr std::uint32_t lanes_each() const { return lane_rows * lane_columns; }
+  // That a block computes at once: it is a warp, or as many as share a product.
+  constexpr std::uint32_t products() const { return lanes_each() < kLanes ? kLanes / lanes_each() : 1; }
+
+  // Of large matrices they would take the place of other warps in shared memory.
+  constexpr std::uint32_t most_waiting_levels() const { return padded_dimension <= 8 ? 4 : 3; }
+
+  // Neighbours share their row, and lanes two apart their column: shared memory serves a warp's 16-byte
+  // vectors in two turns if lanes are alike in such pairs, and in four if they are not (measured on an H200).
+  WARPFOLD_FN constexpr LanePlace PlaceOf(std::uint32_t lane) const {
+    if (lane_rows == 1 || lane_columns == 1) return {lane / lane_columns, lane % lane_columns};
+    return {lane / (2 * lane_columns) * 2 + lane / 2 % 2, lane / 4 % (lane_columns / 2) * 2 + lane % 2};
+  }
+
+  // How far rows are apart in shared memory, in entries. Where few of them have a word for every bank, a
+  // vector more, lest lanes that read in one column of several rows meet in a bank.
+  WARPFOLD_FN constexpr std::uint32_t RowStride(std::uint32_t dimension) const {
+    return vector > 1 && dimension * entry_bytes >= 64 ? dimension + vector : dimension;
+  }
 };
 
 // How many turns shared memory needs for the first loads of a product: of the left factors, and of the right
-// ones. Its 32 banks serve a word each, and so many lanes at once as have 32 words.
+// ones. Its 32 banks serve a word each.
 constexpr std::uint32_t BankTurns(const TileShape& shape, std::uint32_t dimension,
                                   std::uint32_t pair_stride) {
   constexpr std::uint32_t kBanks = 32;
   const std::uint32_t lane_words = shape.vector * shape.entry_bytes / 4;
+  // As many at once as have 32 words, or as many pairs.
+  const std::uint32_t at_once = kBanks / lane_words * (lane_words == 4 && shape.lanes_each() > 1 ? 2 : 1);
   std::uint32_t turns = 0;
   for (const bool is_left : {true, false}) {
-    for (std::uint32_t first = 0; first < kLanes; first += kBanks / lane_words) {
+    for (std::uint32_t first = 0; first < kLanes; first += at_once) {
       std::array<std::array<std::uint32_t, kLanes>, kBanks> words{};  // different ones, by bank
       std::array<std::uint32_t, kBanks> used{};
-      for (std::uint32_t word = first * lane_words; word < first * lane_words + kBanks; ++word) {
+      for (std::uint32_t word = first * lane_words; word < (first + at_once) * lane_words; ++word) {
         const std::uint32_t lane = word / lane_words;
-        const std::uint32_t each = shape.lane_rows * shape.lane_columns;
-        const std::uint32_t row = lane % each / shape.lane_columns;
-        const std::uint32_t column = lane % each % shape.lane_columns * shape.vector;
-        const std::uint32_t entry = lane / each * pair_stride + (is_left ? row * dimension : column);
+        const LanePlace place = shape.PlaceOf(lane % shape.lanes_each());
+        const std::uint32_t entry =
+            lane / shape.lanes_each() * pair_stride +
+            (is_left ? place.row * shape.RowStride(dimension) : place.column * shape.vector);
         const std::uint32_t address = entry * shape.entry_bytes / 4 + word % lane_words;
         const std::uint32_t bank = address % kBanks;
         const auto end = words[bank].begin() + used[bank];
@@ -58,7 +84,7 @@ constexpr std::uint32_t BankTurns(const TileShape& shape, std::uint32_t dimensio
 // read beyond the right matrix, and what makes bank conflicts few. 16-byte pieces stay aligned where those of
 // the pairs are, and 8-byte ones.
 constexpr std::uint32_t PairStride(const TileShape& shape, std::uint32_t dimension) {
-  const std::uint32_t pair = 2 * dimension * dimension;
+  const std::uint32_t pair = 2 * dimension * shape.RowStride(dimension);
   const std::uint32_t step = (pair * shape.entry_bytes % 16 == 0 ? 16 : 8) / shape.entry_bytes;
   const std::uint32_t least = (pair + shape.padded_dimension - dimension + step - 1) / step * step;
   std::uint32_t best = least;
@@ -85,8 +111,7 @@ inline PairStrides PairStridesOf(const TileShape& shape) {
 }
 
 // Units are large, so that few of them go by way of global memory, but so many that every warp has some.
-inline constexpr std::uint64_t kUnitsPerMultiprocessor = 32;
-inline constexpr std::uint32_t kMostWaitingLevels = 4;
+inline constexpr std::uint64_t kUnitsPerMultiprocessor = 64;
 // Of a warp.
 inline constexpr std::uint32_t kMostSharedBytes = 96 << 10;
 // And at least so large that the nodes of all rounds are a quarter of the elements or less, and tickets few.
@@ -100,9 +125,15 @@ struct MatrixPlan {
   std::uint32_t pair_stride = 0;
   std::uint32_t waiting_stride = 0;
   std::uint32_t piece_bytes = 0;  // what batches are copied by: 4, 8 or 16
+  std::uint32_t state_piece_bytes = 0;
   std::uint32_t waiting_levels = 0;
   std::uint32_t shared_bytes = 0;
 };
+
+// What copies to and from multiples of `bytes` are made of.
+constexpr std::uint32_t LargestPiece(std::uint64_t bytes) {
+  return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : 4;
+}
 
 // `elements` from the start of leaf `first_leaf` on.
 inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, std::uint32_t pair_stride,
@@ -117,7 +148,7 @@ inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, 
 
   std::uint32_t level = std::max({batch_level, Log2(leaf_elements), kSmallestUnitLevel});
   while (element_bytes << level < kSmallestUnitBytes) ++level;
-  while (level < batch_level + kMostWaitingLevels &&
+  while (level < batch_level + shape.most_waiting_levels() &&
          elements >> level > kUnitsPerMultiprocessor * multiprocessors) {
     ++level;
   }
@@ -126,12 +157,14 @@ inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, 
 
   // Batches are aligned as their first elements are: to pairs, or to a leaf of one element.
   const std::uint64_t alignment = (leaf_elements == 1 ? 1 : 2) * element_bytes;
-  plan.piece_bytes = alignment % 16 == 0 ? 16 : alignment % 8 == 0 ? 8 : 4;
+  plan.piece_bytes = LargestPiece(alignment);
+  plan.state_piece_bytes = LargestPiece(element_bytes);
   plan.pair_stride = pair_stride;
   const std::uint32_t vector_entries = kVectorBytes / shape.entry_bytes;
+  const std::uint32_t matrix = dimension * shape.RowStride(dimension);
   plan.waiting_stride = shape.products() > 1
                             ? shape.products() / 2 * pair_stride
-                            : (entries + vector_entries - 1) / vector_entries * vector_entries;
+                            : (matrix + vector_entries - 1) / vector_entries * vector_entries;
   // Behind a last single matrix, too, a tile may read.
   const std::uint32_t beyond = (shape.padded_dimension - dimension) * dimension;
   plan.shared_bytes =

@@ -32,25 +32,42 @@ class MatrixTile {
  public:
   using Terms = Terms_;
   using Entry = typename Terms::Entry;
+  static constexpr std::uint32_t kDimension = kFixedDimension;  // or 0
   static constexpr int kRows = kRows_;
   static constexpr int kColumns = kColumns_;
   static constexpr int kLanesEach = kLaneRows * kLaneColumns;
-  static constexpr int kProducts = kLanes / kLanesEach;  // that a warp computes at once
+  static constexpr int kThreads = kLanesEach < kLanes ? static_cast<int>(kLanes) : kLanesEach;  // of a block
+  static constexpr int kProducts = kThreads / kLanesEach;  // that it computes at once
   static constexpr int kPaddedDimension = kLaneRows * kRows;
   static constexpr int kVector = kFixedDimension > 0 ? kVectorBytes / static_cast<int>(sizeof(Entry)) : 1;
+  static WARPFOLD_FN constexpr TileShape Shape() {
+    return {sizeof(Entry), kLaneRows, kLaneColumns, kPaddedDimension, kVector};
+  }
+  // What is between rows in shared memory.
+  static constexpr std::uint32_t kRowGap = Shape().RowStride(kFixedDimension) - kFixedDimension;
   // As many warps as have shared memory; registers should not be what is missing.
-  static constexpr int kBlocksPerMultiprocessor = sizeof(Entry) == 4 ? 12 : 8;
-  static constexpr TileShape kShape = {sizeof(Entry), kLaneRows, kLaneColumns, kPaddedDimension, kVector};
+  static constexpr int kBlocksPerMultiprocessor = (sizeof(Entry) == 4 ? 12 : 8) * 32 / kThreads;
   static_assert(kPaddedDimension == kLaneColumns * kColumns && kFixedDimension % kVector == 0);
 
   // The tile's place is that of `lane` among the lanes of its product.
   __device__ MatrixTile(const Terms& terms, int lane, int dimension)
       : terms_(terms),
-        row_(lane / kLaneColumns),
-        column_(lane % kLaneColumns * kVector),
+        row_(static_cast<int>(Shape().PlaceOf(lane).row)),
+        column_(static_cast<int>(Shape().PlaceOf(lane).column) * kVector),
         dimension_(kFixedDimension > 0 ? kFixedDimension : dimension) {}
 
+  // Of the block.
+  static __device__ __forceinline__ void Synchronize() {
+    if constexpr (kThreads == kLanes) {
+      __syncwarp();
+    } else {
+      __syncthreads();
+    }
+  }
+
   __device__ int dimension() const { return dimension_; }
+  // Between rows in shared memory.
+  __device__ int row_stride() const { return static_cast<int>(Shape().RowStride(dimension_)); }
 
   // Of matrices that begin at these entries of shared memory. Each entry's terms are added in order, and none
   // beyond the matrices: there may be anything.
@@ -65,7 +82,7 @@ class MatrixTile {
       }
 #pragma unroll kUnrolledSteps
       for (int k = 0; k < dimension_; k += kVector) {
-        AddTerms(a + (row_ + pass * kLaneRows) * dimension_ + k, b + k * dimension_ + column_, sums);
+        AddTerms(a + (row_ + pass * kLaneRows) * row_stride() + k, b + k * row_stride() + column_, sums);
       }
 #pragma unroll
       for (int m = 0; m < kPassRows; ++m) {
@@ -102,7 +119,7 @@ class MatrixTile {
     return rows;
   }
   static constexpr int kPassRows = PassRows();
-  static constexpr int kUnrolledSteps = kVector == 1 ? 2 : 1;
+  static constexpr int kUnrolledSteps = 2;
 
   static __device__ __forceinline__ void LoadVector(std::uint32_t from, Entry* to) {
     const Vector vector = *reinterpret_cast<const Vector*>(SharedEntries<Entry>() + from);
@@ -116,7 +133,7 @@ class MatrixTile {
     Entry left[kPassRows][kVector];
 #pragma unroll
     for (int m = 0; m < kPassRows; ++m) {
-      LoadVector(a + m * kLaneRows * dimension_, left[m]);
+      LoadVector(a + m * kLaneRows * row_stride(), left[m]);
 #pragma unroll
       for (int v = 0; v < kVector; ++v) left[m][v] = terms_.Left(left[m][v]);
     }
@@ -125,7 +142,7 @@ class MatrixTile {
       Entry right[kColumns];
 #pragma unroll
       for (int n = 0; n < kColumns; n += kVector) {
-        LoadVector(b + v * dimension_ + n * kLaneColumns, &right[n]);
+        LoadVector(b + v * row_stride() + n * kLaneColumns, &right[n]);
       }
 #pragma unroll
       for (int m = 0; m < kPassRows; ++m) {
@@ -145,7 +162,7 @@ class MatrixTile {
         const int row = row_ + m * kLaneRows;
         const int column = column_ + n * kLaneColumns;
         if (kFixedDimension > 0 || (row < dimension_ && column < dimension_)) {
-          f(m, n, static_cast<std::uint32_t>(row * dimension_ + column));
+          f(m, n, static_cast<std::uint32_t>(row * row_stride() + column));
         }
       }
     }

@@ -23,16 +23,18 @@ struct TreeRun {
   bool are_states = false;
 };
 
-// The runs of elements that one block folds: of every so manieth unit, the maximal subtrees in the range; all
-// of them once for each part.
+// The runs of elements that one block folds: the maximal subtrees in the range, of unit after unit, and part
+// after part. Blocks draw them: how long one takes depends on how often it climbs.
 class ElementRuns {
  public:
-  __device__ ElementRuns(const Range& range, const TreePlan& plan)
-      : range_(range), plan_(plan), task_(blockIdx.x) {
+  // `draws` is a ticket of all blocks of the launch, which they leave as they found it.
+  __device__ ElementRuns(const Range& range, const TreePlan& plan, unsigned* draws)
+      : range_(range), plan_(plan), draws_(draws), task_(blockIdx.x) {
     Enter();
+    Draw();
   }
 
-  __device__ bool any() const { return task_ < plan_.units * plan_.parts; }
+  __device__ bool any() const { return task_ < plan_.tasks(); }
   __device__ std::uint32_t part() const { return static_cast<std::uint32_t>(task_ % plan_.parts); }
   // In leaves.
   __device__ Subtree subtree() const { return FirstSubtree(begin_, end_, plan_.unit_level); }
@@ -46,11 +48,17 @@ class ElementRuns {
     const auto count = static_cast<std::uint32_t>(rest < full ? rest : full);
     return {range_.data + skipped * plan_.leaf_bytes, begin_, count, level, part(), false};
   }
+  // All threads of the block call it.
   __device__ void Advance() {
     begin_ += std::uint64_t{1} << subtree().level;
     if (begin_ < end_) return;
-    task_ += gridDim.x;
+    __shared__ unsigned next;
+    if (threadIdx.x == 0) next = drawn_;
+    __syncthreads();
+    task_ = std::uint64_t{gridDim.x} + next;
+    __syncthreads();
     Enter();
+    Draw();
   }
 
  private:
@@ -61,11 +69,19 @@ class ElementRuns {
     end_ = unit.end;
   }
 
+  // What comes after this task: it is on its way while the task is folded. Blocks begin with a task and draw
+  // until there is none left, together once for each task: then the ticket has wrapped to zero.
+  __device__ void Draw() {
+    if (threadIdx.x == 0 && any()) drawn_ = atomicInc(draws_, static_cast<unsigned>(plan_.tasks() - 1));
+  }
+
   const Range& range_;
   const TreePlan& plan_;
+  unsigned* const draws_;
   std::uint64_t task_;  // unit by unit, and part by part
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
+  unsigned drawn_ = 0;  // of thread 0
 };
 
 // Folds the range. Of the folder, which all threads of a block call:
@@ -82,7 +98,8 @@ __device__ __forceinline__ void FoldTree(const Range& range, const TreePlan& pla
   const auto state_of = [&](const TreeRound& round, std::uint64_t index) {
     return states + (round.base + index - round.begin) * folder.states();
   };
-  ElementRuns elements(range, plan);
+  unsigned* const tickets = workspace.tickets + 1;
+  ElementRuns elements(range, plan, workspace.tickets);
   folder.Prefetch(elements.run());
   // Either a run of elements is next, or the states of a group that this block was the last to make.
   bool climbs = false;
@@ -117,7 +134,7 @@ __device__ __forceinline__ void FoldTree(const Range& range, const TreePlan& pla
       const std::uint64_t number = node.index >> plan.group_level;
       group = GroupOf(round, number, plan.group_level);
       const std::uint64_t ticket = round.tickets + number - (round.begin >> plan.group_level);
-      climbs = IsLastOf(workspace.tickets + ticket * plan.parts + part,
+      climbs = IsLastOf(tickets + ticket * plan.parts + part,
                         static_cast<unsigned>(group.end - group.begin));
     }
   }

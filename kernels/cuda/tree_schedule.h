@@ -98,6 +98,8 @@ struct TreePlan {
   std::uint32_t parts = 1;        // of each state, folded by different blocks
   std::uint64_t first_unit = 0;   // units that the range has a part of
   std::uint64_t units = 0;
+
+  WARPFOLD_FN std::uint64_t tasks() const { return units * parts; }
 };
 
 // Of `elements` from the start of leaf `first_leaf` on.
@@ -118,10 +120,10 @@ constexpr TreePlan PlanTree(std::uint64_t first_leaf, std::uint64_t elements, st
 }
 
 // Of a launch over so many bytes, whose units have at least kSmallestUnitBytes for each of their parts: each
-// round has half as many groups as the one before, or less, and up to two that are not full.
+// round has half as many groups as the one before, or less, and up to two that are not full. And the draws.
 inline constexpr std::uint64_t kSmallestUnitBytes = 8192;
 constexpr std::size_t TreeTickets(std::size_t array_bytes) {
-  return array_bytes / kSmallestUnitBytes + 2 * 64;
+  return array_bytes / kSmallestUnitBytes + 2 * 64 + 1;
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -48,4 +48,18 @@ struct ResidueTerms {
   WARPFOLD_FN Entry Finish(const Sum& sum) const { return residues.Unscale(residues.ScaledOf(sum)); }
 };
 
+// Of any Words, to any Words that are congruent.
+template <class Word>
+struct CongruentTerms {
+  using Entry = Word;
+  using Sum = SumOfProducts<Word>;
+
+  Congruences<Word> congruences;
+
+  static WARPFOLD_FN Sum Empty() { return {}; }
+  WARPFOLD_FN Entry Left(Entry a) const { return a; }
+  WARPFOLD_FN void Add(Sum& sum, Entry left, Entry right) const { sum.Add(left, right); }
+  WARPFOLD_FN Entry Finish(const Sum& sum) const { return congruences.Of(sum); }
+};
+
 }  // namespace warpfold::kernels

@@ -113,6 +113,60 @@ class Residues {
   int shift_ = 0;
 };
 
+// Integers modulo a modulus of 2 or more, each stood for by any Word that is congruent to it: what products
+// of products are made of before anyone sees them. All is computed modulo the largest multiple M of the
+// modulus that is a Word: its highest bit is set, which divisions ask for, so that nothing need be shifted.
+template <class Word>
+class Congruences {
+ public:
+  // The most products in a sum.
+  static constexpr Word kMostTerms = 32;
+
+  WARPFOLD_FN explicit Congruences(Word modulus)
+      : negative_multiple_(static_cast<Word>(static_cast<Word>(-1) % modulus + 1)),
+        reciprocal_(static_cast<Word>(static_cast<DoubleWord<Word>>(-1) / multiple())),
+        carry_(static_cast<Word>(DoubleWord<Word>{negative_multiple_} * negative_multiple_ % multiple())),
+        offset_(static_cast<Word>((kHighestBit + modulus - 1) / modulus * modulus)) {}
+
+  // Of bits of a signed integer. (Signed moduli are less than the highest bit, and the offset is a Word.)
+  WARPFOLD_FN Word OfSigned(Word bits) const { return bits >= kHighestBit ? bits + offset_ : bits; }
+
+  // Of a sum of up to kMostTerms products of any Words.
+  //
+  // What the carry stands for is added to the rest, from which M 2^bits has been taken if it is in there.
+  // That does not overflow: where M <= 2^bits - 64, there is room for less than 32 residues times 2^bits;
+  // where it is greater, carry_ is the square of 63 or less.
+  WARPFOLD_FN Word Of(const SumOfProducts<Word>& sum) const {
+    const Word upper = Less(static_cast<Word>(sum.low >> kBits));
+    const DoubleWord<Word> whole = DoubleWord<Word>{carry_} * sum.carry +
+                                   (DoubleWord<Word>{upper} << kBits | static_cast<Word>(sum.low));
+    const Word high = Less(static_cast<Word>(whole >> kBits));
+    const auto low = static_cast<Word>(whole);
+    // As Residues::Remainder, but for the last step: what it would mend is a Word, too.
+    const DoubleWord<Word> quotient =
+        DoubleWord<Word>{reciprocal_} * high + (DoubleWord<Word>{high} << kBits | low);
+    const Word estimate = static_cast<Word>(quotient >> kBits) + 1;
+    const Word remainder = low + estimate * negative_multiple_;
+    return remainder > static_cast<Word>(quotient) ? remainder - negative_multiple_ : remainder;
+  }
+
+ private:
+  static constexpr int kBits = 8 * sizeof(Word);
+  static constexpr Word kHighestBit = Word{1} << (kBits - 1);
+
+  WARPFOLD_FN Word multiple() const { return 0 - negative_multiple_; }
+  // Less M if it is not less than M.
+  WARPFOLD_FN Word Less(Word x) const {
+    const Word less = x + negative_multiple_;
+    return less < x ? less : x;
+  }
+
+  Word negative_multiple_;  // 2^bits - M, and its remainder
+  Word reciprocal_;         // as in Residues
+  Word carry_;              // the residue of 2^(2 bits)
+  Word offset_;             // a multiple of the modulus, between 2^(bits - 1) and 2^bits
+};
+
 // Whether all entries are residues, or there is no modulus.
 template <RingElement T>
 inline bool AreResidues(const T* entries, std::size_t count, std::uint64_t modulus) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -22,11 +23,11 @@ namespace {
 using Random = std::mt19937_64;
 
 // As in matrix_kernel.cuh: tiles for matrices of more than half of their padded dimension.
-constexpr TileShape kShapes[] = {{4, 1, 1, 4, 1},  {4, 1, 1, 4, 4},  {4, 2, 2, 8, 1},  {4, 2, 2, 8, 4},
-                                 {4, 2, 4, 16, 1}, {4, 2, 4, 16, 4}, {4, 4, 4, 24, 1}, {4, 4, 8, 32, 1},
-                                 {4, 4, 8, 32, 4}, {8, 1, 1, 4, 1},  {8, 1, 1, 4, 2},  {8, 2, 2, 8, 1},
-                                 {8, 2, 2, 8, 2},  {8, 2, 4, 16, 1}, {8, 2, 4, 16, 2}, {8, 4, 4, 24, 1},
-                                 {8, 4, 8, 32, 1}, {8, 4, 8, 32, 2}};
+constexpr TileShape kShapes[] = {{4, 1, 1, 4, 1},  {4, 1, 1, 4, 4},  {4, 2, 2, 8, 1},  {4, 4, 2, 8, 4},
+                                 {4, 2, 4, 16, 1}, {4, 4, 4, 16, 4}, {4, 4, 4, 24, 1}, {4, 4, 8, 32, 1},
+                                 {4, 8, 8, 32, 4}, {8, 1, 1, 4, 1},  {8, 1, 1, 4, 2},  {8, 2, 2, 8, 1},
+                                 {8, 4, 2, 8, 2},  {8, 2, 4, 16, 1}, {8, 4, 4, 16, 2}, {8, 4, 4, 24, 1},
+                                 {8, 4, 8, 32, 1}, {8, 8, 8, 32, 2}};
 
 std::uint32_t SmallestDimension(const TileShape& shape) {
   return shape.vector > 1 ? shape.padded_dimension : std::max(3u, shape.padded_dimension / 2 + 1);
@@ -129,7 +130,7 @@ TEST(TreeScheduleTest, UnitsGrowWithTheArray) {
     const std::uint32_t d = shape.padded_dimension;
     const std::uint64_t elements = (std::uint64_t{1} << 32) / (d * d * shape.entry_bytes);
     const MatrixPlan large = PlanMatrices(shape, d, PairStride(shape, d), 0, elements, 132);
-    EXPECT_EQ(large.waiting_levels, kMostWaitingLevels);
+    EXPECT_EQ(large.waiting_levels, shape.most_waiting_levels());
     EXPECT_LE(large.shared_bytes, kMostSharedBytes);
     EXPECT_GE(large.tree.units, 132u * 32u);
   }
@@ -140,15 +141,33 @@ TEST(TreeScheduleTest, PairsDoNotMeetInBanks) {
     for (std::uint32_t d = SmallestDimension(shape); d <= shape.padded_dimension; ++d) {
       SCOPED_TRACE(testing::Message()
                    << d << " rows of " << shape.entry_bytes << " bytes, in vectors of " << shape.vector);
-      const std::uint32_t pair = 2 * d * d;
+      const std::uint32_t pair = 2 * d * shape.RowStride(d);
       const std::uint32_t stride = PairStride(shape, d);
       EXPECT_GE(stride, pair + shape.padded_dimension - d) << "a tile reads beyond the right matrix";
       EXPECT_EQ(stride * shape.entry_bytes % (pair * shape.entry_bytes % 16 == 0 ? 16 : 8), 0u);
       EXPECT_LE(BankTurns(shape, d, stride), BankTurns(shape, d, pair));
-      // Whole vectors of narrow entries: each of the two loads takes its four turns, and no more.
-      if (shape.vector == 4) {
-        EXPECT_EQ(BankTurns(shape, d, stride), 2 * 4u);
+      // Whole vectors: each of the two loads takes its turns, and no more.
+      if (shape.vector > 1) {
+        EXPECT_EQ(BankTurns(shape, d, stride), shape.lanes_each() > 1 ? 2 * 2u : 2 * 4u);
       }
+    }
+  }
+}
+
+// Two turns for a warp's vectors: neighbours read the same left factors, and lanes two apart the same right
+// ones.
+TEST(TreeScheduleTest, LanesShareFactorsInPairs) {
+  for (const TileShape& shape : kShapes) {
+    SCOPED_TRACE(testing::Message() << shape.lane_rows << " x " << shape.lane_columns << " lanes");
+    std::set<std::pair<std::uint32_t, std::uint32_t>> places;
+    for (std::uint32_t lane = 0; lane < shape.lanes_each(); ++lane) {
+      const LanePlace place = shape.PlaceOf(lane);
+      EXPECT_LT(place.row, shape.lane_rows);
+      EXPECT_LT(place.column, shape.lane_columns);
+      EXPECT_TRUE(places.emplace(place.row, place.column).second) << "two lanes in one place";
+      if (shape.lanes_each() == 1) continue;
+      EXPECT_EQ(place.row, shape.PlaceOf(lane ^ 1).row);
+      EXPECT_EQ(place.column, shape.PlaceOf(lane ^ 2).column);
     }
   }
 }
@@ -158,6 +177,10 @@ TEST(TreeScheduleTest, BankTurnsCountDifferentWordsOfABank) {
   // Lanes that are 32 words apart meet in every bank, all eight that read at once.
   EXPECT_EQ(BankTurns(one_lane_each, 4, 32), 2 * 4 * 8u);
   EXPECT_EQ(BankTurns(one_lane_each, 4, 36), 2 * 4u);
+  // Lanes that share a product, in pairs: 32 words apart they meet, 36 words apart they do not.
+  const TileShape whole_warp = {4, 4, 8, 32, 4};
+  EXPECT_EQ(whole_warp.RowStride(32), 36u);
+  EXPECT_EQ(BankTurns(whole_warp, 32, 2 * 32 * 36), 2 * 2u);
   // All lanes of one product: the left factors are words that many lanes read.
   const TileShape all_lanes = {4, 4, 8, 32, 1};
   EXPECT_EQ(BankTurns(all_lanes, 31, 2 * 31 * 31 + 1), 2u);
