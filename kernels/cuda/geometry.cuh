@@ -9,6 +9,7 @@
 // A block reduces every so manieth unit, or as many edge leaves as it has warps.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cuda/launch.h"
@@ -22,6 +23,7 @@ struct Geometry {
   std::uint64_t left_edge = 0;  // leaves before the units; all leaves where there are no units
   std::uint64_t right_edge = 0;
   std::uint32_t unit_blocks = 0;  // blocks [0, unit_blocks) take the units
+  bool draws = false;             // from their third on as they get done
 
   __host__ __device__ std::uint64_t edge_leaves() const { return left_edge + right_edge; }
   // The leaf that edge index `i` stands for.
@@ -49,9 +51,12 @@ inline Geometry PlanUnits(const Range& range, std::uint64_t leaf_elements, std::
   geometry.unit_level = level;
   geometry.first_unit = begin;
   geometry.units = end - begin;
-  // As many units for each block.
-  const std::uint64_t rounds = (geometry.units + resident_blocks - 1) / resident_blocks;
-  geometry.unit_blocks = static_cast<std::uint32_t>((geometry.units + rounds - 1) / rounds);
+  geometry.unit_blocks = static_cast<std::uint32_t>(std::min(geometry.units, resident_blocks));
+  geometry.draws = geometry.units > 2 * std::uint64_t{geometry.unit_blocks};
+  if (!geometry.draws) {  // as many units for each block
+    const std::uint64_t rounds = (geometry.units + resident_blocks - 1) / resident_blocks;
+    geometry.unit_blocks = static_cast<std::uint32_t>((geometry.units + rounds - 1) / rounds);
+  }
   geometry.left_edge = (begin << level) - range.first_leaf;
   geometry.right_edge = range.first_leaf + range.leaf_count - (end << level);
   return geometry;

@@ -18,6 +18,12 @@
 namespace warpfold::kernels::cuda {
 
 // Leaves: ScalarLeaves or OrderedLeaves.
+// The first two units of each block are given; after them blocks take what comes next, as they get done, and
+// draw it while they fold two others. There is a draw for each unit, so that the ticket wraps to zero.
+__device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Workspace& workspace) {
+  return atomicInc(workspace.tickets + 1, static_cast<unsigned>(geometry.units - 1));
+}
+
 template <class Leaves>
 __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiprocessor)
     ReduceKernel(OperatorParameters parameters, Range range, Geometry geometry, Workspace workspace) {
@@ -34,17 +40,21 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
   if (blockIdx.x < geometry.unit_blocks) {
     // Two sets in turn, so that one barrier a unit is enough.
     __shared__ alignas(16) std::byte shared[2][kWarps * sizeof(State)];
+    __shared__ unsigned drawn[2];
     const std::uint32_t level = geometry.unit_level - Log2(kWarps);
     const auto run = [&](std::uint64_t unit) {
       return ((geometry.first_unit + unit) * kWarps + warp) << level;
     };
     std::uint32_t turn = 0;
     leaves.Prefetch(run(blockIdx.x));
-    for (std::uint64_t unit = blockIdx.x; unit < geometry.units; unit += geometry.unit_blocks, turn ^= 1) {
-      const std::uint64_t next = unit + geometry.unit_blocks;
+    std::uint64_t next = blockIdx.x + geometry.unit_blocks;
+    for (std::uint64_t unit = blockIdx.x; unit < geometry.units; turn ^= 1) {
+      unsigned draw = 0;
+      if (geometry.draws && threadIdx.x == 0) draw = DrawUnit(geometry, workspace);
       const State state = leaves.FoldRun(run(unit), level, run(next < geometry.units ? next : unit));
       auto* const states = reinterpret_cast<State*>(shared[turn]);
       if (lane == 0) states[warp] = state;
+      if (threadIdx.x == 0) drawn[turn] = draw;
       __syncthreads();
       if (warp == 0) {
         State folded = states[lane % kWarps];
@@ -54,6 +64,8 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
         }
         if (lane == 0) units[unit] = folded;
       }
+      unit = next;
+      next = 2ull * geometry.unit_blocks + drawn[turn];
     }
   } else {
     const std::uint64_t edge = (blockIdx.x - geometry.unit_blocks) * kWarps + warp;

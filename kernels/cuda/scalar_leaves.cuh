@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/arg_floats.cuh"
+#include "kernels/cuda/float_extrema.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/packed.cuh"
 #include "kernels/cuda/warp.cuh"
@@ -22,11 +23,12 @@ class ScalarLeaves {
   using T = typename Op::Element;
   using LeafState = typename Op::LeafState;
   using State = typename Op::State;
-  static constexpr int kWarps = 8;
   // 16 warps of 128 registers, with 4 KiB in flight each, are what the memory needs; with 24 of 80, blocks
-  // end less evenly.
+  // end less evenly. The largest states need more registers than that.
+  static constexpr bool kIsLarge = sizeof(LeafState) > 48;
+  static constexpr int kWarps = kIsLarge ? 4 : 8;
   static constexpr int kThreads = kWarps * kLanes;
-  static constexpr int kBlocksPerMultiprocessor = 2;
+  static constexpr int kBlocksPerMultiprocessor = kIsLarge ? 3 : 2;
   static constexpr std::uint32_t kLeafElements = kLeafBytes / sizeof(T);
   // A warp folds at most 2^3 leaves (2^5 could be: then each lane holds the state of one), so that there are
   // units enough for blocks to end together, and registers for states that wait for their partners.
@@ -196,14 +198,37 @@ class ScalarLeaves {
     }
     if constexpr (requires { FoldPacked(op_, vectors_); }) {
       return FoldPacked(op_, vectors_);
+    } else if constexpr (requires { typename Op::Range; }) {
+      // A sweep of its own, done before the others: interleaved, they would need more registers than there
+      // are.
+      auto range = FoldRange(typename Op::Range());
+      Pin(range);
+      LeafState folded = SweepLaneTwice();
+      folded.range = range;  // the compiler drops what led to the other one
+      return folded;
     } else if constexpr (TwoSweeps<Op>) {
-      return SweepTwice(kLaneElements, [this](auto identity, const auto& lift, const auto& combine) {
-        return Sweep<decltype(identity)>(lift, combine);
-      });
+      return SweepLaneTwice();
     } else {
       return Sweep<LeafState>([this](T x, std::uint32_t i) { return op_.Lift(x, i); },
                               [this](const LeafState& a, const LeafState& b) { return op_.Combine(a, b); });
     }
+  }
+
+  template <class MinmaxOp>
+  __device__ __forceinline__ typename MinmaxOp::State FoldRange(const MinmaxOp& range) const {
+    using S = typename MinmaxOp::State;
+    if constexpr (requires { FoldPacked(range, vectors_); }) {
+      return FoldPacked(range, vectors_);
+    } else {
+      return Sweep<S>([&](T x, std::uint32_t i) { return range.Lift(x, i); },
+                      [&](const S& a, const S& b) { return range.Combine(a, b); });
+    }
+  }
+
+  __device__ __forceinline__ LeafState SweepLaneTwice() const {
+    return SweepTwice(kLaneElements, [this](auto identity, const auto& lift, const auto& combine) {
+      return Sweep<decltype(identity)>(lift, combine);
+    });
   }
 
   __device__ __forceinline__ LeafState FoldShortLane(std::uint32_t count) const {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shuffles of states, which may be of any size.
+// What a warp does with states, which may be of any size.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +56,17 @@ __device__ __forceinline__ State Choose(bool first, const State& a, const State&
   } else {
     return first ? a : b;
   }
+}
+
+// Has the compiler be done with a state, in registers, before it begins with what follows.
+template <class State>
+__device__ __forceinline__ void Pin(State& state) {
+  static_assert(sizeof(State) % 4 == 0);
+  std::uint32_t words[sizeof(State) / 4];
+  std::memcpy(words, &state, sizeof state);
+#pragma unroll
+  for (std::uint32_t& word : words) asm volatile("" : "+r"(word));
+  std::memcpy(&state, words, sizeof state);
 }
 
 // The state of lane ^ mask. All lanes take part.

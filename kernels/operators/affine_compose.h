@@ -22,43 +22,48 @@ struct AffineCompose;
 template <RingElement T>
 struct AffineCompose<T> {
   using Element = AffineMap<T>;
-  using LeafState = Element;
   using State = Element;
+  // Where there is a modulus, entries are congruent to those of states.
+  struct LeafState {
+    T entries[2];
+  };
   static constexpr const char* kName = "affine_compose";
   static constexpr bool kCommutative = false;
   static constexpr bool kHasIdentity = true;
 
   // Where there is a modulus, entries of states are 0 to modulus - 1.
   Residues<Bits<T>> residues;
+  Congruences<Bits<T>> congruences;
   AffineCompose() = default;
   WARPFOLD_FN explicit AffineCompose(const OperatorParameters& parameters)
-      : residues(static_cast<Bits<T>>(parameters.modulus)) {}
+      : residues(static_cast<Bits<T>>(parameters.modulus)),
+        congruences(static_cast<Bits<T>>(parameters.modulus)) {}
 
-  WARPFOLD_FN State Lift(Element x, std::uint32_t) const {
-    if constexpr (IntegerElement<T>) {
-      if (residues.any()) return {{residues.Of(x.entries[0]), residues.Of(x.entries[1])}};
+  WARPFOLD_FN LeafState Lift(const Element& x, std::uint32_t) const {
+    LeafState lifted = {{x.entries[0], x.entries[1]}};
+    if constexpr (IntegerElement<T> && kIsSigned<T>) {
+      if (residues.any()) {
+        for (T& entry : lifted.entries) entry = congruences.OfSigned(static_cast<Bits<T>>(entry));
+      }
     }
-    return x;
+    return lifted;
+  }
+  WARPFOLD_FN LeafState Combine(const LeafState& f, const LeafState& g) const {
+    return Compose(f, g, [this](auto x) { return congruences.Of(x); });
   }
   WARPFOLD_FN State Combine(const State& f, const State& g) const {
-    if constexpr (IntegerElement<T>) {
-      using Ring = Bits<T>;
-      const auto a = static_cast<Ring>(g.entries[0]);
-      const auto b = static_cast<Ring>(g.entries[1]);
-      const auto slope = static_cast<Ring>(f.entries[0]);
-      const auto offset = static_cast<Ring>(f.entries[1]);
-      if (residues.any()) {
-        return {{static_cast<T>(residues.MultiplyAdd(a, slope, 0)),
-                 static_cast<T>(residues.MultiplyAdd(a, offset, b))}};
-      }
-      return {{static_cast<T>(a * slope), static_cast<T>(a * offset + b)}};
-    } else {
-      const T product = g.entries[0] * f.entries[1];
-      return {{g.entries[0] * f.entries[0], product + g.entries[1]}};
-    }
+    return Compose(f, g, [this](auto x) { return residues.OfProduct(x); });
   }
-  WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const { return leaf; }
-  WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }
+  WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const {
+    State state = {{leaf.entries[0], leaf.entries[1]}};
+    if constexpr (IntegerElement<T>) {
+      if (residues.any()) {
+        for (T& entry : state.entries) entry = static_cast<T>(residues.Of(static_cast<Bits<T>>(entry)));
+      }
+    }
+    return state;
+  }
+  WARPFOLD_FN LeafState LeafIdentity() const { return Lift(Identity(), 0); }
   WARPFOLD_FN State Identity() const { return {{1, 0}}; }
   State Canonical(State s) const {
     if constexpr (FloatElement<T>) {
@@ -71,6 +76,27 @@ struct AffineCompose<T> {
   }
   Outcome FinishEntry(const State& s, std::uint32_t entry) const {
     return {.value = Scalar::Of(Wide<T>{s.entries[entry]})};
+  }
+
+ private:
+  // g after f. With a modulus, `reduce` makes an entry of what is less than 2^(2 bits).
+  template <class S, class Reduce>
+  WARPFOLD_FN S Compose(const S& f, const S& g, const Reduce& reduce) const {
+    if constexpr (IntegerElement<T>) {
+      using Ring = Bits<T>;
+      const auto a = static_cast<Ring>(g.entries[0]);
+      const auto b = static_cast<Ring>(g.entries[1]);
+      const auto slope = static_cast<Ring>(f.entries[0]);
+      const auto offset = static_cast<Ring>(f.entries[1]);
+      if (residues.any()) {
+        return {{static_cast<T>(reduce(DoubleWord<Ring>{a} * slope)),
+                 static_cast<T>(reduce(DoubleWord<Ring>{a} * offset + b))}};
+      }
+      return {{static_cast<T>(a * slope), static_cast<T>(a * offset + b)}};
+    } else {
+      const T product = g.entries[0] * f.entries[1];
+      return {{g.entries[0] * f.entries[0], product + g.entries[1]}};
+    }
   }
 };
 

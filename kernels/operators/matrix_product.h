@@ -23,30 +23,44 @@ struct MatrixProduct;
 template <RingElement T, int kDimension>
 struct MatrixProduct<T, kDimension> {
   using Element = SquareMatrix<T, kDimension>;
-  using LeafState = Element;
   using State = Element;
+  // Where there is a modulus, entries are congruent to those of states.
+  struct LeafState {
+    T entries[kDimension * kDimension];
+  };
   static constexpr const char* kName = "matrix_product";
   static constexpr bool kCommutative = false;
   static constexpr bool kHasIdentity = true;
 
   static constexpr int kRows = kDimension;
+  static constexpr int kEntries = kDimension * kDimension;
   using Large = LargeMatrixProduct<T>;  // the same for matrices of any size
 
   // Where there is a modulus, entries of states are 0 to modulus - 1.
   Residues<Bits<T>> residues;
+  Congruences<Bits<T>> congruences;
   MatrixProduct() = default;
   WARPFOLD_FN explicit MatrixProduct(const OperatorParameters& parameters)
-      : residues(static_cast<Bits<T>>(parameters.modulus)) {}
+      : residues(static_cast<Bits<T>>(parameters.modulus)),
+        congruences(static_cast<Bits<T>>(parameters.modulus)) {}
 
-  WARPFOLD_FN State Lift(Element x, std::uint32_t) const {
-    if constexpr (IntegerElement<T>) {
+  WARPFOLD_FN LeafState Lift(const Element& x, std::uint32_t) const {
+    LeafState lifted;
+    for (int i = 0; i < kEntries; ++i) lifted.entries[i] = x.entries[i];
+    if constexpr (IntegerElement<T> && kIsSigned<T>) {
       if (residues.any()) {
-        for (T& entry : x.entries) entry = residues.Of(entry);
+        for (T& entry : lifted.entries) entry = congruences.OfSigned(static_cast<Bits<T>>(entry));
       }
     }
-    return x;
+    return lifted;
   }
 
+  WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {
+    if constexpr (IntegerElement<T>) {
+      if (residues.any()) return Multiply(CongruentTerms<Bits<T>>{congruences}, a, b);
+    }
+    return Multiply(RingTerms<T>(), a, b);
+  }
   WARPFOLD_FN State Combine(const State& a, const State& b) const {
     if constexpr (IntegerElement<T>) {
       if (residues.any()) return Multiply(ResidueTerms<Bits<T>>{residues}, a, b);
@@ -54,8 +68,17 @@ struct MatrixProduct<T, kDimension> {
     return Multiply(RingTerms<T>(), a, b);
   }
 
-  WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const { return leaf; }
-  WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }
+  WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const {
+    State state;
+    for (int i = 0; i < kEntries; ++i) state.entries[i] = leaf.entries[i];
+    if constexpr (IntegerElement<T>) {
+      if (residues.any()) {
+        for (T& entry : state.entries) entry = static_cast<T>(residues.Of(static_cast<Bits<T>>(entry)));
+      }
+    }
+    return state;
+  }
+  WARPFOLD_FN LeafState LeafIdentity() const { return Lift(Identity(), 0); }
   WARPFOLD_FN State Identity() const {
     State identity{};
     for (int i = 0; i < kDimension; ++i) identity.entries[i * (kDimension + 1)] = 1;
@@ -69,7 +92,7 @@ struct MatrixProduct<T, kDimension> {
   }
 
   bool IsPossible(const State& s, std::uint64_t, std::uint64_t) const {
-    return AreResidues(s.entries, kDimension * kDimension, residues.modulus());
+    return AreResidues(s.entries, kEntries, residues.modulus());
   }
   Outcome FinishEntry(const State& s, std::uint32_t entry) const {
     return {.value = Scalar::Of(Wide<T>{s.entries[entry]})};
@@ -79,8 +102,8 @@ struct MatrixProduct<T, kDimension> {
   // Larger matrices do not fit a thread's registers, unrolled or not.
   static constexpr int kLargestInRegisters = 4;
 
-  template <class Terms>
-  static WARPFOLD_FN State Multiply(const Terms& terms, const State& a, const State& b) {
+  template <class Terms, class S>
+  static WARPFOLD_FN S Multiply(const Terms& terms, const S& a, const S& b) {
     if constexpr (kDimension <= kLargestInRegisters) {
       return MultiplyInRegisters(terms, a, b);
     } else {
@@ -88,10 +111,10 @@ struct MatrixProduct<T, kDimension> {
     }
   }
 
-  template <class Terms>
-  static WARPFOLD_FN State MultiplyInRegisters(const Terms& terms, const State& a, const State& b) {
+  template <class Terms, class S>
+  static WARPFOLD_FN S MultiplyInRegisters(const Terms& terms, const S& a, const S& b) {
     using Entry = typename Terms::Entry;
-    State c;
+    S c;
     WARPFOLD_UNROLL
     for (int i = 0; i < kDimension; ++i) {
       WARPFOLD_UNROLL
@@ -109,10 +132,10 @@ struct MatrixProduct<T, kDimension> {
   }
 
   // The same terms in the same order, row by row: a row of b is used as soon as it is read.
-  template <class Terms>
-  static WARPFOLD_LARGE_FN State MultiplyInMemory(const Terms& terms, const State& a, const State& b) {
+  template <class Terms, class S>
+  static WARPFOLD_LARGE_FN S MultiplyInMemory(const Terms& terms, const S& a, const S& b) {
     using Entry = typename Terms::Entry;
-    State c;
+    S c;
     WARPFOLD_KEEP_LOOP
     for (int i = 0; i < kDimension; ++i) {
       typename Terms::Sum sums[kDimension];

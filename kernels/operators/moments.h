@@ -20,14 +20,14 @@ struct Moments {
 };
 
 WARPFOLD_FN Moments MergeMoments(const Moments& a, const Moments& b) {
-  if (a.count == 0) return b;
-  if (b.count == 0) return a;
   const std::uint64_t count = a.count + b.count;
-  if (a.count == b.count) {  // as whole leaves are: without a division
+  if (a.count == b.count) {  // as whole leaves are: without a division; or both are empty
     const double step = b.mean - a.mean;
     const double half = 0.5 * static_cast<double>(a.count);
     return {0.5 * a.mean + 0.5 * b.mean, a.deviations + b.deviations + step * step * half, count};
   }
+  if (a.count == 0) return b;
+  if (b.count == 0) return a;
   // From the mean of more elements, so that equal means stay what they are: a constant array does not vary.
   const Moments& more = a.count > b.count ? a : b;
   const Moments& less = a.count > b.count ? b : a;

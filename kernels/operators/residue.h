@@ -88,10 +88,10 @@ class Residues {
     return Remainder(upper, static_cast<Word>(sum.low));
   }
 
-  // a x + b, of residues.
-  WARPFOLD_FN Word MultiplyAdd(Word a, Word x, Word b) const {
-    const DoubleWord<Word> sum = DoubleWord<Word>{Scale(a)} * x + Scale(b);
-    return Unscale(Remainder(static_cast<Word>(sum >> kBits), static_cast<Word>(sum)));
+  // The residue of what is less than the square of the modulus.
+  WARPFOLD_FN Word OfProduct(DoubleWord<Word> x) const {
+    const DoubleWord<Word> scaled = x << shift_;
+    return Unscale(Remainder(static_cast<Word>(scaled >> kBits), static_cast<Word>(scaled)));
   }
 
  private:
@@ -122,49 +122,58 @@ class Congruences {
   // The most products in a sum.
   static constexpr Word kMostTerms = 32;
 
-  WARPFOLD_FN explicit Congruences(Word modulus)
-      : negative_multiple_(static_cast<Word>(static_cast<Word>(-1) % modulus + 1)),
-        reciprocal_(static_cast<Word>(static_cast<DoubleWord<Word>>(-1) / multiple())),
-        carry_(static_cast<Word>(DoubleWord<Word>{negative_multiple_} * negative_multiple_ % multiple())),
-        offset_(static_cast<Word>((kHighestBit + modulus - 1) / modulus * modulus)) {}
+  Congruences() = default;  // of no modulus
+  // 0: no modulus.
+  WARPFOLD_FN explicit Congruences(Word modulus) {
+    if (modulus == 0) return;
+    negative_multiple_ = static_cast<Word>(-1) % modulus + 1;
+    reciprocal_ = static_cast<Word>(static_cast<DoubleWord<Word>>(-1) / (0 - negative_multiple_));
+    carry_ = Reduce(DoubleWord<Word>{negative_multiple_} * negative_multiple_);
+    offset_ = (kHighestBit + modulus - 1) / modulus * modulus;
+  }
 
   // Of bits of a signed integer. (Signed moduli are less than the highest bit, and the offset is a Word.)
   WARPFOLD_FN Word OfSigned(Word bits) const { return bits >= kHighestBit ? bits + offset_ : bits; }
 
+  WARPFOLD_FN Word Of(DoubleWord<Word> x) const {
+    const Word high = Less(static_cast<Word>(x >> kBits));
+    return Reduce(DoubleWord<Word>{high} << kBits | static_cast<Word>(x));
+  }
+
   // Of a sum of up to kMostTerms products of any Words.
   //
   // What the carry stands for is added to the rest, from which M 2^bits has been taken if it is in there.
-  // That does not overflow: where M <= 2^bits - 64, there is room for less than 32 residues times 2^bits;
-  // where it is greater, carry_ is the square of 63 or less.
+  // That does not overflow: where M <= 2^bits - 64, there is room for 64 Words times 2^bits; where it is
+  // greater, carry_ is the square of 63 or less.
   WARPFOLD_FN Word Of(const SumOfProducts<Word>& sum) const {
     const Word upper = Less(static_cast<Word>(sum.low >> kBits));
     const DoubleWord<Word> whole = DoubleWord<Word>{carry_} * sum.carry +
                                    (DoubleWord<Word>{upper} << kBits | static_cast<Word>(sum.low));
-    const Word high = Less(static_cast<Word>(whole >> kBits));
-    const auto low = static_cast<Word>(whole);
-    // As Residues::Remainder, but for the last step: what it would mend is a Word, too.
-    const DoubleWord<Word> quotient =
-        DoubleWord<Word>{reciprocal_} * high + (DoubleWord<Word>{high} << kBits | low);
-    const Word estimate = static_cast<Word>(quotient >> kBits) + 1;
-    const Word remainder = low + estimate * negative_multiple_;
-    return remainder > static_cast<Word>(quotient) ? remainder - negative_multiple_ : remainder;
+    return Of(whole);
   }
 
  private:
   static constexpr int kBits = 8 * sizeof(Word);
   static constexpr Word kHighestBit = Word{1} << (kBits - 1);
 
-  WARPFOLD_FN Word multiple() const { return 0 - negative_multiple_; }
   // Less M if it is not less than M.
   WARPFOLD_FN Word Less(Word x) const {
     const Word less = x + negative_multiple_;
     return less < x ? less : x;
   }
 
-  Word negative_multiple_;  // 2^bits - M, and its remainder
-  Word reciprocal_;         // as in Residues
-  Word carry_;              // the residue of 2^(2 bits)
-  Word offset_;             // a multiple of the modulus, between 2^(bits - 1) and 2^bits
+  // Of less than M 2^bits. As Residues::Remainder, but for the last step: what it would mend is a Word, too.
+  WARPFOLD_FN Word Reduce(DoubleWord<Word> x) const {
+    const DoubleWord<Word> quotient = DoubleWord<Word>{reciprocal_} * static_cast<Word>(x >> kBits) + x;
+    const Word estimate = static_cast<Word>(quotient >> kBits) + 1;
+    const Word remainder = static_cast<Word>(x) + estimate * negative_multiple_;
+    return remainder > static_cast<Word>(quotient) ? remainder - negative_multiple_ : remainder;
+  }
+
+  Word negative_multiple_ = 0;  // 2^bits - M, and its remainder
+  Word reciprocal_ = 0;         // as in Residues
+  Word carry_ = 0;              // a word that is congruent to 2^(2 bits)
+  Word offset_ = 0;             // a multiple of the modulus, from 2^(bits - 1) on
 };
 
 // Whether all entries are residues, or there is no modulus.
