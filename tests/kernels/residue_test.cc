@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arithmetic modulo m without divisions, against the compiler's division.
+#include "kernels/operators/residue.h"
+
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace warpfold::kernels {
+namespace {
+
+template <class Word>
+class ResidueTest : public testing::Test {
+ protected:
+  static constexpr Word kLargest = std::numeric_limits<Word>::max();
+  static constexpr Word kHalf = kLargest / 2 + 1;
+
+  // Small and large ones, powers of two, and both sides of where Congruences' bounds meet.
+  std::vector<Word> Moduli() {
+    std::vector<Word> moduli = {2,         3,         4,     5,         63,        64,       65,
+                                998244353, kHalf - 1, kHalf, kHalf + 1, kHalf / 2, kHalf + 2};
+    for (Word below = 0; below < 70; ++below) moduli.push_back(kLargest - below);
+    for (int bits = 2; bits < static_cast<int>(8 * sizeof(Word)); ++bits) {
+      moduli.push_back(AnyWord() >> bits | 2);
+    }
+    return moduli;
+  }
+
+  // Often the largest there are: sums of their products need every carry.
+  Word AnyWord() {
+    const std::uint64_t bits = random_();
+    return bits % 3 == 0 ? kLargest - static_cast<Word>(random_() % 3)
+                         : static_cast<Word>(bits >> 2 ^ bits << 60);
+  }
+
+  std::mt19937_64 random_;
+};
+
+using Words = testing::Types<std::uint32_t, std::uint64_t>;
+TYPED_TEST_SUITE(ResidueTest, Words);
+
+TYPED_TEST(ResidueTest, SumsOfProducts) {
+  using Word = TypeParam;
+  for (const Word modulus : this->Moduli()) {
+    const Residues<Word> residues(modulus);
+    const Congruences<Word> congruences(modulus);
+    for (Word terms = 1; terms <= Congruences<Word>::kMostTerms; ++terms) {
+      SumOfProducts<Word> of_words;
+      SumOfProducts<Word> of_residues;
+      Word expected = 0;
+      for (Word i = 0; i < terms; ++i) {
+        const Word a = this->AnyWord();
+        const Word b = this->AnyWord();
+        of_words.Add(a, b);
+        of_residues.Add(residues.Scale(a % modulus), b % modulus);
+        const auto product = static_cast<Word>(Uint128{a} * b % modulus);
+        expected = static_cast<Word>((Uint128{expected} + product) % modulus);
+      }
+      ASSERT_EQ(congruences.Of(of_words) % modulus, expected) << modulus << ", " << terms << " terms";
+      ASSERT_EQ(residues.Unscale(residues.ScaledOf(of_residues)), expected) << modulus;
+    }
+  }
+}
+
+TYPED_TEST(ResidueTest, Products) {
+  using Word = TypeParam;
+  for (const Word modulus : this->Moduli()) {
+    const Residues<Word> residues(modulus);
+    const Congruences<Word> congruences(modulus);
+    for (int i = 0; i < 100; ++i) {
+      const Word a = this->AnyWord();
+      const Word x = this->AnyWord();
+      const Word b = this->AnyWord();
+      const auto sum = static_cast<DoubleWord<Word>>(DoubleWord<Word>{a} * x + b);
+      ASSERT_EQ(congruences.Of(sum) % modulus, static_cast<Word>(sum % modulus)) << modulus;
+      const auto small =
+          static_cast<DoubleWord<Word>>(DoubleWord<Word>{a % modulus} * (x % modulus) + b % modulus);
+      ASSERT_EQ(residues.OfProduct(small), static_cast<Word>(small % modulus)) << modulus;
+      ASSERT_EQ(residues.Of(a), a % modulus);
+    }
+  }
+}
+
+// Counted from the modulus downwards. (Of signed elements moduli are signed numbers, too.)
+TYPED_TEST(ResidueTest, OfSigned) {
+  using Word = TypeParam;
+  using Signed = std::make_signed_t<Word>;
+  for (const Word modulus : this->Moduli()) {
+    if (modulus >= this->kHalf) continue;
+    const Residues<Word> residues(modulus);
+    const Congruences<Word> congruences(modulus);
+    for (int i = 0; i < 100; ++i) {
+      const auto x = static_cast<Signed>(this->AnyWord());
+      const auto remainder = static_cast<Signed>(x % static_cast<Signed>(modulus));
+      const Word expected =
+          remainder < 0 ? static_cast<Word>(remainder) + modulus : static_cast<Word>(remainder);
+      ASSERT_EQ(static_cast<Word>(residues.Of(x)), expected) << x << " mod " << modulus;
+      ASSERT_EQ(congruences.OfSigned(static_cast<Word>(x)) % modulus, expected) << x << " mod " << modulus;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::kernels
