@@ -21,7 +21,8 @@ class ResidueTest : public testing::Test {
   static constexpr Word kLargest = std::numeric_limits<Word>::max();
   static constexpr Word kHalf = kLargest / 2 + 1;
 
-  // Small and large ones, powers of two, and both sides of where Congruences' bounds meet.
+  // Small and large ones, powers of two, both sides of where Congruences' bounds meet, and those that are the
+  // only multiple of themselves in a Word.
   std::vector<Word> Moduli() {
     std::vector<Word> moduli = {2,         3,         4,     5,         63,        64,       65,
                                 998244353, kHalf - 1, kHalf, kHalf + 1, kHalf / 2, kHalf + 2};
@@ -29,6 +30,7 @@ class ResidueTest : public testing::Test {
     for (int bits = 2; bits < static_cast<int>(8 * sizeof(Word)); ++bits) {
       moduli.push_back(AnyWord() >> bits | 2);
     }
+    for (int i = 0; i < 100; ++i) moduli.push_back(static_cast<Word>(random_()) | kHalf);
     return moduli;
   }
 
@@ -64,6 +66,29 @@ TYPED_TEST(ResidueTest, SumsOfProducts) {
       }
       ASSERT_EQ(congruences.Of(of_words) % modulus, expected) << modulus << ", " << terms << " terms";
       ASSERT_EQ(residues.Unscale(residues.ScaledOf(of_residues)), expected) << modulus;
+    }
+  }
+}
+
+// All but full below the carry, which is what adding the carry's residue must not overflow.
+TYPED_TEST(ResidueTest, FullSumsOfProducts) {
+  using Word = TypeParam;
+  for (const Word modulus : this->Moduli()) {
+    const Congruences<Word> congruences(modulus);
+    SumOfProducts<Word> sum;
+    Word expected = 0;
+    const auto add = [&](SumOfProducts<Word>& to, Word b) {
+      to.Add(this->kLargest, b);
+      return static_cast<Word>(Uint128{this->kLargest} * b % modulus);
+    };
+    for (Word terms = 1; terms < Congruences<Word>::kMostTerms; ++terms) {
+      expected = static_cast<Word>((Uint128{expected} + add(sum, this->kLargest)) % modulus);
+      SumOfProducts<Word> full = sum;
+      const Word last = add(full, 2 * terms);
+      ASSERT_EQ(full.low, static_cast<DoubleWord<Word>>(0) - terms);
+      ASSERT_EQ(full.carry, terms - 1);
+      ASSERT_EQ(congruences.Of(full) % modulus, static_cast<Word>((Uint128{expected} + last) % modulus))
+          << modulus;
     }
   }
 }
