@@ -28,8 +28,6 @@ __device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_g
 __device__ __forceinline__ void WaitForAllButLastCopies() {
   asm volatile("cp.async.wait_group 1;" ::: "memory");
 }
-__device__ __forceinline__ void WaitForAllCopies() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-}
+__device__ __forceinline__ void WaitForAllCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 }  // namespace warpfold::kernels::cuda

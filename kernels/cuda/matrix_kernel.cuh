@@ -12,6 +12,7 @@
 #include "kernels/cuda/matrix_folder.cuh"
 #include "kernels/cuda/matrix_plan.h"
 #include "kernels/cuda/matrix_tile.cuh"
+#include "kernels/cuda/tensor_tile.cuh"
 #include "kernels/cuda/tree_kernel.cuh"
 
 namespace warpfold::kernels::cuda {
@@ -82,7 +83,7 @@ cudaError_t LaunchTile(const OperatorParameters& parameters, bool is_signed, con
 }
 
 // Rows and columns of lanes, of a lane's tile, and the dimension: those of powers of two have kernels of
-// their own, which read whole vectors.
+// their own, which read whole vectors. Of integers of 32 bits the largest go to the tensor cores.
 template <class Lift>
 cudaError_t LaunchAnyTile(const OperatorParameters& parameters, bool is_signed, const Range& range,
                           const Workspace& workspace, cudaStream_t stream) {
@@ -92,6 +93,10 @@ cudaError_t LaunchAnyTile(const OperatorParameters& parameters, bool is_signed, 
   const auto launch = [&]<class Tile>() {
     return LaunchTile<Tile, Lift>(parameters, is_signed, range, d, workspace, stream);
   };
+  if constexpr (std::is_same_v<typename Terms::Entry, std::uint32_t>) {
+    if (d == 16) return launch.template operator()<TensorTile<Terms, 16>>();
+    if (d == 32) return launch.template operator()<TensorTile<Terms, 32>>();
+  }
   if (d < 4) return launch.template operator()<MatrixTile<Terms, 1, 1, 4, 4, 0>>();
   if (d == 4) return launch.template operator()<MatrixTile<Terms, 1, 1, 4, 4, 4>>();
   if (d < 8) return launch.template operator()<MatrixTile<Terms, 2, 2, 4, 4, 0>>();

@@ -27,14 +27,12 @@ struct TileShape {
   std::uint32_t lane_rows = 0;
   std::uint32_t lane_columns = 0;
   std::uint32_t padded_dimension = 0;
-  std::uint32_t vector = 0;  // entries that a lane reads at once
+  std::uint32_t vector = 0;               // entries that a lane reads at once
+  std::uint32_t most_waiting_levels = 4;  // more would take the place of other blocks in shared memory
 
   constexpr std::uint32_t lanes_each() const { return lane_rows * lane_columns; }
   // That a block computes at once: it is a warp, or as many as share a product.
   constexpr std::uint32_t products() const { return lanes_each() < kLanes ? kLanes / lanes_each() : 1; }
-
-  // Of large matrices they would take the place of other warps in shared memory.
-  constexpr std::uint32_t most_waiting_levels() const { return padded_dimension <= 8 ? 4 : 3; }
 
   // Neighbours share their row, and lanes two apart their column: shared memory serves a warp's 16-byte
   // vectors in two turns if lanes are alike in such pairs, and in four if they are not (measured on an H200).
@@ -148,7 +146,7 @@ inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, 
 
   std::uint32_t level = std::max({batch_level, Log2(leaf_elements), kSmallestUnitLevel});
   while (element_bytes << level < kSmallestUnitBytes) ++level;
-  while (level < batch_level + shape.most_waiting_levels() &&
+  while (level < batch_level + shape.most_waiting_levels &&
          elements >> level > kUnitsPerMultiprocessor * multiprocessors) {
     ++level;
   }

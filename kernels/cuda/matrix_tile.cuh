@@ -41,7 +41,7 @@ class MatrixTile {
   static constexpr int kPaddedDimension = kLaneRows * kRows;
   static constexpr int kVector = kFixedDimension > 0 ? kVectorBytes / static_cast<int>(sizeof(Entry)) : 1;
   static WARPFOLD_FN constexpr TileShape Shape() {
-    return {sizeof(Entry), kLaneRows, kLaneColumns, kPaddedDimension, kVector};
+    return {sizeof(Entry), kLaneRows, kLaneColumns, kPaddedDimension, kVector, kPaddedDimension <= 8 ? 4 : 3};
   }
   // What is between rows in shared memory.
   static constexpr std::uint32_t kRowGap = Shape().RowStride(kFixedDimension) - kFixedDimension;

@@ -134,8 +134,7 @@ __device__ __forceinline__ void FoldTree(const Range& range, const TreePlan& pla
       const std::uint64_t number = node.index >> plan.group_level;
       group = GroupOf(round, number, plan.group_level);
       const std::uint64_t ticket = round.tickets + number - (round.begin >> plan.group_level);
-      climbs = IsLastOf(tickets + ticket * plan.parts + part,
-                        static_cast<unsigned>(group.end - group.begin));
+      climbs = IsLastOf(tickets + ticket * plan.parts + part, static_cast<unsigned>(group.end - group.begin));
     }
   }
 }

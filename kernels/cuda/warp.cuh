@@ -61,8 +61,7 @@ __device__ __forceinline__ State Choose(bool first, const State& a, const State&
 // Has the compiler be done with a state, in registers, before it begins with what follows.
 template <class State>
 __device__ __forceinline__ void Pin(State& state) {
-  static_assert(sizeof(State) % 4 == 0);
-  std::uint32_t words[sizeof(State) / 4];
+  std::uint32_t words[(sizeof(State) + 3) / 4] = {};
   std::memcpy(words, &state, sizeof state);
 #pragma unroll
   for (std::uint32_t& word : words) asm volatile("" : "+r"(word));

@@ -23,11 +23,11 @@ namespace {
 using Random = std::mt19937_64;
 
 // As in matrix_kernel.cuh: tiles for matrices of more than half of their padded dimension.
-constexpr TileShape kShapes[] = {{4, 1, 1, 4, 1},  {4, 1, 1, 4, 4},  {4, 2, 2, 8, 1},  {4, 4, 2, 8, 4},
-                                 {4, 2, 4, 16, 1}, {4, 4, 4, 16, 4}, {4, 4, 4, 24, 1}, {4, 4, 8, 32, 1},
-                                 {4, 8, 8, 32, 4}, {8, 1, 1, 4, 1},  {8, 1, 1, 4, 2},  {8, 2, 2, 8, 1},
-                                 {8, 4, 2, 8, 2},  {8, 2, 4, 16, 1}, {8, 4, 4, 16, 2}, {8, 4, 4, 24, 1},
-                                 {8, 4, 8, 32, 1}, {8, 8, 8, 32, 2}};
+constexpr TileShape kShapes[] = {
+    {4, 1, 1, 4, 1},     {4, 1, 1, 4, 4},     {4, 2, 2, 8, 1},     {4, 4, 2, 8, 4},     {4, 2, 4, 16, 1, 3},
+    {4, 4, 4, 16, 4, 3}, {4, 4, 8, 16, 4, 6}, {4, 4, 4, 24, 1, 3}, {4, 4, 8, 32, 1, 3}, {4, 8, 8, 32, 4, 3},
+    {8, 1, 1, 4, 1},     {8, 1, 1, 4, 2},     {8, 2, 2, 8, 1},     {8, 4, 2, 8, 2},     {8, 2, 4, 16, 1, 3},
+    {8, 4, 4, 16, 2, 3}, {8, 4, 4, 24, 1, 3}, {8, 4, 8, 32, 1, 3}, {8, 8, 8, 32, 2, 3}};
 
 std::uint32_t SmallestDimension(const TileShape& shape) {
   return shape.vector > 1 ? shape.padded_dimension : std::max(3u, shape.padded_dimension / 2 + 1);
@@ -130,7 +130,7 @@ TEST(TreeScheduleTest, UnitsGrowWithTheArray) {
     const std::uint32_t d = shape.padded_dimension;
     const std::uint64_t elements = (std::uint64_t{1} << 32) / (d * d * shape.entry_bytes);
     const MatrixPlan large = PlanMatrices(shape, d, PairStride(shape, d), 0, elements, 132);
-    EXPECT_EQ(large.waiting_levels, shape.most_waiting_levels());
+    EXPECT_EQ(large.waiting_levels, shape.most_waiting_levels);
     EXPECT_LE(large.shared_bytes, kMostSharedBytes);
     EXPECT_GE(large.tree.units, 132u * 32u);
   }
