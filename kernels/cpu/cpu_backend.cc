@@ -87,14 +87,16 @@ class CpuSlot : public Slot {
     first_element_ = first_element;
     pieces_ = CutIntoPieces(reduction, first_element, element_count * reduction.element_bytes());
     states_.resize(pieces_.size() * reduction.node_bytes());
-    started_ = std::chrono::steady_clock::now();
+    started_ = ended_ = std::chrono::steady_clock::now();
     const std::size_t tasks = std::min<std::size_t>(pool_.size(), pieces_.size());
     tasks_left_ = tasks;  // no task runs yet
     for (std::size_t task = 0; task < tasks; ++task) {
       pool_.Run([this, begin = pieces_.size() * task / tasks, end = pieces_.size() * (task + 1) / tasks] {
         for (std::size_t i = begin; i < end; ++i) ReducePiece(i);
         const std::lock_guard lock(mutex_);
-        if (--tasks_left_ == 0) done_.notify_one();
+        if (--tasks_left_ > 0) return;
+        ended_ = std::chrono::steady_clock::now();  // Wait may come much later
+        done_.notify_one();
       });
     }
     return absl::OkStatus();
@@ -104,7 +106,7 @@ class CpuSlot : public Slot {
     std::unique_lock lock(mutex_);
     done_.wait(lock, [this] { return tasks_left_ == 0; });
     SlotResult result{PartialState(*reduction_, first_element_), absl::ZeroDuration(),
-                      absl::FromChrono(std::chrono::steady_clock::now() - started_)};
+                      absl::FromChrono(ended_ - started_)};
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       result.state.AppendNode(pieces_[i].position, pieces_[i].bytes / reduction_->element_bytes(),
                               StatesOf(i));
@@ -135,7 +137,8 @@ class CpuSlot : public Slot {
   std::chrono::steady_clock::time_point started_;
   std::mutex mutex_;
   std::condition_variable done_;
-  std::size_t tasks_left_ = 0;  // guarded by mutex_
+  std::size_t tasks_left_ = 0;                   // guarded by mutex_
+  std::chrono::steady_clock::time_point ended_;  // guarded by mutex_ while tasks are left
 };
 
 class CpuBackend : public Backend {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/compiled_for.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/textbook/rows.h"
@@ -52,21 +53,24 @@ std::size_t Twin(const Reduction& reduction, std::size_t i) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t array_bytes) {
+absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t array_bytes,
+                                                                     std::uint32_t multiprocessors) {
   std::unique_ptr<DeviceReducer> reducer(new DeviceReducer);
   reducer->array_bytes_ = array_bytes;
   // A quarter of the elements is what matrix products need (matrix_plan.h), and the least that other
   // operators over matrices fold into one state (entrywise_kernel.cuh); scalars have a state a leaf.
   reducer->partial_bytes_ = array_bytes / 4 + kMaxNodeBytes;
   int device = 0;
-  int multiprocessors = 0;
+  int of_device = 0;
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(
-      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  reducer->multiprocessors_ = static_cast<std::uint32_t>(multiprocessors);
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&of_device, cudaDevAttrMultiProcessorCount, device));
+  reducer->multiprocessors_ = multiprocessors > 0 ? multiprocessors : static_cast<std::uint32_t>(of_device);
   int has_clusters = 0;
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, device));
-  reducer->has_clusters_ = has_clusters != 0;
+  // Kernels for older architectures run on newer devices, too, but know nothing of clusters.
+  int architecture = 0;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(CompiledArchitecture(&architecture));
+  reducer->has_clusters_ = has_clusters != 0 && architecture >= 90;
   WARPFOLD_RETURN_IF_CUDA_ERROR(
       cudaMalloc(reinterpret_cast<void**>(&reducer->partials_), reducer->partial_bytes_));
   const std::size_t ticket_bytes = TreeTickets(array_bytes) * sizeof(unsigned);
@@ -102,6 +106,10 @@ absl::Status DeviceReducer::Launch(const Reduction& reduction, std::uint64_t fir
   if (element_count > Capacity(reduction)) {
     return absl::InternalError(
         absl::StrCat("a launch over ", element_count, " elements, of which ", Capacity(reduction), " fit"));
+  }
+  if (reinterpret_cast<std::uintptr_t>(data) % kVectorBytes != 0) {
+    return absl::InternalError(
+        absl::StrCat("a launch over data that are not aligned to ", kVectorBytes, " bytes"));
   }
   reduction_ = reduction;
   first_element_ = first_element;

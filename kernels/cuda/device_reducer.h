@@ -25,8 +25,10 @@ namespace warpfold::kernels::cuda {
 
 class DeviceReducer {
  public:
-  // Takes ranges of up to `array_bytes` on the current device.
-  static absl::StatusOr<std::unique_ptr<DeviceReducer>> Create(std::size_t array_bytes);
+  // Takes ranges of up to `array_bytes` on the current device, with grids for as many multiprocessors as it
+  // has, or as a test says.
+  static absl::StatusOr<std::unique_ptr<DeviceReducer>> Create(std::size_t array_bytes,
+                                                               std::uint32_t multiprocessors = 0);
   ~DeviceReducer();
   DeviceReducer(const DeviceReducer&) = delete;
   DeviceReducer& operator=(const DeviceReducer&) = delete;
@@ -36,7 +38,7 @@ class DeviceReducer {
 
   // Enqueues the kernels that reduce `data` (device memory, 16-byte aligned) and returns without waiting.
   // Ranges as for Slot::Start. UNAVAILABLE (DEVICE_LOST) if the device failed; INTERNAL, with nothing
-  // enqueued, for more elements than Capacity.
+  // enqueued, for more elements than Capacity, or data that are not aligned.
   absl::Status Launch(const Reduction& reduction, std::uint64_t first_element, const std::byte* data,
                       std::uint64_t element_count, cudaStream_t stream);
 

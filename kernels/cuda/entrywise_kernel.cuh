@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Scalar operators on arrays of matrices, entry by entry: a thread takes one entry through a stretch of
-// leaves, eight leaves at a time. Neighbouring threads read neighbouring entries, so that loads coalesce.
+// leaves, eight leaves at a time. Neighbouring threads read neighbouring entries. (Of small matrices these
+// are few: then a load touches many lines, of which the next loads find the rest in the first-level cache.)
 #pragma once
 
 #include <algorithm>
@@ -20,12 +21,12 @@ namespace warpfold::kernels::cuda {
 inline constexpr std::uint32_t kEntrywiseThreads = 256;
 // Matrices with more entries are cut into parts of so many.
 inline constexpr std::uint32_t kPartEntries = kEntrywiseThreads;
-// A thread's stretch of leaves: from as many as it folds at a time on. Where no thread shares an entry with
-// it, more, so that the nodes of all rounds are a quarter of the elements or less (an operator has at most
-// four times a leaf's bytes of states).
+// A thread's stretch of leaves is one at least, and eight at a time. Units have 2^5 leaves, so that the nodes
+// of all rounds are a quarter of the elements or less (an operator has at most four times a leaf's bytes of
+// states).
 inline constexpr std::uint32_t kEightLevel = 3;
 inline constexpr std::uint32_t kEight = 1u << kEightLevel;
-inline constexpr std::uint32_t kLoneStretchLevel = 5;
+inline constexpr std::uint32_t kSmallestEntrywiseLevel = 5;
 inline constexpr std::uint32_t kLargestStretchLevel = 2 * kEightLevel;
 
 struct EntrywisePlan {
@@ -207,7 +208,8 @@ inline EntrywisePlan PlanEntrywise(std::uint32_t entries, std::uint64_t entry_by
   while (entries << (plan.share_level + 1) <= kEntrywiseThreads) ++plan.share_level;
   const std::uint32_t parts = (entries + kPartEntries - 1) / kPartEntries;
   const std::uint64_t unit_bytes_at_level_0 = LeafElements(entries * entry_bytes) * entries * entry_bytes;
-  std::uint32_t level = plan.share_level + (plan.share_level > 0 ? kEightLevel : kLoneStretchLevel);
+  // A leaf for each thread is enough to begin with; stretches grow where there are units for all blocks.
+  std::uint32_t level = std::max(plan.share_level, kSmallestEntrywiseLevel);
   while (level < plan.share_level + kLargestStretchLevel &&
          elements * entries * entry_bytes / (unit_bytes_at_level_0 << level) * parts >
              kUnitsPerBlock * blocks) {

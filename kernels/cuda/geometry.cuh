@@ -6,7 +6,8 @@
 //      edge leaves         units: aligned runs of 2^unit_level leaves      edge leaves
 //   [first_leaf ....)[first_unit ..................... end_unit)[.... first_leaf + leaf_count)
 //
-// A block reduces every so manieth unit, or as many edge leaves as it has warps.
+// A block takes as many edge leaves as it has warps, or one unit after another. (Of edge blocks there are
+// few, with the first indices: they are done while the others still fold.)
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,7 @@ struct Geometry {
   std::uint64_t units = 0;
   std::uint64_t left_edge = 0;  // leaves before the units; all leaves where there are no units
   std::uint64_t right_edge = 0;
-  std::uint32_t unit_blocks = 0;  // blocks [0, unit_blocks) take the units
+  std::uint32_t unit_blocks = 0;  // that take the units
   bool draws = false;             // from their third on as they get done
 
   __host__ __device__ std::uint64_t edge_leaves() const { return left_edge + right_edge; }
@@ -33,7 +34,7 @@ struct Geometry {
 };
 
 // Larger ranges have larger units, up to a level: so that the last block is quick, and no block ends late.
-// Measured: tests/benchmarks/results.
+// Measured: docs/kernels.md, "Geometry".
 inline constexpr std::uint64_t kMostUnits = 1024;
 
 inline Geometry PlanUnits(const Range& range, std::uint64_t leaf_elements, std::uint32_t smallest_level,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a warp multiplies a run of matrices: batch after batch, each a product for every group of its lanes,
+// How a block multiplies a run of matrices: batch after batch, each a product for every group of its lanes,
 // while the next one is on its way from global memory.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// What FoldTree asks of a folder, for a block that is one warp. A run of states is a batch at most. Lift: an
+// What FoldTree asks of a folder. A run of states is a batch at most. Lift: an
 // entry of an element to one of a product, and back to one of a state (InRing, InResidues).
 template <class Tile, class Lift>
 class MatrixFolder {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The product of an array of matrices that a warp's lanes multiply together. One launch of blocks of one
-// warp, each for itself; tree_schedule.h says how they share the work and come together.
+// The product of an array of matrices whose entries are shared by a block's lanes. One launch of blocks of a
+// warp, or of two for 32 x 32; tree_schedule.h says how they share the work and come together.
 #pragma once
 
 #include <algorithm>
@@ -46,6 +46,8 @@ struct InResidues {
   Congruences<Word> congruences;
   bool lifts;
 };
+
+static_assert(kMaxMatrixDimension <= Congruences<std::uint32_t>::kMostTerms);
 
 template <class Tile, class Lift>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerMultiprocessor)

@@ -78,7 +78,7 @@ class MatrixLayout {
     return SharedEntries<Entry>() + place;
   }
 
-  // Past the first-level cache: other blocks have written states since this one began.
+  // States of other blocks are there, for their tickets have been acquired (ticket.cuh).
   __device__ __forceinline__ void CopyPlainly(const Entry* data, std::uint32_t count,
                                               std::uint32_t to) const {
     for (std::uint32_t matrix = 0; matrix < count; ++matrix) {

@@ -66,7 +66,7 @@ class OrderedLeaves {
   }
 
   // The state of one leaf, which may be short; in lane 0.
-  __device__ __forceinline__ State FoldEdge(std::uint64_t leaf) const {
+  __device__ __forceinline__ State FoldEdge(std::uint64_t leaf) {
     const std::uint64_t skipped = (leaf - range_.first_leaf) * kLeafElements;
     const std::uint64_t rest = range_.element_count - skipped;
     const std::uint32_t count = rest < kLeafElements ? static_cast<std::uint32_t>(rest) : kLeafElements;
@@ -74,7 +74,10 @@ class OrderedLeaves {
     const std::uint32_t end = begin + kRunElements < count ? begin + kRunElements : count;
     const Element* const elements = reinterpret_cast<const Element*>(range_.data) + skipped;
     LeafState state{};
-    if (begin < end) {
+    if (count == kLeafElements) {
+      LoadVectors(leaf);
+      state = FoldLane(leaf);
+    } else if (begin < end) {
       state = op_.Lift(elements[begin], begin);
       for (std::uint32_t i = begin + 1; i < end; ++i) state = AppendTo(op_, state, elements[i], i);
     }

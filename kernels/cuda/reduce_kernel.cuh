@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The multi-block reduction: each block one unit or some edge leaves, the last block the partials. One
-// launch.
+// The multi-block reduction: each block some units or edge leaves, the last block the partials. One launch.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +16,19 @@
 
 namespace warpfold::kernels::cuda {
 
-// Leaves: ScalarLeaves or OrderedLeaves.
 // The first two units of each block are given; after them blocks take what comes next, as they get done, and
 // draw it while they fold two others. There is a draw for each unit, so that the ticket wraps to zero.
 __device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Workspace& workspace) {
   return atomicInc(workspace.tickets + 1, static_cast<unsigned>(geometry.units - 1));
 }
 
+// Of Leaves (ScalarLeaves, OrderedLeaves, EndLeaves), with which a warp reduces leaves:
+//
+//   Operation, kLeafElements, kWarps and kThreads of a block, kBlocksPerMultiprocessor
+//   kSmallestLevel, kLargestLevel   of runs: 2^level aligned leaves, the warp's share of a unit
+//   Prefetch(leaf)                  begins to load the leaf with which the next run starts
+//   FoldRun(first, level, next)     the run's state, in lane 0 at least; ends by prefetching leaf `next`
+//   FoldEdge(leaf)                  the state of one leaf, which may be short, in lane 0 at least
 template <class Leaves>
 __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiprocessor)
     ReduceKernel(OperatorParameters parameters, Range range, Geometry geometry, Workspace workspace) {
@@ -37,7 +42,9 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
   auto* const edges = reinterpret_cast<State*>(workspace.partials);
   auto* const units = edges + geometry.edge_leaves();
 
-  if (blockIdx.x < geometry.unit_blocks) {
+  const auto edge_blocks = static_cast<std::uint32_t>((geometry.edge_leaves() + kWarps - 1) / kWarps);
+  if (blockIdx.x >= edge_blocks) {
+    const std::uint32_t block = blockIdx.x - edge_blocks;
     // Two sets in turn, so that one barrier a unit is enough.
     __shared__ alignas(16) std::byte shared[2][kWarps * sizeof(State)];
     __shared__ unsigned drawn[2];
@@ -46,9 +53,9 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
       return ((geometry.first_unit + unit) * kWarps + warp) << level;
     };
     std::uint32_t turn = 0;
-    leaves.Prefetch(run(blockIdx.x));
-    std::uint64_t next = blockIdx.x + geometry.unit_blocks;
-    for (std::uint64_t unit = blockIdx.x; unit < geometry.units; turn ^= 1) {
+    leaves.Prefetch(run(block));
+    std::uint64_t next = std::uint64_t{block} + geometry.unit_blocks;
+    for (std::uint64_t unit = block; unit < geometry.units; turn ^= 1) {
       unsigned draw = 0;
       if (geometry.draws && threadIdx.x == 0) draw = DrawUnit(geometry, workspace);
       const State state = leaves.FoldRun(run(unit), level, run(next < geometry.units ? next : unit));
@@ -68,7 +75,7 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
       next = 2ull * geometry.unit_blocks + drawn[turn];
     }
   } else {
-    const std::uint64_t edge = (blockIdx.x - geometry.unit_blocks) * kWarps + warp;
+    const std::uint64_t edge = std::uint64_t{blockIdx.x} * kWarps + warp;
     if (edge < geometry.edge_leaves()) {
       const State state = leaves.FoldEdge(geometry.EdgeLeaf(range, edge));
       if (lane == 0) edges[edge] = state;

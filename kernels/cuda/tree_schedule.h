@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which warp multiplies what, when matrices are so large that a warp shares a product among its lanes. No
-// CUDA in here: tests run it on the host. The bits of the result do not depend on it.
+// Which block folds what, of matrices: products (matrix_kernel.cuh) and reductions entry by entry
+// (entrywise_kernel.cuh). No CUDA in here: tests run it on the host. The bits of the result do not depend on
+// it.
 //
-// A leaf of such matrices has at most 32 runs of at most two elements, so that leaves and the tree above them
-// are one balanced binary tree over the elements. It is folded in rounds:
+// A leaf of such matrices has at most 32 runs of at most two elements, or is folded by one thread, so that
+// what is above is one balanced binary tree. It is folded in rounds:
 //
-//   round 0   units, aligned runs of 2^unit_level leaves, each by one warp
-//   round r   aligned groups of 2^group_level nodes of round r - 1, each by the warp that finishes the last
-//   of
-//             its nodes: no warp waits for another one
+//   round 0   units, aligned runs of 2^unit_level leaves, each by one block
+//   round r   aligned groups of 2^group_level nodes of round r - 1, each by the block that finishes its last
+//             node: none waits for another one
 //
 // A unit or group that the range fills is a node for the next round. One that reaches beyond the range is cut
 // into its maximal subtrees: these are maximal in the range, too, and go to the workspace's nodes.

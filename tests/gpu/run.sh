@@ -47,6 +47,7 @@ export WARPFOLD_TEST_DEVICE=cuda:0
 if has contract; then
   step contract "$bin/kernels_contract_test" --gtest_brief=1
   step device_reducer "$bin/device_reducer_test" --gtest_brief=1
+  step grids "$bin/grids_test" --gtest_brief=1
   step large_arrays "$bin/large_arrays_test" --gtest_brief=1
   step textbook "$bin/textbook_test" --gtest_brief=1
   step textbook_device "$bin/textbook_device_test" --gtest_brief=1
@@ -81,6 +82,7 @@ if has sanitizers; then
     check=(compute-sanitizer --tool "$tool" --error-exitcode 9)
     sharded "$tool-kernels_contract_test" "${check[@]}" "$bin/kernels_contract_test" --gtest_brief=1 \
       '--gtest_filter=*BitsAtTheBoundaries*:ContractOfManyTest.*'
+    sharded "$tool-grids_test" "${check[@]}" "$bin/grids_test" --gtest_brief=1
     sharded "$tool-textbook_test" "${check[@]}" "$bin/textbook_test" --gtest_brief=1
     export WARPFOLD_TEST_SCALE=small
     sharded "$tool-device_reducer_test" "${check[@]}" "$bin/device_reducer_test" --gtest_brief=1

@@ -91,6 +91,20 @@ class ExactSumTest(service.ServerTestCase):
                     self.check(array)
                     self.check(array, nan_policy=pb.NAN_POLICY_IGNORE)
 
+    def test_bfloat16(self):
+        """NumPy has none: as the upper halves of float32."""
+        rng = numpy.random.default_rng(5)
+        for size in (1, 31, 2048, 10_000):
+            bits = rng.integers(0, 2**16, size, numpy.uint16)
+            numbers = (bits.astype(numpy.uint32) << 16).view(numpy.float32)
+            finite = numpy.isfinite(numbers)
+            for sent, summed in ((bits[finite], numbers[finite]), (bits, numbers)):
+                with self.subTest(size=size, sent=len(sent)):
+                    wanted = exact_sum(summed)
+                    result = service.reduce(self.server, sent, ["exact_sum"], element_type="bfloat16").results[0]
+                    got = service.value(result)
+                    self.assertTrue(got == wanted or (math.isnan(got) and math.isnan(wanted)), (got, wanted))
+
     def test_neither_order_nor_cuts_matter(self):
         rng = numpy.random.default_rng(4)
         array = rng.standard_normal(20_000) * 10.0**rng.integers(-300, 300, 20_000)

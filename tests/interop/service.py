@@ -42,6 +42,7 @@ from google.rpc import status_pb2  # noqa: E402
 from warpfold.v1 import reduction_pb2 as pb  # noqa: E402
 from warpfold.v1 import reduction_pb2_grpc  # noqa: E402
 
+_DEVICE = os.environ.get("WARPFOLD_DEVICE", "cpu")
 # By NumPy's name; NumPy has no bfloat16.
 ELEMENT_TYPES = {name.removeprefix("ELEMENT_TYPE_").lower(): number
                  for name, number in pb.ElementType.items() if number}
@@ -57,7 +58,7 @@ class Server:
     def __init__(self, *flags: str):
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            [os.environ["WARPFOLD_SERVER"], "--listen=127.0.0.1:0", "--device=cpu", *flags],
+            [os.environ["WARPFOLD_SERVER"], "--listen=127.0.0.1:0", f"--device={_DEVICE}", *flags],
             stdout=subprocess.PIPE, stderr=self._log)
         self.address = self._wait_until_ready()
         self.channel = grpc.insecure_channel(self.address)

@@ -17,7 +17,7 @@
 
 namespace warpfold::kernels {
 
-inline constexpr ElementShape kShapes[] = {{1, 1}, {2, 3}, {5, 1}, {7, 32}};
+inline constexpr ElementShape kShapes[] = {{1, 1}, {2, 3}, {5, 1}, {9, 31}};
 
 inline std::string NameOf(const ReductionSpec& spec) {
   std::string name = absl::StrCat(spec.operators[0], "_", std::string(ElementTypeName(spec.element_type)));

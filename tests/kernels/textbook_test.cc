@@ -91,6 +91,16 @@ double FloatAt(const ReductionSpec& spec, std::span<const std::byte> array, std:
   return x;
 }
 
+// Maps x -> a x + b, where a is 1 or -1 and b a small integer: exact, and they do not commute.
+void MakeReflections(const ReductionSpec& spec, std::span<std::byte> array, Random& random) {
+  const std::size_t bytes = ElementTypeBytes(spec.element_type);
+  for (std::size_t i = 0; i < array.size() / bytes; ++i) {
+    const double entry64 = i % 2 == 0 ? (random() % 2 == 0 ? 1 : -1) : static_cast<double>(random() % 7) - 3;
+    const auto entry32 = static_cast<float>(entry64);
+    std::memcpy(&array[i * bytes], bytes == 8 ? static_cast<const void*>(&entry64) : &entry32, bytes);
+  }
+}
+
 // Permutation matrices: their products do not commute, and are exact in any type and association.
 void MakePermutations(const ReductionSpec& spec, std::span<std::byte> array, Random& random) {
   const std::uint32_t d = spec.shape.rows;
@@ -123,7 +133,9 @@ std::span<const std::byte> Array(const Subject& subject, Flavour flavour) {
   Random random;
   array = RandomElements(spec.element_type, LongestArray(spec) * spec.shape.entries(), flavour, random);
   if (spec.shape.is_matrix()) {
-    if (IsFloat(spec)) {
+    if (IsFloat(spec) && spec.operators[0] == "affine_compose") {
+      MakeReflections(spec, array, random);
+    } else if (IsFloat(spec)) {
       MakePermutations(spec, array, random);
     } else if (flavour == Flavour::kTame) {
       MakeUnitLike(spec.element_type, spec.shape.rows, array);
@@ -191,7 +203,9 @@ class TextbookTest : public testing::TestWithParam<Case> {
       ASSERT_EQ(value.entries[i].kind, wanted.kind);
       if (wanted.kind != Scalar::Kind::kDouble) {
         ASSERT_EQ(value.entries[i].uint64_value, wanted.uint64_value) << "entry " << i;
-      } else if (wanted.double_value == wanted.double_value) {
+      } else if (wanted.double_value != wanted.double_value) {
+        ASSERT_NE(value.entries[i].double_value, value.entries[i].double_value) << "entry " << i;
+      } else {
         const double scale = std::max(1.0, std::fabs(wanted.double_value));
         ASSERT_NEAR(value.entries[i].double_value, wanted.double_value,
                     static_cast<double>(count + 1) * std::ldexp(scale, -50))

@@ -8,7 +8,7 @@
 //
 // Teaches: algorithm cascading (Brent's theorem). A tree step costs as much as a load, and one tree for
 // hundreds of items per thread costs nothing. The partials are a few hundred, whatever the array.
-// Bound by: memory, for large arrays, as far as loads of one item per thread can fill it.
+// Bound by: latency, for large arrays: of one load for each thread at a time.
 // Order: not kept.
 //
 // The published form has 32-bit indices, whose stride overflows near 2^31 items, and reads the second of two

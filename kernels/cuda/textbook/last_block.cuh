@@ -8,7 +8,7 @@
 //
 // Teaches: one launch can do without a barrier over the grid, because nobody waits: all blocks but one simply
 // end. And that a flag is not enough: the ticket must release what its block wrote and acquire what the
-// others did (kernels/cuda/ticket.cuh; PTX ISA, "Memory Consistency Model"). Bound by: memory; then one
+// others did (kernels/cuda/ticket.cuh; PTX ISA, "Memory Consistency Model"). Bound by: latency; then one
 // block's latency over a few hundred partials. Order: not kept.
 //
 // After the threadFenceReduction sample of the CUDA toolkit, whose counter must be set to 0 before each

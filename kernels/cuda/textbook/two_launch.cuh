@@ -8,7 +8,7 @@
 //
 // Teaches: the end of a launch is a barrier over all blocks, and the only one that costs no thought: the
 // second launch sees all that the first wrote.
-// Bound by: memory, for large arrays; for small ones by the second launch, some microseconds.
+// Bound by: latency, of one load for each thread at a time; for small arrays by the second launch.
 // Order: not kept.
 //
 // The published form sizes the partials by one constant and the second launch by another, and reads partials

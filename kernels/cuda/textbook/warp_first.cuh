@@ -9,7 +9,7 @@
 // the partials.
 //
 // Teaches: the tree with one barrier and a cell per warp, instead of a cell per thread and a barrier per
-// step. Bound by: memory. Order: not kept, because of the strides; the shuffles would keep it.
+// step. Bound by: latency. Order: not kept, because of the strides; the shuffles would keep it.
 //
 // The published form has shuffles without masks, returns 0 for lanes without a warp whatever the operator,
 // and assumes at least one whole warp of results.

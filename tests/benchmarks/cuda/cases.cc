@@ -91,9 +91,11 @@ void AddStanding(CaseList& cases) {
   // The others where launches, the L2 cache and the memory bound them.
   const std::vector<int> some = {16, 20, 22, 24, 26, 28, 30, 32, 33};
   cases.AddAll({"sum", "min"}, {"int8", "uint8", "int16", "uint16", "float16", "bfloat16"}, some);
+  cases.AddAll({"max", "product", "minmax", "mean", "variance", "describe"},
+               {"int8", "uint8", "int16", "float16", "bfloat16"}, {24, 30});
   cases.AddAll({"argmin", "argmax"}, {"int32", "int64", "float32", "float64"}, some);
   cases.AddAll({"mean", "minmax", "variance", "describe", "l1_norm", "l2_norm", "max_abs", "sum_of_squares"},
-               {"int32", "float32", "float64"}, some);
+               {"int32", "int64", "float32", "float64"}, some);
   cases.AddAll({"exact_sum", "logsumexp"}, {"float32", "float64"}, some);
   cases.AddAll({"all", "any", "count_nonzero"}, {"int32", "float32"}, {20, 24, 28, 30, 32});
   cases.AddAll({"first", "last", "affine_compose", "max_subarray_sum"},
@@ -104,7 +106,7 @@ void AddStanding(CaseList& cases) {
     cases.Add("matrix_product", "float32", large, {d});
     cases.Add("matrix_product", "uint32", large, {d, kPrime});
   }
-  for (const std::uint32_t d : {2u, 4u, 32u}) cases.Add("sum", "float32", large, {d});
+  for (const std::uint32_t d : {1u, 2u, 4u, 32u}) cases.Add("sum", "float32", {22, 24, 28, 30, 32}, {d});
   cases.AddAll({"sum"}, {"int32", "float32", "float64"}, Sizes(10, 22, 1), /*from_host=*/true);
   cases.AddAll({"min", "argmin"}, {"float32"}, Sizes(10, 22, 2), /*from_host=*/true);
 }

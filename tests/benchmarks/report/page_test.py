@@ -13,6 +13,7 @@ _BENCHMARKS = pathlib.Path(__file__).resolve().parents[1]
 _DOCS = _BENCHMARKS.parents[1] / "docs"
 _REMEDY = "\nRemedy: python3 tests/benchmarks/plot.py (needs matplotlib), and look at what it wrote."
 _KEYS = ("bench", "operator", "dtype", "bytes", "device", "commit", "date")
+_KERNEL_KEYS = {"algorithm", "gbps", "cub_gbps", "ceiling_gbps"}  # null where there is no such figure
 
 
 class PageTest(unittest.TestCase):
@@ -29,6 +30,8 @@ class PageTest(unittest.TestCase):
         for line in self.lines:
             missing = [key for key in _KEYS if line.get(key) is None]
             self.assertEqual(missing, [], f"{line['file']}: {line}")
+            if line["bench"] == "kernel":
+                self.assertLessEqual(_KERNEL_KEYS, line.keys(), f"{line['file']}: {line}")
             self.assertRegex(line["date"], r"^\d{4}-\d\d-\d\d$", line["file"])
 
     def test_page_is_what_the_results_say(self):

@@ -154,7 +154,12 @@ class GoalsTest(unittest.TestCase):
 
     def rows(self, **lines) -> dict:
         table = goals.table(m.Results(*([] for _ in m.Results._fields))._replace(**lines))
-        return {row[0]: row[1:] for row in cells(table)[1:]}
+        return {row[0]: row[1:] for row in cells(table)[1:] if row[2] != "no results"}
+
+    def test_goals_without_figures_are_listed(self):
+        table = goals.table(m.pick([])._replace(cpu=everything().cpu))
+        self.assertEqual(len(cells(table)) - 1, len(goals.all_goals()))
+        self.assertEqual(sum(row[2] == "no results" for row in cells(table)), len(goals.all_goals()) - 2)
 
     def test_counts_and_names_the_worst(self):
         rows = self.rows(kernels=[cub(log2=16, cub_gbps=4000.0), cub(log2=22, operator="min"),
