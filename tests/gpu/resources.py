@@ -37,7 +37,7 @@ def usages(path: str):
             numbers.append(tuple(map(int, match.groups())))
     demangled = _output("c++filt", "-p", given="\n".join(names))
     for name, (registers, stack, shared) in zip(demangled, numbers, strict=True):
-        if "Kernel<" in name and "textbook" not in name:
+        if "Kernel<warpfold::kernels::" in name and "textbook" not in name:
             yield {"kernel": _kernel(name), "registers": registers, "stack_bytes": stack,
                    "shared_bytes": shared}
 

@@ -101,8 +101,8 @@ class ExactSumTest(service.ServerTestCase):
             for sent, summed in ((bits[finite], numbers[finite]), (bits, numbers)):
                 with self.subTest(size=size, sent=len(sent)):
                     wanted = exact_sum(summed)
-                    result = service.reduce(self.server, sent, ["exact_sum"], element_type="bfloat16").results[0]
-                    got = service.value(result)
+                    reduction = service.reduce(self.server, sent, ["exact_sum"], element_type="bfloat16")
+                    got = service.value(reduction.results[0])
                     self.assertTrue(got == wanted or (math.isnan(got) and math.isnan(wanted)), (got, wanted))
 
     def test_neither_order_nor_cuts_matter(self):

@@ -38,6 +38,10 @@ def _has_cub(line: dict) -> bool:
     return _is_scalar(line) and line["operator"] in _CUB_OPERATORS and line["dtype"] in _CUB_TYPES
 
 
+def _narrow(line: dict) -> bool:
+    return m.element_bits(line["dtype"]) <= 16
+
+
 def _large(line: dict) -> bool:
     return m.log2_size(line) >= tables.LARGE_LOG2
 
@@ -88,11 +92,11 @@ def all_goals() -> list:
     return _against_cub() + [
         _large_scalars("sum, min, max, product, bitwise of 32 and 64 bits", 0.97, _has_cub),
         _large_scalars("types of 8 and 16 bits, but for statistics", 0.90,
-                       lambda line: m.element_bits(line["dtype"]) <= 16 and line["operator"] not in _STATISTICS),
+                       lambda line: _narrow(line) and line["operator"] not in _STATISTICS),
         _large_scalars("statistics of 8 and 16 bits", 0.90,
-                       lambda line: m.element_bits(line["dtype"]) <= 16 and line["operator"] in _STATISTICS),
+                       lambda line: _narrow(line) and line["operator"] in _STATISTICS),
         _large_scalars("argmin, argmax, minmax, mean, variance, describe, norms", 0.90,
-                       lambda line: line["operator"] in _STATISTICS and m.element_bits(line["dtype"]) > 16),
+                       lambda line: line["operator"] in _STATISTICS and not _narrow(line)),
         _large_scalars("exact_sum of float32", 0.80,
                        lambda line: (line["operator"], line["dtype"]) == ("exact_sum", "float32")),
         _large_scalars("exact_sum of float64", 0.60,
