@@ -21,9 +21,9 @@ namespace warpfold::kernels::cuda {
 inline constexpr std::uint32_t kEntrywiseThreads = 256;
 // Matrices with more entries are cut into parts of so many.
 inline constexpr std::uint32_t kPartEntries = kEntrywiseThreads;
-// A thread's stretch of leaves is one at least, and eight at a time. Units have 2^5 leaves, so that the nodes
-// of all rounds are a quarter of the elements or less (an operator has at most four times a leaf's bytes of
-// states).
+// A thread's stretch of leaves is one at least, and eight at a time. Units have 2^5 leaves or more, so that
+// the nodes of all rounds are a quarter of the elements or less (an operator has at most four times a leaf's
+// bytes of states).
 inline constexpr std::uint32_t kEightLevel = 3;
 inline constexpr std::uint32_t kEight = 1u << kEightLevel;
 inline constexpr std::uint32_t kSmallestEntrywiseLevel = 5;

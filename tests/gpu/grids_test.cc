@@ -26,8 +26,8 @@ namespace {
 
 constexpr std::size_t kArrayBytes = 512 << 10;
 
-// Just long enough for units to be drawn, by blocks of four warps too.
-std::size_t ArrayBytes() { return TinyScale() ? 256 << 10 : kArrayBytes; }
+// Just long enough for units to be drawn, and too long for a cluster.
+std::size_t ArrayBytes() { return TinyScale() ? 384 << 10 : kArrayBytes; }
 
 class GridsTest : public testing::TestWithParam<Subject> {
  protected:
@@ -80,7 +80,7 @@ TEST_P(GridsTest, BitsDoNotDependOnTheMultiprocessors) {
 INSTANTIATE_TEST_SUITE_P(All, GridsTest, testing::ValuesIn(AllSubjects()),
                          [](const auto& subject) { return subject.param.name; });
 
-// Every leaf is in a unit or an edge, once, and no block waits for another one to begin.
+// Every leaf is in a unit or an edge, once.
 TEST(PlanUnitsTest, EveryLeafIsPlannedOnce) {
   constexpr std::uint64_t kElements = 1024;  // of a leaf
   Random random;
