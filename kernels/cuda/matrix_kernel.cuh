@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/matrix_folder.cuh"
@@ -95,19 +96,18 @@ cudaError_t LaunchAnyTile(const OperatorParameters& parameters, bool is_signed, 
   const auto launch = [&]<class Tile>() {
     return LaunchTile<Tile, Lift>(parameters, is_signed, range, d, workspace, stream);
   };
-  if constexpr (std::is_same_v<typename Terms::Entry, std::uint32_t>) {
-    if (d == 16) return launch.template operator()<TensorTile<Terms, 16>>();
-    if (d == 32) return launch.template operator()<TensorTile<Terms, 32>>();
-  }
+  constexpr bool kTensors = std::is_same_v<typename Terms::Entry, std::uint32_t>;
+  using Tile16 = std::conditional_t<kTensors, TensorTile<Terms, 16>, MatrixTile<Terms, 4, 4, 4, 4, 16>>;
+  using Tile32 = std::conditional_t<kTensors, TensorTile<Terms, 32>, MatrixTile<Terms, 8, 8, 4, 4, 32>>;
   if (d < 4) return launch.template operator()<MatrixTile<Terms, 1, 1, 4, 4, 0>>();
   if (d == 4) return launch.template operator()<MatrixTile<Terms, 1, 1, 4, 4, 4>>();
   if (d < 8) return launch.template operator()<MatrixTile<Terms, 2, 2, 4, 4, 0>>();
   if (d == 8) return launch.template operator()<MatrixTile<Terms, 4, 2, 2, 4, 8>>();
   if (d < 16) return launch.template operator()<MatrixTile<Terms, 2, 4, 8, 4, 0>>();
-  if (d == 16) return launch.template operator()<MatrixTile<Terms, 4, 4, 4, 4, 16>>();
+  if (d == 16) return launch.template operator()<Tile16>();
   if (d <= 24) return launch.template operator()<MatrixTile<Terms, 4, 4, 6, 6, 0>>();
   if (d < 32) return launch.template operator()<MatrixTile<Terms, 4, 8, 8, 4, 0>>();
-  return launch.template operator()<MatrixTile<Terms, 8, 8, 4, 4, 32>>();
+  return launch.template operator()<Tile32>();
 }
 
 // Square matrices of 3 rows and more.
