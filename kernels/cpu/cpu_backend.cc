@@ -137,8 +137,9 @@ class CpuSlot : public Slot {
   std::chrono::steady_clock::time_point started_;
   std::mutex mutex_;
   std::condition_variable done_;
-  std::size_t tasks_left_ = 0;                   // guarded by mutex_
-  std::chrono::steady_clock::time_point ended_;  // guarded by mutex_ while tasks are left
+  // Guarded by mutex_ while tasks run.
+  std::size_t tasks_left_ = 0;
+  std::chrono::steady_clock::time_point ended_;  // of the last task
 };
 
 class CpuBackend : public Backend {

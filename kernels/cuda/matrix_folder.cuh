@@ -15,8 +15,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// What FoldTree asks of a folder. A run of states is a batch at most. Lift: an
-// entry of an element to one of a product, and back to one of a state (InRing, InResidues).
+// What FoldTree asks of a folder. A run of states is a batch at most. Lift: an entry of an element to one of
+// a product, and back to one of a state (InRing, InResidues).
 template <class Tile, class Lift>
 class MatrixFolder {
  public:
@@ -76,6 +76,7 @@ class MatrixFolder {
  private:
   // The batch that is folded, whose place its products take; the other one arrives.
   __device__ __forceinline__ std::uint32_t Here() const { return layout_.Buffer(arriving_ ^ 1); }
+
   // Begins to load batch `i` of a run of elements.
   __device__ __forceinline__ void Request(const TreeRun& run, std::uint32_t i) {
     const std::byte* const data = run.data + std::size_t{i} * kBatch * states() * sizeof(Entry);
@@ -134,8 +135,7 @@ class MatrixFolder {
   const Lift lift_;
   const MatrixPlan& plan_;
   const MatrixLayout<Tile> layout_;
-  const std::uint32_t
-      product_;  // of those that the block computes at once, the one this thread takes part in
+  const std::uint32_t product_;  // that this thread takes part in, of those that the block computes at once
   Tile tile_;
   const std::uint32_t pair_;   // where its factors are, from `low` or `high` on
   const std::uint32_t place_;  // where it goes, from `out` on
