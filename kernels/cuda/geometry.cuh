@@ -20,7 +20,7 @@ namespace warpfold::kernels::cuda {
 struct Geometry {
   std::uint32_t unit_level = 0;
   std::uint64_t first_unit = 0;
-  std::uint64_t units = 0;
+  std::uint32_t units = 0;      // far fewer than 2^31 in any device's memory
   std::uint64_t left_edge = 0;  // leaves before the units; all leaves where there are no units
   std::uint64_t right_edge = 0;
   std::uint32_t unit_blocks = 0;  // that take the units
@@ -51,9 +51,9 @@ inline Geometry PlanUnits(const Range& range, std::uint64_t leaf_elements, std::
   if (begin >= end) return geometry;
   geometry.unit_level = level;
   geometry.first_unit = begin;
-  geometry.units = end - begin;
-  geometry.unit_blocks = static_cast<std::uint32_t>(std::min(geometry.units, resident_blocks));
-  geometry.draws = geometry.units > 2 * std::uint64_t{geometry.unit_blocks};
+  geometry.units = static_cast<std::uint32_t>(end - begin);
+  geometry.unit_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(geometry.units, resident_blocks));
+  geometry.draws = geometry.units > 2 * geometry.unit_blocks;
   if (!geometry.draws) {  // as many units for each block
     const std::uint64_t rounds = (geometry.units + resident_blocks - 1) / resident_blocks;
     geometry.unit_blocks = static_cast<std::uint32_t>((geometry.units + rounds - 1) / rounds);

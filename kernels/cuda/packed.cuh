@@ -2,25 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Elements of 8 and 16 bits, several to an instruction. For operators whose combinations do not depend on the
-// order at all: the smallest, the largest, and bits.
+// order at all: the smallest, the largest, bits, and sums and products of integers.
 //
-// FoldPacked(op, vectors) gives what folding this lane's elements of a full leaf one by one would give.
+// FoldPacked(op, vectors) gives what folding this lane's elements of a full leaf one by one would give, and
+// FoldPackedFirst(op, vectors) the same of an operator's first sweep.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/geometry.h"
+#include "kernels/cuda/vectors.cuh"
 #include "kernels/operators/bit_and.h"
 #include "kernels/operators/bit_or.h"
 #include "kernels/operators/bit_xor.h"
+#include "kernels/operators/describe.h"
 #include "kernels/operators/extremum.h"
 #include "kernels/operators/minmax.h"
+#include "kernels/operators/moments.h"
+#include "kernels/operators/product.h"
+#include "kernels/operators/sum.h"
 
 namespace warpfold::kernels::cuda {
-
-// A lane's part of a leaf.
-using LaneVectors = uint4[kLeafRows];
 
 // Folds the words of all vectors, each seen through `map`, with `combine`.
 template <class Map, class Combine>
@@ -121,6 +123,78 @@ template <IntegerElement T>
 requires kPacks<T> __device__ __forceinline__ Bits<T> FoldPacked(const BitXor<T, false>&,
                                                                  const LaneVectors& vectors) {
   return FoldBits<BitXor, T>(vectors);
+}
+
+// Dot products with ones.
+template <IntegerElement T>
+requires kPacks<T> __device__ __forceinline__ std::uint32_t FoldPacked(const Sum<T, false>&,
+                                                                       const LaneVectors& vectors) {
+  constexpr std::uint32_t kOnes = 0x01010101;
+  std::uint32_t sums[4] = {};
+#pragma unroll
+  for (int row = 0; row < kLeafRows; ++row) {
+    const std::uint32_t words[4] = {vectors[row].x, vectors[row].y, vectors[row].z, vectors[row].w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      using Word = std::conditional_t<kIsSigned<T>, int, unsigned>;
+      const auto word = static_cast<Word>(words[i]);
+      const auto sum = static_cast<Word>(sums[i]);
+      sums[i] = sizeof(T) == 1 ? __dp4a(word, Word{kOnes}, sum) : __dp2a_lo(word, Word{kOnes}, sum);
+    }
+  }
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+template <IntegerElement T>
+requires kPacks<T> __device__ __forceinline__ std::uint32_t FoldPackedFirst(const MomentsOperator<T, false>&,
+                                                                            const LaneVectors& vectors) {
+  return FoldPacked(Sum<T, false>(), vectors);
+}
+// But for the range, which is a sweep of its own.
+template <IntegerElement T>
+requires kPacks<T> __device__ __forceinline__ typename Describe<T, false>::First FoldPackedFirst(
+    const Describe<T, false>&, const LaneVectors& vectors) {
+  const std::uint32_t sum = FoldPacked(Sum<T, false>(), vectors);
+  return {sum, sum, {}};
+}
+
+// The magnitudes of a word's elements, side by side. Of the smallest element, too: as unsigned numbers.
+template <class T>
+__device__ __forceinline__ std::uint32_t MagnitudesOf(std::uint32_t word) {
+  if constexpr (!kIsSigned<T>) return word;
+  constexpr std::uint32_t kEach = sizeof(T) == 1 ? 0x01010101 : 0x00010001;
+  const std::uint32_t negative = word >> (8 * sizeof(T) - 1) & kEach;
+  return (word ^ negative * static_cast<Bits<T>>(~0u)) + negative;  // no carry: 0 is not negative
+}
+
+// The product of a word's elements. It fits.
+template <class T>
+__device__ __forceinline__ std::uint32_t ProductOf(std::uint32_t word) {
+  if constexpr (sizeof(T) == 2) return (word & 0xffff) * (word >> 16);
+  return (word & 0xff) * (word >> 8 & 0xff) * ((word >> 16 & 0xff) * (word >> 24));
+}
+
+// As many elements as 64 bits hold the product of: no carries to look for.
+template <IntegerElement T>
+requires kPacks<T> __device__ __forceinline__ typename Product<T, false>::LeafState FoldPacked(
+    const Product<T, false>& op, const LaneVectors& vectors) {
+  using State = typename Product<T, false>::LeafState;
+  State state = op.LeafIdentity();
+  std::uint32_t signs = 0;
+#pragma unroll
+  for (int row = 0; row < kLeafRows; ++row) {
+    const std::uint32_t words[4] = {vectors[row].x, vectors[row].y, vectors[row].z, vectors[row].w};
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+      if constexpr (kIsSigned<T>) signs ^= words[i] ^ words[i + 1];
+      const std::uint64_t product = std::uint64_t{ProductOf<T>(MagnitudesOf<T>(words[i]))} *
+                                    ProductOf<T>(MagnitudesOf<T>(words[i + 1]));
+      state = op.Combine(state, State{product, 0, 0, product != 0});
+    }
+  }
+  signs ^= signs << 16;
+  if constexpr (sizeof(T) == 1) signs ^= signs << 8;
+  state.signs = signs;
+  return state;
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -19,7 +19,7 @@ namespace warpfold::kernels::cuda {
 // The first two units of each block are given; after them blocks take what comes next, as they get done, and
 // draw it while they fold two others. There is a draw for each unit, so that the ticket wraps to zero.
 __device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Workspace& workspace) {
-  return atomicInc(workspace.tickets + 1, static_cast<unsigned>(geometry.units - 1));
+  return atomicInc(workspace.tickets + 1, geometry.units - 1);
 }
 
 // Of Leaves (ScalarLeaves, OrderedLeaves, EndLeaves), with which a warp reduces leaves:
@@ -49,19 +49,18 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
     __shared__ alignas(16) std::byte shared[2][kWarps * sizeof(State)];
     __shared__ unsigned drawn[2];
     const std::uint32_t level = geometry.unit_level - Log2(kWarps);
-    const auto run = [&](std::uint64_t unit) {
+    const auto run = [&](std::uint32_t unit) {
       return ((geometry.first_unit + unit) * kWarps + warp) << level;
     };
     std::uint32_t turn = 0;
     leaves.Prefetch(run(block));
-    std::uint64_t next = std::uint64_t{block} + geometry.unit_blocks;
-    for (std::uint64_t unit = block; unit < geometry.units; turn ^= 1) {
-      unsigned draw = 0;
-      if (geometry.draws && threadIdx.x == 0) draw = DrawUnit(geometry, workspace);
+    std::uint32_t next = block + geometry.unit_blocks;
+    for (std::uint32_t unit = block; unit < geometry.units; turn ^= 1) {
+      // By a warp that has nothing to combine: waiting for the number takes as long as that.
+      if (threadIdx.x == kLanes) drawn[turn] = geometry.draws ? DrawUnit(geometry, workspace) : 0;
       const State state = leaves.FoldRun(run(unit), level, run(next < geometry.units ? next : unit));
       auto* const states = reinterpret_cast<State*>(shared[turn]);
       if (lane == 0) states[warp] = state;
-      if (threadIdx.x == 0) drawn[turn] = draw;
       __syncthreads();
       if (warp == 0) {
         State folded = states[lane % kWarps];
@@ -72,7 +71,7 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
         if (lane == 0) units[unit] = folded;
       }
       unit = next;
-      next = 2ull * geometry.unit_blocks + drawn[turn];
+      next = 2 * geometry.unit_blocks + drawn[turn];
     }
   } else {
     const std::uint64_t edge = std::uint64_t{blockIdx.x} * kWarps + warp;

@@ -10,6 +10,7 @@
 #include "kernels/cuda/float_extrema.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/packed.cuh"
+#include "kernels/cuda/vectors.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
 #include "kernels/operators/operator.h"
@@ -140,11 +141,9 @@ class ScalarLeaves {
     S columns[kVector];
 #pragma unroll
     for (int row = 0; row < kLeafRows; ++row) {
-      T elements[kVector];
-      std::memcpy(elements, &vectors_[row], sizeof elements);
 #pragma unroll
       for (std::uint32_t c = 0; c < kVector; ++c) {
-        const S lifted = lift(elements[c], row * kRowElements + lane_ * kVector + c);
+        const S lifted = lift(ElementOf<T>(vectors_[row], c), row * kRowElements + lane_ * kVector + c);
         columns[c] = row == 0 ? lifted : combine(columns[c], lifted);
       }
     }
@@ -162,9 +161,8 @@ class ScalarLeaves {
       S state;
 #pragma unroll
       for (int row = 0; row < kLeafRows; ++row) {
-        T elements[kVector];
-        std::memcpy(elements, &vectors_[row], sizeof elements);
-        const S lifted = lift(elements[kBegin], row * kRowElements + lane_ * kVector + kBegin);
+        const S lifted =
+            lift(ElementOf<T>(vectors_[row], kBegin), row * kRowElements + lane_ * kVector + kBegin);
         state = row == 0 ? lifted : combine(state, lifted);
       }
       return state;
@@ -180,18 +178,16 @@ class ScalarLeaves {
     for (std::uint32_t c = 0; c < kVector; ++c) columns[c] = identity;
 #pragma unroll
     for (int row = 0; row < kLeafRows; ++row) {
-      T elements[kVector];
-      std::memcpy(elements, &vectors_[row], sizeof elements);
 #pragma unroll
       for (std::uint32_t c = 0; c < kVector; ++c) {
         const std::uint32_t i = row * kRowElements + lane_ * kVector + c;
-        if (i < count) columns[c] = combine(columns[c], lift(elements[c], i));
+        if (i < count) columns[c] = combine(columns[c], lift(ElementOf<T>(vectors_[row], c), i));
       }
     }
     return FoldVector(columns, combine);
   }
 
-  __device__ __forceinline__ LeafState FoldLane() const {
+  __device__ __forceinline__ LeafState FoldLane() {
     if constexpr (requires(LeafState & out) { FoldArgs(op_, vectors_, lane_, out); }) {
       LeafState folded;
       if (FoldArgs(op_, vectors_, lane_ * kVector, folded)) return folded;
@@ -225,17 +221,24 @@ class ScalarLeaves {
     }
   }
 
-  __device__ __forceinline__ LeafState SweepLaneTwice() const {
-    return SweepTwice(kLaneElements, [this](auto identity, const auto& lift, const auto& combine) {
+  __device__ __forceinline__ LeafState SweepLaneTwice() {
+    typename Op::First first;
+    if constexpr (requires { FoldPackedFirst(op_, vectors_); }) {
+      first = FoldPackedFirst(op_, vectors_);
+    } else {
+      first = Sweep<typename Op::First>(LiftFirst(), CombineFirst());
+    }
+    return SweepAgain(first, kLaneElements, [this](auto identity, const auto& lift, const auto& combine) {
       return Sweep<decltype(identity)>(lift, combine);
     });
   }
 
-  __device__ __forceinline__ LeafState FoldShortLane(std::uint32_t count) const {
+  __device__ __forceinline__ LeafState FoldShortLane(std::uint32_t count) {
     if constexpr (TwoSweeps<Op>) {
       const std::uint32_t present = PresentInLane(count);
       if (present == 0) return op_.LeafIdentity();
-      return SweepTwice(present, [=, this](auto identity, const auto& lift, const auto& combine) {
+      const auto first = SweepShort(count, op_.FirstIdentity(), LiftFirst(), CombineFirst());
+      return SweepAgain(first, present, [=, this](auto identity, const auto& lift, const auto& combine) {
         return SweepShort(count, identity, lift, combine);
       });
     } else {
@@ -252,14 +255,32 @@ class ScalarLeaves {
     return count / kRowElements * kVector + (rest <= before ? 0 : min(rest - before, kVector));
   }
 
-  template <class SweepOnce>
-  __device__ __forceinline__ LeafState SweepTwice(std::uint32_t present, const SweepOnce& sweep) const {
-    using First = typename Op::First;
+  __device__ __forceinline__ auto LiftFirst() const {
+    return [this](T x, std::uint32_t) { return op_.LiftFirst(x); };
+  }
+  __device__ __forceinline__ auto CombineFirst() const {
+    return [this](const auto& a, const auto& b) { return op_.CombineFirst(a, b); };
+  }
+
+  // ptxas keeps elements that it has converted for one sweep until the other, in more registers than there
+  // are; those of 32 bits it also converts before it knows the center. So it must not know that the elements
+  // are the same: grids have one row, but their blocks' numbers in it count as unknown.
+  __device__ __forceinline__ void ForgetConversions(double center) {
+    if constexpr (sizeof(T) == 4 || (sizeof(T) == 2 && FloatElement<T>)) {
+      std::uint32_t zero = blockIdx.y;
+      if constexpr (sizeof(T) == 4) zero &= static_cast<std::uint32_t>(__double2hiint(center));
+#pragma unroll
+      for (uint4& v : vectors_) v = {v.x ^ zero, v.y ^ zero, v.z ^ zero, v.w ^ zero};
+    }
+  }
+
+  // The second sweep, over `present` elements.
+  template <class First, class SweepOnce>
+  __device__ __forceinline__ LeafState SweepAgain(const First& first, std::uint32_t present,
+                                                  const SweepOnce& sweep) {
     using Second = typename Op::Second;
-    const First first = sweep(
-        op_.FirstIdentity(), [this](T x, std::uint32_t) { return op_.LiftFirst(x); },
-        [this](const First& a, const First& b) { return op_.CombineFirst(a, b); });
     const double center = op_.Center(first, present);
+    ForgetConversions(center);
     const Second second = sweep(
         Second{}, [=, this](T x, std::uint32_t) { return op_.LiftSecond(x, center); },
         [this](const Second& a, const Second& b) { return op_.CombineSecond(a, b); });

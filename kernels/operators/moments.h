@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "kernels/operators/operator.h"
+#include "kernels/operators/sum.h"
 
 namespace warpfold::kernels {
 
@@ -42,12 +43,26 @@ inline Moments CanonicalMoments(const Moments& m) {
 }
 
 // What a lane learns in its first sweep where some elements are ignored. Otherwise the sum is enough.
-struct LaneSum {
+struct CountedSum {
   double sum;
   std::uint32_t count;
 };
 
-WARPFOLD_FN LaneSum operator+(LaneSum a, LaneSum b) { return {a.sum + b.sum, a.count + b.count}; }
+WARPFOLD_FN CountedSum operator+(CountedSum a, CountedSum b) { return {a.sum + b.sum, a.count + b.count}; }
+
+// Of integers of which a double holds a lane's sum exactly: as integers, which takes no conversions.
+template <class T>
+inline constexpr bool kHasIntegerLanes = IntegerElement<T> && sizeof(T) <= 4;
+
+template <class T, bool kCounts>
+struct LaneSum {
+  using type = std::conditional_t<kCounts, CountedSum, double>;
+};
+template <class T>
+requires kHasIntegerLanes<T>
+struct LaneSum<T, false> {
+  using type = typename Sum<T, false>::LeafState;
+};
 
 template <AnyElement T, bool kIgnoreNan>
 WARPFOLD_FN bool IsIgnored(T x) {
@@ -65,7 +80,7 @@ struct MomentsOperator {
   using LeafState = Moments;
   using State = Moments;
   static constexpr bool kCounts = kIgnoreNan && FloatElement<T>;
-  using First = std::conditional_t<kCounts, LaneSum, double>;
+  using First = typename LaneSum<T, kCounts>::type;
   using Second = double;
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = false;
@@ -92,6 +107,8 @@ struct MomentsOperator {
     if constexpr (kCounts) {
       if (IsNan(x)) return {0, 0};
       return {DoubleOf(x), 1};
+    } else if constexpr (kHasIntegerLanes<T>) {
+      return Sum<T, false>{}.Lift(x, 0);
     } else {
       return DoubleOf(x);
     }
@@ -99,6 +116,8 @@ struct MomentsOperator {
   WARPFOLD_FN First FirstIdentity() const {
     if constexpr (kCounts) {
       return {-0.0, 0};
+    } else if constexpr (kHasIntegerLanes<T>) {
+      return 0;
     } else {
       return -0.0;
     }
@@ -108,8 +127,11 @@ struct MomentsOperator {
   WARPFOLD_FN double Center(First first, std::uint32_t present) const {
     if constexpr (kCounts) {
       return first.sum / static_cast<double>(first.count);
+    } else if constexpr (kHasIntegerLanes<T> && kIsSigned<T>) {
+      return static_cast<double>(static_cast<std::make_signed_t<First>>(first)) /
+             static_cast<double>(present);
     } else {
-      return first / static_cast<double>(present);
+      return static_cast<double>(first) / static_cast<double>(present);
     }
   }
   WARPFOLD_FN Second LiftSecond(T x, double center) const {

@@ -107,7 +107,7 @@ TEST(PlanUnitsTest, EveryLeafIsPlannedOnce) {
     ASSERT_LE((geometry.first_unit + geometry.units) * leaves - range.first_leaf,
               range.element_count / kElements);
     ASSERT_GE(geometry.unit_blocks, 1u);
-    ASSERT_LE(geometry.unit_blocks, std::min(geometry.units, resident));
+    ASSERT_LE(geometry.unit_blocks, std::min<std::uint64_t>(geometry.units, resident));
     ASSERT_EQ(geometry.draws, geometry.units > 2 * resident);
   }
 }

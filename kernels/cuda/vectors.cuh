@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Elements in registers, as 16-byte loads bring them.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/geometry.h"
+#include "kernels/operators/element_types.h"
+
+namespace warpfold::kernels::cuda {
+
+// A lane's part of a leaf.
+using LaneVectors = uint4[kLeafRows];
+
+// Element c of a vector. By shifts of words, c being a constant after unrolling: arrays of elements of 8 or
+// 16 bits nvcc keeps in memory.
+template <class T>
+__device__ __forceinline__ T ElementOf(const uint4& vector, std::uint32_t c) {
+  const std::uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
+  if constexpr (sizeof(T) == 8) {
+    return BitCast<T>(std::uint64_t{words[2 * c + 1]} << 32 | words[2 * c]);
+  } else {
+    constexpr std::uint32_t kInWord = 4 / sizeof(T);
+    return BitCast<T>(static_cast<Bits<T>>(words[c / kInWord] >> c % kInWord * (8 * sizeof(T))));
+  }
+}
+
+}  // namespace warpfold::kernels::cuda
