@@ -14,6 +14,7 @@
 
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/operator.h"
+#include "kernels/operators/subarray_keys.h"
 
 namespace warpfold::kernels {
 
@@ -61,16 +62,22 @@ WARPFOLD_FN SubarraySums<Sum, Index> JoinSubarrays(const SubarraySums<Sum, Index
   return c;
 }
 
+template <AnyElement T>
+struct SubarrayLeafOf {
+  using type = SubarraySums<double, std::uint32_t>;
+};
+template <IntegerElement T>
+struct SubarrayLeafOf<T> {
+  using type = SubarrayKeys<T>;
+};
+
 template <class T, bool kIgnoreNan>
 struct MaxSubarraySum;
 
 template <AnyElement T, bool kIgnoreNan>
 requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
-  // Of a leaf; it cannot overflow.
-  using LeafSum =
-      std::conditional_t<FloatElement<T>, double, std::conditional_t<sizeof(T) == 8, Int128, std::int64_t>>;
   using Total = std::conditional_t<FloatElement<T>, double, Int128>;
-  using LeafState = SubarraySums<LeafSum, std::uint32_t>;
+  using LeafState = typename SubarrayLeafOf<T>::type;
   using Sums = SubarraySums<Total, std::uint64_t>;
   static constexpr int kSumWords = sizeof(Total) / 8;
   struct State {
@@ -83,46 +90,53 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   static constexpr bool kScalarsOnly = true;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t offset) const {
-    if constexpr (FloatElement<T> && kIgnoreNan) {
-      if (IsNan(x)) return LeafIdentity();
+    if constexpr (FloatElement<T>) {
+      if constexpr (kIgnoreNan) {
+        if (IsNan(x)) return LeafIdentity();
+      }
+      const auto value = static_cast<double>(ValueOf(x));
+      return {value, value, value, value, offset, offset + 1, offset + 1, offset, 1};
+    } else {
+      return LeafState::Of(x, offset);
     }
-    const auto value = static_cast<LeafSum>(ValueOf(x));
-    return {value, value, value, value, offset, offset + 1, offset + 1, offset, 1};
   }
-  WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const { return JoinSubarrays(a, b); }
-  // Combine(s, Lift(x, offset)), in half the steps. What ends at x is the one part to offer: if x alone is
-  // more, it is also more than what reaches across, which then cannot be the best.
-  WARPFOLD_FN LeafState Append(LeafState s, T x, std::uint32_t offset) const {
-    if constexpr (FloatElement<T> && kIgnoreNan) {
-      if (IsNan(x)) return s;
-      if (s.present == 0) return Lift(x, offset);
+  WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {
+    if constexpr (FloatElement<T>) {
+      return JoinSubarrays(a, b);
+    } else {
+      return LeafState::Join(a, b);
     }
-    const auto value = static_cast<LeafSum>(ValueOf(x));
-    const LeafSum across = s.suffix + value;
-    const bool longer = across >= value;
-    s.suffix = longer ? across : value;
-    s.suffix_begin = longer ? s.suffix_begin : offset;
-    if (s.suffix > s.best || (s.suffix == s.best && s.suffix_begin < s.best_begin)) {
-      s.best = s.suffix;
-      s.best_begin = s.suffix_begin;
-      s.best_end = offset + 1;
+  }
+  WARPFOLD_FN LeafState Append(const LeafState& s, T x, std::uint32_t offset) const {
+    if constexpr (FloatElement<T>) {
+      return AppendFloat(s, x, offset);
+    } else {
+      return s.Append(x, offset);
     }
-    s.total += value;
-    if (s.total > s.prefix) {
-      s.prefix = s.total;
-      s.prefix_end = offset + 1;
-    }
-    return s;
   }
   WARPFOLD_FN State Combine(const State& a, const State& b) const {
     return Packed(JoinSubarrays(Unpacked(a), Unpacked(b)));
   }
   WARPFOLD_FN State Widen(const LeafState& s, std::uint64_t first) const {
-    if (s.present == 0) return Identity();
-    return Packed({s.total, s.best, s.prefix, s.suffix, first + s.best_begin, first + s.best_end,
-                   first + s.prefix_end, first + s.suffix_begin, 1});
+    if constexpr (FloatElement<T>) {
+      if (s.present == 0) return Identity();
+      return Packed({s.total, s.best, s.prefix, s.suffix, first + s.best_begin, first + s.best_end,
+                     first + s.prefix_end, first + s.suffix_begin, 1});
+    } else {
+      if (s.IsEmpty()) return Identity();
+      using L = LeafState;
+      return Packed({L::SumOf(s.total), L::SumOf(s.best), L::SumOf(s.prefix), L::SumOf(s.suffix),
+                     first + L::BeginOf(s.best), first + L::EndOf(s.best), first + L::EndOf(s.prefix),
+                     first + L::BeginOf(s.suffix), 1});
+    }
   }
-  WARPFOLD_FN LeafState LeafIdentity() const { return {0, 0, 0, 0, 0, 0, 0, 0, 0}; }
+  WARPFOLD_FN LeafState LeafIdentity() const {
+    if constexpr (FloatElement<T>) {
+      return {0, 0, 0, 0, 0, 0, 0, 0, 0};
+    } else {
+      return LeafState::Empty();
+    }
+  }
   WARPFOLD_FN State Identity() const { return Packed({0, 0, 0, 0, 0, 0, 0, 0, 0}); }
   State Canonical(const State& s) const requires FloatElement<T> {
     Sums sums = Unpacked(s);
@@ -160,6 +174,30 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   }
 
  private:
+  // Combine(s, Lift(x, offset)), in half the steps. What ends at x is the one part to offer: if x alone is
+  // more, it is also more than what reaches across, which then cannot be the best.
+  WARPFOLD_FN LeafState AppendFloat(LeafState s, T x, std::uint32_t offset) const requires FloatElement<T> {
+    if constexpr (kIgnoreNan) {
+      if (IsNan(x)) return s;
+      if (s.present == 0) return Lift(x, offset);
+    }
+    const auto value = static_cast<double>(ValueOf(x));
+    const double across = s.suffix + value;
+    const bool longer = across >= value;
+    s.suffix = longer ? across : value;
+    s.suffix_begin = longer ? s.suffix_begin : offset;
+    if (s.suffix > s.best || (s.suffix == s.best && s.suffix_begin < s.best_begin)) {
+      s.best = s.suffix;
+      s.best_begin = s.suffix_begin;
+      s.best_end = offset + 1;
+    }
+    s.total += value;
+    if (s.total > s.prefix) {
+      s.prefix = s.total;
+      s.prefix_end = offset + 1;
+    }
+    return s;
+  }
   static WARPFOLD_FN State Packed(const Sums& s) {
     State state{};
     const Total sums[] = {s.total, s.best, s.prefix, s.suffix};

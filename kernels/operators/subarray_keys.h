@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What max_subarray_sum knows of integers within a leaf. A part of the leaf is one integer, its key: its sum,
+// below that where it begins, and below that where it ends. Both positions count back from the last element
+// of the leaf, so that of equal sums the part that begins first has the largest key, and of those the one
+// that ends first: one comparison decides. What is still to grow on one side lacks the position of that side,
+// so that one addition makes a part of two neighbours.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/geometry.h"
+#include "kernels/operators/element_types.h"
+#include "kernels/operators/portable.h"
+
+namespace warpfold::kernels {
+
+// The lowest 96 bits of an Int128, with their sign: on a GPU a word is a register. CPUs wait when they load
+// in one piece what they have just stored in three, and leaf states never go from one to the other.
+#if defined(__CUDACC__)
+struct ThreeWords {
+  std::uint32_t words[3];
+
+  WARPFOLD_FN operator Int128() const {
+    const auto high = static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(words[2])});
+    return static_cast<Int128>(Uint128{high} << 64 | (std::uint64_t{words[1]} << 32 | words[0]));
+  }
+  static WARPFOLD_FN ThreeWords Of(Int128 x) {
+    const auto low = static_cast<std::uint64_t>(x);
+    return {{static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(low >> 32),
+             static_cast<std::uint32_t>(static_cast<Uint128>(x) >> 64)}};
+  }
+};
+using StoredInt128 = ThreeWords;
+#else
+using StoredInt128 = Int128;
+#endif
+
+template <IntegerElement T>
+struct SubarrayKeys {
+  static constexpr bool kWide = sizeof(T) == 8;
+  using Key = std::conditional_t<kWide, Int128, std::int64_t>;
+  using Stored = std::conditional_t<kWide, StoredInt128, Key>;
+
+  static constexpr auto kLastIndex = static_cast<std::uint32_t>(LeafElements(sizeof(T)) - 1);
+  static constexpr int kIndexBits = Log2(kLastIndex + 1);
+  static constexpr int kSumShift = 2 * kIndexBits;
+  static constexpr int kKeyBits = kWide ? 96 : 64;
+  // Of no part. Less than any sum, and so far from the smallest key that adding two of them, or one and any
+  // sum, does not overflow.
+  static constexpr Key kNone = -(Key{1} << (kKeyBits - 2));
+  static_assert(kSumShift + 8 * static_cast<int>(sizeof(T)) + kIndexBits <= kKeyBits - 2);
+
+  Stored total;   // neither position
+  Stored best;    // both
+  Stored prefix;  // the best part that starts at the first element: its end
+  Stored suffix;  // the best part that ends at the last one: its beginning
+
+  static WARPFOLD_FN SubarrayKeys Empty() { return {Store(0), Store(kNone), Store(kNone), Store(kNone)}; }
+  WARPFOLD_FN bool IsEmpty() const { return Key{best} == kNone; }
+
+  static WARPFOLD_FN SubarrayKeys Of(T x, std::uint32_t offset) {
+    const Key total = OfSum(x);
+    const Key suffix = total | Key{BeginAt(offset)};
+    return {Store(total), Store(suffix | EndAt(offset)), Store(total | EndAt(offset)), Store(suffix)};
+  }
+
+  static WARPFOLD_FN SubarrayKeys Join(const SubarrayKeys& a, const SubarrayKeys& b) {
+    const Key total = a.total;
+    const Key suffix = a.suffix;
+    return {Store(total + b.total), Store(Larger(Larger(a.best, b.best), suffix + b.prefix)),
+            Store(Larger(a.prefix, total + b.prefix)), Store(Larger(b.suffix, suffix + b.total))};
+  }
+
+  // Join(*this, Of(x, offset)). What ends here is compared without its end, that is, as if it ended later
+  // than all others: it does, and so must be more, or begin earlier.
+  WARPFOLD_FN SubarrayKeys Append(T x, std::uint32_t offset) const {
+    const Key sum = OfSum(x);
+    // Nothing at all is better than less than nothing, which unsigned sums never are.
+    const Key before = kIsSigned<T> && IsNegative(suffix) ? Key{BeginAt(offset)} : Key{suffix};
+    const Key ends_here = before + sum;
+    const Key all = total + sum;
+    return {Store(all), Store(IsLess(best, ends_here) ? ends_here | EndAt(offset) : Key{best}),
+            Store(IsLess(prefix, all) ? all | EndAt(offset) : Key{prefix}), Store(ends_here)};
+  }
+
+  static WARPFOLD_FN Key SumOf(Key key) { return key >> kSumShift; }
+  static WARPFOLD_FN std::uint32_t BeginOf(Key key) { return IndexAt(key, kIndexBits); }
+  static WARPFOLD_FN std::uint32_t EndOf(Key key) { return IndexAt(key, 0) + 1; }
+
+ private:
+  static WARPFOLD_FN Stored Store(Key key) {
+    if constexpr (std::is_same_v<Stored, Key>) {
+      return key;
+    } else {
+      return Stored::Of(key);
+    }
+  }
+  // By the second highest bit, which is that of the sign, too: nvcc compares all of a key with zero, but
+  // tests a bit in one step.
+  static WARPFOLD_FN bool IsNegative(Key key) {
+    return (static_cast<std::uint32_t>(key >> (kKeyBits - 32)) & 0x40000000u) != 0;
+  }
+  static WARPFOLD_FN bool IsLess(Key a, Key b) {
+    if constexpr (std::is_same_v<Stored, Key>) {
+      return a < b;
+    } else {
+      // nvcc subtracts in fewer steps than it compares.
+      return static_cast<std::int32_t>(static_cast<std::uint32_t>((a - b) >> (kKeyBits - 32))) < 0;
+    }
+  }
+  static WARPFOLD_FN Key Larger(Key a, Key b) { return IsLess(a, b) ? b : a; }
+  // nvcc would extend the sign first, and then shift all four words.
+  static WARPFOLD_FN Key OfSum(T x) {
+    if constexpr (kWide) {
+      const auto high = static_cast<std::uint64_t>(x >> (64 - kSumShift));
+      return static_cast<Key>(Uint128{high} << 64 | static_cast<std::uint64_t>(x) << kSumShift);
+    } else {
+      return Key{ValueOf(x)} << kSumShift;
+    }
+  }
+  static WARPFOLD_FN std::uint32_t BeginAt(std::uint32_t offset) { return FromLast(offset) << kIndexBits; }
+  static WARPFOLD_FN Key EndAt(std::uint32_t last) { return Key{FromLast(last)}; }
+  // In two parts, of which compilers know the one that is constant where a run is unrolled.
+  static WARPFOLD_FN std::uint32_t FromLast(std::uint32_t offset) {
+    constexpr std::uint32_t kInRun = (kLastIndex + 1) / kLanes - 1;
+    return ((offset & ~kInRun) ^ (kLastIndex & ~kInRun)) + ((offset & kInRun) ^ kInRun);
+  }
+  static WARPFOLD_FN std::uint32_t IndexAt(Key key, int shift) {
+    return kLastIndex ^ (static_cast<std::uint32_t>(key >> shift) & kLastIndex);
+  }
+};
+
+}  // namespace warpfold::kernels
