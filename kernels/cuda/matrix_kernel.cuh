@@ -48,8 +48,6 @@ struct InResidues {
   bool lifts;
 };
 
-static_assert(kMaxMatrixDimension <= Congruences<std::uint32_t>::kMostTerms);
-
 template <class Tile, class Lift>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerMultiprocessor)
     MatrixKernel(Lift lift, Range range, MatrixPlan plan, Workspace workspace) {
