@@ -61,8 +61,8 @@ inline constexpr AlgorithmFacts kAlgorithms[kAlgorithmCount] = {
     {"cooperative_grid", false},
 };
 
-// The textbook keeps a state per thread in shared memory: 32 of the largest, and the 16 cells that pad
-// them, fill the 48 KiB that a block has.
+// The textbook keeps a state per thread in shared memory, and some of its blocks are whole warps: 32 of the
+// largest states fill the 32 KiB that it has for them (textbook/block.cuh).
 inline constexpr std::size_t kMaxTextbookStateBytes = 1024;
 // Of a scalar, or of an entry of a matrix. Narrower types would teach nothing more, and take long to compile.
 inline constexpr std::size_t kMinTextbookScalarBytes = 4;

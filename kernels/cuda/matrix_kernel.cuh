@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/matrix_folder.cuh"
@@ -48,8 +51,6 @@ struct InResidues {
   bool lifts;
 };
 
-static_assert(kMaxMatrixDimension <= Congruences<std::uint32_t>::kMostTerms);
-
 template <class Tile, class Lift>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerMultiprocessor)
     MatrixKernel(Lift lift, Range range, MatrixPlan plan, Workspace workspace) {
@@ -57,30 +58,47 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerMultiprocessor
   FoldTree(range, plan.tree, workspace, folder);
 }
 
+// How many blocks with so much shared memory a multiprocessor of the current device holds at once: asked once
+// for each device and size, not at every launch.
+template <class Tile, class Lift>
+cudaError_t ResidentBlocks(std::uint32_t shared_bytes, int* blocks) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, std::uint32_t>, int> known;  // by device and size
+  int device = 0;
+  const cudaError_t current = cudaGetDevice(&device);
+  if (current != cudaSuccess) return current;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find({device, shared_bytes});
+  if (found != known.end()) {
+    *blocks = found->second;
+    return cudaSuccess;
+  }
+  const auto kernel = MatrixKernel<Tile, Lift>;
+  // All that the GPU has, for as many warps as fit: the first-level cache is of no use to them.
+  const cudaError_t preferred = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                                     cudaSharedmemCarveoutMaxShared);
+  if (preferred != cudaSuccess) return preferred;
+  const cudaError_t allowed =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostSharedBytes);
+  if (allowed != cudaSuccess) return allowed;
+  const cudaError_t counted =
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, Tile::kThreads, shared_bytes);
+  if (counted == cudaSuccess) known[{device, shared_bytes}] = *blocks;
+  return counted;
+}
+
 template <class Tile, class Lift>
 cudaError_t LaunchTile(const OperatorParameters& parameters, bool is_signed, const Range& range,
                        std::uint32_t dimension, const Workspace& workspace, cudaStream_t stream) {
-  const auto kernel = MatrixKernel<Tile, Lift>;
-  // All that the GPU has, for as many warps as fit: the first-level cache is of no use to them. Once, because
-  // a process has one device.
-  static const cudaError_t configured = [kernel] {
-    const cudaError_t preferred = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                                       cudaSharedmemCarveoutMaxShared);
-    if (preferred != cudaSuccess) return preferred;
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostSharedBytes);
-  }();
-  if (configured != cudaSuccess) return configured;
-
   static const PairStrides strides = PairStridesOf(Tile::Shape());
   const MatrixPlan plan = PlanMatrices(Tile::Shape(), dimension, strides[dimension], range.first_leaf,
                                        range.element_count, workspace.multiprocessors);
-  int resident = 0;  // of a multiprocessor
-  const cudaError_t counted =
-      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, Tile::kThreads, plan.shared_bytes);
+  int resident = 0;
+  const cudaError_t counted = ResidentBlocks<Tile, Lift>(plan.shared_bytes, &resident);
   if (counted != cudaSuccess) return counted;
   const auto most = static_cast<std::uint64_t>(resident) * workspace.multiprocessors;
   const std::uint64_t blocks = std::min(plan.tree.tasks(), most);
-  kernel<<<static_cast<unsigned>(blocks), Tile::kThreads, plan.shared_bytes, stream>>>(
+  MatrixKernel<Tile, Lift><<<static_cast<unsigned>(blocks), Tile::kThreads, plan.shared_bytes, stream>>>(
       Lift(parameters, is_signed), range, plan, workspace);
   return cudaGetLastError();
 }

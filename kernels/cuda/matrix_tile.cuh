@@ -132,11 +132,7 @@ class MatrixTile {
                                            typename Terms::Sum (&sums)[kPassRows][kColumns]) const {
     Entry left[kPassRows][kVector];
 #pragma unroll
-    for (int m = 0; m < kPassRows; ++m) {
-      LoadVector(a + m * kLaneRows * row_stride(), left[m]);
-#pragma unroll
-      for (int v = 0; v < kVector; ++v) left[m][v] = terms_.Left(left[m][v]);
-    }
+    for (int m = 0; m < kPassRows; ++m) LoadVector(a + m * kLaneRows * row_stride(), left[m]);
 #pragma unroll
     for (int v = 0; v < kVector; ++v) {
       Entry right[kColumns];

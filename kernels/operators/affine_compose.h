@@ -48,20 +48,10 @@ struct AffineCompose<T> {
     }
     return lifted;
   }
-  WARPFOLD_FN LeafState Combine(const LeafState& f, const LeafState& g) const {
-    return Compose(f, g, [this](auto x) { return congruences.Of(x); });
-  }
-  WARPFOLD_FN State Combine(const State& f, const State& g) const {
-    return Compose(f, g, [this](auto x) { return residues.OfProduct(x); });
-  }
+  WARPFOLD_FN LeafState Combine(const LeafState& f, const LeafState& g) const { return Compose(f, g); }
+  WARPFOLD_FN State Combine(const State& f, const State& g) const { return Reduced(Compose(f, g)); }
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const {
-    State state = {{leaf.entries[0], leaf.entries[1]}};
-    if constexpr (IntegerElement<T>) {
-      if (residues.any()) {
-        for (T& entry : state.entries) entry = static_cast<T>(residues.Of(static_cast<Bits<T>>(entry)));
-      }
-    }
-    return state;
+    return Reduced({{leaf.entries[0], leaf.entries[1]}});
   }
   WARPFOLD_FN LeafState LeafIdentity() const { return Lift(Identity(), 0); }
   WARPFOLD_FN State Identity() const { return {{1, 0}}; }
@@ -79,9 +69,20 @@ struct AffineCompose<T> {
   }
 
  private:
-  // g after f. With a modulus, `reduce` makes an entry of what is less than 2^(2 bits).
-  template <class S, class Reduce>
-  WARPFOLD_FN S Compose(const S& f, const S& g, const Reduce& reduce) const {
+  // The residues that a state is made of, if there is a modulus.
+  WARPFOLD_FN State Reduced(const State& s) const {
+    if constexpr (IntegerElement<T>) {
+      if (residues.any()) {
+        return {{static_cast<T>(residues.Of(static_cast<Bits<T>>(s.entries[0]))),
+                 static_cast<T>(residues.Of(static_cast<Bits<T>>(s.entries[1])))}};
+      }
+    }
+    return s;
+  }
+
+  // g after f. With a modulus: of congruent entries, to congruent ones.
+  template <class S>
+  WARPFOLD_FN S Compose(const S& f, const S& g) const {
     if constexpr (IntegerElement<T>) {
       using Ring = Bits<T>;
       const auto a = static_cast<Ring>(g.entries[0]);
@@ -89,8 +90,8 @@ struct AffineCompose<T> {
       const auto slope = static_cast<Ring>(f.entries[0]);
       const auto offset = static_cast<Ring>(f.entries[1]);
       if (residues.any()) {
-        return {{static_cast<T>(reduce(DoubleWord<Ring>{a} * slope)),
-                 static_cast<T>(reduce(DoubleWord<Ring>{a} * offset + b))}};
+        const auto modulo = [this](DoubleWord<Ring> x) { return static_cast<T>(congruences.Of(x)); };
+        return {{modulo(DoubleWord<Ring>{a} * slope), modulo(DoubleWord<Ring>{a} * offset + b)}};
       }
       return {{static_cast<T>(a * slope), static_cast<T>(a * offset + b)}};
     } else {

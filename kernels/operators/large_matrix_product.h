@@ -20,7 +20,9 @@ class LargeMatrixProduct {
   static constexpr bool kHasIdentity = true;
 
   WARPFOLD_FN LargeMatrixProduct(const OperatorParameters& parameters, std::uint32_t entries)
-      : entries_(entries), residues_(static_cast<Bits<T>>(parameters.modulus)) {
+      : entries_(entries),
+        residues_(static_cast<Bits<T>>(parameters.modulus)),
+        congruences_(static_cast<Bits<T>>(parameters.modulus)) {
     while (dimension_ * dimension_ < entries) ++dimension_;
   }
 
@@ -28,7 +30,8 @@ class LargeMatrixProduct {
 
   WARPFOLD_FN T Lift(T x) const {
     if constexpr (IntegerElement<T>) {
-      if (residues_.any()) return residues_.Of(x);
+      const auto bits = static_cast<Bits<T>>(x);
+      if (residues_.any()) return Residue(kIsSigned<T> ? congruences_.OfSigned(bits) : bits);
     }
     return x;
   }
@@ -36,8 +39,13 @@ class LargeMatrixProduct {
   WARPFOLD_FN void Combine(T* a, const T* b) const {
     if constexpr (IntegerElement<T>) {
       if (residues_.any()) {
-        if constexpr (sizeof(T) == 4) return MultiplyNarrowResidues(a, b);
-        return Multiply(ResidueTerms<Bits<T>>{residues_}, a, b);
+        if constexpr (sizeof(T) == 4) {
+          MultiplyNarrow(a, b);
+        } else {
+          Multiply(CongruentTerms<Bits<T>>{congruences_}, a, b);
+        }
+        for (std::uint32_t i = 0; i < entries_; ++i) a[i] = Residue(static_cast<Bits<T>>(a[i]));
+        return;
       }
     }
     Multiply(RingTerms<T>(), a, b);
@@ -54,6 +62,8 @@ class LargeMatrixProduct {
   static Outcome FinishEntry(T entry) { return {.value = Scalar::Of(Wide<T>{entry})}; }
 
  private:
+  WARPFOLD_FN T Residue(Bits<T> bits) const { return static_cast<T>(residues_.Of(bits)); }
+
   // Row by row: of a row of a, each entry in turn meets a row of b, which is contiguous, so that compilers
   // vectorise over columns; four at a time, so that sums are read and written once for four terms. Nothing
   // else of a is needed for a row of the product, which takes its place.
@@ -76,7 +86,7 @@ class LargeMatrixProduct {
   WARPFOLD_FN void AddRows(const Terms& terms, const T* a, const T* b, typename Terms::Sum* sums) const {
     using Factor = typename Terms::Entry;
     Factor left[kRows];
-    for (std::uint32_t k = 0; k < kRows; ++k) left[k] = terms.Left(static_cast<Factor>(a[k]));
+    for (std::uint32_t k = 0; k < kRows; ++k) left[k] = static_cast<Factor>(a[k]);
     for (std::uint32_t j = 0; j < dimension_; ++j) {
       auto sum = sums[j];
       for (std::uint32_t k = 0; k < kRows; ++k) {
@@ -86,15 +96,15 @@ class LargeMatrixProduct {
     }
   }
 
-  // The halves of products are summed apart, without carries, which compilers do not vectorise.
-  WARPFOLD_FN void MultiplyNarrowResidues(T* a, const T* b) const
-      requires(IntegerElement<T> && sizeof(T) == 4) {
+  // As CongruentTerms: the halves of products are summed apart, without carries, which compilers do not
+  // vectorise.
+  WARPFOLD_FN void MultiplyNarrow(T* a, const T* b) const requires(IntegerElement<T> && sizeof(T) == 4) {
     std::uint64_t low[kMaxMatrixDimension];
     std::uint64_t high[kMaxMatrixDimension];
     for (T* row = a; row != a + entries_; row += dimension_) {
       for (std::uint32_t j = 0; j < dimension_; ++j) low[j] = high[j] = 0;
       for (std::uint32_t k = 0; k < dimension_; ++k) {
-        const std::uint64_t left = residues_.Scale(static_cast<std::uint32_t>(row[k]));
+        const std::uint64_t left = static_cast<std::uint32_t>(row[k]);
         const T* const other = b + k * dimension_;
         for (std::uint32_t j = 0; j < dimension_; ++j) {
           const std::uint64_t product = left * static_cast<std::uint32_t>(other[j]);
@@ -106,14 +116,16 @@ class LargeMatrixProduct {
         const std::uint64_t upper = high[j] + (low[j] >> 32);
         const SumOfProducts<std::uint32_t> sum = {upper << 32 | static_cast<std::uint32_t>(low[j]),
                                                   static_cast<std::uint32_t>(upper >> 32)};
-        row[j] = static_cast<T>(residues_.Unscale(residues_.ScaledOf(sum)));
+        row[j] = static_cast<T>(congruences_.Of(sum));
       }
     }
   }
 
   std::uint32_t entries_ = 0;
   std::uint32_t dimension_ = 1;
+  // Where there is a modulus, entries of states are 0 to modulus - 1.
   Residues<Bits<T>> residues_;
+  Congruences<Bits<T>> congruences_;
 };
 
 }  // namespace warpfold::kernels

@@ -55,28 +55,12 @@ struct MatrixProduct<T, kDimension> {
     return lifted;
   }
 
-  WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {
-    if constexpr (IntegerElement<T>) {
-      if (residues.any()) return Multiply(CongruentTerms<Bits<T>>{congruences}, a, b);
-    }
-    return Multiply(RingTerms<T>(), a, b);
-  }
-  WARPFOLD_FN State Combine(const State& a, const State& b) const {
-    if constexpr (IntegerElement<T>) {
-      if (residues.any()) return Multiply(ResidueTerms<Bits<T>>{residues}, a, b);
-    }
-    return Multiply(RingTerms<T>(), a, b);
-  }
-
+  WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const { return Multiply(a, b); }
+  WARPFOLD_FN State Combine(const State& a, const State& b) const { return Reduced(Multiply(a, b)); }
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const {
     State state;
     for (int i = 0; i < kEntries; ++i) state.entries[i] = leaf.entries[i];
-    if constexpr (IntegerElement<T>) {
-      if (residues.any()) {
-        for (T& entry : state.entries) entry = static_cast<T>(residues.Of(static_cast<Bits<T>>(entry)));
-      }
-    }
-    return state;
+    return Reduced(state);
   }
   WARPFOLD_FN LeafState LeafIdentity() const { return Lift(Identity(), 0); }
   WARPFOLD_FN State Identity() const {
@@ -102,6 +86,25 @@ struct MatrixProduct<T, kDimension> {
   // Larger matrices do not fit a thread's registers, unrolled or not.
   static constexpr int kLargestInRegisters = 4;
 
+  // The residues that a state is made of, if there is a modulus.
+  WARPFOLD_FN State Reduced(State s) const {
+    if constexpr (IntegerElement<T>) {
+      if (residues.any()) {
+        for (T& entry : s.entries) entry = static_cast<T>(residues.Of(static_cast<Bits<T>>(entry)));
+      }
+    }
+    return s;
+  }
+
+  // With a modulus: of congruent entries, to congruent ones.
+  template <class S>
+  WARPFOLD_FN S Multiply(const S& a, const S& b) const {
+    if constexpr (IntegerElement<T>) {
+      if (residues.any()) return Multiply(CongruentTerms<Bits<T>>{congruences}, a, b);
+    }
+    return Multiply(RingTerms<T>(), a, b);
+  }
+
   template <class Terms, class S>
   static WARPFOLD_FN S Multiply(const Terms& terms, const S& a, const S& b) {
     if constexpr (kDimension <= kLargestInRegisters) {
@@ -122,8 +125,8 @@ struct MatrixProduct<T, kDimension> {
         auto sum = Terms::Empty();
         WARPFOLD_UNROLL
         for (int k = 0; k < kDimension; ++k) {
-          const Entry left = terms.Left(static_cast<Entry>(a.entries[i * kDimension + k]));
-          terms.Add(sum, left, static_cast<Entry>(b.entries[k * kDimension + j]));
+          terms.Add(sum, static_cast<Entry>(a.entries[i * kDimension + k]),
+                    static_cast<Entry>(b.entries[k * kDimension + j]));
         }
         c.entries[i * kDimension + j] = static_cast<T>(terms.Finish(sum));
       }
@@ -142,7 +145,7 @@ struct MatrixProduct<T, kDimension> {
       for (int j = 0; j < kDimension; ++j) sums[j] = Terms::Empty();
       WARPFOLD_KEEP_LOOP
       for (int k = 0; k < kDimension; ++k) {
-        const Entry left = terms.Left(static_cast<Entry>(a.entries[i * kDimension + k]));
+        const auto left = static_cast<Entry>(a.entries[i * kDimension + k]);
         for (int j = 0; j < kDimension; ++j) {
           terms.Add(sums[j], left, static_cast<Entry>(b.entries[k * kDimension + j]));
         }

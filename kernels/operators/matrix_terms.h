@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How an entry of a matrix product is summed up, term by term, from the first to the last: in the ring of the
-// element type, or of residues. What every implementation of the product shares.
+// element type, or modulo a modulus. What every implementation of the product shares.
 #pragma once
 
 #include <type_traits>
 
 #include "kernels/operators/element_types.h"
 #include "kernels/operators/residue.h"
+#include "kernels/types.h"
 
 namespace warpfold::kernels {
 
@@ -23,8 +24,6 @@ struct RingTerms {
 
   // Of floats: fma(a, b, -0.0) is the rounded product of a and b, to the bit.
   static WARPFOLD_FN Sum Empty() { return FloatElement<T> ? static_cast<Sum>(-0.0) : Sum{0}; }
-  // What a left factor goes into terms as.
-  WARPFOLD_FN Entry Left(Entry a) const { return a; }
   WARPFOLD_FN void Add(Sum& sum, Entry left, Entry right) const {
     if constexpr (FloatElement<T>) {
       sum = FusedMultiplyAdd(left, right, sum);
@@ -33,19 +32,6 @@ struct RingTerms {
     }
   }
   WARPFOLD_FN Entry Finish(const Sum& sum) const { return sum; }
-};
-
-template <class Word>
-struct ResidueTerms {
-  using Entry = Word;
-  using Sum = SumOfProducts<Word>;
-
-  Residues<Word> residues;
-
-  static WARPFOLD_FN Sum Empty() { return {}; }
-  WARPFOLD_FN Entry Left(Entry a) const { return residues.Scale(a); }
-  WARPFOLD_FN void Add(Sum& sum, Entry left, Entry right) const { sum.Add(left, right); }
-  WARPFOLD_FN Entry Finish(const Sum& sum) const { return residues.Unscale(residues.ScaledOf(sum)); }
 };
 
 // Of any Words, to any Words that are congruent.
@@ -57,9 +43,9 @@ struct CongruentTerms {
   Congruences<Word> congruences;
 
   static WARPFOLD_FN Sum Empty() { return {}; }
-  WARPFOLD_FN Entry Left(Entry a) const { return a; }
   WARPFOLD_FN void Add(Sum& sum, Entry left, Entry right) const { sum.Add(left, right); }
   WARPFOLD_FN Entry Finish(const Sum& sum) const { return congruences.Of(sum); }
 };
+static_assert(kMaxMatrixDimension <= Congruences<std::uint32_t>::kMostTerms);
 
 }  // namespace warpfold::kernels

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Integers modulo a number that is known only at run time, without a division: by its reciprocal. N. Möller,
-// T. Granlund, "Improved division by invariant integers", IEEE Transactions on Computers 60 (2011), algorithm
-// 4, of which only the remainder is kept.
+// Integers modulo a number that is known only at run time, without a division: by its reciprocal. All is
+// computed with any numbers that are congruent; what others see, states, is made of residues.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +16,7 @@ namespace warpfold::kernels {
 template <class Word>
 using DoubleWord = std::conditional_t<sizeof(Word) == 4, std::uint64_t, Uint128>;
 
-// Sums up to 2^bits products of residues, exactly.
+// Sums up to 2^bits products, exactly.
 template <class Word>
 struct SumOfProducts {
   DoubleWord<Word> low = 0;
@@ -43,74 +42,32 @@ struct SumOfProducts {
   }
 };
 
-// The residues modulo a modulus of 2 or more. Word is uint32_t or uint64_t.
-//
-// A residue r also has a scaled form, r * 2^k, in which the modulus has its highest bit set: the division
-// works on that. A product of which one factor is scaled is a scaled product.
+// The residues modulo a modulus of 2 or more, 0 to modulus - 1. Word is uint32_t or uint64_t.
 template <class Word>
 class Residues {
  public:
-  Residues() = default;  // of no modulus: only any() may be called
+  Residues() = default;  // of no modulus: only any() and modulus() may be called
   // 0: no modulus.
   WARPFOLD_FN explicit Residues(Word modulus) : modulus_(modulus) {
-    if (modulus == 0) return;
-    while ((modulus_ << shift_ >> (kBits - 1)) == 0) ++shift_;
-    scaled_modulus_ = modulus_ << shift_;
-    // Without its highest bit, which is always set.
-    reciprocal_ = static_cast<Word>(static_cast<DoubleWord<Word>>(-1) / scaled_modulus_);
+    if (modulus != 0) reciprocal_ = static_cast<Word>(-1) / modulus;
   }
 
   WARPFOLD_FN bool any() const { return modulus_ != 0; }
   WARPFOLD_FN Word modulus() const { return modulus_; }
 
-  WARPFOLD_FN Word Scale(Word residue) const { return residue << shift_; }
-  WARPFOLD_FN Word Unscale(Word scaled) const { return scaled >> shift_; }
-
-  // The scaled residue of any integer; of negative ones counted from the modulus downwards. (The modulus fits
-  // T: requests are checked for that.)
-  template <IntegerElement T>
-  WARPFOLD_FN Word ScaledOf(T x) const {
-    const auto bits = static_cast<Word>(x);
-    const bool negative = kIsSigned<T> && static_cast<std::make_signed_t<Word>>(bits) < 0;
-    const Word magnitude = negative ? 0 - bits : bits;
-    // In two steps, because the shift may be 0.
-    const Word scaled = Remainder(magnitude >> 1 >> (kBits - 1 - shift_), magnitude << shift_);
-    return negative && scaled != 0 ? scaled_modulus_ - scaled : scaled;
-  }
-  template <IntegerElement T>
-  WARPFOLD_FN T Of(T x) const {
-    return static_cast<T>(Unscale(ScaledOf(x)));
-  }
-
-  // The scaled residue of a sum of up to 2^(bits - 1) products of a residue and a scaled one.
-  WARPFOLD_FN Word ScaledOf(const SumOfProducts<Word>& sum) const {
-    const Word upper = Remainder(sum.carry, static_cast<Word>(sum.low >> kBits));
-    return Remainder(upper, static_cast<Word>(sum.low));
-  }
-
-  // The residue of what is less than the square of the modulus.
-  WARPFOLD_FN Word OfProduct(DoubleWord<Word> x) const {
-    const DoubleWord<Word> scaled = x << shift_;
-    return Unscale(Remainder(static_cast<Word>(scaled >> kBits), static_cast<Word>(scaled)));
+  // The quotient may be one less than that of the division, but not two: x / 2^bits is less than 1, and what
+  // the reciprocal lacks of 2^bits / modulus is 1 at most.
+  WARPFOLD_FN Word Of(Word x) const {
+    const auto quotient = static_cast<Word>(DoubleWord<Word>{reciprocal_} * x >> kBits);
+    const Word remainder = x - quotient * modulus_;
+    return remainder >= modulus_ ? remainder - modulus_ : remainder;
   }
 
  private:
   static constexpr int kBits = 8 * sizeof(Word);
 
-  // (high * 2^bits + low) mod the scaled modulus, which is greater than `high`.
-  WARPFOLD_FN Word Remainder(Word high, Word low) const {
-    const DoubleWord<Word> quotient =
-        DoubleWord<Word>{reciprocal_} * high + (DoubleWord<Word>{high} << kBits | low);
-    const Word estimate = static_cast<Word>(quotient >> kBits) + 1;
-    Word remainder = low - estimate * scaled_modulus_;
-    if (remainder > static_cast<Word>(quotient)) remainder += scaled_modulus_;
-    return remainder >= scaled_modulus_ ? remainder - scaled_modulus_ : remainder;
-  }
-
   Word modulus_ = 0;
-  Word scaled_modulus_ = 0;
   Word reciprocal_ = 0;
-  int shift_ = 0;
 };
 
 // Integers modulo a modulus of 2 or more, each stood for by any Word that is congruent to it: what products
@@ -162,7 +119,9 @@ class Congruences {
     return less < x ? less : x;
   }
 
-  // Of less than M 2^bits. As Residues::Remainder, but for the last step: what it would mend is a Word, too.
+  // Of less than M 2^bits. N. Möller, T. Granlund, "Improved division by invariant integers", IEEE
+  // Transactions on Computers 60 (2011), algorithm 4, of which only the remainder is kept, and not the last
+  // step: what it would mend is a Word, too.
   WARPFOLD_FN Word Reduce(DoubleWord<Word> x) const {
     const DoubleWord<Word> quotient = DoubleWord<Word>{reciprocal_} * static_cast<Word>(x >> kBits) + x;
     const Word estimate = static_cast<Word>(quotient >> kBits) + 1;
@@ -171,7 +130,7 @@ class Congruences {
   }
 
   Word negative_multiple_ = 0;  // 2^bits - M, and its remainder
-  Word reciprocal_ = 0;         // as in Residues
+  Word reciprocal_ = 0;         // of M, without its highest bit, which is always set
   Word carry_ = 0;              // a word that is congruent to 2^(2 bits)
   Word offset_ = 0;             // a multiple of the modulus, from 2^(bits - 1) on
 };

@@ -24,8 +24,9 @@ class ResidueTest : public testing::Test {
   // Small and large ones, powers of two, both sides of where Congruences' bounds meet, and those that are the
   // only multiple of themselves in a Word.
   std::vector<Word> Moduli() {
-    std::vector<Word> moduli = {2,         3,         4,     5,         63,        64,       65,
-                                998244353, kHalf - 1, kHalf, kHalf + 1, kHalf / 2, kHalf + 2};
+    std::vector<Word> moduli = {2,     3,         4,          5,          63,         64,
+                                65,    998244353, 2147483647, 2147483649, 4294967295, kHalf - 1,
+                                kHalf, kHalf + 1, kHalf / 2,  kHalf + 2};
     for (Word below = 0; below < 70; ++below) moduli.push_back(kLargest - below);
     for (int bits = 2; bits < static_cast<int>(8 * sizeof(Word)); ++bits) {
       moduli.push_back(AnyWord() >> bits | 2);
@@ -47,25 +48,46 @@ class ResidueTest : public testing::Test {
 using Words = testing::Types<std::uint32_t, std::uint64_t>;
 TYPED_TEST_SUITE(ResidueTest, Words);
 
+// Of what is next to multiples of the modulus, small and large ones: there a quotient is easily one off.
+TYPED_TEST(ResidueTest, OfWords) {
+  using Word = TypeParam;
+  for (const Word modulus : this->Moduli()) {
+    const Residues<Word> residues(modulus);
+    ASSERT_TRUE(residues.any());
+    ASSERT_EQ(residues.modulus(), modulus);
+    const Word largest_multiple = this->kLargest / modulus * modulus;
+    std::vector<Word> near = {0, modulus, this->kHalf, largest_multiple, this->kLargest};
+    for (int i = 0; i < 100; ++i) near.push_back(this->AnyWord() / modulus * modulus);
+    for (const Word middle : near) {
+      for (int offset = -2; offset <= 2; ++offset) {
+        const Word x = middle + static_cast<Word>(offset);  // may wrap
+        ASSERT_EQ(residues.Of(x), x % modulus) << x << " mod " << modulus;
+      }
+    }
+    for (int i = 0; i < 100; ++i) {
+      const Word x = this->AnyWord();
+      ASSERT_EQ(residues.Of(x), x % modulus) << x << " mod " << modulus;
+    }
+  }
+}
+
 TYPED_TEST(ResidueTest, SumsOfProducts) {
   using Word = TypeParam;
   for (const Word modulus : this->Moduli()) {
     const Residues<Word> residues(modulus);
     const Congruences<Word> congruences(modulus);
     for (Word terms = 1; terms <= Congruences<Word>::kMostTerms; ++terms) {
-      SumOfProducts<Word> of_words;
-      SumOfProducts<Word> of_residues;
+      SumOfProducts<Word> sum;
       Word expected = 0;
       for (Word i = 0; i < terms; ++i) {
         const Word a = this->AnyWord();
         const Word b = this->AnyWord();
-        of_words.Add(a, b);
-        of_residues.Add(residues.Scale(a % modulus), b % modulus);
+        sum.Add(a, b);
         const auto product = static_cast<Word>(Uint128{a} * b % modulus);
         expected = static_cast<Word>((Uint128{expected} + product) % modulus);
       }
-      ASSERT_EQ(congruences.Of(of_words) % modulus, expected) << modulus << ", " << terms << " terms";
-      ASSERT_EQ(residues.Unscale(residues.ScaledOf(of_residues)), expected) << modulus;
+      ASSERT_EQ(congruences.Of(sum) % modulus, expected) << modulus << ", " << terms << " terms";
+      ASSERT_EQ(residues.Of(congruences.Of(sum)), expected) << modulus << ", " << terms << " terms";
     }
   }
 }
@@ -104,10 +126,10 @@ TYPED_TEST(ResidueTest, Products) {
       const Word b = this->AnyWord();
       const auto sum = static_cast<DoubleWord<Word>>(DoubleWord<Word>{a} * x + b);
       ASSERT_EQ(congruences.Of(sum) % modulus, static_cast<Word>(sum % modulus)) << modulus;
+      // As of states.
       const auto small =
           static_cast<DoubleWord<Word>>(DoubleWord<Word>{a % modulus} * (x % modulus) + b % modulus);
-      ASSERT_EQ(residues.OfProduct(small), static_cast<Word>(small % modulus)) << modulus;
-      ASSERT_EQ(residues.Of(a), a % modulus);
+      ASSERT_EQ(residues.Of(congruences.Of(small)), static_cast<Word>(small % modulus)) << modulus;
     }
   }
 }
@@ -120,13 +142,17 @@ TYPED_TEST(ResidueTest, OfSigned) {
     if (modulus >= this->kHalf) continue;
     const Residues<Word> residues(modulus);
     const Congruences<Word> congruences(modulus);
-    for (int i = 0; i < 100; ++i) {
-      const auto x = static_cast<Signed>(this->AnyWord());
+    const auto least = static_cast<Word>(std::numeric_limits<Signed>::min());
+    std::vector<Word> words = {0, 1, least, least + 1, least - 1, this->kLargest, 0 - modulus, 1 - modulus};
+    for (int i = 0; i < 100; ++i) words.push_back(this->AnyWord());
+    for (const Word word : words) {
+      const auto x = static_cast<Signed>(word);
       const auto remainder = static_cast<Signed>(x % static_cast<Signed>(modulus));
       const Word expected =
           remainder < 0 ? static_cast<Word>(remainder) + modulus : static_cast<Word>(remainder);
-      ASSERT_EQ(static_cast<Word>(residues.Of(x)), expected) << x << " mod " << modulus;
-      ASSERT_EQ(congruences.OfSigned(static_cast<Word>(x)) % modulus, expected) << x << " mod " << modulus;
+      const Word congruent = congruences.OfSigned(word);
+      ASSERT_EQ(congruent % modulus, expected) << x << " mod " << modulus;
+      ASSERT_EQ(residues.Of(congruent), expected) << x << " mod " << modulus;
     }
   }
 }
