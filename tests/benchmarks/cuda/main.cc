@@ -78,7 +78,7 @@ void CheckAgainstCub(const Bench& bench, const Reduction& reduction, std::uint64
   const std::string& op = reduction.spec().operators.front();
   const long double ours = ValueOf(value);
   const bool is_float = value.kind == Scalar::Kind::kDouble;
-  // Of a sum: elements are at most 2. Of a product: of itself, which in long arrays is 0.
+  // Of a sum: elements are at most 2. Of a product: of itself.
   const long double scale = is_float && op == "sum" ? 1 : is_float && op == "product" ? std::fabs(*cub) : 0;
   const long double tolerance = 1e-15L * static_cast<long double>(count) * scale;
   if (ours == *cub || std::fabs(ours - *cub) <= tolerance) return;
@@ -189,15 +189,23 @@ void RunFromHost(const Bench& bench, const Reduction& reduction, std::uint64_t b
   }
 }
 
-// Floats of like magnitude, as most arrays have them, unless wide ones are asked for.
-RandomData DataOf(const Flags& flags, kernels::ElementType type) {
+// Floats of like magnitude, as most arrays have them, unless wide ones are asked for; of products, such that
+// they do not vanish.
+RandomData DataOf(const Flags& flags, const kernels::ReductionSpec& spec) {
+  const bool is_product = spec.operators.front() == "product";
   if (flags.wide) return RandomData::kBits;
-  if (type == kernels::ElementType::kFloat32) return RandomData::kUniformFloats;
-  return type == kernels::ElementType::kFloat64 ? RandomData::kUniformDoubles : RandomData::kBits;
+  switch (spec.element_type) {
+    case kernels::ElementType::kFloat32:
+      return is_product ? RandomData::kFloatsNearOne : RandomData::kUniformFloats;
+    case kernels::ElementType::kFloat64:
+      return is_product ? RandomData::kDoublesNearOne : RandomData::kUniformDoubles;
+    default:
+      return RandomData::kBits;
+  }
 }
 
 void RunCase(const Bench& bench, const Case& c) {
-  bench.pool.FillWith(DataOf(bench.flags, c.spec.element_type));
+  bench.pool.FillWith(DataOf(bench.flags, c.spec));
   const Reduction reduction = Reduction::Create(c.spec).value();
   for (const int log2 : c.log2_bytes) {
     // Whole elements: of 3 x 3 matrices a little less than 2^log2 bytes.

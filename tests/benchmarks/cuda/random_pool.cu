@@ -36,6 +36,23 @@ struct UniformDoubles {
         __double_as_longlong(0x1p-63 * static_cast<double>(static_cast<std::int64_t>(word))));
   }
 };
+// Uniform from 1 - 2^-12 to 1 + 2^-12: products of 2^31 of them are far from 0 and from infinity, and depend
+// on each.
+struct FloatsNearOne {
+  __device__ std::uint64_t operator()(std::uint64_t word) const {
+    const auto near_one = [](std::uint64_t bits) {
+      const float uniform = 0x1p-31f * static_cast<float>(static_cast<std::int32_t>(bits));
+      return std::uint64_t{__float_as_uint(1 + 0x1p-12f * uniform)};
+    };
+    return near_one(word >> 32) << 32 | near_one(word & 0xffffffffu);
+  }
+};
+struct DoublesNearOne {
+  __device__ std::uint64_t operator()(std::uint64_t word) const {
+    const double uniform = 0x1p-63 * static_cast<double>(static_cast<std::int64_t>(word));
+    return static_cast<std::uint64_t>(__double_as_longlong(1 + 0x1p-12 * uniform));
+  }
+};
 
 template <class Element>
 __global__ void Fill(std::uint64_t* words, std::size_t count, Element element) {
@@ -70,6 +87,12 @@ void RandomPool::FillWith(RandomData data) {
       break;
     case RandomData::kUniformDoubles:
       Fill<<<kBlocks, kThreads>>>(words, bytes_ / 8, UniformDoubles());
+      break;
+    case RandomData::kFloatsNearOne:
+      Fill<<<kBlocks, kThreads>>>(words, bytes_ / 8, FloatsNearOne());
+      break;
+    case RandomData::kDoublesNearOne:
+      Fill<<<kBlocks, kThreads>>>(words, bytes_ / 8, DoublesNearOne());
       break;
   }
   Check(cudaGetLastError(), "fill the pool");

@@ -14,6 +14,8 @@ enum class RandomData {
   kBits,  // of any exponent, where they are floats, but finite and at most 2
   kUniformFloats,
   kUniformDoubles,
+  kFloatsNearOne,
+  kDoublesNearOne,
 };
 
 class RandomPool {
