@@ -35,7 +35,14 @@ struct OrderedLeaf {
       std::uint32_t i = run * kRunElements;
       const std::uint64_t end = i + kRunElements < count ? i + kRunElements : count;
       typename Op::LeafState state = op.Lift(Load<Element>(data, i), i);
-      while (++i < end) state = op.Combine(state, op.Lift(Load<Element>(data, i), i));
+      while (++i < end) {
+        const auto x = Load<Element>(data, i);
+        if constexpr (requires { requires Op::kHostAppends; }) {
+          state = op.Append(state, x, i);
+        } else {
+          state = op.Combine(state, op.Lift(x, i));
+        }
+      }
       runs[run] = state;
     }
     for (std::uint32_t width = 1; width < present; width *= 2) {

@@ -149,12 +149,12 @@ requires kPacks<T> __device__ __forceinline__ std::uint32_t FoldPackedFirst(cons
                                                                             const LaneVectors& vectors) {
   return FoldPacked(Sum<T, false>(), vectors);
 }
-// But for the range, which is a sweep of its own.
+// Without the range, which is a sweep of its own.
 template <IntegerElement T>
 requires kPacks<T> __device__ __forceinline__ typename Describe<T, false>::First FoldPackedFirst(
     const Describe<T, false>&, const LaneVectors& vectors) {
   const std::uint32_t sum = FoldPacked(Sum<T, false>(), vectors);
-  return {sum, sum, {}};
+  return {sum, sum, typename Describe<T, false>::Range().Identity()};
 }
 
 // The magnitudes of a word's elements, side by side. Of the smallest element, too: as unsigned numbers.

@@ -56,7 +56,8 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
     leaves.Prefetch(run(block));
     std::uint32_t next = block + geometry.unit_blocks;
     for (std::uint32_t unit = block; unit < geometry.units; turn ^= 1) {
-      // By a warp that has nothing to combine: waiting for the number takes as long as that.
+      // By a warp that has nothing to combine: waiting for the number takes about as long as that.
+      static_assert(kWarps > 1);
       if (threadIdx.x == kLanes) drawn[turn] = geometry.draws ? DrawUnit(geometry, workspace) : 0;
       const State state = leaves.FoldRun(run(unit), level, run(next < geometry.units ? next : unit));
       auto* const states = reinterpret_cast<State*>(shared[turn]);

@@ -264,10 +264,10 @@ class ScalarLeaves {
 
   // ptxas keeps elements that it has converted for one sweep until the other, in more registers than there
   // are; those of 32 bits it also converts before it knows the center. So it must not know that the elements
-  // are the same: grids have one row, but their blocks' numbers in it count as unknown.
+  // are the same.
   __device__ __forceinline__ void ForgetConversions(double center) {
     if constexpr (sizeof(T) == 4 || (sizeof(T) == 2 && FloatElement<T>)) {
-      std::uint32_t zero = blockIdx.y;
+      std::uint32_t zero = OpaqueZero();
       if constexpr (sizeof(T) == 4) zero &= static_cast<std::uint32_t>(__double2hiint(center));
 #pragma unroll
       for (uint4& v : vectors_) v = {v.x ^ zero, v.y ^ zero, v.z ^ zero, v.w ^ zero};

@@ -14,8 +14,8 @@ namespace warpfold::kernels::cuda {
 // A lane's part of a leaf.
 using LaneVectors = uint4[kLeafRows];
 
-// Element c of a vector. By shifts of words, c being a constant after unrolling: arrays of elements of 8 or
-// 16 bits nvcc keeps in memory.
+// Element c of a vector, c being a constant after unrolling. By shifts of words: where states are many, nvcc
+// keeps arrays of elements of 8 or 16 bits in memory.
 template <class T>
 __device__ __forceinline__ T ElementOf(const uint4& vector, std::uint32_t c) {
   const std::uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};

@@ -68,6 +68,9 @@ __device__ __forceinline__ void Pin(State& state) {
   std::memcpy(&state, words, sizeof state);
 }
 
+// 0, which the compiler does not know: grids have one row.
+__device__ __forceinline__ std::uint32_t OpaqueZero() { return blockIdx.y; }
+
 // The state of lane ^ mask. All lanes take part.
 template <class State>
 __device__ __forceinline__ State ShuffleXor(const State& state, int mask) {

@@ -88,6 +88,8 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   static constexpr bool kCommutative = false;
   static constexpr bool kHasIdentity = false;
   static constexpr bool kScalarsOnly = true;
+  // Of unsigned elements each part grows with each element, so that CPUs predict what becomes of them.
+  static constexpr bool kHostAppends = IntegerElement<T> && !kIsSigned<T>;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t offset) const {
     if constexpr (FloatElement<T>) {

@@ -31,8 +31,8 @@
 //                               backends add the addends of many elements to one Accumulator instead of
 //                               combining LeafStates
 //   Append(leaf, element, offset)  optional: Combine(leaf, Lift(element, offset)) for leaf states that are
-//   not the
-//                               identity, quicker
+//   not
+//                               the identity, quicker on a GPU; kHostAppends: on a CPU, too
 //   kFromTheLeft                optional: the state is that of the first, or last, element whose state is
 //                               `present`; backends need not look at the others
 //   Reducer                     optional: another operator with the same states that backends run instead

@@ -17,9 +17,7 @@
 
 namespace warpfold::kernels {
 
-// The lowest 96 bits of an Int128, with their sign: on a GPU a word is a register. CPUs wait when they load
-// in one piece what they have just stored in three, and leaf states never go from one to the other.
-#if defined(__CUDACC__)
+// The lowest 96 bits of an Int128, with their sign.
 struct ThreeWords {
   std::uint32_t words[3];
 
@@ -33,23 +31,32 @@ struct ThreeWords {
              static_cast<std::uint32_t>(static_cast<Uint128>(x) >> 64)}};
   }
 };
-using StoredInt128 = ThreeWords;
-#else
-using StoredInt128 = Int128;
-#endif
 
 template <IntegerElement T>
+using SubarrayKey = std::conditional_t<sizeof(T) == 8, Int128, std::int64_t>;
+
+// As what a key is kept: on a GPU a word is a register; CPUs wait when they load in one piece what they have
+// just stored in three. (Leaf states never go from one to the other.)
+#if defined(__CUDACC__)
+template <IntegerElement T>
+using StoredSubarrayKey = std::conditional_t<sizeof(T) == 8, ThreeWords, std::int64_t>;
+#else
+template <IntegerElement T>
+using StoredSubarrayKey = SubarrayKey<T>;
+#endif
+
+template <IntegerElement T, class Stored = StoredSubarrayKey<T>>
 struct SubarrayKeys {
+  using Element = T;
   static constexpr bool kWide = sizeof(T) == 8;
-  using Key = std::conditional_t<kWide, Int128, std::int64_t>;
-  using Stored = std::conditional_t<kWide, StoredInt128, Key>;
+  using Key = SubarrayKey<T>;
 
   static constexpr auto kLastIndex = static_cast<std::uint32_t>(LeafElements(sizeof(T)) - 1);
   static constexpr int kIndexBits = Log2(kLastIndex + 1);
   static constexpr int kSumShift = 2 * kIndexBits;
   static constexpr int kKeyBits = kWide ? 96 : 64;
-  // Of no part. Less than any sum, and so far from the smallest key that adding two of them, or one and any
-  // sum, does not overflow.
+  // Of no part. Less than any part, also with any sum added that meets it, and so far from the smallest key
+  // that neither adding two of them nor the difference of any two keys overflows.
   static constexpr Key kNone = -(Key{1} << (kKeyBits - 2));
   static_assert(kSumShift + 8 * static_cast<int>(sizeof(T)) + kIndexBits <= kKeyBits - 2);
 
@@ -61,6 +68,7 @@ struct SubarrayKeys {
   static WARPFOLD_FN SubarrayKeys Empty() { return {Store(0), Store(kNone), Store(kNone), Store(kNone)}; }
   WARPFOLD_FN bool IsEmpty() const { return Key{best} == kNone; }
 
+  // `offset`: of x, within the leaf.
   static WARPFOLD_FN SubarrayKeys Of(T x, std::uint32_t offset) {
     const Key total = OfSum(x);
     const Key suffix = total | Key{BeginAt(offset)};
@@ -74,12 +82,12 @@ struct SubarrayKeys {
             Store(Larger(a.prefix, total + b.prefix)), Store(Larger(b.suffix, suffix + b.total))};
   }
 
-  // Join(*this, Of(x, offset)). What ends here is compared without its end, that is, as if it ended later
-  // than all others: it does, and so must be more, or begin earlier.
+  // Join(*this, Of(x, offset)), but not of nothing. What ends here is compared without its end, that is, as
+  // if it ended later than all others: it does, and so must be more, or begin earlier.
   WARPFOLD_FN SubarrayKeys Append(T x, std::uint32_t offset) const {
     const Key sum = OfSum(x);
     // Nothing at all is better than less than nothing, which unsigned sums never are.
-    const Key before = kIsSigned<T> && IsNegative(suffix) ? Key{BeginAt(offset)} : Key{suffix};
+    const Key before = kIsSigned<T> && IsLessThanNothing(suffix) ? Key{BeginAt(offset)} : Key{suffix};
     const Key ends_here = before + sum;
     const Key all = total + sum;
     return {Store(all), Store(IsLess(best, ends_here) ? ends_here | EndAt(offset) : Key{best}),
@@ -100,7 +108,7 @@ struct SubarrayKeys {
   }
   // By the second highest bit, which is that of the sign, too: nvcc compares all of a key with zero, but
   // tests a bit in one step.
-  static WARPFOLD_FN bool IsNegative(Key key) {
+  static WARPFOLD_FN bool IsLessThanNothing(Key key) {
     return (static_cast<std::uint32_t>(key >> (kKeyBits - 32)) & 0x40000000u) != 0;
   }
   static WARPFOLD_FN bool IsLess(Key a, Key b) {

@@ -13,6 +13,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -20,6 +21,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_status.h"
 #include "tests/gpu/long_products.h"
+#include "tests/kernels/elements.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
@@ -43,7 +45,8 @@ int LargestLog2(const Subject& subject) {
   return subject.dimension > 8 || subject.modulus > 0 ? std::min(LargestLog2(), 26) : LargestLog2();
 }
 
-// A period of elements for products of floats, which would leave their range over others; else nothing.
+// A period of elements for products of float32 and float64, which would leave their range over others; else
+// nothing.
 template <class T>
 std::vector<std::byte> LongProductPeriod(const Subject& subject) {
   std::mt19937_64 random(13);
@@ -58,7 +61,14 @@ std::vector<std::byte> LongProductPeriod(const Subject& subject) {
   const auto bytes = std::as_bytes(std::span(numbers));
   return {bytes.begin(), bytes.end()};
 }
+// Of integers odd ones, whose products are not 0 modulo 2^64 however many they are; of halves no NaN.
 std::vector<std::byte> PeriodOf(const Subject& subject) {
+  constexpr std::uint64_t kPeriod = 100003;
+  const bool is_integer = ElementTypeName(subject.type).find("int") != std::string_view::npos;
+  if ((subject.op == "product" && is_integer) || subject.type == ElementType::kFloat16) {
+    Random random(17);
+    return RandomElements(subject.type, kPeriod, Flavour::kTame, random);
+  }
   if (subject.type == ElementType::kFloat32) return LongProductPeriod<float>(subject);
   if (subject.type == ElementType::kFloat64) return LongProductPeriod<double>(subject);
   return {};
@@ -171,7 +181,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Subject{"affine_compose", ElementType::kInt64, 2, 998244353},
                     Subject{"max_subarray_sum", ElementType::kFloat32},
                     Subject{"max_subarray_sum", ElementType::kInt64},
-                    Subject{"variance", ElementType::kFloat32}, Subject{"minmax", ElementType::kFloat64},
+                    Subject{"variance", ElementType::kFloat32}, Subject{"variance", ElementType::kInt32},
+                    Subject{"variance", ElementType::kInt8}, Subject{"variance", ElementType::kFloat16},
+                    Subject{"describe", ElementType::kUint16}, Subject{"describe", ElementType::kFloat32},
+                    Subject{"product", ElementType::kInt8}, Subject{"product", ElementType::kUint16},
+                    Subject{"max_subarray_sum", ElementType::kInt32},
+                    Subject{"minmax", ElementType::kFloat64},
                     Subject{"matrix_product", ElementType::kFloat32, 2},
                     Subject{"matrix_product", ElementType::kUint32, 2, 998244353},
                     Subject{"matrix_product", ElementType::kUint32, 16},

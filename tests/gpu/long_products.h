@@ -5,12 +5,9 @@
 // them, or of their order, is as large in the product of a hundred million as in that of two.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <random>
-#include <type_traits>
 #include <vector>
 
 namespace warpfold::kernels::cuda {

@@ -73,6 +73,24 @@ T Unit(Random& random) {
   }
 }
 
+template <class T>
+T Factor(Random& random) {
+  const bool negative = random() % 4 == 0;
+  if constexpr (FloatElement<T>) {
+    const double magnitude = random() % 1024 == 0 ? 2 : 1;
+    return Rounded<T>(negative ? -magnitude : magnitude);
+  } else {
+    using Limits = std::numeric_limits<Value<T>>;
+    const Value<T> others[] = {
+        2, 2, 3, Limits::min(), Limits::max(), static_cast<Value<T>>(kIsSigned<T> ? -2 : 5)};
+    if (random() % 1024 == 0) {
+      const Value<T> other = others[random() % std::size(others)];
+      return T{other != 0 ? other : Value<T>{1}};
+    }
+    return T{static_cast<Value<T>>(kIsSigned<T> && negative ? -1 : 1)};
+  }
+}
+
 // Bits of the exponent of a float.
 template <FloatElement T>
 inline constexpr Bits<T> kExponentBits = std::same_as<T, Float16>    ? 0x7c00u
@@ -130,6 +148,8 @@ T OneOf(Flavour flavour, Random& random) {
       return AnyBits<T>(random);
     case Flavour::kOutliers:
       return random() % 300 == 0 ? AnyBits<T>(random) : Tame<T>(random);
+    case Flavour::kFactors:
+      return Factor<T>(random);
     case Flavour::kWhole:
       return Rounded<T>(static_cast<double>(1 + random() % 2));
   }

@@ -25,11 +25,13 @@ enum class Flavour {
   kBits,      // any bits at all, NaNs of every kind among them
   kOutliers,  // tame, but one in 300 of any bits: what has a fast way for the usual takes the other now and
               // then
+  kFactors,   // 1 and -1, and a few others: products of integers come near the ends of their range
   kWhole,     // 1 and 2: products of six matrices of them stay exact in float32
 };
 // All that are hard.
 inline constexpr Flavour kFlavours[] = {Flavour::kTame,    Flavour::kWide, Flavour::kUnits,
-                                        Flavour::kExtreme, Flavour::kBits, Flavour::kOutliers};
+                                        Flavour::kExtreme, Flavour::kBits, Flavour::kOutliers,
+                                        Flavour::kFactors};
 
 // `count` scalars of the type.
 std::vector<std::byte> RandomElements(ElementType type, std::uint64_t count, Flavour flavour, Random& random);

@@ -60,7 +60,8 @@ class LawsTest : public testing::TestWithParam<Algebra> {
     std::vector<Bytes> leaves;
     for (std::size_t i = 0; i < count; ++i) {
       const auto element = std::span(data).subspan(i * a_.element_bytes, a_.element_bytes);
-      leaves.push_back(a_.lift(a_.parameters, element, static_cast<std::uint32_t>(i)));
+      leaves.push_back(
+          a_.lift(a_.parameters, element, static_cast<std::uint32_t>(i % LeafElements(a_.element_bytes))));
     }
     return leaves;
   }

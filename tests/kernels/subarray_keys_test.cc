@@ -4,6 +4,7 @@
 // The keys of max_subarray_sum within a leaf, against a search through all parts of it.
 #include "kernels/operators/subarray_keys.h"
 
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
@@ -23,11 +24,11 @@ struct Part {
   std::uint64_t end;
 };
 
-template <class T>
+template <class Keys>
 class SubarrayKeysTest : public testing::Test {
  protected:
+  using T = typename Keys::Element;
   using Op = MaxSubarraySum<T, false>;
-  using LeafState = typename Op::LeafState;
   using State = typename Op::State;
   using Elements = std::vector<T>;
   static constexpr std::uint32_t kLeaf = LeafElements(sizeof(T));
@@ -74,16 +75,16 @@ class SubarrayKeysTest : public testing::Test {
   }
 
   // Of elements [begin, end): split anywhere, or appended one by one.
-  LeafState Fold(const Elements& elements, std::uint32_t base, std::uint32_t begin, std::uint32_t end) {
-    if (end - begin == 1) return op_.Lift(elements[begin], base + begin);
+  Keys Fold(const Elements& elements, std::uint32_t base, std::uint32_t begin, std::uint32_t end) {
+    if (end - begin == 1) return Keys::Of(elements[begin], base + begin);
     if (random_() % 3 != 0) {
       const auto cut = static_cast<std::uint32_t>(begin + 1 + random_() % (end - begin - 1));
-      return op_.Combine(Fold(elements, base, begin, cut), Fold(elements, base, cut, end));
+      return Keys::Join(Fold(elements, base, begin, cut), Fold(elements, base, cut, end));
     }
     const auto appended = static_cast<std::uint32_t>(1 + random_() % (end - begin - 1));
-    LeafState state = Fold(elements, base, begin, end - appended);
-    for (std::uint32_t i = end - appended; i < end; ++i) state = op_.Append(state, elements[i], base + i);
-    return state;
+    Keys keys = Fold(elements, base, begin, end - appended);
+    for (std::uint32_t i = end - appended; i < end; ++i) keys = keys.Append(elements[i], base + i);
+    return keys;
   }
 
   // By definition. Of equal sums, the first part that the loops meet.
@@ -118,9 +119,13 @@ class SubarrayKeysTest : public testing::Test {
   static std::vector<std::uint64_t> Words(const State& state) {
     return {std::begin(state.words), std::end(state.words)};
   }
+  // As this machine keeps them.
+  State Widened(const Keys& keys) const {
+    return op_.Widen({keys.total, keys.best, keys.prefix, keys.suffix}, kFirst);
+  }
   void ExpectSearched(const Elements& elements, std::uint32_t base) {
     const auto count = static_cast<std::uint32_t>(elements.size());
-    const State state = op_.Widen(Fold(elements, base, 0, count), kFirst);
+    const State state = Widened(Fold(elements, base, 0, count));
     ASSERT_EQ(Words(state), Words(Searched(elements, base))) << count << " elements from " << base;
   }
 
@@ -128,9 +133,14 @@ class SubarrayKeysTest : public testing::Test {
   std::mt19937_64 random_;
 };
 
-using IntegerTypes = testing::Types<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
-                                    std::uint32_t, std::int64_t, std::uint64_t, Boolean>;
-TYPED_TEST_SUITE(SubarrayKeysTest, IntegerTypes);
+// Of 64 bits also as a GPU keeps them.
+using AllKeys =
+    testing::Types<SubarrayKeys<std::int8_t>, SubarrayKeys<std::uint8_t>, SubarrayKeys<std::int16_t>,
+                   SubarrayKeys<std::uint16_t>, SubarrayKeys<std::int32_t>, SubarrayKeys<std::uint32_t>,
+                   SubarrayKeys<std::int64_t>, SubarrayKeys<std::uint64_t>,
+                   SubarrayKeys<std::int64_t, ThreeWords>, SubarrayKeys<std::uint64_t, ThreeWords>,
+                   SubarrayKeys<Boolean>>;
+TYPED_TEST_SUITE(SubarrayKeysTest, AllKeys);
 
 TYPED_TEST(SubarrayKeysTest, AnyGroupingFindsTheFirstAndShortest) {
   for (int i = 0; i < 20000; ++i) {
@@ -148,7 +158,7 @@ TYPED_TEST(SubarrayKeysTest, FullLeaves) {
 
 // The largest sums that there are, and all of one kind.
 TYPED_TEST(SubarrayKeysTest, FullLeavesOfOneElement) {
-  for (const TypeParam x : {this->Smallest(), this->Largest(), this->Element(0), this->Element(-1)}) {
+  for (const auto x : {this->Smallest(), this->Largest(), this->Element(0), this->Element(-1)}) {
     typename TestFixture::Elements elements(this->kLeaf, x);
     ASSERT_NO_FATAL_FAILURE(this->ExpectSearched(elements, 0));
     elements[this->kLeaf / 2] = this->Largest();
@@ -160,14 +170,14 @@ TYPED_TEST(SubarrayKeysTest, FullLeavesOfOneElement) {
 
 TYPED_TEST(SubarrayKeysTest, EmptyIsNeutral) {
   const auto& op = this->op_;
-  const auto empty = op.LeafIdentity();
-  const auto words = [&](const auto& leaf) { return this->Words(op.Widen(leaf, this->kFirst)); };
+  const TypeParam empty = TypeParam::Empty();
+  const auto words = [&](const TypeParam& keys) { return this->Words(this->Widened(keys)); };
   EXPECT_EQ(words(empty), this->Words(op.Identity()));
-  EXPECT_EQ(words(op.Combine(empty, empty)), this->Words(op.Identity()));
-  for (const TypeParam x : {this->Smallest(), this->Largest(), this->Element(0)}) {
+  EXPECT_EQ(words(TypeParam::Join(empty, empty)), this->Words(op.Identity()));
+  for (const auto x : {this->Smallest(), this->Largest(), this->Element(0)}) {
     const auto leaf = this->Fold(typename TestFixture::Elements(this->kLeaf, x), 0, 0, this->kLeaf);
-    EXPECT_EQ(words(op.Combine(empty, leaf)), words(leaf));
-    EXPECT_EQ(words(op.Combine(leaf, empty)), words(leaf));
+    EXPECT_EQ(words(TypeParam::Join(empty, leaf)), words(leaf));
+    EXPECT_EQ(words(TypeParam::Join(leaf, empty)), words(leaf));
   }
 }
 
