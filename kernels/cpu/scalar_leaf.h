@@ -27,7 +27,7 @@ struct ReadingOperator<Family<T, kIgnoreNan>> {
 };
 
 template <ScalarOperator Op>
-struct ScalarLeaf {
+struct ColumnsLeaf {
   using T = typename Op::Element;
   using LeafState = typename Op::LeafState;
   using Reader = typename ReadingOperator<Op>::type;
@@ -93,6 +93,9 @@ struct ScalarLeaf {
     }
   }
 };
+
+template <ScalarOperator Op>
+struct ScalarLeaf : ColumnsLeaf<Op> {};
 
 // In the order of memory, which compilers and prefetchers know best.
 template <ScalarOperator Op>

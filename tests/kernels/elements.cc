@@ -55,7 +55,8 @@ T AnyBits(Random& random);
 template <class T>
 T WideFloat(Random& random) {
   if constexpr (FloatElement<T>) {
-    const int octaves = std::same_as<T, Float16> ? 21 : 41;
+    // The shorter the fraction, the further apart are elements whose sum is rounded.
+    const int octaves = std::same_as<T, Float16> ? 21 : std::same_as<T, Bfloat16> ? 81 : 41;
     return Rounded<T>(std::ldexp(TameFloat(random), static_cast<int>(random() % octaves) - octaves / 2));
   } else {
     return AnyBits<T>(random);

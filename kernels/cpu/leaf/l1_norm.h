@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums of the magnitudes of integers.
+// Sums of the magnitudes of integers, of float16 and of bfloat16.
 #pragma once
 
+#include "kernels/cpu/half_sum.h"
 #include "kernels/cpu/integer_sum.h"
 #include "kernels/cpu/nonzero_count.h"
 #include "kernels/cpu/scalar_leaf.h"
@@ -34,6 +35,16 @@ struct ScalarLeaf<L1Norm<T, false>> {
       return (x ^ -negative) + negative;
     }
   };
+};
+
+template <HalfElement T, bool kIgnoreNan>
+struct ScalarLeaf<L1Norm<T, kIgnoreNan>> {
+  static double Reduce(const L1Norm<T, kIgnoreNan>& op, const std::byte* data, std::uint64_t count) {
+    const auto magnitude = [](const Simd<std::uint16_t>& x) {
+      return WithoutIgnored<T, kIgnoreNan>(x) & 0x7fff;
+    };
+    return ReduceHalves(op, data, count, magnitude);
+  }
 };
 
 }  // namespace warpfold::kernels::cpu::WARPFOLD_ISA

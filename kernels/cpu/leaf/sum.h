@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums of integers.
+// Sums of integers, of float16 and of bfloat16.
 #pragma once
 
+#include "kernels/cpu/half_sum.h"
 #include "kernels/cpu/integer_sum.h"
 #include "kernels/cpu/nonzero_count.h"
 #include "kernels/cpu/scalar_leaf.h"
@@ -22,6 +23,14 @@ struct ScalarLeaf<Sum<T, false>> {
         kIsSigned<T> ? static_cast<Bits<T>>(Bits<T>{1} << (sizeof(T) * 8 - 1)) : Bits<T>{0};
     const auto unbiased = [](auto x) { return x ^ kBias; };
     return static_cast<LeafState>(UnsignedSum<T>(data, count, unbiased) - Uint128{kBias} * count);
+  }
+};
+
+template <HalfElement T, bool kIgnoreNan>
+struct ScalarLeaf<Sum<T, kIgnoreNan>> {
+  static double Reduce(const Sum<T, kIgnoreNan>& op, const std::byte* data, std::uint64_t count) {
+    const auto kept = [](const Simd<std::uint16_t>& x) { return WithoutIgnored<T, kIgnoreNan>(x); };
+    return ReduceHalves(op, data, count, kept);
   }
 };
 
