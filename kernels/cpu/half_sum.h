@@ -3,9 +3,11 @@
 //
 // The sum of a whole leaf of float16 or bfloat16 in canonical order, without converting them: an element's
 // bits, moved to where a double has its own, are the element times a power of two, subnormals included.
-// Sums of such doubles round as the elements' own: only those that are exact are subnormal.
+// Sums of such doubles round as the elements' own, which are never subnormal: of these, those that are have
+// ten bits or fewer, and are exact. (As long as the processor does not flush subnormals to zero.)
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -80,7 +82,7 @@ class HalfBlock {
 
 // The sum of map(x), which takes vectors of elements' bits; NaN if any is infinite or NaN. Down the columns,
 // a few at a time, whose sums stay in registers; for the prefetchers, that do not follow such a walk, it asks
-// for the next leaf in the order of memory. Beyond the array's end that does nothing.
+// for the next leaf in the order of memory. Beyond the array's end that is harmless.
 template <HalfElement T, class Map>
 inline double SumOfFiniteHalves(const std::byte* data, const Map& map) {
   using Block = HalfBlock<T>;

@@ -125,6 +125,21 @@ T Extreme(Random& random) {
 }
 
 template <class T>
+T Tiny(Random& random) {
+  if constexpr (FloatElement<T>) {
+    constexpr auto kSmallestNormal = static_cast<Bits<T>>(kExponentBits<T> & (0 - kExponentBits<T>));
+    constexpr auto kSign = static_cast<Bits<T>>(Bits<T>{1} << (8 * sizeof(T) - 1));
+    const auto bits = static_cast<Bits<T>>(random());
+    // Of the lowest three exponents.
+    const auto magnitude =
+        static_cast<Bits<T>>(random() % 8 == 0 ? 0 : (bits & ~kSign) % (3 * kSmallestNormal));
+    return BitCast<T>(static_cast<Bits<T>>(magnitude | (bits & kSign)));
+  } else {
+    return Unit<T>(random);
+  }
+}
+
+template <class T>
 T AnyBits(Random& random) {
   auto bits = static_cast<Bits<T>>(random());
   if constexpr (FloatElement<T>) {
@@ -151,6 +166,8 @@ T OneOf(Flavour flavour, Random& random) {
       return random() % 300 == 0 ? AnyBits<T>(random) : Tame<T>(random);
     case Flavour::kFactors:
       return Factor<T>(random);
+    case Flavour::kTiny:
+      return Tiny<T>(random);
     case Flavour::kWhole:
       return Rounded<T>(static_cast<double>(1 + random() % 2));
   }

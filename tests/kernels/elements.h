@@ -26,12 +26,13 @@ enum class Flavour {
   kOutliers,  // tame, but one in 300 of any bits: what has a fast way for the usual takes the other now and
               // then
   kFactors,   // 1 and -1, and a few others: products of integers come near the ends of their range
+  kTiny,      // finite, at the bottom of the range: subnormals, the smallest normals, zeros of both signs
   kWhole,     // 1 and 2: products of six matrices of them stay exact in float32
 };
 // All that are hard.
 inline constexpr Flavour kFlavours[] = {Flavour::kTame,    Flavour::kWide, Flavour::kUnits,
                                         Flavour::kExtreme, Flavour::kBits, Flavour::kOutliers,
-                                        Flavour::kFactors};
+                                        Flavour::kFactors, Flavour::kTiny};
 
 // `count` scalars of the type.
 std::vector<std::byte> RandomElements(ElementType type, std::uint64_t count, Flavour flavour, Random& random);
