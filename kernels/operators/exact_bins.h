@@ -42,8 +42,8 @@ class ExactBins {
   // Halfway up a binade whose numbers are as far apart as the lowest bit of bin i: what is added to it and
   // taken away again is rounded to that.
   WARPFOLD_FN static double Anchor(int top, int i) {
-    const auto exponent = static_cast<std::uint64_t>(top - kBits * (i + 1) + 52 + 1023);
-    return BitCast<double>(exponent << 52 | std::uint64_t{1} << 51);
+    const int exponent = top - kBits * (i + 1) + 52 + 1023;
+    return BitCast<double>(static_cast<std::uint64_t>(exponent) << 52 | std::uint64_t{1} << 51);
   }
 
   // Adds x, a number below 2^top; false, and the bins are of no use any more, if it has bits below them.

@@ -63,8 +63,9 @@ struct ExactSum<T, kIgnoreNan> {
   }
 
   Outcome Finish(const State& s, std::uint64_t) const {
-    if (s.special == kIsNan)
+    if (s.special == kIsNan) {
       return {.value = Scalar::Of(CanonicalNan(std::numeric_limits<double>::quiet_NaN()))};
+    }
     if (s.special != 0) {
       return {.value = Scalar::Of(s.special == kHasInfinity ? std::numeric_limits<double>::infinity()
                                                             : -std::numeric_limits<double>::infinity())};

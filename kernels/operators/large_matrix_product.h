@@ -74,8 +74,9 @@ class LargeMatrixProduct {
     for (T* row = a; row != a + entries_; row += dimension_) {
       for (std::uint32_t j = 0; j < dimension_; ++j) sums[j] = Terms::Empty();
       std::uint32_t k = 0;
-      for (; k + kAtOnce <= dimension_; k += kAtOnce)
+      for (; k + kAtOnce <= dimension_; k += kAtOnce) {
         AddRows<kAtOnce>(terms, row + k, b + k * dimension_, sums);
+      }
       for (; k < dimension_; ++k) AddRows<1>(terms, row + k, b + k * dimension_, sums);
       for (std::uint32_t j = 0; j < dimension_; ++j) row[j] = static_cast<T>(terms.Finish(sums[j]));
     }

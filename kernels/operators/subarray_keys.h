@@ -21,7 +21,7 @@ namespace warpfold::kernels {
 struct ThreeWords {
   std::uint32_t words[3];
 
-  WARPFOLD_FN operator Int128() const {
+  WARPFOLD_FN operator Int128() const {  // NOLINT(google-explicit-constructor): to be read as a key
     const auto high = static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(words[2])});
     return static_cast<Int128>(Uint128{high} << 64 | (std::uint64_t{words[1]} << 32 | words[0]));
   }

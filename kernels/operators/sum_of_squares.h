@@ -27,8 +27,9 @@ requires(FloatElement<T> || !kIgnoreNan) struct SumOfSquares<T, kIgnoreNan> : Sq
       const Uint192 exact = this->Exact(s);
       if (wrap) return {.value = Scalar::Of(Wide<T>{static_cast<Value<T>>(exact.words[0])})};
       const auto narrow = static_cast<Wide<T>>(exact.words[0]);
-      if (exact.words[1] != 0 || exact.words[2] != 0 || narrow < 0)
+      if (exact.words[1] != 0 || exact.words[2] != 0 || narrow < 0) {
         return {.error = Outcome::Error::kOverflow};
+      }
       return {.value = Scalar::Of(narrow)};
     }
   }
