@@ -21,38 +21,30 @@ __device__ std::uint64_t RandomWord(std::uint64_t i) {
 struct AnyBits {
   __device__ std::uint64_t operator()(std::uint64_t word) const { return word & 0xbfffbfffbfffbfffu; }
 };
-// Uniform from -1 to 1.
+// Uniform, up to `radius` from `center`.
 struct UniformFloats {
+  float center;
+  float radius;
+
   __device__ std::uint64_t operator()(std::uint64_t word) const {
-    const auto uniform = [](std::uint64_t bits) {
-      return std::uint64_t{__float_as_uint(0x1p-31f * static_cast<float>(static_cast<std::int32_t>(bits)))};
+    const auto uniform = [this](std::uint64_t bits) {
+      const float x = 0x1p-31f * static_cast<float>(static_cast<std::int32_t>(bits));
+      return std::uint64_t{__float_as_uint(center + radius * x)};
     };
     return uniform(word >> 32) << 32 | uniform(word & 0xffffffffu);
   }
 };
 struct UniformDoubles {
+  double center;
+  double radius;
+
   __device__ std::uint64_t operator()(std::uint64_t word) const {
-    return static_cast<std::uint64_t>(
-        __double_as_longlong(0x1p-63 * static_cast<double>(static_cast<std::int64_t>(word))));
+    const double x = 0x1p-63 * static_cast<double>(static_cast<std::int64_t>(word));
+    return static_cast<std::uint64_t>(__double_as_longlong(center + radius * x));
   }
 };
-// Uniform from 1 - 2^-12 to 1 + 2^-12: products of 2^31 of them are far from 0 and from infinity, and depend
-// on each.
-struct FloatsNearOne {
-  __device__ std::uint64_t operator()(std::uint64_t word) const {
-    const auto near_one = [](std::uint64_t bits) {
-      const float uniform = 0x1p-31f * static_cast<float>(static_cast<std::int32_t>(bits));
-      return std::uint64_t{__float_as_uint(1 + 0x1p-12f * uniform)};
-    };
-    return near_one(word >> 32) << 32 | near_one(word & 0xffffffffu);
-  }
-};
-struct DoublesNearOne {
-  __device__ std::uint64_t operator()(std::uint64_t word) const {
-    const double uniform = 0x1p-63 * static_cast<double>(static_cast<std::int64_t>(word));
-    return static_cast<std::uint64_t>(__double_as_longlong(1 + 0x1p-12 * uniform));
-  }
-};
+// Products of 2^31 elements as near to 1 as this are far from 0 and from infinity, and depend on each.
+constexpr float kNearOne = 0x1p-12f;
 
 template <class Element>
 __global__ void Fill(std::uint64_t* words, std::size_t count, Element element) {
@@ -83,16 +75,16 @@ void RandomPool::FillWith(RandomData data) {
       Fill<<<kBlocks, kThreads>>>(words, bytes_ / 8, AnyBits());
       break;
     case RandomData::kUniformFloats:
-      Fill<<<kBlocks, kThreads>>>(words, bytes_ / 8, UniformFloats());
+      Fill<<<kBlocks, kThreads>>>(words, bytes_ / 8, UniformFloats{0, 1});
       break;
     case RandomData::kUniformDoubles:
-      Fill<<<kBlocks, kThreads>>>(words, bytes_ / 8, UniformDoubles());
+      Fill<<<kBlocks, kThreads>>>(words, bytes_ / 8, UniformDoubles{0, 1});
       break;
     case RandomData::kFloatsNearOne:
-      Fill<<<kBlocks, kThreads>>>(words, bytes_ / 8, FloatsNearOne());
+      Fill<<<kBlocks, kThreads>>>(words, bytes_ / 8, UniformFloats{1, kNearOne});
       break;
     case RandomData::kDoublesNearOne:
-      Fill<<<kBlocks, kThreads>>>(words, bytes_ / 8, DoublesNearOne());
+      Fill<<<kBlocks, kThreads>>>(words, bytes_ / 8, UniformDoubles{1, kNearOne});
       break;
   }
   Check(cudaGetLastError(), "fill the pool");
