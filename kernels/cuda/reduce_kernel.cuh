@@ -16,8 +16,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// The first two units of each block are given; after them blocks take what comes next, as they get done, and
-// draw it while they fold two others. There is a draw for each unit, so that the ticket wraps to zero.
+// The first two units of each block are given; what comes after them it draws two units ahead, as it gets
+// done. There is a draw for each unit, so that the ticket wraps to zero.
 __device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Workspace& workspace) {
   return atomicInc(workspace.tickets + 1, geometry.units - 1);
 }
