@@ -45,8 +45,8 @@ int LargestLog2(const Subject& subject) {
   return subject.dimension > 8 || subject.modulus > 0 ? std::min(LargestLog2(), 26) : LargestLog2();
 }
 
-// A period of elements for products of float32 and float64, which would leave their range over others; else
-// nothing.
+// Elements that come again and again, for products of float32 and float64, which would leave their range over
+// others; else nothing.
 template <class T>
 std::vector<std::byte> LongProductPeriod(const Subject& subject) {
   std::mt19937_64 random(13);
@@ -78,7 +78,7 @@ class DeviceReducerTest : public testing::TestWithParam<Subject> {
  protected:
   static constexpr std::uint64_t kSlack = 64 << 10;
 
-  // One array for all tests, on both sides: the same random numbers, but for products of floats.
+  // One array for all tests, on both sides: the same random numbers, but for what has a period.
   static void SetUpTestSuite() {
     const std::size_t bytes = (std::size_t{1} << LargestLog2()) + kSlack;
     host_ = new std::vector<std::byte>(bytes);

@@ -36,6 +36,6 @@ profile --operators sum,min,product,argmin,mean,minmax,variance,describe,l2_norm
 profile --operators count_nonzero,first,max_subarray_sum,affine_compose --dtypes "$every"
 profile --operators exact_sum,logsumexp --dtypes float32,float64
 profile --operators sum,min --dtypes int8,int16,float16,bfloat16
-profile --operators product,variance,describe --dtypes int8,float16
+profile --operators product,variance,describe --dtypes int8,int16,float16
 profile --operators sum,matrix_product --dtypes float32,uint32 --matrix_dimensions 2,4,8,16,32
 profile --operators matrix_product --dtypes uint32 --matrix_dimensions 2,4,8,16,32 --modulus 998244353
