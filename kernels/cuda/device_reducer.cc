@@ -58,7 +58,8 @@ absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t
   std::unique_ptr<DeviceReducer> reducer(new DeviceReducer);
   reducer->array_bytes_ = array_bytes;
   // A quarter of the elements is what matrix products need (matrix_plan.h), and the least that other
-  // operators over matrices fold into one state (entrywise_kernel.cuh); scalars have a state a leaf.
+  // operators over matrices fold into one state (entrywise_kernel.cuh); scalars have at most a state a leaf,
+  // and what those are folded into (fold.cuh).
   reducer->partial_bytes_ = array_bytes / 4 + kMaxNodeBytes;
   int device = 0;
   int of_device = 0;

@@ -14,6 +14,13 @@
 
 namespace warpfold::kernels::cuda {
 
+// More levels than any tree has.
+inline constexpr std::uint32_t kAllLevels = 64;
+
+// Where nodes that are written come in array order: behind those written to the front before, or before those
+// written to the back.
+enum class Side { kFront, kBack };
+
 // Folds segments of adjacent nodes and writes those that remain to the workspace, in array order: nodes
 // without a left sibling from the front, nodes without a right one from the back. States may have any
 // size; the block's threads share out each level.
@@ -24,23 +31,31 @@ class NodeFolder {
   static constexpr std::uint32_t kSharedBytes = 16384;
   static constexpr std::uint32_t kSharedStates = kSharedBytes / sizeof(State);
 
-  // `shared` holds kSharedStates.
-  __device__ NodeFolder(const Op& op, const Workspace& workspace, State* shared)
-      : op_(op), workspace_(workspace), shared_(shared) {}
+  // `shared` holds kSharedStates. At `spare` is room for a third of the states that all calls of Fold get
+  // together; null where there are never more than kFew.
+  __device__ NodeFolder(const Op& op, const Workspace& workspace, State* shared, State* spare = nullptr)
+      : op_(op), workspace_(workspace), shared_(shared), spare_(spare) {}
 
-  // Folds nodes [begin, end) of one level, whose states start at `states` and are overwritten, until none are
-  // left or `levels` levels up. Returns where the states of those left, [begin, end) of that level, are. The
-  // whole block calls this, first for the left edge, then the right edge, then the units.
-  __device__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end, std::uint32_t levels) {
+  // Folds nodes [begin, end) of one level, at most kMost, whose states start at `states` and are overwritten,
+  // until none are left or `levels` levels up, where at most one may be. Returns where the state of that one,
+  // [begin, end) of that level, is. The whole block calls this, first for the left edge, then the right edge
+  // (the back), then the units. What not every folder needs, kMost, the side and `spare`, the others ignore.
+  template <std::uint32_t kMost = ~0u>
+  __device__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end, std::uint32_t levels,
+                         Side) {
+    while (spare_ != nullptr && states != shared_ && end - begin > kFew) {
+      states = CombineFours(states, begin, end);
+      levels -= 2;  // so many nodes are more levels below where they end
+    }
     for (std::uint32_t level = 0; begin < end && level < levels; ++level) {
       if (begin % 2 == 1) {
-        Write(front_++, states);
+        Write(front_++, *states);
         ++states;
         ++begin;
       }
       if (begin < end && end % 2 == 1) {
         --end;
-        Write(workspace_.node_count - 1 - back_++, states + (end - begin));
+        Write(workspace_.node_count - 1 - back_++, states[end - begin]);
       }
       begin /= 2;
       end /= 2;
@@ -50,12 +65,37 @@ class NodeFolder {
   }
 
  private:
+  static constexpr std::uint32_t kFew = 128;
   // As many combinations are in flight at once as registers allow.
   static constexpr int kBatch = sizeof(State) <= 16 ? 4 : 1;
 
-  __device__ void Write(std::uint32_t node, const State* state) const {
-    if (threadIdx.x == 0)
-      *reinterpret_cast<State*>(workspace_.nodes + node * workspace_.node_stride) = *state;
+  __device__ void Write(std::uint32_t node, const State& state) const {
+    if (threadIdx.x == 0) *reinterpret_cast<State*>(workspace_.nodes + node * workspace_.node_stride) = state;
+  }
+
+  // Combines aligned groups of four, two levels at once; returns where the resulting states are: not where
+  // others have yet to be read, so that no thread waits for another. Nodes outside the groups are written.
+  __device__ State* CombineFours(const State* states, std::uint64_t& begin, std::uint64_t& end) {
+    const std::uint64_t first = (begin + 3) / 4;
+    const std::uint64_t last = end / 4;
+    const State* const nodes = states + (first * 4 - begin);
+    const State* const behind = states + (last * 4 - begin);
+    if (begin % 2 == 1) Write(front_++, states[0]);
+    if (begin % 4 == 1 || begin % 4 == 2) Write(front_++, op_.Combine(nodes[-2], nodes[-1]));
+    if (end % 2 == 1) Write(workspace_.node_count - 1 - back_++, behind[end % 4 - 1]);
+    if (end % 4 >= 2) Write(workspace_.node_count - 1 - back_++, op_.Combine(behind[0], behind[1]));
+    begin = first;
+    end = last;
+    const std::uint64_t groups = last - first;
+    State* const out = groups <= kSharedStates ? shared_ : spare_;
+    __syncthreads();  // what a Fold before this one left in shared memory has been read
+    for (std::uint64_t group = threadIdx.x; group < groups; group += blockDim.x) {
+      const State* const four = nodes + 4 * group;
+      out[group] = op_.Combine(op_.Combine(four[0], four[1]), op_.Combine(four[2], four[3]));
+    }
+    __syncthreads();
+    spare_ += groups;
+    return out;
   }
 
   // Combines each node with its right neighbour; returns where the `count` resulting states are: in place,
@@ -87,6 +127,7 @@ class NodeFolder {
   const Op op_;
   const Workspace workspace_;
   State* const shared_;
+  State* spare_;
   std::uint32_t front_ = 0;
   std::uint32_t back_ = 0;
 };
@@ -98,7 +139,7 @@ class WarpFolder {
   using State = typename Op::State;
   static constexpr std::uint32_t kSharedBytes = 16384;
 
-  __device__ WarpFolder(const Op& op, const Workspace& workspace, State* shared)
+  __device__ WarpFolder(const Op& op, const Workspace& workspace, State* shared, State* = nullptr)
       : op_(op),
         workspace_(workspace),
         shared_(shared),
@@ -106,21 +147,25 @@ class WarpFolder {
         warp_(threadIdx.x / kLanes) {}
 
   // As NodeFolder::Fold.
-  __device__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end, std::uint32_t levels) {
-    while (end - begin > kLanes) {
+  template <std::uint32_t kMost = ~0u>
+  __device__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end, std::uint32_t levels,
+                         Side side) {
+    while (kMost > kLanes && end - begin > kLanes) {
       // Nodes outside the full groups have no partner five levels up: all of them are written here.
       const std::uint64_t first = (begin + kLanes - 1) / kLanes;
       const std::uint64_t last = end / kLanes;
       State* const full = states + (first * kLanes - begin);
       State* const behind = states + (last * kLanes - begin);
-      FoldFew(states, begin, first * kLanes, kGroupLevels);
-      FoldFew(behind, last * kLanes, end, kGroupLevels);
+      std::uint64_t end_before = first * kLanes;
+      std::uint64_t begin_behind = last * kLanes;
+      FoldFew(states, begin, end_before, kGroupLevels, Side::kFront);
+      FoldFew(behind, begin_behind, end, kGroupLevels, Side::kBack);
       begin = first;
       end = last;
       levels -= kGroupLevels;
       states = FoldGroups(full, end - begin, states);
     }
-    const State rest = FoldFew(states, begin, end, levels, &begin, &end);
+    const State rest = FoldFew(states, begin, end, levels, side);
     if (begin < end) {
       __syncthreads();
       if (threadIdx.x == 0) shared_[0] = rest;
@@ -133,44 +178,54 @@ class WarpFolder {
   static constexpr std::uint32_t kGroupLevels = 5;
   static constexpr std::uint32_t kBatch = 4;  // groups that a warp has in flight
 
-  __device__ void Write(std::uint32_t node, const State& state, std::uint32_t lane) const {
-    if (threadIdx.x == lane)
-      *reinterpret_cast<State*>(workspace_.nodes + node * workspace_.node_stride) = state;
-  }
+  // Folds up to 32 nodes, one a lane, as Fold does. Every warp does the same; warp 0 writes. Returns the node
+  // that is left, if one is.
+  //
+  // A lane goes as many levels up as there are complete subtrees of the range that begin with its node. What
+  // it has then is written unless it is part of another lane's. None of that depends on the states.
+  __device__ State FoldFew(const State* states, std::uint64_t& begin, std::uint64_t& end,
+                           std::uint32_t levels, Side side) {
+    if (begin == end) return {};
+    const auto count = static_cast<std::uint32_t>(end - begin);
+    const bool exists = lane_ < count;
+    const std::uint32_t index = static_cast<std::uint32_t>(begin) + lane_;
+    const std::uint32_t level =
+        exists ? min(levels, min(__clz(__brev(index)), 31 - __clz(count - lane_))) : 0;
+    const bool has_left_sibling = (index >> level) % 2 == 1 && lane_ >> level > 0;
+    const bool is_left = exists && level == levels;
+    const bool is_node = exists && !is_left && !has_left_sibling;
+    const unsigned nodes = __ballot_sync(kFullWarp, is_node);
+    std::uint32_t& written = side == Side::kFront ? front_ : back_;
+    const std::uint32_t first =
+        side == Side::kFront ? written : workspace_.node_count - written - __popc(nodes);
+    written += __popc(nodes);
 
-  // Up to 32 nodes [begin, end), one a lane. Every warp does the same; warp 0 writes. Returns the node that
-  // is left, if one is, in lane 0.
-  __device__ State FoldFew(const State* states, std::uint64_t begin, std::uint64_t end, std::uint32_t levels,
-                           std::uint64_t* left_begin = nullptr, std::uint64_t* left_end = nullptr) {
     State state{};
-    if (lane_ < end - begin) state = states[lane_];
-    for (std::uint32_t level = 0; begin < end && level < levels; ++level) {
-      if (begin % 2 == 1) {
-        Write(front_++, state, 0);
-        state = ShuffleDown(state, 1);
-        ++begin;
-      }
-      if (begin < end && end % 2 == 1) {
-        --end;
-        Write(workspace_.node_count - 1 - back_++, state, static_cast<std::uint32_t>(end - begin));
-      }
-      const State pair = op_.Combine(state, ShuffleDown(state, 1));
-      state = ShuffleFrom(pair, 2 * lane_ % kLanes);
-      begin /= 2;
-      end /= 2;
+    if (exists) state = states[lane_];
+#pragma unroll 1  // or there are more instructions to fetch than to execute
+    for (std::uint32_t l = 0; l < levels && 2u << l <= count; ++l) {
+      state = Choose(l < level, op_.Combine(state, ShuffleDown(state, 1 << l)), state);
     }
-    if (left_begin != nullptr) {
-      *left_begin = begin;
-      *left_end = end;
+    if (is_node && warp_ == 0) {
+      const std::uint32_t node = first + __popc(nodes & ((1u << lane_) - 1));
+      *reinterpret_cast<State*>(workspace_.nodes + node * workspace_.node_stride) = state;
     }
-    return state;
+    const unsigned left = __ballot_sync(kFullWarp, is_left);
+    if (left == 0) {
+      begin = end;
+      return state;
+    }
+    const int lane = __ffs(static_cast<int>(left)) - 1;
+    begin = (begin + lane) >> levels;
+    end = begin + 1;
+    return ShuffleFrom(state, lane);
   }
 
   // Folds `groups` aligned groups of 32 nodes into one each, which go to shared memory if they fit and else
-  // to `spare`. Both may be where the nodes are: each batch is read before it is written, and results never
+  // to `beyond`. Both may be where the nodes are: each batch is read before it is written, and results never
   // reach beyond what has been read.
-  __device__ State* FoldGroups(const State* nodes, std::uint64_t groups, State* spare) {
-    State* const out = groups * sizeof(State) <= kSharedBytes ? shared_ : spare;
+  __device__ State* FoldGroups(const State* nodes, std::uint64_t groups, State* beyond) {
+    State* const out = groups * sizeof(State) <= kSharedBytes ? shared_ : beyond;
     const std::uint32_t warps = blockDim.x / kLanes;
     for (std::uint64_t base = 0; base < groups; base += kBatch * warps) {
       State states[kBatch];
@@ -207,7 +262,24 @@ class WarpFolder {
 };
 
 template <class Op>
-using NodeFolderFor = std::conditional_t<sizeof(typename Op::State) <= 16, WarpFolder<Op>, NodeFolder<Op>>;
+concept TakesModulus = requires {
+  requires Op::kTakesModulus;
+};
+
+// A warp of a WarpFolder combines more than it needs, which must be cheap.
+template <class Op>
+using NodeFolderFor =
+    std::conditional_t<sizeof(typename Op::State) <= 16 && !TakesModulus<Op>, WarpFolder<Op>, NodeFolder<Op>>;
+
+// Folds the states of all leaves of a range, at most kMost, that stand in shared memory.
+template <std::uint32_t kMost, Operator Op>
+__device__ void FoldLeaves(const Op& op, const Range& range, const Workspace& workspace,
+                           typename Op::State* states) {
+  NodeFolderFor<Op> folder(op, workspace, states);
+  std::uint64_t begin = range.first_leaf;
+  std::uint64_t end = begin + range.leaf_count;
+  folder.template Fold<kMost>(states, begin, end, kAllLevels, Side::kFront);
+}
 
 // Folds the partials of a launch: of edge leaves first, then of units.
 template <class Folder, Operator Op>
@@ -215,22 +287,26 @@ __device__ void FoldPartials(const Op& op, const Range& range, const Geometry& g
                              const Workspace& workspace) {
   using State = typename Op::State;
   __shared__ alignas(16) std::byte shared[Folder::kSharedBytes];
-  Folder folder(op, workspace, reinterpret_cast<State*>(shared));
-  constexpr std::uint32_t kAllLevels = 64;
   State* const edges = reinterpret_cast<State*>(workspace.partials);
+  // There is room for 1 KiB a leaf (DeviceReducer::Create); a state for each and a third for what they are
+  // folded into take no more than 683 bytes of that.
+  static_assert(sizeof(State) <= 512);
+  State* const spare = edges + geometry.edge_leaves() + geometry.units + 1;
+  Folder folder(op, workspace, reinterpret_cast<State*>(shared), spare);
   std::uint64_t begin = range.first_leaf;
   std::uint64_t end = range.first_leaf + geometry.left_edge;
   if (geometry.units == 0) {
-    folder.Fold(edges, begin, end, kAllLevels);
+    folder.Fold(edges, begin, end, kAllLevels, Side::kFront);
     return;
   }
-  folder.Fold(edges, begin, end, geometry.unit_level);
+  folder.Fold(edges, begin, end, geometry.unit_level, Side::kFront);
 
   State* const units = edges + geometry.edge_leaves();
   const std::uint64_t end_unit = geometry.first_unit + geometry.units;
   begin = end_unit << geometry.unit_level;
   end = begin + geometry.right_edge;
-  const State* const rest = folder.Fold(edges + geometry.left_edge, begin, end, geometry.unit_level);
+  const State* const rest =
+      folder.Fold(edges + geometry.left_edge, begin, end, geometry.unit_level, Side::kBack);
   // A right edge that ends in a short leaf may be as long as a unit: then it is the last one.
   if (begin < end) {
     if (threadIdx.x == 0) units[geometry.units] = *rest;
@@ -239,7 +315,7 @@ __device__ void FoldPartials(const Op& op, const Range& range, const Geometry& g
   const bool one_more = begin < end;
   begin = geometry.first_unit;
   end = end_unit + one_more;
-  folder.Fold(units, begin, end, kAllLevels);
+  folder.Fold(units, begin, end, kAllLevels, Side::kFront);
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -24,11 +24,13 @@ class OrderedLeaves {
   static constexpr std::uint32_t kLeafElements = LeafElements(sizeof(Element));
   static constexpr int kWarps = 4;  // matrices want registers more than they want warps
   static constexpr int kThreads = kWarps * kLanes;
-  // As many as leave registers for the states that wait; from 3 on enough is on its way from memory.
-  static constexpr int kBlocksPerMultiprocessor = sizeof(State) > 16 ? 3 : sizeof(Element) > 8 ? 5 : 6;
+  // As many as leave registers for the states that wait; from 3 on enough is on its way from memory, and 5 or
+  // 6 that fit small states are slower by up to 5 %.
+  static constexpr int kBlocksPerMultiprocessor = sizeof(State) > 16 ? 3 : 4;
   static constexpr std::uint32_t kSmallestLevel = 0;
-  // Short runs, so that blocks end together; long ones where combining states is what takes the time.
-  static constexpr std::uint32_t kLargestLevel = sizeof(State) <= 32 ? 3 : 5;
+  // Longer runs than ScalarLeaves has, for a run's end takes as much as several leaves; the longest where
+  // combining states is what takes the time.
+  static constexpr std::uint32_t kLargestLevel = sizeof(State) <= 32 ? 4 : 5;
 
   __device__ OrderedLeaves(const Op& op, const Range& range)
       : op_(op), range_(range), lane_(threadIdx.x % kLanes) {}
@@ -123,16 +125,19 @@ class OrderedLeaves {
     constexpr std::uint32_t kVectors = sizeof(Element) > kVectorBytes ? sizeof(Element) / kVectorBytes : 1;
     constexpr std::uint32_t kElements = kVectors * kVectorBytes / sizeof(Element);
     const std::uint32_t begin = lane_ * kRunElements;
+    constexpr std::uint32_t kSteps = kRunVectors / kVectors;
+    uint4 ahead[kVectors];  // of the next step: shared memory answers while this one is folded
+    const auto read = [&](std::uint32_t step) {
+#pragma unroll
+      for (std::uint32_t v = 0; v < kVectors; ++v) ahead[v] = runs[lane_ * kRunStride + step * kVectors + v];
+    };
+    read(0);
     LeafState state;
 #pragma unroll
-    for (std::uint32_t step = 0; step < kRunVectors / kVectors; ++step) {
-      uint4 vectors[kVectors];
-#pragma unroll
-      for (std::uint32_t v = 0; v < kVectors; ++v) {
-        vectors[v] = runs[lane_ * kRunStride + step * kVectors + v];
-      }
+    for (std::uint32_t step = 0; step < kSteps; ++step) {
       Element elements[kElements];
-      std::memcpy(elements, vectors, sizeof elements);
+      std::memcpy(elements, ahead, sizeof elements);
+      if (step + 1 < kSteps) read(step + 1);
 #pragma unroll
       for (std::uint32_t c = 0; c < kElements; ++c) {
         const std::uint32_t offset = begin + step * kElements + c;

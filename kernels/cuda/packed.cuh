@@ -75,19 +75,31 @@ __device__ __forceinline__ typename Op::LeafState CombineHalves(const Op& op, st
 }
 
 template <class T>
-inline constexpr bool kPacks = sizeof(T) <= 2 && !std::is_same_v<T, Boolean>;
+inline constexpr bool kPacks = sizeof(T) <= 2;
+
+// A word's elements as integers: of booleans 1 where the byte is not 0.
+template <class T>
+__device__ __forceinline__ std::uint32_t ValuesOf(std::uint32_t word) {
+  if constexpr (std::is_same_v<T, Boolean>) {
+    return (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) >> 7 & 0x01010101u;
+  } else {
+    return word;
+  }
+}
 
 template <AnyElement T, bool kIgnoreNan, bool kMax>
 requires kPacks<T> __device__ __forceinline__ Key<T> FoldPacked(const Extremum<T, kIgnoreNan, kMax>& op,
                                                                 const LaneVectors& vectors) {
   const auto combine = ExtremaOfHalves<T, kIgnoreNan, kMax>;
-  const Key<T> upper = CombineHalves(op, FoldWords(
-                                             vectors, [](std::uint32_t word) { return word; }, combine));
+  const Key<T> upper =
+      CombineHalves(op, FoldWords(
+                            vectors, [](std::uint32_t word) { return ValuesOf<T>(word); }, combine));
   if constexpr (sizeof(T) == 2) return upper;
   // A byte compares as the upper one of a half, whatever is below it.
-  return op.Combine(upper,
-                    CombineHalves(op, FoldWords(
-                                          vectors, [](std::uint32_t word) { return word << 8; }, combine)));
+  return op.Combine(
+      upper,
+      CombineHalves(op, FoldWords(
+                            vectors, [](std::uint32_t word) { return ValuesOf<T>(word) << 8; }, combine)));
 }
 
 template <AnyElement T, bool kIgnoreNan>
@@ -102,7 +114,7 @@ template <template <class, bool> class Family, class T>
 __device__ __forceinline__ Bits<T> FoldBits(const LaneVectors& vectors) {
   constexpr Family<std::uint32_t, false> kWords;
   std::uint32_t word = FoldWords(
-      vectors, [](std::uint32_t w) { return w; },
+      vectors, [](std::uint32_t w) { return ValuesOf<T>(w); },
       [&](std::uint32_t a, std::uint32_t b) { return kWords.Combine(a, b); });
 #pragma unroll
   for (int bits = 16; bits >= static_cast<int>(8 * sizeof(T)); bits /= 2)
@@ -137,7 +149,7 @@ requires kPacks<T> __device__ __forceinline__ std::uint32_t FoldPacked(const Sum
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       using Word = std::conditional_t<kIsSigned<T>, int, unsigned>;
-      const auto word = static_cast<Word>(words[i]);
+      const auto word = static_cast<Word>(ValuesOf<T>(words[i]));
       const auto sum = static_cast<Word>(sums[i]);
       sums[i] = sizeof(T) == 1 ? __dp4a(word, Word{kOnes}, sum) : __dp2a_lo(word, Word{kOnes}, sum);
     }
@@ -160,7 +172,7 @@ requires kPacks<T> __device__ __forceinline__ typename Describe<T, false>::First
 // The magnitudes of a word's elements, side by side. Of the smallest element, too: as unsigned numbers.
 template <class T>
 __device__ __forceinline__ std::uint32_t MagnitudesOf(std::uint32_t word) {
-  if constexpr (!kIsSigned<T>) return word;
+  if constexpr (!kIsSigned<T>) return ValuesOf<T>(word);
   constexpr std::uint32_t kEach = sizeof(T) == 1 ? 0x01010101 : 0x00010001;
   const std::uint32_t negative = word >> (8 * sizeof(T) - 1) & kEach;
   return (word ^ negative * static_cast<Bits<T>>(~0u)) + negative;  // no carry: 0 is not negative
@@ -173,12 +185,13 @@ __device__ __forceinline__ std::uint32_t ProductOf(std::uint32_t word) {
   return (word & 0xff) * (word >> 8 & 0xff) * ((word >> 16 & 0xff) * (word >> 24));
 }
 
-// As many elements as 64 bits hold the product of: no carries to look for.
+// Multiplies as many elements as 64 bits hold the product of before they meet the state, in chains side by
+// side, because each waits for its multiplications.
 template <IntegerElement T>
 requires kPacks<T> __device__ __forceinline__ typename Product<T, false>::LeafState FoldPacked(
     const Product<T, false>& op, const LaneVectors& vectors) {
   using State = typename Product<T, false>::LeafState;
-  State state = op.LeafIdentity();
+  State states[4];
   std::uint32_t signs = 0;
 #pragma unroll
   for (int row = 0; row < kLeafRows; ++row) {
@@ -186,13 +199,16 @@ requires kPacks<T> __device__ __forceinline__ typename Product<T, false>::LeafSt
 #pragma unroll
     for (int i = 0; i < 4; i += 2) {
       if constexpr (kIsSigned<T>) signs ^= words[i] ^ words[i + 1];
-      const std::uint64_t product = std::uint64_t{ProductOf<T>(MagnitudesOf<T>(words[i]))} *
-                                    ProductOf<T>(MagnitudesOf<T>(words[i + 1]));
-      state = op.Combine(state, State{product, 0, 0, product != 0});
+      const std::uint32_t low = ProductOf<T>(MagnitudesOf<T>(words[i]));
+      const std::uint32_t high = ProductOf<T>(MagnitudesOf<T>(words[i + 1]));
+      const State factor = {std::uint64_t{low} * high, static_cast<float>(low) * static_cast<float>(high), 0};
+      State& state = states[row % 2 * 2 + i / 2];
+      state = row < 2 ? factor : op.Combine(state, factor);
     }
   }
   signs ^= signs << 16;
   if constexpr (sizeof(T) == 1) signs ^= signs << 8;
+  State state = op.Combine(op.Combine(states[0], states[1]), op.Combine(states[2], states[3]));
   state.signs = signs;
   return state;
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/block_kernel.cuh"
 #include "kernels/cuda/cluster_kernel.cuh"
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/geometry.cuh"
@@ -29,13 +30,11 @@ __device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Wor
 //   Prefetch(leaf)                  begins to load the leaf with which the next run starts
 //   FoldRun(first, level, next)     the run's state, in lane 0 at least; ends by prefetching leaf `next`
 //   FoldEdge(leaf)                  the state of one leaf, which may be short, in lane 0 at least
-template <class Leaves>
-__global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiprocessor)
-    ReduceKernel(OperatorParameters parameters, Range range, Geometry geometry, Workspace workspace) {
-  using Op = typename Leaves::Operation;
+template <class Leaves, class Op>
+__device__ __forceinline__ void ReduceRange(const Op& op, const Range& range, const Geometry& geometry,
+                                            const Workspace& workspace) {
   using State = typename Op::State;
   constexpr std::uint32_t kWarps = Leaves::kWarps;
-  const Op op = MakeOperator<Op>(parameters);
   Leaves leaves(op, range);
   const std::uint32_t warp = threadIdx.x / kLanes;
   const std::uint32_t lane = threadIdx.x % kLanes;
@@ -85,11 +84,25 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
 }
 
 template <class Leaves>
+__global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiprocessor)
+    ReduceKernel(OperatorParameters parameters, Range range, Geometry geometry, Workspace workspace) {
+  using Op = typename Leaves::Operation;
+  const Op op = MakeOperator<Op>(parameters);
+  if constexpr (TakesModulus<Op>) {
+    // Of an operator made here the compiler knows that there is no modulus, and does not ask at each step.
+    if (!op.residues.any()) return ReduceRange<Leaves>(Op(), range, geometry, workspace);
+  }
+  ReduceRange<Leaves>(op, range, geometry, workspace);
+}
+
+template <class Leaves>
 cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& range, const Workspace& workspace,
                          cudaStream_t stream) {
+  if (range.leaf_count <= Leaves::kWarps) return LaunchBlock<Leaves>(parameters, range, workspace, stream);
   if constexpr (kServesClusters<Leaves>) {
-    const std::uint64_t largest = workspace.has_clusters ? kClusterLeaves<Leaves> : Leaves::kWarps;
-    if (range.leaf_count <= largest) return LaunchCluster<Leaves>(parameters, range, workspace, stream);
+    if (workspace.has_clusters && range.leaf_count <= kClusterLeaves<Leaves>) {
+      return LaunchCluster<Leaves>(parameters, range, workspace, stream);
+    }
   }
   constexpr std::uint32_t kBlockLevel = Log2(Leaves::kWarps);
   const Geometry geometry = PlanUnits(range, Leaves::kLeafElements, kBlockLevel + Leaves::kSmallestLevel,

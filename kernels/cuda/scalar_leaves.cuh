@@ -81,7 +81,14 @@ class ScalarLeaves {
   __device__ __forceinline__ State FoldEdge(std::uint64_t leaf) {
     const std::uint64_t count = range_.element_count - (leaf - range_.first_leaf) * kLeafElements;
     LeafState folded;
-    if (count >= kLeafElements) {
+    if constexpr (kFillsUp) {
+      if (count >= kLeafElements) {
+        Load(leaf);
+      } else {
+        LoadShort(leaf, static_cast<std::uint32_t>(count));
+      }
+      folded = FoldLane();
+    } else if (count >= kLeafElements) {
       Load(leaf);
       folded = FoldLane();
     } else {
@@ -94,6 +101,13 @@ class ScalarLeaves {
  private:
   static constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
   static constexpr std::uint32_t kRowElements = kRowBytes / sizeof(T);
+  // Whether a short leaf is filled up with elements that change nothing.
+  static constexpr bool kFillsUp = requires { Op::kNeutral; };
+  // Of these as many as fit, side by side: times 0x0101..., 0x00010001..., ... Zeros if there are none.
+  static constexpr std::uint64_t Filler() {
+    if constexpr (kFillsUp) return Op::kNeutral * (~std::uint64_t{0} / static_cast<Bits<T>>(~Bits<T>{0}));
+    return 0;
+  }
 
   // This lane's vector of each row. All loads are independent: 4 KiB in flight per warp.
   __device__ __forceinline__ void Load(std::uint64_t leaf) {
@@ -103,24 +117,32 @@ class ScalarLeaves {
     for (int row = 0; row < kLeafRows; ++row) vectors_[row] = __ldcs(rows + row * kLanes);
   }
 
-  // The same of a leaf of which only `count` elements exist; others are whatever they are. All loads are
-  // independent here, too: one after the other they would take longer than the rest of a small reduction.
+  // The same of a leaf of which only `count` elements exist; in the place of others are fillers. All loads
+  // are independent here, too: one after the other they would take longer than the rest of a small reduction.
   __device__ __forceinline__ void LoadShort(std::uint64_t leaf, std::uint32_t count) {
     const std::byte* const data = range_.data + (leaf - range_.first_leaf) * kLeafBytes;
+    const std::uint32_t full = count / kVector;  // vectors
+    constexpr auto kLow = static_cast<std::uint32_t>(Filler());
+    constexpr auto kHigh = static_cast<std::uint32_t>(Filler() >> 32);
 #pragma unroll
     for (int row = 0; row < kLeafRows; ++row) {
-      const std::uint32_t first = row * kRowElements + lane_ * kVector;
-      if (first + kVector <= count) {
-        vectors_[row] = reinterpret_cast<const uint4*>(data)[row * kLanes + lane_];
-      } else {
-        T elements[kVector] = {};
-#pragma unroll
-        for (std::uint32_t c = 0; c < kVector; ++c) {
-          if (first + c < count) elements[c] = reinterpret_cast<const T*>(data)[first + c];
-        }
-        std::memcpy(&vectors_[row], elements, sizeof elements);
-      }
+      const std::uint32_t vector = row * kLanes + lane_;
+      vectors_[row] = {kLow, kHigh, kLow, kHigh};
+      if (vector < full) vectors_[row] = reinterpret_cast<const uint4*>(data)[vector];
     }
+    if (count % kVector == 0) return;
+    T elements[kVector];  // of the vector that is there in part
+#pragma unroll
+    for (std::uint32_t c = 0; c < kVector; ++c) {
+      const std::uint32_t i = full * kVector + c;
+      elements[c] = BitCast<T>(static_cast<Bits<T>>(Filler()));
+      if (i < count) elements[c] = reinterpret_cast<const T*>(data)[i];
+    }
+    uint4 part;
+    std::memcpy(&part, elements, sizeof part);
+#pragma unroll
+    for (int row = 0; row < kLeafRows; ++row)
+      vectors_[row] = Choose(row * kLanes + lane_ == full, part, vectors_[row]);
   }
 
   static constexpr std::uint32_t kLaneElements = kLeafRows * kVector;
@@ -138,16 +160,19 @@ class ScalarLeaves {
 
   template <class S, class Lift, class Combine>
   __device__ __forceinline__ S SweepRows(const Lift& lift, const Combine& combine) const {
-    S columns[kVector];
+    // Where the order does not matter, no fewer than four: one alone waits for each of its combinations.
+    constexpr std::uint32_t kRows = AnyOrder<Op> && kVector < 4 ? 4 / kVector : 1;
+    S columns[kRows * kVector];
 #pragma unroll
     for (int row = 0; row < kLeafRows; ++row) {
 #pragma unroll
       for (std::uint32_t c = 0; c < kVector; ++c) {
         const S lifted = lift(ElementOf<T>(vectors_[row], c), row * kRowElements + lane_ * kVector + c);
-        columns[c] = row == 0 ? lifted : combine(columns[c], lifted);
+        S& column = columns[row % kRows * kVector + c];
+        column = row < static_cast<int>(kRows) ? lifted : combine(column, lifted);
       }
     }
-    return FoldVector(columns, combine);
+    return FoldColumns(columns, combine);
   }
 
   // Columns [kBegin, kEnd).
@@ -184,7 +209,7 @@ class ScalarLeaves {
         if (i < count) columns[c] = combine(columns[c], lift(ElementOf<T>(vectors_[row], c), i));
       }
     }
-    return FoldVector(columns, combine);
+    return FoldColumns(columns, combine);
   }
 
   __device__ __forceinline__ LeafState FoldLane() {
@@ -264,9 +289,9 @@ class ScalarLeaves {
 
   // ptxas keeps elements that it has converted for one sweep until the other, in more registers than there
   // are; those of 32 bits it also converts before it knows the center. So it must not know that the elements
-  // are the same.
+  // are the same. Other integers of 8 and 16 bits fit as they are.
   __device__ __forceinline__ void ForgetConversions(double center) {
-    if constexpr (sizeof(T) == 4 || (sizeof(T) == 2 && FloatElement<T>)) {
+    if constexpr (sizeof(T) == 4 || HalfElement<T> || std::is_same_v<T, std::uint8_t>) {
       std::uint32_t zero = OpaqueZero();
       if constexpr (sizeof(T) == 4) zero &= static_cast<std::uint32_t>(__double2hiint(center));
 #pragma unroll
@@ -293,12 +318,12 @@ class ScalarLeaves {
     return state;
   }
 
-  template <class S, class Combine>
-  __device__ __forceinline__ S FoldVector(S (&columns)[kVector], const Combine& combine) const {
+  template <class S, std::uint32_t kColumns, class Combine>
+  __device__ __forceinline__ S FoldColumns(S (&columns)[kColumns], const Combine& combine) const {
 #pragma unroll
-    for (std::uint32_t width = 1; width < kVector; width *= 2) {
+    for (std::uint32_t width = 1; width < kColumns; width *= 2) {
 #pragma unroll
-      for (std::uint32_t c = 0; c < kVector; c += 2 * width)
+      for (std::uint32_t c = 0; c < kColumns; c += 2 * width)
         columns[c] = combine(columns[c], columns[c + width]);
     }
     return columns[0];

@@ -30,6 +30,7 @@ struct AffineCompose<T> {
   static constexpr const char* kName = "affine_compose";
   static constexpr bool kCommutative = false;
   static constexpr bool kHasIdentity = true;
+  static constexpr bool kTakesModulus = IntegerElement<T>;
 
   // Where there is a modulus, entries of states are 0 to modulus - 1.
   Residues<Bits<T>> residues;

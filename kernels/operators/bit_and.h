@@ -14,6 +14,7 @@ struct BitAnd;
 template <IntegerElement T>
 struct BitAnd<T, false> : Bitwise<T> {
   static constexpr const char* kName = "bit_and";
+  static constexpr Bits<T> kNeutral = static_cast<Bits<T>>(~Bits<T>{0});
 
   WARPFOLD_FN Bits<T> Combine(Bits<T> a, Bits<T> b) const { return a & b; }
   WARPFOLD_FN Bits<T> LeafIdentity() const { return Identity(); }

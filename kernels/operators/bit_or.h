@@ -14,6 +14,7 @@ struct BitOr;
 template <IntegerElement T>
 struct BitOr<T, false> : Bitwise<T> {
   static constexpr const char* kName = "bit_or";
+  static constexpr Bits<T> kNeutral = 0;
 
   WARPFOLD_FN Bits<T> Combine(Bits<T> a, Bits<T> b) const { return a | b; }
   WARPFOLD_FN Bits<T> LeafIdentity() const { return Identity(); }

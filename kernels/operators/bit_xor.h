@@ -14,6 +14,7 @@ struct BitXor;
 template <IntegerElement T>
 struct BitXor<T, false> : Bitwise<T> {
   static constexpr const char* kName = "bit_xor";
+  static constexpr Bits<T> kNeutral = 0;
 
   WARPFOLD_FN Bits<T> Combine(Bits<T> a, Bits<T> b) const { return a ^ b; }
   WARPFOLD_FN Bits<T> LeafIdentity() const { return Identity(); }

@@ -20,6 +20,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct CountNonzero<T, kIgnoreNan> {
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
   static constexpr bool kAnyOrder = true;
+  static constexpr Bits<T> kNeutral = 0;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     const auto value = ValueOf(x);

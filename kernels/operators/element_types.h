@@ -135,6 +135,12 @@ struct UnsignedOf<8> {
 template <AnyElement T>
 using Bits = typename UnsignedOf<sizeof(T)>::type;
 
+template <FloatElement T>
+inline constexpr auto kSignBit = static_cast<Bits<T>>(Bits<T>{1} << (8 * sizeof(T) - 1));
+// The bits of 1.0: of the exponent, all but the highest bit.
+template <FloatElement T>
+inline constexpr auto kOneBits = static_cast<Bits<T>>(kInfinityBits<T> >> 1 & kInfinityBits<T>);
+
 template <IntegerElement T>
 WARPFOLD_FN bool IsNegative(T x) {
   if constexpr (kIsSigned<T>) {

@@ -9,6 +9,18 @@
 
 namespace warpfold::kernels {
 
+// The bits of an element that loses against every other: the worst integer; an infinity, or a NaN where those
+// are ignored.
+template <AnyElement T, bool kIgnoreNan, bool kMax>
+constexpr Bits<T> BeatenBits() {
+  if constexpr (FloatElement<T>) {
+    return static_cast<Bits<T>>((kInfinityBits<T> | (kIgnoreNan ? kInfinityBits<T> >> 1 : 0)) +
+                                (kMax ? kSignBit<T> : 0));
+  } else {
+    return static_cast<Bits<T>>(kMax ? kSmallestKey<T> : kLargestKey<T>);
+  }
+}
+
 // IEEE 754-2019 minimum and maximum: NaN propagates, -0.0 is below +0.0. Ignoring NaN:
 // minimumNumber and maximumNumber; nothing but NaN gives NaN, as numpy.nanmin.
 template <AnyElement T, bool kIgnoreNan, bool kMax>
@@ -22,6 +34,7 @@ struct Extremum {
   // Neutral: the key that every other beats. Of floats it is a NaN's, beyond infinity.
   static constexpr Key<T> kWorst = kMax ? kSmallestKey<T> : kLargestKey<T>;
   static constexpr Key<T> kBest = kMax ? kLargestKey<T> : kSmallestKey<T>;
+  static constexpr Bits<T> kNeutral = BeatenBits<T, kIgnoreNan, kMax>();
 
   WARPFOLD_FN State Lift(T x, std::uint32_t) const { return KeyOf<T>(x, kIgnoreNan ? kWorst : kBest); }
   WARPFOLD_FN State Combine(State a, State b) const { return (kMax ? b > a : b < a) ? b : a; }

@@ -24,6 +24,7 @@ struct L1Norm<T, false> {
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
   static constexpr bool kAnyOrder = true;
+  static constexpr Bits<T> kNeutral = 0;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const { return MagnitudeOf(x); }
   template <class S>
@@ -48,6 +49,7 @@ struct L1Norm<T, kIgnoreNan> {
   static constexpr const char* kName = "l1_norm";
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
+  static constexpr Bits<T> kNeutral = 0;
 
   WARPFOLD_FN State Lift(T x, std::uint32_t) const {
     const double value = ValueOf(x);

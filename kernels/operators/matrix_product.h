@@ -31,6 +31,7 @@ struct MatrixProduct<T, kDimension> {
   static constexpr const char* kName = "matrix_product";
   static constexpr bool kCommutative = false;
   static constexpr bool kHasIdentity = true;
+  static constexpr bool kTakesModulus = IntegerElement<T>;
 
   static constexpr int kRows = kDimension;
   static constexpr int kEntries = kDimension * kDimension;

@@ -23,6 +23,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxAbs<T, kIgnoreNan> {
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
   static constexpr bool kAnyOrder = true;
+  static constexpr Bits<T> kNeutral = 0;
 
   WARPFOLD_FN State Lift(T x, std::uint32_t) const {
     if constexpr (FloatElement<T>) {

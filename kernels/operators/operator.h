@@ -21,12 +21,15 @@
 //   kCommutative                false: combined strictly in array order
 //   kHasIdentity                false: an empty array has no result
 //   kScalarsOnly                optional: does not act entry by entry on matrices
-//   kAnyOrder                   optional: combining LeafStates never rounds, so that any order of a leaf's
-//                               elements makes the same State
+//   kAnyOrder                   optional: any order of a leaf's elements makes the same State, even where the
+//                               LeafStates differ
 //   kApproximate                optional: combining rounds whole numbers, too, so that no law but symmetry
 //                               holds to the bit
 //   kFields, FinishField(state, count, field)
 //                               optional, instead of Finish: several named results
+//   kTakesModulus               optional: true if there may be a modulus; then residues.any() says whether there is
+//   kNeutral                    optional: the bits of an element that changes no State beside others: backends
+//                               may put it where a short leaf has none
 //   Accumulator, Addend(element)  optional: states do not depend on the order in which elements are combined;
 //                               backends add the addends of many elements to one Accumulator instead of
 //                               combining LeafStates

@@ -52,6 +52,7 @@ struct Squares<T, false> {
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
   static constexpr bool kAnyOrder = true;
+  static constexpr Bits<T> kNeutral = 0;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     const Wide<T> value = ValueOf(x);
@@ -95,6 +96,7 @@ struct Squares<T, kIgnoreNan> {
   using State = double;
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
+  static constexpr Bits<T> kNeutral = 0;
 
   WARPFOLD_FN State Lift(T x, std::uint32_t) const {
     const double value = ValueOf(x);

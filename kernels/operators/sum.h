@@ -24,6 +24,7 @@ struct Sum<T, false> {
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
   static constexpr bool kAnyOrder = true;
+  static constexpr Bits<T> kNeutral = 0;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     return static_cast<LeafState>(static_cast<Wide<T>>(ValueOf(x)));
@@ -65,6 +66,7 @@ struct Sum<T, kIgnoreNan> {
   static constexpr const char* kName = "sum";
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
+  static constexpr Bits<T> kNeutral = kSignBit<T>;  // -0.0
 
   WARPFOLD_FN State Lift(T x, std::uint32_t) const {
     // 0.0, so that nothing but NaN sums to 0.0, as with numpy.nansum, and not to -0.0.

@@ -107,6 +107,23 @@ class DeviceReducerTest : public testing::TestWithParam<Subject> {
     cudaFree(device_);
   }
 
+  // The first `count` elements of the array, as those from a leaf on, against the host.
+  static void Check(const Reduction& reduction, std::uint64_t first_leaf, std::uint64_t count) {
+    const std::uint64_t first = first_leaf * reduction.leaf_elements();
+    if (count == 0 || count * reduction.element_bytes() > host_->size()) return;
+    ASSERT_GE(reducer_->Capacity(reduction), count);
+    ASSERT_TRUE(reducer_->Launch(reduction, first, device_, count, cudaStreamPerThread).ok());
+    ASSERT_EQ(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
+    const PartialState state = reducer_->Collect();
+    const PartialState expected =
+        ReduceOnHost(reduction, first, std::span(*host_).first(count * reduction.element_bytes()));
+    ASSERT_THAT(state.nodes(), testing::ElementsAreArray(expected.nodes()));
+    for (std::size_t i = 0; i < state.nodes().size(); ++i) {
+      ASSERT_THAT(state.NodeStates(i), testing::ElementsAreArray(expected.NodeStates(i)))
+          << count << " elements from leaf " << first_leaf << ", node " << i;
+    }
+  }
+
   static inline std::vector<std::byte>* host_ = nullptr;
   static inline std::byte* device_ = nullptr;
   static inline bool is_random_ = false;
@@ -142,61 +159,56 @@ TEST_P(DeviceReducerTest, BitsEqualTheHostsAtEverySizeOfUnit) {
     ASSERT_NO_FATAL_FAILURE(Fill(period));
   }
   for (int log2 = 12; log2 <= LargestLog2(GetParam()); log2 += log2 < 24 ? 4 : 2) {
-    for (const std::uint64_t first_leaf : {0, 1, 2047}) {
-      const std::uint64_t bytes =
-          (std::uint64_t{1} << log2) + (first_leaf == 0 ? 0 : 5 * reduction.element_bytes());
-      const std::uint64_t count = bytes / reduction.element_bytes();
-      const std::uint64_t first = first_leaf * reduction.leaf_elements();
-      if (count == 0) continue;
-      ASSERT_GE(reducer_->Capacity(reduction), count);
-      ASSERT_TRUE(reducer_->Launch(reduction, first, device_, count, cudaStreamPerThread).ok());
-      ASSERT_EQ(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
-      const PartialState state = reducer_->Collect();
-      const PartialState expected =
-          ReduceOnHost(reduction, first, std::span(*host_).first(count * reduction.element_bytes()));
-      ASSERT_THAT(state.nodes(), testing::ElementsAreArray(expected.nodes()));
-      for (std::size_t i = 0; i < state.nodes().size(); ++i) {
-        ASSERT_THAT(state.NodeStates(i), testing::ElementsAreArray(expected.NodeStates(i)))
-            << "2^" << log2 << " bytes from leaf " << first_leaf << ", node " << i;
-      }
-    }
+    const std::uint64_t count = (std::uint64_t{1} << log2) / reduction.element_bytes();
+    const std::uint64_t leaf = reduction.leaf_elements();
+    ASSERT_NO_FATAL_FAILURE(Check(reduction, 0, count));
+    ASSERT_NO_FATAL_FAILURE(Check(reduction, 1, count + 5));
+    ASSERT_NO_FATAL_FAILURE(Check(reduction, 2047, count + 5));
+    if (log2 < 16 || log2 > 24) continue;
+    // Units that begin and end on all places in fours of them, be a unit 4 or 8 leaves.
+    ASSERT_NO_FATAL_FAILURE(Check(reduction, 2, count + 10 * leaf));
+    ASSERT_NO_FATAL_FAILURE(Check(reduction, 8, count + 14 * leaf));
+    ASSERT_NO_FATAL_FAILURE(Check(reduction, 8, count + 16 * leaf));
+    ASSERT_NO_FATAL_FAILURE(Check(reduction, 11, count - 3 * leaf));
+    ASSERT_NO_FATAL_FAILURE(Check(reduction, 21, count - leaf));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Some, DeviceReducerTest,
-    testing::Values(Subject{"sum", ElementType::kInt32}, Subject{"sum", ElementType::kInt64},
-                    Subject{"sum", ElementType::kFloat32}, Subject{"sum", ElementType::kFloat64},
-                    Subject{"sum", ElementType::kInt8}, Subject{"min", ElementType::kInt8},
-                    Subject{"max", ElementType::kBfloat16}, Subject{"product", ElementType::kInt32},
-                    Subject{"exact_sum", ElementType::kFloat32}, Subject{"exact_sum", ElementType::kFloat64},
-                    Subject{"describe", ElementType::kInt64}, Subject{"first", ElementType::kFloat32},
-                    Subject{"last", ElementType::kInt16}, Subject{"argmin", ElementType::kFloat64},
-                    Subject{"product", ElementType::kFloat64}, Subject{"min", ElementType::kFloat32},
-                    Subject{"argmax", ElementType::kFloat32}, Subject{"argmin", ElementType::kInt64},
-                    Subject{"matrix_product", ElementType::kUint32, 4},
-                    Subject{"matrix_product", ElementType::kFloat32, 3},
-                    Subject{"matrix_product", ElementType::kUint64, 8},
-                    Subject{"affine_compose", ElementType::kFloat32, 2},
-                    Subject{"affine_compose", ElementType::kInt64, 2, 998244353},
-                    Subject{"max_subarray_sum", ElementType::kFloat32},
-                    Subject{"max_subarray_sum", ElementType::kInt64},
-                    Subject{"variance", ElementType::kFloat32}, Subject{"variance", ElementType::kInt32},
-                    Subject{"variance", ElementType::kInt8}, Subject{"variance", ElementType::kFloat16},
-                    Subject{"describe", ElementType::kUint16}, Subject{"describe", ElementType::kFloat32},
-                    Subject{"product", ElementType::kInt8}, Subject{"product", ElementType::kUint16},
-                    Subject{"max_subarray_sum", ElementType::kInt32},
-                    Subject{"minmax", ElementType::kFloat64},
-                    Subject{"matrix_product", ElementType::kFloat32, 2},
-                    Subject{"matrix_product", ElementType::kUint32, 2, 998244353},
-                    Subject{"matrix_product", ElementType::kUint32, 16},
-                    Subject{"matrix_product", ElementType::kInt32, 16, 998244353},
-                    Subject{"matrix_product", ElementType::kFloat32, 24},
-                    Subject{"matrix_product", ElementType::kFloat64, 32},
-                    Subject{"matrix_product", ElementType::kInt32, 32},
-                    Subject{"matrix_product", ElementType::kUint32, 32, 4294967291},
-                    Subject{"sum", ElementType::kFloat32, 1}, Subject{"sum", ElementType::kInt8, 32},
-                    Subject{"sum", ElementType::kFloat32, 2}),
+    testing::Values(
+        Subject{"sum", ElementType::kInt32}, Subject{"sum", ElementType::kInt64},
+        Subject{"sum", ElementType::kFloat32}, Subject{"sum", ElementType::kFloat64},
+        Subject{"sum", ElementType::kInt8}, Subject{"min", ElementType::kInt8},
+        Subject{"max", ElementType::kBfloat16}, Subject{"product", ElementType::kInt32},
+        Subject{"exact_sum", ElementType::kFloat32}, Subject{"exact_sum", ElementType::kFloat64},
+        Subject{"describe", ElementType::kInt64}, Subject{"first", ElementType::kFloat32},
+        Subject{"last", ElementType::kInt16}, Subject{"argmin", ElementType::kFloat64},
+        Subject{"product", ElementType::kFloat64}, Subject{"min", ElementType::kFloat32},
+        Subject{"argmax", ElementType::kFloat32}, Subject{"argmin", ElementType::kInt64},
+        Subject{"matrix_product", ElementType::kUint32, 4},
+        Subject{"matrix_product", ElementType::kFloat32, 3},
+        Subject{"matrix_product", ElementType::kUint64, 8},
+        Subject{"affine_compose", ElementType::kFloat32, 2},
+        Subject{"affine_compose", ElementType::kInt64, 2, 998244353},
+        Subject{"max_subarray_sum", ElementType::kFloat32}, Subject{"max_subarray_sum", ElementType::kInt64},
+        Subject{"variance", ElementType::kFloat32}, Subject{"variance", ElementType::kInt32},
+        Subject{"variance", ElementType::kInt8}, Subject{"variance", ElementType::kFloat16},
+        Subject{"describe", ElementType::kUint16}, Subject{"describe", ElementType::kFloat32},
+        Subject{"product", ElementType::kInt8}, Subject{"product", ElementType::kUint16},
+        Subject{"max_subarray_sum", ElementType::kInt32}, Subject{"minmax", ElementType::kFloat64},
+        Subject{"sum_of_squares", ElementType::kInt64}, Subject{"product", ElementType::kInt64},
+        Subject{"affine_compose", ElementType::kInt32, 2}, Subject{"matrix_product", ElementType::kInt64, 2},
+        Subject{"matrix_product", ElementType::kFloat32, 2},
+        Subject{"matrix_product", ElementType::kUint32, 2, 998244353},
+        Subject{"matrix_product", ElementType::kUint32, 16},
+        Subject{"matrix_product", ElementType::kInt32, 16, 998244353},
+        Subject{"matrix_product", ElementType::kFloat32, 24},
+        Subject{"matrix_product", ElementType::kFloat64, 32},
+        Subject{"matrix_product", ElementType::kInt32, 32},
+        Subject{"matrix_product", ElementType::kUint32, 32, 4294967291},
+        Subject{"sum", ElementType::kFloat32, 1}, Subject{"sum", ElementType::kInt8, 32},
+        Subject{"sum", ElementType::kFloat32, 2}),
     [](const auto& subject) {
       return subject.param.op + "_" + std::string(ElementTypeName(subject.param.type)) + "_" +
              std::to_string(subject.param.dimension) + (subject.param.modulus > 0 ? "_modulo" : "");

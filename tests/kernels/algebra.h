@@ -40,6 +40,7 @@ struct Algebra {
   Bytes (*append)(const OperatorParameters&, const Bytes& leaf, std::span<const std::byte> element,
                   std::uint32_t offset);
   Bytes (*leaf_identity)(const OperatorParameters&);
+  Bytes (*neutral_element)() = nullptr;  // of operators that have one
   Bytes (*widen)(const OperatorParameters&, const Bytes& leaf, std::uint64_t first);
   // States come out canonical.
   Bytes (*combine)(const OperatorParameters&, const Bytes& left, const Bytes& right);
@@ -118,6 +119,10 @@ Algebra AlgebraOf(const std::string& name, ElementType type, const OperatorParam
     return ToBytes(AppendTo(MakeOperator<Op>(p), FromBytes<LeafState>(leaf),
                             FromBytes<typename Op::Element>(element), offset));
   };
+  if constexpr (requires { Op::kNeutral; }) {
+    static_assert(std::is_same_v<decltype(Op::kNeutral), const Bits<typename Op::Element>>);
+    a.neutral_element = [] { return ToBytes(Op::kNeutral); };
+  }
   a.leaf_identity = [](const P& p) { return ToBytes(MakeOperator<Op>(p).LeafIdentity()); };
   a.widen = [](const P& p, const Bytes& leaf, std::uint64_t first) {
     const Op op = MakeOperator<Op>(p);

@@ -95,6 +95,17 @@ TEST_P(LawsTest, IdentityIsNeutral) {
   }
 }
 
+TEST_P(LawsTest, NeutralElementIsNeutralBesideOthers) {
+  if (a_.neutral_element == nullptr) return;
+  const Bytes neutral = a_.lift(a_.parameters, a_.neutral_element(), 0);
+  for (const Flavour flavour : AllFlavours()) {
+    for (const Bytes& leaf : RandomLeaves(flavour, 300)) {
+      ASSERT_EQ(Widen(CombineLeaves(neutral, leaf), 0), Widen(leaf, 0));
+      ASSERT_EQ(Widen(CombineLeaves(leaf, neutral), 0), Widen(leaf, 0));
+    }
+  }
+}
+
 TEST_P(LawsTest, AppendIsCombineWithALiftedElement) {
   Random random;
   for (const Flavour flavour : AllFlavours()) {

@@ -55,16 +55,15 @@ struct ScalarLeaf<Product<T, false>> {
         overflows[chain] |= static_cast<std::uint64_t>(product >> 64);
       }
     }
-    LeafState state = Op().LeafIdentity();
-    state.signs = static_cast<std::uint32_t>(signs) << 31;
-    if (zeros != 0) state.least = 0;
+    std::uint64_t magnitude = 1;
+    std::uint64_t overflow = 0;
     for (std::uint64_t chain = 0; chain < kChains; ++chain) {
-      LeafState factor = Op().LeafIdentity();
-      factor.magnitude = products[chain];
-      factor.carried = overflows[chain] != 0;
-      state = Op().Combine(state, factor);
+      const Uint128 product = Uint128{magnitude} * products[chain];
+      magnitude = static_cast<std::uint64_t>(product);
+      overflow |= static_cast<std::uint64_t>(product >> 64) | overflows[chain];
     }
-    return state;
+    if (zeros != 0) return Op::LeafStateOf(0, 0, false);
+    return Op::LeafStateOf(magnitude, static_cast<std::uint32_t>(signs), overflow != 0);
   }
 
   // Products of elements in the first and in the second half, twice as wide, until they have 64 bits.

@@ -28,11 +28,11 @@ inline constexpr std::size_t kCubIndexOffset = 16;
 struct CubRow {
   absl::string_view operator_name;
   absl::string_view dtype;  // as ElementTypeName
-  // Integers: sums in twice the bits, products in 64, which wrap (Warpfold's report overflow). Floats:
-  // sums and products in float64; min and max with NaN and signed zeros as IEEE 754-2019 has them.
+  // Integers: sums in twice the bits; products exact or found to overflow. Floats: sums and products in
+  // float64; min and max with NaN and signed zeros as IEEE 754-2019 has them.
   CubFunction wide = nullptr;
   CubFunction native = nullptr;  // the same as `wide` where CUB's own contract is no weaker
-  // The value that `wide` left in host memory: exact for every integer of 64 bits.
+  // The value that `wide` left in host memory: exact for every integer of 64 bits; of an overflow, infinity.
   long double (*value)(const void* out) = nullptr;
 };
 

@@ -54,17 +54,17 @@ Rivals::~Rivals() {
 std::vector<Contender> Rivals::OnDevice(const Reduction& reduction, std::size_t bytes) {
   std::vector<Contender> contenders;
   const std::int64_t count = Count(reduction, bytes);
-  const auto add_cub = [&](const char* key, CubFunction function) {
-    CheckTemporary(function, count, out_, stream_);
-    const auto call = [this, function, count](const std::byte* data) {
+  const auto add_cub = [&](const char* key, CubFunction function, std::byte* out) {
+    CheckTemporary(function, count, out, stream_);
+    const auto call = [this, function, count, out](const std::byte* data) {
       std::size_t temporary_bytes = kTemporaryBytes;
-      Check(function(temporary_, temporary_bytes, data, count, out_, stream_), "CUB");
+      Check(function(temporary_, temporary_bytes, data, count, out, stream_), "CUB");
     };
     contenders.push_back({.key = key, .call = call});
   };
   if (const CubRow* row = CubRowFor(reduction)) {
-    add_cub("cub", row->wide);
-    if (row->native != row->wide) add_cub("cub_native", row->native);
+    add_cub("cub", row->wide, mapped_);
+    add_cub("cub_native", row->native, out_);
   }
   if (const ThrustFunction thrust = ThrustFor(reduction)) {
     const auto call = [this, thrust, count](const std::byte* data) {
