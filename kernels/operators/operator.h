@@ -27,9 +27,9 @@
 //                               holds to the bit
 //   kFields, FinishField(state, count, field)
 //                               optional, instead of Finish: several named results
-//   kTakesModulus               optional: true if there may be a modulus; then residues.any() says whether there is
-//   kNeutral                    optional: the bits of an element that changes no State beside others: backends
-//                               may put it where a short leaf has none
+//   kTakesModulus               optional: there may be a modulus, and residues.any() says whether there is
+//   kNeutral                    optional: the bits of an element that changes no State beside others, so that
+//                               it may stand where a short leaf has none
 //   Accumulator, Addend(element)  optional: states do not depend on the order in which elements are combined;
 //                               backends add the addends of many elements to one Accumulator instead of
 //                               combining LeafStates

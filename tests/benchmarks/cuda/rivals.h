@@ -22,9 +22,9 @@ class Rivals {
   Rivals(const Rivals&) = delete;
   Rivals& operator=(const Rivals&) = delete;
 
-  // "cub", whose value goes to mapped host memory as Warpfold's does, "cub_native", whose value stays in device
-  // memory, and "thrust", as far as there are such for this reduction. For DeviceStopwatch. They use this
-  // object's memory.
+  // "cub", whose value goes to mapped host memory as Warpfold's does, "cub_native", whose value stays in
+  // device memory, and "thrust", as far as there are such for this reduction. For DeviceStopwatch. They use
+  // this object's memory.
   std::vector<Contender> OnDevice(const kernels::Reduction& reduction, std::size_t bytes);
 
   // For HostStopwatch: "cub" and "cub_native" copy the result to pinned memory; "cub_mapped" writes it to
