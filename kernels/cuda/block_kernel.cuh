@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The smallest ranges: one block, a leaf a warp. Their states meet in shared memory; that of a leaf alone is
-// the result. What such a launch takes beside its loads is to fetch instructions, so there are few of them.
+// the result. Beside its loads such a launch takes the time to fetch its instructions: this kernel has few.
 #pragma once
 
 #include <cstdint>

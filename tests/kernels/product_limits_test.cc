@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of integers on both sides of 2^64, as near as they get: there the float that goes along with them
-// does not know on which side they are.
+// Products of integers on both sides of 2^64. Of 32 and 64 bits they come so near that the float that goes
+// along with them does not know on which side they are.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -107,14 +107,14 @@ using Integers = testing::Types<std::int8_t, std::uint8_t, std::int16_t, std::ui
 TYPED_TEST_SUITE(ProductLimitsTest, Integers);
 
 TYPED_TEST(ProductLimitsTest, BothSidesOfTwoToThe64) {
-  int pairs = 0;
+  int arrays = 0;
   for (int i = 0; i < 20000; ++i) {
     for (const auto& elements : this->BothSides()) {
       ASSERT_NO_FATAL_FAILURE(this->ExpectProduct(elements));
-      ++pairs;
+      ++arrays;
     }
   }
-  EXPECT_GT(pairs, 2000);
+  EXPECT_GT(arrays, 2000);
 }
 
 // The same among ones, in leaves that are full, or nearly.
