@@ -56,7 +56,7 @@ struct L1Norm<T, kIgnoreNan> {
     if constexpr (kIgnoreNan) {
       if (IsNan(x)) return 0.0;
     }
-    return BitCast<double>(BitCast<std::uint64_t>(value) & ~kSign);
+    return BitCast<double>(BitCast<std::uint64_t>(value) & ~kSignBit<double>);
   }
   WARPFOLD_FN State Combine(State a, State b) const { return a + b; }
   WARPFOLD_FN State Widen(LeafState leaf, std::uint64_t) const { return leaf; }
@@ -66,9 +66,6 @@ struct L1Norm<T, kIgnoreNan> {
 
   bool IsPossible(State s, std::uint64_t, std::uint64_t) const { return kIgnoreNan ? s >= 0 : !(s < 0); }
   Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(CanonicalNan(s))}; }
-
- private:
-  static constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
 };
 
 }  // namespace warpfold::kernels
