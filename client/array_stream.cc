@@ -20,18 +20,14 @@ ArrayStream::ArrayStream(Connection& connection, absl::Time deadline, const std:
   if (options.checksum) crc_.emplace();
   v1::ReduceRequest request;
   *request.mutable_header() = header;
+  request.mutable_header()->set_with_crc32c(options.checksum);
   over_ = !call_.Write(Serialize(request));
 }
 
 bool ArrayStream::Send(const grpc::Slice& chunk) {
   if (over_) return false;
-  std::optional<std::uint32_t> chunk_crc;
-  if (crc_.has_value()) {
-    const std::span<const std::byte> bytes = std::as_bytes(std::span(chunk.begin(), chunk.size()));
-    chunk_crc = proto::ComputeCrc32c(bytes);
-    crc_->Extend(bytes);
-  }
-  over_ = !call_.Write(ChunkMessage(chunk, chunk_crc));
+  if (crc_.has_value()) crc_->Extend(std::as_bytes(std::span(chunk.begin(), chunk.size())));
+  over_ = !call_.Write(ChunkMessage(chunk, std::nullopt));
   if (over_) return false;
   byte_count_ += chunk.size();
   if (on_sent_) on_sent_(chunk.size());

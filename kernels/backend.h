@@ -5,16 +5,20 @@
 // fills, its twin on the device where that is another memory, and a queue (a CUDA stream) of its own.
 // Everything is allocated when the backend is made; Start and Wait allocate no pinned or device memory.
 //
+// A caller that must not block starts a slot, goes on, and hears of the end through the function that it
+// gave to NotifyBy; a caller that may block just calls Wait.
+//
 // All backends give the same bits, unless the reduction names an algorithm, which Supports must then
 // allow. To write one, implement Slot and Backend and add the backend to the
 // contract suite in tests/kernels/.
 //
 // Threads: Backend's methods may be called from any thread. A Slot belongs to one caller at a time
-// (server/slot_pool.h leases them); distinct slots are independent.
+// (server/core/slot_share.h lends them out); distinct slots are independent.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +45,12 @@ class Slot {
   // Wait.
   virtual std::span<std::byte> staging() = 0;
 
+  // To be called at most once, before the first Start. `on_finished` then runs once for each Start after
+  // which Finished() was false, on a thread of the device's, when the range has been reduced. It must return
+  // soon and must not touch the slot. A device that fails may never run it: whoever relies on it also has to
+  // ask Finished() now and then.
+  virtual void NotifyBy(std::function<void()> on_finished) = 0;
+
   // How many elements one Start can take: a positive multiple of reduction.leaf_elements().
   virtual std::uint64_t Capacity(const Reduction& reduction) const = 0;
 
@@ -50,6 +60,10 @@ class Slot {
   // last. Exactly one Wait follows each Start that returned OK.
   virtual absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
                              std::uint64_t element_count) = 0;
+
+  // Whether Wait would return at once: the range is reduced, or the device has failed. Never blocks. Only
+  // between a Start and its Wait.
+  virtual bool Finished() = 0;
 
   // Blocks until the range is reduced. UNAVAILABLE (DEVICE_LOST) if the device failed.
   virtual absl::StatusOr<SlotResult> Wait() = 0;
@@ -74,7 +88,10 @@ class Backend {
 struct BackendOptions {
   int slots = 8;
   std::size_t slot_bytes = std::size_t{4} << 20;  // a multiple of 64 KiB, at least 64 KiB
-  int threads = 0;                                // CPU backend; 0 for one per core
+  // Of the CPU backend: its threads, 0 for one per core, and how long Start may reduce on the calling thread,
+  // where the bytes are in its cache, before it hands the rest to them.
+  int threads = 0;
+  absl::Duration inline_time = absl::Microseconds(200);
 };
 
 // Reduces `data` (a whole number of elements, any alignment) on the calling thread. What every backend

@@ -5,16 +5,18 @@
 
 #include <spdlog/spdlog.h>
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 
 namespace warpfold::server {
 
-void LogCall(absl::string_view method, const absl::Status& status, std::uint64_t bytes, absl::Duration took,
-             const std::string& request_id) {
-  std::string line = absl::StrCat(method, " ", absl::StatusCodeToString(status.code()), " bytes=", bytes,
-                                  " ms=", absl::ToDoubleMilliseconds(took));
-  if (!request_id.empty()) absl::StrAppend(&line, " request_id=\"", request_id, "\"");
+void LogCall(const CallRecord& call) {
+  const absl::Status& status = call.status;
+  std::string line = absl::StrCat(call.method, " ", absl::StatusCodeToString(status.code()), " bytes=", call.bytes,
+                                  " ms=", absl::ToDoubleMilliseconds(call.took), " peer=", call.peer);
+  if (!call.request_id.empty()) absl::StrAppend(&line, " request_id=\"", call.request_id, "\"");
   if (const std::string reason = kernels::ErrorReason(status); !reason.empty()) {
     absl::StrAppend(&line, " reason=", reason);
   }

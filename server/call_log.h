@@ -4,17 +4,10 @@
 // One line of log for each finished call.
 #pragma once
 
-#include <cstdint>
-#include <string>
-
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
+#include "server/core/service.h"
 
 namespace warpfold::server {
 
-// `request_id` is the client's, printable.
-void LogCall(absl::string_view method, const absl::Status& status, std::uint64_t bytes, absl::Duration took,
-             const std::string& request_id);
+void LogCall(const CallRecord& call);
 
 }  // namespace warpfold::server

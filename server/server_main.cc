@@ -18,11 +18,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "server/crossover.h"
-#include "server/engine.h"
+#include "server/call_log.h"
+#include "server/core/crossover.h"
+#include "server/core/service.h"
 #include "server/logging.h"
 #include "server/process.h"
-#include "server/rpc_server.h"
+#include "server/rpc/rpc_server.h"
 #include "server/version.h"
 
 namespace warpfold::server {
@@ -77,11 +78,12 @@ absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
   return keys;
 }
 
-Limits LimitsOf(const Flags& flags) {
+Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
   return {.max_stream_bytes = flags.max_stream_bytes,
           .max_concurrent_reductions = flags.max_concurrent_reductions,
           .call = {.idle = absl::Seconds(flags.idle_timeout_seconds),
                    .duration = absl::Seconds(flags.max_stream_seconds)},
+          .slots = backend.slots().size(),
           .slot_bytes = flags.slot_bytes};
 }
 
@@ -120,15 +122,16 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
     spdlog::critical("--device={}: {}", flags.device, absl::StrCat(backend.status().message()));
     return kNoDevice;
   }
-  Engine engine(**backend, LimitsOf(flags), MonotonicClock());
-  const absl::StatusOr<std::uint64_t> crossover_bytes = MeasureCrossoverBytes(**backend, engine.clock);
+  Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
+  service.log_call = LogCall;
+  const absl::StatusOr<std::uint64_t> crossover_bytes = MeasureCrossoverBytes(**backend, service.clock);
   if (!crossover_bytes.ok()) {
     spdlog::critical("--device={}: {}", flags.device, absl::StrCat(crossover_bytes.status().message()));
     return kNoDevice;
   }
-  engine.cpu_crossover_bytes = *crossover_bytes;
+  service.cpu_crossover_bytes = *crossover_bytes;
 
-  const auto server = RpcServer::Start(engine, {.listen = flags.listen, .tls = *tls});
+  const auto server = RpcServer::Start(service, {.listen = flags.listen, .tls = *tls});
   if (absl::IsResourceExhausted(server.status())) {
     spdlog::critical("--slots={}: {}", flags.slots, absl::StrCat(server.status().message()));
     return kNoDevice;
@@ -140,7 +143,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   std::cout << "READY listen=" << absl::StrJoin((*server)->addresses(), ",")
             << " device=" << (*backend)->device() << std::endl;
   spdlog::info("warpfold-server {} serves on {}, cpu_crossover_bytes={}", kVersion, (*backend)->device(),
-               engine.cpu_crossover_bytes);
+               service.cpu_crossover_bytes);
 
   if (!AwaitEnd([&] { return (*server)->faulted(); })) EndAfterFault(**server);
   spdlog::info("draining");

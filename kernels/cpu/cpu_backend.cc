@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -35,25 +36,25 @@ void* AllocatePages(std::size_t bytes) {
   return memory;
 }
 
-// Subtrees of 2^5 leaves (128 KiB) are one task: small enough to share out one message among threads,
-// large enough that handing it over costs nothing.
-constexpr std::uint32_t kTaskLevel = 5;
+// Subtrees of 2^5 leaves (128 KiB) are one piece: small enough to share out one message among threads, and
+// to look at the time between two; large enough that handing one over costs nothing.
+constexpr std::uint32_t kPieceLevel = 5;
 
-// One subtree, reduced by one task.
+// One subtree, reduced in one go.
 struct Piece {
   NodePosition position;
   std::uint64_t first_byte = 0;
   std::uint64_t bytes = 0;
 };
 
-// The maximal subtrees of the range, those above kTaskLevel cut down to it.
+// The maximal subtrees of the range, those above kPieceLevel cut down to it.
 std::vector<Piece> CutIntoPieces(const Reduction& reduction, std::uint64_t first_element,
                                  std::uint64_t bytes) {
   std::vector<Piece> pieces;
   const std::uint64_t leaf_count = (bytes + reduction.leaf_bytes() - 1) / reduction.leaf_bytes();
   std::uint64_t first_byte = 0;
   for (const NodePosition node : MaximalSubtrees(first_element / reduction.leaf_elements(), leaf_count)) {
-    const std::uint32_t level = std::min(node.level, kTaskLevel);
+    const std::uint32_t level = std::min(node.level, kPieceLevel);
     const std::uint32_t cut = node.level - level;
     for (std::uint64_t i = node.index << cut; i < (node.index + 1) << cut; ++i) {
       const std::uint64_t piece_bytes = std::min(reduction.leaf_bytes() << level, bytes - first_byte);
@@ -66,8 +67,12 @@ std::vector<Piece> CutIntoPieces(const Reduction& reduction, std::uint64_t first
 
 class CpuSlot : public Slot {
  public:
-  CpuSlot(std::size_t bytes, ThreadPool& pool, const InstructionSet& isa)
-      : bytes_(bytes), pool_(pool), isa_(isa), memory_(AllocatePages(bytes), std::free) {}
+  CpuSlot(const BackendOptions& options, ThreadPool& pool, const InstructionSet& isa)
+      : bytes_(options.slot_bytes),
+        inline_time_(absl::ToChronoNanoseconds(options.inline_time)),
+        pool_(pool),
+        isa_(isa),
+        memory_(AllocatePages(bytes_), std::free) {}
 
   bool has_memory() const { return memory_ != nullptr; }
 
@@ -81,6 +86,8 @@ class CpuSlot : public Slot {
     return bytes_ / reduction.leaf_bytes() * reduction.leaf_elements();
   }
 
+  void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
+
   absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
     reduction_ = reduction;
@@ -88,18 +95,14 @@ class CpuSlot : public Slot {
     pieces_ = CutIntoPieces(reduction, first_element, element_count * reduction.element_bytes());
     states_.resize(pieces_.size() * reduction.node_bytes());
     started_ = ended_ = std::chrono::steady_clock::now();
-    const std::size_t tasks = std::min<std::size_t>(pool_.size(), pieces_.size());
-    tasks_left_ = tasks;  // no task runs yet
-    for (std::size_t task = 0; task < tasks; ++task) {
-      pool_.Run([this, begin = pieces_.size() * task / tasks, end = pieces_.size() * (task + 1) / tasks] {
-        for (std::size_t i = begin; i < end; ++i) ReducePiece(i);
-        const std::lock_guard lock(mutex_);
-        if (--tasks_left_ > 0) return;
-        ended_ = std::chrono::steady_clock::now();  // Wait may come much later
-        done_.notify_one();
-      });
-    }
+    tasks_left_ = 0;  // no task runs yet
+    HandOver(ReduceInline());
     return absl::OkStatus();
+  }
+
+  bool Finished() override {
+    const std::lock_guard lock(mutex_);
+    return tasks_left_ == 0;
   }
 
   absl::StatusOr<SlotResult> Wait() override {
@@ -115,6 +118,39 @@ class CpuSlot : public Slot {
   }
 
  private:
+  // Reduces pieces on this thread while there is time, and returns the first that is left.
+  std::size_t ReduceInline() {
+    std::size_t piece = 0;
+    while (piece < pieces_.size() && ended_ - started_ < inline_time_) {
+      ReducePiece(piece++);
+      ended_ = std::chrono::steady_clock::now();
+    }
+    return piece;
+  }
+
+  // Shares pieces [first, all) out among the threads.
+  void HandOver(std::size_t first) {
+    const std::size_t count = pieces_.size() - first;
+    const std::size_t tasks = std::min<std::size_t>(pool_.size(), count);
+    tasks_left_ = tasks;
+    for (std::size_t task = 0; task < tasks; ++task) {
+      pool_.Run([this, begin = first + count * task / tasks, end = first + count * (task + 1) / tasks] {
+        for (std::size_t i = begin; i < end; ++i) ReducePiece(i);
+        EndTask();
+      });
+    }
+  }
+
+  void EndTask() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (--tasks_left_ > 0) return;
+      ended_ = std::chrono::steady_clock::now();  // Wait may come much later
+      done_.notify_one();
+    }
+    if (on_finished_) on_finished_();
+  }
+
   std::span<std::byte> StatesOf(std::size_t piece) {
     return std::span(states_).subspan(piece * reduction_->node_bytes(), reduction_->node_bytes());
   }
@@ -125,9 +161,11 @@ class CpuSlot : public Slot {
   }
 
   const std::size_t bytes_;
+  const std::chrono::nanoseconds inline_time_;
   ThreadPool& pool_;
   const InstructionSet& isa_;
   const std::unique_ptr<void, void (*)(void*)> memory_;
+  std::function<void()> on_finished_;
 
   // Of the current Start.
   std::optional<Reduction> reduction_;
@@ -153,7 +191,7 @@ class CpuBackend : public Backend {
     }
     std::vector<CpuSlot*> slots;
     for (int i = 0; i < options.slots; ++i) {
-      auto slot = std::make_unique<CpuSlot>(options.slot_bytes, pool_, isa);
+      auto slot = std::make_unique<CpuSlot>(options, pool_, isa);
       if (!slot->has_memory()) {
         return absl::ResourceExhaustedError(absl::StrCat("there is no memory for ", options.slots,
                                                          " slots of ", options.slot_bytes, " bytes"));

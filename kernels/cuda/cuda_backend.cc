@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,11 +77,16 @@ class CudaSlot : public Slot {
   std::span<std::byte> staging() override { return {staging_, bytes_}; }
   std::uint64_t Capacity(const Reduction& reduction) const override { return reducer_->Capacity(reduction); }
 
+  void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
+
   absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return fault_.Check(Enqueue(reduction, first_element, element_count));
   }
+
+  // Also where the device failed: Wait then says so.
+  bool Finished() override { return !fault_.Get().ok() || cudaEventQuery(reduced_) != cudaErrorNotReady; }
 
   absl::StatusOr<SlotResult> Wait() override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
@@ -103,8 +109,13 @@ class CudaSlot : public Slot {
         !status.ok()) {
       return status;
     }
-    return StatusOf(cudaEventRecord(reduced_, stream_), "cudaEventRecord");
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(reduced_, stream_));
+    if (!on_finished_) return absl::OkStatus();
+    // CUDA runs host functions on a thread of its own, and not at all once the device has failed.
+    return StatusOf(cudaLaunchHostFunc(stream_, &CudaSlot::OnFinished, this), "cudaLaunchHostFunc");
   }
+
+  static void CUDART_CB OnFinished(void* slot) { static_cast<CudaSlot*>(slot)->on_finished_(); }
 
   absl::Status Synchronize(SlotResult& result) {
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
@@ -129,6 +140,7 @@ class CudaSlot : public Slot {
   std::byte* device_ = nullptr;
   std::unique_ptr<DeviceReducer> reducer_;
   std::optional<Reduction> reduction_;  // of the current Start
+  std::function<void()> on_finished_;
 };
 
 class CudaBackend : public Backend {

@@ -124,7 +124,12 @@ class Bench {
   std::unique_ptr<kernels::Backend> MakeBackend() const {
     const int largest = *std::max_element(flags_.log2_bytes.begin(), flags_.log2_bytes.end());
     const std::size_t slot_bytes = std::size_t{1} << std::max(largest, 16);
-    return kernels::cpu::MakeCpuBackend({.slots = 1, .slot_bytes = slot_bytes, .threads = threads_}).value();
+    // The threads that were asked for do all the work.
+    return kernels::cpu::MakeCpuBackend({.slots = 1,
+                                         .slot_bytes = slot_bytes,
+                                         .threads = threads_,
+                                         .inline_time = absl::ZeroDuration()})
+        .value();
   }
 
   // Every bit is random but one in 16, which is 0: no float of any width is a NaN or infinite.

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many calls of each kind may be in progress at once, and when a server that drains has nothing left to
+// do. A call is admitted before its first message is read: until then it costs what gRPC takes for a call
+// without messages, and the flow-control window of its stream.
+//
+// Threads: all methods from any thread.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace warpfold::server {
+
+// How long after a state was given out its Merge is waited for: it is sent as soon as all stripes of an
+// array are answered.
+inline constexpr absl::Duration kMergeWait = absl::Seconds(2);
+
+class Admission {
+ public:
+  // Each kind has places of its own. A Merge completes reductions that were admitted before: it must find a
+  // place where its own stripes fill the server. kSmall are calls about the server, kWatch those that wait for
+  // its health to change.
+  enum class Kind : std::uint8_t { kReduction, kMerge, kSmall, kWatch };
+  static constexpr int kKinds = 4;
+
+  // A place among the calls in progress, given back at destruction.
+  class Ticket {
+   public:
+    Ticket() = default;
+    Ticket(Ticket&& other) noexcept
+        : admission_(std::exchange(other.admission_, nullptr)), kind_(other.kind_) {}
+    Ticket& operator=(Ticket&& other) noexcept {
+      std::swap(admission_, other.admission_);
+      std::swap(kind_, other.kind_);
+      return *this;
+    }
+    ~Ticket() {
+      if (admission_ != nullptr) admission_->Leave(kind_);
+    }
+
+   private:
+    friend class Admission;
+    Ticket(Admission* admission, Kind kind) : admission_(admission), kind_(kind) {}
+    Admission* admission_ = nullptr;
+    Kind kind_ = Kind::kReduction;
+  };
+
+  // There are as many places for merges as for reductions.
+  explicit Admission(int max_concurrent_reductions);
+
+  // RESOURCE_EXHAUSTED (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), or the status given to whichever Close it was.
+  absl::StatusOr<Ticket> Enter(Kind kind = Kind::kReduction);
+
+  // Admits no more reductions, but merges.
+  void CloseToReductions(absl::Status why);
+  // Admits neither. Calls about the server always may.
+  void Close(absl::Status why);
+
+  // To be called when a partial state is given out at `now`, before the ticket is given back.
+  void StateGivenOut(absl::Time now);
+
+  // Whether, at `now`, no reduction and no Merge is in progress, and no Merge is waited for.
+  bool IsQuiet(absl::Time now) const;
+
+  // Blocks until no reduction and no Merge is in progress.
+  void WaitUntilEmpty();
+  // Likewise; false if it took longer than `timeout`.
+  bool WaitUntilEmpty(absl::Duration timeout);
+
+  // Reductions and merges.
+  int in_progress() const;
+
+ private:
+  void Leave(Kind kind);
+  int InProgressLocked() const;
+
+  const std::array<int, kKinds> limits_;
+  mutable std::mutex mutex_;
+  std::condition_variable empty_;
+  std::array<int, kKinds> in_progress_ = {};                // guarded by mutex_
+  absl::Status closed_;                                     // guarded by mutex_; OK while open
+  absl::Status closed_to_merges_;                           // guarded by mutex_; likewise
+  absl::Time last_state_given_out_ = absl::InfinitePast();  // guarded by mutex_
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/call.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "grpc/health/v1/health.pb.h"
+#include "kernels/error.h"
+#include "server/core/merge.h"
+#include "server/core/server_info.h"
+#include "server/core/shard.h"
+
+namespace warpfold::server {
+namespace {
+
+using HealthRequest = grpc::health::v1::HealthCheckRequest;
+using HealthResponse = grpc::health::v1::HealthCheckResponse;
+
+constexpr absl::string_view kService = "warpfold.v1.ReductionService";
+
+absl::Status BadMessage(absl::string_view what) {
+  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE", what);
+}
+
+std::string HealthMessage(HealthResponse::ServingStatus status) {
+  HealthResponse response;
+  response.set_status(status);
+  return response.SerializeAsString();
+}
+
+}  // namespace
+
+Call::Method Call::MethodOf(const std::string& name) {
+  constexpr std::array<std::pair<absl::string_view, Method>, 6> kMethods = {{
+      {"/warpfold.v1.ReductionService/Reduce", Method::kReduce},
+      {"/warpfold.v1.ReductionService/ReduceArray", Method::kReduceArray},
+      {"/warpfold.v1.ReductionService/Merge", Method::kMerge},
+      {"/warpfold.v1.ReductionService/GetServerInfo", Method::kGetServerInfo},
+      {"/grpc.health.v1.Health/Check", Method::kHealthCheck},
+      {"/grpc.health.v1.Health/Watch", Method::kHealthWatch},
+  }};
+  for (const auto& [known, method] : kMethods) {
+    if (name == known) return method;
+  }
+  return Method::kUnknown;
+}
+
+Call::Call(Shard& shard, Transport& transport, CallInfo info)
+    : shard_(shard),
+      transport_(transport),
+      info_(std::move(info)),
+      method_(MethodOf(info_.method)),
+      timer_(shard.Now(), info_.deadline, shard.service().limits.call) {}
+
+Call::~Call() { shard_.Remove(this); }
+
+void Call::Begin() {
+  shard_.Add(this);
+  if (method_ == Method::kUnknown) {
+    Answer(kernels::Error(absl::StatusCode::kUnimplemented, "UNKNOWN_METHOD",
+                          "this server does not have the method"));
+  } else {
+    Admit();
+  }
+}
+
+void Call::Admit() {
+  Admission::Kind kind = Admission::Kind::kSmall;
+  if (method_ == Method::kReduce || method_ == Method::kReduceArray) kind = Admission::Kind::kReduction;
+  if (method_ == Method::kMerge) kind = Admission::Kind::kMerge;
+  if (method_ == Method::kHealthWatch) kind = Admission::Kind::kWatch;
+  absl::StatusOr<Admission::Ticket> ticket = shard_.service().admission.Enter(kind);
+  if (!ticket.ok()) return Answer(ticket.status());
+  ticket_ = *std::move(ticket);
+  if (kind == Admission::Kind::kReduction) {
+    session_.emplace(shard_.service(), shard_.slots(), [this] { OnProgress(); });
+  }
+  Read();
+}
+
+void Call::Read() {
+  if (reading_ || answered_) return;
+  reading_ = true;
+  timer_.AwaitClient(shard_.Now());
+  transport_.Read();
+}
+
+void Call::OnMessage(Message message) {
+  reading_ = false;
+  if (answered_) return;
+  timer_.ClientCame(shard_.Now());
+  switch (method_) {
+    case Method::kReduce: {
+      const absl::StatusOr<Session::Need> need = session_->OnMessage(std::move(message));
+      if (session_->made_progress()) timer_.Progress(shard_.Now());
+      return Follow(need);
+    }
+    case Method::kReduceArray:
+      return Follow(session_->OnArray(std::move(message)));
+    case Method::kMerge:
+      return AnswerMerge(message);
+    case Method::kGetServerInfo:
+      return AnswerInfo(message);
+    case Method::kHealthCheck:
+    case Method::kHealthWatch:
+      return BeginHealth(message);
+    case Method::kUnknown:
+      return;  // answered
+  }
+}
+
+void Call::OnEnd() {
+  reading_ = false;
+  if (answered_) return;
+  timer_.ClientCame(shard_.Now());
+  if (method_ == Method::kReduce) return Follow(session_->OnEnd());
+  Answer(BadMessage("the call ended before its request"));
+}
+
+void Call::OnProgress() {
+  if (!answered_) Follow(session_->Resume());
+}
+
+void Call::Follow(const absl::StatusOr<Session::Need>& need) {
+  if (!need.ok()) return Answer(need.status());
+  if (*need == Session::Need::kMessage) Read();
+  if (*need == Session::Need::kNothing) AnswerReduction();
+}
+
+// The two responses have the same one field.
+void Call::AnswerReduction() {
+  absl::StatusOr<v1::Reduction> reduction = session_->Result();
+  if (!reduction.ok()) return Answer(reduction.status());
+  if (reduction->has_state()) shard_.service().admission.StateGivenOut(shard_.Now());
+  v1::ReduceResponse response;
+  response.mutable_reduction()->Swap(&*reduction);
+  Answer(absl::OkStatus(), response.SerializeAsString());
+}
+
+void Call::AnswerMerge(const Message& message) {
+  v1::MergeRequest request;
+  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+  const absl::StatusOr<v1::MergeResponse> response = Merge(shard_.service(), request);
+  if (!response.ok()) return Answer(response.status());
+  if (response->reduction().has_state()) shard_.service().admission.StateGivenOut(shard_.Now());
+  Answer(absl::OkStatus(), response->SerializeAsString());
+}
+
+void Call::AnswerInfo(const Message& message) {
+  v1::GetServerInfoRequest request;
+  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+  Answer(absl::OkStatus(), GetServerInfo(shard_.service()).SerializeAsString());
+}
+
+void Call::BeginHealth(const Message& message) {
+  HealthRequest request;
+  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+  knows_service_ = request.service().empty() || request.service() == kService;
+  if (method_ == Method::kHealthWatch) return SendHealth();
+  if (!knows_service_) return Answer(absl::NotFoundError("this server does not have the service"));
+  const bool serving = shard_.service().serving;
+  Answer(absl::OkStatus(), HealthMessage(serving ? HealthResponse::SERVING : HealthResponse::NOT_SERVING));
+}
+
+void Call::SendHealth() {
+  const bool serving = shard_.service().serving;
+  if (sending_ || told_serving_ == serving) return;
+  if (!knows_service_ && told_serving_.has_value()) return;
+  told_serving_ = serving;
+  sending_ = true;
+  if (!knows_service_) return transport_.Send(HealthMessage(HealthResponse::SERVICE_UNKNOWN));
+  transport_.Send(HealthMessage(serving ? HealthResponse::SERVING : HealthResponse::NOT_SERVING));
+}
+
+void Call::OnSent() {
+  sending_ = false;
+  if (!answered_) SendHealth();
+}
+
+void Call::OnHealthChanged() {
+  if (!answered_ && method_ == Method::kHealthWatch && told_serving_.has_value()) SendHealth();
+}
+
+void Call::OnLeft() {
+  if (answered_) return;
+  const absl::Status overdue = timer_.Overdue(shard_.Now());
+  Answer(overdue.ok() ? absl::CancelledError("the client left") : overdue);
+}
+
+void Call::Stop(absl::Status why) {
+  // What tells how the server is goes on until the end.
+  const bool reduces = session_.has_value() || method_ == Method::kMerge;
+  if (!answered_ && reduces) Answer(why);
+}
+
+void Call::CheckTime(absl::Time now) {
+  if (answered_) return;
+  if (method_ == Method::kHealthWatch && told_serving_.has_value()) return;
+  if (const absl::Status overdue = timer_.Overdue(now); !overdue.ok()) Answer(overdue);
+}
+
+void Call::Answer(const absl::Status& status, std::string response) {
+  answered_ = true;
+  CallRecord record = {.method = MethodName(),
+                       .peer = info_.peer,
+                       .request_id = "",
+                       .status = status,
+                       .bytes = 0,
+                       .took = shard_.Now() - timer_.start()};
+  if (session_.has_value()) {
+    record.request_id = session_->request_id();
+    record.bytes = session_->received_bytes();
+  }
+  transport_.Answer(status, std::move(response));
+  if (session_.has_value()) session_->Release();
+  ticket_ = {};
+  shard_.service().log_call(record);
+}
+
+std::string Call::MethodName() const {
+  if (method_ == Method::kUnknown) return "unknown";  // the client's text stays out of the log
+  return info_.method.substr(info_.method.rfind('/') + 1);
+}
+
+}  // namespace warpfold::server

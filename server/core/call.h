@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One call of any method, apart from its transport: what happens to it comes as events, what it wants goes to
+// the transport, and nothing blocks.
+//
+//   Begin -> admitted? -> Read -> OnMessage or OnEnd -> ... -> Answer
+//
+// A message is asked for only when there is room for it, so that flow control holds the client back, and only
+// after the call has been admitted, so that nobody makes the server read what it would refuse. The call is
+// answered once; afterwards it holds nothing, and what still happens to it is ignored.
+//
+// Threads: the shard's only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/core/admission.h"
+#include "server/core/call_timer.h"
+#include "server/core/message.h"
+#include "server/core/session.h"
+
+namespace warpfold::server {
+
+class Shard;
+
+// What a call asks of its transport. All return at once.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // Asks for the next message: OnMessage or OnEnd follows, unless the call is answered first.
+  virtual void Read() = 0;
+  // Sends a message that does not end the call: OnSent follows.
+  virtual void Send(std::string message) = 0;
+  // Ends the call; `response` goes out before it where the status is OK.
+  virtual void Answer(const absl::Status& status, std::string response) = 0;
+};
+
+struct CallInfo {
+  std::string method;  // "/package.Service/Method", as the client wrote it
+  std::string peer;    // for the log
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+class Call {
+ public:
+  // `shard` and `transport` must outlive the call.
+  Call(Shard& shard, Transport& transport, CallInfo info);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  void Begin();
+
+  // Events.
+  void OnMessage(Message message);
+  void OnEnd();      // the client sends no more, or the stream broke
+  void OnSent();     // Send is done
+  void OnLeft();     // the client is gone
+  void OnHealthChanged();
+  void Stop(absl::Status why);
+  // Stops the call if it is overdue.
+  void CheckTime(absl::Time now);
+
+  bool answered() const { return answered_; }
+
+ private:
+  enum class Method : std::uint8_t {
+    kReduce,
+    kReduceArray,
+    kMerge,
+    kGetServerInfo,
+    kHealthCheck,
+    kHealthWatch,
+    kUnknown
+  };
+  static Method MethodOf(const std::string& name);
+
+  void Admit();
+  void Read();
+  void OnProgress();
+  void Follow(const absl::StatusOr<Session::Need>& need);
+  void AnswerMerge(const Message& message);
+  void AnswerInfo(const Message& message);
+  void BeginHealth(const Message& message);
+  void SendHealth();
+  void AnswerReduction();
+  void Answer(const absl::Status& status, std::string response = "");
+  std::string MethodName() const;
+
+  Shard& shard_;
+  Transport& transport_;
+  const CallInfo info_;
+  const Method method_;
+  CallTimer timer_;
+  Admission::Ticket ticket_;
+  std::optional<Session> session_;  // of Reduce and ReduceArray
+  bool reading_ = false;
+  bool answered_ = false;
+
+  // Of Watch: what was sent last, and whether it is still being sent.
+  std::optional<bool> told_serving_;
+  bool knows_service_ = true;
+  bool sending_ = false;
+};
+
+}  // namespace warpfold::server

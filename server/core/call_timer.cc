@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/call_timer.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+
+namespace warpfold::server {
+namespace {
+
+absl::Status LimitError(absl::string_view reason, absl::string_view what, const char* limit_name,
+                        absl::Duration limit) {
+  const std::string seconds = absl::StrCat(absl::ToInt64Seconds(limit));
+  return kernels::Error(absl::StatusCode::kDeadlineExceeded, reason,
+                        absl::StrCat(what, " ", limit_name, " = ", seconds),
+                        {{"limit", limit_name}, {"seconds", seconds}});
+}
+
+}  // namespace
+
+CallTimer::CallTimer(absl::Time start, absl::Time deadline, CallLimits limits)
+    : start_(start), deadline_(deadline), limits_(limits), progress_(start), client_came_(start) {}
+
+void CallTimer::AwaitClient(absl::Time now) {
+  if (awaiting_client_) return;
+  awaiting_client_ = true;
+  progress_ += now - client_came_;
+}
+
+void CallTimer::ClientCame(absl::Time now) {
+  if (!awaiting_client_) return;
+  awaiting_client_ = false;
+  client_came_ = now;
+}
+
+absl::Status CallTimer::Overdue(absl::Time now) const {
+  if (now >= deadline_) {
+    return kernels::Error(absl::StatusCode::kDeadlineExceeded, "DEADLINE", "the call's deadline has passed");
+  }
+  if (now - start_ >= limits_.duration) {
+    return LimitError("DURATION", "the call outlived", "max_stream_seconds", limits_.duration);
+  }
+  if (awaiting_client_ && now - progress_ >= limits_.idle) {
+    return LimitError("IDLE", "no bytes came for", "idle_timeout_seconds", limits_.idle);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// When a call has taken too long: the client's deadline, and the service's limits on idleness and duration.
+//
+// Threads: one at a time.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/core/limits.h"
+
+namespace warpfold::server {
+
+class CallTimer {
+ public:
+  CallTimer(absl::Time start, absl::Time deadline, CallLimits limits);
+
+  // The idle limit counts from the client's last progress: the start of the call, or a message that carried
+  // something (a chunk without bytes does not). The time that the server takes, between ClientCame and the
+  // next AwaitClient, is not the client's.
+  void AwaitClient(absl::Time now);
+  void ClientCame(absl::Time now);
+  void Progress(absl::Time now) { progress_ = now; }
+
+  // DEADLINE_EXCEEDED (DEADLINE, IDLE or DURATION) once the call has outlived a limit, else OK.
+  absl::Status Overdue(absl::Time now) const;
+
+  absl::Time start() const { return start_; }
+
+ private:
+  const absl::Time start_;
+  const absl::Time deadline_;
+  const CallLimits limits_;
+  bool awaiting_client_ = false;
+  absl::Time progress_;     // the last, moved on by what the server has taken since
+  absl::Time client_came_;  // while the client is not awaited: since when
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one call, and all calls together, may ask of the service. Flags set these; GetServerInfo tells them.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace warpfold::server {
+
+// The largest payload of one message: the data of a chunk or of ReduceArray, the states of a Merge. Clients
+// send 0.5 to 2 MiB; this leaves room and bounds what one call can make the server hold.
+inline constexpr std::uint64_t kMaxPayloadBytes = std::uint64_t{4} << 20;
+// What may surround the payload: tags, lengths, checksum, header fields.
+inline constexpr std::uint64_t kMaxFramingBytes = std::uint64_t{64} << 10;
+// Messages up to this size are refused by the service, with its reason; gRPC itself refuses larger ones, whose
+// reason is then the text of gRPC.
+inline constexpr std::uint64_t kMaxTransportBytes = 2 * kMaxPayloadBytes + 2 * kMaxFramingBytes;
+
+struct CallLimits {
+  absl::Duration idle = absl::InfiniteDuration();      // longest wait for the client's progress
+  absl::Duration duration = absl::InfiniteDuration();  // longest life of the call
+};
+
+struct Limits {
+  std::uint64_t max_stream_bytes = std::uint64_t{1} << 40;
+  int max_concurrent_reductions = 64;
+  CallLimits call = {.idle = absl::Seconds(60), .duration = absl::Seconds(3600)};
+  std::uint64_t slots = 0;       // for GetServerInfo
+  std::uint64_t slot_bytes = 0;  // for GetServerInfo
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,200 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+#include "server/core/messages.h"
+
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+#include "server/core/operator_names.h"
+
+namespace warpfold::server {
+namespace {
+
+absl::Status BadHeader(const char* field, absl::string_view what) {
+  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER", absl::StrCat(field, " ", what),
+                        {{"field", field}});
+}
+
+absl::Status BadState(absl::string_view what) {
+  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_STATE", what);
+}
+
+absl::Status AddOperators(const v1::ReductionSpec& spec, kernels::ReductionSpec* result) {
+  if (spec.operators_size() > kernels::kMaxOperators) {
+    return BadHeader("operators", absl::StrCat("has more than ", kernels::kMaxOperators, " entries"));
+  }
+  for (const int number : spec.operators()) {
+    const auto op = static_cast<v1::Operator>(number);
+    if (op == v1::OPERATOR_UNSPECIFIED) return BadHeader("operators", "has an entry OPERATOR_UNSPECIFIED");
+    std::string name = OperatorName(op);
+    if (name.empty()) {
+      return kernels::Error(absl::StatusCode::kUnimplemented, "UNKNOWN_OPERATOR",
+                            absl::StrCat("this server does not know operator number ", number),
+                            {{"operator", std::to_string(number)}});
+    }
+    result->operators.push_back(std::move(name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddShape(const v1::MatrixShape& shape, kernels::ReductionSpec* result) {
+  const auto in_range = [](std::uint32_t n) { return n >= 1 && n <= kernels::kMaxMatrixDimension; };
+  if (!in_range(shape.rows()) || !in_range(shape.columns())) {
+    return BadHeader("matrix_shape",
+                     absl::StrCat("must have 1 to ", kernels::kMaxMatrixDimension, " rows and columns"));
+  }
+  result->shape = {.rows = shape.rows(), .columns = shape.columns()};
+  return absl::OkStatus();
+}
+
+// Result: v1::OperatorResult or v1::Field.
+template <typename Result>
+void SetValue(const kernels::Scalar& scalar, Result* result) {
+  switch (scalar.kind) {
+    case kernels::Scalar::Kind::kInt64:
+      return result->set_int64_value(scalar.int64_value);
+    case kernels::Scalar::Kind::kUint64:
+      return result->set_uint64_value(scalar.uint64_value);
+    case kernels::Scalar::Kind::kDouble:
+      return result->set_double_value(scalar.double_value);
+    case kernels::Scalar::Kind::kBool:
+      return result->set_bool_value(scalar.bool_value);
+  }
+}
+
+void AddEntry(const kernels::Scalar& scalar, v1::MatrixValue* matrix) {
+  switch (scalar.kind) {
+    case kernels::Scalar::Kind::kInt64:
+      return matrix->add_int64_entries(scalar.int64_value);
+    case kernels::Scalar::Kind::kUint64:
+      return matrix->add_uint64_entries(scalar.uint64_value);
+    case kernels::Scalar::Kind::kDouble:
+      return matrix->add_double_entries(scalar.double_value);
+    case kernels::Scalar::Kind::kBool:
+      return matrix->add_bool_entries(scalar.bool_value);
+  }
+}
+
+void FillValue(const kernels::OperatorValue& value, v1::OperatorResult* result) {
+  if (value.index.has_value()) result->set_index(*value.index);
+  if (value.end_index.has_value()) result->set_end_index(*value.end_index);
+  if (!value.fields.empty()) {
+    for (std::size_t i = 0; i < value.fields.size(); ++i) {
+      v1::Field& field = *result->mutable_fields_value()->add_fields();
+      field.set_name(value.fields[i]);
+      SetValue(value.entries[i], &field);
+    }
+    return;
+  }
+  if (!value.shape.is_matrix()) return SetValue(value.entries.front(), result);
+  v1::MatrixValue& matrix = *result->mutable_matrix_value();
+  matrix.set_rows(value.shape.rows);
+  matrix.set_columns(value.shape.columns);
+  for (const kernels::Scalar& entry : value.entries) AddEntry(entry, &matrix);
+}
+
+// Whether the operator has no value here, rather than that something went wrong.
+bool IsMissingValue(const absl::Status& status) {
+  const std::string reason = kernels::ErrorReason(status);
+  return reason == "OVERFLOW" || reason == "EMPTY_ARRAY";
+}
+
+}  // namespace
+
+absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& spec) {
+  kernels::ReductionSpec result;
+  if (absl::Status status = AddOperators(spec, &result); !status.ok()) return status;
+  const auto element_type = ElementTypeFromProto(spec.element_type());
+  if (!element_type.has_value()) return BadHeader("element_type", "is missing or unknown");
+  result.element_type = *element_type;
+  if (spec.has_matrix_shape()) {
+    if (absl::Status status = AddShape(spec.matrix_shape(), &result); !status.ok()) return status;
+  }
+  if (!v1::OverflowPolicy_IsValid(spec.overflow_policy())) return BadHeader("overflow_policy", "is unknown");
+  if (!v1::NanPolicy_IsValid(spec.nan_policy())) return BadHeader("nan_policy", "is unknown");
+  result.wrap_overflow = spec.overflow_policy() == v1::OVERFLOW_POLICY_WRAP;
+  result.ignore_nan = spec.nan_policy() == v1::NAN_POLICY_IGNORE;
+  if (spec.has_modulus()) result.modulus = spec.modulus();
+  result.ddof = spec.ddof();
+  const auto algorithm = AlgorithmFromProto(spec.algorithm());
+  if (!algorithm.has_value()) {
+    return kernels::Error(absl::StatusCode::kUnimplemented, "UNSUPPORTED_ALGORITHM",
+                          absl::StrCat("this server does not know algorithm number ", spec.algorithm()),
+                          {{"algorithm", absl::StrCat(spec.algorithm())}});
+  }
+  result.algorithm = *algorithm;
+  return kernels::Reduction::Create(result);
+}
+
+absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,
+                                                     const v1::PartialState& state) {
+  const auto operators = reduction.operators();
+  // Before anything is allocated for them.
+  if (state.nodes_size() > kernels::kMaxStateNodes) {
+    return BadState(absl::StrCat("a state has at most ", kernels::kMaxStateNodes, " nodes"));
+  }
+  std::vector<kernels::NodePosition> nodes;
+  nodes.reserve(state.nodes_size());
+  // Value-initialized: the padding between operators' states is zero.
+  std::vector<std::byte> states(state.nodes_size() * reduction.node_bytes());
+  std::byte* node_states = states.data();
+  for (const v1::StateNode& node : state.nodes()) {
+    if (static_cast<std::size_t>(node.operator_states_size()) != operators.size()) {
+      return BadState("a node must have one state per operator");
+    }
+    for (std::size_t op = 0; op < operators.size(); ++op) {
+      const std::string& bytes = node.operator_states(static_cast<int>(op));
+      if (bytes.size() != operators[op].state_bytes) {
+        return BadState(
+            absl::StrCat("a state of operator ", op, " must have ", operators[op].state_bytes, " bytes"));
+      }
+      std::memcpy(node_states + operators[op].state_offset, bytes.data(), bytes.size());
+    }
+    node_states += reduction.node_bytes();
+    nodes.push_back({.level = node.level(), .index = node.index()});
+  }
+  return kernels::PartialState::Create(reduction, state.first_element(), state.element_count(), nodes,
+                                       states);
+}
+
+v1::PartialState StateToProto(const kernels::PartialState& state) {
+  v1::PartialState result;
+  result.set_first_element(state.first_element());
+  result.set_element_count(state.element_count());
+  for (std::size_t i = 0; i < state.nodes().size(); ++i) {
+    v1::StateNode& node = *result.add_nodes();
+    node.set_level(state.nodes()[i].level);
+    node.set_index(state.nodes()[i].index);
+    const std::span<const std::byte> states = state.NodeStates(i);
+    for (const kernels::BoundOperator& op : state.reduction().operators()) {
+      const auto bytes = states.subspan(op.state_offset, op.state_bytes);
+      node.add_operator_states(bytes.data(), bytes.size());
+    }
+  }
+  return result;
+}
+
+absl::Status FillReduction(const kernels::PartialState& state, bool return_state, v1::Reduction* reduction) {
+  const std::vector<std::string>& names = state.reduction().spec().operators;
+  for (std::size_t op = 0; op < names.size(); ++op) {
+    v1::OperatorResult& result = *reduction->add_results();
+    result.set_operator_(OperatorByName(names[op]));
+    const absl::StatusOr<kernels::OperatorValue> value = state.Finish(op);
+    if (value.ok()) {
+      FillValue(*value, &result);
+    } else if (!return_state || !IsMissingValue(value.status())) {
+      return value.status();
+    }
+  }
+  reduction->set_element_count(state.element_count());
+  if (return_state) *reduction->mutable_state() = StateToProto(state);
+  return absl::OkStatus();
+}
+
+}  // namespace warpfold::server

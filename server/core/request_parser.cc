@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+#include "server/core/request_parser.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+#include "server/core/limits.h"
+#include "server/core/wire_guard.h"
+
+namespace warpfold::server {
+namespace {
+
+// Field number 15 of wire type 2, for ReduceRequest.chunk as well as for ReduceChunk.data.
+constexpr auto kLengthDelimited15 = std::byte{0x7a};
+// Field number 1 of wire type 5, ReduceChunk.crc32c.
+constexpr auto kFixed32Field1 = std::byte{0x0d};
+
+// The most that can come before the data: two tags with lengths of at most 5 bytes, and the checksum.
+constexpr std::size_t kMaxPrefixBytes = 6 + 5 + 6;
+
+// The first bytes of a message in one piece.
+class Prefix {
+ public:
+  explicit Prefix(ByteSlices message) {
+    for (const ByteSlice slice : message) {
+      const std::size_t n = std::min(slice.size(), bytes_.size() - size_);
+      std::copy_n(slice.begin(), n, bytes_.begin() + static_cast<std::ptrdiff_t>(size_));
+      size_ += n;
+      if (size_ == bytes_.size()) break;
+    }
+  }
+
+  std::size_t position() const { return position_; }
+
+  // Each of these reads on only where it returns true.
+  bool Skip(std::byte expected) {
+    if (position_ == size_ || bytes_[position_] != expected) return false;
+    ++position_;
+    return true;
+  }
+  bool ReadLength(std::uint64_t* length) {
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < 5 && position_ + i < size_; ++i) {
+      const auto byte = std::to_integer<std::uint64_t>(bytes_[position_ + i]);
+      value |= (byte & 0x7f) << (7 * i);
+      if (byte < 0x80) {
+        *length = value;
+        position_ += i + 1;
+        return true;
+      }
+    }
+    return false;
+  }
+  bool ReadFixed32(std::uint32_t* value) {
+    if (size_ - position_ < sizeof(*value)) return false;
+    *value = 0;
+    for (std::size_t i = 0; i < sizeof(*value); ++i) {
+      *value |= std::to_integer<std::uint32_t>(bytes_[position_ + i]) << (8 * i);
+    }
+    position_ += sizeof(*value);
+    return true;
+  }
+
+ private:
+  std::array<std::byte, kMaxPrefixBytes> bytes_ = {};
+  std::size_t size_ = 0;
+  std::size_t position_ = 0;
+};
+
+// The message from `offset` on.
+std::vector<ByteSlice> Tail(ByteSlices message, std::uint64_t offset) {
+  std::vector<ByteSlice> tail;
+  tail.reserve(message.size());
+  for (const ByteSlice slice : message) {
+    const std::uint64_t skipped = std::min<std::uint64_t>(offset, slice.size());
+    offset -= skipped;
+    if (skipped < slice.size()) tail.push_back(slice.subspan(skipped));
+  }
+  return tail;
+}
+
+// The first `size` bytes of the message.
+std::vector<ByteSlice> Head(ByteSlices message, std::uint64_t size) {
+  std::vector<ByteSlice> head;
+  for (const ByteSlice slice : message) {
+    head.push_back(slice.first(std::min<std::uint64_t>(size, slice.size())));
+    size -= head.back().size();
+    if (size == 0) break;
+  }
+  return head;
+}
+
+// Reads a chunk whose data reaches to the end of the message; false for any other layout.
+bool ParseChunkInPlace(ByteSlices message, std::uint64_t total_bytes, ParsedChunk* chunk) {
+  Prefix prefix(message);
+  std::uint64_t length = 0;
+  if (!prefix.Skip(kLengthDelimited15) || !prefix.ReadLength(&length)) return false;
+  if (length != total_bytes - prefix.position()) return false;
+  if (prefix.Skip(kFixed32Field1)) {
+    std::uint32_t crc32c = 0;
+    if (!prefix.ReadFixed32(&crc32c)) return false;
+    chunk->crc32c = crc32c;
+  }
+  if (prefix.position() == total_bytes) return true;  // no data
+  if (!prefix.Skip(kLengthDelimited15) || !prefix.ReadLength(&length)) return false;
+  if (length != total_bytes - prefix.position()) return false;
+  chunk->data = Tail(message, prefix.position());
+  return true;
+}
+
+absl::Status BadMessage(absl::string_view what) {
+  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE", what);
+}
+
+absl::Status MessageTooLarge() {
+  return kernels::Error(
+      absl::StatusCode::kResourceExhausted, "MESSAGE_TOO_LARGE",
+      absl::StrCat("a message's payload exceeds max_message_bytes = ", kMaxPayloadBytes),
+      {{"limit", "max_message_bytes"}, {"value", std::to_string(kMaxPayloadBytes)}});
+}
+
+absl::Status CheckPayload(const ParsedChunk& chunk) {
+  return TotalBytes(chunk.data) > kMaxPayloadBytes ? MessageTooLarge() : absl::OkStatus();
+}
+
+std::string Flatten(ByteSlices message) {
+  std::string flat;
+  flat.reserve(TotalBytes(message));
+  for (const ByteSlice slice : message) {
+    flat.append(reinterpret_cast<const char*>(slice.data()), slice.size());
+  }
+  return flat;
+}
+
+// `data` is a field of `owner`.
+ParsedChunk ChunkOf(const std::string& data, std::shared_ptr<const google::protobuf::Message> owner) {
+  ParsedChunk chunk;
+  if (!data.empty()) chunk.data.push_back(std::as_bytes(std::span(data)));
+  chunk.owned = std::move(owner);
+  return chunk;
+}
+
+// What `request` carries.
+absl::StatusOr<ParsedRequest> Unpack(const std::shared_ptr<v1::ReduceRequest>& request) {
+  switch (request->message_case()) {
+    case v1::ReduceRequest::kHeader:
+      return ParsedRequest(std::move(*request->mutable_header()));
+    case v1::ReduceRequest::kCommit:
+      return ParsedRequest(std::move(*request->mutable_commit()));
+    case v1::ReduceRequest::kChunk: {
+      ParsedChunk chunk = ChunkOf(request->chunk().data(), request);
+      if (request->chunk().has_crc32c()) chunk.crc32c = request->chunk().crc32c();
+      if (absl::Status status = CheckPayload(chunk); !status.ok()) return status;
+      return ParsedRequest(std::move(chunk));
+    }
+    case v1::ReduceRequest::MESSAGE_NOT_SET:
+      break;
+  }
+  return BadMessage("a ReduceRequest carries a header, a chunk or a commit; this one none");
+}
+
+// Where in a ReduceArrayRequest its data begin, if they are the last field, reach to the end, and have little
+// before them.
+std::optional<std::uint64_t> FindTrailingData(ByteSlices message, std::uint64_t total_bytes,
+                                              std::string* before) {
+  constexpr std::uint64_t kMostBefore = kMaxFramingBytes;
+  const std::string head = Flatten(Head(message, std::min(total_bytes, kMostBefore)));
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const std::uint8_t*>(head.data()),
+                                            static_cast<int>(head.size()));
+  while (true) {
+    const int begin = in.CurrentPosition();
+    const std::uint32_t tag = in.ReadTag();
+    if (tag == std::to_integer<std::uint32_t>(kLengthDelimited15)) {
+      std::uint32_t length = 0;
+      if (!in.ReadVarint32(&length)) return std::nullopt;
+      const auto data = static_cast<std::uint64_t>(in.CurrentPosition());
+      if (data + length != total_bytes) return std::nullopt;
+      *before = head.substr(0, begin);
+      return data;
+    }
+    if (tag == 0 || !google::protobuf::internal::WireFormatLite::SkipField(&in, tag)) return std::nullopt;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ParsedRequest> ParseReduceRequest(ByteSlices message) {
+  const std::uint64_t total_bytes = TotalBytes(message);
+  ParsedChunk chunk;
+  if (ParseChunkInPlace(message, total_bytes, &chunk)) {
+    if (absl::Status status = CheckPayload(chunk); !status.ok()) return status;
+    return ParsedRequest(std::move(chunk));
+  }
+  auto request = std::make_shared<v1::ReduceRequest>();
+  if (absl::Status status = ParseWhole(message, request.get()); !status.ok()) return status;
+  return Unpack(request);
+}
+
+absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message) {
+  const std::uint64_t total_bytes = TotalBytes(message);
+  ParsedArray array;
+  std::string before;
+  if (const auto data = FindTrailingData(message, total_bytes, &before); data.has_value()) {
+    array.data.data = Tail(message, *data);
+    const std::vector<ByteSlice> rest = {std::as_bytes(std::span(before))};
+    if (absl::Status status = ParseWhole(rest, &array.request); !status.ok()) return status;
+    // Data that came before are overwritten by the last ones, as protobuf has it.
+    array.request.clear_data();
+  } else {
+    auto request = std::make_shared<v1::ReduceArrayRequest>();
+    if (absl::Status status = ParseWhole(message, request.get()); !status.ok()) return status;
+    array.request.mutable_spec()->Swap(request->mutable_spec());
+    array.request.set_request_id(request->request_id());
+    array.data = ChunkOf(request->data(), request);
+  }
+  if (absl::Status status = CheckPayload(array.data); !status.ok()) return status;
+  return array;
+}
+
+absl::Status ParseWhole(ByteSlices message, google::protobuf::Message* request) {
+  if (TotalBytes(message) > kMaxPayloadBytes + kMaxFramingBytes) return MessageTooLarge();
+  const std::string flat = Flatten(message);
+  const google::protobuf::Descriptor& type = *request->GetDescriptor();
+  if (CountFields(flat, type, kMaxFields) > kMaxFields || !request->ParseFromString(flat)) {
+    return BadMessage(absl::StrCat("a message is not a ", type.name(), ", or has more than ", kMaxFields,
+                                   " fields"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace warpfold::server

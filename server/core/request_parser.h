@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Takes requests off the wire without copying the array's bytes.
+//
+// Array bytes in the layout that protobuf implementations write by themselves (data as the last field) are
+// read in place. Every other layout that the protobuf encoding allows (fields in another order, unknown
+// fields, a oneof given twice) goes through the ordinary protobuf parser, which has the last word on what is
+// well-formed: both ways give the same result.
+//
+// Errors of all: INVALID_ARGUMENT (BAD_MESSAGE) where the message is not of its type, or has more than
+// kMaxFields fields; RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE) where the payload has more than kMaxPayloadBytes, or
+// what surrounds it more than kMaxFramingBytes.
+//
+// Threads: pure functions. Memory: for data in place, a few dozen bytes and what surrounds the data; else a
+// small multiple of the message.
+#pragma once
+
+#include <google/protobuf/message.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/core/byte_slices.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold::server {
+
+// A piece of the array.
+struct ParsedChunk {
+  std::optional<std::uint32_t> crc32c;
+  // The bytes, in order: views of the message that was parsed, or of `owned`.
+  std::vector<ByteSlice> data;
+  std::shared_ptr<const google::protobuf::Message> owned;
+};
+
+using ParsedRequest = std::variant<v1::ReduceHeader, ParsedChunk, v1::ReduceCommit>;
+
+// A whole array in one message.
+struct ParsedArray {
+  v1::ReduceArrayRequest request;  // without its data
+  ParsedChunk data;
+};
+
+// `message` must live as long as what is made of it. BAD_MESSAGE also where a ReduceRequest carries neither
+// header, chunk nor commit.
+absl::StatusOr<ParsedRequest> ParseReduceRequest(ByteSlices message);
+absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message);
+
+// Any other request, by protobuf alone.
+absl::Status ParseWhole(ByteSlices message, google::protobuf::Message* request);
+
+}  // namespace warpfold::server

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/server_info.h"
+
+#include "absl/time/time.h"
+#include "kernels/reduction.h"
+#include "server/core/messages.h"
+#include "server/core/operator_names.h"
+#include "server/version.h"
+
+namespace warpfold::server {
+namespace {
+
+v1::ServerLimits LimitsOf(const Service& service) {
+  v1::ServerLimits limits;
+  limits.set_max_message_bytes(kMaxPayloadBytes);
+  limits.set_max_stream_bytes(service.limits.max_stream_bytes);
+  limits.set_max_stream_seconds(absl::ToInt64Seconds(service.limits.call.duration));
+  limits.set_idle_timeout_seconds(absl::ToInt64Seconds(service.limits.call.idle));
+  limits.set_max_concurrent_reductions(service.limits.max_concurrent_reductions);
+  limits.set_slots(service.limits.slots);
+  limits.set_slot_bytes(service.limits.slot_bytes);
+  limits.set_max_matrix_dimension(kernels::kMaxMatrixDimension);
+  return limits;
+}
+
+}  // namespace
+
+v1::GetServerInfoResponse GetServerInfo(const Service& service) {
+  v1::GetServerInfoResponse response;
+  response.set_version(kVersion);
+  response.set_backend(service.backend.name());
+  response.set_device(service.backend.device());
+  const auto names = kernels::OperatorNames();
+  for (std::size_t family = 0; family < names.size(); ++family) {
+    const int position = static_cast<int>(family);
+    v1::OperatorInfo& info = *response.add_operators();
+    info.set_operator_(OperatorByName(names[family]));
+    for (int i = 0; i < kernels::kElementTypeCount; ++i) {
+      const auto type = static_cast<kernels::ElementType>(i);
+      if (kernels::OperatorTakesScalars(position, type)) info.add_scalar_types(ElementTypeToProto(type));
+      if (kernels::OperatorTakesMatrices(position, type)) info.add_matrix_types(ElementTypeToProto(type));
+    }
+  }
+  for (int i = 0; i < kernels::kAlgorithmCount; ++i) {
+    const auto algorithm = static_cast<kernels::Algorithm>(i);
+    if (service.backend.Supports(algorithm)) response.add_algorithms(AlgorithmToProto(algorithm));
+  }
+  *response.mutable_limits() = LimitsOf(service);
+  response.set_cpu_crossover_bytes(service.cpu_crossover_bytes);
+  return response;
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A share of the service that one thread runs: calls, and the slots they use. A call lives and dies in its
+// shard, so that neither needs a lock. Whoever owns the thread (rpc/rpc_shard.h, or a simulation) brings the
+// events: those of calls, a device that has finished something, time.
+//
+// Threads: one.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/core/call.h"
+#include "server/core/service.h"
+#include "server/core/slot_share.h"
+
+namespace warpfold::server {
+
+class Shard {
+ public:
+  // `service` and the slots must outlive the shard, and the shard its calls.
+  Shard(Service& service, const std::vector<kernels::Slot*>& slots) : service_(service), slots_(slots) {}
+
+  Service& service() { return service_; }
+  SlotShare& slots() { return slots_; }
+  absl::Time Now() const { return service_.clock(); }
+
+  // By calls: from Begin on until they are destroyed.
+  void Add(Call* call) { calls_.push_back(call); }
+  void Remove(Call* call);
+
+  // Events.
+  void OnDeviceFinished() { slots_.Poll(); }
+  void OnHealthChanged();
+  void StopAll(const absl::Status& why);
+  // Looks at the clock and at the device. To be called some twenty times a second while is_busy().
+  void OnTick();
+
+  // To be called after each event of a call: what the call gave back may be what others wait for.
+  void AfterEvent() {
+    if (slots_.waiting() > 0) slots_.Serve();
+  }
+
+  bool is_busy() const { return !calls_.empty() || slots_.in_flight() > 0; }
+
+ private:
+  // Calls `visit` for each call that there is now; it may answer calls, but must not destroy them.
+  void ForEach(const std::function<void(Call&)>& visit);
+
+  Service& service_;
+  SlotShare slots_;
+  std::vector<Call*> calls_;
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/slot_share.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace warpfold::server {
+
+SlotShare::SlotShare(const std::vector<kernels::Slot*>& slots) {
+  for (kernels::Slot* slot : slots) entries_.push_back({.slot = slot});
+}
+
+kernels::Slot* SlotShare::Take(Holder& holder) {
+  if (waiters_.empty() || served_ == &holder) {
+    served_ = nullptr;
+    Entry* entry = FindFree();
+    if (entry == nullptr) {
+      CallInALoan();
+      entry = FindFree();
+    }
+    if (entry != nullptr) {
+      entry->state = State::kTaken;
+      entry->awaiting_client = false;
+      entry->holder = &holder;
+      return entry->slot;
+    }
+  }
+  if (std::find(waiters_.begin(), waiters_.end(), &holder) == waiters_.end()) waiters_.push_back(&holder);
+  return nullptr;
+}
+
+void SlotShare::Return(kernels::Slot* slot) { EntryOf(slot) = {.slot = slot}; }
+
+void SlotShare::SetAwaitingClient(kernels::Slot* slot, bool awaiting) {
+  EntryOf(slot).awaiting_client = awaiting;
+}
+
+absl::Status SlotShare::Start(Holder& holder, kernels::Slot* slot, const kernels::Reduction& reduction,
+                              std::uint64_t first_element, std::uint64_t element_count) {
+  absl::Status status = slot->Start(reduction, first_element, element_count);
+  if (!status.ok()) {
+    Return(slot);
+    return status;
+  }
+  EntryOf(slot) = {.slot = slot, .state = State::kInFlight, .holder = &holder};
+  return status;
+}
+
+std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::Collect(kernels::Slot* slot) {
+  if (!slot->Finished()) return std::nullopt;
+  absl::StatusOr<kernels::SlotResult> result = slot->Wait();
+  Return(slot);
+  return result;
+}
+
+void SlotShare::Leave(Holder& holder) {
+  waiters_.erase(std::remove(waiters_.begin(), waiters_.end(), &holder), waiters_.end());
+  for (Entry& entry : entries_) {
+    if (entry.holder == &holder) entry.holder = nullptr;
+  }
+}
+
+void SlotShare::Poll() {
+  for (Entry& entry : entries_) {
+    if (entry.state != State::kInFlight) continue;
+    Holder* const holder = entry.holder;
+    std::optional<absl::StatusOr<kernels::SlotResult>> result = Collect(entry.slot);
+    if (result.has_value() && holder != nullptr) holder->OnSlotFinished(entry.slot, *std::move(result));
+  }
+  Serve();
+}
+
+void SlotShare::Serve() {
+  while (!waiters_.empty() && FindFree() != nullptr) {
+    Holder* const holder = waiters_.front();
+    waiters_.pop_front();
+    served_ = holder;
+    holder->OnSlotFree();
+    served_ = nullptr;
+  }
+}
+
+std::size_t SlotShare::free() const {
+  return std::count_if(entries_.begin(), entries_.end(),
+                       [](const Entry& entry) { return entry.state == State::kFree; });
+}
+
+std::size_t SlotShare::in_flight() const {
+  return std::count_if(entries_.begin(), entries_.end(),
+                       [](const Entry& entry) { return entry.state == State::kInFlight; });
+}
+
+SlotShare::Entry& SlotShare::EntryOf(const kernels::Slot* slot) {
+  return *std::find_if(entries_.begin(), entries_.end(),
+                       [slot](const Entry& entry) { return entry.slot == slot; });
+}
+
+SlotShare::Entry* SlotShare::FindFree() {
+  const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                  [](const Entry& e) { return e.state == State::kFree; });
+  return entry == entries_.end() ? nullptr : &*entry;
+}
+
+void SlotShare::CallInALoan() {
+  const auto lent = std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) {
+    return entry.state == State::kTaken && entry.awaiting_client;
+  });
+  if (lent == entries_.end()) return;
+  lent->awaiting_client = false;
+  lent->holder->OnSlotWanted();
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The slots of one shard, and the calls that use them or wait for them. Nothing here blocks.
+//
+// A call may keep a slot that is partly filled while it waits for its client's next bytes, so that the device
+// gets large pieces from a client that sends small ones. It is a loan that can be called in at any time: as
+// soon as another call finds no slot free, the holder is told to start what it has, and the slot comes back
+// when the device is done, whatever the client does. First come, first served: whoever waits longest gets the
+// next slot, so a call that takes slots again and again cannot starve another.
+//
+// Threads: the shard's only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+
+namespace warpfold::server {
+
+class SlotShare {
+ public:
+  // Who takes slots. The functions are called by Poll and Serve, and OnSlotWanted by other holders' Take. They
+  // may call the share, but must not destroy the holder.
+  class Holder {
+   public:
+    virtual ~Holder() = default;
+    // A slot is free for this holder, who waited: Take gives it one.
+    virtual void OnSlotFree() = 0;
+    // Another call needs a slot, and this holder has lent one out to its client's slowness: start it.
+    virtual void OnSlotWanted() = 0;
+    // The range that this holder started on `slot` is reduced, or failed. The slot is no longer its.
+    virtual void OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) = 0;
+  };
+
+  // The slots must outlive the share.
+  explicit SlotShare(const std::vector<kernels::Slot*>& slots);
+
+  // A slot to fill, the holder's until Start or Return; null if none is free, or if others wait for one: then
+  // OnSlotFree tells when to ask again.
+  kernels::Slot* Take(Holder& holder);
+
+  // Gives back a slot that was taken but not started.
+  void Return(kernels::Slot* slot);
+
+  // Whether the holder's slot, taken and not started, only waits for the client's next bytes. Not while others
+  // wait: the holder should then start it.
+  void SetAwaitingClient(kernels::Slot* slot, bool awaiting);
+
+  // Starts a slot of the holder's. Its end is reported by OnSlotFinished, at the earliest by the next Poll. If
+  // this fails the slot has been given back.
+  absl::Status Start(Holder& holder, kernels::Slot* slot, const kernels::Reduction& reduction,
+                     std::uint64_t first_element, std::uint64_t element_count);
+
+  // The result, where the device finished within Start or has finished since; the slot is then given back.
+  // Null while it works. For the one who started it.
+  std::optional<absl::StatusOr<kernels::SlotResult>> Collect(kernels::Slot* slot);
+
+  // The holder leaves: it waits no more and hears no more; what the device still works on for it is given back
+  // when it is done. It must have returned what it took.
+  void Leave(Holder& holder);
+
+  // Reports what the device has finished, and serves.
+  void Poll();
+  // Hands free slots to those who wait.
+  void Serve();
+
+  std::size_t size() const { return entries_.size(); }
+  std::size_t free() const;
+  std::size_t in_flight() const;
+  std::size_t waiting() const { return waiters_.size(); }
+
+ private:
+  enum class State : std::uint8_t { kFree, kTaken, kInFlight };
+  struct Entry {
+    kernels::Slot* slot = nullptr;
+    State state = State::kFree;
+    bool awaiting_client = false;
+    Holder* holder = nullptr;  // null in flight: whoever started it has left
+  };
+
+  Entry& EntryOf(const kernels::Slot* slot);
+  Entry* FindFree();
+  void CallInALoan();
+
+  std::vector<Entry> entries_;
+  std::deque<Holder*> waiters_;     // longest waiting first
+  const Holder* served_ = nullptr;  // has its turn: the next Take of this one does not queue
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A look at a serialized message before protobuf makes objects of it: a message of 4 MiB may hold two million
+// empty submessages, for which protobuf would take 185 MiB.
+//
+// Threads: pure functions.
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+
+#include <cstddef>
+
+#include "absl/strings/string_view.h"
+
+namespace warpfold::server {
+
+// The most fields, of a message and all its submessages together, that are given to protobuf.
+inline constexpr std::size_t kMaxFields = std::size_t{1} << 18;
+
+// How many fields `bytes`, a serialized message of type `type`, holds, in known submessages too; more than
+// `limit` if there are more, or if the bytes are no message at all. Looks at each byte at most as often as
+// submessages are nested, and no further than to the field at which the limit is passed.
+std::size_t CountFields(absl::string_view bytes, const google::protobuf::Descriptor& type, std::size_t limit);
+
+}  // namespace warpfold::server

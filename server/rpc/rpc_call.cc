@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/rpc_call.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "server/rpc/status_translation.h"
+
+namespace warpfold::server {
+namespace {
+
+// The message's slices, which live as long as the message's owner.
+std::optional<Message> MessageOf(const grpc::ByteBuffer& buffer) {
+  auto owner = std::make_shared<std::vector<grpc::Slice>>();
+  if (!buffer.Dump(owner.get()).ok()) return std::nullopt;
+  Message message;
+  message.slices.reserve(owner->size());
+  for (const grpc::Slice& slice : *owner) {
+    message.slices.push_back(std::as_bytes(std::span(slice.begin(), slice.size())));
+  }
+  message.owner = std::move(owner);
+  return message;
+}
+
+grpc::ByteBuffer BufferOf(const std::string& bytes) {
+  const grpc::Slice slice(bytes);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+}  // namespace
+
+void RpcCall::Operation::OnEvent(bool ok) {
+  RpcCall* const call = call_;
+  --call->operations_;
+  (call->*on_event_)(ok);
+  if (call->operations_ == 0) delete call;
+}
+
+RpcCall::RpcCall(RpcShard& shard) : shard_(shard) {}
+
+void RpcCall::Request(RpcShard& shard) {
+  auto* const call = new RpcCall(shard);  // destroyed by its last operation
+  call->context_.AsyncNotifyWhenDone(call->done_.Begin());
+  shard.methods().RequestCall(&call->context_, &call->stream_, shard.queue(), shard.queue(),
+                              call->requested_.Begin());
+}
+
+void RpcCall::OnRequested(bool ok) {
+  if (!ok) {
+    // The server shuts down; gRPC reports the end only of calls that began.
+    done_.Forget();
+    return;
+  }
+  if (shard_.accepting()) Request(shard_);
+  const absl::Time deadline =
+      DeadlineOn(shard_.core().service().clock, absl::Now, absl::FromChrono(context_.deadline()));
+  core_.emplace(shard_.core(), static_cast<Transport&>(*this),
+                CallInfo{.method = context_.method(), .peer = context_.peer(), .deadline = deadline});
+  core_->Begin();
+}
+
+void RpcCall::OnRead(bool ok) {
+  if (!ok) return core_->OnEnd();
+  std::optional<Message> message = MessageOf(incoming_);
+  incoming_.Clear();
+  // A message that cannot be read is one that breaks the stream.
+  if (!message.has_value()) return core_->OnEnd();
+  core_->OnMessage(*std::move(message));
+}
+
+void RpcCall::OnSent(bool ok) {
+  if (ok) core_->OnSent();
+}
+
+void RpcCall::OnDone(bool) {
+  if (core_.has_value() && context_.IsCancelled()) core_->OnLeft();
+}
+
+void RpcCall::Read() { stream_.Read(&incoming_, read_.Begin()); }
+
+void RpcCall::Send(std::string message) { stream_.Write(BufferOf(message), sent_.Begin()); }
+
+void RpcCall::Answer(const absl::Status& status, std::string response) {
+  if (status.ok()) {
+    stream_.WriteAndFinish(BufferOf(response), grpc::WriteOptions(), grpc::Status::OK, finished_.Begin());
+  } else {
+    stream_.Finish(ToGrpcStatus(status), finished_.Begin());
+  }
+}
+
+}  // namespace warpfold::server

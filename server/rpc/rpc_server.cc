@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+#include "server/rpc/rpc_server.h"
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+#include "server/process.h"
+#include "server/rpc/transport_settings.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr absl::string_view kUnixPrefix = "unix:";
+
+bool IsUnix(absl::string_view address) { return absl::StartsWith(address, kUnixPrefix); }
+
+// How soon an overdue call or a lost device is noticed.
+constexpr auto kWatchInterval = std::chrono::milliseconds(50);
+constexpr auto kDrainCheckInterval = std::chrono::milliseconds(10);
+// How long gRPC may take to send the last answers before it cuts connections.
+constexpr auto kLastAnswers = std::chrono::milliseconds(500);
+
+constexpr int kMaxShards = 16;
+
+std::shared_ptr<grpc::ServerCredentials> Credentials(const std::optional<TlsKeys>& tls) {
+  if (!tls.has_value()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options(tls->client_ca.has_value()
+                                                ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                                                : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  options.pem_root_certs = tls->client_ca.value_or("");
+  options.pem_key_cert_pairs.push_back({.private_key = tls->key, .cert_chain = tls->certificate});
+  return grpc::SslServerCredentials(options);
+}
+
+}  // namespace
+
+int ShardCount(std::size_t slots) {
+  const int cores = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxShards);
+  return std::clamp(static_cast<int>(slots), 1, cores);
+}
+
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Service& service,
+                                                            const RpcServerOptions& options) {
+  std::unique_ptr<RpcServer> server(new RpcServer(service));
+  if (absl::Status status = server->Listen(options); !status.ok()) return status;
+  if (absl::Status status = server->Serve(); !status.ok()) return status;
+  return server;
+}
+
+RpcServer::~RpcServer() {
+  if (server_ != nullptr) Drain(absl::ZeroDuration());
+}
+
+absl::Status RpcServer::Listen(const RpcServerOptions& options) {
+  for (const std::string& address : options.listen) {
+    if (IsUnix(address) && UnixSocketInUse(address.substr(kUnixPrefix.size()))) {
+      return absl::UnavailableError("another server listens on the unix socket");
+    }
+  }
+  grpc::ServerBuilder builder;
+  ApplyTransportSettings(builder, service_.limits.max_concurrent_reductions);
+  builder.RegisterAsyncGenericService(&methods_);
+  std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues;
+  const int shards = ShardCount(service_.backend.slots().size());
+  for (int i = 0; i < shards; ++i) queues.push_back(builder.AddCompletionQueue());
+  std::vector<int> ports(options.listen.size(), 0);
+  for (std::size_t i = 0; i < options.listen.size(); ++i) {
+    const std::string& address = options.listen[i];
+    builder.AddListeningPort(address, Credentials(IsUnix(address) ? std::nullopt : options.tls), &ports[i]);
+  }
+  server_ = builder.BuildAndStart();
+  MakeShards(std::move(queues));
+  if (server_ == nullptr) {
+    return absl::UnavailableError("an address cannot be listened on, or the TLS keys are not usable");
+  }
+  for (std::size_t i = 0; i < options.listen.size(); ++i) {
+    const std::string& address = options.listen[i];
+    addresses_.push_back(IsUnix(address) ? address
+                                         : absl::StrCat(address.substr(0, address.rfind(':') + 1), ports[i]));
+  }
+  return absl::OkStatus();
+}
+
+void RpcServer::MakeShards(std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues) {
+  std::vector<std::vector<kernels::Slot*>> slots(queues.size());
+  std::size_t next = 0;
+  for (const auto& slot : service_.backend.slots()) slots[next++ % slots.size()].push_back(slot.get());
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    shards_.push_back(std::make_unique<RpcShard>(service_, methods_, slots[i], std::move(queues[i])));
+  }
+}
+
+absl::Status RpcServer::Serve() {
+  try {
+    for (const auto& shard : shards_) shard->Start();
+    watchdog_ = std::thread([this] { Watch(); });
+  } catch (const std::system_error&) {
+    // A server without all of its threads could not even end in order.
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the system allows too few threads for ", shards_.size(), " shards"));
+  }
+  return absl::OkStatus();
+}
+
+void RpcServer::Watch() {
+  while (!stop_watchdog_) {
+    CheckForFault();
+    std::this_thread::sleep_for(kWatchInterval);
+  }
+}
+
+void RpcServer::CheckForFault() {
+  if (faulted_) return;
+  const absl::Status fault = service_.backend.fault();
+  if (fault.ok()) return;
+  spdlog::critical("the device failed: {}", absl::StrCat(fault.message()));
+  StopServing();
+  service_.admission.Close(fault);
+  StopAll(fault);
+  faulted_ = true;
+}
+
+void RpcServer::StopServing() {
+  service_.serving = false;
+  for (const auto& shard : shards_) {
+    shard->Post([&core = shard->core()] { core.OnHealthChanged(); });
+  }
+}
+
+void RpcServer::StopAll(const absl::Status& why) {
+  for (const auto& shard : shards_) {
+    shard->Post([&core = shard->core(), why] { core.StopAll(why); });
+  }
+}
+
+std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel(const grpc::ChannelArguments& arguments) {
+  return server_->InProcessChannel(arguments);
+}
+
+SlotCounts RpcServer::slots() {
+  SlotCounts counts;
+  for (const auto& shard : shards_) {
+    shard->PostAndWait([&counts, &slots = shard->core().slots()] {
+      counts.free += slots.free();
+      counts.waiting += slots.waiting();
+    });
+  }
+  return counts;
+}
+
+bool RpcServer::WaitUntilQuiet(absl::Duration timeout) {
+  const absl::Time deadline = service_.clock() + timeout;
+  while (!service_.admission.IsQuiet(service_.clock())) {
+    if (service_.clock() >= deadline) return false;
+    std::this_thread::sleep_for(kDrainCheckInterval);
+  }
+  return true;
+}
+
+// Nothing can be posted to a queue that has been shut down.
+void RpcServer::WaitUntilShardsAreIdle() {
+  for (const auto& shard : shards_) {
+    bool busy = true;
+    while (true) {
+      shard->PostAndWait([&busy, &core = shard->core()] { busy = core.is_busy(); });
+      if (!busy) break;
+      std::this_thread::sleep_for(kDrainCheckInterval);
+    }
+  }
+}
+
+void RpcServer::Drain(absl::Duration grace) {
+  const absl::Status draining =
+      kernels::Error(absl::StatusCode::kUnavailable, "DRAINING", "the server is shutting down: use another");
+  StopServing();
+  service_.admission.CloseToReductions(draining);
+  const bool quiet = WaitUntilQuiet(grace);
+  service_.admission.Close(draining);
+  if (!quiet && reductions_in_progress() > 0) {
+    spdlog::warn("stopping {} reductions that did not finish in time", reductions_in_progress());
+    StopAll(draining);
+    service_.admission.WaitUntilEmpty();
+  }
+  for (const auto& shard : shards_) shard->PostAndWait([&shard] { shard->StopAccepting(); });
+  server_->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
+  service_.admission.WaitUntilEmpty();
+  stop_watchdog_ = true;
+  watchdog_.join();
+  WaitUntilShardsAreIdle();
+  for (const auto& shard : shards_) shard->Join();
+  server_ = nullptr;
+}
+
+}  // namespace warpfold::server

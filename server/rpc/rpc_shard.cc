@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/rpc/rpc_shard.h"
+
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "server/rpc/rpc_call.h"
+
+namespace warpfold::server {
+namespace {
+
+// How soon an overdue call or a device that says nothing is noticed.
+constexpr auto kTick = std::chrono::milliseconds(50);
+
+// Calls that gRPC may hand over before the shard has looked at the first of them.
+constexpr int kCallsAsked = 16;
+
+}  // namespace
+
+RpcShard::RpcShard(Service& service, grpc::AsyncGenericService& methods,
+                   const std::vector<kernels::Slot*>& slots,
+                   std::unique_ptr<grpc::ServerCompletionQueue> queue)
+    : methods_(methods), queue_(std::move(queue)), core_(service, slots) {
+  for (kernels::Slot* slot : slots) {
+    slot->NotifyBy([this] { Post([this] { core_.OnDeviceFinished(); }); });
+  }
+}
+
+RpcShard::~RpcShard() {
+  if (thread_.joinable()) {
+    Join();
+  } else {
+    queue_->Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_->Next(&tag, &ok)) {
+    }
+  }
+}
+
+void RpcShard::Start() {
+  for (int i = 0; i < kCallsAsked; ++i) RpcCall::Request(*this);
+  thread_ = std::thread([this] { Run(); });
+}
+
+void RpcShard::Post(std::function<void()> event) {
+  const std::lock_guard lock(mutex_);
+  posted_.push_back(std::move(event));
+  if (std::exchange(alarm_set_, true)) return;
+  alarm_.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_REALTIME), static_cast<EventTag*>(this));
+}
+
+void RpcShard::PostAndWait(const std::function<void()>& event) {
+  std::promise<void> done;
+  Post([&] {
+    event();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+void RpcShard::OnEvent(bool) {
+  std::vector<std::function<void()>> events;
+  {
+    const std::lock_guard lock(mutex_);
+    events.swap(posted_);
+    alarm_set_ = false;
+  }
+  for (const std::function<void()>& event : events) event();
+}
+
+void RpcShard::Run() {
+  auto next_tick = std::chrono::system_clock::now() + kTick;
+  while (true) {
+    void* tag = nullptr;
+    bool ok = false;
+    const auto deadline = core_.is_busy() ? next_tick : std::chrono::system_clock::time_point::max();
+    switch (queue_->AsyncNext(&tag, &ok, deadline)) {
+      case grpc::CompletionQueue::SHUTDOWN:
+        return;
+      case grpc::CompletionQueue::GOT_EVENT:
+        static_cast<EventTag*>(tag)->OnEvent(ok);
+        core_.AfterEvent();
+        break;
+      case grpc::CompletionQueue::TIMEOUT:
+        break;
+    }
+    if (const auto now = std::chrono::system_clock::now(); now >= next_tick) {
+      core_.OnTick();
+      next_tick = now + kTick;
+    }
+  }
+}
+
+void RpcShard::Join() {
+  queue_->Shutdown();
+  thread_.join();
+}
+
+}  // namespace warpfold::server

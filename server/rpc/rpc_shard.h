@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A shard on gRPC: a completion queue, the thread that serves it, and the core's Shard, which only that thread
+// touches. What comes from elsewhere (a slot is finished, the server drains) is posted to the queue and becomes
+// an event like any other.
+#pragma once
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/async_generic_service.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/core/shard.h"
+
+namespace warpfold::server {
+
+// What is given to gRPC with an operation and comes back from the queue, in the shard's thread.
+class EventTag {
+ public:
+  virtual ~EventTag() = default;
+  virtual void OnEvent(bool ok) = 0;
+};
+
+class RpcShard : private EventTag {
+ public:
+  // `service`, `methods` and the slots must outlive the shard.
+  RpcShard(Service& service, grpc::AsyncGenericService& methods, const std::vector<kernels::Slot*>& slots,
+           std::unique_ptr<grpc::ServerCompletionQueue> queue);
+  // After Join, or if Start was never called.
+  ~RpcShard() override;
+
+  // Takes calls from now on, on a thread of its own. Throws std::system_error where there is no thread.
+  void Start();
+
+  // Runs `event` on the shard's thread, soon. From any thread, until Join.
+  void Post(std::function<void()> event);
+  // As Post, and waits until it has run. Not from the shard's thread.
+  void PostAndWait(const std::function<void()>& event);
+
+  // Takes no more calls. On the shard's thread.
+  void StopAccepting() { accepting_ = false; }
+
+  // Once no call is left and the device is idle: ends the thread.
+  void Join();
+
+  // On the shard's thread, but for the slots' counts in tests that are quiet.
+  Shard& core() { return core_; }
+  grpc::ServerCompletionQueue* queue() { return queue_.get(); }
+  grpc::AsyncGenericService& methods() { return methods_; }
+  bool accepting() const { return accepting_; }
+
+ private:
+  void Run();
+  void OnEvent(bool ok) override;
+
+  grpc::AsyncGenericService& methods_;
+  const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  Shard core_;
+  bool accepting_ = true;
+  std::thread thread_;
+
+  // Wakes the queue: an alarm whose time has come. It is set at most once at a time.
+  grpc::Alarm alarm_;
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;  // guarded by mutex_
+  bool alarm_set_ = false;                     // guarded by mutex_
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+#include "server/rpc/transport_settings.h"
+
+#include "server/core/limits.h"
+
+namespace warpfold::server {
+namespace {
+
+// More than the service's own limit, so that it is mostly the service that refuses, with its reason.
+constexpr int kMaxReceiveBytes = static_cast<int>(kMaxTransportBytes);
+
+// The flow-control window of a stream, fixed. gRPC's bandwidth probe would start from 64 KiB and grow
+// without a bound of ours, so that stalled streams could make the server hold ten times the memory.
+constexpr int kStreamWindowBytes = 4 << 20;
+
+constexpr int kHandshakeTimeoutMs = 10'000;
+constexpr int kMaxConnectionIdleMs = 600'000;
+constexpr int kKeepaliveTimeMs = 30'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+constexpr int kMinPingIntervalMs = 10'000;
+
+}  // namespace
+
+void ApplyTransportSettings(grpc::ServerBuilder& builder, int max_concurrent_reductions) {
+  // A small compressed message may be a thousand times its size; and arrays hardly compress.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
+
+  // A second server on the same port is an error, not a secret sharer.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Per connection. Room for short calls, and for the service to refuse by itself.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 2 * max_concurrent_reductions + 16);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
+
+  // Connections that only look alive.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
+}
+
+}  // namespace warpfold::server
