@@ -3,6 +3,7 @@
 #include "server/core/server_info.h"
 
 #include "absl/time/time.h"
+#include "kernels/geometry.h"
 #include "kernels/reduction.h"
 #include "server/core/messages.h"
 #include "server/core/operator_names.h"
@@ -21,7 +22,17 @@ v1::ServerLimits LimitsOf(const Service& service) {
   limits.set_slots(service.limits.slots);
   limits.set_slot_bytes(service.limits.slot_bytes);
   limits.set_max_matrix_dimension(kernels::kMaxMatrixDimension);
+  limits.set_leaf_bytes(kernels::kLeafBytes);
+  limits.set_max_first_byte(service.limits.max_first_byte());
   return limits;
+}
+
+v1::TransferAdvice AdviceOf(const Service& service) {
+  v1::TransferAdvice advice;
+  advice.set_chunk_bytes(kAdvisedChunkBytes);
+  advice.set_streams(service.limits.advised_streams);
+  advice.set_min_stripe_bytes(kAdvisedMinStripeBytes);
+  return advice;
 }
 
 }  // namespace
@@ -47,6 +58,7 @@ v1::GetServerInfoResponse GetServerInfo(const Service& service) {
     if (service.backend.Supports(algorithm)) response.add_algorithms(AlgorithmToProto(algorithm));
   }
   *response.mutable_limits() = LimitsOf(service);
+  *response.mutable_transfer_advice() = AdviceOf(service);
   response.set_cpu_crossover_bytes(service.cpu_crossover_bytes);
   return response;
 }
