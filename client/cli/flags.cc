@@ -78,6 +78,13 @@ std::string ToMatrixShape(std::string& text) {
   return ParseMatrixShape(text).has_value() ? "" : "'" + text + "' is not ROWSxCOLUMNS, as 4x4";
 }
 
+std::string ToTargets(std::string& text) {
+  for (const absl::string_view name : absl::StrSplit(text, ',')) {
+    if (name.empty()) return "'" + text + "' has an empty name in it";
+  }
+  return "";
+}
+
 // Adds --dtype, which sets *type.
 void AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string& help) {
   app.add_option_function<std::string>(
@@ -86,7 +93,11 @@ void AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string
 }
 
 void AddServer(CLI::App& app, ServerFlags& flags) {
-  app.add_option("--target", flags.target, "Server, as host:port or unix:/path")->capture_default_str();
+  app.add_option_function<std::string>(
+         "--target", [&flags](const std::string& text) { flags.target = absl::StrSplit(text, ','); },
+         "Server, as host:port or unix:/path; or several, separated by commas, that share an array")
+      ->transform(CLI::Validator(ToTargets, "NAME,..."))
+      ->default_str(kDefaultTarget);
   CLI::Option* ca = app.add_option("--tls_ca", flags.tls_ca,
                                    "Use TLS; the server's certificate must be signed by this authority, PEM");
   CLI::Option* cert =
@@ -118,9 +129,20 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
                  "matrix_product, affine_compose over integers: compute modulo M")
       ->transform(CLI::Validator(ToUnsigned, "M"));
   CLI::Option* streams =
-      app.add_option("--streams", flags.streams, "Connections to stripe the array over; not for '-'")
-          ->check(CLI::Range(1, 64))
-          ->capture_default_str();
+      app.add_option(
+             "--streams", flags.streams,
+             "Connections to stripe the array over, 1 to 64; as the server advises unless given. '-' goes "
+             "over one")
+          ->check(CLI::Range(1, 64));
+  app.add_option_function<double>(
+         "--timeout", [&flags](double seconds) { flags.timeout = absl::Seconds(seconds); },
+         "Give up after so many seconds; never unless given")
+      ->option_text("SECONDS")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--checksum", flags.checksum, "Let the server check a CRC32C of the array");
+  app.add_option("--request_id", flags.request_id,
+                 "Appears in the server's log; at most 128 printable ASCII characters")
+      ->option_text("TEXT");
   app.add_option("--algorithm", flags.spec.algorithm,
                  "A classical GPU reduction instead of the canonical one; floats then round in its way")
       ->excludes(streams)

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "client/array.h"
 #include "client/options.h"
 
@@ -23,7 +24,11 @@ inline constexpr int kExitUsage = 2;
 struct ReduceFlags {
   Spec spec;
   std::optional<ElementType> type;  // --dtype
-  int streams = 1;
+  // As in CallOptions.
+  int streams = 0;
+  absl::Duration timeout = absl::InfiniteDuration();
+  bool checksum = false;
+  std::string request_id;
   bool json = false;
   // Exactly one of these three.
   std::optional<std::string> input;  // a path, or "-"
@@ -50,7 +55,8 @@ struct BenchFlags {
 
 // Of every command.
 struct ServerFlags {
-  std::string target = kDefaultTarget;
+  // One server, or several that share an array.
+  std::vector<std::string> target = {kDefaultTarget};
   std::string tls_ca;  // paths of PEM files; plaintext if empty
   std::string tls_cert;
   std::string tls_key;

@@ -63,7 +63,7 @@ absl::StatusOr<std::string> ReadUpTo(std::size_t size) {
 }
 
 absl::StatusOr<Input> OpenStandardInput(const ReduceFlags& flags) {
-  if (flags.streams != 1) return Refuse("standard input goes over one stream");
+  if (flags.streams > 1) return Refuse("standard input goes over one stream");
   // Raw elements are not waited for: the server may refuse the call before they come.
   if (flags.type.has_value()) return Input{*flags.type, flags.spec.matrix_shape, StreamInput{}};
   const absl::StatusOr<std::string> magic = ReadUpTo(kNpyMagic.size());

@@ -57,9 +57,12 @@ std::optional<std::uint64_t> ByteCount(const Input& input) {
   return std::get<StreamInput>(input.source).byte_count;
 }
 
-Outcome Reduce(Client& client, const Spec& spec, const Input& input, int streams) {
+Outcome Reduce(Client& client, const Spec& spec, const Input& input, const ReduceFlags& flags) {
   Progress progress(ByteCount(input));
-  const CallOptions options = {.streams = streams,
+  const CallOptions options = {.timeout = flags.timeout,
+                               .request_id = flags.request_id,
+                               .streams = flags.streams,
+                               .checksum = flags.checksum,
                                .on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }};
   if (const auto* file = std::get_if<FileInput>(&input.source)) {
     return {absl::OkStatus(), client.ReduceBytes(spec, input.type, file->data, options)};
@@ -80,8 +83,8 @@ int RunReduce(const Server& server, const ReduceFlags& flags) {
   Spec spec = flags.spec;
   spec.matrix_shape = input->matrix_shape;
 
-  Client client(server.target, {.connections = flags.streams, .credentials = server.credentials});
-  const Outcome outcome = Reduce(client, spec, *input, flags.streams);
+  Client client(server.target, {.credentials = server.credentials});
+  const Outcome outcome = Reduce(client, spec, *input, flags);
   if (!outcome.input_error.ok()) return ReportInputError(name, outcome.input_error);
   if (!outcome.reduction.ok()) return ReportServerError(outcome.reduction.status());
   return PrintAnswer(flags.json ? ReductionJson(*outcome.reduction) : ReductionText(*outcome.reduction));

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/cli/flags.h"
@@ -15,7 +16,7 @@
 namespace warpfold::cli {
 
 struct Server {
-  std::string target;
+  std::vector<std::string> target;                        // at least one
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // null for plaintext
 };
 

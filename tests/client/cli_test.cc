@@ -141,6 +141,8 @@ TEST(FlagsTest, UsageErrorsExitWith2) {
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--matrix", "2147483648x2147483648"}), 2);
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--dtype", "int128"}), 2);
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--streams", "0"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--timeout", "0"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--target", "a:1,,b:2"}), 2);
   EXPECT_EQ(ExitCodeOf({"reduce", "--help"}), 0);
 }
 
@@ -158,17 +160,41 @@ TEST(FlagsTest, InputMayFollowTheOperators) {
   const ReduceFlags& flags = std::get<ReduceFlags>(std::get<CommandLine>(line).command);
   EXPECT_THAT(flags.spec.operators, testing::ElementsAre("sum", "min"));
   EXPECT_EQ(flags.input, "a.npy");
+  EXPECT_EQ(flags.streams, 0);
+  EXPECT_EQ(flags.timeout, absl::InfiniteDuration());
+  EXPECT_THAT(std::get<CommandLine>(line).server.target, testing::ElementsAre(kDefaultTarget));
 }
 
 TEST(FlagsTest, AllFlagsOfReduce) {
-  const std::vector<const char*> arguments = {
-      "warpfold",  "reduce", "--target",  "unix:/x", "--op",   "sum,matrix_product",
-      "--dtype",   "uint32", "--matrix",  "3x4",     "--wrap", "--ignore-nan",
-      "--modulus", "97",     "--streams", "4",       "--json", "--random",
-      "10",        "--seed", "5"};
+  const std::vector<const char*> arguments = {"warpfold",
+                                              "reduce",
+                                              "--target",
+                                              "unix:/x,host:5",
+                                              "--op",
+                                              "sum,matrix_product",
+                                              "--dtype",
+                                              "uint32",
+                                              "--matrix",
+                                              "3x4",
+                                              "--wrap",
+                                              "--ignore-nan",
+                                              "--modulus",
+                                              "97",
+                                              "--streams",
+                                              "4",
+                                              "--json",
+                                              "--random",
+                                              "10",
+                                              "--seed",
+                                              "5",
+                                              "--timeout",
+                                              "1.5",
+                                              "--checksum",
+                                              "--request_id",
+                                              "night-run"};
   const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
   const CommandLine& command_line = std::get<CommandLine>(line);
-  EXPECT_EQ(command_line.server.target, "unix:/x");
+  EXPECT_THAT(command_line.server.target, testing::ElementsAre("unix:/x", "host:5"));
   const ReduceFlags& flags = std::get<ReduceFlags>(command_line.command);
   EXPECT_THAT(flags.spec.operators, testing::ElementsAre("sum", "matrix_product"));
   EXPECT_EQ(flags.type, ElementType::kUint32);
@@ -178,6 +204,9 @@ TEST(FlagsTest, AllFlagsOfReduce) {
   EXPECT_EQ(flags.streams, 4);
   EXPECT_EQ(flags.random, 10u);
   EXPECT_EQ(flags.seed, 5u);
+  EXPECT_EQ(flags.timeout, absl::Seconds(1.5));
+  EXPECT_TRUE(flags.checksum);
+  EXPECT_EQ(flags.request_id, "night-run");
 }
 
 TEST(FlagsTest, AnAlgorithmIsOneOfTheProtocolsAndForOneStream) {

@@ -159,9 +159,9 @@ TEST_F(ClientFailureTest, NotRetriedOnceDataWasTaken) {
 
 TEST_F(ClientFailureTest, OtherErrorsAreNotRetried) {
   service_.on_start = [](int, grpc::ServerContext&) {
-    return ErrorWithReason(grpc::StatusCode::RESOURCE_EXHAUSTED, "busy", "TOO_MANY_REDUCTIONS");
+    return ErrorWithReason(grpc::StatusCode::RESOURCE_EXHAUSTED, "too large", "ARRAY_TOO_LARGE");
   };
-  EXPECT_EQ(ReasonOf(client_.Reduce(kSumSpec, large_).status()), "TOO_MANY_REDUCTIONS");
+  EXPECT_EQ(ReasonOf(client_.Reduce(kSumSpec, large_).status()), "ARRAY_TOO_LARGE");
   EXPECT_EQ(service_.started(), 1);
 }
 

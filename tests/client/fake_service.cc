@@ -48,6 +48,25 @@ grpc::Status ErrorWithReason(grpc::StatusCode code, const std::string& message, 
   return grpc::Status(code, message, details.SerializeAsString());
 }
 
+grpc::Status Busy(std::int64_t retry_ms) {
+  const grpc::Status status =
+      ErrorWithReason(grpc::StatusCode::RESOURCE_EXHAUSTED, "busy", "TOO_MANY_REDUCTIONS");
+  google::rpc::Status details;
+  details.ParseFromString(status.error_details());
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(retry_ms / 1000);
+  retry.mutable_retry_delay()->set_nanos(static_cast<std::int32_t>(retry_ms % 1000) * 1'000'000);
+  details.add_details()->PackFrom(retry);
+  return grpc::Status(status.error_code(), status.error_message(), details.SerializeAsString());
+}
+
+v1::GetServerInfoResponse SampleInfo() {
+  v1::GetServerInfoResponse info;
+  info.set_version("fake");
+  info.mutable_limits()->set_max_message_bytes(4 << 20);
+  return info;
+}
+
 std::vector<SeenCall> FakeService::calls() const {
   absl::MutexLock lock(&mutex_);
   return calls_;
@@ -56,6 +75,16 @@ std::vector<SeenCall> FakeService::calls() const {
 int FakeService::started() const {
   absl::MutexLock lock(&mutex_);
   return started_;
+}
+
+int FakeService::merges() const {
+  absl::MutexLock lock(&mutex_);
+  return merges_;
+}
+
+int FakeService::questions() const {
+  absl::MutexLock lock(&mutex_);
+  return questions_;
 }
 
 v1::PartialState FakeService::StateOf(std::uint64_t first_element, std::uint64_t element_count,
@@ -101,12 +130,16 @@ grpc::Status FakeService::Reduce(grpc::ServerContext* context, grpc::ServerReade
   if (call.commit.byte_count() != call.data.size()) {
     return ErrorWithReason(grpc::StatusCode::DATA_LOSS, "no matching commit", "NO_COMMIT");
   }
+  if (on_commit) {
+    if (grpc::Status status = on_commit(call, *context); !status.ok()) return status;
+  }
   const std::int64_t sum = SumOf(call.data);
   Answer(sum, call.data.size() / 4, *response->mutable_reduction());
   if (call.header.return_state()) {
     *response->mutable_reduction()->mutable_state() =
         StateOf(call.header.first_element(), call.data.size() / 4, sum);
   }
+  if (on_answer) on_answer(*response->mutable_reduction());
   Keep(std::move(call));
   return grpc::Status::OK;
 }
@@ -120,12 +153,24 @@ grpc::Status FakeService::ReduceArray(grpc::ServerContext* context, const v1::Re
   call.data = request->data();
   call.small = true;
   Answer(SumOf(call.data), call.data.size() / 4, *response->mutable_reduction());
+  if (on_answer) on_answer(*response->mutable_reduction());
   Keep(std::move(call));
   return grpc::Status::OK;
 }
 
 grpc::Status FakeService::Merge(grpc::ServerContext*, const v1::MergeRequest* request,
                                 v1::MergeResponse* response) {
+  int merge = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    merge = merges_++;
+  }
+  if (on_merge) {
+    if (grpc::Status status = on_merge(merge); !status.ok()) return status;
+  }
+  if (request->states_size() > 1024) {
+    return ErrorWithReason(grpc::StatusCode::INVALID_ARGUMENT, "too many states", "BAD_HEADER");
+  }
   std::int64_t total = 0;
   std::uint64_t next_element = 0;
   for (const v1::PartialState& state : request->states()) {
@@ -141,13 +186,17 @@ grpc::Status FakeService::Merge(grpc::ServerContext*, const v1::MergeRequest* re
   if (request->return_state()) {
     *response->mutable_reduction()->mutable_state() = StateOf(0, next_element, total);
   }
+  if (on_answer) on_answer(*response->mutable_reduction());
   return grpc::Status::OK;
 }
 
-grpc::Status FakeService::GetServerInfo(grpc::ServerContext* context, const v1::GetServerInfoRequest*,
+grpc::Status FakeService::GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*,
                                         v1::GetServerInfoResponse* response) {
-  if (grpc::Status status = Start(*context); !status.ok()) return status;
-  response->set_version("fake");
+  {
+    absl::MutexLock lock(&mutex_);
+    ++questions_;
+  }
+  *response = info;
   return grpc::Status::OK;
 }
 

@@ -31,6 +31,12 @@ struct SeenCall {
 // A status with an ErrorInfo, as the real server sends it.
 grpc::Status ErrorWithReason(grpc::StatusCode code, const std::string& message, const std::string& reason);
 
+// The refusal of a full server, which says when to come again.
+grpc::Status Busy(std::int64_t retry_ms);
+
+// The least that a server says of itself.
+v1::GetServerInfoResponse SampleInfo();
+
 class FakeService final : public v1::ReductionService::Service {
  public:
   // Called with the number of the call (0, 1, ...) before anything is read; an error is answered at once.
@@ -38,12 +44,25 @@ class FakeService final : public v1::ReductionService::Service {
   // Called after each chunk; an error is answered at once.
   std::function<grpc::Status(const SeenCall& call, grpc::ServerContext& context)> on_chunk;
 
+  // Called when the commit has been read, before the answer; an error is answered.
+  std::function<grpc::Status(const SeenCall& call, grpc::ServerContext& context)> on_commit;
+  // Called with the number of the Merge (0, 1, ...); an error is answered.
+  std::function<grpc::Status(int merge)> on_merge;
+  // Changes what is answered: a server that does not keep to the protocol.
+  std::function<void(v1::Reduction& reduction)> on_answer;
+
+  // What GetServerInfo answers. Without advice, as here, a client uses one stream.
+  v1::GetServerInfoResponse info = SampleInfo();
+
   // Of each partial state; at least 8.
   std::size_t state_bytes = 8;
 
   // Calls that ended OK, in the order of their ends.
   std::vector<SeenCall> calls() const;
+  // Reduce and ReduceArray.
   int started() const;
+  int merges() const;
+  int questions() const;  // GetServerInfo
 
   grpc::Status Reduce(grpc::ServerContext* context, grpc::ServerReader<v1::ReduceRequest>* reader,
                       v1::ReduceResponse* response) override;
@@ -62,6 +81,8 @@ class FakeService final : public v1::ReductionService::Service {
   mutable absl::Mutex mutex_;
   std::vector<SeenCall> calls_ ABSL_GUARDED_BY(mutex_);
   int started_ ABSL_GUARDED_BY(mutex_) = 0;
+  int merges_ ABSL_GUARDED_BY(mutex_) = 0;
+  int questions_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // The service on a port of the loopback interface: a free one, or `port`.

@@ -27,6 +27,10 @@ class StallingProxy {
   void StallAfter(std::int64_t bytes) { bytes_left_ = bytes; }
   void Resume() { bytes_left_ = kUnlimited; }
 
+  // From now on reads what comes from either side and throws it away, as a machine seems to that lost its
+  // power when all bytes had been acknowledged.
+  void Swallow() { swallows_ = true; }
+
  private:
   static constexpr std::int64_t kUnlimited = std::int64_t{1} << 62;
 
@@ -41,6 +45,7 @@ class StallingProxy {
   int listener_ = -1;
   std::vector<std::pair<int, int>> pairs_;  // client and server sockets
   std::atomic<std::int64_t> bytes_left_ = kUnlimited;
+  std::atomic<bool> swallows_ = false;
   std::atomic<bool> ended_ = false;
   std::thread thread_;
 };
