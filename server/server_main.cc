@@ -84,7 +84,7 @@ Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
           .call = {.idle = absl::Seconds(flags.idle_timeout_seconds),
                    .duration = absl::Seconds(flags.max_stream_seconds)},
           .slots = backend.slots().size(),
-          .slot_bytes = flags.slot_bytes};
+          .slot_bytes = backend.slots().front()->staging().size()};
 }
 
 // Ends the process without running what would touch the device.
