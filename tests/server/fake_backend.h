@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A backend without a device: its slots finish within Start, or when a test says so, and fail where it says so.
+// A backend without a device: its slots finish within Start, or when a test says so, and fail where it says
+// so.
 #pragma once
 
 #include <atomic>

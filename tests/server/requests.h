@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "server/byte_slices.h"
+#include "server/core/byte_slices.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold::server {
