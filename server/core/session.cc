@@ -85,7 +85,6 @@ absl::Status CheckRequestId(const std::string& request_id) {
                         {{"field", "request_id"}});
 }
 
-
 absl::StatusOr<Session::Need> Session::OnMessage(Message message) {
   absl::StatusOr<ParsedRequest> request = ParseReduceRequest(message.slices);
   if (!request.ok()) return request.status();
@@ -152,6 +151,7 @@ absl::StatusOr<Session::Need> Session::OnArray(Message message) {
 }
 
 absl::StatusOr<Session::Need> Session::Resume() {
+  if (!reducer_->status().ok()) return reducer_->status();
   if (pending_.has_value()) return Place();
   if (finishing_) return TryFinish();
   if (state_ == StreamState::kCommitted) {
