@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/merge.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "kernels/error.h"
+#include "kernels/operators/operator_list.h"
+#include "server/core/operator_names.h"
+#include "tests/server/drive_session.h"
+#include "tests/server/fake_backend.h"
+#include "tests/server/requests.h"
+
+namespace warpfold::server {
+namespace {
+
+class MergeTest : public testing::Test {
+ protected:
+  MergeTest() : service_(backend_, Limits(), [] { return absl::UnixEpoch(); }) {}
+
+  v1::Reduction Stripe(const std::vector<std::int32_t>& elements, std::uint64_t first, std::size_t n) {
+    v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_ARGMIN});
+    header.mutable_header()->set_first_element(first);
+    header.mutable_header()->set_return_state(true);
+    const auto reduction = DriveSession(
+        service_, share_,
+        {MessageOf(header), MessageOf(Chunk(elements.data() + first, n * 4)), MessageOf(Commit(n, n * 4))});
+    EXPECT_TRUE(reduction.ok()) << reduction.status();
+    return reduction.value_or(v1::Reduction());
+  }
+
+  void ExpectMergeError(const v1::MergeRequest& request, const std::string& reason) {
+    const auto response = Merge(service_, request);
+    EXPECT_EQ(response.status().code(), absl::StatusCode::kInvalidArgument) << response.status();
+    EXPECT_EQ(kernels::ErrorReason(response.status()), reason);
+  }
+
+  void ExpectClaim(bool possible, const v1::MergeRequest& request) {
+    SCOPED_TRACE(request.ShortDebugString());
+    if (!possible) return ExpectMergeError(request, "BAD_STATE");
+    const absl::Status status = Merge(service_, request).status();
+    EXPECT_TRUE(status.ok() || kernels::ErrorReason(status) == "OVERFLOW") << status;
+  }
+
+  FakeBackend backend_;
+  Service service_;
+  SlotShare share_{SlotsOf(backend_)};
+};
+
+TEST_F(MergeTest, EqualsOnePass) {
+  std::vector<std::int32_t> elements(10000);
+  std::iota(elements.rbegin(), elements.rend(), -100);
+  const v1::Reduction whole = Stripe(elements, 0, 10000);
+  v1::MergeRequest request;
+  *request.mutable_spec() = Header({v1::OPERATOR_SUM, v1::OPERATOR_ARGMIN}).header().spec();
+  request.set_return_state(true);
+  *request.add_states() = Stripe(elements, 0, 3072).state();
+  *request.add_states() = Stripe(elements, 3072, 1024).state();
+  *request.add_states() = Stripe(elements, 4096, 5904).state();
+  const auto merged = Merge(service_, request);
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_EQ(merged->reduction().state().SerializeAsString(), whole.state().SerializeAsString());
+  EXPECT_EQ(merged->reduction().results(0).int64_value(), whole.results(0).int64_value());
+  EXPECT_EQ(merged->reduction().results(1).index(), 9999u);
+  EXPECT_EQ(merged->reduction().element_count(), 10000u);
+  EXPECT_EQ(merged->reduction().device(), "fake:0");
+  request.set_return_state(false);
+  EXPECT_FALSE(Merge(service_, request)->reduction().has_state());
+}
+
+TEST_F(MergeTest, RefusesStatesThatCannotBe) {
+  const std::vector<std::int32_t> elements(10000, 1);
+  v1::MergeRequest good;
+  *good.mutable_spec() = Header({v1::OPERATOR_SUM, v1::OPERATOR_ARGMIN}).header().spec();
+  *good.add_states() = Stripe(elements, 0, 4096).state();
+  *good.add_states() = Stripe(elements, 4096, 2048).state();
+  ASSERT_TRUE(Merge(service_, good).ok());
+
+  const auto with = [&](auto change) {
+    v1::MergeRequest request = good;
+    change(request);
+    return request;
+  };
+  ExpectMergeError(with([](auto& r) { r.clear_states(); }), "BAD_HEADER");
+  ExpectMergeError(with([](auto& r) {
+                     while (r.states_size() <= kMaxMergedStates) r.add_states();
+                   }),
+                   "BAD_HEADER");
+  ExpectMergeError(with([](auto& r) { r.mutable_states()->SwapElements(0, 1); }), "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { *r.add_states() = r.states(0); }), "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_element_count(4095); }), "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_element_count(~std::uint64_t{0}); }),
+                   "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_first_element(1); }), "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_first_element(~std::uint64_t{1023}); }),
+                   "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_states(0)->clear_nodes(); }), "BAD_STATE");
+  // Refused before memory is taken for their states: two million nodes are a message of 4 MiB.
+  ExpectMergeError(with([](auto& r) {
+                     for (int i = 0; i < 2'000'000; ++i) r.mutable_states(0)->add_nodes();
+                   }),
+                   "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_states(0)->mutable_nodes(0)->set_level(64); }), "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_states(0)->mutable_nodes(0)->set_index(5); }), "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_states(0)->mutable_nodes(0)->clear_operator_states(); }),
+                   "BAD_STATE");
+  ExpectMergeError(
+      with([](auto& r) { r.mutable_states(0)->mutable_nodes(0)->mutable_operator_states(0)->pop_back(); }),
+      "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_spec()->mutable_operators()->RemoveLast(); }), "BAD_STATE");
+}
+
+constexpr auto kInt32 = v1::ELEMENT_TYPE_INT32;
+constexpr auto kUint32 = v1::ELEMENT_TYPE_UINT32;
+constexpr auto kFloat32 = v1::ELEMENT_TYPE_FLOAT32;
+
+// A Merge of the one leaf from element 1024 on, of `count` elements, whose state is said to be `state`.
+template <class Operator>
+v1::MergeRequest Claim(v1::ElementType type, std::uint64_t count, const typename Operator::State& state) {
+  v1::MergeRequest request;
+  *request.mutable_spec() = Header({OperatorByName(Operator::kName)}, type).header().spec();
+  v1::PartialState& claimed = *request.add_states();
+  claimed.set_first_element(1024);
+  claimed.set_element_count(count);
+  v1::StateNode& node = *claimed.add_nodes();
+  node.set_index(1);
+  node.add_operator_states(&state, sizeof state);
+  return request;
+}
+
+TEST_F(MergeTest, RefusesCountsAndIndicesBeyondTheRange) {
+  using kernels::Outcome;
+  for (const std::uint64_t nonzero : {3, 4}) {
+    ExpectClaim(nonzero <= 3, Claim<kernels::CountNonzero<std::int32_t, false>>(kInt32, 3, nonzero));
+    ExpectClaim(nonzero <= 3, Claim<kernels::All<std::int32_t, false>>(kInt32, 3, nonzero));
+    ExpectClaim(nonzero <= 3, Claim<kernels::Any<std::int32_t, false>>(kInt32, 3, nonzero));
+    using Mean = kernels::Mean<float, true>;
+    v1::MergeRequest mean = Claim<Mean>(kFloat32, 3, {1.5, nonzero});
+    mean.mutable_spec()->set_nan_policy(v1::NAN_POLICY_IGNORE);
+    ExpectClaim(nonzero <= 3, mean);
+  }
+  v1::MergeRequest sum_of_none = Claim<kernels::Mean<float, true>>(kFloat32, 3, {1.5, 0});
+  sum_of_none.mutable_spec()->set_nan_policy(v1::NAN_POLICY_IGNORE);
+  ExpectClaim(false, sum_of_none);
+
+  using Argmin = kernels::Argmin<std::int32_t, false>;
+  ExpectClaim(true, Claim<Argmin>(kInt32, 3, {1026, -5}));
+  ExpectClaim(false, Claim<Argmin>(kInt32, 3, {1023, -5}));
+  ExpectClaim(false, Claim<Argmin>(kInt32, 3, {1027, -5}));
+  ExpectClaim(false, Claim<Argmin>(kInt32, 3, {1026, std::int64_t{1} << 31}));
+  ExpectClaim(false, Claim<Argmin>(kInt32, 3, {Outcome::kNoIndex, INT32_MAX}));
+  using NanArgmax = kernels::Argmax<float, true>;
+  const auto argmax = [&](std::uint64_t index, std::int64_t key) {
+    v1::MergeRequest request = Claim<NanArgmax>(kFloat32, 3, {index, key});
+    request.mutable_spec()->set_nan_policy(v1::NAN_POLICY_IGNORE);
+    return request;
+  };
+  EXPECT_EQ(kernels::ErrorReason(Merge(service_, argmax(Outcome::kNoIndex, INT32_MIN)).status()),
+            "EMPTY_ARRAY");
+  ExpectClaim(false, argmax(Outcome::kNoIndex, 0));
+  ExpectClaim(true, argmax(1024, 0));
+  ExpectClaim(false, argmax(1024, INT32_MIN));
+  ExpectClaim(false, argmax(1024, INT32_MAX));
+  using Max = kernels::Max<float, false>;
+  ExpectClaim(true, Claim<Max>(kFloat32, 3, INT32_MAX));
+  ExpectClaim(false, Claim<Max>(kFloat32, 3, INT32_MAX - 1));
+}
+
+TEST_F(MergeTest, RefusesNumbersThatNoElementsGive) {
+  using Product = kernels::Product<std::int32_t, false>;
+  ExpectClaim(true, Claim<Product>(kInt32, 3, {6, 1, 1}));
+  ExpectClaim(false, Claim<Product>(kInt32, 3, {6, 2, 0}));
+  ExpectClaim(false, Claim<Product>(kInt32, 3, {6, 0, 2}));
+  ExpectClaim(false, Claim<Product>(kInt32, 3, {0, 1, 0}));
+  ExpectClaim(false, Claim<kernels::Product<std::uint32_t, false>>(kUint32, 3, {6, 1, 0}));
+
+  using Sum = kernels::Sum<std::int32_t, false>;
+  const Sum::State largest = Sum::State{INT32_MAX} * 3;
+  ExpectClaim(true, Claim<Sum>(kInt32, 3, largest));
+  ExpectClaim(false, Claim<Sum>(kInt32, 3, largest + 1));
+  ExpectClaim(true, Claim<Sum>(kInt32, 3, -largest - 3));
+  ExpectClaim(false, Claim<Sum>(kInt32, 3, -largest - 4));
+  ExpectClaim(false, Claim<kernels::Sum<std::uint32_t, false>>(kUint32, 3, -Sum::State{1}));
+  ExpectClaim(false, Claim<kernels::Mean<std::uint32_t, false>>(kUint32, 3, -Sum::State{1}));
+
+  using MatrixProduct = kernels::MatrixProduct<std::int32_t, 1>;
+  for (const std::int32_t residue : {6, 7, -1}) {
+    v1::MergeRequest request = Claim<MatrixProduct>(kInt32, 3, {residue});
+    request.mutable_spec()->mutable_matrix_shape()->set_rows(1);
+    request.mutable_spec()->mutable_matrix_shape()->set_columns(1);
+    request.mutable_spec()->set_modulus(7);
+    ExpectClaim(residue == 6, request);
+  }
+}
+
+TEST_F(MergeTest, RefusesStatesOfSeveralNumbersThatDoNotFit) {
+  using kernels::Moments;
+  for (const std::uint64_t count : {2, 3, 4}) {
+    ExpectClaim(count == 3, Claim<kernels::Variance<float, false>>(kFloat32, 3, Moments{1, 2, count}));
+    ExpectClaim(count == 3, Claim<kernels::Stddev<float, false>>(kFloat32, 3, Moments{1, 2, count}));
+    ExpectClaim(count == 3,
+                Claim<kernels::Describe<float, false>>(kFloat32, 3, {{0}, Moments{1, 2, count}, 0, 0}));
+    ExpectClaim(count <= 3, Claim<kernels::MaxSubarraySum<float, false>>(
+                                kFloat32, 3, {{0, 0, 0, 0, 1024, 1024 + count, 1027, 1025, 1}}));
+  }
+  for (const std::int32_t key : {INT32_MAX - 1, INT32_MAX}) {
+    ExpectClaim(key == INT32_MAX, Claim<kernels::Minmax<float, false>>(kFloat32, 3, {0, key}));
+  }
+  for (const std::uint64_t present : {0, 1, 2}) {
+    ExpectClaim(present == 1, Claim<kernels::First<float, false>>(kFloat32, 3, {7, present}));
+    ExpectClaim(present == 1, Claim<kernels::Last<float, false>>(kFloat32, 3, {7, present}));
+  }
+  for (const std::int32_t residue : {6, 7, -1}) {
+    v1::MergeRequest request = Claim<kernels::AffineCompose<std::int32_t>>(kInt32, 3, {{1, residue}});
+    request.mutable_spec()->mutable_matrix_shape()->set_rows(1);
+    request.mutable_spec()->mutable_matrix_shape()->set_columns(2);
+    request.mutable_spec()->set_modulus(7);
+    request.mutable_states(0)->mutable_nodes(0)->set_index(2);  // leaves have 512 maps
+    ExpectClaim(residue == 6, request);
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::server
