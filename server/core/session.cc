@@ -151,6 +151,7 @@ absl::StatusOr<Session::Need> Session::OnArray(Message message) {
 }
 
 absl::StatusOr<Session::Need> Session::Resume() {
+  if (!reducer_->status().ok()) return reducer_->status();
   if (pending_.has_value()) return Place();
   if (finishing_) return TryFinish();
   if (state_ == StreamState::kCommitted) {
