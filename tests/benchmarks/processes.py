@@ -1,0 +1,39 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Servers as child processes that say "READY listen=ADDRESS[,ADDRESS] ..." once they take calls."""
+
+import os
+import pathlib
+import subprocess
+
+
+class ServerProcess:
+    """For a with statement. `addresses` is where it listens."""
+
+    def __init__(self, *command):
+        self._process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
+                                         stderr=subprocess.DEVNULL, text=True)
+        self.pid = self._process.pid
+        ready = self._process.stdout.readline().split()
+        if ready[:1] != ["READY"]:
+            self.__exit__()
+            raise RuntimeError(f"{command[0]} did not get ready to take calls")
+        self.addresses = ready[1].removeprefix("listen=").split(",")
+
+    def __enter__(self) -> "ServerProcess":
+        return self
+
+    def __exit__(self, *unused) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far, in steps of 10 ms."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
