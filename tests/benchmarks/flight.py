@@ -5,8 +5,8 @@
 
     python3 flight.py [--transport tcp|unix] [--streams N] [--bytes N] [--chunk_bytes N] [--duration S] ...
 
-The server is a process of its own, which receives the batches, counts their rows, and drops them. Both sides have
-Flight's own settings.
+The server is a process of its own, which receives the batches, counts their rows, and drops them. Both sides
+have Flight's own settings.
 """
 
 import argparse
@@ -98,7 +98,8 @@ class Load:
             self._call()
             latencies.append((time.perf_counter() - before) * 1e6)
         return {"seconds": time.perf_counter() - begin, "latencies": latencies,
-                "client_cpu": own_cpu_seconds() - client_cpu, "server_cpu": cpu_seconds(self._pid) - server_cpu}
+                "client_cpu": own_cpu_seconds() - client_cpu,
+                "server_cpu": cpu_seconds(self._pid) - server_cpu}
 
 
 def own_cpu_seconds() -> float:
@@ -121,7 +122,7 @@ def report(rounds: list, flags: argparse.Namespace) -> dict:
     rates = [count / turn["seconds"] for count, turn in zip(calls, rounds)]
     line = {"bench": "load", "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
             "commit": flags.commit, "cores": os.cpu_count(), "transport": flags.transport, "method": "reduce",
-            "source": "chunks", "operator": None, "dtype": "float32", "bytes": flags.bytes,
+            "source": "chunks", "operator": "none", "dtype": "float32", "bytes": flags.bytes,
             "chunk_bytes": flags.chunk_bytes, "streams": flags.streams, "callers": 1, "pause_ms": 0,
             "rounds": flags.rounds, "side": "flight", "device": f"pyarrow {pyarrow.__version__}",
             "calls": len(latencies), "total_bytes": len(latencies) * flags.bytes,

@@ -8,17 +8,18 @@ import subprocess
 
 
 class ServerProcess:
-    """For a with statement. `addresses` is where it listens."""
+    """For a with statement. `addresses` is where it listens; `device`, what it says of its own."""
 
     def __init__(self, *command):
         self._process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
                                          stderr=subprocess.DEVNULL, text=True)
         self.pid = self._process.pid
-        ready = self._process.stdout.readline().split()
-        if ready[:1] != ["READY"]:
+        ready, _, rest = self._process.stdout.readline().strip().partition(" listen=")
+        if ready != "READY":
             self.__exit__()
             raise RuntimeError(f"{command[0]} did not get ready to take calls")
-        self.addresses = ready[1].removeprefix("listen=").split(",")
+        addresses, _, self.device = rest.partition(" device=")
+        self.addresses = addresses.split(",")
 
     def __enter__(self) -> "ServerProcess":
         return self

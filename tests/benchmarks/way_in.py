@@ -4,8 +4,8 @@
 
     python3 way_in.py --bin DIR --output FILE [--device cpu|cuda:N] [--quick | --budget_s S] [--commit HASH]
 
-DIR holds warpfold-server and warpfold. JSON lines go to FILE, each with its case; a table is printed at the end.
-Flight takes part where pyarrow can be imported. Needs the standard library alone.
+DIR holds warpfold-server and warpfold. JSON lines go to FILE, each with its case; a table is printed at the
+end. Flight takes part where pyarrow can be imported. Needs the standard library alone.
 """
 
 import argparse
@@ -58,7 +58,8 @@ def all_cases(bytes_: int) -> list:
             Case("array_4_kib", transport, array, weight=0.6),
             Case("empty_call", transport, ("--method", "health"), weight=0.6),
             Case("array_after_pause", transport, (*array, "--pause_ms", "5"), weight=0.6),
-            Case("64_callers_1_mib", transport, ("--method", "reduce", "--bytes", str(1 << 20), "--callers", "64")),
+            Case("64_callers_1_mib", transport,
+                 ("--method", "reduce", "--bytes", str(1 << 20), "--callers", "64")),
             Case("array_beside_streams", transport, array, baseline=False, beside_large=True)]
     return cases
 
@@ -112,17 +113,18 @@ class WayIn:
         command = self._bench(case.transport, *case.arguments, *baseline, *times(turn_s, self._flags))
         lines = self._beside_large(case, command, turn_s) if case.beside_large else lines_of(command)
         if case.flight and self.has_flight:
-            lines += lines_of([sys.executable, "-B", _HERE / "flight.py", "--transport", case.transport, "--streams",
-                               case.streams, "--bytes", self._flags.bytes, *times(turn_s, self._flags)])
+            lines += lines_of([sys.executable, "-B", _HERE / "flight.py", "--transport", case.transport,
+                               "--streams", case.streams, "--bytes", self._flags.bytes,
+                               *times(turn_s, self._flags)])
         for line in lines:
             if line["side"] == "flight":
                 line["rate_ratio"] = round(lines[0]["gbps"] / line["gbps"], 4)
-        return [{"case": case.name, **line} for line in lines]
+        return [{"case": case.name, "server": self._server.device, **line} for line in lines]
 
     def _beside_large(self, case: Case, command: list, turn_s: float) -> list:
         """The large streams begin before, and end after; their own figures are not kept."""
-        large = self._bench(case.transport, *_LARGE, "--bytes", max(self._flags.bytes // 8, 1 << 20), "--rounds", 1,
-                            "--warm_up", 0, "--duration", f"{turn_s + 2 * _OVERHEAD_S:.3f}")
+        large = self._bench(case.transport, *_LARGE, "--bytes", max(self._flags.bytes // 8, 1 << 20),
+                            "--rounds", 1, "--warm_up", 0, "--duration", f"{turn_s + 2 * _OVERHEAD_S:.3f}")
         beside = subprocess.Popen([str(word) for word in large], stdout=subprocess.DEVNULL)
         try:
             time.sleep(_OVERHEAD_S)
@@ -149,7 +151,8 @@ def table(lines: list) -> str:
 
 
 def parse(arguments: list) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
     parser.add_argument("--device", default="auto")

@@ -14,18 +14,19 @@ namespace warpfold::cli {
 namespace {
 
 constexpr char kFooter[] =
-    R"(Each of --callers callers has connections of its own (--streams of them) and a part of --memory_bytes of
-pseudo-random elements, which it walks from begin to end, so that no call sends what a cache still holds.
+    R"(Each of --callers callers has connections of its own (--streams of them) and a part of
+--memory_bytes of pseudo-random elements, which it walks from begin to end: no call sends what a cache still
+holds.
 With --streams above 1 a caller stripes each array over its connections, as `warpfold reduce` does.
 
-With --baseline the same load goes to sinks, too, in processes of their own, over the same transport; server and
-sinks take turns for --rounds rounds:
+With --baseline the same load goes to sinks, too, in processes of their own, over the same transport. All
+take turns for --rounds rounds:
   raw_socket     a socket without gRPC; the bytes are read into a buffer
   async_copy     gRPC's raw messages, copied into a buffer by the thread that receives them
   async_drop     the same without the copy
   plain_service  the generated synchronous service, which copies the chunks into a buffer
 
-GB/s, calls/s and CPU seconds per GB are medians of the rounds, percentiles are of all calls.
+GB/s, calls/s and CPU seconds per GB are medians of the rounds; percentiles are of all calls.
 Exit codes: 0; 1 a server or sink answered an error or cannot be reached; 2 usage.)";
 
 constexpr std::uint64_t kDefaultBytes = std::uint64_t{1} << 30;
