@@ -3,6 +3,7 @@
 #include "client/client.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,8 @@ namespace warpfold {
 namespace {
 
 constexpr int kMaxConnections = 64;
+// No scalar is then cut by the end of a chunk, which generators rely on.
+constexpr std::size_t kMinChunkBytes = 4096;
 
 absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
 
@@ -60,6 +63,10 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
     return MakeError(
         absl::StatusCode::kInvalidArgument, "BAD_HEADER",
         absl::StrCat("streams must be 1 to the ", options_.connections, " connections of this client"));
+  }
+  if (!std::has_single_bit(options.chunk_bytes) || options.chunk_bytes < kMinChunkBytes) {
+    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+                     absl::StrCat("chunk_bytes must be a power of two, ", kMinChunkBytes, " or more"));
   }
 
   const bool canonical =

@@ -4,6 +4,7 @@
 // How to connect and how to call.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -42,6 +43,9 @@ struct CallOptions {
   std::string request_id = {};
   // Stripes of the array, each on its own connection: 1 to ClientOptions::connections.
   int streams = 1;
+  // Array bytes in a message, but for the last one of a stripe: a power of two, 4 KiB or more; the server has
+  // a limit. 512 KiB to 2 MiB are fastest. A Writer has messages of 1 MiB.
+  std::size_t chunk_bytes = std::size_t{1} << 20;
   // CRC32C of every chunk and of the whole, checked by the server.
   bool checksum = false;
   // Told how many more bytes were handed to the network, from as many threads as there are streams. Bytes

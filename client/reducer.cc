@@ -55,7 +55,7 @@ absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& str
   ArrayStream stream(connection, job.deadline, stop, job.options, header);
   const std::uint64_t end = (stripe.first_element + stripe.element_count) * job.element_bytes;
   for (std::uint64_t offset = stripe.first_element * job.element_bytes; offset < end;) {
-    const std::size_t size = std::min<std::uint64_t>(kChunkBytes, end - offset);
+    const std::size_t size = std::min<std::uint64_t>(job.options.chunk_bytes, end - offset);
     if (!stream.Send(job.source.slice(offset, size, memory))) break;
     offset += size;
   }

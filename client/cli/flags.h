@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/array.h"
+#include "client/cli/bench/flags.h"
 #include "client/options.h"
 
 namespace warpfold::cli {
@@ -38,16 +39,6 @@ struct InfoFlags {
 
 struct HealthFlags {};
 
-struct BenchFlags {
-  std::string op = "sum";
-  ElementType type = ElementType::kFloat32;
-  std::uint64_t bytes = std::uint64_t{1} << 30;
-  int streams = 1;
-  int repeat = 5;
-  int calls = 1000;
-  bool json = false;
-};
-
 // Of every command.
 struct ServerFlags {
   std::string target = kDefaultTarget;
@@ -58,7 +49,7 @@ struct ServerFlags {
 
 struct CommandLine {
   ServerFlags server;
-  std::variant<ReduceFlags, InfoFlags, HealthFlags, BenchFlags> command;
+  std::variant<ReduceFlags, InfoFlags, HealthFlags, BenchFlags, BenchSinkFlags> command;
 };
 
 // Either a command, or what to exit with after help (on standard output) or an error (on standard error) was
