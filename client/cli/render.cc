@@ -150,8 +150,11 @@ std::string InfoText(const v1::GetServerInfoResponse& info) {
                   "\nidle_timeout_seconds ", limits.idle_timeout_seconds(), "\n");
   absl::StrAppend(&text, "max_concurrent_reductions ", limits.max_concurrent_reductions(), "\nslots ",
                   limits.slots(), "\nslot_bytes ", limits.slot_bytes(), "\nmax_matrix_dimension ",
-                  limits.max_matrix_dimension(), "\nalgorithms ", absl::StrJoin(AlgorithmNamesOf(info), ","),
-                  "\n");
+                  limits.max_matrix_dimension(), "\nleaf_bytes ", limits.leaf_bytes(), "\nmax_first_byte ",
+                  limits.max_first_byte(), "\nalgorithms ", absl::StrJoin(AlgorithmNamesOf(info), ","), "\n");
+  const v1::TransferAdvice& advice = info.transfer_advice();
+  absl::StrAppend(&text, "advised_chunk_bytes ", advice.chunk_bytes(), "\nadvised_streams ", advice.streams(),
+                  "\nadvised_min_stripe_bytes ", advice.min_stripe_bytes(), "\n");
   for (const v1::OperatorInfo& op : info.operators()) {
     absl::StrAppend(&text, "operator ", OperatorName(op.operator_()), " scalars ",
                     absl::StrJoin(TypeNames(op.scalar_types()), ","), " matrices ",
@@ -173,7 +176,13 @@ std::string InfoJson(const v1::GetServerInfoResponse& info) {
                     {"max_concurrent_reductions", limits.max_concurrent_reductions()},
                     {"slots", limits.slots()},
                     {"slot_bytes", limits.slot_bytes()},
-                    {"max_matrix_dimension", limits.max_matrix_dimension()}};
+                    {"max_matrix_dimension", limits.max_matrix_dimension()},
+                    {"leaf_bytes", limits.leaf_bytes()},
+                    {"max_first_byte", limits.max_first_byte()}};
+  const v1::TransferAdvice& advice = info.transfer_advice();
+  json["transfer_advice"] = {{"chunk_bytes", advice.chunk_bytes()},
+                             {"streams", advice.streams()},
+                             {"min_stripe_bytes", advice.min_stripe_bytes()}};
   json["algorithms"] = AlgorithmNamesOf(info);
   json["operators"] = nlohmann::ordered_json::array();
   for (const v1::OperatorInfo& op : info.operators()) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/time/time.h"
+#include "kernels/geometry.h"
 #include "kernels/reduction.h"
 #include "server/core/messages.h"
 #include "server/core/operator_names.h"
@@ -23,7 +24,17 @@ v1::ServerLimits LimitsOf(const Service& service) {
   limits.set_slots(service.limits.slots);
   limits.set_slot_bytes(service.limits.slot_bytes);
   limits.set_max_matrix_dimension(kernels::kMaxMatrixDimension);
+  limits.set_leaf_bytes(kernels::kLeafBytes);
+  limits.set_max_first_byte(service.limits.max_first_byte());
   return limits;
+}
+
+v1::TransferAdvice AdviceOf(const Service& service) {
+  v1::TransferAdvice advice;
+  advice.set_chunk_bytes(kAdvisedChunkBytes);
+  advice.set_streams(service.limits.advised_streams);
+  advice.set_min_stripe_bytes(kAdvisedMinStripeBytes);
+  return advice;
 }
 
 }  // namespace
@@ -56,6 +67,7 @@ v1::GetServerInfoResponse GetServerInfo(const Service& service) {
     response.set_cpu_crossover_bytes(
         std::max(service.cpu_crossover_bytes, service.crossovers.BytesFor(*reduction)));
   }
+  *response.mutable_transfer_advice() = AdviceOf(service);
   return response;
 }
 

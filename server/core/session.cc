@@ -10,7 +10,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
-#include "kernels/geometry.h"
 #include "server/core/messages.h"
 
 namespace warpfold::server {
@@ -192,8 +191,7 @@ absl::Status Session::CheckHeader(const kernels::Reduction& reduction) const {
   if (!reduction.canonical()) {
     if (absl::Status status = CheckNoStripe(header_); !status.ok()) return status;
   }
-  const std::uint64_t max_first =
-      (kernels::kMaxArrayBytes - service_.limits.max_stream_bytes) / reduction.element_bytes();
+  const std::uint64_t max_first = service_.limits.max_first_byte() / reduction.element_bytes();
   if (header_.first_element() % reduction.leaf_elements() != 0 || header_.first_element() > max_first) {
     return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
                           absl::StrCat("first_element must be a multiple of ", reduction.leaf_elements(),
