@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/compiled_for.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/textbook/rows.h"
@@ -66,12 +65,6 @@ absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&of_device, cudaDevAttrMultiProcessorCount, device));
   reducer->multiprocessors_ = multiprocessors > 0 ? multiprocessors : static_cast<std::uint32_t>(of_device);
-  int has_clusters = 0;
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, device));
-  // Kernels for older architectures run on newer devices, too, but know nothing of clusters.
-  int architecture = 0;
-  WARPFOLD_RETURN_IF_CUDA_ERROR(CompiledArchitecture(&architecture));
-  reducer->has_clusters_ = has_clusters != 0 && architecture >= 90;
   WARPFOLD_RETURN_IF_CUDA_ERROR(
       cudaMalloc(reinterpret_cast<void**>(&reducer->partials_), reducer->partial_bytes_));
   const std::size_t ticket_bytes = TreeTickets(array_bytes) * sizeof(unsigned);
@@ -124,7 +117,6 @@ absl::Status DeviceReducer::Launch(const Reduction& reduction, std::uint64_t fir
   Workspace workspace;
   workspace.partials = partials_;
   workspace.multiprocessors = multiprocessors_;
-  workspace.has_clusters = has_clusters_;
   workspace.tickets = tickets_;
   workspace.node_stride = reduction.node_bytes();
   workspace.node_count =

@@ -52,7 +52,6 @@ class DeviceReducer {
   std::size_t array_bytes_ = 0;
   std::size_t partial_bytes_ = 0;
   std::uint32_t multiprocessors_ = 0;
-  bool has_clusters_ = false;
   std::byte* partials_ = nullptr;
   unsigned* tickets_ = nullptr;
   std::byte* nodes_ = nullptr;         // mapped host memory, as the host sees it

@@ -27,4 +27,18 @@ __device__ __forceinline__ T ElementOf(const uint4& vector, std::uint32_t c) {
   }
 }
 
+// The same where c is known only at run time.
+template <class T>
+__device__ __forceinline__ T ElementAt(const uint4& vector, std::uint32_t c) {
+  if constexpr (sizeof(T) == 8) {
+    return ElementOf<T>(c == 0 ? vector : make_uint4(vector.z, vector.w, 0, 0), 0);
+  } else {
+    constexpr std::uint32_t kInWord = 4 / sizeof(T);
+    const std::uint32_t word = c / kInWord;
+    const std::uint32_t low = word % 2 == 0 ? vector.x : vector.y;
+    const std::uint32_t high = word % 2 == 0 ? vector.z : vector.w;
+    return BitCast<T>(static_cast<Bits<T>>((word < 2 ? low : high) >> c % kInWord * (8 * sizeof(T))));
+  }
+}
+
 }  // namespace warpfold::kernels::cuda
