@@ -37,9 +37,9 @@ class NodeFolder {
       : op_(op), workspace_(workspace), shared_(shared), spare_(spare) {}
 
   // Folds nodes [begin, end) of one level, whose states start at `states` and are overwritten, until none are
-  // left or `levels` levels up, where at most one may be. Returns where the state of that one, [begin, end) of
-  // that level, is. The whole block calls this, first for the left edge, then the right edge (the back), then
-  // the units. What not every folder needs, the side and `spare`, the others ignore.
+  // left or `levels` levels up, where at most one may be. Returns where the state of that one, [begin, end)
+  // of that level, is. The whole block calls this, first for the left edge, then the right edge (the back),
+  // then the units. What not every folder needs, the side and `spare`, the others ignore.
   __device__ __forceinline__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end,
                                          std::uint32_t levels, Side) {
     while (states != shared_ && end - begin > kFew) {
@@ -194,8 +194,7 @@ class WarpFolder {
     const bool is_node = exists && !is_left && !has_left_sibling;
     const unsigned nodes = __ballot_sync(kFullWarp, is_node);
     const std::uint32_t count_written = __popc(nodes);
-    const std::uint32_t first =
-        side == Side::kFront ? front_ : workspace_.node_count - back_ - count_written;
+    const std::uint32_t first = side == Side::kFront ? front_ : workspace_.node_count - back_ - count_written;
     front_ += side == Side::kFront ? count_written : 0;
     back_ += side == Side::kBack ? count_written : 0;
 
@@ -272,8 +271,8 @@ using NodeFolderFor =
 
 // Folds the partials of a launch: of edge leaves, which start at `edges`, and of units behind them.
 //
-// The left edge, the right edge and the units are one loop, so that the code of a Fold is there once: it takes
-// most of the time that such a kernel takes to compile, and each launch fetches it.
+// The left edge, the right edge and the units are one loop, so that the code of a Fold is there once: it
+// takes most of the time that such a kernel takes to compile, and each launch fetches it.
 template <class Folder, Operator Op>
 __device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, const Geometry& geometry,
                                              const Workspace& workspace, typename Op::State* edges) {

@@ -54,7 +54,8 @@ class ScalarLeaves {
   }
 
   // The state of the aligned, full leaves [first, first + 2^level), of which the first has been prefetched;
-  // in every lane. Ends by prefetching leaf `next`, if it is one, so that loads go on while the block combines.
+  // in every lane. Ends by prefetching leaf `next`, if it is one, so that loads go on while the block
+  // combines.
   //
   // The canonical order folds the 32 lanes of each leaf at distances 16, 8, 4, 2, 1. Done leaf by leaf that
   // is five shuffles a leaf. Here two leaves go through the distance 16 at once: the lower half of the warp
