@@ -5,7 +5,7 @@
 # Two builds of warpfold-kernel-bench in turns on one GPU, so that both meet the same clocks and neighbours:
 # what a change of the kernels costs or gains. A case that one of them lacks is left out.
 #
-#   tests/gpu/compare.sh OLD NEW OUT
+#   tests/gpu/compare.sh OLD NEW OUT [FLAGS OF THE BENCHMARK, instead of the cases below]
 #
 # OUT gets their JSON lines, each with "build": old or new; standard output the ratio of new to old for each
 # case. Takes about COMPARE_SECONDS (150): turns go on until then, three at least.
@@ -14,6 +14,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 old=$1
 new=$2
 out=$3
+shift 3
+flags=("$@")
 : >"$out"
 
 # bench OLD|NEW EXECUTABLE FLAGS...
@@ -32,6 +34,10 @@ both() {
 readonly scalars=sum,min,argmin,mean,minmax,variance,describe,count_nonzero,l1_norm,first
 readonly ordered=affine_compose,max_subarray_sum
 turn() {
+  if [ ${#flags[@]} -gt 0 ]; then
+    both "${flags[@]}"
+    return
+  fi
   both --operators "$scalars,$ordered" --dtypes int32,int64,float32,float64 \
     --min_log2 18 --max_log2 30 --step_log2 4
   both --operators sum,min,variance,bit_xor,describe --dtypes int8,float16 \
