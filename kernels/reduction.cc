@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -62,7 +63,8 @@ absl::Status CheckAlgorithm(const ReductionSpec& spec, absl::string_view name, c
                  {{"algorithm", std::string(algorithm)}, {"operator", std::string(name)}});
   };
   const bool ignores_nan = spec.ignore_nan && FactsOf(spec.element_type).largest == 0;
-  if (ignores_nan || !TextbookServes(name, spec.element_type, spec.shape)) return refuse(kTextbookServes);
+  const std::string_view std_name(name.data(), name.size());
+  if (ignores_nan || !TextbookServes(std_name, spec.element_type, spec.shape)) return refuse(kTextbookServes);
   if (!entry.commutative && !KeepsOrder(spec.algorithm)) return refuse("it does not keep array order");
   return absl::OkStatus();
 }
