@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/vectors.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
 #include "kernels/operators/operator.h"
@@ -105,11 +106,11 @@ class OrderedLeaves {
   // A vector of padding, so that eight lanes that read at once find 32 different banks.
   static constexpr int kRunStride = kRunVectors + 1;
 
-  __device__ __forceinline__ void LoadVectors(std::uint64_t leaf) {
+  __device__ __forceinline__ void LoadVectors(std::uint64_t leaf, bool exists = true) {
     const auto* rows =
         reinterpret_cast<const uint4*>(range_.data + (leaf - range_.first_leaf) * kLeafBytes) + lane_;
 #pragma unroll
-    for (int row = 0; row < kRunVectors; ++row) vectors_[row] = __ldcs(rows + row * kLanes);
+    for (int row = 0; row < kRunVectors; ++row) vectors_[row] = LoadStreamed(rows + row * kLanes, exists);
   }
 
   // Folds this lane's run of the loaded leaf, and begins to load leaf `next`.
@@ -123,7 +124,7 @@ class OrderedLeaves {
       runs[vector / kRunVectors * kRunStride + vector % kRunVectors] = vectors_[row];
     }
     __syncwarp();
-    if (next != kNoLeaf) LoadVectors(next);
+    LoadVectors(next, next != kNoLeaf);
     // Several elements are in a vector, or several vectors in an element.
     constexpr std::uint32_t kVectors = sizeof(Element) > kVectorBytes ? sizeof(Element) / kVectorBytes : 1;
     constexpr std::uint32_t kElements = kVectors * kVectorBytes / sizeof(Element);

@@ -69,7 +69,7 @@ class ScalarLeaves {
     const bool prefetches = next != kNoLeaf;
     for (std::uint32_t i = 0; i <= last; ++i) {
       folded = FoldLane();
-      if (i < last || prefetches) Load(i < last ? first + i + 1 : next);
+      Load(i < last ? first + i + 1 : next, i < last || prefetches);
       bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
 #pragma unroll
       for (std::uint32_t l = 0; l < kLargestLevel; ++l) {
@@ -118,11 +118,11 @@ class ScalarLeaves {
   }
 
   // This lane's vector of each row. All loads are independent: 4 KiB in flight per warp.
-  __device__ __forceinline__ void Load(std::uint64_t leaf) {
+  __device__ __forceinline__ void Load(std::uint64_t leaf, bool exists = true) {
     const auto* rows =
         reinterpret_cast<const uint4*>(range_.data + (leaf - range_.first_leaf) * kLeafBytes) + lane_;
 #pragma unroll
-    for (int row = 0; row < kLeafRows; ++row) vectors_[row] = __ldcs(rows + row * kLanes);
+    for (int row = 0; row < kLeafRows; ++row) vectors_[row] = LoadStreamed(rows + row * kLanes, exists);
   }
 
   // The same of a leaf of which only `count` elements exist; in the place of others are fillers. All loads

@@ -14,6 +14,20 @@ namespace warpfold::kernels::cuda {
 // A lane's part of a leaf.
 using LaneVectors = uint4[kLeafRows];
 
+// Loads a vector that is read once, where `exists`; else it is anything. Not a branch, behind which the
+// compiler would have to wait with the loads until all that is in front of it is done.
+__device__ __forceinline__ uint4 LoadStreamed(const uint4* vector, bool exists) {
+  uint4 loaded;
+  asm("{\n\t"
+      ".reg .pred exists;\n\t"
+      "setp.ne.u32 exists, %5, 0;\n\t"
+      "@exists ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];\n\t"
+      "}"
+      : "=r"(loaded.x), "=r"(loaded.y), "=r"(loaded.z), "=r"(loaded.w)
+      : "l"(vector), "r"(static_cast<unsigned>(exists)));
+  return loaded;
+}
+
 // Element c of a vector, c being a constant after unrolling. By shifts of words: where states are many, nvcc
 // keeps arrays of elements of 8 or 16 bits in memory.
 template <class T>
