@@ -72,7 +72,7 @@ Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags) {
         return Stream(*client, flags, spec, array);
       };
     case BenchMethod::kArray: {
-      auto connection = std::make_shared<Connection>(server.target, server.credentials);
+      auto connection = std::make_shared<Connection>(server.target, ClientOptions{.credentials = server.credentials});
       v1::ReduceArrayRequest request;
       // The operators are known: they were checked with the flags.
       *request.mutable_spec() = *ToProto(SpecOf(flags), flags.type);
