@@ -189,7 +189,11 @@ absl::Status CheckReduction(const v1::ReductionSpec& spec, const Stripe& range, 
     if (result.operator_() != op) {
       return MakeMismatch(absl::StrCat("result ", i, " is not that of ", OperatorName(op)));
     }
-    if (state && result.value_case() == v1::OperatorResult::VALUE_NOT_SET) continue;
+    const bool has_value = result.value_case() != v1::OperatorResult::VALUE_NOT_SET;
+    if (!has_value && (state || result.has_error())) continue;
+    if (result.has_error()) {
+      return MakeMismatch(absl::StrCat(OperatorName(op), " has both a value and an error"));
+    }
     if (!HasItsKind(spec, op, result) || !HasItsIndex(op, range, result)) {
       return MakeMismatch(absl::StrCat("this is no result of ", OperatorName(op)));
     }

@@ -14,8 +14,8 @@
 namespace warpfold {
 
 // The reduction of `range` by `spec`: one result for each operator, in their order, of the kind that the
-// operator answers, and as many elements as were sent. With `state`, a partial state of that range too;
-// results may then lack their values.
+// operator answers or an error, and as many elements as were sent. With `state`, a partial state of that
+// range too; results may then lack their values.
 absl::Status CheckReduction(const v1::ReductionSpec& spec, const Stripe& range, bool state,
                             const v1::Reduction& reduction);
 

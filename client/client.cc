@@ -3,6 +3,7 @@
 #include "client/client.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,8 @@ namespace warpfold {
 namespace {
 
 constexpr int kMaxConnections = 64;
+// No scalar is then cut by the end of a chunk, which generators rely on.
+constexpr std::size_t kMinChunkBytes = 4096;
 
 absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
 
@@ -63,6 +66,11 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
     return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
                      absl::StrCat("streams must be 0 to the ", most_streams, " connections of this client"));
   }
+  if (options.chunk_bytes != 0 &&
+      (!std::has_single_bit(options.chunk_bytes) || options.chunk_bytes < kMinChunkBytes)) {
+    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+                     absl::StrCat("chunk_bytes must be 0, or a power of two, ", kMinChunkBytes, " or more"));
+  }
   const bool canonical =
       proto_spec->algorithm() == v1::ALGORITHM_UNSPECIFIED || proto_spec->algorithm() == v1::ALGORITHM_AUTO;
   if (options.streams > 1 && !canonical) {
@@ -75,9 +83,15 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
   const TransferPlan plan = planned
                                 ? PlanTransfer(*targets_, byte_count, most_streams, deadline, options.stop)
                                 : PlanTransferOver(std::max(options.streams, 1));
-  const ReduceJob job = {*proto_spec,      element_bytes, byte_count / element_bytes,
-                         plan.chunk_bytes, source,        *targets_,
-                         options_,         options,       deadline};
+  const ReduceJob job = {*proto_spec,
+                         element_bytes,
+                         byte_count / element_bytes,
+                         options.chunk_bytes != 0 ? options.chunk_bytes : plan.chunk_bytes,
+                         source,
+                         *targets_,
+                         options_,
+                         options,
+                         deadline};
   const std::vector<Stripe> shares = CutIntoShares(job.element_count, element_bytes, plan.streams);
   const absl::StatusOr<v1::Reduction> proto = plan.streams == 1 || shares.size() == 1
                                                   ? ReduceOnOneStream(job)

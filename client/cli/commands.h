@@ -14,5 +14,6 @@ int RunReduce(const Server& server, const ReduceFlags& flags);
 int RunInfo(const Server& server, const InfoFlags& flags);
 int RunHealth(const Server& server);
 int RunBench(const Server& server, const BenchFlags& flags);
+int RunBenchSink(const BenchSinkFlags& flags);
 
 }  // namespace warpfold::cli

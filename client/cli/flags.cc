@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/validators.h"
 #include "client/translate.h"
 
 namespace warpfold::cli {
@@ -34,29 +35,7 @@ Answers are one line per operator, 'op value': matrices as rows in brackets, arg
 several values, with a name before each.
 Exit codes: 0; 1 the server answered an error or cannot be reached; 2 usage or unreadable input.)";
 
-// Checks and converts an option's text, with CLI11's conventions: an empty string is success.
-std::string ToElementType(std::string& text) {
-  if (ElementTypeByName(text).has_value()) return "";
-  std::vector<absl::string_view> names;
-  for (int i = 1; i <= kElementTypeCount; ++i) names.push_back(ElementTypeName(static_cast<ElementType>(i)));
-  return absl::StrCat("unknown type '", text, "'; there are ", absl::StrJoin(names, ", "));
-}
-
-// CLI11 takes "-1" for the largest unsigned number.
-std::string ToUnsigned(std::string& text) {
-  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-  return digits ? "" : "'" + text + "' is not a whole number of 0 or more";
-}
-
-std::string ToOperators(std::string& text) {
-  const std::vector<std::string> names = OperatorNames();
-  for (const absl::string_view name : absl::StrSplit(text, ',')) {
-    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    return absl::StrCat("unknown operator '", name, "'; there are ", absl::StrJoin(names, ", "));
-  }
-  return "";
-}
-
+// Checks of an option's text, with CLI11's conventions: an empty string is success.
 std::string ToAlgorithm(std::string& text) {
   const std::vector<std::string> names = AlgorithmNames();
   if (std::find(names.begin(), names.end(), text) != names.end()) return "";
@@ -85,16 +64,9 @@ std::string ToTargets(std::string& text) {
   return "";
 }
 
-// Adds --dtype, which sets *type.
-void AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string& help) {
-  app.add_option_function<std::string>(
-         "--dtype", [type](const std::string& name) { *type = ElementTypeByName(name); }, help)
-      ->transform(CLI::Validator(ToElementType, "TYPE"));
-}
-
 void AddServer(CLI::App& app, ServerFlags& flags) {
   app.add_option_function<std::string>(
-         "--target", [&flags](const std::string& text) { flags.target = absl::StrSplit(text, ','); },
+         "--target", [&flags](const std::string& text) { flags.targets = absl::StrSplit(text, ','); },
          "Server, as host:port or unix:/path; or several, separated by commas, that share an array")
       ->transform(CLI::Validator(ToTargets, "NAME,..."))
       ->default_str(kDefaultTarget);
@@ -115,7 +87,7 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
          "--op", [&flags](const std::string& text) { flags.spec.operators = absl::StrSplit(text, ','); },
          "Operators, separated by commas, over one pass of the data")
       ->required()
-      ->transform(CLI::Validator(ToOperators, "NAME,..."));
+      ->transform(OperatorsValidator());
   AddDtype(app, &flags.type, "Element type; int64 for --iota and --random unless given");
   app.add_option_function<std::string>(
          "--matrix", [&flags](const std::string& text) { flags.spec.matrix_shape = ParseMatrixShape(text); },
@@ -127,7 +99,7 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
       ->option_text("UINT:N");
   app.add_option("--modulus", flags.spec.modulus,
                  "matrix_product, affine_compose over integers: compute modulo M")
-      ->transform(CLI::Validator(ToUnsigned, "M"));
+      ->transform(UnsignedValidator("M"));
   CLI::Option* streams =
       app.add_option(
              "--streams", flags.streams,
@@ -153,24 +125,9 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   input.add_option("INPUT", flags.input, "What to reduce; see below");
   CLI::Option* iota = input.add_option("--iota", flags.iota, "The N elements 0, 1, 2, ...");
   CLI::Option* random = input.add_option("--random", flags.random, "N pseudo-random elements");
-  for (CLI::Option* count : {iota, random}) count->transform(CLI::Validator(ToUnsigned, "N"));
+  for (CLI::Option* count : {iota, random}) count->transform(UnsignedValidator("N"));
   input.require_option(1);
-  app.add_option("--seed", flags.seed, "Seed of --random")
-      ->needs(random)
-      ->transform(CLI::Validator(ToUnsigned, "S"));
-}
-
-void AddBench(CLI::App& app, BenchFlags& flags, std::optional<ElementType>& type) {
-  app.add_option("--op", flags.op, "Operators, separated by commas")
-      ->transform(CLI::Validator(ToOperators, "NAME,..."))
-      ->capture_default_str();
-  AddDtype(app, &type, "Element type (default float32)");
-  app.add_option("--bytes", flags.bytes, "Bytes of the large array")
-      ->transform(CLI::Validator(ToUnsigned, "N"));
-  app.add_option("--streams", flags.streams, "Connections to stripe it over")->check(CLI::Range(1, 64));
-  app.add_option("--repeat", flags.repeat, "Times to send it")->check(CLI::Range(1, 1000));
-  app.add_option("--calls", flags.calls, "Calls with small arrays")->check(CLI::Range(1, 1'000'000));
-  app.add_flag("--json", flags.json, "A JSON object per measurement");
+  app.add_option("--seed", flags.seed, "Seed of --random")->needs(random)->transform(UnsignedValidator("S"));
 }
 
 }  // namespace
@@ -180,29 +137,31 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   ReduceFlags reduce_flags;
   InfoFlags info_flags;
   BenchFlags bench_flags;
-  std::optional<ElementType> bench_type;
+  BenchSinkFlags sink_flags;
 
   CLI::App app("Reduces arrays on a Warpfold server.", "warpfold");
   app.require_subcommand(1);
   CLI::App& reduce = *app.add_subcommand("reduce", "Reduce an array");
   CLI::App& info = *app.add_subcommand("info", "What the server can do, its device and its limits");
   CLI::App& health = *app.add_subcommand("health", "Exit with 0 if the server takes calls");
-  CLI::App& bench = *app.add_subcommand("bench", "Measure throughput and latency against a server");
+  CLI::App& bench = *app.add_subcommand("bench", "Load a server, and say how fast it was");
+  CLI::App& sink = *app.add_subcommand("bench-sink")->group("");  // bench starts it
   for (CLI::App* command : {&reduce, &info, &health, &bench}) AddServer(*command, line.server);
   AddReduce(reduce, reduce_flags);
   info.add_flag("--json", info_flags.json, "Answer with one JSON object");
-  AddBench(bench, bench_flags, bench_type);
+  AddBench(bench, bench_flags);
+  AddBenchSink(sink, sink_flags);
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
-  bench_flags.type = bench_type.value_or(bench_flags.type);
   if (reduce.parsed()) line.command = std::move(reduce_flags);
   if (info.parsed()) line.command = info_flags;
   if (health.parsed()) line.command = HealthFlags{};
   if (bench.parsed()) line.command = std::move(bench_flags);
+  if (sink.parsed()) line.command = std::move(sink_flags);
   return line;
 }
 

@@ -12,6 +12,7 @@
 
 #include "absl/time/time.h"
 #include "client/array.h"
+#include "client/cli/bench/flags.h"
 #include "client/options.h"
 
 namespace warpfold::cli {
@@ -43,20 +44,10 @@ struct InfoFlags {
 
 struct HealthFlags {};
 
-struct BenchFlags {
-  std::string op = "sum";
-  ElementType type = ElementType::kFloat32;
-  std::uint64_t bytes = std::uint64_t{1} << 30;
-  int streams = 1;
-  int repeat = 5;
-  int calls = 1000;
-  bool json = false;
-};
-
 // Of every command.
 struct ServerFlags {
   // One server, or several that share an array.
-  std::vector<std::string> target = {kDefaultTarget};
+  std::vector<std::string> targets = {kDefaultTarget};
   std::string tls_ca;  // paths of PEM files; plaintext if empty
   std::string tls_cert;
   std::string tls_key;
@@ -64,7 +55,7 @@ struct ServerFlags {
 
 struct CommandLine {
   ServerFlags server;
-  std::variant<ReduceFlags, InfoFlags, HealthFlags, BenchFlags> command;
+  std::variant<ReduceFlags, InfoFlags, HealthFlags, BenchFlags, BenchSinkFlags> command;
 };
 
 // Either a command, or what to exit with after help (on standard output) or an error (on standard error) was

@@ -14,14 +14,14 @@ constexpr absl::Duration kTimeout = absl::Seconds(5);
 }  // namespace
 
 int RunInfo(const Server& server, const InfoFlags& flags) {
-  Client client(server.target, {.credentials = server.credentials});
+  Client client(server.targets, {.credentials = server.credentials});
   const absl::StatusOr<v1::GetServerInfoResponse> info = client.GetServerInfo({.timeout = kTimeout});
   if (!info.ok()) return ReportServerError(info.status());
   return PrintAnswer(flags.json ? InfoJson(*info) : InfoText(*info));
 }
 
 int RunHealth(const Server& server) {
-  Client client(server.target, {.credentials = server.credentials});
+  Client client(server.targets, {.credentials = server.credentials});
   const absl::StatusOr<bool> serving = client.IsServing({.timeout = kTimeout});
   if (!serving.ok()) return ReportServerError(serving.status());
   const int printed = PrintAnswer(*serving ? "SERVING\n" : "NOT_SERVING\n");

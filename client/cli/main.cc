@@ -19,6 +19,7 @@ struct Run {
   int operator()(const InfoFlags& flags) const { return RunInfo(server, flags); }
   int operator()(const HealthFlags&) const { return RunHealth(server); }
   int operator()(const BenchFlags& flags) const { return RunBench(server, flags); }
+  int operator()(const BenchSinkFlags& flags) const { return RunBenchSink(flags); }
 };
 
 }  // namespace

@@ -6,9 +6,11 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/error.h"
 #include "client/translate.h"
 
 namespace warpfold::cli {
@@ -67,7 +69,16 @@ std::string ValueJson(const Value& value) {
   return ScalarJson(std::get<Scalar>(value));
 }
 
+std::string ErrorJson(const OperatorResult& result) {
+  const std::optional<ErrorInfo> info = GetErrorInfo(result.status);
+  return absl::StrCat("{\"op\":", QuotedJson(result.name), ",\"error\":{\"code\":",
+                      QuotedJson(absl::StatusCodeToString(result.status.code())),
+                      ",\"reason\":", QuotedJson(info.has_value() ? info->reason : ""),
+                      ",\"message\":", QuotedJson(std::string(result.status.message())), "}}");
+}
+
 std::string ResultJson(const OperatorResult& result) {
+  if (!result.status.ok()) return ErrorJson(result);
   const std::string value = ValueJson(result.value);
   std::string json = absl::StrCat("{\"op\":", QuotedJson(result.name), ",\"value\":", value);
   if (result.index.has_value()) absl::StrAppend(&json, ",\"index\":", *result.index);
@@ -112,6 +123,7 @@ std::string FormatDouble(double value) {
 std::string ReductionText(const Reduction& reduction) {
   std::string text;
   for (const OperatorResult& result : reduction.results) {
+    if (!result.status.ok()) continue;
     absl::StrAppend(&text, result.name, " ", ValueText(result.value));
     if (result.index.has_value()) absl::StrAppend(&text, " index ", *result.index);
     if (result.end_index.has_value()) absl::StrAppend(&text, " end_index ", *result.end_index);

@@ -24,7 +24,7 @@ absl::StatusOr<std::string> ReadPem(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<Server> FindServer(const ServerFlags& flags) {
-  if (flags.tls_ca.empty()) return Server{flags.target, nullptr};
+  if (flags.tls_ca.empty()) return Server{flags.targets.front(), nullptr, flags.targets};
   grpc::SslCredentialsOptions keys;
   for (const auto& [path, text] :
        {std::pair(&flags.tls_ca, &keys.pem_root_certs), std::pair(&flags.tls_cert, &keys.pem_cert_chain),
@@ -36,7 +36,7 @@ absl::StatusOr<Server> FindServer(const ServerFlags& flags) {
     }
     *text = *std::move(pem);
   }
-  return Server{flags.target, grpc::SslCredentials(keys)};
+  return Server{flags.targets.front(), grpc::SslCredentials(keys), flags.targets};
 }
 
 }  // namespace warpfold::cli

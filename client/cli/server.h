@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The server that the command line names.
+// The server that the command line names, or several.
 #pragma once
 
 #include <grpcpp/security/credentials.h>
@@ -16,8 +16,9 @@
 namespace warpfold::cli {
 
 struct Server {
-  std::vector<std::string> target;                        // at least one
+  std::string target;                                     // the first
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // null for plaintext
+  std::vector<std::string> targets = {};                  // all, of commands that may use several
 };
 
 // Reads the TLS files. The status names the one that cannot be read.

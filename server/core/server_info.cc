@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/server_info.h"
 
+#include <algorithm>
+
 #include "absl/time/time.h"
 #include "kernels/geometry.h"
 #include "kernels/reduction.h"
@@ -58,8 +60,14 @@ v1::GetServerInfoResponse GetServerInfo(const Service& service) {
     if (service.backend.Supports(algorithm)) response.add_algorithms(AlgorithmToProto(algorithm));
   }
   *response.mutable_limits() = LimitsOf(service);
+  kernels::ReductionSpec sum;
+  sum.operators = {"sum"};
+  sum.element_type = kernels::ElementType::kFloat32;
+  if (const auto reduction = kernels::Reduction::Create(sum); reduction.ok()) {
+    response.set_cpu_crossover_bytes(
+        std::max(service.cpu_crossover_bytes, service.crossovers.BytesFor(*reduction)));
+  }
   *response.mutable_transfer_advice() = AdviceOf(service);
-  response.set_cpu_crossover_bytes(service.cpu_crossover_bytes);
   return response;
 }
 

@@ -94,6 +94,13 @@ TEST(AnswerCheckTest, ValuesAreOfTheOperatorsKind) {
   EXPECT_FALSE(Believed(
       sum, [](v1::Reduction& r) { r.mutable_results(0)->set_double_value(1); }, true));
 
+  // Or an error instead.
+  EXPECT_TRUE(Believed(sum, [](v1::Reduction& r) {
+    r.mutable_results(0)->clear_value();
+    r.mutable_results(0)->mutable_error()->set_code(11);
+  }));
+  EXPECT_FALSE(Believed(sum, [](v1::Reduction& r) { r.mutable_results(0)->mutable_error()->set_code(11); }));
+
   const auto describe = SpecOf(v1::OPERATOR_DESCRIBE, v1::ELEMENT_TYPE_FLOAT32);
   const auto fields = [](v1::Reduction& r) { return r.mutable_results(0)->mutable_fields_value(); };
   EXPECT_FALSE(Believed(describe, [&](v1::Reduction& r) { fields(r)->clear_fields(); }));

@@ -41,15 +41,15 @@ Reduction SampleReduction() {
   Reduction reduction;
   reduction.element_count = 5;
   reduction.device = "cuda:0 \"quoted\"";
+  const Matrix matrix = {{2, 3},
+                         {Scalar(1.0), Scalar(2.0), Scalar(3.0), Scalar(4.0), Scalar(5.0), Scalar(HUGE_VAL)}};
   reduction.results = {
-      {"sum", Scalar(std::numeric_limits<std::int64_t>::min()), std::nullopt},
-      {"count_nonzero", Scalar(std::numeric_limits<std::uint64_t>::max()), std::nullopt},
-      {"argmin", Scalar(-1.5), 3},
-      {"max", Scalar(std::nan("")), std::nullopt},
-      {"all", Scalar(true), std::nullopt},
-      {"min",
-       Matrix{{2, 3}, {Scalar(1.0), Scalar(2.0), Scalar(3.0), Scalar(4.0), Scalar(5.0), Scalar(HUGE_VAL)}},
-       std::nullopt},
+      {.name = "sum", .value = Scalar(std::numeric_limits<std::int64_t>::min())},
+      {.name = "count_nonzero", .value = Scalar(std::numeric_limits<std::uint64_t>::max())},
+      {.name = "argmin", .value = Scalar(-1.5), .index = 3},
+      {.name = "max", .value = Scalar(std::nan(""))},
+      {.name = "all", .value = Scalar(true)},
+      {.name = "min", .value = matrix},
   };
   return reduction;
 }
@@ -162,7 +162,7 @@ TEST(FlagsTest, InputMayFollowTheOperators) {
   EXPECT_EQ(flags.input, "a.npy");
   EXPECT_EQ(flags.streams, 0);
   EXPECT_EQ(flags.timeout, absl::InfiniteDuration());
-  EXPECT_THAT(std::get<CommandLine>(line).server.target, testing::ElementsAre(kDefaultTarget));
+  EXPECT_THAT(std::get<CommandLine>(line).server.targets, testing::ElementsAre(kDefaultTarget));
 }
 
 TEST(FlagsTest, AllFlagsOfReduce) {
@@ -194,7 +194,7 @@ TEST(FlagsTest, AllFlagsOfReduce) {
                                               "night-run"};
   const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
   const CommandLine& command_line = std::get<CommandLine>(line);
-  EXPECT_THAT(command_line.server.target, testing::ElementsAre("unix:/x", "host:5"));
+  EXPECT_THAT(command_line.server.targets, testing::ElementsAre("unix:/x", "host:5"));
   const ReduceFlags& flags = std::get<ReduceFlags>(command_line.command);
   EXPECT_THAT(flags.spec.operators, testing::ElementsAre("sum", "matrix_product"));
   EXPECT_EQ(flags.type, ElementType::kUint32);

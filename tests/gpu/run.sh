@@ -7,7 +7,7 @@
 #
 #   tests/gpu/run.sh BIN_DIR OUT_DIR [STEP ...]
 #
-# STEP: contract, sanitizers, memcheck_e2e, e2e, throughput, bench; all of them by default.
+# STEP: contract, sanitizers, memcheck_e2e, e2e, way_in, bench; all of them by default.
 #
 # Build with `cmake --preset gpu && cmake --build --preset gpu`, copy build/gpu/bin and the tree over, run.
 set -uo pipefail
@@ -16,7 +16,7 @@ bin=$(cd "$1" && pwd)
 out=$2
 shift 2
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(contract sanitizers memcheck_e2e e2e throughput bench)
+[ ${#steps[@]} -gt 0 ] || steps=(contract sanitizers memcheck_e2e e2e way_in bench)
 mkdir -p "$out"
 failed=0
 
@@ -101,16 +101,16 @@ if has memcheck_e2e; then
 fi
 if has e2e; then
   export WARPFOLD_SERVER=$bin/warpfold-server WARPFOLD_CLI=$bin/warpfold WARPFOLD_DEVICE=cuda:0
-  for suite in server_process client_process reduce algorithms real_data arrays exit_time; do
+  for suite in server_process client_process reduce algorithms real_data arrays bench exit_time; do
     step "e2e-$suite" python3 -B "$here/../e2e/${suite}_test.py" -v
   done
 fi
-if has throughput; then
+if has way_in; then
   for device in cuda:0 cpu; do
-    step "throughput-${device%%:*}" python3 -B "$here/../benchmarks/end_to_end.py" --bin "$bin" \
-      --device "$device" --date "$(date +%F)" --commit "${WARPFOLD_COMMIT:-unknown}"
+    step "way_in-${device%%:*}" python3 -B "$here/../benchmarks/way_in.py" --bin "$bin" --device "$device" \
+      --output "$out/way_in-${device%%:*}.jsonl" --commit "${WARPFOLD_COMMIT:-unknown}"
   done
-  cat "$out"/throughput-*.log | grep '^{' >"$out/throughput.jsonl"
+  cat "$out"/way_in-*.jsonl >"$out/way_in.jsonl"
 fi
 if has bench; then
   step kernel_bench "$bin/warpfold-kernel-bench" --date "$(date +%F)" --commit "${WARPFOLD_COMMIT:-unknown}" \

@@ -16,7 +16,7 @@ GPU = "NVIDIA H200"
 
 # What may not occur twice in a run. The later line counts.
 _IDENTITY = ("bench", "algorithm", "operator", "dtype", "matrix", "modulus", "bytes", "threads", "transport",
-             "streams", "device", "data")
+             "streams", "device", "data", "server", "case", "side")
 
 
 class Results(NamedTuple):
@@ -28,6 +28,7 @@ class Results(NamedTuple):
     cpu: list
     throughput: list  # end to end
     latency: list
+    way_in: list  # end to end, of all sides
 
 
 def read(folder: pathlib.Path) -> list:
@@ -64,6 +65,7 @@ def pick(lines: list) -> Results:
         cpu=cpu,
         throughput=newest_run(of("throughput")),
         latency=newest_run(of("latency")),
+        way_in=newest_run(of("load")),
     )
 
 

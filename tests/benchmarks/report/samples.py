@@ -30,4 +30,12 @@ def everything() -> m.Results:
            for dtype in ("int32", "bfloat16") for threads in (1, 8) for log2 in (16, 30)]
     end = {"transport": "tcp", "streams": 4, "device": "cpu"}
     return m.Results(kernels, ladder, from_host, cpu, [line("throughput", gbps=9.5, **end)],
-                     [line("latency", p50_us=88.0, p99_us=300.4, **end)])
+                     [line("latency", p50_us=88.0, p99_us=300.4, **end)], _way_in())
+
+
+def _way_in() -> list:
+    tcp = {"server": "cpu", "transport": "tcp", "streams": 2}
+    return [line("load", case=case, method=method, side=side, gbps=gbps, p50_us=p50_us, **tcp)
+            for case, method, side, gbps, p50_us in (
+                ("streams", "reduce", "warpfold", 4.5, 1e5), ("streams", "reduce", "raw_socket", 9.0, 5e4),
+                ("empty_call", "health", "warpfold", 0.0, 55.5))]

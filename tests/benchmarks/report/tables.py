@@ -46,9 +46,9 @@ def runs(results: m.Results) -> str:
     for name, lines in (("kernels on the device", results.kernels), ("textbook algorithms", results.ladder),
                         ("host call to value", results.from_host), ("CPU backend", results.cpu),
                         ("throughput end to end", results.throughput),
-                        ("latency end to end", results.latency)):
+                        ("latency end to end", results.latency), ("the way in", results.way_in)):
         if lines:
-            devices = {line["device"]: None for line in lines}
+            devices = {line.get("server") or line["device"]: None for line in lines}
             first = lines[0]
             files = sorted({line["file"] for line in lines})
             rows.append([name, ", ".join(devices), first.get("driver", _NOTHING), f"`{first['commit']}`",
@@ -151,3 +151,17 @@ def end_to_end(results: m.Results) -> str:
                      microseconds(latency.get("p99_us"))])
     header = ["device", "transport", "streams", "GB/s", "1 KiB: median us", "99 in 100 within us"]
     return markdown(header, rows, text_columns=2)
+
+
+def way_in(results: m.Results) -> str:
+    """A row per case, a column per side: GB/s where arrays stream, else the median in microseconds."""
+    sides = list(dict.fromkeys(line["side"] for line in results.way_in))
+    rows: dict = {}
+    for line in results.way_in:
+        streams = line["method"] == "reduce"
+        case = f"{line['case']} x{line['streams']}" if line["case"] == "streams" else line["case"]
+        cell = number(line["gbps"]) if streams else microseconds(line["p50_us"])
+        key = (line["server"], line["transport"], f"`{case}`", "GB/s" if streams else "us")
+        rows.setdefault(key, {})[line["side"]] = cell
+    table = [[*key, *(cells.get(side, _NOTHING) for side in sides)] for key, cells in rows.items()]
+    return markdown(["device", "transport", "case", "unit", *sides], table, text_columns=4)

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/cli/bench/sinks.h"
+#include "client/cli/bench/staging.h"
+#include "client/wire.h"
+#include "grpc/health/v1/health.pb.h"
+
+namespace warpfold::cli {
+namespace {
+
+// As warpfold-server has them.
+constexpr unsigned kMaxThreads = 16;
+constexpr int kCallsAsked = 16;
+
+// Chunks are larger; a message up to this size may be the commit, or a merge.
+constexpr std::size_t kMaxParsedBytes = 4096;
+
+// A completion queue and the thread that serves it.
+struct Shard {
+  grpc::AsyncGenericService& methods;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue;
+  std::unique_ptr<Staging> staging;  // null: messages are dropped
+};
+
+// One call at a time of a shard, with one operation in progress. Destroys itself.
+class SinkCall {
+ public:
+  static void Request(Shard& shard) {
+    auto* const call = new SinkCall(shard);
+    shard.methods.RequestCall(&call->context_, &call->stream_, shard.queue.get(), shard.queue.get(), call);
+  }
+
+  void OnEvent(bool ok) {
+    if (stage_ == Stage::kReads && ok) {
+      Take();
+    } else if (stage_ == Stage::kReads) {
+      stage_ = Stage::kEnds;
+      stream_.WriteAndFinish(Answer(), grpc::WriteOptions(), grpc::Status::OK, this);
+    } else if (stage_ == Stage::kRequested && ok) {
+      Request(shard_);
+      stage_ = Stage::kReads;
+      stream_.Read(&incoming_, this);
+    } else {
+      delete this;
+    }
+  }
+
+ private:
+  enum class Stage { kRequested, kReads, kEnds };
+
+  explicit SinkCall(Shard& shard) : shard_(shard) {}
+
+  // The next message is asked for first, so that it can be received meanwhile.
+  void Take() {
+    grpc::ByteBuffer message;
+    message.Swap(&incoming_);
+    stream_.Read(&incoming_, this);
+    if (message.Length() <= kMaxParsedBytes) last_small_ = message;
+    if (shard_.staging == nullptr) return;
+    std::vector<grpc::Slice> slices;
+    if (!message.Dump(&slices).ok()) return;
+    for (const grpc::Slice& slice : slices) {
+      shard_.staging->Append(std::as_bytes(std::span(slice.begin(), slice.size())));
+    }
+  }
+
+  grpc::ByteBuffer Answer() {
+    const std::string& method = context_.method();
+    if (method.ends_with("/Reduce")) {
+      v1::ReduceRequest request;
+      v1::ReduceResponse response;
+      if (Parse(last_small_, request)) *response.mutable_reduction() = AnswerTo(request.commit());
+      return Serialize(response);
+    }
+    if (method.ends_with("/Merge")) {
+      v1::MergeRequest request;
+      v1::MergeResponse response;
+      if (Parse(last_small_, request)) *response.mutable_reduction() = AnswerTo(request);
+      return Serialize(response);
+    }
+    if (method.ends_with("/Check")) {
+      grpc::health::v1::HealthCheckResponse response;
+      response.set_status(grpc::health::v1::HealthCheckResponse::SERVING);
+      return Serialize(response);
+    }
+    return Serialize(v1::ReduceArrayResponse());  // empty, as all of GetServerInfoResponse may be
+  }
+
+  Shard& shard_;
+  Stage stage_ = Stage::kRequested;
+  grpc::GenericServerContext context_;
+  grpc::GenericServerAsyncReaderWriter stream_{&context_};
+  grpc::ByteBuffer incoming_;    // gRPC's while a read is in progress
+  grpc::ByteBuffer last_small_;  // of a stream, the commit
+};
+
+void Serve(Shard& shard) {
+  for (int i = 0; i < kCallsAsked; ++i) SinkCall::Request(shard);
+  void* tag = nullptr;
+  bool ok = false;
+  while (shard.queue->Next(&tag, &ok)) static_cast<SinkCall*>(tag)->OnEvent(ok);
+}
+
+}  // namespace
+
+absl::Status ServeAsync(const std::string& listen, bool copy, const Ready& ready) {
+  grpc::AsyncGenericService methods;
+  grpc::ServerBuilder builder;
+  ApplySinkSettings(builder);
+  builder.RegisterAsyncGenericService(&methods);
+  int port = 0;
+  builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+  std::vector<Shard> shards;
+  const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1u, kMaxThreads);
+  for (unsigned i = 0; i < count; ++i) {
+    shards.push_back({methods, builder.AddCompletionQueue(), copy ? std::make_unique<Staging>() : nullptr});
+  }
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr) return absl::UnavailableError("cannot listen on " + listen);
+  std::vector<std::jthread> threads;
+  for (Shard& shard : shards) threads.emplace_back([&shard] { Serve(shard); });
+  ready(BoundAddress(listen, port));
+  server->Wait();
+  return absl::OkStatus();
+}
+
+}  // namespace warpfold::cli

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "client/cli/bench/caller.h"
+#include "client/cli/bench/load.h"
+#include "client/cli/bench/report.h"
+#include "client/cli/bench/sides.h"
+#include "client/cli/commands.h"
+#include "client/cli/output.h"
+
+namespace warpfold::cli {
+namespace {
+
+// A side, ready to be loaded.
+struct Contender {
+  SideResult result = {};
+  std::optional<int> pid = {};
+  std::vector<Caller> callers = {};
+  std::vector<Walk> walks = {};  // one for each caller
+};
+
+absl::StatusOr<Caller> MakeCaller(const Side& side, const BenchFlags& flags) {
+  return side.raw_socket ? MakeRawSocketCaller(side.server.target, flags)
+                         : MakeGrpcCaller(side.server, flags);
+}
+
+absl::StatusOr<Contender> Prepare(const Side& side, const BenchFlags& flags, const BenchMemory& memory) {
+  Contender contender = {.result = {.name = side.name}, .pid = side.pid};
+  for (int i = 0; i < flags.callers; ++i) {
+    absl::StatusOr<Caller> caller = MakeCaller(side, flags);
+    if (!caller.ok()) return caller.status();
+    contender.callers.push_back(*std::move(caller));
+    contender.walks.emplace_back(memory.PartOf(i, flags.callers), flags.bytes);
+  }
+  return contender;
+}
+
+absl::StatusOr<LoadResult> Load(Contender& contender, double seconds, const BenchFlags& flags) {
+  const LoadTimes times = {.duration = absl::Seconds(seconds), .pause = absl::Milliseconds(flags.pause_ms)};
+  absl::StatusOr<LoadResult> result = RunLoad(contender.callers, contender.walks, times, contender.pid);
+  if (result.ok()) return result;
+  return absl::Status(result.status().code(),
+                      absl::StrCat(contender.result.name, ": ", result.status().message()));
+}
+
+absl::StatusOr<std::vector<SideResult>> Race(std::vector<Contender> contenders, const BenchFlags& flags) {
+  for (Contender& contender : contenders) {
+    const absl::StatusOr<LoadResult> warm = Load(contender, flags.warm_up_s, flags);
+    if (!warm.ok()) return warm.status();
+  }
+  for (int round = 0; round < flags.rounds; ++round) {
+    for (Contender& contender : contenders) {
+      absl::StatusOr<LoadResult> result = Load(contender, flags.duration_s, flags);
+      if (!result.ok()) return result.status();
+      contender.result.rounds.push_back(*std::move(result));
+    }
+  }
+  std::vector<SideResult> results;
+  for (Contender& contender : contenders) results.push_back(std::move(contender.result));
+  return results;
+}
+
+absl::StatusOr<std::vector<SideResult>> Measure(const std::vector<Side>& sides, const BenchFlags& flags) {
+  const std::uint64_t arrays = flags.bytes * static_cast<std::uint64_t>(flags.callers);
+  const BenchMemory memory(flags.type, flags.bytes == 0 ? 0 : std::max(flags.memory_bytes, arrays));
+  std::vector<Contender> contenders;
+  for (const Side& side : sides) {
+    absl::StatusOr<Contender> contender = Prepare(side, flags, memory);
+    if (!contender.ok()) return contender.status();
+    contenders.push_back(*std::move(contender));
+  }
+  return Race(std::move(contenders), flags);
+}
+
+}  // namespace
+
+int RunBench(const Server& server, const BenchFlags& flags) {
+  const SocketFolder folder;
+  const absl::StatusOr<std::vector<Side>> sides = StartSides(server, flags, folder);
+  if (!sides.ok()) return ReportServerError(sides.status());
+  const absl::StatusOr<std::vector<SideResult>> results = Measure(*sides, flags);
+  if (!results.ok()) return ReportServerError(results.status());
+  const auto lines = ReportLines(flags, TransportOf(sides->front().server.target), *results);
+  return PrintAnswer(flags.json ? JsonText(lines) : flags.csv ? CsvText(lines) : TableText(lines));
+}
+
+}  // namespace warpfold::cli

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One of several that load a server: connections of its own, and calls one after the other.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/cli/bench/flags.h"
+#include "client/cli/server.h"
+#include "client/result.h"
+
+namespace warpfold::cli {
+
+// Makes a call with this array, which is ignored by methods that have none. Threads: one at a time.
+using Caller = std::function<absl::StatusOr<Reduction>(std::span<const std::byte> array)>;
+
+// Of a server that speaks the protocol. Connects with the first call.
+Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags);
+
+// Of the sink kRawSocket. Connects at once.
+absl::StatusOr<Caller> MakeRawSocketCaller(const std::string& address, const BenchFlags& flags);
+
+}  // namespace warpfold::cli

@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/bench/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+
+namespace warpfold::cli {
+namespace {
+
+// A GPU's driver may have to be loaded first.
+constexpr absl::Duration kReadyTimeout = absl::Seconds(60);
+constexpr absl::Duration kEndTimeout = absl::Seconds(10);
+constexpr absl::Duration kEndCheckedEvery = absl::Milliseconds(5);
+
+// In the new process, which must not allocate: it may have been made while another thread did.
+[[noreturn]] void BecomeChild(char* const* arguments, int output, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(1);
+  const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+  dup2(nowhere, STDIN_FILENO);
+  dup2(nowhere, STDERR_FILENO);
+  dup2(output, STDOUT_FILENO);
+  execv(arguments[0], arguments);
+  _exit(127);
+}
+
+// The first line that comes through `pipe`; what there is if it ends before.
+std::string ReadLine(int pipe) {
+  const absl::Time deadline = absl::Now() + kReadyTimeout;
+  std::string line;
+  while (absl::Now() < deadline) {
+    pollfd waiting = {.fd = pipe, .events = POLLIN, .revents = 0};
+    if (poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline - absl::Now()))) <= 0) continue;
+    char letter = 0;
+    if (read(pipe, &letter, 1) != 1 || letter == '\n') break;
+    line.push_back(letter);
+  }
+  return line;
+}
+
+// "READY listen=ADDRESS ...": the address, or nothing.
+std::string AddressIn(const std::string& line) {
+  const std::vector<std::string> words = absl::StrSplit(line, ' ');
+  constexpr absl::string_view kListen = "listen=";
+  if (words.size() < 2 || words[0] != "READY" || !absl::StartsWith(words[1], kListen)) return "";
+  const std::string all = words[1].substr(kListen.size());
+  return all.substr(0, all.find(','));
+}
+
+}  // namespace
+
+absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  int pipe[2];
+  if (pipe2(pipe, O_CLOEXEC) != 0) return absl::ResourceExhaustedError("no pipe can be made");
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) BecomeChild(arguments.data(), pipe[1], parent);
+  close(pipe[1]);
+  if (pid < 0) {
+    close(pipe[0]);
+    return absl::ResourceExhaustedError("no process can be started");
+  }
+  ChildProcess child(pid);
+  child.address_ = AddressIn(ReadLine(pipe[0]));
+  close(pipe[0]);
+  if (child.address_.empty()) {
+    return absl::UnavailableError(absl::StrCat(command[0], " did not get ready to take calls"));
+  }
+  return child;
+}
+
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, 0)), address_(std::move(other.address_)) {}
+
+ChildProcess::~ChildProcess() {
+  if (pid_ == 0) return;
+  kill(pid_, SIGTERM);
+  const absl::Time deadline = absl::Now() + kEndTimeout;
+  while (waitpid(pid_, nullptr, WNOHANG) == 0) {
+    if (absl::Now() >= deadline) kill(pid_, SIGKILL);
+    absl::SleepFor(kEndCheckedEvery);
+  }
+}
+
+absl::StatusOr<double> CpuSecondsOf(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::size_t end_of_name = text.rfind(')');
+  if (end_of_name == std::string::npos) return absl::NotFoundError(absl::StrCat("there is no process ", pid));
+  // From the third field on: the state, ..., utime (14), stime (15).
+  const std::vector<std::string> fields = absl::StrSplit(text.substr(end_of_name + 2), ' ');
+  constexpr std::size_t kUserTime = 11;
+  std::uint64_t user = 0;
+  std::uint64_t system = 0;
+  if (fields.size() <= kUserTime + 1 || !absl::SimpleAtoi(fields[kUserTime], &user) ||
+      !absl::SimpleAtoi(fields[kUserTime + 1], &system)) {
+    return absl::InternalError(absl::StrCat("/proc/", pid, "/stat is not readable"));
+  }
+  return static_cast<double>(user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+double CpuSecondsOfSelf() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace warpfold::cli

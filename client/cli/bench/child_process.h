@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A server in a process of its own, which ends with this one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace warpfold::cli {
+
+class ChildProcess {
+ public:
+  // Starts `command` and waits until it says "READY listen=ADDRESS" on standard output. Its log is discarded.
+  // UNAVAILABLE if it ends before, or says nothing for a minute.
+  static absl::StatusOr<ChildProcess> Start(const std::vector<std::string>& command);
+
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&& other) = delete;
+  // Ends it, by force if it takes longer than ten seconds.
+  ~ChildProcess();
+
+  pid_t pid() const { return pid_; }
+  const std::string& address() const { return address_; }
+
+ private:
+  explicit ChildProcess(pid_t pid) : pid_(pid) {}
+
+  pid_t pid_;
+  std::string address_;
+};
+
+// User and system time of a process so far, in steps of 10 ms. NOT_FOUND if it is not there.
+absl::StatusOr<double> CpuSecondsOf(pid_t pid);
+
+// The same of this one, to the microsecond.
+double CpuSecondsOfSelf();
+
+}  // namespace warpfold::cli

@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/bench/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <bit>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/validators.h"
+
+namespace warpfold::cli {
+namespace {
+
+constexpr char kFooter[] =
+    R"(Each of --callers callers has connections of its own (--streams of them) and a part of
+--memory_bytes of pseudo-random elements, which it walks from begin to end: no call sends what a cache still
+holds.
+With --streams above 1 a caller stripes each array over its connections, as `warpfold reduce` does.
+
+With --baseline the same load goes to sinks, too, in processes of their own, over the same transport. All
+take turns for --rounds rounds:
+  raw_socket     a socket without gRPC; the bytes are read into a buffer
+  async_copy     gRPC's raw messages, copied into a buffer by the thread that receives them
+  async_drop     the same without the copy
+  plain_service  the generated synchronous service, which copies the chunks into a buffer
+
+GB/s, calls/s and CPU seconds per GB are medians of the rounds; percentiles are of all calls.
+Exit codes: 0; 1 a server or sink answered an error or cannot be reached; 2 usage.)";
+
+constexpr std::uint64_t kDefaultBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kDefaultSmallBytes = 4096;
+// Smaller arrays are no stream: the client sends them as one message.
+constexpr std::uint64_t kLeastStreamBytes = (64 << 10) + 1;
+constexpr std::uint64_t kLeastChunkBytes = 4096;
+constexpr int kMaxCallers = 256;
+
+const std::map<std::string, BenchMethod>& Methods() {
+  static const auto* const methods = new std::map<std::string, BenchMethod>{{"reduce", BenchMethod::kReduce},
+                                                                            {"array", BenchMethod::kArray},
+                                                                            {"info", BenchMethod::kInfo},
+                                                                            {"health", BenchMethod::kHealth}};
+  return *methods;
+}
+
+CLI::Validator ChunkValidator() {
+  const auto check = [](const std::string& text) -> std::string {
+    std::uint64_t bytes = 0;
+    const bool good =
+        CLI::detail::lexical_cast(text, bytes) && std::has_single_bit(bytes) && bytes >= kLeastChunkBytes;
+    return good ? "" : absl::StrCat("'", text, "' is not a power of two of ", kLeastChunkBytes, " or more");
+  };
+  return CLI::Validator(check, "N");
+}
+
+// Sets what depends on several options.
+void Complete(BenchFlags& flags, bool has_bytes) {
+  if (flags.streams > 1 && flags.method != BenchMethod::kReduce) {
+    throw CLI::ValidationError("--streams", "only --method reduce has several for one array");
+  }
+  if (flags.method == BenchMethod::kInfo || flags.method == BenchMethod::kHealth) {
+    if (has_bytes) throw CLI::ValidationError("--bytes", "such calls have no array");
+    flags.bytes = 0;
+    return;
+  }
+  const bool stream = flags.method == BenchMethod::kReduce;
+  if (!has_bytes) flags.bytes = stream ? kDefaultBytes : kDefaultSmallBytes;
+  if (stream && flags.bytes < kLeastStreamBytes) {
+    throw CLI::ValidationError("--bytes", "arrays of 64 KiB or less are no streams: use --method array");
+  }
+  if (flags.bytes == 0 || flags.bytes % ElementTypeBytes(flags.type) != 0) {
+    throw CLI::ValidationError("--bytes", "must be one element or more, and whole ones");
+  }
+}
+
+void AddSides(CLI::App& app, BenchFlags& flags) {
+  CLI::Option* target = app.get_option("--target");
+  CLI::Option* server = app.add_option("--server", flags.server, "Start this warpfold-server and load it")
+                            ->check(CLI::ExistingFile)
+                            ->excludes(target)
+                            ->excludes(app.get_option("--tls_ca"));
+  app.add_option("--server_flags", flags.server_flags, "Its flags, separated by blanks")->needs(server);
+  app.add_option("--transport", flags.transport, "How to reach it")
+      ->check(CLI::IsMember({"tcp", "unix"}))
+      ->needs(server)
+      ->capture_default_str();
+  app.add_option("--server_pid", flags.server_pid,
+                 "The process at --target, on this machine: for its CPU time")
+      ->check(CLI::PositiveNumber)
+      ->excludes(server);
+  app.add_flag("--baseline", flags.baseline, "Load sinks, too, and compare; see below");
+}
+
+// Returns --bytes.
+CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
+  app.add_option("--method", flags.method,
+                 "What a call is: reduce (a stream), array (a message), info, health")
+      ->transform(CLI::CheckedTransformer(Methods()).description("NAME"));
+  app.add_option("--source", flags.source, "How the bytes come to the server: chunks")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, BenchSource>{{"chunks", BenchSource::kChunks}})
+              .description("NAME"));
+  app.add_option("--op", flags.op, "Operators, separated by commas")
+      ->transform(OperatorsValidator())
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--dtype", [&flags](const std::string& name) { flags.type = *ElementTypeByName(name); },
+         "Element type (default float32)")
+      ->transform(TypeValidator());
+  CLI::Option* bytes =
+      app.add_option("--bytes", flags.bytes, "Bytes of each array (1 GiB; 4096 for --method array)")
+          ->transform(UnsignedValidator("N"));
+  app.add_option("--chunk_bytes", flags.chunk_bytes, "Array bytes in a message of a stream")
+      ->transform(ChunkValidator())
+      ->capture_default_str();
+  app.add_option("--memory_bytes", flags.memory_bytes,
+                 "Memory that the arrays are parts of, if that is enough")
+      ->transform(UnsignedValidator("N"))
+      ->capture_default_str();
+  app.add_option("--streams", flags.streams, "Connections to stripe each array over")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--callers", flags.callers, "Callers at once, each with its own connections and arrays")
+      ->check(CLI::Range(1, kMaxCallers))
+      ->capture_default_str();
+  return bytes;
+}
+
+void AddMeasurement(CLI::App& app, BenchFlags& flags) {
+  app.add_option("--duration", flags.duration_s, "Seconds of each round and side; each has one call at least")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  app.add_option("--warm_up", flags.warm_up_s, "Seconds of load before the first round, for each side")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  app.add_option("--rounds", flags.rounds, "Times that each side has its turn")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--pause_ms", flags.pause_ms, "Idle time of a caller after each call")
+      ->check(CLI::Range(0.0, 60'000.0));
+  CLI::Option* json = app.add_flag("--json", flags.json, "A JSON object per side");
+  app.add_flag("--csv", flags.csv, "A line per side, and a first line of names")->excludes(json);
+  app.add_option("--commit", flags.commit, "The commit that was built, for JSON and CSV");
+}
+
+}  // namespace
+
+std::string MethodName(BenchMethod method) {
+  for (const auto& [name, value] : Methods()) {
+    if (value == method) return name;
+  }
+  return "";
+}
+
+void AddBench(CLI::App& app, BenchFlags& flags) {
+  app.footer(kFooter);
+  AddSides(app, flags);
+  CLI::Option* bytes = AddLoad(app, flags);
+  AddMeasurement(app, flags);
+  app.callback([&flags, bytes] { Complete(flags, bytes->count() > 0); });
+}
+
+void AddBenchSink(CLI::App& app, BenchSinkFlags& flags) {
+  std::map<std::string, SinkKind> kinds;
+  for (const auto& [kind, name] : kSinks) kinds[name] = kind;
+  app.add_option("KIND", flags.kind, "What to do with the bytes")
+      ->required()
+      ->transform(CLI::CheckedTransformer(kinds).description("NAME"));
+  app.add_option("--listen", flags.listen, "127.0.0.1:port (0: a free one) or unix:/path")->required();
+}
+
+}  // namespace warpfold::cli

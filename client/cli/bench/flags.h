@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The flags of `warpfold bench`, and of the sinks that it starts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "client/array.h"
+#include "client/cli/bench/sink_kind.h"
+
+namespace CLI {
+class App;
+}
+
+namespace warpfold::cli {
+
+// What each call of the load is.
+enum class BenchMethod : std::uint8_t {
+  kReduce,  // an array as a stream of chunks, or as several at once
+  kArray,   // an array in one message
+  kInfo,    // GetServerInfo
+  kHealth,  // an empty call: the health service's Check
+};
+
+// How the array's bytes come to the server.
+enum class BenchSource : std::uint8_t { kChunks };
+
+struct BenchFlags {
+  std::string server;  // the executable to start; empty: the one at --target
+  std::string server_flags;
+  std::optional<int> server_pid;
+  std::string transport = "tcp";  // of a server that is started; or "unix"
+
+  BenchMethod method = BenchMethod::kReduce;
+  BenchSource source = BenchSource::kChunks;
+  std::string op = "sum";
+  ElementType type = ElementType::kFloat32;
+  std::uint64_t bytes = 0;  // of each call's array
+  std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
+  std::uint64_t memory_bytes = std::uint64_t{1} << 30;  // that the arrays are parts of
+  int streams = 1;
+  int callers = 1;
+
+  double duration_s = 3;
+  double warm_up_s = 0.5;
+  double pause_ms = 0;
+  int rounds = 3;
+
+  bool baseline = false;
+  bool json = false;
+  bool csv = false;
+  std::string commit = "unknown";
+};
+
+struct BenchSinkFlags {
+  SinkKind kind = SinkKind::kRawSocket;
+  std::string listen;
+};
+
+std::string MethodName(BenchMethod method);
+
+// Add the options. What does not fit together is an error of the parse.
+void AddBench(CLI::App& app, BenchFlags& flags);
+void AddBenchSink(CLI::App& app, BenchSinkFlags& flags);
+
+}  // namespace warpfold::cli

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/bench/caller.h"
+#include "client/client.h"
+#include "client/connection.h"
+#include "client/lent_memory.h"
+#include "client/raw_call.h"
+#include "client/translate.h"
+#include "client/wire.h"
+
+namespace warpfold::cli {
+namespace {
+
+constexpr char kReduceArrayMethod[] = "/warpfold.v1.ReductionService/ReduceArray";
+
+// A server that answers nothing is an error, not a wait without an end.
+constexpr absl::Duration kTimeout = absl::Minutes(2);
+
+// Random integers overflow a sum or a product, which is not what is measured.
+Spec SpecOf(const BenchFlags& flags) {
+  return {.operators = absl::StrSplit(flags.op, ','), .wrap_overflow = true};
+}
+
+absl::StatusOr<Reduction> Stream(Client& client, const BenchFlags& flags, const Spec& spec,
+                                 std::span<const std::byte> array) {
+  absl::StatusOr<Reduction> reduction =
+      client.ReduceBytes(spec, flags.type, array,
+                         {.timeout = kTimeout,
+                          .streams = flags.streams,
+                          .chunk_bytes = static_cast<std::size_t>(flags.chunk_bytes)});
+  if (!reduction.ok()) return reduction;
+  const std::uint64_t sent = array.size() / ElementTypeBytes(flags.type);
+  if (reduction->element_count != sent) {
+    return absl::InternalError(
+        absl::StrCat("the server counted ", reduction->element_count, " elements of ", sent));
+  }
+  return reduction;
+}
+
+// One message, whatever the size: the client library itself makes a stream of more than 64 KiB.
+absl::StatusOr<Reduction> SendArray(const Connection& connection, const v1::ReduceArrayRequest& request,
+                                    std::span<const std::byte> array) {
+  LentMemory memory;  // outlives the call
+  CallScope scope(connection, absl::Now() + kTimeout, {});
+  RawCall call(scope, kReduceArrayMethod);
+  call.WriteLast(ArrayMessage(request, memory.Lend(array)));
+  grpc::ByteBuffer buffer;
+  if (absl::Status status = call.Finish(&buffer); !status.ok()) return status;
+  v1::ReduceArrayResponse response;
+  if (!Parse(std::move(buffer), response)) return absl::InternalError("the server's answer is not readable");
+  return FromProto(response.reduction());
+}
+
+template <typename Answer>
+absl::StatusOr<Reduction> Nothing(const absl::StatusOr<Answer>& answer) {
+  if (!answer.ok()) return answer.status();
+  return Reduction{};
+}
+
+}  // namespace
+
+Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags) {
+  auto client = std::make_shared<Client>(
+      server.target, ClientOptions{.connections = flags.streams, .credentials = server.credentials});
+  switch (flags.method) {
+    case BenchMethod::kReduce:
+      return [client, flags, spec = SpecOf(flags)](std::span<const std::byte> array) {
+        return Stream(*client, flags, spec, array);
+      };
+    case BenchMethod::kArray: {
+      auto connection = std::make_shared<Connection>(server.target, ClientOptions{.credentials = server.credentials});
+      v1::ReduceArrayRequest request;
+      // The operators are known: they were checked with the flags.
+      *request.mutable_spec() = *ToProto(SpecOf(flags), flags.type);
+      // The client only keeps gRPC running.
+      return [client, connection, request](std::span<const std::byte> array) {
+        return SendArray(*connection, request, array);
+      };
+    }
+    case BenchMethod::kInfo:
+      return [client](std::span<const std::byte>) {
+        return Nothing(client->GetServerInfo({.timeout = kTimeout}));
+      };
+    case BenchMethod::kHealth:
+      return
+          [client](std::span<const std::byte>) { return Nothing(client->IsServing({.timeout = kTimeout})); };
+  }
+  return nullptr;
+}
+
+}  // namespace warpfold::cli

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/bench/sides.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace warpfold::cli {
+namespace {
+
+constexpr char kThisExecutable[] = "/proc/self/exe";
+
+std::string ListenAddress(const std::string& transport, const std::string& name, const SocketFolder& folder) {
+  return transport == "unix" ? absl::StrCat("unix:", folder.path(), "/", name) : "127.0.0.1:0";
+}
+
+absl::StatusOr<Side> Start(const std::string& name, const std::vector<std::string>& command) {
+  absl::StatusOr<ChildProcess> process = ChildProcess::Start(command);
+  if (!process.ok()) return process.status();
+  Side side = {.name = name, .server = {.target = process->address(), .credentials = nullptr}};
+  side.pid = process->pid();
+  side.process.emplace(*std::move(process));
+  return side;
+}
+
+absl::StatusOr<Side> StartServer(const Server& server, const BenchFlags& flags, const SocketFolder& folder) {
+  if (flags.server.empty()) return Side{.name = "warpfold", .server = server, .pid = flags.server_pid};
+  std::vector<std::string> command = {
+      flags.server, absl::StrCat("--listen=", ListenAddress(flags.transport, "warpfold", folder))};
+  for (const absl::string_view flag : absl::StrSplit(flags.server_flags, ' ', absl::SkipEmpty())) {
+    command.emplace_back(flag);
+  }
+  return Start("warpfold", command);
+}
+
+}  // namespace
+
+SocketFolder::SocketFolder() {
+  std::error_code error;
+  const std::filesystem::path scratch = std::filesystem::temp_directory_path(error);
+  std::string path = (error ? std::filesystem::path("/tmp") : scratch) / "warpfold_bench_XXXXXX";
+  if (mkdtemp(path.data()) != nullptr) path_ = path;
+}
+
+SocketFolder::~SocketFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+std::string TransportOf(const std::string& address) {
+  return absl::StartsWith(address, "unix:") ? "unix" : "tcp";
+}
+
+absl::StatusOr<std::vector<Side>> StartSides(const Server& server, const BenchFlags& flags,
+                                             const SocketFolder& folder) {
+  if (folder.path().empty()) return absl::UnavailableError("no scratch folder can be made");
+  std::vector<Side> sides;
+  absl::StatusOr<Side> first = StartServer(server, flags, folder);
+  if (!first.ok()) return first.status();
+  const std::string transport = TransportOf(first->server.target);
+  sides.push_back(*std::move(first));
+  if (!flags.baseline) return sides;
+  const std::string executable = std::filesystem::read_symlink(kThisExecutable);
+  for (const auto& [kind, name] : kSinks) {
+    absl::StatusOr<Side> sink =
+        Start(name, {executable, "bench-sink", name, "--listen", ListenAddress(transport, name, folder)});
+    if (!sink.ok()) return sink.status();
+    sink->raw_socket = kind == SinkKind::kRawSocket;
+    sides.push_back(*std::move(sink));
+  }
+  return sides;
+}
+
+}  // namespace warpfold::cli

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who takes part: the server, and with --baseline the sinks.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cli/bench/child_process.h"
+#include "client/cli/bench/flags.h"
+#include "client/cli/server.h"
+
+namespace warpfold::cli {
+
+struct Side {
+  std::string name;  // "warpfold", or that of a sink
+  Server server;
+  bool raw_socket = false;                   // it does not speak gRPC
+  std::optional<int> pid = {};               // of the process, if it is known
+  std::optional<ChildProcess> process = {};  // if it is ours
+};
+
+// A scratch folder for Unix sockets, which goes with its owner.
+class SocketFolder {
+ public:
+  SocketFolder();
+  ~SocketFolder();
+  SocketFolder(const SocketFolder&) = delete;
+  SocketFolder& operator=(const SocketFolder&) = delete;
+
+  // Empty if it could not be made.
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// "tcp" or "unix".
+std::string TransportOf(const std::string& address);
+
+// Starts what is to be started. The first side is the server; sinks use the same transport. `folder` must
+// outlive the sides.
+absl::StatusOr<std::vector<Side>> StartSides(const Server& server, const BenchFlags& flags,
+                                             const SocketFolder& folder);
+
+}  // namespace warpfold::cli

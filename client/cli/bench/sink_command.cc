@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <malloc.h>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/bench/sinks.h"
+#include "client/cli/commands.h"
+#include "client/cli/output.h"
+
+namespace warpfold::cli {
+namespace {
+
+// warpfold-server's, too.
+void TuneAllocator() {
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 64 << 20);
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+}
+
+void SayReady(const std::string& address) { PrintAnswer(absl::StrCat("READY listen=", address, "\n")); }
+
+absl::Status Serve(const BenchSinkFlags& flags) {
+  switch (flags.kind) {
+    case SinkKind::kRawSocket:
+      return ServeRawSocket(flags.listen, SayReady);
+    case SinkKind::kAsyncCopy:
+      return ServeAsync(flags.listen, /*copy=*/true, SayReady);
+    case SinkKind::kAsyncDrop:
+      return ServeAsync(flags.listen, /*copy=*/false, SayReady);
+    case SinkKind::kPlainService:
+      return ServePlainService(flags.listen, SayReady);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunBenchSink(const BenchSinkFlags& flags) {
+  TuneAllocator();
+  return ReportServerError(Serve(flags));
+}
+
+}  // namespace warpfold::cli

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sinks. Each listens, calls `ready` with its address, and serves until the process is ended; it returns
+// only if it cannot listen.
+#pragma once
+
+#include <grpcpp/server_builder.h>
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold::cli {
+
+using Ready = std::function<void(const std::string& address)>;
+
+absl::Status ServeRawSocket(const std::string& listen, const Ready& ready);
+absl::Status ServeAsync(const std::string& listen, bool copy, const Ready& ready);
+absl::Status ServePlainService(const std::string& listen, const Ready& ready);
+
+// The rest is what the sinks on gRPC share.
+
+// warpfold-server's settings, as far as they bear on speed.
+void ApplySinkSettings(grpc::ServerBuilder& builder);
+
+// `listen` with the port that was bound.
+std::string BoundAddress(const std::string& listen, int port);
+
+// Answers without a result, but with the number of elements, as stripe and as whole.
+v1::Reduction AnswerTo(const v1::ReduceCommit& commit);
+v1::Reduction AnswerTo(const v1::MergeRequest& request);
+
+}  // namespace warpfold::cli

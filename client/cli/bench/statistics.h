@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Figures of repeated measurements.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace warpfold::cli {
+
+// The least of the values that at least `share` of them (0 to 1) do not exceed: nearest rank. `sorted` is in
+// ascending order; 0 if it is empty.
+double Percentile(std::span<const double> sorted, double share);
+
+struct Spread {
+  double median = 0;  // of an even number, the mean of the two in the middle
+  double min = 0;
+  double max = 0;
+};
+
+// Of at least one value.
+Spread SpreadOf(std::vector<double> values);
+
+// Of a[i] / b[i], as far as neither is 0; the median is that of a over that of b.
+Spread RatioOf(const std::vector<double>& a, const std::vector<double>& b);
+
+}  // namespace warpfold::cli

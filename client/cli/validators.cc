@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/validators.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/translate.h"
+
+namespace warpfold::cli {
+namespace {
+
+std::string CheckType(std::string& text) {
+  if (ElementTypeByName(text).has_value()) return "";
+  std::vector<absl::string_view> names;
+  for (int i = 1; i <= kElementTypeCount; ++i) names.push_back(ElementTypeName(static_cast<ElementType>(i)));
+  return absl::StrCat("unknown type '", text, "'; there are ", absl::StrJoin(names, ", "));
+}
+
+std::string CheckOperators(std::string& text) {
+  const std::vector<std::string> names = OperatorNames();
+  for (const absl::string_view name : absl::StrSplit(text, ',')) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    return absl::StrCat("unknown operator '", name, "'; there are ", absl::StrJoin(names, ", "));
+  }
+  return "";
+}
+
+std::string CheckUnsigned(std::string& text) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? "" : "'" + text + "' is not a whole number of 0 or more";
+}
+
+}  // namespace
+
+CLI::Validator TypeValidator() { return CLI::Validator(CheckType, "TYPE"); }
+
+CLI::Validator OperatorsValidator() { return CLI::Validator(CheckOperators, "NAME,..."); }
+
+CLI::Validator UnsignedValidator(const std::string& name) { return CLI::Validator(CheckUnsigned, name); }
+
+void AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string& help) {
+  app.add_option_function<std::string>(
+         "--dtype", [type](const std::string& name) { *type = ElementTypeByName(name); }, help)
+      ->transform(TypeValidator());
+}
+
+}  // namespace warpfold::cli

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options that several commands have, and checks of their text. With CLI11's conventions a check answers an
+// empty string for success, else what is wrong.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include "client/array.h"
+
+namespace warpfold::cli {
+
+// Element types, by NumPy's names.
+CLI::Validator TypeValidator();
+
+// Operators, separated by commas.
+CLI::Validator OperatorsValidator();
+
+// A whole number of 0 or more: CLI11 takes "-1" for the largest unsigned one. `name` stands for it in the
+// help.
+CLI::Validator UnsignedValidator(const std::string& name);
+
+// Adds --dtype, which sets *type.
+void AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string& help);
+
+}  // namespace warpfold::cli

@@ -1,0 +1,193 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The way in, measured: `warpfold bench` over all that bears on it, beside its sinks and beside Arrow Flight.
+
+    python3 way_in.py --bin DIR --output FILE [--device cpu|cuda:N] [--quick | --budget_s S] [--commit HASH]
+
+DIR holds warpfold-server and warpfold. JSON lines go to FILE, each with its case; a table is printed at the
+end. Flight takes part where pyarrow can be imported. Needs the standard library alone.
+"""
+
+import argparse
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+from processes import ServerProcess
+
+_HERE = pathlib.Path(__file__).resolve().parent
+_QUICK_BUDGET_S = 240
+_SINKS = 4
+_ROUNDS = 3
+_WARM_UP_SHARE = 0.15  # of a side's turn
+# What a case takes besides its turns: processes, the filling of its memory, the last calls.
+_OVERHEAD_S = 1.5
+_LEAST_TURN_S = 0.3
+_LARGE = ("--method", "reduce", "--callers", "8")
+
+
+class Case(NamedTuple):
+    """What `warpfold bench` is asked for."""
+
+    name: str
+    transport: str
+    arguments: tuple
+    streams: int = 1
+    baseline: bool = True
+    flight: bool = False
+    beside_large: bool = False  # while eight other callers send large arrays
+    weight: float = 1  # of its turns, in time
+
+    def turns(self, has_flight: bool) -> int:
+        return 1 + (_SINKS if self.baseline else 0) + (1 if self.flight and has_flight else 0)
+
+
+def all_cases(bytes_: int) -> list:
+    cases = []
+    for transport in ("tcp", "unix"):
+        for streams in (1, 2, 4, 8):
+            arguments = ("--method", "reduce", "--bytes", str(bytes_), "--streams", str(streams))
+            cases.append(Case("streams", transport, arguments, streams=streams, flight=True))
+        array = ("--method", "array", "--bytes", "4096")
+        cases += [
+            Case("array_4_kib", transport, array, weight=0.6),
+            Case("empty_call", transport, ("--method", "health"), weight=0.6),
+            Case("array_after_pause", transport, (*array, "--pause_ms", "5"), weight=0.6),
+            Case("64_callers_1_mib", transport,
+                 ("--method", "reduce", "--bytes", str(1 << 20), "--callers", "64")),
+            Case("array_beside_streams", transport, array, baseline=False, beside_large=True)]
+    return cases
+
+
+class Clock:
+    """Shares what is left of the budget among the cases that are left."""
+
+    def __init__(self, budget_s: float, cases: list, has_flight: bool):
+        self._end = time.monotonic() + budget_s
+        self._loads = [case.turns(has_flight) * case.weight for case in cases]
+        self._weights = [case.weight for case in cases]
+
+    def next_turn_s(self) -> float:
+        """Of each side of the next case; 0 if there is no time for it."""
+        left_s = self._end - time.monotonic() - _OVERHEAD_S * len(self._loads)
+        turn_s = left_s / sum(self._loads) * self._weights[0]
+        if self._end - time.monotonic() < self._loads[0] / self._weights[0] * _LEAST_TURN_S + _OVERHEAD_S:
+            turn_s = 0
+        self._loads.pop(0)
+        self._weights.pop(0)
+        return max(turn_s, _LEAST_TURN_S) if turn_s else 0
+
+
+def times(turn_s: float, flags: argparse.Namespace) -> list:
+    warm_up_s = _WARM_UP_SHARE * turn_s
+    return ["--rounds", str(_ROUNDS), "--warm_up", f"{warm_up_s:.3f}", "--commit", flags.commit,
+            "--duration", f"{(turn_s - warm_up_s) / _ROUNDS:.3f}"]
+
+
+def lines_of(command: list) -> list:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}: exit {done.returncode}: {done.stderr.strip()}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+class WayIn:
+
+    def __init__(self, flags: argparse.Namespace, server: ServerProcess):
+        self._flags = flags
+        self._server = server
+        self.has_flight = importlib.util.find_spec("pyarrow") is not None
+
+    def _bench(self, transport: str, *arguments) -> list:
+        address = next(a for a in self._server.addresses if a.startswith("unix:") == (transport == "unix"))
+        return [self._flags.bin / "warpfold", "bench", "--json", "--target", address, "--server_pid",
+                self._server.pid, "--memory_bytes", self._flags.bytes, *arguments]
+
+    def run(self, case: Case, turn_s: float) -> list:
+        baseline = ["--baseline"] if case.baseline else []
+        command = self._bench(case.transport, *case.arguments, *baseline, *times(turn_s, self._flags))
+        lines = self._beside_large(case, command, turn_s) if case.beside_large else lines_of(command)
+        if case.flight and self.has_flight:
+            lines += lines_of([sys.executable, "-B", _HERE / "flight.py", "--transport", case.transport,
+                               "--streams", case.streams, "--bytes", self._flags.bytes,
+                               *times(turn_s, self._flags)])
+        for line in lines:
+            if line["side"] == "flight":
+                line["rate_ratio"] = round(lines[0]["gbps"] / line["gbps"], 4)
+        return [{"case": case.name, "server": self._server.device, **line} for line in lines]
+
+    def _beside_large(self, case: Case, command: list, turn_s: float) -> list:
+        """The large streams begin before, and end after; their own figures are not kept."""
+        large = self._bench(case.transport, *_LARGE, "--bytes", max(self._flags.bytes // 8, 1 << 20),
+                            "--rounds", 1, "--warm_up", 0, "--duration", f"{turn_s + 2 * _OVERHEAD_S:.3f}")
+        beside = subprocess.Popen([str(word) for word in large], stdout=subprocess.DEVNULL)
+        try:
+            time.sleep(_OVERHEAD_S)
+            return lines_of(command)
+        finally:
+            beside.terminate()
+            beside.wait()
+
+
+def table(lines: list) -> str:
+    """A row per case; a column per side: GB/s where arrays stream, else the median in us."""
+    rows: dict = {}
+    sides = list(dict.fromkeys(line["side"] for line in lines))
+    for line in lines:
+        streams = line["method"] == "reduce"
+        name = f"{line['case']} x{line['streams']}" if line["case"] == "streams" else line["case"]
+        key = (name, line["transport"], "GB/s" if streams else "p50 us")
+        rows.setdefault(key, {})[line["side"]] = line["gbps" if streams else "p50_us"]
+    text = [" ".join([f"{'':33}", *(f"{side:>13}" for side in sides)])]
+    for (name, transport, unit), figures in rows.items():
+        cells = (f"{figures[side]:13.4g}" if side in figures else f"{'-':>13}" for side in sides)
+        text.append(" ".join([f"{name:21}{transport:6}{unit:6}", *cells]))
+    return "\n".join(text)
+
+
+def parse(arguments: list) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--output", type=pathlib.Path, required=True)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--server_flags", default="", help="further flags of the server, separated by blanks")
+    parser.add_argument("--bytes", type=int, default=1 << 30, help="of the large array, and of the memory")
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument("--budget_s", type=float, default=900)
+    budget.add_argument("--quick", action="store_const", dest="budget_s", const=_QUICK_BUDGET_S,
+                        help=f"within {_QUICK_BUDGET_S} s")
+    parser.add_argument("--commit", default="unknown")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    flags = parse(sys.argv[1:])
+    begin = time.monotonic()
+    lines = []
+    with tempfile.TemporaryDirectory() as folder, open(flags.output, "w", encoding="utf-8") as output:
+        with ServerProcess(flags.bin / "warpfold-server", f"--listen=127.0.0.1:0,unix:{folder}/socket",
+                           f"--device={flags.device}", *flags.server_flags.split()) as server:
+            way_in = WayIn(flags, server)
+            cases = all_cases(flags.bytes)
+            # A part stays for the server's start and end.
+            clock = Clock(flags.budget_s * 0.95 - (time.monotonic() - begin), cases, way_in.has_flight)
+            for case in cases:
+                turn_s = clock.next_turn_s()
+                if not turn_s:
+                    print(f"no time left for {case.name} over {case.transport}", file=sys.stderr)
+                    continue
+                for line in way_in.run(case, turn_s):
+                    lines.append(line)
+                    print(json.dumps(line), file=output, flush=True)
+    print(table(lines))
+    print(f"{len(lines)} lines in {time.monotonic() - begin:.0f} s: {flags.output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""`warpfold bench` against a server, and beside its sinks: complete lines whose figures agree."""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import pathlib
+import subprocess
+import time
+import unittest
+
+from executables import DEVICE, Server, TestCase, warpfold
+
+_SIDES = ["warpfold", "raw_socket", "async_copy", "async_drop", "plain_service"]
+_SHORT = ("--rounds", "2", "--duration", "0.2", "--warm_up", "0.05", "--memory_bytes", str(1 << 24))
+_METHODS = {
+    "reduce": ("--bytes", str(1 << 22), "--streams", "2", "--chunk_bytes", str(1 << 18)),
+    "array": ("--bytes", "4096", "--callers", "3"),
+    "info": (),
+    "health": ("--pause_ms", "1"),
+}
+# Null where a call has no array, or the server's process is not known.
+_MAY_BE_NULL = {"client_cpu_s_per_gb", "server_cpu_s_per_gb", "server_cpu_us_per_call"}
+
+
+def bench(*arguments: str) -> list[dict]:
+    done = warpfold("bench", "--json", *_SHORT, *arguments)
+    if done.returncode != 0:
+        raise RuntimeError(f"exit {done.returncode}: {done.stderr}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def children_of(parent: int) -> list[int]:
+    """Those that run: processes that have ended and wait for their parent do not count."""
+    children = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # ended meanwhile
+            state, its_parent = path.read_text(encoding="utf-8").rpartition(")")[2].split()[:2]
+            if int(its_parent) == parent and state != "Z":
+                children.append(int(path.parent.name))
+    return children
+
+
+def runs(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        return stat.rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+class BenchTest(TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = cls.enterClassContext(Server())
+
+    def assert_consistent(self, line: dict) -> None:
+        self.assertGreaterEqual(line["calls"], line["rounds"])
+        self.assertEqual(line["total_bytes"], line["calls"] * line["bytes"])
+        self.assertEqual({key for key, value in line.items() if value is None} - _MAY_BE_NULL, set())
+        self.assertLessEqual(line["p50_us"], line["p90_us"])
+        self.assertLessEqual(line["p90_us"], line["p99_us"])
+        self.assertLessEqual(line["p99_us"], line["p999_us"])
+        self.assertLessEqual(line["p999_us"], line["max_us"])
+        self.assertLessEqual(line["max_us"], line["seconds"] * 1e6)
+        for rate, total in (("gbps", line["total_bytes"] * 1e-9), ("calls_per_s", line["calls"])):
+            self.assertLessEqual(line[f"{rate}_min"], line[rate])
+            self.assertLessEqual(line[rate], line[f"{rate}_max"])
+            # The mean over all rounds lies between the slowest and the fastest.
+            self.assertGreaterEqual(total / line["seconds"], line[f"{rate}_min"] * 0.999)
+            self.assertLessEqual(total / line["seconds"], line[f"{rate}_max"] * 1.001)
+        self.assertGreater(line["client_cpu_us_per_call"], 0)
+
+    def test_every_method_beside_the_sinks(self):
+        pid = str(self.server.process.pid)
+        for method, arguments in _METHODS.items():
+            with self.subTest(method):
+                lines = bench("--target", self.server.address, "--server_pid", pid, "--baseline",
+                              "--method", method, *arguments)
+                self.assertEqual([line["side"] for line in lines], _SIDES)
+                for line in lines:
+                    self.assert_consistent(line)
+                    self.assertEqual((line["method"], line["transport"]), (method, "tcp"))
+                    self.assertEqual(list(line), list(lines[0]))
+                    self.assertIsNotNone(line["server_cpu_us_per_call"])
+                    self.assertAlmostEqual(line["rate_ratio"] * line["calls_per_s"], lines[0]["calls_per_s"],
+                                           delta=lines[0]["calls_per_s"] * 1e-3)
+                self.assertEqual(lines[0]["rate_ratio"], 1)
+
+    def test_a_server_of_its_own(self):
+        for transport in ("tcp", "unix"):
+            line, = bench("--server", os.environ["WARPFOLD_SERVER"], "--transport", transport,
+                          "--server_flags", f"--device={DEVICE} --slots=2", "--bytes", "200000")
+            self.assert_consistent(line)
+            self.assertEqual((line["side"], line["transport"]), ("warpfold", transport))
+            self.assertIsNotNone(line["server_cpu_s_per_gb"])
+            self.assertGreater(line["receive_us"], 0)
+            self.assertTrue(line["device"].startswith(DEVICE), line["device"])
+
+    def test_sinks_over_a_unix_socket(self):
+        with Server(listen=f"unix:{self.folder}/socket") as server:
+            lines = bench("--target", server.address, "--baseline", "--bytes", "1000000")
+        self.assertEqual([line["side"] for line in lines], _SIDES)
+        self.assertEqual({line["transport"] for line in lines}, {"unix"})
+
+    def test_csv_and_table(self):
+        arguments = ("bench", "--target", self.server.address, "--method", "health", "--baseline", *_SHORT)
+        done = warpfold(*arguments, "--csv")
+        rows = list(csv.DictReader(io.StringIO(done.stdout)))
+        self.assertEqual([row["side"] for row in rows], _SIDES)
+        self.assertGreater(float(rows[0]["p50_us"]), 0)
+        table = warpfold(*arguments).stdout
+        for side in _SIDES:
+            self.assertIn(side, table)
+
+    def test_sinks_end_with_a_bench_that_is_killed(self):
+        process = self.start("bench", "--target", self.server.address, "--baseline", "--method", "health",
+                             "--duration", "60", stdout=subprocess.DEVNULL)
+        self.wait_for(lambda: len(children_of(process.pid)) == len(_SIDES) - 1)
+        sinks = children_of(process.pid)
+        process.kill()
+        self.wait_for(lambda: not any(map(runs, sinks)))
+
+    def wait_for(self, condition) -> None:
+        deadline = time.monotonic() + 20
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+    def test_bad_options(self):
+        target = ("--target", self.server.address)
+        for arguments in (("--method", "sum"), ("--source", "ipc"), ("--bytes", "4096"),
+                          ("--bytes", "1000001"), ("--streams", "2", "--method", "array"),
+                          ("--chunk_bytes", "5000"), ("--json", "--csv"), ("--callers", "0"),
+                          ("--server", os.environ["WARPFOLD_SERVER"])):
+            self.assert_exit(2, warpfold("bench", *target, *arguments), arguments[0])
+        self.assert_exit(2, warpfold("bench", "--server", str(self.folder / "none")), "--server")
+
+    def test_no_server(self):
+        nobody = ("--target", f"unix:{self.folder}/nobody", "--method", "health")
+        self.assert_exit(1, warpfold("bench", *nobody, *_SHORT), "UNAVAILABLE")
+        refuses = ("--server", os.environ["WARPFOLD_SERVER"], "--server_flags", "--device=none")
+        self.assert_exit(1, warpfold("bench", *refuses, *_SHORT), "did not get ready")
+
+
+if __name__ == "__main__":
+    unittest.main()
