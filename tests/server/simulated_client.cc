@@ -94,7 +94,7 @@ void SimulatedClient::OnOwnStart(bool failed) {
 }
 
 void SimulatedClient::OnStartOfOther(std::uint64_t other) {
-  if (!waits_for_slot_ || reading_) return;
+  if (!waits_for_slot_ || reading_ || answered_) return;
   Expect(++starts_of_others_[other] <= kMostStartsOfOther,
          "another starts slots again and again while it waits");
 }
@@ -155,6 +155,8 @@ void SimulatedClient::Answer(const absl::Status& status, std::string response) {
     Expect(response.empty(), "a response with an error");
   }
   answered_ = true;
+  const std::string reason = kernels::ErrorReason(status);
+  ++ledger_.answers[reason.empty() ? absl::StatusCodeToString(status.code()) : reason];
   --Inside();
 }
 

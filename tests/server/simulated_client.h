@@ -25,7 +25,8 @@ struct Ledger {
   bool closed_to_reductions = false;
   bool closed_to_merges = false;
   bool stopped = false;
-  std::string violation;  // the first
+  std::map<std::string, int> answers;  // how many of each reason, or code where there is none
+  std::string violation;               // the first
 
   void Expect(bool condition, const std::string& what) {
     if (!condition && violation.empty()) violation = what;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ class World {
   // Lets things happen at random, then everything that still can, until all calls have been answered. What
   // went wrong first, or "".
   std::string Run();
+
+  // How many answers there were of each reason, or code where there is none.
+  const std::map<std::string, int>& answers() const { return ledger_.answers; }
 
  private:
   class WatchedSlot;

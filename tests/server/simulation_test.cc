@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <string>
 
 namespace warpfold::server {
@@ -27,10 +28,20 @@ TEST(SimulationTest, EveryScheduleEndsWell) {
   const bool replay = std::getenv("WARPFOLD_SIMULATION_SEED") != nullptr;
   const std::uint64_t first = FromEnvironment("WARPFOLD_SIMULATION_SEED", 1);
   const std::uint64_t count = replay ? 1 : FromEnvironment("WARPFOLD_SIMULATION_SCHEDULES", kSchedules);
+  std::map<std::string, int> answers;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE("WARPFOLD_SIMULATION_SEED=" + std::to_string(seed));
     World world(seed);
     ASSERT_EQ(world.Run(), "");
+    for (const auto& [reason, n] : world.answers()) answers[reason] += n;
+  }
+  if (count < 10'000) return;
+  // The test would say nothing of what does not happen.
+  EXPECT_GT(answers["OK"], static_cast<int>(count));
+  for (const char* const reason :
+       {"CANCELLED", "DEADLINE", "IDLE", "DRAINING", "TOO_MANY_REDUCTIONS", "DEVICE_LOST", "NO_COMMIT",
+        "COUNT_MISMATCH", "CHECKSUM_MISMATCH", "BAD_ORDER", "BAD_MESSAGE", "BAD_HEADER", "BAD_STATE"}) {
+    EXPECT_GT(answers[reason], static_cast<int>(count / 1000)) << reason;
   }
 }
 
