@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/server/simulated_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "grpc/health/v1/health.pb.h"
+#include "kernels/error.h"
+#include "tests/server/requests.h"
+
+namespace warpfold::server {
+namespace {
+
+using Kind = Admission::Kind;
+
+// While a call waits for a slot, another may start the one that it holds, and one more if it is ahead.
+constexpr int kMostStartsOfOther = 2;
+
+}  // namespace
+
+void SimulatedClient::Expect(bool condition, const std::string& what) const {
+  if (!condition) ledger_.Expect(false, absl::StrCat(script_.method, ": ", what));
+}
+
+void SimulatedClient::Begin() {
+  const Limits& limits = shard_.service().limits;
+  if ((script_.kind == Kind::kReduction && ledger_.closed_to_reductions) ||
+      (script_.kind == Kind::kMerge && ledger_.closed_to_merges)) {
+    refusal_ = "DRAINING";
+  } else if (script_.kind <= Kind::kMerge && Inside() >= limits.max_concurrent_reductions) {
+    refusal_ = "TOO_MANY_REDUCTIONS";
+  }
+  begun_ = true;
+  begun_at_ = ledger_.now;
+  ++Inside();
+  call_.emplace(shard_, static_cast<Transport&>(*this),
+                CallInfo{.method = script_.method, .peer = "", .deadline = ledger_.now + script_.patience});
+  call_->Begin();
+  Expect(reading_ || answered_, "neither read nor answered");
+  shard_.AfterEvent();
+}
+
+bool SimulatedClient::CanSay() const {
+  if (!reading_) return false;
+  return answered_ || gone_ || next_line_ < script_.says ||
+         (script_.ends && next_line_ == script_.lines.size());
+}
+
+void SimulatedClient::Say(Random& random) {
+  reading_ = false;
+  if (answered_ || gone_ || next_line_ == script_.lines.size()) {
+    ended_ = true;
+    call_->OnEnd();
+  } else {
+    const Script::Line& line = script_.lines[next_line_++];
+    std::vector<std::size_t> cuts = {Below(random, line.bytes.size() + 1),
+                                     Below(random, line.bytes.size() + 1)};
+    std::sort(cuts.begin(), cuts.end());
+    Message message = MessageOf(line.bytes, cuts);
+    message_ = message.owner;
+    const bool is_chunk =
+        absl::EndsWith(script_.method, "/Reduce") && next_line_ > 1 && next_line_ < script_.lines.size();
+    if (absl::EndsWith(script_.method, "/Reduce") && line.carries_something) idle_ = absl::ZeroDuration();
+    call_->OnMessage(std::move(message));
+    waits_for_slot_ = is_chunk;
+    starts_of_others_.clear();
+  }
+  shard_.AfterEvent();
+}
+
+void SimulatedClient::ReportBreak() {
+  call_->OnLeft();
+  Expect(answered_, "not answered when the client left");
+  shard_.AfterEvent();
+}
+
+void SimulatedClient::Confirm() {
+  sending_ = false;
+  call_->OnSent();
+  shard_.AfterEvent();
+}
+
+void SimulatedClient::TimePasses(absl::Duration time) {
+  if (reading_ && !answered_) idle_ += time;
+}
+
+void SimulatedClient::OnOwnStart(bool failed) {
+  Expect(!answered_, "starts a slot after its answer");
+  start_failed_ |= failed;
+  starts_of_others_.clear();
+}
+
+void SimulatedClient::OnStartOfOther(std::uint64_t other) {
+  if (!waits_for_slot_ || reading_ || answered_) return;
+  Expect(++starts_of_others_[other] <= kMostStartsOfOther,
+         "another starts slots again and again while it waits");
+}
+
+void SimulatedClient::Check() {
+  if (!begun_) return;
+  if (reading_ || answered_) {
+    waits_for_slot_ = false;
+    Expect(message_.expired(), "a message is kept that nobody needs");
+  }
+  Expect(answered_ || !start_failed_, "a failed start is not noticed");
+  if (told_serving_.has_value() && !sending_ && !answered_) {
+    Expect(*told_serving_ == shard_.service().serving, "a watch that knows the last health only");
+  }
+}
+
+bool SimulatedClient::IsOverdue() const {
+  const CallLimits& limits = shard_.service().limits.call;
+  return ledger_.now >= begun_at_ + script_.patience || ledger_.now - begun_at_ >= limits.duration ||
+         (reading_ && idle_ >= limits.idle);
+}
+
+void SimulatedClient::CheckTime() const {
+  if (!begun_ || answered_ || told_serving_.has_value()) return;
+  Expect(!IsOverdue(), "is overdue");
+}
+
+void SimulatedClient::Read() {
+  Expect(refusal_.empty(), "admitted where there is no place");
+  Expect(!reading_, "two reads at once");
+  Expect(!answered_, "a read after the answer");
+  Expect(!ended_, "a read after the end");
+  Expect(message_.expired(), "a read while it holds a message");
+  const Admission& admission = shard_.service().admission;
+  Expect(admission.in_progress() == ledger_.inside[0] + ledger_.inside[1], "a read without admission");
+  reading_ = true;
+}
+
+void SimulatedClient::Send(std::string message) {
+  Expect(!sending_, "two messages sent at once");
+  Expect(!answered_, "a message after the answer");
+  Expect(script_.kind == Kind::kWatch, "a message that does not end the call");
+  grpc::health::v1::HealthCheckResponse response;
+  Expect(response.ParseFromString(message), "no health");
+  const bool serving = response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
+  Expect(told_serving_ != serving, "told what it knows");
+  told_serving_ = serving;
+  sending_ = true;
+}
+
+void SimulatedClient::Answer(const absl::Status& status, std::string response) {
+  Expect(!answered_, "answered twice");
+  if (answered_) return;
+  if (status.ok()) {
+    JudgeResult(response);
+  } else {
+    JudgeError(status);
+    Expect(response.empty(), "a response with an error");
+  }
+  answered_ = true;
+  const std::string reason = kernels::ErrorReason(status);
+  ++ledger_.answers[reason.empty() ? absl::StatusCodeToString(status.code()) : reason];
+  --Inside();
+}
+
+void SimulatedClient::JudgeResult(const std::string& response) const {
+  Expect(refusal_.empty(), "an answer where there is no place");
+  if (!gone_ || next_line_ == 0 || next_line_ != script_.whole_after) {
+    Expect(script_.reason.empty(), "a result instead of " + script_.reason);
+    Expect(next_line_ == script_.lines.size(), "a result of what has not come");
+  }
+  Expect(ended_ || !absl::EndsWith(script_.method, "/Reduce"), "a result before the end");
+  Expect(!slot_failed_ && !start_failed_, "a result of a device that failed");
+  Expect(!response.empty(), "no response");
+  if (!script_.reduction.empty()) {
+    Expect(WhatCounts(response) == script_.reduction, "another result than that of a single pass");
+  }
+}
+
+void SimulatedClient::JudgeError(const absl::Status& status) const {
+  const std::string reason = kernels::ErrorReason(status);
+  bool deserved = !reason.empty() && reason == script_.reason;
+  if (reason == "NO_COMMIT") deserved = ended_ && (deserved || gone_);
+  if (reason == "BAD_MESSAGE" && gone_) deserved = ended_;
+  if (!refusal_.empty()) deserved = reason == refusal_ && !reading_;
+  if (reason == "DRAINING" && refusal_.empty()) deserved = ledger_.stopped && script_.kind <= Kind::kMerge;
+  if (reason == "DEVICE_LOST") deserved = slot_failed_ || start_failed_;
+  const CallLimits& limits = shard_.service().limits.call;
+  if (reason == "IDLE") deserved = reading_ && idle_ >= limits.idle;
+  if (reason == "DEADLINE") deserved = ledger_.now >= begun_at_ + script_.patience;
+  if (reason == "DURATION") deserved = ledger_.now - begun_at_ >= limits.duration;
+  if (absl::IsCancelled(status)) deserved = gone_;
+  Expect(deserved, absl::StrCat("answered ", status.ToString(), " instead of ",
+                                script_.reason.empty() ? "a result" : script_.reason));
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,283 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/server/simulation.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr CallLimits kCallLimits = {.idle = absl::Seconds(10), .duration = absl::Seconds(60)};
+constexpr std::size_t kLeafBytes = 4096;
+// In each round of the fair end everybody has a turn. A stream has fewer than a dozen messages and needs
+// fewer than a dozen slots; there are at most 8.
+constexpr int kMostRounds = 200;
+
+absl::Status Draining() {
+  return kernels::Error(absl::StatusCode::kUnavailable, "DRAINING", "the server is shutting down");
+}
+
+bool Happens(Random& random, std::size_t one_in) { return one_in != 0 && OneIn(random, one_in); }
+
+}  // namespace
+
+// A slot that tells the world who uses it.
+class World::WatchedSlot : public kernels::Slot {
+ public:
+  WatchedSlot(World& world, kernels::Slot& slot) : world_(world), slot_(slot) {}
+
+  std::span<std::byte> staging() override { return slot_.staging(); }
+  void NotifyBy(std::function<void()> on_finished) override { slot_.NotifyBy(std::move(on_finished)); }
+  std::uint64_t Capacity(const kernels::Reduction& reduction) const override {
+    return slot_.Capacity(reduction);
+  }
+  absl::Status Start(const kernels::Reduction& reduction, std::uint64_t first_element,
+                     std::uint64_t element_count) override {
+    const std::uint64_t identity = IdentityOf(reduction.spec());
+    if (!world_.OnStart(identity)) return DeviceLost();
+    absl::Status status = slot_.Start(reduction, first_element, element_count);
+    if (status.ok()) world_.OnStarted(identity);
+    return status;
+  }
+  bool Finished() override { return slot_.Finished(); }
+  absl::StatusOr<kernels::SlotResult> Wait() override { return slot_.Wait(); }
+
+ private:
+  World& world_;
+  kernels::Slot& slot_;
+};
+
+World::World(std::uint64_t seed)
+    : random_(seed),
+      backend_(static_cast<int>(1 + Below(random_, 4)), kLeafBytes * (2 + Below(random_, 3))),
+      service_(backend_,
+               Limits{.max_stream_bytes = 1 << 20,
+                      .max_concurrent_reductions = static_cast<int>(2 + Below(random_, 8)),
+                      .call = kCallLimits},
+               [this] { return ledger_.now; }),
+      finishes_at_once_(std::size_t{2} * Below(random_, 3)),
+      fails_(OneIn(random_, 4) ? 1 + Below(random_, 20) : 0) {
+  service_.cpu_crossover_bytes = OneIn(random_, 3) ? Below(random_, 5) * kLeafBytes : 0;
+  service_.log_call = [this](const CallRecord&) { ++logged_; };
+  MakeShards();
+  MakeClients();
+}
+
+World::~World() = default;
+
+void World::MakeShards() {
+  backend_.behaviour.SetBlocked(true);
+  const std::size_t count = std::min<std::size_t>(backend_.slots().size(), 1 + Below(random_, 2));
+  std::vector<std::vector<kernels::Slot*>> shares(count);
+  for (const auto& slot : backend_.slots()) {
+    slots_.push_back(std::make_unique<WatchedSlot>(*this, *slot));
+    shares[slots_.size() % count].push_back(slots_.back().get());
+  }
+  shards_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    shards_[i].shard = std::make_unique<Shard>(service_, shares[i]);
+    for (kernels::Slot* slot : shares[i]) slot->NotifyBy([this, i] { shards_[i].notified = true; });
+  }
+}
+
+void World::MakeClients() {
+  const std::size_t count = 1 + Below(random_, 8);
+  for (std::size_t i = 0; i < count; ++i) {
+    Shard& shard = *shards_[Below(random_, shards_.size())].shard;
+    clients_.emplace_back(ledger_, shard, RandomScript(random_, i));
+  }
+}
+
+bool World::OnStart(std::uint64_t identity) {
+  const bool fails = device_lost_ || Happens(random_, fails_ * 4);
+  clients_[identity].OnOwnStart(fails);
+  return !fails;
+}
+
+void World::OnStarted(std::uint64_t identity) {
+  working_.push_back(identity);
+  const Shard* const shard = &clients_[identity].shard();
+  for (std::size_t i = 0; i < clients_.size(); ++i) {
+    if (i != identity && &clients_[i].shard() == shard) clients_[i].OnStartOfOther(identity);
+  }
+  if (Happens(random_, finishes_at_once_)) FinishSlot(working_.size() - 1);
+}
+
+void World::FinishSlot(std::size_t n) {
+  const bool fails = device_lost_ || Happens(random_, fails_);
+  if (fails) clients_[working_[n]].OnOwnSlotFailed();
+  working_.erase(working_.begin() + static_cast<std::ptrdiff_t>(n));
+  backend_.behaviour.Finish(n, fails ? DeviceLost() : absl::OkStatus());
+}
+
+void World::Notify(SimulatedShard& shard) {
+  shard.notified = false;
+  shard.shard->OnDeviceFinished();
+  for (const SimulatedClient& client : clients_) {
+    if (&client.shard() == shard.shard.get()) client.CheckDevice();
+  }
+}
+
+void World::TimePasses(absl::Duration time) {
+  ledger_.now += time;
+  for (SimulatedClient& client : clients_) client.TimePasses(time);
+  for (SimulatedShard& shard : shards_) shard.shard->OnTick();
+  for (const SimulatedClient& client : clients_) {
+    client.CheckTime();
+    client.CheckDevice();
+  }
+}
+
+void World::EventOf(std::size_t which) {
+  SimulatedClient& client = clients_[which];
+  if (!client.begun()) return client.Begin();
+  if (client.CanReportBreak() && OneIn(random_, 2)) return client.ReportBreak();
+  if (client.CanConfirm() && OneIn(random_, 2)) return client.Confirm();
+  if (client.CanSay()) return client.Say(random_);
+  if (client.CanForget()) return client.Forget();
+  if (client.script().leaves && OneIn(random_, 4)) client.Break();
+}
+
+void World::Drain() {
+  switch (drained_++) {
+    case 0:
+      service_.admission.CloseToReductions(Draining());
+      ledger_.closed_to_reductions = true;
+      break;
+    case 1:
+      service_.admission.Close(Draining());
+      ledger_.closed_to_merges = true;
+      break;
+    case 2:
+      ledger_.stopped = true;
+      for (SimulatedShard& shard : shards_) shard.shard->StopAll(Draining());
+      for (const SimulatedClient& client : clients_) {
+        const bool stops = client.begun() && client.script().kind <= Admission::Kind::kMerge;
+        ledger_.Expect(!stops || client.answered(), "not answered when all were stopped");
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+void World::EventOfTheService() {
+  switch (Below(random_, 12)) {
+    case 0:
+      return Drain();
+    case 1:
+      if (fails_ != 0) device_lost_ = true;
+      return;
+    default:
+      service_.serving = !service_.serving;
+      for (SimulatedShard& shard : shards_) shard.shard->OnHealthChanged();
+  }
+}
+
+void World::RandomEvent() {
+  const std::size_t event = Below(random_, 64);
+  if (event < 36) {
+    EventOf(Below(random_, clients_.size()));
+  } else if (event < 50) {
+    if (!working_.empty()) FinishSlot(Below(random_, working_.size()));
+  } else if (event < 58) {
+    SimulatedShard& shard = shards_[Below(random_, shards_.size())];
+    if (shard.notified) Notify(shard);
+  } else if (event < 63) {
+    TimePasses(absl::Milliseconds(OneIn(random_, 50) ? 12'000 : Below(random_, 200)));
+  } else {
+    EventOfTheService();
+  }
+}
+
+std::string World::Run() {
+  for (std::size_t steps = 20 + Below(random_, 150); steps > 0 && ledger_.violation.empty(); --steps) {
+    RandomEvent();
+    Check();
+  }
+  if (ledger_.violation.empty()) Settle();
+  if (ledger_.violation.empty()) LetTheSilentTimeOut();
+  if (ledger_.violation.empty()) CheckEnd();
+  return ledger_.violation;
+}
+
+void World::Check() {
+  for (SimulatedClient& client : clients_) client.Check();
+  ledger_.Expect(service_.admission.in_progress() == ledger_.inside[0] + ledger_.inside[1],
+                 "admission does not count the calls in progress");
+  for (const SimulatedShard& shard : shards_) {
+    const SlotShare& slots = shard.shard->slots();
+    ledger_.Expect(slots.waiting() == 0 || slots.free() == 0, "a slot is free and somebody waits");
+  }
+}
+
+bool World::AllAnswered() const {
+  return std::all_of(clients_.begin(), clients_.end(),
+                     [](const SimulatedClient& client) { return client.answered() || client.is_silent(); });
+}
+
+// Silent clients stay, and must be in nobody's way.
+void World::Settle() {
+  std::vector<std::size_t> order(clients_.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (int round = 0; !AllAnswered() && ledger_.violation.empty(); ++round) {
+    ledger_.Expect(round < kMostRounds, "a call is never answered");
+    std::shuffle(order.begin(), order.end(), random_);
+    for (const std::size_t client : order) {
+      EventOf(client);
+      Check();
+      if (!working_.empty() && OneIn(random_, 2)) FinishSlot(Below(random_, working_.size()));
+    }
+    while (!working_.empty()) FinishSlot(Below(random_, working_.size()));
+    for (SimulatedShard& shard : shards_) {
+      if (shard.notified) Notify(shard);
+    }
+    TimePasses(absl::Milliseconds(1));
+    Check();
+  }
+}
+
+void World::LetTheSilentTimeOut() {
+  for (SimulatedClient& client : clients_) {
+    if (!client.begun()) client.Begin();
+    if (client.script().kind != Admission::Kind::kWatch) continue;
+    client.Break();
+    if (client.CanReportBreak()) client.ReportBreak();
+  }
+  // What they have said is reduced first: only then are they waited for.
+  do {
+    while (!working_.empty()) FinishSlot(0);
+    TimePasses(absl::Milliseconds(1));
+    Check();
+  } while (!working_.empty());
+  TimePasses(kCallLimits.idle);
+  Check();
+}
+
+void World::CheckEnd() {
+  while (!working_.empty()) FinishSlot(0);
+  for (SimulatedShard& shard : shards_) shard.shard->OnTick();
+  for (SimulatedClient& client : clients_) {
+    ledger_.Expect(client.answered(), client.script().method + ": not answered at the end");
+    while (client.CanSay()) client.Say(random_);
+    while (client.CanConfirm()) client.Confirm();
+    if (client.CanForget()) client.Forget();
+  }
+  for (const SimulatedShard& shard : shards_) {
+    const SlotShare& slots = shard.shard->slots();
+    ledger_.Expect(slots.free() == slots.size(), "a slot is lost");
+    ledger_.Expect(slots.waiting() == 0, "somebody still waits for a slot");
+    ledger_.Expect(!shard.shard->is_busy(), "a shard that is busy with nothing");
+  }
+  ledger_.Expect(service_.admission.in_progress() == 0, "admission holds places of nobody");
+  ledger_.Expect(logged_ == static_cast<int>(clients_.size()), "not every call is logged once");
+  ledger_.Expect(backend_.behaviour.starts == backend_.behaviour.waits, "a slot's result is not collected");
+  ledger_.Expect(backend_.behaviour.misuses == 0, "a slot is used against its contract");
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The whole core in one thread: a service with shards, a device whose slots finish in any order or fail,
+// clients of all methods, and a clock. A seed chooses who is there and what happens next; the same seed gives
+// the same schedule.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "server/core/service.h"
+#include "server/core/shard.h"
+#include "tests/server/fake_backend.h"
+#include "tests/server/simulated_client.h"
+#include "tests/server/stream_script.h"
+
+namespace warpfold::server {
+
+// Threads: one. For one Run.
+class World {
+ public:
+  explicit World(std::uint64_t seed);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // Lets things happen at random, then everything that still can, until all calls have been answered. What
+  // went wrong first, or "".
+  std::string Run();
+
+  // How many answers there were of each reason, or code where there is none.
+  const std::map<std::string, int>& answers() const { return ledger_.answers; }
+
+ private:
+  class WatchedSlot;
+  struct SimulatedShard {
+    std::unique_ptr<Shard> shard;
+    bool notified = false;  // a slot has finished, and the shard has not heard of it
+  };
+
+  void MakeShards();
+  void MakeClients();
+
+  // By slots.
+  bool OnStart(std::uint64_t identity);
+  void OnStarted(std::uint64_t identity);
+
+  void RandomEvent();
+  void EventOf(std::size_t client);
+  void EventOfTheService();
+  void Drain();
+  void FinishSlot(std::size_t n);
+  void Notify(SimulatedShard& shard);
+  void TimePasses(absl::Duration time);
+  void Check();
+
+  // The fair end.
+  void Settle();
+  bool AllAnswered() const;
+  void LetTheSilentTimeOut();
+  void CheckEnd();
+
+  Random random_;
+  Ledger ledger_;
+  FakeBackend backend_;
+  Service service_;
+  std::vector<std::unique_ptr<WatchedSlot>> slots_;
+  std::vector<SimulatedShard> shards_;
+  std::deque<SimulatedClient> clients_;
+  std::vector<std::uint64_t> working_;  // whose ranges the device works on, as in backend_.behaviour
+  // Odds: one in so many, 0 for never.
+  const std::size_t finishes_at_once_;
+  const std::size_t fails_;
+  bool device_lost_ = false;
+  int drained_ = 0;  // how far
+  int logged_ = 0;
+};
+
+}  // namespace warpfold::server

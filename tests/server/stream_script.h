@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the clients of the simulation say, and what they deserve to hear.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "kernels/reduction.h"
+#include "server/core/admission.h"
+
+namespace warpfold::server {
+
+using Random = std::mt19937_64;
+
+// A number below `n`, which is not 0.
+inline std::size_t Below(Random& random, std::size_t n) { return random() % n; }
+inline bool OneIn(Random& random, std::size_t n) { return Below(random, n) == 0; }
+
+struct Script {
+  struct Line {
+    std::string bytes;
+    bool carries_something = true;  // an empty chunk does not
+  };
+
+  std::string method;
+  Admission::Kind kind = Admission::Kind::kReduction;
+  std::vector<Line> lines;
+  // The client says so many lines, then it is silent; all of them, and it ends the stream.
+  std::size_t says = 0;
+  bool ends = true;
+  bool leaves = false;  // at some time
+  absl::Duration patience = absl::InfiniteDuration();
+
+  // If the connection breaks after so many lines, they are a whole array none the less.
+  std::size_t whole_after = 0;
+
+  // The reason of the error that the lines deserve, "" if they deserve a result.
+  std::string reason;
+  // The result: a v1::Reduction, without what depends on the device. Empty for calls that are no reductions.
+  std::string reduction;
+};
+
+// A script of any method, whole or with a fault. Whose it is can be told from the reduction's spec.
+Script RandomScript(Random& random, std::uint64_t identity);
+
+// Of the reductions of a script.
+inline std::uint64_t IdentityOf(const kernels::ReductionSpec& spec) {
+  return spec.algorithm == kernels::Algorithm::kAuto ? spec.ddof
+                                                     : static_cast<std::uint64_t>(spec.algorithm) - 1;
+}
+
+// The part of a response's reduction that a script knows.
+std::string WhatCounts(const std::string& response);
+
+}  // namespace warpfold::server
