@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "client/answer_check.h"
 #include "client/wire.h"
 
 namespace warpfold {
@@ -14,9 +15,12 @@ constexpr char kReduceMethod[] = "/warpfold.v1.ReductionService/Reduce";
 
 }  // namespace
 
-ArrayStream::ArrayStream(Connection& connection, absl::Time deadline, const std::stop_token& stop,
+ArrayStream::ArrayStream(const Connection& connection, absl::Time deadline, const std::stop_token& stop,
                          const CallOptions& options, const v1::ReduceHeader& header)
-    : scope_(connection, deadline, stop), call_(scope_, kReduceMethod), on_sent_(options.on_sent) {
+    : header_(header),
+      scope_(connection, deadline, stop),
+      call_(scope_, kReduceMethod),
+      on_sent_(options.on_sent) {
   if (options.checksum) crc_.emplace();
   v1::ReduceRequest request;
   *request.mutable_header() = header;
@@ -66,6 +70,9 @@ absl::StatusOr<v1::Reduction> ArrayStream::Finish(std::uint64_t element_bytes) {
   if (!committed) return absl::InternalError("the server answered before the end of the array");
   v1::ReduceResponse response;
   if (!Parse(std::move(buffer), response)) return absl::InternalError("the server's answer is not readable");
+  const Stripe sent = {header_.first_element(), element_bytes == 0 ? 0 : byte_count_ / element_bytes};
+  absl::Status status = CheckReduction(header_.spec(), sent, header_.return_state(), response.reduction());
+  if (!status.ok()) return status;
   return std::move(*response.mutable_reduction());
 }
 

@@ -20,7 +20,7 @@
 
 namespace warpfold {
 
-// Bytes of a full chunk. Messages of 512 KiB to 2 MiB are fastest.
+// Bytes of a full chunk, unless the server advises others. Messages of 512 KiB to 2 MiB are fastest.
 inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
 // Threads: one at a time.
@@ -28,7 +28,7 @@ class ArrayStream {
  public:
   // Starts the call and sends the header. Takes checksum and on_sent from `options`, which must outlive
   // this.
-  ArrayStream(Connection& connection, absl::Time deadline, const std::stop_token& stop,
+  ArrayStream(const Connection& connection, absl::Time deadline, const std::stop_token& stop,
               const CallOptions& options, const v1::ReduceHeader& header);
 
   // Sends one chunk. False if the call is over: Finish says why.
@@ -40,7 +40,8 @@ class ArrayStream {
   // Waits up to `timeout` for an end of the call before its commit. Whether it is over.
   bool AwaitEnd(absl::Duration timeout);
 
-  // Commits if all chunks were sent, and waits for the answer. Call once.
+  // Commits if all chunks were sent, and waits for the answer. INTERNAL for one that is not to this request.
+  // Call once.
   absl::StatusOr<v1::Reduction> Finish(std::uint64_t element_bytes);
 
   // Whether the network has taken a part of the array.
@@ -49,6 +50,7 @@ class ArrayStream {
  private:
   v1::ReduceCommit Commit(std::uint64_t element_bytes) const;
 
+  const v1::ReduceHeader header_;
   CallScope scope_;
   RawCall call_;
   const std::function<void(std::uint64_t bytes)>& on_sent_;

@@ -7,16 +7,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/advice.h"
 #include "client/connection.h"
 #include "client/grpc_process.h"
 #include "client/reducer.h"
 #include "client/retry.h"
+#include "client/shares.h"
 #include "client/status.h"
+#include "client/targets.h"
 #include "client/translate.h"
 #include "client/wire.h"
 #include "client/writer_state.h"
 #include "grpc/health/v1/health.grpc.pb.h"
-#include "warpfold/v1/reduction.grpc.pb.h"
 
 namespace warpfold {
 namespace {
@@ -35,18 +38,17 @@ grpc::Slice Generate(const Generator& generator, std::uint64_t offset, std::size
 
 }  // namespace
 
-Client::Client(std::string target, ClientOptions options) : options_(std::move(options)) {
+Client::Client(std::string target, ClientOptions options)
+    : Client(std::vector<std::string>{std::move(target)}, std::move(options)) {}
+
+Client::Client(std::vector<std::string> targets, ClientOptions options) : options_(std::move(options)) {
   KeepGrpcRunning();
   options_.connections = std::clamp(options_.connections, 1, kMaxConnections);
-  if (options_.connections > 1) LookUpCpuFrequency();
-  for (int i = 0; i < options_.connections; ++i) {
-    connections_.push_back(std::make_unique<Connection>(target, options_.credentials));
-  }
+  if (targets.empty()) targets.emplace_back(kDefaultTarget);
+  targets_ = std::make_unique<Targets>(std::move(targets), options_);
 }
 
 Client::~Client() = default;
-
-Connection& Client::NextConnection() { return *connections_[next_connection_++ % connections_.size()]; }
 
 absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType type, std::uint64_t byte_count,
                                                const SliceSource& source, const CallOptions& options) {
@@ -59,16 +61,16 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
         absl::StatusCode::kInvalidArgument, "BAD_HEADER",
         absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
   }
-  if (options.streams < 1 || options.streams > options_.connections) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument, "BAD_HEADER",
-        absl::StrCat("streams must be 1 to the ", options_.connections, " connections of this client"));
-  }
-  if (!std::has_single_bit(options.chunk_bytes) || options.chunk_bytes < kMinChunkBytes) {
+  const int most_streams = options_.connections * static_cast<int>(targets_->count());
+  if (options.streams < 0 || options.streams > most_streams) {
     return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
-                     absl::StrCat("chunk_bytes must be a power of two, ", kMinChunkBytes, " or more"));
+                     absl::StrCat("streams must be 0 to the ", most_streams, " connections of this client"));
   }
-
+  if (options.chunk_bytes != 0 &&
+      (!std::has_single_bit(options.chunk_bytes) || options.chunk_bytes < kMinChunkBytes)) {
+    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+                     absl::StrCat("chunk_bytes must be 0, or a power of two, ", kMinChunkBytes, " or more"));
+  }
   const bool canonical =
       proto_spec->algorithm() == v1::ALGORITHM_UNSPECIFIED || proto_spec->algorithm() == v1::ALGORITHM_AUTO;
   if (options.streams > 1 && !canonical) {
@@ -76,12 +78,24 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
                      "streams must be 1 where an algorithm is named: its states do not merge");
   }
 
-  const ReduceJob job = {*proto_spec, element_bytes, byte_count / element_bytes, source,
-                         options_,    options,       DeadlineOf(options)};
-  const absl::StatusOr<v1::Reduction> proto =
-      options.streams == 1
-          ? ReduceOnOneStream(job, NextConnection())
-          : ReduceInStripes(job, std::span(connections_).first(static_cast<std::size_t>(options.streams)));
+  const absl::Time deadline = DeadlineOf(options);
+  const bool planned = options.streams == 0 && canonical;
+  const TransferPlan plan = planned
+                                ? PlanTransfer(*targets_, byte_count, most_streams, deadline, options.stop)
+                                : PlanTransferOver(std::max(options.streams, 1));
+  const ReduceJob job = {*proto_spec,
+                         element_bytes,
+                         byte_count / element_bytes,
+                         options.chunk_bytes != 0 ? options.chunk_bytes : plan.chunk_bytes,
+                         source,
+                         *targets_,
+                         options_,
+                         options,
+                         deadline};
+  const std::vector<Stripe> shares = CutIntoShares(job.element_count, element_bytes, plan.streams);
+  const absl::StatusOr<v1::Reduction> proto = plan.streams == 1 || shares.size() == 1
+                                                  ? ReduceOnOneStream(job)
+                                                  : ReduceInShares(job, shares, plan.streams);
   if (!proto.ok()) return proto.status();
   absl::StatusOr<Reduction> reduction = FromProto(*proto);
   if (reduction.ok()) reduction->timings.total = absl::Now() - start;
@@ -108,37 +122,41 @@ absl::StatusOr<Reduction> Client::ReduceGenerated(const Spec& spec, ElementType 
 absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, const CallOptions& options) {
   absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
-  if (options.streams != 1) {
+  if (options.streams != 0 && options.streams != 1) {
     return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER", "a Writer has one stream");
   }
   v1::ReduceHeader header;
   *header.mutable_spec() = *std::move(proto_spec);
   header.set_request_id(options.request_id);
-  return Writer(std::make_unique<Writer::State>(NextConnection(), DeadlineOf(options), options, header,
+  return Writer(std::make_unique<Writer::State>(targets_->Take(targets_->Next(), absl::Now()),
+                                                DeadlineOf(options), options, header,
                                                 ElementBytes(spec, type)));
 }
 
 absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOptions& options) {
   const absl::Time deadline = DeadlineOf(options);
-  const Connection& connection = NextConnection();
-  RetryLoop retry(options_, connection, deadline, options.stop);
+  RetryLoop retry(*targets_, targets_->Next(), options_, deadline, options.stop);
   while (true) {
-    CallScope scope(connection, deadline, options.stop);
-    v1::GetServerInfoResponse response;
-    const absl::Status status = FromGrpc(
-        v1::ReductionService::NewStub(scope.channel())->GetServerInfo(&scope.context(), {}, &response));
-    if (status.ok()) return response;
-    if (!retry.Again(status, /*took_data=*/false)) return status;
+    absl::StatusOr<v1::GetServerInfoResponse> info =
+        AskServerInfo(retry.connection(), deadline, options.stop);
+    if (info.ok() || !retry.Again(info.status(), {})) return info;
   }
 }
 
 absl::StatusOr<bool> Client::IsServing(const CallOptions& options) {
-  CallScope scope(NextConnection(), DeadlineOf(options), options.stop);
-  grpc::health::v1::HealthCheckResponse response;
-  const absl::Status status =
-      FromGrpc(grpc::health::v1::Health::NewStub(scope.channel())->Check(&scope.context(), {}, &response));
-  if (!status.ok()) return status;
-  return response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
+  const absl::Time deadline = DeadlineOf(options);
+  absl::StatusOr<bool> serving = absl::UnavailableError("no server was asked");
+  for (std::size_t target = 0; target < targets_->count(); ++target) {
+    const Targets::Lease lease = targets_->Take(target, absl::InfiniteFuture());
+    CallScope scope(lease.connection(), deadline, options.stop);
+    grpc::health::v1::HealthCheckResponse response;
+    const absl::Status status =
+        FromGrpc(grpc::health::v1::Health::NewStub(scope.channel())->Check(&scope.context(), {}, &response));
+    if (status.ok()) serving = response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
+    if (status.ok() && *serving) return true;
+    if (!status.ok() && !serving.ok()) serving = status;
+  }
+  return serving;
 }
 
 }  // namespace warpfold

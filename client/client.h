@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reduces arrays on a Warpfold server:
+// Reduces arrays on a Warpfold server, or on several:
 //
 //   warpfold::Client client("127.0.0.1:50051");
 //   std::vector<std::int32_t> values = {3, 1, 4, 1, 5};
@@ -14,16 +14,26 @@
 // Memory: arrays are sent from the caller's memory without a copy. It must not change until the call
 // returns; after that the client holds nothing of it, whatever the outcome.
 //
-// Retries: a call that fails with UNAVAILABLE is tried again, with growing pauses, as long as the server
-// had taken nothing of the array (no chunk was written, or the server said DRAINING) and its data can be
-// sent again: arrays in memory, generated arrays and calls without an array, but not a Writer. A
-// connection that broke is made again by the next call.
+// Streams: a large array is cut into shares, which as many connections as pay take one after another, so that
+// a slow one decides little; their partial states are merged. CallOptions::streams says how many.
+//
+// Servers: a Client of several sends each share to one of them, and other calls to them in turn. One that
+// does not serve (UNAVAILABLE, as while it drains) is left out for a second or more while another does.
+//
+// Retries: a call that fails with UNAVAILABLE is tried again, with growing pauses or on another server, as
+// long as the server had taken nothing of the array (no chunk was written, or the server said DRAINING) and
+// its data can be sent again: arrays in memory, generated arrays and calls without an array, but not a
+// Writer. A share of an array is sent again even if it was taken. So is a call that a full server refused
+// (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a share of an array
+// has been reduced, until the deadline. No pause goes beyond the deadline: the last failure is then the
+// answer. A connection that broke is made again by the next call.
+//
+// Answers: INTERNAL for an answer that does not match the request (operators, elements, kinds of values).
 //
 // Threads: all methods may be called from any thread at the same time. The destructor must not run
 // before calls have returned and Writers are gone.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -42,8 +52,8 @@
 
 namespace warpfold {
 
-class Connection;
 struct SliceSource;
+class Targets;
 
 // Writes bytes [offset, offset + buffer.size()) of the array, little-endian and row-major, to buffer.
 // Called from as many threads as there are streams, in any order, and again after a retry.
@@ -54,6 +64,8 @@ class Client {
   // Does not block: connections are made when first used. `target` is host:port, unix:/path, or any
   // other name that gRPC resolves.
   explicit Client(std::string target = kDefaultTarget, ClientOptions options = {});
+  // Several servers of the same v1 API, on which devices and backends does not matter; at least one.
+  explicit Client(std::vector<std::string> targets, ClientOptions options = {});
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -80,24 +92,23 @@ class Client {
   absl::StatusOr<Reduction> ReduceGenerated(const Spec& spec, ElementType type, std::uint64_t byte_count,
                                             const Generator& generator, const CallOptions& options = {});
 
-  // Starts an array that arrives piece by piece and whose length need not be known. options.streams
-  // must be 1. The Client must outlive the Writer.
+  // Starts an array that arrives piece by piece and whose length need not be known, on one stream:
+  // options.streams must be 1 or 0. The Client must outlive the Writer.
   absl::StatusOr<Writer> OpenWriter(const Spec& spec, ElementType type, const CallOptions& options = {});
 
-  // What the server can do, on which device, and its limits.
+  // What the server, or one of them, can do, on which device, and its limits.
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const CallOptions& options = {});
 
-  // Whether the server takes calls, as its standard health service says.
+  // Whether the server takes calls, as its standard health service says: of several, whether any does. An
+  // error if none answers.
   absl::StatusOr<bool> IsServing(const CallOptions& options = {});
 
  private:
   absl::StatusOr<Reduction> ReduceSource(const Spec& spec, ElementType type, std::uint64_t byte_count,
                                          const SliceSource& source, const CallOptions& options);
-  Connection& NextConnection();
 
   ClientOptions options_;
-  std::vector<std::unique_ptr<Connection>> connections_;
-  std::atomic<std::size_t> next_connection_ = 0;
+  std::unique_ptr<Targets> targets_;
 };
 
 template <Answer answer, ElementRange Range>

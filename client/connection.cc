@@ -6,7 +6,6 @@
 #include <grpcpp/security/credentials.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -17,7 +16,10 @@ namespace {
 // gRPC's wait for a connection cannot be interrupted.
 constexpr absl::Duration kStopCheckedEvery = absl::Milliseconds(10);
 
-grpc::ChannelArguments Arguments() {
+constexpr absl::Duration kShortestKeepalive = absl::Seconds(1);
+constexpr absl::Duration kLongestKeepalive = absl::Hours(24);
+
+grpc::ChannelArguments Arguments(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
   // Else channels to the same target share one socket.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -27,19 +29,23 @@ grpc::ChannelArguments Arguments() {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
   // A write that the peer's kernel does not take for 20 s closes a TCP connection (TCP_USER_TIMEOUT, which
-  // gRPC sets with keepalive). Until then it holds the array, beyond any deadline. No pings: servers
-  // punish frequent ones.
+  // gRPC sets with keepalive). Until then it holds the array, beyond any deadline. A peer that took all and
+  // died is found by pings; servers punish frequent ones, and those without a call.
+  const absl::Duration interval = std::clamp(options.keepalive, kShortestKeepalive, kLongestKeepalive);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(absl::ToInt64Milliseconds(interval)));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, std::numeric_limits<int>::max() - 1);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
+  // Else only two, until data is sent: a server may work for longer.
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   return arguments;
 }
 
 }  // namespace
 
-Connection::Connection(const std::string& target,
-                       const std::shared_ptr<grpc::ChannelCredentials>& credentials)
+Connection::Connection(const std::string& target, const ClientOptions& options)
     : channel_(grpc::CreateCustomChannel(
-          target, credentials == nullptr ? grpc::InsecureChannelCredentials() : credentials, Arguments())) {}
+          target, options.credentials == nullptr ? grpc::InsecureChannelCredentials() : options.credentials,
+          Arguments(options))) {}
 
 void Connection::PauseAndConnect(absl::Duration pause, const std::stop_token& stop) const {
   const absl::Time start = absl::Now();

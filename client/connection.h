@@ -13,17 +13,15 @@
 #include <string>
 
 #include "absl/time/time.h"
-
-namespace grpc {
-class ChannelCredentials;
-}
+#include "client/options.h"
 
 namespace warpfold {
 
 // A channel that shares its socket with no other. Threads: may be used from any thread.
 class Connection {
  public:
-  Connection(const std::string& target, const std::shared_ptr<grpc::ChannelCredentials>& credentials);
+  // Does not block: connects when it is first used.
+  Connection(const std::string& target, const ClientOptions& options);
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 

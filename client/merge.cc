@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "client/answer_check.h"
 #include "client/retry.h"
 #include "client/status.h"
+#include "client/stripes.h"
 #include "warpfold/v1/reduction.grpc.pb.h"
 
 namespace warpfold {
@@ -17,33 +19,43 @@ namespace {
 // in two states.
 constexpr std::size_t kMaxStatesBytes = std::size_t{3} << 20;
 
-absl::StatusOr<v1::Reduction> Merge(const ReduceJob& job, const v1::MergeRequest& request,
-                                    Connection& connection) {
-  RetryLoop retry(job.client_options, connection, job.deadline, job.options.stop);
+// The range of the array that adjacent states are of.
+Stripe RangeOf(const v1::MergeRequest& request) {
+  Stripe range = {.first_element = request.states(0).first_element()};
+  for (const v1::PartialState& state : request.states()) range.element_count += state.element_count();
+  return range;
+}
+
+absl::StatusOr<v1::Reduction> Merge(const ReduceJob& job, const v1::MergeRequest& request) {
+  RetryLoop retry(job.targets, job.targets.Next(), job.client_options, job.deadline, job.options.stop);
   while (true) {
-    CallScope scope(connection, job.deadline, job.options.stop);
+    CallScope scope(retry.connection(), job.deadline, job.options.stop);
     v1::MergeResponse response;
-    const grpc::Status grpc_status =
-        v1::ReductionService::NewStub(scope.channel())->Merge(&scope.context(), request, &response);
-    if (grpc_status.ok()) return std::move(*response.mutable_reduction());
-    const absl::Status status = FromGrpc(grpc_status);
-    if (!retry.Again(status, /*took_data=*/false)) return status;
+    const absl::Status status =
+        FromGrpc(v1::ReductionService::NewStub(scope.channel())->Merge(&scope.context(), request, &response));
+    if (status.ok()) {
+      absl::Status check =
+          CheckReduction(job.spec, RangeOf(request), request.return_state(), response.reduction());
+      if (!check.ok()) return check;
+      return std::move(*response.mutable_reduction());
+    }
+    if (!retry.Again(status, {.patient = true})) return status;
   }
 }
 
 }  // namespace
 
-absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::PartialState> states,
-                                          Connection& connection) {
+absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::PartialState> states) {
   v1::MergeRequest request;
   *request.mutable_spec() = job.spec;
   std::size_t bytes = 0;
   for (v1::PartialState& state : states) {
     const std::size_t state_bytes = state.ByteSizeLong();
     // A call with one state would gain nothing.
-    if (request.states_size() > 1 && bytes + state_bytes > kMaxStatesBytes) {
+    const bool full = static_cast<std::uint64_t>(request.states_size()) == kMaxMergedStates;
+    if (full || (request.states_size() > 1 && bytes + state_bytes > kMaxStatesBytes)) {
       request.set_return_state(true);
-      absl::StatusOr<v1::Reduction> merged = Merge(job, request, connection);
+      absl::StatusOr<v1::Reduction> merged = Merge(job, request);
       if (!merged.ok()) return merged;
       request.clear_states();
       bytes = merged->state().ByteSizeLong();
@@ -53,7 +65,7 @@ absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::
     bytes += state_bytes;
   }
   request.set_return_state(false);
-  return Merge(job, request, connection);
+  return Merge(job, request);
 }
 
 }  // namespace warpfold

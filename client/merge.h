@@ -1,21 +1,20 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the stripes of an array gave, folded into one. Internal.
+// What the shares of an array gave, folded into one. Internal.
 #pragma once
 
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/connection.h"
 #include "client/reducer.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold {
 
-// `states` are adjacent, in array order, and not empty. Takes several calls where together they are larger
-// than a message may be.
-absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::PartialState> states,
-                                          Connection& connection);
+// `states` are adjacent, in array order, and not empty. Takes several calls where together they are more, or
+// larger, than a message may have. Any server will do; full ones are asked until the deadline: all of the
+// array has been reduced.
+absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::PartialState> states);
 
 }  // namespace warpfold

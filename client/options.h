@@ -22,31 +22,41 @@ namespace warpfold {
 inline constexpr char kDefaultTarget[] = "127.0.0.1:50051";
 
 struct ClientOptions {
-  // Over how many connections one array can be striped, 1 to 64. Each is made when first used.
-  int connections = 1;
-  // TLS, for example grpc::SslCredentials; null for plaintext.
+  // At most so many connections to each target, 1 to 64. Each is made when a call finds all before it busy.
+  int connections = 64;
+  // TLS, for example grpc::SslCredentials; null for plaintext. For all targets.
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
-  // How often a call is tried in all, 1 for no retries. See Client for what is retried.
+  // How often in a row a call, or a share of an array, may fail before it is given up; 1 for no retries. See
+  // Client for what is retried.
   int max_attempts = 4;
-  // Before the first retry; doubled for each one after it, and made up to a fifth shorter by chance.
+  // Before the first retry; doubled for each one after it, up to 5 s, and made up to a fifth shorter by
+  // chance. A server that says when to come again is heard.
   absl::Duration backoff = absl::Milliseconds(100);
+  // A peer of which nothing has come for so long is asked whether it lives (an HTTP/2 ping), while there is a
+  // call; at least 1 s. One that does not answer for 20 s is taken for dead: its calls end with UNAVAILABLE.
+  // Servers answer pings in less than 10 s with an end of the connection.
+  absl::Duration keepalive = absl::Seconds(20);
 };
 
 struct CallOptions {
-  // For the whole call, retries included: DEADLINE_EXCEEDED after it. One thing may hold a call longer: a
-  // peer that has stopped to read in the middle of a chunk, which gRPC then still needs the memory of. A TCP
-  // connection is given up after 20 s of that, a Unix socket when the peer goes on or ends.
+  // For the whole call, retries included: DEADLINE_EXCEEDED after it. Without one a call takes as long as the
+  // server works and the network moves: a dead peer ends it after ClientOptions::keepalive and 20 s more, a
+  // server that lets it wait does not. One thing may hold a call beyond its timeout: a peer that has stopped
+  // to read in the middle of a chunk, which gRPC then still needs the memory of. A TCP connection is given up
+  // after 20 s of that, a Unix socket when the peer goes on or ends.
   absl::Duration timeout = absl::InfiniteDuration();
   // Cancels from any thread: CANCELLED after its request_stop(), with the same exception.
   std::stop_token stop = {};
   // Appears in the server's log; at most 128 printable ASCII characters.
   std::string request_id = {};
-  // Stripes of the array, each on its own connection: 1 to ClientOptions::connections.
-  int streams = 1;
-  // Array bytes in a message, but for the last one of a stripe: a power of two, 4 KiB or more; the server has
-  // a limit. 512 KiB to 2 MiB are fastest. A Writer has messages of 1 MiB.
-  std::size_t chunk_bytes = std::size_t{1} << 20;
-  // CRC32C of every chunk and of the whole, checked by the server.
+  // How many parts of the array are under way at once, each on its own connection: 1 to the connections to
+  // all targets together. 0: as many as the servers advise for an array of this size (they are asked once),
+  // and 1 where they do not answer. The result has the same bits.
+  int streams = 0;
+  // Array bytes in a message, but for the last one of a part: a power of two, 4 KiB or more; 0: what the servers
+  // advise. A Writer has messages of 1 MiB.
+  std::size_t chunk_bytes = 0;
+  // CRC32C of the whole array, or of each part of it, checked by the server.
   bool checksum = false;
   // Told how many more bytes were handed to the network, from as many threads as there are streams. Bytes
   // that are sent again count again.

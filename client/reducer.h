@@ -8,9 +8,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <span>
-#include <vector>
+#include <stop_token>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -18,6 +16,7 @@
 #include "client/lent_memory.h"
 #include "client/options.h"
 #include "client/stripes.h"
+#include "client/targets.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold {
@@ -32,17 +31,20 @@ struct ReduceJob {
   const v1::ReductionSpec& spec;
   std::uint64_t element_bytes = 0;
   std::uint64_t element_count = 0;
+  std::uint64_t chunk_bytes = 0;
   const SliceSource& source;
+  Targets& targets;
   const ClientOptions& client_options;
   const CallOptions& options;
   absl::Time deadline;
 };
 
-// On one connection.
-absl::StatusOr<v1::Reduction> ReduceOnOneStream(const ReduceJob& job, Connection& connection);
+// One attempt at a part of the array. *took_data says whether a part of it may have reached the server.
+absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& stripe, bool return_state,
+                                         const Connection& connection, const std::stop_token& stop,
+                                         bool* took_data);
 
-// A stripe on each of `connections`, merged on the first. The first error ends all stripes.
-absl::StatusOr<v1::Reduction> ReduceInStripes(const ReduceJob& job,
-                                              std::span<const std::unique_ptr<Connection>> connections);
+// The whole array on one stream.
+absl::StatusOr<v1::Reduction> ReduceOnOneStream(const ReduceJob& job);
 
 }  // namespace warpfold

@@ -37,14 +37,18 @@ using Value = std::variant<Scalar, Matrix, Fields>;
 
 struct OperatorResult {
   std::string name;  // as in Spec::operators
-  Value value;
+  // OK, or why there is no value: OUT_OF_RANGE (OVERFLOW), INVALID_ARGUMENT (EMPTY_ARRAY). Of several operators
+  // some may have none; where none has one, the call fails instead.
+  absl::Status status = {};
+  Value value = {};
   std::optional<std::uint64_t> index = {};      // argmin, argmax; max_subarray_sum: of the first element
   std::optional<std::uint64_t> end_index = {};  // max_subarray_sum: of the element behind the last one
 
   // The value as a C++ type: std::int64_t, std::uint64_t, double or bool.
-  // FAILED_PRECONDITION if it is of another type.
+  // `status` if there is none; FAILED_PRECONDITION if it is of another type.
   template <typename T>
   absl::StatusOr<T> As() const {
+    if (!status.ok()) return status;
     const auto* scalar = std::get_if<Scalar>(&value);
     const T* typed = scalar == nullptr ? nullptr : std::get_if<T>(scalar);
     if (typed == nullptr) return absl::FailedPreconditionError(absl::StrCat(name, " is of another type"));

@@ -3,43 +3,89 @@
 #include "client/retry.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/random/random.h"
 #include "absl/time/clock.h"
 #include "client/error.h"
+#include "client/status.h"
 
 namespace warpfold {
 namespace {
 
 constexpr absl::Duration kLongestPause = absl::Seconds(5);
+// A server that asks for more patience than this is not heard.
+constexpr absl::Duration kLongestRetryDelay = absl::Minutes(1);
+// How long a target that does not serve is left out, at least.
+constexpr absl::Duration kLeftOut = absl::Seconds(1);
 
-bool MayRetry(const absl::Status& status, bool took_data) {
-  if (!absl::IsUnavailable(status)) return false;
-  if (!took_data) return true;
-  // The server refused before it looked at what was already under way to it.
+bool HasReason(const absl::Status& status, absl::string_view reason) {
   const std::optional<ErrorInfo> info = GetErrorInfo(status);
-  return info.has_value() && info->reason == "DRAINING";
+  return info.has_value() && info->reason == reason;
 }
 
 }  // namespace
 
-RetryLoop::RetryLoop(const ClientOptions& options, const Connection& connection, absl::Time deadline,
-                     std::stop_token stop)
-    : connection_(connection),
-      deadline_(deadline),
-      stop_(std::move(stop)),
-      attempts_left_(options.max_attempts - 1),
-      pause_(options.backoff) {}
+bool IsBusy(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) &&
+         (HasReason(status, "TOO_MANY_REDUCTIONS") || HasReason(status, "TOO_MANY_CALLS"));
+}
 
-bool RetryLoop::Again(const absl::Status& status, bool took_data) {
-  if (attempts_left_ <= 0 || !MayRetry(status, took_data)) return false;
-  const absl::Duration pause = pause_ * absl::Uniform(absl::BitGen(), 0.8, 1.0);
-  if (absl::Now() + pause >= deadline_) return false;
-  --attempts_left_;
+bool MayRetry(const absl::Status& status, const Attempt& attempt) {
+  // The server refused before it looked at what was already under way to it.
+  if (IsBusy(status)) return true;
+  if (!absl::IsUnavailable(status)) return false;
+  return !attempt.took_data || HasReason(status, "DRAINING");
+}
+
+RetryPolicy::RetryPolicy(const ClientOptions& options, absl::Time deadline)
+    : max_attempts_(options.max_attempts), first_pause_(options.backoff), deadline_(deadline) {
+  Reset();
+}
+
+void RetryPolicy::Reset() {
+  attempts_left_ = max_attempts_ - 1;
+  pause_ = first_pause_;
+}
+
+std::optional<absl::Duration> RetryPolicy::PauseAfter(const absl::Status& status, const Attempt& attempt,
+                                                      absl::Time now) {
+  if (!MayRetry(status, attempt)) return std::nullopt;
+  const bool until_the_deadline = attempt.patient && IsBusy(status);
+  if (attempts_left_ <= 0 && !until_the_deadline) return std::nullopt;
+  absl::BitGen random;
+  absl::Duration pause = pause_ * absl::Uniform(random, 0.8, 1.0);
+  if (const std::optional<absl::Duration> delay = RetryDelay(status)) {
+    // Not shorter; and not all who were refused together.
+    pause = std::max(pause, std::min(*delay, kLongestRetryDelay) * absl::Uniform(random, 1.0, 1.2));
+  }
+  if (now + pause >= deadline_) return std::nullopt;
+  if (!until_the_deadline) --attempts_left_;
   pause_ = std::min(pause_ * 2, kLongestPause);
-  connection_.PauseAndConnect(pause, stop_);
+  return pause;
+}
+
+RetryLoop::RetryLoop(Targets& targets, std::size_t preferred, const ClientOptions& options,
+                     absl::Time deadline, std::stop_token stop)
+    : targets_(targets),
+      preferred_(preferred),
+      stop_(std::move(stop)),
+      policy_(options, deadline),
+      lease_(targets.Take(preferred, absl::Now())) {}
+
+bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
+  const absl::Time now = absl::Now();
+  const std::optional<absl::Duration> pause = policy_.PauseAfter(status, attempt, now);
+  if (MayRetry(status, {})) {
+    const absl::Duration least = IsBusy(status) ? absl::ZeroDuration() : kLeftOut;
+    targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), least));
+  }
+  if (!pause.has_value()) return false;
+  Targets::Lease next = targets_.Take(preferred_, now);
+  const bool serves = !targets_.IsLeftOut(next.target(), now);
+  // The same connection where nothing else serves: it may have to be made again.
+  if (next.target() != lease_.target()) lease_ = std::move(next);
+  if (!serves) lease_.connection().PauseAndConnect(*pause, stop_);
   // After a stop too: an attempt that starts cancelled says so, where `status` is still the old failure.
   return true;
 }

@@ -1,36 +1,79 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// When a call is tried again. Internal.
+// When a call is tried again, and where. Internal.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <stop_token>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/connection.h"
 #include "client/options.h"
+#include "client/targets.h"
 
 namespace warpfold {
 
-// Threads: one at a time; one object per call.
-class RetryLoop {
- public:
-  // The attempts are made on `connection`.
-  RetryLoop(const ClientOptions& options, const Connection& connection, absl::Time deadline,
-            std::stop_token stop);
+// What a call that failed may have done, and how much hangs on it.
+struct Attempt {
+  // A part of an array may have reached the server, and all of it would have to be sent again: that would
+  // double the load on a server in trouble.
+  bool took_data = false;
+  // Work is done that only this call can use: a full server is asked as long as there is time.
+  bool patient = false;
+};
 
-  // Whether to try again after `status`; if so, returns after a pause, or once there is a connection again.
-  // `took_data` says that a part of the array may have reached the server: sending it all again would double
-  // the load on a server in trouble.
-  bool Again(const absl::Status& status, bool took_data);
+// A full server: RESOURCE_EXHAUSTED with a reason that passes by itself.
+bool IsBusy(const absl::Status& status);
+
+// Whether the same call may succeed later or on another server.
+bool MayRetry(const absl::Status& status, const Attempt& attempt);
+
+// How long to wait between the attempts of one call. Threads: one at a time.
+class RetryPolicy {
+ public:
+  RetryPolicy(const ClientOptions& options, absl::Time deadline);
+
+  // The pause before the attempt that follows one which ended at `now` with `status`. Nothing if there is to
+  // be none: it would not help, too many have failed in a row, or the deadline would come first.
+  std::optional<absl::Duration> PauseAfter(const absl::Status& status, const Attempt& attempt,
+                                           absl::Time now);
+
+  // An attempt was successful: the next failure is the first of its row.
+  void Reset();
 
  private:
-  const Connection& connection_;
+  const int max_attempts_;
+  const absl::Duration first_pause_;
   const absl::Time deadline_;
-  const std::stop_token stop_;
-  int attempts_left_;
+  int attempts_left_ = 0;
   absl::Duration pause_;
+};
+
+// The attempts of one call. Threads: one at a time.
+class RetryLoop {
+ public:
+  // Begins with target `preferred`, if that serves. `targets` must outlive this.
+  RetryLoop(Targets& targets, std::size_t preferred, const ClientOptions& options, absl::Time deadline,
+            std::stop_token stop);
+
+  // For the next attempt.
+  const Connection& connection() const { return lease_.connection(); }
+
+  // Whether to try again after `status`; if so, returns after a pause, or once there is a connection again,
+  // or at once where another target serves.
+  bool Again(const absl::Status& status, const Attempt& attempt);
+
+  void Succeeded() { policy_.Reset(); }
+
+ private:
+  Targets& targets_;
+  const std::size_t preferred_;
+  const std::stop_token stop_;
+  RetryPolicy policy_;
+  Targets::Lease lease_;
 };
 
 }  // namespace warpfold

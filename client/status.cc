@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 #include "client/error.h"
 #include "google/rpc/status.pb.h"
 
@@ -12,6 +13,7 @@ namespace warpfold {
 namespace {
 
 constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
+constexpr char kRetryInfoUrl[] = "type.googleapis.com/google.rpc.RetryInfo";
 
 void AttachReason(absl::string_view reason, absl::Status& status) {
   google::rpc::ErrorInfo info;
@@ -45,6 +47,20 @@ std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status) {
   google::rpc::ErrorInfo info;
   if (!payload.has_value() || !info.ParseFromString(std::string(*payload))) return std::nullopt;
   return ErrorInfo{info.reason(), info.domain(), {info.metadata().begin(), info.metadata().end()}};
+}
+
+absl::Status MakeMismatch(absl::string_view what) {
+  return absl::InternalError(absl::StrCat("the server's answer does not match the request: ", what));
+}
+
+std::optional<absl::Duration> RetryDelay(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kRetryInfoUrl);
+  google::rpc::RetryInfo info;
+  if (!payload.has_value() || !info.ParseFromString(std::string(*payload))) return std::nullopt;
+  const absl::Duration delay =
+      absl::Seconds(info.retry_delay().seconds()) + absl::Nanoseconds(info.retry_delay().nanos());
+  if (delay < absl::ZeroDuration()) return std::nullopt;
+  return delay;
 }
 
 }  // namespace warpfold

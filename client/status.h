@@ -6,8 +6,11 @@
 
 #include <grpcpp/support/status.h>
 
+#include <optional>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace warpfold {
 
@@ -17,5 +20,11 @@ absl::Status FromGrpc(const grpc::Status& status);
 
 // An error that the client finds before the server does, with the reason that the server would give.
 absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::string_view message);
+
+// INTERNAL, for a peer that does not speak this protocol: what it answered cannot be believed.
+absl::Status MakeMismatch(absl::string_view what);
+
+// How long the server says to wait (google.rpc.RetryInfo); nothing if it says nothing, or not what can be.
+std::optional<absl::Duration> RetryDelay(const absl::Status& status);
 
 }  // namespace warpfold

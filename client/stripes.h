@@ -9,6 +9,9 @@
 
 namespace warpfold {
 
+// How many states servers take in one Merge.
+inline constexpr std::uint64_t kMaxMergedStates = 1024;
+
 // A contiguous range of the array, in elements.
 struct Stripe {
   std::uint64_t first_element = 0;
@@ -23,8 +26,15 @@ constexpr std::uint64_t LeafElements(std::uint64_t element_bytes) {
   return elements;
 }
 
-// At most `streams` adjacent stripes of nearly equal size, none of them empty unless the array is: then
-// there is one. `element_bytes` and `streams` must be positive.
-std::vector<Stripe> CutIntoStripes(std::uint64_t element_count, std::uint64_t element_bytes, int streams);
+// At most `count` adjacent stripes of nearly equal size, none of them empty unless the array is: then there
+// is one. All but the last have a multiple of `granule` leaves. `element_bytes`, `count` and `granule` must
+// be positive.
+std::vector<Stripe> CutIntoStripes(std::uint64_t element_count, std::uint64_t element_bytes,
+                                   std::uint64_t count, std::uint64_t granule = 1);
+
+// The stripes that `streams` streams share out among them while they go: as many for each, of 16 to 64 MiB
+// where the array is large, so that a slow stream takes fewer; and no more than one Merge folds, if streams
+// are not.
+std::vector<Stripe> CutIntoShares(std::uint64_t element_count, std::uint64_t element_bytes, int streams);
 
 }  // namespace warpfold

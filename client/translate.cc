@@ -64,6 +64,13 @@ absl::StatusOr<Value> FieldsFromProto(const v1::FieldsValue& value) {
   return fields;
 }
 
+// Never OK, whatever the server wrote.
+absl::Status ErrorFromProto(const v1::ResultError& error) {
+  const auto code = error.code() > 0 && error.code() <= 16 ? static_cast<absl::StatusCode>(error.code())
+                                                           : absl::StatusCode::kUnknown;
+  return MakeError(code, error.reason(), error.message());
+}
+
 absl::StatusOr<Value> ValueFromProto(const v1::OperatorResult& result) {
   if (result.has_matrix_value()) return MatrixFromProto(result.matrix_value());
   if (result.has_fields_value()) return FieldsFromProto(result.fields_value());
@@ -139,11 +146,15 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
 absl::StatusOr<Reduction> FromProto(const v1::Reduction& reduction) {
   Reduction result;
   for (const v1::OperatorResult& proto : reduction.results()) {
-    absl::StatusOr<Value> value = ValueFromProto(proto);
-    if (!value.ok()) return value.status();
     OperatorResult& entry = result.results.emplace_back();
     entry.name = OperatorName(proto.operator_());
-    entry.value = *std::move(value);
+    if (proto.has_error()) {
+      entry.status = ErrorFromProto(proto.error());
+    } else {
+      absl::StatusOr<Value> value = ValueFromProto(proto);
+      if (!value.ok()) return value.status();
+      entry.value = *std::move(value);
+    }
     if (proto.has_index()) entry.index = proto.index();
     if (proto.has_end_index()) entry.end_index = proto.end_index();
   }

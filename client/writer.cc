@@ -17,11 +17,12 @@ constexpr absl::Duration kLongestGathering = absl::Milliseconds(500);
 
 }  // namespace
 
-Writer::State::State(Connection& connection, absl::Time deadline, const CallOptions& call_options,
+Writer::State::State(Targets::Lease connection, absl::Time deadline, const CallOptions& call_options,
                      const v1::ReduceHeader& header, std::uint64_t element_size)
     : options(call_options),
       element_bytes(element_size),
-      stream(connection, deadline, options.stop, options, header),
+      lease(std::move(connection)),
+      stream(lease.connection(), deadline, options.stop, options, header),
       sent(absl::Now()) {}
 
 void Writer::State::SendChunk() {

@@ -11,13 +11,14 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/array_stream.h"
+#include "client/targets.h"
 #include "client/wire.h"
 #include "client/writer.h"
 
 namespace warpfold {
 
 struct Writer::State {
-  State(Connection& connection, absl::Time deadline, const CallOptions& call_options,
+  State(Targets::Lease connection, absl::Time deadline, const CallOptions& call_options,
         const v1::ReduceHeader& header, std::uint64_t element_size);
 
   // Sends the bytes gathered so far. Finishes if the call is over.
@@ -32,6 +33,7 @@ struct Writer::State {
   const absl::Time start = absl::Now();
   const CallOptions options;
   const std::uint64_t element_bytes;
+  Targets::Lease lease;
   OwnedChunk chunk;             // kChunkBytes, or null
   std::size_t chunk_bytes = 0;  // how many of them are filled
   ArrayStream stream;

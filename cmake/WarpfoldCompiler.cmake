@@ -4,8 +4,12 @@
 # warpfold_options: the flags of every target of ours.
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+  # Without the sloppiness it keeps nothing that precompiled headers have a part in. Paths are relative, so
+  # that any checkout's build, and the container's, finds what another one has left.
+  set(warpfold_launcher
+    env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${warpfold_launcher})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${warpfold_launcher})
 endif()
 
 add_library(warpfold_options INTERFACE)

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # From a bare machine to reduced arrays: installs what is missing, builds the release, starts a server
-# on a free port, reduces files and generated arrays through it, and stops it. Arguments go to cmake:
-# -DWARPFOLD_CUDA=OFF leaves the cuda backend out, and most of the compilation with it.
+# on a free port, reduces files and generated arrays through it, and stops it. The cuda backend, most of
+# the compilation, is built where nvidia-smi finds a GPU. Arguments go to cmake: -DWARPFOLD_CUDA=ON builds it
+# anywhere, -DWARPFOLD_CUDA=OFF nowhere.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,18 +26,19 @@ trap stop_on_failure EXIT
 
 build() {
   deploy/install_packages.sh build
-  # Where nvcc is, the cuda backend is built too: for the GPU that is here rather than for every one.
-  local capability architecture=90-real
+  # For the GPU that is here rather than for every one; AUTO does without a backend that nothing can compile.
+  local capability cuda=OFF architecture=90-real
   capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1) || true
   if [[ $capability =~ ^[0-9]+\.[0-9]+$ ]]; then
     echo "Found a GPU of compute capability $capability"
+    cuda=AUTO
     architecture=${capability/./}-real
   else
     echo "Found no GPU: the CPU backend will be used"
   fi
   echo "Configuring build/release"
-  cmake --preset release "-DCMAKE_CUDA_ARCHITECTURES=$architecture" --log-level=STATUS "$@" |
-    grep -F 'cuda backend:'
+  cmake --preset release "-DWARPFOLD_CUDA=$cuda" "-DCMAKE_CUDA_ARCHITECTURES=$architecture" \
+    --log-level=STATUS "$@" | grep -F 'cuda backend:'
   echo "Building build/release"
   cmake --build --preset release
 }

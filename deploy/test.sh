@@ -13,5 +13,5 @@ echo "Configuring build/dev"
 cmake --preset dev -DWARPFOLD_CUDA=OFF --log-level=WARNING
 echo "Building build/dev"
 cmake --build --preset dev
-echo "Testing build/dev"
+echo "Time of the build: $SECONDS s. Testing build/dev"
 ctest --preset dev --label-exclude gpu --parallel "$(nproc)"

@@ -21,7 +21,9 @@ void LogCall(const CallRecord& call) {
     absl::StrAppend(&line, " reason=", reason);
   }
   if (!status.ok()) absl::StrAppend(&line, ": ", status.message());
-  spdlog::info("{}", line);
+  // Probes that find all well are no news.
+  const bool is_probe = call.method == "Check" || call.method == "GetServerInfo";
+  spdlog::log(is_probe && status.ok() ? spdlog::level::debug : spdlog::level::info, "{}", line);
 }
 
 }  // namespace warpfold::server

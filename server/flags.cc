@@ -49,10 +49,12 @@ std::string CheckDevice(const std::string& device) {
 }
 
 void AddLimits(CLI::App& app, Flags* flags) {
-  app.add_option("--slots", flags->slots, "Staging buffers, shared by all reductions")
-      ->check(CLI::Range(1, 256));
+  app.add_option("--slots", flags->slots, "Staging buffers, shared out among the shards")
+      ->check(CLI::Range(1, 256))
+      ->default_str("three for each shard");
   app.add_option("--slot_bytes", flags->slot_bytes, "Bytes of each of them")
-      ->check(CLI::Validator(CheckSlotBytes, "BYTES"));
+      ->check(CLI::Validator(CheckSlotBytes, "BYTES"))
+      ->default_str("what suits the device");
   app.add_option("--cpu_threads", flags->cpu_threads, "Threads of the CPU backend; 0: one per core")
       ->check(CLI::Range(0, 1024));
   app.add_option("--max_concurrent_reductions", flags->max_concurrent_reductions,

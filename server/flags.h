@@ -17,8 +17,8 @@ enum class LogFormat { kText, kJson };
 struct Flags {
   std::vector<std::string> listen = {"127.0.0.1:50051"};
   std::string device = "auto";
-  int slots = 8;
-  std::uint64_t slot_bytes = std::uint64_t{4} << 20;
+  int slots = 0;                 // 0: three for each shard
+  std::uint64_t slot_bytes = 0;  // 0: what suits the device
   int cpu_threads = 0;  // 0: one per core
   int max_concurrent_reductions = 64;
   std::uint64_t max_stream_bytes = std::uint64_t{1} << 40;

@@ -4,10 +4,12 @@
 // warpfold-server.
 #include <spdlog/spdlog.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "kernels/devices.h"
+#include "server/rpc/rpc_server.h"
 #include "server/server_main.h"
 
 namespace warpfold::server {
@@ -15,9 +17,11 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<kernels::Backend>> OpenDevice(const Flags& flags) {
   std::string note;
+  // One fills, one is copied, one is reduced.
+  constexpr int kSlotsPerShard = 3;
+  const int slots = flags.slots > 0 ? flags.slots : kSlotsPerShard * ShardCount(SIZE_MAX);
   auto backend = kernels::MakeBackend(
-      flags.device, {.slots = flags.slots, .slot_bytes = flags.slot_bytes, .threads = flags.cpu_threads},
-      &note);
+      flags.device, {.slots = slots, .slot_bytes = flags.slot_bytes, .threads = flags.cpu_threads}, &note);
   if (!note.empty()) spdlog::info("{}", note);
   return backend;
 }

@@ -84,7 +84,7 @@ Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
           .call = {.idle = absl::Seconds(flags.idle_timeout_seconds),
                    .duration = absl::Seconds(flags.max_stream_seconds)},
           .slots = backend.slots().size(),
-          .slot_bytes = flags.slot_bytes};
+          .slot_bytes = backend.slots().front()->staging().size()};
 }
 
 // Ends the process without running what would touch the device.
@@ -124,12 +124,12 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   }
   Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
   service.log_call = LogCall;
-  const absl::StatusOr<std::uint64_t> crossover_bytes = MeasureCrossoverBytes(**backend, service.clock);
-  if (!crossover_bytes.ok()) {
-    spdlog::critical("--device={}: {}", flags.device, absl::StrCat(crossover_bytes.status().message()));
+  absl::StatusOr<Crossovers> crossovers = Crossovers::Measure(**backend, service.clock);
+  if (!crossovers.ok()) {
+    spdlog::critical("--device={}: {}", flags.device, absl::StrCat(crossovers.status().message()));
     return kNoDevice;
   }
-  service.cpu_crossover_bytes = *crossover_bytes;
+  service.crossovers = *std::move(crossovers);
 
   const auto server = RpcServer::Start(service, {.listen = flags.listen, .tls = *tls});
   if (absl::IsResourceExhausted(server.status())) {
@@ -142,8 +142,12 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   }
   std::cout << "READY listen=" << absl::StrJoin((*server)->addresses(), ",")
             << " device=" << (*backend)->device() << std::endl;
-  spdlog::info("warpfold-server {} serves on {}, cpu_crossover_bytes={}", kVersion, (*backend)->device(),
-               service.cpu_crossover_bytes);
+  spdlog::info("warpfold-server {} serves on {}", kVersion, (*backend)->device());
+  if (const Crossovers::WarmUp& warm_up = service.crossovers.warm_up(); warm_up.operators > 0) {
+    spdlog::info("ran {} operators over their types in {} ms; the slowest first call took {} ms more: {}",
+                 warm_up.operators, absl::ToInt64Milliseconds(warm_up.took),
+                 absl::ToDoubleMilliseconds(warm_up.slowest), warm_up.slowest_operator);
+  }
 
   if (!AwaitEnd([&] { return (*server)->faulted(); })) EndAfterFault(**server);
   spdlog::info("draining");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/cli/commands.h"
+#include "client/cli/flags.h"
 #include "client/cli/input.h"
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
@@ -71,6 +72,15 @@ Outcome Reduce(Client& client, const Spec& spec, const Input& input, int streams
   return ReduceStandardInput(client, spec, input, options);
 }
 
+// The values that there are, and on standard error why there are no others.
+int PrintReduction(const Reduction& reduction, bool json) {
+  int exit_code = PrintAnswer(json ? ReductionJson(reduction) : ReductionText(reduction));
+  for (const OperatorResult& result : reduction.results) {
+    if (!result.status.ok() && exit_code != kExitUsage) exit_code = ReportServerError(result.status);
+  }
+  return exit_code;
+}
+
 }  // namespace
 
 int RunReduce(const Server& server, const ReduceFlags& flags) {
@@ -84,7 +94,7 @@ int RunReduce(const Server& server, const ReduceFlags& flags) {
   const Outcome outcome = Reduce(client, spec, *input, flags.streams);
   if (!outcome.input_error.ok()) return ReportInputError(name, outcome.input_error);
   if (!outcome.reduction.ok()) return ReportServerError(outcome.reduction.status());
-  return PrintAnswer(flags.json ? ReductionJson(*outcome.reduction) : ReductionText(*outcome.reduction));
+  return PrintReduction(*outcome.reduction, flags.json);
 }
 
 }  // namespace warpfold::cli

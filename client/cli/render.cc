@@ -6,9 +6,11 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/error.h"
 #include "client/translate.h"
 
 namespace warpfold::cli {
@@ -67,7 +69,16 @@ std::string ValueJson(const Value& value) {
   return ScalarJson(std::get<Scalar>(value));
 }
 
+std::string ErrorJson(const OperatorResult& result) {
+  const std::optional<ErrorInfo> info = GetErrorInfo(result.status);
+  return absl::StrCat("{\"op\":", QuotedJson(result.name), ",\"error\":{\"code\":",
+                      QuotedJson(absl::StatusCodeToString(result.status.code())),
+                      ",\"reason\":", QuotedJson(info.has_value() ? info->reason : ""),
+                      ",\"message\":", QuotedJson(std::string(result.status.message())), "}}");
+}
+
 std::string ResultJson(const OperatorResult& result) {
+  if (!result.status.ok()) return ErrorJson(result);
   const std::string value = ValueJson(result.value);
   std::string json = absl::StrCat("{\"op\":", QuotedJson(result.name), ",\"value\":", value);
   if (result.index.has_value()) absl::StrAppend(&json, ",\"index\":", *result.index);
@@ -112,6 +123,7 @@ std::string FormatDouble(double value) {
 std::string ReductionText(const Reduction& reduction) {
   std::string text;
   for (const OperatorResult& result : reduction.results) {
+    if (!result.status.ok()) continue;
     absl::StrAppend(&text, result.name, " ", ValueText(result.value));
     if (result.index.has_value()) absl::StrAppend(&text, " index ", *result.index);
     if (result.end_index.has_value()) absl::StrAppend(&text, " end_index ", *result.end_index);
@@ -138,8 +150,11 @@ std::string InfoText(const v1::GetServerInfoResponse& info) {
                   "\nidle_timeout_seconds ", limits.idle_timeout_seconds(), "\n");
   absl::StrAppend(&text, "max_concurrent_reductions ", limits.max_concurrent_reductions(), "\nslots ",
                   limits.slots(), "\nslot_bytes ", limits.slot_bytes(), "\nmax_matrix_dimension ",
-                  limits.max_matrix_dimension(), "\nalgorithms ", absl::StrJoin(AlgorithmNamesOf(info), ","),
-                  "\n");
+                  limits.max_matrix_dimension(), "\nleaf_bytes ", limits.leaf_bytes(), "\nmax_first_byte ",
+                  limits.max_first_byte(), "\nalgorithms ", absl::StrJoin(AlgorithmNamesOf(info), ","), "\n");
+  const v1::TransferAdvice& advice = info.transfer_advice();
+  absl::StrAppend(&text, "advised_chunk_bytes ", advice.chunk_bytes(), "\nadvised_streams ", advice.streams(),
+                  "\nadvised_min_stripe_bytes ", advice.min_stripe_bytes(), "\n");
   for (const v1::OperatorInfo& op : info.operators()) {
     absl::StrAppend(&text, "operator ", OperatorName(op.operator_()), " scalars ",
                     absl::StrJoin(TypeNames(op.scalar_types()), ","), " matrices ",
@@ -161,7 +176,13 @@ std::string InfoJson(const v1::GetServerInfoResponse& info) {
                     {"max_concurrent_reductions", limits.max_concurrent_reductions()},
                     {"slots", limits.slots()},
                     {"slot_bytes", limits.slot_bytes()},
-                    {"max_matrix_dimension", limits.max_matrix_dimension()}};
+                    {"max_matrix_dimension", limits.max_matrix_dimension()},
+                    {"leaf_bytes", limits.leaf_bytes()},
+                    {"max_first_byte", limits.max_first_byte()}};
+  const v1::TransferAdvice& advice = info.transfer_advice();
+  json["transfer_advice"] = {{"chunk_bytes", advice.chunk_bytes()},
+                             {"streams", advice.streams()},
+                             {"min_stripe_bytes", advice.min_stripe_bytes()}};
   json["algorithms"] = AlgorithmNamesOf(info);
   json["operators"] = nlohmann::ordered_json::array();
   for (const v1::OperatorInfo& op : info.operators()) {

@@ -36,6 +36,10 @@ void* AllocatePages(std::size_t bytes) {
   return memory;
 }
 
+// Where the caller does not say. A slot is filled and reduced by the same core: it should find the bytes in its
+// second-level cache.
+constexpr std::size_t kDefaultSlotBytes = 512 << 10;
+
 // Subtrees of 2^5 leaves (128 KiB) are one piece: small enough to share out one message among threads, and
 // to look at the time between two; large enough that handing one over costs nothing.
 constexpr std::uint32_t kPieceLevel = 5;
@@ -68,12 +72,13 @@ std::vector<Piece> CutIntoPieces(const Reduction& reduction, std::uint64_t first
 class CpuSlot : public Slot {
  public:
   CpuSlot(const BackendOptions& options, ThreadPool& pool, const InstructionSet& isa)
-      : bytes_(options.slot_bytes),
+      : bytes_(options.slot_bytes > 0 ? options.slot_bytes : kDefaultSlotBytes),
         inline_time_(absl::ToChronoNanoseconds(options.inline_time)),
         pool_(pool),
         isa_(isa),
         memory_(AllocatePages(bytes_), std::free) {}
 
+  std::size_t bytes() const { return bytes_; }
   bool has_memory() const { return memory_ != nullptr; }
 
   // Has the system find the pages now: it may have promised more memory than it has, and whoever asks for
@@ -194,7 +199,7 @@ class CpuBackend : public Backend {
       auto slot = std::make_unique<CpuSlot>(options, pool_, isa);
       if (!slot->has_memory()) {
         return absl::ResourceExhaustedError(absl::StrCat("there is no memory for ", options.slots,
-                                                         " slots of ", options.slot_bytes, " bytes"));
+                                                         " slots of ", slot->bytes(), " bytes"));
       }
       slots.push_back(slot.get());
       slots_.push_back(std::move(slot));

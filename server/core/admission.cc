@@ -16,15 +16,19 @@ namespace {
 constexpr int kSmallPlaces = 64;
 constexpr int kWatchPlaces = 1024;
 
+// When a refused call is to come again: about the time that a share of an array takes.
+constexpr char kRetryMs[] = "100";
+
 absl::Status NoPlace(Admission::Kind kind, int limit) {
   if (kind == Admission::Kind::kReduction || kind == Admission::Kind::kMerge) {
-    return kernels::Error(absl::StatusCode::kResourceExhausted, "TOO_MANY_REDUCTIONS",
-                          absl::StrCat("max_concurrent_reductions = ", limit, " are in progress"),
-                          {{"limit", "max_concurrent_reductions"}, {"value", std::to_string(limit)}});
+    return kernels::Error(
+        absl::StatusCode::kResourceExhausted, "TOO_MANY_REDUCTIONS",
+        absl::StrCat("max_concurrent_reductions = ", limit, " are in progress"),
+        {{"limit", "max_concurrent_reductions"}, {"value", std::to_string(limit)}, {"retry_ms", kRetryMs}});
   }
   return kernels::Error(absl::StatusCode::kResourceExhausted, "TOO_MANY_CALLS",
                         absl::StrCat(limit, " calls of this kind are in progress"),
-                        {{"value", std::to_string(limit)}});
+                        {{"value", std::to_string(limit)}, {"retry_ms", kRetryMs}});
 }
 
 }  // namespace
@@ -70,7 +74,8 @@ void Admission::WaitUntilEmpty() {
 
 bool Admission::WaitUntilEmpty(absl::Duration timeout) {
   std::unique_lock lock(mutex_);
-  return empty_.wait_for(lock, absl::ToChronoNanoseconds(timeout), [this] { return InProgressLocked() == 0; });
+  return empty_.wait_for(lock, absl::ToChronoNanoseconds(timeout),
+                         [this] { return InProgressLocked() == 0; });
 }
 
 int Admission::in_progress() const {

@@ -160,7 +160,7 @@ absl::Status ArrayReducer::AppendFinished() {
 void ArrayReducer::OnSlotFree() { listener_(); }
 
 void ArrayReducer::OnSlotWanted() {
-  status_ = StartFilled();
+  status_.Update(StartFilled());
   if (!status_.ok()) listener_();
 }
 
@@ -170,9 +170,9 @@ void ArrayReducer::OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::S
   });
   if (result.ok()) {
     started->result = *std::move(result);
-    status_ = AppendFinished();
+    status_.Update(AppendFinished());
   } else {
-    status_ = result.status();
+    status_.Update(result.status());
   }
   if (!status_.ok() || started_.empty()) listener_();
 }

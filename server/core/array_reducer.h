@@ -48,7 +48,8 @@ class ArrayReducer : private SlotShare::Holder {
   };
 
   // `share` and `clock` must outlive the reducer. `listener` is called from the share when an Append that took
-  // less than it was given, or a TryFinish that was not done, should be tried again.
+  // less than it was given, or a TryFinish that was not done, should be tried again, or when status() is an
+  // error.
   ArrayReducer(SlotShare& share, const Clock& clock, const Options& options, std::function<void()> listener);
   ~ArrayReducer() override { Release(); }
   ArrayReducer(const ArrayReducer&) = delete;
@@ -68,6 +69,8 @@ class ArrayReducer : private SlotShare::Holder {
   // destructor, which does the same.
   void Release();
 
+  // The error that the share reported, if any.
+  const absl::Status& status() const { return status_; }
   const kernels::PartialState& state() const { return state_; }
   const ReducerTimings& timings() const { return timings_; }
 

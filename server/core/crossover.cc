@@ -1,63 +1,114 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-//
 #include "server/core/crossover.h"
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "kernels/reduction.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace warpfold::server {
 namespace {
 
-constexpr std::uint64_t kSmallestBytes = 4096;
-constexpr std::uint64_t kLargestBytes = std::uint64_t{1} << 20;
-constexpr int kRepetitions = 5;
+constexpr std::uint64_t kMeasuredBytes = 16 << 10;
+constexpr int kRepetitions = 3;
+// Dimensions of which kernels have loops of their own, and one for all others.
+constexpr std::uint32_t kDimensions[] = {1, 2, 3, 4, 5, 6, 7, 8, 16};
 
-// The best of a few runs: the first ones warm caches and clocks up.
-template <typename Work>
-absl::StatusOr<absl::Duration> BestTime(const Clock& clock, Work work) {
-  absl::Duration best = absl::InfiniteDuration();
-  for (int i = 0; i < kRepetitions; ++i) {
-    const absl::Time start = clock();
-    if (absl::Status status = work(); !status.ok()) return status;
-    best = std::min(best, clock() - start);
-  }
-  return best;
+// Of operators over whole matrices: the number of rows, as far as loops differ.
+std::uint32_t DimensionOf(absl::string_view op, kernels::ElementShape shape) {
+  if (op != "matrix_product") return 0;
+  return std::min(shape.rows, kernels::kMaxFixedDimension + 1);
+}
+
+// Small numbers of all types: no NaN, no overflow that ends a loop early.
+std::vector<std::byte> Numbers(std::uint64_t bytes) {
+  std::vector<std::byte> numbers(bytes);
+  for (std::uint64_t i = 0; i < bytes; ++i) numbers[i] = static_cast<std::byte>(i * 37 % 61);
+  return numbers;
 }
 
 }  // namespace
 
-absl::StatusOr<std::uint64_t> MeasureCrossoverBytes(kernels::Backend& backend, const Clock& clock) {
-  if (backend.name() == "cpu" || backend.slots().empty()) return 0;
+absl::StatusOr<Crossovers> Crossovers::Measure(kernels::Backend& backend, const Clock& clock) {
+  Crossovers crossovers;
+  if (backend.name() == "cpu" || backend.slots().empty()) return crossovers;
   kernels::Slot& slot = *backend.slots().front();
-  kernels::ReductionSpec spec;
-  spec.operators = {"sum"};
-  spec.element_type = kernels::ElementType::kFloat32;
+  const absl::Time start = clock();
+  const auto names = kernels::OperatorNames();
+  for (std::size_t family = 0; family < names.size(); ++family) {
+    for (int t = 0; t < kernels::kElementTypeCount; ++t) {
+      kernels::ReductionSpec spec;
+      spec.operators = {std::string(names[family])};
+      spec.element_type = static_cast<kernels::ElementType>(t);
+      const int position = static_cast<int>(family);
+      std::vector<kernels::ElementShape> shapes;
+      if (kernels::OperatorTakesScalars(position, spec.element_type)) {
+        shapes = {{}};
+      } else if (kernels::OperatorTakesMatrices(position, spec.element_type)) {
+        if (names[family] == "affine_compose") shapes = {{1, 2}};
+        if (names[family] == "matrix_product") {
+          for (const std::uint32_t d : kDimensions) shapes.push_back({d, d});
+        }
+      }
+      for (const kernels::ElementShape shape : shapes) {
+        spec.shape = shape;
+        if (absl::Status status = crossovers.MeasureOne(spec, slot, clock); !status.ok()) return status;
+      }
+    }
+  }
+  crossovers.warm_up_.took = clock() - start;
+  return crossovers;
+}
+
+absl::Status Crossovers::MeasureOne(const kernels::ReductionSpec& spec, kernels::Slot& slot,
+                                    const Clock& clock) {
   const absl::StatusOr<kernels::Reduction> reduction = kernels::Reduction::Create(spec);
   if (!reduction.ok()) return reduction.status();
-  const std::uint64_t element_bytes = reduction->element_bytes();
-  const std::uint64_t largest = std::min(kLargestBytes, slot.Capacity(*reduction) * element_bytes);
-  const std::vector<std::byte> data(largest);
-  for (std::uint64_t bytes = kSmallestBytes; bytes <= largest; bytes *= 2) {
-    const std::span<const std::byte> array = std::span(data).first(bytes);
-    const absl::StatusOr<absl::Duration> host = BestTime(clock, [&] {
-      kernels::ReduceOnHost(*reduction, 0, array);
-      return absl::OkStatus();
-    });
-    const absl::StatusOr<absl::Duration> device = BestTime(clock, [&] {
-      std::copy(array.begin(), array.end(), slot.staging().begin());
-      absl::Status status = slot.Start(*reduction, 0, bytes / element_bytes);
-      return status.ok() ? slot.Wait().status() : status;
-    });
-    if (!device.ok()) return device.status();
-    if (*device < *host) return bytes;
+  const std::uint64_t leaves = std::max<std::uint64_t>(1, kMeasuredBytes / reduction->leaf_bytes());
+  const std::uint64_t elements = std::min(leaves * reduction->leaf_elements(), slot.Capacity(*reduction));
+  const std::vector<std::byte> array = Numbers(elements * reduction->element_bytes());
+  absl::Duration host = absl::InfiniteDuration();
+  absl::Duration device = absl::InfiniteDuration();
+  absl::Duration first;
+  for (int i = 0; i < kRepetitions; ++i) {
+    absl::Time start = clock();
+    kernels::ReduceOnHost(*reduction, 0, array);
+    host = std::min(host, clock() - start);
+    start = clock();
+    std::memcpy(slot.staging().data(), array.data(), array.size());
+    if (absl::Status status = slot.Start(*reduction, 0, elements); !status.ok()) return status;
+    if (absl::Status status = slot.Wait().status(); !status.ok()) return status;
+    device = std::min(device, clock() - start);
+    if (i == 0) first = clock() - start;
   }
-  return largest;
+  ++warm_up_.operators;
+  if (first - device > warm_up_.slowest) {
+    warm_up_.slowest = first - device;
+    warm_up_.slowest_operator =
+        absl::StrCat(spec.operators.front(), " ", kernels::ElementTypeName(spec.element_type));
+  }
+  // A host of infinite speed should still leave large arrays to the device.
+  const double host_ns = std::max(absl::ToDoubleNanoseconds(host), 1.0);
+  const double bytes = absl::ToDoubleNanoseconds(device) / host_ns * static_cast<double>(array.size());
+  bytes_[{spec.operators.front(), spec.element_type, DimensionOf(spec.operators.front(), spec.shape)}] =
+      static_cast<std::uint64_t>(std::clamp(bytes, double{kSmallestBytes}, double{kLargestBytes}));
+  return absl::OkStatus();
+}
+
+std::uint64_t Crossovers::BytesFor(const kernels::Reduction& reduction) const {
+  // On the host the operators take their times one after the other; on the device they overlap with the copy.
+  double times = 0;
+  for (const std::string& op : reduction.spec().operators) {
+    const auto found =
+        bytes_.find({op, reduction.spec().element_type, DimensionOf(op, reduction.spec().shape)});
+    if (found == bytes_.end()) return 0;
+    times += 1 / static_cast<double>(found->second);
+  }
+  return static_cast<std::uint64_t>(1 / times);
 }
 
 }  // namespace warpfold::server

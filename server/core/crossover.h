@@ -1,20 +1,59 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Up to which size the host reduces an array sooner than a slot's round trip does.
+// Up to which size the host reduces an array sooner than a slot's round trip does: for each operator and
+// type, since a float32 sum is a hundred times as fast on the host as a logsumexp, but not on a GPU.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "kernels/backend.h"
+#include "kernels/reduction.h"
 #include "server/core/clock.h"
 
 namespace warpfold::server {
 
-// Measures with slot 0 of a backend that nobody uses yet, in a few milliseconds; 0 for the CPU backend. At
-// most 1 MiB and one slot. Where the slot fails, its error: a device that cannot reduce an array now should
-// not be waited for by users.
-absl::StatusOr<std::uint64_t> MeasureCrossoverBytes(kernels::Backend& backend, const Clock& clock);
+// Threads: immutable after Measure.
+class Crossovers {
+ public:
+  static constexpr std::uint64_t kSmallestBytes = 4 << 10;
+  static constexpr std::uint64_t kLargestBytes = 1 << 20;
+
+  // What the first call of some operator took longer than its second: code was loaded.
+  struct WarmUp {
+    int operators = 0;  // of one type each, that were run
+    absl::Duration took;
+    absl::Duration slowest;
+    std::string slowest_operator;  // "logsumexp float64"
+  };
+
+  // None: everything goes to slots.
+  Crossovers() = default;
+
+  // Runs every operator over every type that it takes, on slot 0 of a backend that nobody uses yet and on the
+  // host: so it also loads the kernels that first calls would wait for. Measures nothing on the CPU backend.
+  // Where the slot fails, its error: a device that cannot reduce an array now should not be waited for by
+  // users.
+  static absl::StatusOr<Crossovers> Measure(kernels::Backend& backend, const Clock& clock);
+
+  // Arrays of fewer bytes are better reduced on the host. 0 where nothing was measured.
+  std::uint64_t BytesFor(const kernels::Reduction& reduction) const;
+
+  const WarmUp& warm_up() const { return warm_up_; }
+
+ private:
+  // Operator, element type, dimension of a matrix that is multiplied as a whole (else 0).
+  using Key = std::tuple<std::string, kernels::ElementType, std::uint32_t>;
+
+  absl::Status MeasureOne(const kernels::ReductionSpec& spec, kernels::Slot& slot, const Clock& clock);
+
+  std::map<Key, std::uint64_t> bytes_;
+  WarmUp warm_up_;
+};
 
 }  // namespace warpfold::server

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "kernels/geometry.h"
 
 namespace warpfold::server {
 
@@ -15,9 +16,13 @@ namespace warpfold::server {
 inline constexpr std::uint64_t kMaxPayloadBytes = std::uint64_t{4} << 20;
 // What may surround the payload: tags, lengths, checksum, header fields.
 inline constexpr std::uint64_t kMaxFramingBytes = std::uint64_t{64} << 10;
-// Messages up to this size are refused by the service, with its reason; gRPC itself refuses larger ones, whose
-// reason is then the text of gRPC.
+// Messages up to this size are refused by the service, with its reason; gRPC itself refuses larger ones,
+// whose reason is then the text of gRPC.
 inline constexpr std::uint64_t kMaxTransportBytes = 2 * kMaxPayloadBytes + 2 * kMaxFramingBytes;
+
+// What is advised for the data of one chunk, and how many bytes are worth one more stream.
+inline constexpr std::uint64_t kAdvisedChunkBytes = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t kAdvisedMinStripeBytes = std::uint64_t{8} << 20;
 
 struct CallLimits {
   absl::Duration idle = absl::InfiniteDuration();      // longest wait for the client's progress
@@ -28,8 +33,13 @@ struct Limits {
   std::uint64_t max_stream_bytes = std::uint64_t{1} << 40;
   int max_concurrent_reductions = 64;
   CallLimits call = {.idle = absl::Seconds(60), .duration = absl::Seconds(3600)};
+  int advised_streams = 4;       // of one array, 1 to 64; for GetServerInfo
   std::uint64_t slots = 0;       // for GetServerInfo
   std::uint64_t slot_bytes = 0;  // for GetServerInfo
+
+  // The furthest byte of an array at which a stream may start, so that its end is still within what the
+  // kernels can count.
+  std::uint64_t max_first_byte() const { return kernels::kMaxArrayBytes - max_stream_bytes; }
 };
 
 }  // namespace warpfold::server

@@ -182,16 +182,25 @@ v1::PartialState StateToProto(const kernels::PartialState& state) {
 
 absl::Status FillReduction(const kernels::PartialState& state, bool return_state, v1::Reduction* reduction) {
   const std::vector<std::string>& names = state.reduction().spec().operators;
+  absl::Status first_error;
+  bool has_value = return_state;  // a state is an answer, too
   for (std::size_t op = 0; op < names.size(); ++op) {
     v1::OperatorResult& result = *reduction->add_results();
     result.set_operator_(OperatorByName(names[op]));
     const absl::StatusOr<kernels::OperatorValue> value = state.Finish(op);
     if (value.ok()) {
       FillValue(*value, &result);
-    } else if (!return_state || !IsMissingValue(value.status())) {
-      return value.status();
+      has_value = true;
+      continue;
     }
+    if (!IsMissingValue(value.status())) return value.status();
+    if (first_error.ok()) first_error = value.status();
+    v1::ResultError& error = *result.mutable_error();
+    error.set_code(static_cast<int>(value.status().code()));
+    error.set_reason(kernels::ErrorReason(value.status()));
+    error.set_message(std::string(value.status().message()));
   }
+  if (!has_value) return first_error;
   reduction->set_element_count(state.element_count());
   if (return_state) *reduction->mutable_state() = StateToProto(state);
   return absl::OkStatus();

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/server_info.h"
 
+#include <algorithm>
+
 #include "absl/time/time.h"
+#include "kernels/geometry.h"
 #include "kernels/reduction.h"
 #include "server/core/messages.h"
 #include "server/core/operator_names.h"
@@ -21,7 +24,17 @@ v1::ServerLimits LimitsOf(const Service& service) {
   limits.set_slots(service.limits.slots);
   limits.set_slot_bytes(service.limits.slot_bytes);
   limits.set_max_matrix_dimension(kernels::kMaxMatrixDimension);
+  limits.set_leaf_bytes(kernels::kLeafBytes);
+  limits.set_max_first_byte(service.limits.max_first_byte());
   return limits;
+}
+
+v1::TransferAdvice AdviceOf(const Service& service) {
+  v1::TransferAdvice advice;
+  advice.set_chunk_bytes(kAdvisedChunkBytes);
+  advice.set_streams(service.limits.advised_streams);
+  advice.set_min_stripe_bytes(kAdvisedMinStripeBytes);
+  return advice;
 }
 
 }  // namespace
@@ -47,7 +60,14 @@ v1::GetServerInfoResponse GetServerInfo(const Service& service) {
     if (service.backend.Supports(algorithm)) response.add_algorithms(AlgorithmToProto(algorithm));
   }
   *response.mutable_limits() = LimitsOf(service);
-  response.set_cpu_crossover_bytes(service.cpu_crossover_bytes);
+  kernels::ReductionSpec sum;
+  sum.operators = {"sum"};
+  sum.element_type = kernels::ElementType::kFloat32;
+  if (const auto reduction = kernels::Reduction::Create(sum); reduction.ok()) {
+    response.set_cpu_crossover_bytes(
+        std::max(service.cpu_crossover_bytes, service.crossovers.BytesFor(*reduction)));
+  }
+  *response.mutable_transfer_advice() = AdviceOf(service);
   return response;
 }
 

@@ -18,6 +18,7 @@
 #include "kernels/backend.h"
 #include "server/core/admission.h"
 #include "server/core/clock.h"
+#include "server/core/crossover.h"
 #include "server/core/limits.h"
 
 namespace warpfold::server {
@@ -42,8 +43,9 @@ struct Service {
   kernels::Backend& backend;
   const Limits limits;
   const Clock clock;
-  // Arrays smaller than this are reduced on the shard's thread, without a slot.
-  std::uint64_t cpu_crossover_bytes = 0;
+  // Arrays of fewer bytes than either says are reduced on the shard's thread, without a slot.
+  Crossovers crossovers;
+  std::uint64_t cpu_crossover_bytes = 0;  // whatever the operator
   // Called on the shard's thread for every answered call; must not block.
   std::function<void(const CallRecord&)> log_call = [](const CallRecord&) {};
 

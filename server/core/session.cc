@@ -10,7 +10,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
-#include "kernels/geometry.h"
 #include "server/core/messages.h"
 
 namespace warpfold::server {
@@ -85,7 +84,6 @@ absl::Status CheckRequestId(const std::string& request_id) {
                         {{"field", "request_id"}});
 }
 
-
 absl::StatusOr<Session::Need> Session::OnMessage(Message message) {
   absl::StatusOr<ParsedRequest> request = ParseReduceRequest(message.slices);
   if (!request.ok()) return request.status();
@@ -152,6 +150,7 @@ absl::StatusOr<Session::Need> Session::OnArray(Message message) {
 }
 
 absl::StatusOr<Session::Need> Session::Resume() {
+  if (!reducer_->status().ok()) return reducer_->status();
   if (pending_.has_value()) return Place();
   if (finishing_) return TryFinish();
   if (state_ == StreamState::kCommitted) {
@@ -173,14 +172,17 @@ absl::Status Session::Begin(v1::ReduceHeader header) {
   const absl::StatusOr<kernels::Reduction> reduction = ReductionFromProto(header_.spec());
   if (!reduction.ok()) return reduction.status();
   if (absl::Status status = CheckHeader(*reduction); !status.ok()) return status;
-  const std::uint64_t least_bytes =
-      header_.has_expected_element_count() ? header_.expected_element_count() * reduction->element_bytes() : 0;
-  reducer_.emplace(share_, service_.clock,
-                   ArrayReducer::Options{.reduction = *reduction,
-                                         .first_element = header_.first_element(),
-                                         .crossover_bytes = service_.cpu_crossover_bytes,
-                                         .least_bytes = least_bytes},
-                   listener_);
+  const std::uint64_t least_bytes = header_.has_expected_element_count()
+                                        ? header_.expected_element_count() * reduction->element_bytes()
+                                        : 0;
+  reducer_.emplace(
+      share_, service_.clock,
+      ArrayReducer::Options{
+          .reduction = *reduction,
+          .first_element = header_.first_element(),
+          .crossover_bytes = std::max(service_.cpu_crossover_bytes, service_.crossovers.BytesFor(*reduction)),
+          .least_bytes = least_bytes},
+      listener_);
   return absl::OkStatus();
 }
 
@@ -189,8 +191,7 @@ absl::Status Session::CheckHeader(const kernels::Reduction& reduction) const {
   if (!reduction.canonical()) {
     if (absl::Status status = CheckNoStripe(header_); !status.ok()) return status;
   }
-  const std::uint64_t max_first =
-      (kernels::kMaxArrayBytes - service_.limits.max_stream_bytes) / reduction.element_bytes();
+  const std::uint64_t max_first = service_.limits.max_first_byte() / reduction.element_bytes();
   if (header_.first_element() % reduction.leaf_elements() != 0 || header_.first_element() > max_first) {
     return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
                           absl::StrCat("first_element must be a multiple of ", reduction.leaf_elements(),

@@ -31,7 +31,7 @@ constexpr auto kDrainCheckInterval = std::chrono::milliseconds(10);
 // How long gRPC may take to send the last answers before it cuts connections.
 constexpr auto kLastAnswers = std::chrono::milliseconds(500);
 
-constexpr int kMaxShards = 16;
+constexpr std::size_t kMaxShards = 16;
 
 std::shared_ptr<grpc::ServerCredentials> Credentials(const std::optional<TlsKeys>& tls) {
   if (!tls.has_value()) return grpc::InsecureServerCredentials();
@@ -46,8 +46,8 @@ std::shared_ptr<grpc::ServerCredentials> Credentials(const std::optional<TlsKeys
 }  // namespace
 
 int ShardCount(std::size_t slots) {
-  const int cores = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxShards);
-  return std::clamp(static_cast<int>(slots), 1, cores);
+  const auto cores = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMaxShards);
+  return static_cast<int>(std::clamp<std::size_t>(slots, 1, cores));
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(Service& service,
@@ -195,9 +195,9 @@ void RpcServer::Drain(absl::Duration grace) {
   for (const auto& shard : shards_) shard->PostAndWait([&shard] { shard->StopAccepting(); });
   server_->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
   service_.admission.WaitUntilEmpty();
+  WaitUntilShardsAreIdle();
   stop_watchdog_ = true;
   watchdog_.join();
-  WaitUntilShardsAreIdle();
   for (const auto& shard : shards_) shard->Join();
   server_ = nullptr;
 }

@@ -3,12 +3,28 @@
 //
 #include "server/rpc/status_translation.h"
 
+#include <cstdint>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "google/rpc/status.pb.h"
 #include "kernels/error.h"
 
 namespace warpfold::server {
+namespace {
+
+// Of a call that is to be made again: when. Generic retry layers read this, and not our metadata.
+void AddRetryInfo(const google::rpc::ErrorInfo& info, google::rpc::Status& details) {
+  const auto retry_ms = info.metadata().find("retry_ms");
+  std::int64_t ms = 0;
+  if (retry_ms == info.metadata().end() || !absl::SimpleAtoi(retry_ms->second, &ms)) return;
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(ms / 1000);
+  retry.mutable_retry_delay()->set_nanos(static_cast<std::int32_t>(ms % 1000 * 1'000'000));
+  details.add_details()->PackFrom(retry);
+}
+
+}  // namespace
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
@@ -22,6 +38,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
     info.set_domain("warpfold");
     for (const auto& [key, value] : kernels::ErrorDetails(status)) (*info.mutable_metadata())[key] = value;
     details.add_details()->PackFrom(info);
+    AddRetryInfo(info, details);
   }
   // The numbers of the codes are the same by design.
   return {static_cast<grpc::StatusCode>(status.code()), message, details.SerializeAsString()};

@@ -4,7 +4,8 @@
 #
 # container_test.sh FOLDER: builds the Dockerfile and checks the result, without a Docker daemon or a
 # registry: buildah builds, on a stand-in for both base images that debootstrap makes from this machine's
-# own package sources. FOLDER keeps that stand-in and the compiler's cache for the next run.
+# own package sources. FOLDER keeps that stand-in for the next run. The compiler's cache is the machine's:
+# the same compiler with the same options has left there what the release consists of.
 # Exit code 77: skipped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -14,8 +15,8 @@ skip() { echo "Skipped: $*"; exit 77; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
 ((EUID == 0)) || skip "needs root"
-for tool in buildah debootstrap ip unshare; do
-  type -P "$tool" >/dev/null || skip "needs $tool (deploy/install_packages.sh test)"
+for tool in buildah ccache debootstrap ip unshare; do
+  type -P "$tool" >/dev/null || skip "needs $tool (deploy/install_packages.sh build test)"
 done
 
 unshare --net --mount true 2>/dev/null || skip "may not make namespaces"
@@ -55,10 +56,12 @@ build_image() {
   "${buildah[@]}" add --quiet "$container" "$base" / >/dev/null
   "${buildah[@]}" commit --quiet --rm "$container" stand-in >/dev/null
   echo "Building the image"
-  mkdir -p "$folder/ccache"
+  local cache
+  cache=$(ccache --get-config cache_dir)
+  mkdir -p "$cache"
   # Health checks are not in the OCI format.
   "${buildah[@]}" bud --isolation chroot --format docker --pull-never \
-    --volume "$folder/ccache:/root/.cache/ccache" --ignorefile "$source_folder/.dockerignore" \
+    --volume "$cache:/root/.cache/ccache" --ignorefile "$source_folder/.dockerignore" \
     --build-arg BUILD_IMAGE=localhost/stand-in --build-arg RUNTIME_IMAGE=localhost/stand-in \
     --build-arg CUDA=OFF --tag warpfold --file "$source_folder/Dockerfile" "$source_folder"
 }

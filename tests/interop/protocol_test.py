@@ -144,11 +144,27 @@ class OrderTest(service.ServerTestCase):
     def test_checksums(self):
         good, bad = crc32c(_BYTES), crc32c(_BYTES) ^ 1
         self.assertEqual(crc32c(b"123456789"), 0xE3069283)
-        reduction = self.reduce(header(_SPEC), chunk(_BYTES, crc32c=good), commit(12, 48, crc32c=good))
-        self.assertEqual(reduction.results[0].int64_value, int(_ARRAY.sum()))
+        announced = header(_SPEC, with_crc32c=True)
+        for first in (chunk(_BYTES), chunk(_BYTES, crc32c=good)):
+            reduction = self.reduce(announced, first, commit(12, 48, crc32c=good))
+            self.assertEqual(reduction.results[0].int64_value, int(_ARRAY.sum()))
         for in_chunk, in_commit in ((bad, good), (good, bad), (0, good)):
-            self.assert_fails("DATA_LOSS", "CHECKSUM_MISMATCH", self.reduce, header(_SPEC),
+            self.assert_fails("DATA_LOSS", "CHECKSUM_MISMATCH", self.reduce, announced,
                               chunk(_BYTES, crc32c=in_chunk), commit(12, 48, crc32c=in_commit))
+        self.assert_fails("DATA_LOSS", "CHECKSUM_MISMATCH", self.reduce, announced, chunk(_BYTES),
+                          commit(12, 48, crc32c=bad))
+        self.assert_fails("DATA_LOSS", "CHECKSUM_MISMATCH", self.reduce, header(_SPEC),
+                          chunk(_BYTES, crc32c=bad))
+        # A checksum that nobody announced could not be computed.
+        for first, last in ((header(_SPEC), commit(12, 48, crc32c=good)), (announced, commit(12, 48))):
+            self.assert_fails("INVALID_ARGUMENT", "BAD_HEADER", self.reduce, first, chunk(_BYTES), last)
+
+    def test_each_result_has_its_own_error(self):
+        array = numpy.full(2, 2**63 - 1, numpy.int64)
+        reduction = service.reduce(self.server, array, ["sum", "max"])
+        self.assertEqual((reduction.results[0].error.reason, reduction.results[0].error.code), ("OVERFLOW", 11))
+        self.assertIsNone(reduction.results[0].WhichOneof("value"))
+        self.assertEqual(reduction.results[1].int64_value, 2**63 - 1)
 
     def test_cuts_inside_elements(self):
         array = numpy.random.default_rng(5).standard_normal(8)

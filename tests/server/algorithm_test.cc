@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "kernels/error.h"
-#include "server/operator_names.h"
-#include "server/session.h"
-#include "server/unary_methods.h"
+#include "server/core/merge.h"
+#include "server/core/operator_names.h"
+#include "server/core/server_info.h"
+#include "server/core/session.h"
+#include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/requests.h"
 
@@ -28,31 +30,30 @@ v1::ReduceRequest NamedHeader(v1::Algorithm algorithm) {
 class AlgorithmTest : public testing::Test {
  protected:
   AlgorithmTest()
-      : engine_(backend_, Limits{.max_stream_bytes = 1 << 20}, [] { return absl::UnixEpoch(); }) {}
+      : service_(backend_, Limits{.max_stream_bytes = 1 << 20}, [] { return absl::UnixEpoch(); }) {}
 
-  absl::StatusOr<v1::ReduceResponse> Run(const std::vector<v1::ReduceRequest>& requests, bool pause = false) {
-    Session session(engine_, call_);
-    for (const v1::ReduceRequest& request : requests) {
-      const std::string bytes = request.SerializeAsString();
-      if (absl::Status status = session.OnMessage(Cut(bytes, {})); !status.ok()) return status;
-      if (!pause) continue;
-      if (absl::Status status = session.OnPause(); !status.ok()) return status;
-    }
-    return session.OnEnd();
+  // With `slow`, others want all slots between two messages.
+  absl::StatusOr<v1::Reduction> Run(const std::vector<v1::ReduceRequest>& requests, bool slow = false) {
+    std::vector<Message> messages;
+    for (const v1::ReduceRequest& request : requests) messages.push_back(MessageOf(request));
+    return DriveSession(service_, share_, messages, [&] {
+      if (slow) CallInLoans(share_);
+    });
   }
 
-  // Of the header alone: nothing of the array has been taken.
+  // By the header alone: nothing of the array has been taken.
   void ExpectRefused(const v1::ReduceRequest& header, absl::StatusCode code, const std::string& reason) {
-    Session session(engine_, call_);
-    const std::string bytes = header.SerializeAsString();
-    const absl::Status status = session.OnMessage(Cut(bytes, {}));
+    SessionDriver driver(service_, share_);
+    driver.OnMessage(MessageOf(header));
+    ASSERT_TRUE(driver.ended());
+    const absl::Status status = driver.result().status();
     EXPECT_EQ(status.code(), code) << status;
     EXPECT_EQ(kernels::ErrorReason(status), reason) << status;
   }
 
   FakeBackend backend_;
-  Engine engine_;
-  CallControl call_{absl::UnixEpoch(), absl::InfiniteFuture(), {}};
+  Service service_;
+  SlotShare share_{SlotsOf(backend_)};
 };
 
 TEST_F(AlgorithmTest, NamesGoThereAndBack) {
@@ -68,7 +69,7 @@ TEST_F(AlgorithmTest, NamesGoThereAndBack) {
 }
 
 TEST_F(AlgorithmTest, TheDeviceReducesEveryElement) {
-  engine_.cpu_crossover_bytes = 1 << 20;
+  service_.cpu_crossover_bytes = 1 << 20;
   for (const std::size_t n : {1, 1023, 1024, 1025, 50001}) {
     for (const bool pause : {false, true}) {
       std::vector<std::int32_t> elements(n);
@@ -77,11 +78,11 @@ TEST_F(AlgorithmTest, TheDeviceReducesEveryElement) {
       const auto response =
           Run({NamedHeader(v1::ALGORITHM_LAST_BLOCK), Chunk(elements), Commit(n, n * 4)}, pause);
       ASSERT_TRUE(response.ok()) << response.status();
-      EXPECT_EQ(response->reduction().results(0).int64_value(), static_cast<std::int64_t>(n * (n + 1) / 2));
-      EXPECT_EQ(response->reduction().element_count(), n);
+      EXPECT_EQ(response->results(0).int64_value(), static_cast<std::int64_t>(n * (n + 1) / 2));
+      EXPECT_EQ(response->element_count(), n);
       EXPECT_GT(backend_.behaviour.starts, before);
       EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
-      EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
+      EXPECT_EQ(share_.free(), share_.size());
     }
   }
   EXPECT_EQ(backend_.behaviour.elements, 2 * (1 + 1023 + 1024 + 1025 + 50001));
@@ -93,7 +94,7 @@ TEST_F(AlgorithmTest, OfAnEmptyArrayNothingIsLaunched) {
   header.mutable_header()->mutable_spec()->add_operators(v1::OPERATOR_SUM);
   const auto response = Run({header, Commit(0, 0)});
   ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(response->reduction().results(0).int64_value(), 0);
+  EXPECT_EQ(response->results(0).int64_value(), 0);
   EXPECT_EQ(backend_.behaviour.starts, 0);
 }
 
@@ -104,8 +105,27 @@ TEST_F(AlgorithmTest, AFailureOnTheTailGivesTheSlotBack) {
     const std::vector<std::int32_t> elements(10);
     const auto response = Run({NamedHeader(v1::ALGORITHM_LAST_BLOCK), Chunk(elements), Commit(10, 40)});
     EXPECT_EQ(kernels::ErrorReason(response.status()), "DEVICE_LOST");
-    EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
+    EXPECT_EQ(share_.free(), share_.size());
   }
+}
+
+// All of the array has come, and it waits for a slot for its last elements.
+TEST_F(AlgorithmTest, TheTailWaitsForASlot) {
+  backend_.behaviour.SetBlocked(true);
+  SessionDriver driver(service_, share_);
+  driver.OnMessage(MessageOf(NamedHeader(v1::ALGORITHM_LAST_BLOCK)));
+  driver.OnMessage(MessageOf(Chunk(std::vector<std::int32_t>(2 * 16384 + 7, 1))));
+  driver.OnMessage(MessageOf(Commit(2 * 16384 + 7, 8 * 16384 + 28)));
+  EXPECT_EQ(share_.waiting(), 1u);
+  driver.OnEnd();
+  EXPECT_EQ(driver.need(), Session::Need::kDevice);
+  backend_.behaviour.Finish(1);
+  share_.Poll();
+  EXPECT_EQ(share_.in_flight(), 2u);
+  backend_.behaviour.FinishAll();
+  share_.Poll();
+  ASSERT_TRUE(driver.ended() && driver.result().ok());
+  EXPECT_EQ(driver.result()->results(0).int64_value(), 2 * 16384 + 7);
 }
 
 TEST_F(AlgorithmTest, ADeviceWithoutItRefusesAtTheHeader) {
@@ -116,7 +136,7 @@ TEST_F(AlgorithmTest, ADeviceWithoutItRefusesAtTheHeader) {
 
   v1::ReduceArrayRequest request;
   *request.mutable_spec() = NamedHeader(v1::ALGORITHM_GRID_STRIDE).header().spec();
-  const absl::Status status = ReduceArray(engine_, call_, request).status();
+  const absl::Status status = DriveArray(service_, share_, MessageOf(request)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(kernels::ErrorReason(status), "UNSUPPORTED_ALGORITHM");
 }
@@ -143,15 +163,15 @@ TEST_F(AlgorithmTest, StatesDoNotTravel) {
   v1::MergeRequest merge;
   *merge.mutable_spec() = NamedHeader(v1::ALGORITHM_LAST_BLOCK).header().spec();
   merge.add_states();
-  const absl::Status status = Merge(engine_, merge).status();
+  const absl::Status status = Merge(service_, merge).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(kernels::ErrorReason(status), "BAD_HEADER");
 }
 
 TEST_F(AlgorithmTest, ServerInfoListsThoseOfTheDevice) {
-  EXPECT_EQ(GetServerInfo(engine_).algorithms_size(), kernels::kAlgorithmCount);
+  EXPECT_EQ(GetServerInfo(service_).algorithms_size(), kernels::kAlgorithmCount);
   backend_.has_algorithms = false;
-  const v1::GetServerInfoResponse info = GetServerInfo(engine_);
+  const v1::GetServerInfoResponse info = GetServerInfo(service_);
   ASSERT_EQ(info.algorithms_size(), 1);
   EXPECT_EQ(info.algorithms(0), v1::ALGORITHM_AUTO);
 }

@@ -1,20 +1,21 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-// What ends calls: limits on one, the registry of all, admission, and the threads they run on.
+//
+// What ends calls, and what lets them in: limits on one, and admission.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "kernels/error.h"
-#include "server/admission.h"
-#include "server/call_control.h"
-#include "server/call_registry.h"
-#include "server/clock.h"
-#include "server/worker_pool.h"
+#include "server/core/admission.h"
+#include "server/core/call_timer.h"
+#include "server/core/clock.h"
 
 namespace warpfold::server {
 namespace {
@@ -24,51 +25,85 @@ constexpr CallLimits kLimits = {.idle = absl::Seconds(10), .duration = absl::Sec
 
 absl::Time After(int seconds) { return kStart + absl::Seconds(seconds); }
 
-TEST(CallControlTest, IdlenessCountsFromTheLastProgress) {
-  CallControl call(kStart, absl::InfiniteFuture(), kLimits);
-  EXPECT_TRUE(call.Overdue(After(9)).ok());
-  EXPECT_EQ(kernels::ErrorReason(call.Overdue(After(10))), "IDLE");
-  call.MessageCame();
-  call.Progress(After(20));
-  call.MessageDone();
-  EXPECT_TRUE(call.Overdue(After(29)).ok());
-  call.MessageCame();  // one without anything in it
-  call.MessageDone();
-  const absl::Status overdue = call.Overdue(After(30));
-  EXPECT_EQ(overdue.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(kernels::ErrorReason(overdue), "IDLE");
+std::string ReasonAt(const CallTimer& timer, int seconds) {
+  const absl::Status overdue = timer.Overdue(After(seconds));
+  EXPECT_TRUE(overdue.ok() || overdue.code() == absl::StatusCode::kDeadlineExceeded) << overdue;
+  return kernels::ErrorReason(overdue);
 }
 
-TEST(CallControlTest, NobodyIsIdleWhoseMessagesTheServerHas) {
-  CallControl call(kStart, absl::InfiniteFuture(), kLimits);
-  call.MessageCame();
-  call.MessageCame();
-  EXPECT_TRUE(call.Overdue(After(50)).ok());
-  call.Progress(After(50));
-  call.MessageDone();
-  call.MessageDone();
-  EXPECT_TRUE(call.Overdue(After(59)).ok());
-  call.MessageCame();  // the end
-  EXPECT_EQ(kernels::ErrorReason(call.Overdue(After(60))), "DURATION");
+TEST(CallTimerTest, IdlenessCountsFromTheLastProgress) {
+  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
+  timer.AwaitClient(kStart);
+  EXPECT_EQ(ReasonAt(timer, 9), "");
+  EXPECT_EQ(ReasonAt(timer, 10), "IDLE");
+  timer.ClientCame(After(20));
+  timer.Progress(After(20));
+  timer.AwaitClient(After(20));
+  EXPECT_EQ(ReasonAt(timer, 29), "");
+  EXPECT_EQ(ReasonAt(timer, 30), "IDLE");
 }
 
-TEST(CallControlTest, DurationAndDeadline) {
-  const CallControl call(kStart, absl::InfiniteFuture(), {.duration = absl::Seconds(60)});
-  EXPECT_TRUE(call.Overdue(After(59)).ok());
-  EXPECT_EQ(kernels::ErrorReason(call.Overdue(After(60))), "DURATION");
-
-  const CallControl hurried(kStart, After(5), kLimits);
-  EXPECT_TRUE(hurried.Overdue(After(4)).ok());
-  EXPECT_EQ(kernels::ErrorReason(hurried.Overdue(After(5))), "DEADLINE");
+TEST(CallTimerTest, EmptyChunksAreNoProgress) {
+  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
+  timer.AwaitClient(kStart);
+  for (int second = 1; second < 10; ++second) {
+    timer.ClientCame(After(second));
+    timer.AwaitClient(After(second));
+  }
+  EXPECT_EQ(ReasonAt(timer, 9), "");
+  EXPECT_EQ(ReasonAt(timer, 10), "IDLE");
 }
 
-TEST(CallControlTest, TheFirstReasonToStopStays) {
-  CallControl call(kStart, absl::InfiniteFuture(), kLimits);
-  EXPECT_FALSE(call.stopped());
-  EXPECT_TRUE(call.Stop(absl::CancelledError("first")));
-  EXPECT_FALSE(call.Stop(absl::CancelledError("second")));
-  EXPECT_TRUE(call.stopped());
-  EXPECT_EQ(call.status(), absl::CancelledError("first"));
+TEST(CallTimerTest, NobodyIsIdleWhileTheServerIsAtWork) {
+  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
+  EXPECT_EQ(ReasonAt(timer, 59), "") << "nothing has been asked of the client";
+  EXPECT_EQ(ReasonAt(timer, 60), "DURATION");
+  timer.AwaitClient(kStart);
+  timer.ClientCame(After(9));
+  EXPECT_EQ(ReasonAt(timer, 59), "");
+}
+
+TEST(CallTimerTest, TheServersTimeIsNotTheClients) {
+  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
+  timer.AwaitClient(After(3));   // the server's: 3 seconds
+  timer.ClientCame(After(7));    // the client's: 4
+  timer.AwaitClient(After(27));  // the server's: 20
+  EXPECT_EQ(ReasonAt(timer, 32), "");
+  EXPECT_EQ(ReasonAt(timer, 33), "IDLE");
+  // With progress before the server's time began.
+  timer.ClientCame(After(30));
+  timer.Progress(After(30));
+  timer.AwaitClient(After(40));
+  EXPECT_EQ(ReasonAt(timer, 49), "");
+  EXPECT_EQ(ReasonAt(timer, 50), "IDLE");
+}
+
+TEST(CallTimerTest, AwaitingTwiceIsAwaiting) {
+  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
+  timer.AwaitClient(kStart);
+  timer.AwaitClient(After(5));
+  EXPECT_EQ(ReasonAt(timer, 10), "IDLE");
+  timer.ClientCame(After(6));
+  timer.ClientCame(After(8));
+  timer.AwaitClient(After(8));
+  EXPECT_EQ(ReasonAt(timer, 11), "") << "it came after 6 seconds";
+  EXPECT_EQ(ReasonAt(timer, 12), "IDLE");
+}
+
+TEST(CallTimerTest, DurationAndDeadline) {
+  CallTimer timer(kStart, absl::InfiniteFuture(), {.duration = absl::Seconds(60)});
+  timer.AwaitClient(kStart);
+  EXPECT_EQ(ReasonAt(timer, 59), "");
+  EXPECT_EQ(ReasonAt(timer, 60), "DURATION");
+  const absl::Status overdue = timer.Overdue(After(60));
+  EXPECT_THAT(kernels::ErrorDetails(overdue),
+              testing::UnorderedElementsAre(testing::Pair("limit", "max_stream_seconds"),
+                                            testing::Pair("seconds", "60")));
+
+  const CallTimer hurried(kStart, After(5), kLimits);
+  EXPECT_EQ(ReasonAt(hurried, 4), "");
+  EXPECT_EQ(ReasonAt(hurried, 5), "DEADLINE");
+  EXPECT_EQ(hurried.start(), kStart);
 }
 
 TEST(ClockTest, ADeadlineKeepsItsDistance) {
@@ -81,43 +116,6 @@ TEST(ClockTest, ADeadlineKeepsItsDistance) {
   wall_now -= absl::Hours(1);  // it was set
   EXPECT_EQ(DeadlineOn(clock, wall_clock, wall_now + absl::Seconds(5)), After(8));
   EXPECT_EQ(DeadlineOn(clock, wall_clock, absl::InfiniteFuture()), absl::InfiniteFuture());
-}
-
-TEST(CallRegistryTest, SweepStopsWhatIsOverdueOnce) {
-  CallRegistry registry;
-  int stopped_short = 0;
-  int stopped_long = 0;
-  auto short_call = std::make_shared<CallControl>(kStart, After(5), CallLimits());
-  auto long_call = std::make_shared<CallControl>(kStart, After(50), CallLimits());
-  const auto first = registry.Add(short_call, [&] { ++stopped_short; });
-  auto second =
-      std::make_unique<CallRegistry::Registration>(registry.Add(long_call, [&] { ++stopped_long; }));
-  registry.Sweep(After(4));
-  EXPECT_EQ(stopped_short, 0);
-  registry.Sweep(After(5));
-  registry.Sweep(After(6));
-  EXPECT_EQ(stopped_short, 1);
-  EXPECT_EQ(stopped_long, 0);
-  second.reset();
-  registry.Sweep(After(100));
-  registry.StopAll(absl::UnavailableError("down"));
-  EXPECT_EQ(stopped_short, 1);
-  EXPECT_EQ(stopped_long, 0);
-  EXPECT_FALSE(long_call->stopped());
-}
-
-TEST(CallRegistryTest, StopAllGivesItsReason) {
-  CallRegistry registry;
-  std::vector<std::shared_ptr<CallControl>> calls;
-  std::vector<CallRegistry::Registration> registrations;
-  int stopped = 0;
-  for (int i = 0; i < 3; ++i) {
-    calls.push_back(std::make_shared<CallControl>(kStart, absl::InfiniteFuture(), kLimits));
-    registrations.push_back(registry.Add(calls.back(), [&] { ++stopped; }));
-  }
-  registry.StopAll(absl::UnavailableError("down"));
-  EXPECT_EQ(stopped, 3);
-  for (const auto& call : calls) EXPECT_EQ(call->status(), absl::UnavailableError("down"));
 }
 
 TEST(AdmissionTest, AdmitsUpToTheLimit) {
@@ -136,6 +134,48 @@ TEST(AdmissionTest, AdmitsUpToTheLimit) {
   EXPECT_FALSE(admission.WaitUntilEmpty(absl::ZeroDuration()));
 }
 
+TEST(AdmissionTest, EachKindHasPlacesOfItsOwn) {
+  using Kind = Admission::Kind;
+  Admission admission(1);
+  std::vector<Admission::Ticket> tickets;
+  const auto fill = [&](Kind kind, const std::string& reason) {
+    const std::size_t before = tickets.size();
+    absl::StatusOr<Admission::Ticket> ticket = admission.Enter(kind);
+    for (; ticket.ok(); ticket = admission.Enter(kind)) tickets.push_back(*std::move(ticket));
+    EXPECT_EQ(ticket.status().code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(kernels::ErrorReason(ticket.status()), reason);
+    return tickets.size() - before;
+  };
+  EXPECT_EQ(fill(Kind::kReduction, "TOO_MANY_REDUCTIONS"), 1u);
+  EXPECT_EQ(fill(Kind::kMerge, "TOO_MANY_REDUCTIONS"), 1u) << "merges are admitted when reductions are full";
+  EXPECT_EQ(fill(Kind::kSmall, "TOO_MANY_CALLS"), 64u);
+  EXPECT_EQ(fill(Kind::kWatch, "TOO_MANY_CALLS"), 1024u);
+  EXPECT_EQ(admission.in_progress(), 2);
+  tickets.erase(tickets.begin(), tickets.begin() + 2);
+  EXPECT_EQ(admission.in_progress(), 0);
+  EXPECT_TRUE(admission.IsQuiet(kStart)) << "calls about the server do not hold it up";
+  EXPECT_FALSE(admission.Enter(Kind::kWatch).ok());
+  tickets.clear();
+  for (const Kind kind : {Kind::kReduction, Kind::kMerge, Kind::kSmall, Kind::kWatch}) {
+    EXPECT_TRUE(admission.Enter(kind).ok());
+  }
+}
+
+TEST(AdmissionTest, ATicketIsGivenBackOnce) {
+  Admission admission(2);
+  Admission::Ticket first = *admission.Enter();
+  Admission::Ticket moved = std::move(first);
+  EXPECT_EQ(admission.in_progress(), 1);
+  first = *admission.Enter(Admission::Kind::kMerge);
+  EXPECT_EQ(admission.in_progress(), 2);
+  moved = {};
+  EXPECT_EQ(admission.in_progress(), 1);
+  moved = std::move(first);
+  first = {};
+  EXPECT_EQ(admission.in_progress(), 1);
+  EXPECT_TRUE(admission.Enter().ok());
+}
+
 TEST(AdmissionTest, OnceClosedItOnlyEmpties) {
   Admission admission(2);
   auto ticket = admission.Enter();
@@ -143,6 +183,8 @@ TEST(AdmissionTest, OnceClosedItOnlyEmpties) {
   admission.Close(absl::UnavailableError("draining"));
   EXPECT_EQ(admission.Enter().status(), absl::UnavailableError("draining"));
   EXPECT_EQ(admission.Enter(Admission::Kind::kMerge).status(), absl::UnavailableError("draining"));
+  EXPECT_TRUE(admission.Enter(Admission::Kind::kSmall).ok());
+  EXPECT_TRUE(admission.Enter(Admission::Kind::kWatch).ok());
   EXPECT_FALSE(admission.WaitUntilEmpty(absl::ZeroDuration()));
   std::thread leaver(
       [held = std::make_unique<Admission::Ticket>(*std::move(ticket))]() mutable { held.reset(); });
@@ -192,33 +234,6 @@ TEST(AdmissionTest, NeverMoreThanTheLimitAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(admission.in_progress(), 0);
-}
-
-TEST(WorkerPoolTest, RunsEverythingBeforeItEnds) {
-  std::atomic<int> done = 0;
-  {
-    WorkerPool pool(3);
-    for (int i = 0; i < 100; ++i) {
-      pool.Run([&] {
-        pool.Run([&] { ++done; });
-        ++done;
-      });
-    }
-  }
-  EXPECT_EQ(done, 200);
-}
-
-TEST(WorkerPoolTest, IsContendedWhileTasksWait) {
-  std::atomic<bool> seen = false;
-  {
-    WorkerPool pool(1);
-    pool.Run([&] {
-      EXPECT_FALSE(pool.contended());
-      pool.Run([] {});
-      seen = pool.contended();
-    });
-  }
-  EXPECT_TRUE(seen);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "kernels/devices.h"
-#include "server/session.h"
+#include "tests/server/drive_session.h"
 #include "tests/server/requests.h"
 
 namespace warpfold::server {
@@ -62,31 +62,33 @@ Array Matrices(std::size_t elements) {
 
 class CutsTest : public testing::Test {
  protected:
-  CutsTest() : backend_(BackendUnderTest()), engine_(*backend_, Limits(), [] { return absl::UnixEpoch(); }) {}
+  CutsTest()
+      : backend_(BackendUnderTest()), service_(*backend_, Limits(), [] { return absl::UnixEpoch(); }) {}
 
   // The partial state of the array, whose bytes are sent as a chunk for each piece between `cuts`. Each
-  // message arrives in slices; with `pause`, the client is slow.
-  std::string State(const Array& array, const std::vector<std::size_t>& cuts, bool pause = false) {
+  // message arrives in slices; with `slow`, others want all slots between two.
+  std::string State(const Array& array, const std::vector<std::size_t>& cuts, bool slow = false) {
     std::vector<v1::ReduceRequest> requests = {array.header};
     for (const ByteSlice piece : Cut(array.data, cuts)) requests.push_back(Chunk(piece.data(), piece.size()));
     requests.push_back(Commit(array.elements, array.data.size()));
-    Session session(engine_, call_);
+    std::vector<Message> messages;
     for (const v1::ReduceRequest& request : requests) {
-      const std::string bytes = request.SerializeAsString();
+      std::string bytes = request.SerializeAsString();
       const std::size_t slice = random_() % (bytes.size() + 1);
-      EXPECT_TRUE(session.OnMessage(Cut(bytes, {slice, (slice + bytes.size()) / 2})).ok());
-      if (pause) {
-        EXPECT_TRUE(session.OnPause().ok());
-      }
+      const std::size_t middle = (slice + bytes.size()) / 2;
+      messages.push_back(MessageOf(std::move(bytes), {slice, middle}));
     }
-    const absl::StatusOr<v1::ReduceResponse> response = session.OnEnd();
-    EXPECT_TRUE(response.ok()) << response.status();
-    return response.ok() ? response->reduction().state().SerializeAsString() : "";
+    const absl::StatusOr<v1::Reduction> reduction = DriveSession(service_, share_, messages, [&] {
+      if (slow) CallInLoans(share_);
+    });
+    EXPECT_TRUE(reduction.ok()) << reduction.status();
+    EXPECT_EQ(share_.free(), share_.size());
+    return reduction.ok() ? reduction->state().SerializeAsString() : "";
   }
 
   std::unique_ptr<kernels::Backend> backend_;
-  Engine engine_;
-  CallControl call_{absl::UnixEpoch(), absl::InfiniteFuture(), {}};
+  Service service_;
+  SlotShare share_{SlotsOf(*backend_)};
   std::mt19937 random_{3};  // NOLINT(cert-msc51-cpp): the same cuts on every run
 };
 
@@ -106,7 +108,7 @@ TEST_F(CutsTest, RandomCutsOfLongerStreams) {
   const Array arrays[] = {Floats<float>(30'011, v1::ELEMENT_TYPE_FLOAT32, 7 * 1024),
                           Floats<double>(17'003, v1::ELEMENT_TYPE_FLOAT64, 512), Matrices(2'501)};
   for (const Array& array : arrays) {
-    engine_.cpu_crossover_bytes = 0;
+    service_.cpu_crossover_bytes = 0;
     const std::string whole = State(array, {});
     ASSERT_FALSE(whole.empty());
     for (int round = 0; round < kRandomCuts / 3 + 1; ++round) {
@@ -114,7 +116,7 @@ TEST_F(CutsTest, RandomCutsOfLongerStreams) {
       for (std::size_t& cut : cuts) cut = random_() % (array.data.size() + 1);
       std::sort(cuts.begin(), cuts.end());
       // Some arrays never see a slot, some change over to slots on their way.
-      engine_.cpu_crossover_bytes = round % 3 != 0 ? 0 : random_() % (2 * array.data.size());
+      service_.cpu_crossover_bytes = round % 3 != 0 ? 0 : random_() % (2 * array.data.size());
       ASSERT_EQ(State(array, cuts, round % 4 == 0), whole) << "round " << round;
     }
   }

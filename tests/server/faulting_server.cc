@@ -33,9 +33,8 @@ void Obey(FakeBackend& backend) {
       continue;
     }
     backend.behaviour.SetBlocked(true);
-    const int waits = backend.behaviour.waits;
     std::cerr << "slots will hang" << std::endl;
-    while (backend.behaviour.waits == waits) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (backend.behaviour.working() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::cerr << "a slot hangs" << std::endl;
   }
 }

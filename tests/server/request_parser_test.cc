@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/request_parser.h"
+#include "server/core/request_parser.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/stubs/logging.h>
@@ -12,6 +12,7 @@
 
 #include "absl/strings/string_view.h"
 #include "kernels/error.h"
+#include "server/core/limits.h"
 #include "tests/server/requests.h"
 
 namespace warpfold::server {
@@ -19,7 +20,13 @@ namespace {
 
 using google::protobuf::util::MessageDifferencer;
 
-constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 30;
+std::string Flat(ByteSlices slices) {
+  std::string flat;
+  for (const ByteSlice slice : slices) {
+    flat.append(reinterpret_cast<const char*>(slice.data()), slice.size());
+  }
+  return flat;
+}
 
 // A parsed request as the message that it came from.
 v1::ReduceRequest Rebuild(const ParsedRequest& parsed) {
@@ -29,17 +36,17 @@ v1::ReduceRequest Rebuild(const ParsedRequest& parsed) {
   if (const auto* chunk = std::get_if<ParsedChunk>(&parsed)) {
     v1::ReduceChunk& out = *request.mutable_chunk();
     if (chunk->crc32c.has_value()) out.set_crc32c(*chunk->crc32c);
-    for (const ByteSlice slice : chunk->data) {
-      out.mutable_data()->append(reinterpret_cast<const char*>(slice.data()), slice.size());
-    }
+    out.set_data(Flat(chunk->data));
   }
   return request;
 }
 
 // Unknown fields have no meaning, so nothing promises to keep them.
-v1::ReduceRequest WithoutUnknownFields(v1::ReduceRequest request) {
-  request.DiscardUnknownFields();
-  return request;
+template <typename Request>
+bool MeanTheSame(Request a, Request b) {
+  a.DiscardUnknownFields();
+  b.DiscardUnknownFields();
+  return MessageDifferencer::Equals(a, b);
 }
 
 // The parser must accept what protobuf accepts, with the same content, and refuse all else.
@@ -47,14 +54,13 @@ void ExpectLikeProtobuf(const std::string& bytes, const std::vector<std::size_t>
   v1::ReduceRequest reference;
   const bool legal =
       reference.ParseFromString(bytes) && reference.message_case() != v1::ReduceRequest::MESSAGE_NOT_SET;
-  const auto parsed = ParseRequest(Cut(bytes, cuts), kNoLimit);
+  const auto parsed = ParseReduceRequest(Cut(bytes, cuts));
   ASSERT_EQ(parsed.ok(), legal) << parsed.status();
   if (!legal) {
     EXPECT_EQ(kernels::ErrorReason(parsed.status()), "BAD_MESSAGE");
     return;
   }
-  EXPECT_TRUE(
-      MessageDifferencer::Equals(WithoutUnknownFields(Rebuild(*parsed)), WithoutUnknownFields(reference)));
+  EXPECT_TRUE(MeanTheSame(Rebuild(*parsed), reference));
 }
 
 std::vector<v1::ReduceRequest> Samples() {
@@ -88,7 +94,7 @@ TEST(RequestParserTest, EveryTwoCutsOfEveryKindGiveTheSame) {
 
 TEST(RequestParserTest, AChunkIsReadInPlace) {
   const std::string bytes = Chunk("0123456789abcdef", 16).SerializeAsString();
-  const auto parsed = ParseRequest(Cut(bytes, {8}), kNoLimit);
+  const auto parsed = ParseReduceRequest(Cut(bytes, {8}));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const auto& chunk = std::get<ParsedChunk>(*parsed);
   EXPECT_EQ(chunk.owned, nullptr);
@@ -163,12 +169,66 @@ TEST(RequestParserTest, RandomMutationsAreLikeProtobuf) {
   }
 }
 
-TEST(RequestParserTest, RefusesTooLargeMessages) {
-  const std::string bytes = Chunk(std::vector<char>(100)).SerializeAsString();
-  EXPECT_TRUE(ParseRequest(Cut(bytes, {}), bytes.size()).ok());
-  const auto parsed = ParseRequest(Cut(bytes, {}), bytes.size() - 1);
-  EXPECT_EQ(parsed.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(kernels::ErrorReason(parsed.status()), "MESSAGE_TOO_LARGE");
+std::string Varint(std::size_t value) {
+  std::string varint;
+  for (; value >= 0x80; value >>= 7) varint += static_cast<char>(0x80 | (value & 0x7f));
+  return varint + static_cast<char>(value);
+}
+
+// The limit is on the payload; how it is framed makes no difference.
+TEST(RequestParserTest, PayloadsUpToTheLimit) {
+  for (const bool in_place : {true, false}) {
+    for (const int beyond : {-1, 0, 1}) {
+      v1::ReduceRequest request = Chunk(std::vector<char>(kMaxPayloadBytes + beyond));
+      request.mutable_chunk()->set_crc32c(1);
+      std::string bytes = request.SerializeAsString();
+      if (!in_place) bytes += "\x98\x06\x01";  // an unknown field
+      const auto parsed = ParseReduceRequest(Cut(bytes, {bytes.size() / 2}));
+      ASSERT_EQ(parsed.ok(), beyond <= 0) << parsed.status();
+      if (parsed.ok()) {
+        EXPECT_EQ(std::get<ParsedChunk>(*parsed).owned == nullptr, in_place);
+        EXPECT_EQ(TotalBytes(std::get<ParsedChunk>(*parsed).data), kMaxPayloadBytes + beyond);
+      } else {
+        EXPECT_EQ(parsed.status().code(), absl::StatusCode::kResourceExhausted);
+        EXPECT_EQ(kernels::ErrorReason(parsed.status()), "MESSAGE_TOO_LARGE");
+      }
+    }
+  }
+}
+
+TEST(RequestParserTest, WhatSurroundsThePayloadIsLimitedToo) {
+  for (const int beyond : {0, 1}) {
+    // 2 fields of tag and length, 4 and 5 bytes of length.
+    const std::size_t padding = kMaxPayloadBytes + kMaxFramingBytes + beyond - (1 + 1) - (2 + 4);
+    const std::string bytes =
+        Chunk("", 0).SerializeAsString() + "\x9a\x06" + Varint(padding) + std::string(padding, 'x');
+    ASSERT_EQ(bytes.size(), kMaxPayloadBytes + kMaxFramingBytes + beyond);
+    const auto parsed = ParseReduceRequest(Cut(bytes, {}));
+    EXPECT_EQ(parsed.ok(), beyond == 0) << parsed.status();
+    if (beyond > 0) {
+      EXPECT_EQ(kernels::ErrorReason(parsed.status()), "MESSAGE_TOO_LARGE");
+    }
+  }
+}
+
+TEST(RequestParserTest, OtherRequestsAreParsedWhole) {
+  v1::MergeRequest request;
+  request.add_states()->set_element_count(7);
+  const std::string bytes = request.SerializeAsString();
+  for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
+    v1::MergeRequest parsed;
+    ASSERT_TRUE(ParseWhole(Cut(bytes, {cut}), &parsed).ok());
+    EXPECT_TRUE(MessageDifferencer::Equals(parsed, request));
+    if (cut == 0 || cut == bytes.size()) continue;
+    v1::MergeRequest none;
+    EXPECT_EQ(kernels::ErrorReason(ParseWhole(Cut(bytes.substr(0, cut), {}), &none)), "BAD_MESSAGE");
+  }
+  request.mutable_states(0)->add_nodes()->add_operator_states(std::string(kMaxPayloadBytes, 'x'));
+  const std::string fits = request.SerializeAsString();
+  EXPECT_TRUE(ParseWhole(Cut(fits, {}), &request).ok());
+  request.mutable_states(0)->mutable_nodes(0)->add_operator_states(std::string(kMaxFramingBytes, 'x'));
+  const std::string large = request.SerializeAsString();
+  EXPECT_EQ(kernels::ErrorReason(ParseWhole(Cut(large, {}), &request)), "MESSAGE_TOO_LARGE");
 }
 
 }  // namespace

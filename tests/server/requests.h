@@ -1,15 +1,19 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds messages of a Reduce stream, and cuts them into slices.
+// Builds requests, and cuts them into slices.
 #pragma once
 
-#include <cstring>
+#include <google/protobuf/message.h>
+
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "server/byte_slices.h"
+#include "server/core/byte_slices.h"
+#include "server/core/message.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold::server {
@@ -53,6 +57,17 @@ inline std::vector<ByteSlice> Cut(const std::string& bytes, const std::vector<st
   }
   slices.push_back(AsBytes(bytes).subspan(begin));
   return slices;
+}
+
+// `bytes` as they arrive: in slices that end at `cuts`.
+inline Message MessageOf(std::string bytes, const std::vector<std::size_t>& cuts = {}) {
+  auto owner = std::make_shared<const std::string>(std::move(bytes));
+  std::vector<ByteSlice> slices = Cut(*owner, cuts);
+  return {.slices = std::move(slices), .owner = std::move(owner)};
+}
+
+inline Message MessageOf(const google::protobuf::Message& request) {
+  return MessageOf(request.SerializeAsString());
 }
 
 }  // namespace warpfold::server

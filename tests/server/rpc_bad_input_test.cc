@@ -67,7 +67,10 @@ TEST_F(RpcBadInputTest, CommitThatDoesNotMatch) {
   ExpectError({header_, chunk_, Commit(100'000, 400'004)}, grpc::DATA_LOSS, "COUNT_MISMATCH");
   v1::ReduceRequest checked = commit_;
   checked.mutable_commit()->set_crc32c(12345);
-  ExpectError({header_, chunk_, checked}, grpc::DATA_LOSS, "CHECKSUM_MISMATCH");
+  const v1::ReduceRequest announcing = HeaderWith([](auto& h) { h.set_with_crc32c(true); });
+  ExpectError({announcing, chunk_, checked}, grpc::DATA_LOSS, "CHECKSUM_MISMATCH");
+  ExpectError({announcing, chunk_, commit_}, grpc::INVALID_ARGUMENT, "BAD_HEADER");
+  ExpectError({header_, chunk_, checked}, grpc::INVALID_ARGUMENT, "BAD_HEADER");
 }
 
 TEST_F(RpcBadInputTest, ElementCutOff) {
@@ -95,12 +98,41 @@ TEST_F(RpcBadInputTest, EmptyArrayWithoutIdentity) {
 }
 
 TEST_F(RpcBadInputTest, TooLargeMessages) {
-  ExpectError({header_, Chunk(std::vector<char>(kMaxMessageBytes))}, grpc::RESOURCE_EXHAUSTED,
-              "MESSAGE_TOO_LARGE");
+  // The limit is of the payload: framing does not count.
+  const std::vector<char> largest(kMaxPayloadBytes);
+  ASSERT_TRUE(Reduce({header_, Chunk(largest), Commit(largest.size() / 4, largest.size())}).ok());
+  for (const std::size_t bytes : {kMaxPayloadBytes + 1, 2 * kMaxPayloadBytes}) {
+    response_.Clear();
+    ExpectError({header_, Chunk(std::vector<char>(bytes))}, grpc::RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE");
+    v1::ReduceArrayRequest array;
+    *array.mutable_spec() = header_.header().spec();
+    array.set_data(std::string(bytes, 'x'));
+    v1::ReduceArrayResponse response;
+    grpc::ClientContext context;
+    EXPECT_EQ(Reason(stub_->ReduceArray(&context, array, &response)), "MESSAGE_TOO_LARGE");
+  }
   // Far beyond the limit gRPC refuses by itself.
-  const grpc::Status status = Reduce({header_, Chunk(std::vector<char>(2 * kMaxMessageBytes))}, false);
+  const grpc::Status status = Reduce({header_, Chunk(std::vector<char>(kMaxTransportBytes))}, false);
   EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED) << status.error_message();
   EXPECT_FALSE(response_.has_reduction());
+  ExpectUnharmed();
+}
+
+TEST_F(RpcBadInputTest, UnaryCallsWithoutAWholeRequest) {
+  for (const char* method : {"ReduceArray", "Merge", "GetServerInfo"}) {
+    RawCall ended(channel_, std::string("/warpfold.v1.ReductionService/") + method);
+    ended.WritesDone();
+    EXPECT_EQ(Reason(ended.Finish()), "BAD_MESSAGE") << method;
+    RawCall garbled(channel_, std::string("/warpfold.v1.ReductionService/") + method);
+    garbled.Write("\xff\xff\xff");
+    EXPECT_EQ(Reason(garbled.Finish()), "BAD_MESSAGE") << method;
+  }
+  // Two million empty submessages in 4 MiB, of which protobuf would make 185 MiB.
+  std::string states;
+  for (int i = 0; i < 2'000'000; ++i) states += std::string("\x12\x00", 2);
+  RawCall bomb(channel_, "/warpfold.v1.ReductionService/Merge");
+  bomb.Write(states);
+  EXPECT_EQ(Reason(bomb.Finish()), "BAD_MESSAGE");
   ExpectUnharmed();
 }
 

@@ -22,7 +22,7 @@ TEST_F(RpcTest, AClientThatVanishes) {
     const Writer writer = stub_->Reduce(&context, &response_);
     writer->Write(Header({v1::OPERATOR_SUM}));
     writer->Write(Chunk(std::vector<char>(1 << 20)));
-    Await([&] { return backend_.behaviour.waits > 0; });
+    Await([&] { return backend_.behaviour.working() > 0; });
     context.TryCancel();
     EXPECT_EQ(writer->Finish().error_code(), grpc::CANCELLED);
   }
@@ -63,18 +63,36 @@ TEST_F(RpcTest, ADeadlineWhateverTheWallClockSays) {
 }
 
 TEST_F(RpcTest, ADeadlineWhileItWaitsForASlot) {
-  std::vector<SlotPool::Lease> leases;
-  while (auto lease = engine_.slots.TryAcquire()) leases.push_back(*std::move(lease));
+  backend_.behaviour.SetBlocked(true);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::hours(24));
   const Writer writer = stub_->Reduce(&context, &response_);
   writer->Write(Header({v1::OPERATOR_SUM}));
-  writer->Write(Chunk(std::vector<char>(100'000)));
-  Await([&] { return engine_.slots.waiting() == 1; });
+  writer->Write(Chunk(std::vector<char>(200'000)));  // more than a shard's one slot holds
+  Await([&] { return server_->slots().waiting == 1; });
   AdvanceClock(2 * 24 * 3600);  // gRPC rounds up what it sends of a deadline
   EXPECT_EQ(Reason(writer->Finish()), "DEADLINE");
   Await([&] { return server_->reductions_in_progress() == 0; });
-  leases.clear();
+  backend_.behaviour.SetBlocked(false);
+  Await([&] { return server_->slots().free == backend_.slots().size(); });
+  ExpectUnharmed();
+}
+
+TEST_F(RpcTest, AUnaryCallThatStalls) {
+  // Its message never comes.
+  for (const char* method : {"ReduceArray", "Merge", "GetServerInfo"}) {
+    RawCall call(channel_, std::string("/warpfold.v1.ReductionService/") + method);
+    std::atomic<bool> answered = false;
+    std::thread time([&] {
+      while (!answered) {
+        AdvanceClock(11);
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    });
+    EXPECT_EQ(Reason(call.Finish()), "IDLE") << method;
+    answered = true;
+    time.join();
+  }
   ExpectUnharmed();
 }
 
@@ -110,7 +128,7 @@ TEST_F(RpcTest, TheDurationLimit) {
   writer->Write(Chunk(std::vector<char>(100'000)));
   writer->Write(Commit(25'000, 100'000));
   writer->WritesDone();
-  Await([&] { return backend_.behaviour.waits > 0; });
+  Await([&] { return backend_.behaviour.working() > 0; });
   AdvanceClock(1'000'001);
   const grpc::Status status = writer->Finish();
   EXPECT_EQ(status.error_code(), grpc::DEADLINE_EXCEEDED);
@@ -142,7 +160,7 @@ TEST_F(RpcTest, DrainLetsReductionsFinishAndRefusesNewOnes) {
   EXPECT_TRUE(writer->Finish().ok());
   EXPECT_EQ(response_.reduction().results(0).int64_value(), 200'000);
   drain.join();
-  EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
+  EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
 }
 
 // A stripe that was under way at the drain's beginning, and the Merge that it was for.
@@ -187,7 +205,7 @@ TEST_F(RpcTest, DrainStopsWhatDoesNotFinish) {
   const grpc::Status status = writer->Finish();
   EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
   EXPECT_EQ(Reason(status), "DRAINING");
-  EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
+  EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
 }
 
 TEST_F(RpcTest, ALostDeviceIsAnsweredEvenWhileItHangs) {
@@ -196,7 +214,7 @@ TEST_F(RpcTest, ALostDeviceIsAnsweredEvenWhileItHangs) {
   const Writer writer = stub_->Reduce(&context, &response_);
   writer->Write(Header({v1::OPERATOR_SUM}));
   writer->Write(Chunk(std::vector<char>(100'000)));
-  Await([&] { return backend_.behaviour.waits > 0; });
+  Await([&] { return backend_.behaviour.working() > 0; });
   backend_.faulty = true;
   const grpc::Status status = writer->Finish();
   EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);

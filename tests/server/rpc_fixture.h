@@ -18,7 +18,8 @@
 #include <vector>
 
 #include "google/rpc/status.pb.h"
-#include "server/rpc_server.h"
+#include "server/call_log.h"
+#include "server/rpc/rpc_server.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/requests.h"
 #include "warpfold/v1/reduction.grpc.pb.h"
@@ -50,8 +51,9 @@ class RpcTest : public testing::Test {
       .call = {.idle = absl::Seconds(10), .duration = absl::Seconds(1'000'000)},
   };
 
-  RpcTest() : engine_(backend_, kLimits, [this] { return absl::FromUnixMillis(now_ms_); }) {
-    auto server = RpcServer::Start(engine_, {.listen = {"127.0.0.1:0"}, .tls = std::nullopt});
+  RpcTest() : service_(backend_, kLimits, [this] { return absl::FromUnixMillis(now_ms_); }) {
+    service_.log_call = LogCall;
+    auto server = RpcServer::Start(service_, {.listen = {"127.0.0.1:0"}, .tls = std::nullopt});
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     channel_ = grpc::CreateChannel(server_->addresses()[0], grpc::InsecureChannelCredentials());
@@ -81,8 +83,14 @@ class RpcTest : public testing::Test {
     EXPECT_TRUE(status.ok()) << status.error_message();
     EXPECT_EQ(response_.reduction().results(0).int64_value(), 200'000);
     Await([&] { return server_->reductions_in_progress() == 0; });
-    EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
+    ExpectNothingHeld();
+  }
+
+  void ExpectNothingHeld() {
+    EXPECT_EQ(server_->slots().free, backend_.slots().size());
+    EXPECT_EQ(server_->slots().waiting, 0u);
     EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
+    EXPECT_EQ(backend_.behaviour.misuses, 0);
   }
 
   void AdvanceClock(int seconds) { now_ms_ += std::int64_t{seconds} * 1000; }
@@ -105,7 +113,7 @@ class RpcTest : public testing::Test {
 
   std::atomic<std::int64_t> now_ms_ = absl::ToUnixMillis(absl::Now());
   FakeBackend backend_;
-  Engine engine_;
+  Service service_;
   std::unique_ptr<RpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::ReductionService::Stub> stub_;

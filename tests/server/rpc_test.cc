@@ -17,6 +17,7 @@ namespace {
 // grpc.health.v1.HealthCheckResponse, serialized.
 constexpr char kServing[] = "\x08\x01";
 constexpr char kNotServing[] = "\x08\x02";
+constexpr char kServiceUnknown[] = "\x08\x03";
 
 std::string HealthRequest(const std::string& service) {
   return service.empty() ? "" : "\x0a" + std::string(1, static_cast<char>(service.size())) + service;
@@ -70,7 +71,7 @@ TEST_F(RpcTest, TheLogNamesTheRequest) {
   }
   Await([&] { return server_->reductions_in_progress() == 0; });
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, testing::ContainsRegex("Reduce OK .* request_id=\"a stream\""));
+  EXPECT_THAT(log, testing::ContainsRegex("Reduce OK bytes=0 .* peer=ipv4:127.0.0.1:[0-9]+ request_id=\"a stream\""));
   EXPECT_THAT(log, testing::ContainsRegex("ReduceArray OK .* request_id=\"an array\""));
   EXPECT_THAT(log, testing::ContainsRegex("ReduceArray INVALID_ARGUMENT .* reason=BAD_HEADER"));
   EXPECT_THAT(log, testing::Not(testing::HasSubstr("lines")));
@@ -112,21 +113,91 @@ TEST_F(RpcTest, ManyStreamsAtOnceWithRandomCancels) {
   ExpectUnharmed();
 }
 
-TEST_F(RpcTest, NoSlotIsHeldWhileTheClientIsAwaited) {
+// Each shard of the fixture has one slot: two streams of one connection share it.
+TEST_F(RpcTest, ASlotThatWaitsForItsClientIsCalledIn) {
   grpc::ClientContext context;
-  const Writer writer = stub_->Reduce(&context, &response_);
+  const Writer slow = stub_->Reduce(&context, &response_);
   const std::vector<v1::ReduceRequest> requests = GoodRequests();
-  for (std::size_t r = 0; r < requests.size(); ++r) {
-    const int starts = backend_.behaviour.starts;
-    writer->Write(requests[r]);
-    const bool has_data = requests[r].has_chunk();
-    Await([&] {
-      return (!has_data || backend_.behaviour.starts > starts) &&
-             engine_.slots.free() == engine_.slots.size();
-    });
+  slow->Write(requests[0]);
+  slow->Write(requests[1]);
+  const int starts = backend_.behaviour.starts;
+  for (int i = 0; i < 3; ++i) {
+    grpc::ClientContext other_context;
+    v1::ReduceResponse other_response;
+    const Writer other = stub_->Reduce(&other_context, &other_response);
+    for (const v1::ReduceRequest& request : requests) other->Write(request);
+    other->WritesDone();
+    EXPECT_TRUE(other->Finish().ok());
+    EXPECT_EQ(other_response.reduction().results(0).int64_value(), 200'000);
   }
-  writer->WritesDone();
-  EXPECT_TRUE(writer->Finish().ok());
+  EXPECT_GT(backend_.behaviour.starts, starts);
+  slow->Write(requests[2]);
+  slow->Write(requests[3]);
+  slow->WritesDone();
+  EXPECT_TRUE(slow->Finish().ok());
+  EXPECT_EQ(response_.reduction().results(0).int64_value(), 200'000);
+  ExpectUnharmed();
+}
+
+TEST_F(RpcTest, EachResultHasItsOwnError) {
+  v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_MAX, v1::OPERATOR_SUM_OF_SQUARES},
+                                    v1::ELEMENT_TYPE_INT64);
+  const std::vector<std::int64_t> large(2, INT64_MAX);
+  ASSERT_TRUE(Reduce({header, Chunk(large), Commit(2, 16)}).ok());
+  for (const int overflown : {0, 2}) {
+    const v1::OperatorResult& result = response_.reduction().results(overflown);
+    EXPECT_EQ(result.value_case(), v1::OperatorResult::VALUE_NOT_SET);
+    EXPECT_EQ(result.error().code(), grpc::OUT_OF_RANGE);
+    EXPECT_EQ(result.error().reason(), "OVERFLOW");
+  }
+  EXPECT_EQ(response_.reduction().results(1).int64_value(), INT64_MAX);
+  EXPECT_FALSE(response_.reduction().results(1).has_error());
+
+  // Without any value there is nothing to answer.
+  header = Header({v1::OPERATOR_SUM, v1::OPERATOR_SUM_OF_SQUARES}, v1::ELEMENT_TYPE_INT64);
+  EXPECT_EQ(Reason(Reduce({header, Chunk(large), Commit(2, 16)})), "OVERFLOW");
+  ExpectUnharmed();
+}
+
+TEST_F(RpcTest, AMergeIsAdmittedWhereStripesFillTheServer) {
+  v1::ReduceRequest header = Header({v1::OPERATOR_SUM});
+  header.mutable_header()->set_return_state(true);
+  ASSERT_TRUE(Reduce({header, Chunk(std::vector<std::int32_t>(3, 2)), Commit(3, 12)}).ok());
+  v1::MergeRequest merge;
+  *merge.mutable_spec() = header.header().spec();
+  *merge.add_states() = response_.reduction().state();
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<Writer> writers;
+  for (int i = 0; i < kLimits.max_concurrent_reductions; ++i) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    writers.push_back(stub_->Reduce(contexts.back().get(), &response_));
+  }
+  Await([&] { return server_->reductions_in_progress() == kLimits.max_concurrent_reductions; });
+  grpc::ClientContext context;
+  v1::MergeResponse merged;
+  const grpc::Status status = stub_->Merge(&context, merge, &merged);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(merged.reduction().results(0).int64_value(), 6);
+  for (const auto& each : contexts) each->TryCancel();
+  for (const Writer& writer : writers) writer->Finish();
+  Await([&] { return server_->reductions_in_progress() == 0; });
+  ExpectUnharmed();
+}
+
+TEST_F(RpcTest, UnknownMethodsAndServices) {
+  for (const char* method : {"/warpfold.v1.ReductionService/NoSuch", "/no.Such/Method"}) {
+    RawCall call(channel_, method);
+    EXPECT_EQ(call.Finish().error_code(), grpc::UNIMPLEMENTED);
+  }
+  RawCall check(channel_, "/grpc.health.v1.Health/Check");
+  check.Write(HealthRequest("no.Such"));
+  EXPECT_EQ(check.Finish().error_code(), grpc::NOT_FOUND);
+  RawCall watch(channel_, "/grpc.health.v1.Health/Watch");
+  watch.Write(HealthRequest("no.Such"));
+  std::string answer;
+  ASSERT_TRUE(watch.Read(&answer));
+  EXPECT_EQ(answer, kServiceUnknown);
+  watch.context().TryCancel();
   ExpectUnharmed();
 }
 
@@ -173,7 +244,7 @@ TEST_F(RpcTest, HealthIsCheckedAndWatched) {
 }
 
 TEST_F(RpcTest, APortIsTakenOnce) {
-  const auto second = RpcServer::Start(engine_, {.listen = server_->addresses(), .tls = std::nullopt});
+  const auto second = RpcServer::Start(service_, {.listen = server_->addresses(), .tls = std::nullopt});
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   ExpectUnharmed();
 }

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session.h"
+#include "server/core/session.h"
 
 #include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <numeric>
-#include <thread>
 
 #include "kernels/error.h"
+#include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/requests.h"
 
@@ -23,23 +24,28 @@ std::vector<std::int32_t> Ascending(std::size_t n) {
 
 class SessionTest : public testing::Test {
  protected:
-  SessionTest() : engine_(backend_, Limits{.max_stream_bytes = 1 << 20}, [this] { return now_; }) {}
+  SessionTest() : service_(backend_, Limits{.max_stream_bytes = 1 << 20}, [this] { return now_; }) {}
 
-  absl::Status Send(Session& session, const v1::ReduceRequest& request) {
-    const std::string bytes = request.SerializeAsString();
-    return session.OnMessage(Cut(bytes, {bytes.size() / 2}));
+  // Sends the messages until one fails, then ends the stream. With `slow`, others want all slots between two.
+  absl::StatusOr<v1::Reduction> Run(const std::vector<v1::ReduceRequest>& requests, bool slow = false) {
+    std::vector<Message> messages;
+    for (const v1::ReduceRequest& request : requests) {
+      std::string bytes = request.SerializeAsString();
+      const std::size_t middle = bytes.size() / 2;
+      messages.push_back(MessageOf(std::move(bytes), {middle}));
+    }
+    return DriveSession(service_, share_, messages, [&] {
+      if (!slow) return;
+      CallInLoans(share_);
+      EXPECT_EQ(share_.free(), share_.size());
+    });
   }
 
-  // Sends the messages until one fails, then ends the stream; pauses after each if asked to.
-  absl::StatusOr<v1::ReduceResponse> Run(const std::vector<v1::ReduceRequest>& requests, bool pause = false) {
-    Session session(engine_, call_);
-    for (const v1::ReduceRequest& request : requests) {
-      if (absl::Status status = Send(session, request); !status.ok()) return status;
-      if (!pause) continue;
-      if (absl::Status status = session.OnPause(); !status.ok()) return status;
-      EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
-    }
-    return session.OnEnd();
+  void ExpectUnharmed() {
+    EXPECT_EQ(share_.free(), share_.size());
+    EXPECT_EQ(share_.waiting(), 0u);
+    EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
+    EXPECT_EQ(backend_.behaviour.misuses, 0);
   }
 
   void ExpectError(const std::vector<v1::ReduceRequest>& requests, absl::StatusCode code,
@@ -47,14 +53,13 @@ class SessionTest : public testing::Test {
     const absl::Status status = Run(requests).status();
     EXPECT_EQ(status.code(), code) << status;
     EXPECT_EQ(kernels::ErrorReason(status), reason) << status;
-    EXPECT_EQ(engine_.slots.free(), engine_.slots.size());
-    EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
+    ExpectUnharmed();
   }
 
   absl::Time now_ = absl::UnixEpoch();
   FakeBackend backend_;
-  Engine engine_;
-  CallControl call_{absl::UnixEpoch(), absl::InfiniteFuture(), {}};
+  Service service_;
+  SlotShare share_{SlotsOf(backend_)};
 };
 
 TEST_F(SessionTest, ReducesAnArray) {
@@ -63,7 +68,7 @@ TEST_F(SessionTest, ReducesAnArray) {
   const auto elements = Ascending(50000);
   const auto response = Run({header, Chunk(elements), Commit(50000, 200000)});
   ASSERT_TRUE(response.ok()) << response.status();
-  const v1::Reduction& reduction = response->reduction();
+  const v1::Reduction& reduction = *response;
   EXPECT_EQ(reduction.element_count(), 50000u);
   EXPECT_EQ(reduction.device(), "fake:0");
   ASSERT_EQ(reduction.results_size(), 3);
@@ -76,11 +81,11 @@ TEST_F(SessionTest, ReducesAnArray) {
 }
 
 TEST_F(SessionTest, BelowTheCrossoverNoSlotIsUsed) {
-  engine_.cpu_crossover_bytes = 100000;
+  service_.cpu_crossover_bytes = 100000;
   const auto elements = Ascending(20000);
   const auto response = Run({Header({v1::OPERATOR_SUM}), Chunk(elements), Commit(20000, 80000)}, true);
   ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(response->reduction().results(0).int64_value(), 20000LL * 20001 / 2);
+  EXPECT_EQ(response->results(0).int64_value(), 20000LL * 20001 / 2);
   EXPECT_EQ(backend_.behaviour.starts, 0);
 }
 
@@ -121,21 +126,6 @@ TEST_F(SessionTest, CommitsThatDoNotMatch) {
   ExpectError({expecting, chunk, Commit(100, 400)}, loss, "COUNT_MISMATCH");
 }
 
-TEST_F(SessionTest, Checksums) {
-  const std::string data = "123456789abc";
-  v1::ReduceRequest chunk = Chunk(data.data(), data.size());
-  v1::ReduceRequest commit = Commit(3, 12);
-  const std::uint32_t crc32c = proto::ComputeCrc32c(AsBytes(data));
-  chunk.mutable_chunk()->set_crc32c(crc32c);
-  commit.mutable_commit()->set_crc32c(crc32c);
-  const auto header = Header({v1::OPERATOR_SUM});
-  EXPECT_TRUE(Run({header, chunk, commit}).ok());
-  commit.mutable_commit()->set_crc32c(crc32c ^ 1);
-  ExpectError({header, chunk, commit}, absl::StatusCode::kDataLoss, "CHECKSUM_MISMATCH");
-  chunk.mutable_chunk()->set_crc32c(0);
-  ExpectError({header, chunk}, absl::StatusCode::kDataLoss, "CHECKSUM_MISMATCH");
-}
-
 TEST_F(SessionTest, BadHeaders) {
   const auto bad = absl::StatusCode::kInvalidArgument;
   ExpectError({Header({})}, bad, "BAD_HEADER");
@@ -169,30 +159,25 @@ TEST_F(SessionTest, BadHeaders) {
 }
 
 TEST_F(SessionTest, OnlyWhatCarriesSomethingIsProgress) {
-  const auto seconds = [](int n) { return absl::UnixEpoch() + absl::Seconds(n); };
-  CallControl call(seconds(0), absl::InfiniteFuture(), {.idle = absl::Seconds(10)});
-  Session session(engine_, call);
-  const auto idle_at = [&](int n) { return kernels::ErrorReason(call.Overdue(seconds(n))) == "IDLE"; };
   v1::ReduceRequest empty = Chunk("", 0);
   v1::ReduceRequest padded = empty;
   padded.mutable_chunk()->GetReflection()->MutableUnknownFields(padded.mutable_chunk())->AddVarint(1000, 1);
   v1::ReduceRequest checked = empty;
   checked.mutable_chunk()->set_crc32c(0);
 
-  now_ = seconds(9);
-  ASSERT_TRUE(Send(session, Header({v1::OPERATOR_SUM})).ok());
-  EXPECT_FALSE(idle_at(18));
+  SessionDriver driver(service_, share_);
+  const auto progress = [&](const v1::ReduceRequest& request) {
+    driver.OnMessage(MessageOf(request));
+    EXPECT_FALSE(driver.ended());
+    return driver.session().made_progress();
+  };
+  EXPECT_TRUE(progress(Header({v1::OPERATOR_SUM})));
   for (const v1::ReduceRequest& nothing : {empty, padded, checked}) {
-    now_ = seconds(18);
-    ASSERT_TRUE(Send(session, nothing).ok());
-    EXPECT_TRUE(idle_at(19)) << nothing.ShortDebugString();
+    EXPECT_FALSE(progress(nothing)) << nothing.ShortDebugString();
   }
-  ASSERT_TRUE(Send(session, Chunk("abcd", 4)).ok());
-  EXPECT_FALSE(idle_at(27));
-  EXPECT_TRUE(idle_at(28));
-  now_ = seconds(27);
-  ASSERT_TRUE(Send(session, Commit(1, 4)).ok());
-  EXPECT_FALSE(idle_at(36));
+  EXPECT_TRUE(progress(Chunk("abcd", 4)));
+  EXPECT_FALSE(progress(empty));
+  EXPECT_TRUE(progress(Commit(1, 4)));
 }
 
 TEST_F(SessionTest, TooLarge) {
@@ -204,7 +189,7 @@ TEST_F(SessionTest, TooLarge) {
     expecting.mutable_header()->set_expected_element_count(count);
     ExpectError({expecting}, exhausted, "ARRAY_TOO_LARGE");
   }
-  const auto megabyte = Chunk(std::vector<char>(1 << 20));
+  const auto megabyte = Chunk(std::vector<char>(1 << 20));  // of data: its framing does not count
   const auto header = Header({v1::OPERATOR_SUM});
   EXPECT_TRUE(Run({header, megabyte, Commit(1 << 18, 1 << 20)}).ok());
   ExpectError({header, megabyte, Chunk("x", 1)}, exhausted, "ARRAY_TOO_LARGE");
@@ -215,7 +200,7 @@ TEST_F(SessionTest, ValuesThatDoNotExist) {
   ExpectError({Header({v1::OPERATOR_MIN}), empty}, absl::StatusCode::kInvalidArgument, "EMPTY_ARRAY");
   const auto sum = Run({Header({v1::OPERATOR_SUM}), empty});
   ASSERT_TRUE(sum.ok()) << sum.status();
-  EXPECT_EQ(sum->reduction().results(0).int64_value(), 0);
+  EXPECT_EQ(sum->results(0).int64_value(), 0);
 
   const auto large = Chunk(std::vector<std::int64_t>(2, INT64_MAX));
   v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_MAX}, v1::ELEMENT_TYPE_INT64);
@@ -223,61 +208,61 @@ TEST_F(SessionTest, ValuesThatDoNotExist) {
   header.mutable_header()->set_return_state(true);
   const auto stripe = Run({header, large, Commit(2, 16)});
   ASSERT_TRUE(stripe.ok()) << stripe.status();
-  EXPECT_EQ(stripe->reduction().results(0).value_case(), v1::OperatorResult::VALUE_NOT_SET);
-  EXPECT_EQ(stripe->reduction().results(1).int64_value(), INT64_MAX);
+  EXPECT_EQ(stripe->results(0).value_case(), v1::OperatorResult::VALUE_NOT_SET);
+  EXPECT_EQ(stripe->results(1).int64_value(), INT64_MAX);
 }
 
-TEST_F(SessionTest, ADeviceThatFailsLeavesThePoolWhole) {
-  const auto header = Header({v1::OPERATOR_SUM});
-  const auto chunk = Chunk(Ascending(100000));
-  const auto commit = Commit(100000, 400000);
-  backend_.behaviour.fail_start = true;
-  ExpectError({header, chunk, commit}, absl::StatusCode::kUnavailable, "DEVICE_LOST");
-  backend_.behaviour.fail_start = false;
-  backend_.behaviour.fail_wait = true;
-  ExpectError({header, chunk, commit}, absl::StatusCode::kUnavailable, "DEVICE_LOST");
-  backend_.behaviour.fail_wait = false;
-  EXPECT_TRUE(Run({header, chunk, commit}).ok());
+TEST_F(SessionTest, ReduceArray) {
+  v1::ReduceArrayRequest request;
+  *request.mutable_spec() = Header({v1::OPERATOR_SUM}).header().spec();
+  request.set_request_id("the client's");
+  const std::vector<std::int32_t> elements(70000, 3);
+  request.set_data(elements.data(), elements.size() * 4);
+  const auto reduction = DriveArray(service_, share_, MessageOf(request));
+  ASSERT_TRUE(reduction.ok()) << reduction.status();
+  EXPECT_EQ(reduction->results(0).int64_value(), 210000);
+  EXPECT_EQ(reduction->element_count(), 70000u);
+  EXPECT_EQ(reduction->device(), "fake:0");
+  EXPECT_FALSE(reduction->has_state());
+  ExpectUnharmed();
+
+  const auto reason = [&] {
+    return kernels::ErrorReason(DriveArray(service_, share_, MessageOf(request)).status());
+  };
+  request.mutable_data()->pop_back();
+  EXPECT_EQ(reason(), "BAD_MESSAGE");
+  request.set_data(std::string((1 << 20) + 4, 'x'));
+  EXPECT_EQ(reason(), "ARRAY_TOO_LARGE");
+  request.set_request_id("\x01");
+  EXPECT_EQ(reason(), "BAD_HEADER");
+  ExpectUnharmed();
 }
 
-TEST_F(SessionTest, AStoppedCallAnswersItsReason) {
-  call_.Stop(absl::CancelledError("gone"));
-  EXPECT_EQ(Run({Header({v1::OPERATOR_SUM})}).status(), absl::CancelledError("gone"));
-  EXPECT_EQ(Run({}).status(), absl::CancelledError("gone"));
+TEST_F(SessionTest, TellsLogsWhoAsksAndHowMuchCame) {
+  v1::ReduceRequest header = Header({v1::OPERATOR_SUM});
+  header.mutable_header()->set_request_id("abc");
+  SessionDriver driver(service_, share_);
+  driver.OnMessage(MessageOf(header));
+  driver.OnMessage(MessageOf(Chunk("abcdef", 6)));
+  EXPECT_EQ(driver.session().request_id(), "abc");
+  EXPECT_EQ(driver.session().received_bytes(), 6u);
 }
 
-TEST_F(SessionTest, StoppedWhileItWaitsForASlot) {
-  auto first = engine_.slots.TryAcquire();
-  auto second = engine_.slots.TryAcquire();
-  absl::Status status;
-  std::thread runner([&] {
-    status = Run({Header({v1::OPERATOR_SUM}), Chunk(Ascending(10000)), Commit(10000, 40000)}).status();
-  });
-  while (engine_.slots.waiting() == 0) std::this_thread::yield();
-  call_.Stop(absl::CancelledError("gone"));
-  engine_.slots.Wake();
-  runner.join();
-  EXPECT_EQ(status, absl::CancelledError("gone"));
-  first.reset();
-  second.reset();
-  EXPECT_EQ(engine_.slots.free(), 2u);
-}
-
-// More calls than slots, each with more data than one slot holds: all finish, whatever the order.
-TEST_F(SessionTest, ManySessionsShareFewSlots) {
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 6; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 5; ++i) {
-        const auto response =
-            Run({Header({v1::OPERATOR_SUM}), Chunk(Ascending(60000 + t)), Commit(60000 + t, 240000 + 4 * t)});
-        ASSERT_TRUE(response.ok()) << response.status();
-        EXPECT_EQ(response->reduction().results(0).int64_value(), (60000LL + t) * (60001 + t) / 2);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(engine_.slots.free(), 2u);
+TEST_F(SessionTest, TimingsOfThePhases) {
+  SessionDriver driver(service_, share_);
+  driver.OnMessage(MessageOf(Header({v1::OPERATOR_SUM})));
+  now_ += absl::Seconds(1);
+  driver.OnMessage(MessageOf(Chunk(Ascending(16384))));
+  now_ += absl::Seconds(1);
+  driver.OnMessage(MessageOf(Commit(16384, 65536)));
+  now_ += absl::Seconds(1);
+  driver.OnEnd();
+  ASSERT_TRUE(driver.ended() && driver.result().ok());
+  const v1::ServerTimings& timings = driver.result()->timings();
+  EXPECT_EQ(timings.receive_ns(), 2'000'000'000u) << "from the header to the commit";
+  EXPECT_EQ(timings.queue_ns(), 0u);
+  EXPECT_EQ(timings.copy_ns(), static_cast<std::uint64_t>(backend_.behaviour.starts));
+  EXPECT_EQ(timings.kernel_ns(), 2 * static_cast<std::uint64_t>(backend_.behaviour.starts));
 }
 
 }  // namespace

@@ -10,7 +10,8 @@
 #include <optional>
 #include <random>
 
-#include "server/session.h"
+#include "proto/crc32c.h"
+#include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/requests.h"
 
@@ -19,10 +20,10 @@ namespace {
 
 using Messages = std::vector<std::string>;
 
-// Whether `commit` is true of `data`, int32 elements.
-bool Confirms(const v1::ReduceCommit& commit, const std::string& data) {
+// Whether `commit` is true of `data`, int32 elements, and has a checksum just where one was announced.
+bool Confirms(const v1::ReduceCommit& commit, const std::string& data, bool with_crc32c) {
   return data.size() % 4 == 0 && commit.byte_count() == data.size() &&
-         commit.element_count() == data.size() / 4 &&
+         commit.element_count() == data.size() / 4 && commit.has_crc32c() == with_crc32c &&
          (!commit.has_crc32c() || commit.crc32c() == proto::ComputeCrc32c(AsBytes(data)));
 }
 
@@ -37,14 +38,15 @@ std::int64_t Sum(const std::string& data) {
 }
 
 // The sum that these messages after a header ask for; nothing if they are not a whole stream.
-std::optional<std::int64_t> PlainReading(const Messages& messages) {
+std::optional<std::int64_t> PlainReading(const Messages& messages, bool with_crc32c) {
   std::string data;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     v1::ReduceRequest request;
     if (!request.ParseFromString(messages[i])) return std::nullopt;
     if (request.has_commit()) {
       const bool is_last = i + 1 == messages.size();
-      return is_last && Confirms(request.commit(), data) ? std::optional(Sum(data)) : std::nullopt;
+      return is_last && Confirms(request.commit(), data, with_crc32c) ? std::optional(Sum(data))
+                                                                      : std::nullopt;
     }
     if (!request.has_chunk()) return std::nullopt;
     const v1::ReduceChunk& chunk = request.chunk();
@@ -55,8 +57,8 @@ std::optional<std::int64_t> PlainReading(const Messages& messages) {
   return std::nullopt;
 }
 
-// A few chunks of small elements, some with checksums, and their commit.
-Messages RandomStream(std::mt19937& random) {
+// A few chunks of small elements, some with checksums, and their commit, with one where that is announced.
+Messages RandomStream(std::mt19937& random, bool with_crc32c) {
   Messages messages;
   std::string data;
   const std::size_t chunks = random() % 4;
@@ -69,7 +71,7 @@ Messages RandomStream(std::mt19937& random) {
     data += part;
   }
   v1::ReduceRequest commit = Commit(data.size() / 4, data.size());
-  if (random() % 2 == 0) commit.mutable_commit()->set_crc32c(proto::ComputeCrc32c(AsBytes(data)));
+  if (with_crc32c) commit.mutable_commit()->set_crc32c(proto::ComputeCrc32c(AsBytes(data)));
   messages.push_back(commit.SerializeAsString());
   return messages;
 }
@@ -104,30 +106,29 @@ void Damage(std::mt19937& random, Messages& messages) {
 
 TEST(StreamMutationTest, NeverAnsweredWrongly) {
   FakeBackend backend;
-  Engine engine(backend, Limits{.max_stream_bytes = 1 << 20}, [] { return absl::UnixEpoch(); });
-  CallControl call(absl::UnixEpoch(), absl::InfiniteFuture(), {});
-  const std::string header = Header({v1::OPERATOR_SUM}).SerializeAsString();
+  const Service service(backend, Limits{.max_stream_bytes = 1 << 20}, [] { return absl::UnixEpoch(); });
+  SlotShare share(SlotsOf(backend));
   std::mt19937 random(4711);  // NOLINT(cert-msc51-cpp): the same streams on every run
   const google::protobuf::LogSilencer silencer;
   int answered = 0;
   for (int round = 0; round < 50000; ++round) {
-    Messages messages = RandomStream(random);
+    v1::ReduceRequest header = Header({v1::OPERATOR_SUM});
+    const bool with_crc32c = random() % 2 == 0;
+    header.mutable_header()->set_with_crc32c(with_crc32c);
+    Messages messages = RandomStream(random, with_crc32c);
     for (std::size_t damages = random() % 3; damages > 0; --damages) Damage(random, messages);
 
-    Session session(engine, call);
-    absl::Status status = session.OnMessage(Cut(header, {}));
+    std::vector<Message> stream = {MessageOf(header)};
     for (const std::string& message : messages) {
-      if (!status.ok()) break;
-      status = session.OnMessage(Cut(message, {random() % (message.size() + 1)}));
+      stream.push_back(MessageOf(message, {random() % (message.size() + 1)}));
     }
-    const absl::StatusOr<v1::ReduceResponse> response =
-        status.ok() ? session.OnEnd() : absl::StatusOr<v1::ReduceResponse>(status);
+    const absl::StatusOr<v1::Reduction> reduction = DriveSession(service, share, stream);
 
-    const std::optional<std::int64_t> expected = PlainReading(messages);
-    ASSERT_EQ(response.ok(), expected.has_value()) << "round " << round << ": " << response.status();
-    if (!response.ok()) continue;
+    const std::optional<std::int64_t> expected = PlainReading(messages, with_crc32c);
+    ASSERT_EQ(reduction.ok(), expected.has_value()) << "round " << round << ": " << reduction.status();
+    if (!reduction.ok()) continue;
     ++answered;
-    ASSERT_EQ(response->reduction().results(0).int64_value(), *expected) << "round " << round;
+    ASSERT_EQ(reduction->results(0).int64_value(), *expected) << "round " << round;
   }
   EXPECT_GT(answered, 15000);  // the test would say nothing if hardly any stream were whole
   EXPECT_LT(answered, 40000);

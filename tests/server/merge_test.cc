@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/unary_methods.h"
+#include "server/core/merge.h"
 
 #include <gtest/gtest.h>
 
@@ -8,37 +8,31 @@
 
 #include "kernels/error.h"
 #include "kernels/operators/operator_list.h"
-#include "kernels/reduction.h"
-#include "server/crossover.h"
-#include "server/operator_names.h"
-#include "server/session.h"
+#include "server/core/operator_names.h"
+#include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/requests.h"
 
 namespace warpfold::server {
 namespace {
 
-class UnaryMethodsTest : public testing::Test {
+class MergeTest : public testing::Test {
  protected:
-  UnaryMethodsTest()
-      : engine_(backend_, Limits{.max_stream_bytes = 1 << 20}, [] { return absl::UnixEpoch(); }) {}
+  MergeTest() : service_(backend_, Limits(), [] { return absl::UnixEpoch(); }) {}
 
   v1::Reduction Stripe(const std::vector<std::int32_t>& elements, std::uint64_t first, std::size_t n) {
     v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_ARGMIN});
     header.mutable_header()->set_first_element(first);
     header.mutable_header()->set_return_state(true);
-    Session session(engine_, call_);
-    for (const auto& request : {header, Chunk(elements.data() + first, n * 4), Commit(n, n * 4)}) {
-      const std::string bytes = request.SerializeAsString();
-      EXPECT_TRUE(session.OnMessage(Cut(bytes, {})).ok());
-    }
-    const auto response = session.OnEnd();
-    EXPECT_TRUE(response.ok()) << response.status();
-    return response->reduction();
+    const auto reduction = DriveSession(
+        service_, share_,
+        {MessageOf(header), MessageOf(Chunk(elements.data() + first, n * 4)), MessageOf(Commit(n, n * 4))});
+    EXPECT_TRUE(reduction.ok()) << reduction.status();
+    return reduction.value_or(v1::Reduction());
   }
 
   void ExpectMergeError(const v1::MergeRequest& request, const std::string& reason) {
-    const auto response = Merge(engine_, request);
+    const auto response = Merge(service_, request);
     EXPECT_EQ(response.status().code(), absl::StatusCode::kInvalidArgument) << response.status();
     EXPECT_EQ(kernels::ErrorReason(response.status()), reason);
   }
@@ -46,34 +40,16 @@ class UnaryMethodsTest : public testing::Test {
   void ExpectClaim(bool possible, const v1::MergeRequest& request) {
     SCOPED_TRACE(request.ShortDebugString());
     if (!possible) return ExpectMergeError(request, "BAD_STATE");
-    const absl::Status status = Merge(engine_, request).status();
+    const absl::Status status = Merge(service_, request).status();
     EXPECT_TRUE(status.ok() || kernels::ErrorReason(status) == "OVERFLOW") << status;
   }
 
   FakeBackend backend_;
-  Engine engine_;
-  CallControl call_{absl::UnixEpoch(), absl::InfiniteFuture(), {}};
+  Service service_;
+  SlotShare share_{SlotsOf(backend_)};
 };
 
-TEST_F(UnaryMethodsTest, ReduceArray) {
-  v1::ReduceArrayRequest request;
-  *request.mutable_spec() = Header({v1::OPERATOR_SUM}).header().spec();
-  std::vector<std::int32_t> elements(70000, 3);
-  request.set_data(elements.data(), elements.size() * 4);
-  const auto response = ReduceArray(engine_, call_, request);
-  ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(response->reduction().results(0).int64_value(), 210000);
-  EXPECT_EQ(engine_.slots.free(), 2u);
-
-  request.mutable_data()->pop_back();
-  EXPECT_EQ(kernels::ErrorReason(ReduceArray(engine_, call_, request).status()), "BAD_MESSAGE");
-  request.set_data(std::string((1 << 20) + 4, 'x'));
-  EXPECT_EQ(kernels::ErrorReason(ReduceArray(engine_, call_, request).status()), "ARRAY_TOO_LARGE");
-  request.set_request_id("\x01");
-  EXPECT_EQ(kernels::ErrorReason(ReduceArray(engine_, call_, request).status()), "BAD_HEADER");
-}
-
-TEST_F(UnaryMethodsTest, MergeEqualsOnePass) {
+TEST_F(MergeTest, EqualsOnePass) {
   std::vector<std::int32_t> elements(10000);
   std::iota(elements.rbegin(), elements.rend(), -100);
   const v1::Reduction whole = Stripe(elements, 0, 10000);
@@ -83,20 +59,24 @@ TEST_F(UnaryMethodsTest, MergeEqualsOnePass) {
   *request.add_states() = Stripe(elements, 0, 3072).state();
   *request.add_states() = Stripe(elements, 3072, 1024).state();
   *request.add_states() = Stripe(elements, 4096, 5904).state();
-  const auto merged = Merge(engine_, request);
+  const auto merged = Merge(service_, request);
   ASSERT_TRUE(merged.ok()) << merged.status();
   EXPECT_EQ(merged->reduction().state().SerializeAsString(), whole.state().SerializeAsString());
   EXPECT_EQ(merged->reduction().results(0).int64_value(), whole.results(0).int64_value());
   EXPECT_EQ(merged->reduction().results(1).index(), 9999u);
+  EXPECT_EQ(merged->reduction().element_count(), 10000u);
+  EXPECT_EQ(merged->reduction().device(), "fake:0");
+  request.set_return_state(false);
+  EXPECT_FALSE(Merge(service_, request)->reduction().has_state());
 }
 
-TEST_F(UnaryMethodsTest, MergeRefusesStatesThatCannotBe) {
+TEST_F(MergeTest, RefusesStatesThatCannotBe) {
   const std::vector<std::int32_t> elements(10000, 1);
   v1::MergeRequest good;
   *good.mutable_spec() = Header({v1::OPERATOR_SUM, v1::OPERATOR_ARGMIN}).header().spec();
   *good.add_states() = Stripe(elements, 0, 4096).state();
   *good.add_states() = Stripe(elements, 4096, 2048).state();
-  ASSERT_TRUE(Merge(engine_, good).ok());
+  ASSERT_TRUE(Merge(service_, good).ok());
 
   const auto with = [&](auto change) {
     v1::MergeRequest request = good;
@@ -104,6 +84,10 @@ TEST_F(UnaryMethodsTest, MergeRefusesStatesThatCannotBe) {
     return request;
   };
   ExpectMergeError(with([](auto& r) { r.clear_states(); }), "BAD_HEADER");
+  ExpectMergeError(with([](auto& r) {
+                     while (r.states_size() <= kMaxMergedStates) r.add_states();
+                   }),
+                   "BAD_HEADER");
   ExpectMergeError(with([](auto& r) { r.mutable_states()->SwapElements(0, 1); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { *r.add_states() = r.states(0); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_element_count(4095); }), "BAD_STATE");
@@ -146,7 +130,7 @@ v1::MergeRequest Claim(v1::ElementType type, std::uint64_t count, const typename
   return request;
 }
 
-TEST_F(UnaryMethodsTest, MergeRefusesCountsAndIndicesBeyondTheRange) {
+TEST_F(MergeTest, RefusesCountsAndIndicesBeyondTheRange) {
   using kernels::Outcome;
   for (const std::uint64_t nonzero : {3, 4}) {
     ExpectClaim(nonzero <= 3, Claim<kernels::CountNonzero<std::int32_t, false>>(kInt32, 3, nonzero));
@@ -173,7 +157,7 @@ TEST_F(UnaryMethodsTest, MergeRefusesCountsAndIndicesBeyondTheRange) {
     request.mutable_spec()->set_nan_policy(v1::NAN_POLICY_IGNORE);
     return request;
   };
-  EXPECT_EQ(kernels::ErrorReason(Merge(engine_, argmax(Outcome::kNoIndex, INT32_MIN)).status()),
+  EXPECT_EQ(kernels::ErrorReason(Merge(service_, argmax(Outcome::kNoIndex, INT32_MIN)).status()),
             "EMPTY_ARRAY");
   ExpectClaim(false, argmax(Outcome::kNoIndex, 0));
   ExpectClaim(true, argmax(1024, 0));
@@ -184,7 +168,7 @@ TEST_F(UnaryMethodsTest, MergeRefusesCountsAndIndicesBeyondTheRange) {
   ExpectClaim(false, Claim<Max>(kFloat32, 3, INT32_MAX - 1));
 }
 
-TEST_F(UnaryMethodsTest, MergeRefusesNumbersThatNoElementsGive) {
+TEST_F(MergeTest, RefusesNumbersThatNoElementsGive) {
   using Product = kernels::Product<std::int32_t, false>;
   ExpectClaim(true, Claim<Product>(kInt32, 3, {6, 1, 1}));
   ExpectClaim(false, Claim<Product>(kInt32, 3, {6, 2, 0}));
@@ -211,7 +195,7 @@ TEST_F(UnaryMethodsTest, MergeRefusesNumbersThatNoElementsGive) {
   }
 }
 
-TEST_F(UnaryMethodsTest, MergeRefusesStatesOfSeveralNumbersThatDoNotFit) {
+TEST_F(MergeTest, RefusesStatesOfSeveralNumbersThatDoNotFit) {
   using kernels::Moments;
   for (const std::uint64_t count : {2, 3, 4}) {
     ExpectClaim(count == 3, Claim<kernels::Variance<float, false>>(kFloat32, 3, Moments{1, 2, count}));
@@ -236,59 +220,6 @@ TEST_F(UnaryMethodsTest, MergeRefusesStatesOfSeveralNumbersThatDoNotFit) {
     request.mutable_states(0)->mutable_nodes(0)->set_index(2);  // leaves have 512 maps
     ExpectClaim(residue == 6, request);
   }
-}
-
-TEST_F(UnaryMethodsTest, ServerInfoListsTheProtosOperators) {
-  const v1::GetServerInfoResponse info = GetServerInfo(engine_);
-  EXPECT_EQ(info.backend(), "fake");
-  EXPECT_EQ(info.limits().slots(), 2u);
-  EXPECT_EQ(info.limits().max_stream_bytes(), 1u << 20);
-  EXPECT_EQ(info.operators_size(), static_cast<int>(kernels::OperatorNames().size()));
-  for (const v1::OperatorInfo& op : info.operators()) {
-    EXPECT_NE(op.operator_(), v1::OPERATOR_UNSPECIFIED);
-    EXPECT_GT(op.scalar_types_size() + op.matrix_types_size(), 0);
-  }
-}
-
-TEST(OperatorNamesTest, ProtoAndKernelsKnowTheSame) {
-  for (const absl::string_view name : kernels::OperatorNames()) {
-    EXPECT_EQ(OperatorName(OperatorByName(name)), std::string(name));
-  }
-  for (int number = v1::Operator_MIN + 1; number <= v1::Operator_MAX; ++number) {
-    const std::string name = OperatorName(static_cast<v1::Operator>(number));
-    const auto names = kernels::OperatorNames();
-    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
-  }
-  for (int i = 0; i < kernels::kElementTypeCount; ++i) {
-    const auto type = static_cast<kernels::ElementType>(i);
-    EXPECT_EQ(ElementTypeFromProto(ElementTypeToProto(type)), type);
-  }
-  EXPECT_EQ(OperatorByName("no_such"), v1::OPERATOR_UNSPECIFIED);
-  EXPECT_EQ(OperatorName(static_cast<v1::Operator>(63)), "");
-}
-
-// A device whose round trip takes a fixed time, on a clock that the host's work does not move.
-TEST(CrossoverTest, IsWhereTheDeviceWins) {
-  FakeBackend backend(1, std::size_t{256} << 10);
-  absl::Time now = absl::UnixEpoch();
-  const Clock frozen = [&] { return now; };
-  EXPECT_EQ(MeasureCrossoverBytes(backend, frozen).value(), std::uint64_t{256} << 10);
-  // Each look at the clock takes longer than the one before while the slot has not been used.
-  const Clock until_first_start = [&] {
-    if (backend.behaviour.starts == 0) now += absl::Seconds(1);
-    return now;
-  };
-  backend.behaviour.starts = 0;
-  EXPECT_EQ(MeasureCrossoverBytes(backend, until_first_start).value(), 4096u);
-}
-
-TEST(CrossoverTest, ADeviceThatFailsIsNotServed) {
-  FakeBackend backend(1, std::size_t{256} << 10);
-  backend.behaviour.fail_start = true;
-  EXPECT_EQ(MeasureCrossoverBytes(backend, MonotonicClock()).status(), DeviceLost());
-  backend.behaviour.fail_start = false;
-  backend.behaviour.fail_wait = true;
-  EXPECT_EQ(MeasureCrossoverBytes(backend, MonotonicClock()).status(), DeviceLost());
 }
 
 }  // namespace

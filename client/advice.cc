@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/advice.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/time/clock.h"
+#include "client/answer_check.h"
+#include "client/array_stream.h"
+#include "client/status.h"
+#include "warpfold/v1/reduction.grpc.pb.h"
+
+namespace warpfold {
+namespace {
+
+// Smaller arrays go over one stream, whatever the server says: a second one takes a millisecond to set up.
+constexpr std::uint64_t kWorthAQuestionBytes = std::uint64_t{8} << 20;
+constexpr absl::Duration kQuestionTimeout = absl::Seconds(2);
+// A target that did not answer is not asked for so long, and not sent to while another serves.
+constexpr absl::Duration kLeftOut = absl::Seconds(5);
+constexpr std::uint64_t kLeastChunkBytes = std::uint64_t{64} << 10;
+constexpr std::uint64_t kMostChunkBytes = std::uint64_t{2} << 20;
+constexpr std::uint32_t kMostStreams = 64;
+
+std::optional<v1::TransferAdvice> AdviceOf(Targets& targets, std::size_t target, absl::Time deadline,
+                                           const std::stop_token& stop) {
+  if (std::optional<v1::TransferAdvice> known = targets.advice(target)) return known;
+  const absl::Time now = absl::Now();
+  if (targets.IsLeftOut(target, now)) return std::nullopt;
+  const Targets::Lease lease = targets.Take(target, now);
+  const auto info = AskServerInfo(lease.connection(), std::min(deadline, now + kQuestionTimeout), stop);
+  if (info.ok()) {
+    targets.KeepAdvice(target, info->transfer_advice());
+    return info->transfer_advice();
+  }
+  const bool silent = absl::IsUnavailable(info.status()) || absl::IsDeadlineExceeded(info.status());
+  if (silent) targets.LeaveOut(target, now + kLeftOut);
+  return std::nullopt;
+}
+
+}  // namespace
+
+TransferPlan PlanTransferOver(int streams) { return {streams, kChunkBytes}; }
+
+TransferPlan PlanTransfer(Targets& targets, std::uint64_t byte_count, int most_streams, absl::Time deadline,
+                          const std::stop_token& stop) {
+  TransferPlan plan = PlanTransferOver(1);
+  if (byte_count < kWorthAQuestionBytes) return plan;
+  std::uint64_t streams = 0;
+  std::uint64_t stripe_bytes = 1;
+  std::optional<std::uint64_t> chunk_bytes;
+  for (std::size_t target = 0; target < targets.count(); ++target) {
+    const std::optional<v1::TransferAdvice> advice = AdviceOf(targets, target, deadline, stop);
+    if (!advice.has_value()) continue;
+    // A server without advice gets a stream where others have some.
+    streams += std::clamp<std::uint32_t>(advice->streams(), 1, kMostStreams);
+    const std::uint64_t least =
+        advice->min_stripe_bytes() == 0 ? kWorthAQuestionBytes : advice->min_stripe_bytes();
+    stripe_bytes = std::max(stripe_bytes, least);
+    if (advice->chunk_bytes() != 0)
+      chunk_bytes = std::min(chunk_bytes.value_or(kMostChunkBytes), advice->chunk_bytes());
+  }
+  streams = std::min(streams, byte_count / stripe_bytes);
+  plan.streams =
+      static_cast<int>(std::clamp<std::uint64_t>(streams, 1, static_cast<std::uint64_t>(most_streams)));
+  if (chunk_bytes.has_value()) plan.chunk_bytes = std::max(*chunk_bytes, kLeastChunkBytes) / 4096 * 4096;
+  return plan;
+}
+
+absl::StatusOr<v1::GetServerInfoResponse> AskServerInfo(const Connection& connection, absl::Time deadline,
+                                                        const std::stop_token& stop) {
+  CallScope scope(connection, deadline, stop);
+  v1::GetServerInfoResponse response;
+  absl::Status status = FromGrpc(
+      v1::ReductionService::NewStub(scope.channel())->GetServerInfo(&scope.context(), {}, &response));
+  if (status.ok()) status = CheckServerInfo(response);
+  if (!status.ok()) return status;
+  return response;
+}
+
+}  // namespace warpfold

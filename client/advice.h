@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How an array is sent where the caller leaves that open. Internal.
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/options.h"
+#include "client/targets.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold {
+
+struct TransferPlan {
+  int streams = 1;
+  std::uint64_t chunk_bytes = 0;  // a multiple of every element type's size
+};
+
+// What all targets together advise for an array of `byte_count` bytes: one stream or more, and no more than
+// `most_streams`. Each is asked once, and only for arrays that are worth a question; one that does not answer
+// is no failure. May block for a round trip to each, and for 2 s where one is silent.
+TransferPlan PlanTransfer(Targets& targets, std::uint64_t byte_count, int most_streams, absl::Time deadline,
+                          const std::stop_token& stop);
+
+// The same for an array of which the number of streams is given.
+TransferPlan PlanTransferOver(int streams);
+
+// One attempt to ask.
+absl::StatusOr<v1::GetServerInfoResponse> AskServerInfo(const Connection& connection, absl::Time deadline,
+                                                        const std::stop_token& stop);
+
+}  // namespace warpfold

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/targets.h"
+
+#include <algorithm>
+
+#include "client/grpc_process.h"
+
+namespace warpfold {
+
+Targets::Lease::~Lease() {
+  if (targets_ == nullptr) return;
+  absl::MutexLock lock(&targets_->mutex_);
+  --line_->users;
+}
+
+Targets::Targets(std::vector<std::string> names, const ClientOptions& options)
+    : names_(names.size()), options_(options) {
+  absl::MutexLock lock(&mutex_);
+  for (std::string& name : names) targets_.emplace_back().name = std::move(name);
+}
+
+Targets::Lease Targets::Take(std::size_t preferred, absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  std::size_t best = preferred;
+  for (std::size_t i = 1; i < names_; ++i) {
+    const std::size_t other = (preferred + i) % names_;
+    if (targets_[best].left_out_until <= now) break;
+    if (targets_[other].left_out_until < targets_[best].left_out_until) best = other;
+  }
+  Line& line = LeastBusy(targets_[best]);
+  ++line.users;
+  return Lease(this, best, &line);
+}
+
+Targets::Line& Targets::LeastBusy(Target& target) {
+  const auto less_busy = [](const auto& a, const auto& b) { return a->users < b->users; };
+  const auto least = std::min_element(target.lines.begin(), target.lines.end(), less_busy);
+  const bool full = target.lines.size() >= static_cast<std::size_t>(options_.connections);
+  if (least != target.lines.end() && ((*least)->users == 0 || full)) return **least;
+  if (least != target.lines.end()) LookUpCpuFrequency();
+  Line& line = *target.lines.emplace_back(std::make_unique<Line>());
+  line.connection = std::make_unique<Connection>(target.name, options_);
+  return line;
+}
+
+std::size_t Targets::Next() {
+  absl::MutexLock lock(&mutex_);
+  return next_++ % names_;
+}
+
+void Targets::LeaveOut(std::size_t target, absl::Time until) {
+  absl::MutexLock lock(&mutex_);
+  targets_[target].left_out_until = until;
+}
+
+bool Targets::IsLeftOut(std::size_t target, absl::Time now) const {
+  absl::MutexLock lock(&mutex_);
+  return targets_[target].left_out_until > now;
+}
+
+std::optional<v1::TransferAdvice> Targets::advice(std::size_t target) const {
+  absl::MutexLock lock(&mutex_);
+  return targets_[target].advice;
+}
+
+void Targets::KeepAdvice(std::size_t target, const v1::TransferAdvice& advice) {
+  absl::MutexLock lock(&mutex_);
+  targets_[target].advice = advice;
+}
+
+}  // namespace warpfold

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The servers of a client, the connections to each, and which of them are to be left alone for a while.
+// Internal.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/connection.h"
+#include "client/options.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold {
+
+// Threads: may be used from any thread.
+class Targets {
+ private:
+  struct Line {
+    std::unique_ptr<Connection> connection;
+    int users = 0;
+  };
+  struct Target {
+    std::string name;
+    // Never fewer: leases point to them.
+    std::vector<std::unique_ptr<Line>> lines;
+    absl::Time left_out_until = absl::InfinitePast();
+    std::optional<v1::TransferAdvice> advice;
+  };
+
+ public:
+  // A connection that a call uses, counted until destruction. Must not outlive the Targets.
+  class Lease {
+   public:
+    Lease(Lease&& other) noexcept
+        : targets_(std::exchange(other.targets_, nullptr)), target_(other.target_), line_(other.line_) {}
+    Lease& operator=(Lease&& other) noexcept {
+      std::swap(targets_, other.targets_);
+      std::swap(target_, other.target_);
+      std::swap(line_, other.line_);
+      return *this;
+    }
+    ~Lease();
+
+    const Connection& connection() const { return *line_->connection; }
+    std::size_t target() const { return target_; }
+
+   private:
+    friend class Targets;
+    Lease(Targets* targets, std::size_t target, Line* line)
+        : targets_(targets), target_(target), line_(line) {}
+    Targets* targets_ = nullptr;
+    std::size_t target_ = 0;
+    Line* line_ = nullptr;
+  };
+
+  // `names` is not empty; options.connections is at least 1.
+  Targets(std::vector<std::string> names, const ClientOptions& options);
+
+  std::size_t count() const { return names_; }
+
+  // The least busy connection to target `preferred`; or, while that is left out, to another target; or, while
+  // all are, to the one that is left out for the shortest time.
+  Lease Take(std::size_t preferred, absl::Time now);
+
+  // The targets in turn, for calls that may go to any.
+  std::size_t Next();
+
+  // Leaves out a target that does not serve, while another does.
+  void LeaveOut(std::size_t target, absl::Time until);
+  bool IsLeftOut(std::size_t target, absl::Time now) const;
+
+  // What target said of how to send it arrays, if it was asked.
+  std::optional<v1::TransferAdvice> advice(std::size_t target) const;
+  void KeepAdvice(std::size_t target, const v1::TransferAdvice& advice);
+
+ private:
+  Line& LeastBusy(Target& target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::size_t names_;
+  const ClientOptions options_;
+  mutable absl::Mutex mutex_;
+  std::vector<Target> targets_ ABSL_GUARDED_BY(mutex_);
+  std::size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace warpfold

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReduceArray's request, read in place: the same as protobuf reads, whatever the order of its fields.
+#include <google/protobuf/stubs/logging.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/error.h"
+#include "server/core/limits.h"
+#include "server/core/request_parser.h"
+#include "tests/server/requests.h"
+
+namespace warpfold::server {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+
+v1::ReduceArrayRequest Rebuild(const ParsedArray& parsed) {
+  v1::ReduceArrayRequest request = parsed.request;
+  EXPECT_TRUE(request.data().empty());
+  for (const ByteSlice slice : parsed.data.data) {
+    request.mutable_data()->append(reinterpret_cast<const char*>(slice.data()), slice.size());
+  }
+  request.mutable_spec();  // that it is absent means nothing
+  request.DiscardUnknownFields();
+  return request;
+}
+
+void ExpectLikeProtobuf(const std::string& bytes, const std::vector<std::size_t>& cuts) {
+  v1::ReduceArrayRequest reference;
+  const bool legal = reference.ParseFromString(bytes);
+  const auto parsed = ParseReduceArrayRequest(Cut(bytes, cuts));
+  ASSERT_EQ(parsed.ok(), legal) << parsed.status();
+  if (!legal) {
+    EXPECT_EQ(kernels::ErrorReason(parsed.status()), "BAD_MESSAGE");
+    return;
+  }
+  reference.mutable_spec();
+  reference.DiscardUnknownFields();
+  EXPECT_TRUE(MessageDifferencer::Equals(Rebuild(*parsed), reference));
+}
+
+// Each a message of its own: protobuf merges what is concatenated.
+std::vector<std::string> Fields() {
+  v1::ReduceArrayRequest spec;
+  *spec.mutable_spec() = Header({v1::OPERATOR_SUM, v1::OPERATOR_MIN}).header().spec();
+  v1::ReduceArrayRequest policy;
+  policy.mutable_spec()->set_nan_policy(v1::NAN_POLICY_IGNORE);
+  v1::ReduceArrayRequest id;
+  id.set_request_id("an id");
+  v1::ReduceArrayRequest data;
+  data.set_data("0123456789abcdef");
+  v1::ReduceArrayRequest other_data;
+  other_data.set_data(std::string(200, 'x'));
+  v1::ReduceArrayRequest no_data;
+  return {spec.SerializeAsString(),
+          policy.SerializeAsString(),
+          id.SerializeAsString(),
+          data.SerializeAsString(),
+          other_data.SerializeAsString(),
+          std::string("\x7a\x00", 2),       // empty data
+          std::string("\xfa\x00\x01z", 4),  // data, its tag in more bytes than it needs
+          std::string("\x7a\x81\x00z", 4),  // likewise its length
+          std::string("\x98\x06\x01", 3),   // unknown fields
+          std::string("\x9a\x06\x02\x7a\x00", 5),
+          std::string("\x83\x01\x84\x01", 4)};  // and an unknown group
+}
+
+TEST(ArrayParserTest, RandomFieldOrdersAndCutsAreLikeProtobuf) {
+  std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same cases on every run
+  const std::vector<std::string> fields = Fields();
+  const google::protobuf::LogSilencer silencer;
+  for (int round = 0; round < 100'000; ++round) {
+    std::string bytes;
+    for (std::size_t n = random() % 6; n > 0; --n) bytes += fields[random() % fields.size()];
+    for (std::size_t edits = random() % 3; edits > 0 && !bytes.empty(); --edits) {
+      const std::size_t at = random() % bytes.size();
+      if (random() % 2 == 0) {
+        bytes[at] = static_cast<char>(random() % 4 == 0 ? 0x7a : random() % 256);
+      } else {
+        bytes.erase(at, 1 + random() % 3);
+      }
+    }
+    std::vector<std::size_t> cuts(random() % 4);
+    for (std::size_t& cut : cuts) cut = random() % (bytes.size() + 1);
+    std::sort(cuts.begin(), cuts.end());
+    SCOPED_TRACE(testing::PrintToString(bytes));
+    ASSERT_NO_FATAL_FAILURE(ExpectLikeProtobuf(bytes, cuts));
+  }
+}
+
+TEST(ArrayParserTest, TrailingDataAreReadInPlace) {
+  v1::ReduceArrayRequest request;
+  *request.mutable_spec() = Header({v1::OPERATOR_SUM}).header().spec();
+  request.set_data("0123456789abcdef");
+  const std::string bytes = request.SerializeAsString();
+  for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
+    const std::vector<ByteSlice> slices = Cut(bytes, {cut});
+    const auto parsed = ParseReduceArrayRequest(slices);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->data.owned, nullptr);
+    ASSERT_FALSE(parsed->data.data.empty());
+    EXPECT_EQ(parsed->data.data[0].data(), AsBytes(bytes).data() + bytes.size() - 16);
+  }
+}
+
+TEST(ArrayParserTest, PayloadsUpToTheLimit) {
+  for (const bool in_place : {true, false}) {
+    for (const int beyond : {-1, 0, 1}) {
+      v1::ReduceArrayRequest request;
+      request.set_request_id("an id");
+      request.set_data(std::string(kMaxPayloadBytes + beyond, 'x'));
+      std::string bytes = request.SerializeAsString();
+      if (!in_place) bytes += "\x98\x06\x01";  // an unknown field
+      const auto parsed = ParseReduceArrayRequest(Cut(bytes, {bytes.size() / 2}));
+      ASSERT_EQ(parsed.ok(), beyond <= 0) << parsed.status();
+      if (parsed.ok()) {
+        EXPECT_EQ(parsed->data.owned == nullptr, in_place);
+        EXPECT_EQ(TotalBytes(parsed->data.data), kMaxPayloadBytes + beyond);
+      } else {
+        EXPECT_EQ(kernels::ErrorReason(parsed.status()), "MESSAGE_TOO_LARGE");
+      }
+    }
+  }
+}
+
+// So much comes before the data that they are not looked for: protobuf finds them.
+TEST(ArrayParserTest, DataBehindLongFieldsAreFoundToo) {
+  for (const std::size_t id_bytes : {kMaxFramingBytes - 10, kMaxFramingBytes - 5, kMaxFramingBytes}) {
+    v1::ReduceArrayRequest request;
+    request.set_request_id(std::string(id_bytes, 'i'));
+    request.set_data("abcd");
+    const std::string bytes = request.SerializeAsString();
+    ExpectLikeProtobuf(bytes, {bytes.size() / 2});
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::server
