@@ -139,6 +139,7 @@ TEST(BenchFlagsTest, WhatDoesNotFitTogetherExitsWith2) {
       {"--transport", "tcp"},
       {"--server", "/no/such/file"},
       {"--op", "summ"},
+      {"--baseline", "--op", "sum,describe"},
       {"--dtype", "int128"},
   };
   for (const std::vector<const char*>& arguments : bad) {

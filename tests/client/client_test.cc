@@ -79,7 +79,7 @@ TEST_F(ClientTest, ChunksHaveTheBytesAskedFor) {
   const SeenCall call = service_.calls().at(0);
   EXPECT_EQ(call.data, BytesOf(values));
   ASSERT_EQ(call.chunks.size(), 5u);
-  for (const std::size_t chunk_bytes : {std::size_t{0}, std::size_t{2048}, std::size_t{100'000}}) {
+  for (const std::size_t chunk_bytes : {std::size_t{2048}, std::size_t{100'000}}) {
     const absl::Status status = client_.Reduce(spec, values, {.chunk_bytes = chunk_bytes}).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   }
