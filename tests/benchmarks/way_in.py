@@ -192,7 +192,7 @@ def main() -> int:
             for case in cases:
                 turn_s = clock.next_turn_s()
                 if not turn_s:
-                    print(f"no time left for {case.name} over {case.transport}", file=sys.stderr)
+                    print(f"no time left for {case.name} x{case.streams}, {case.transport}", file=sys.stderr)
                     continue
                 try:
                     new = way_in.run(case, turn_s)
