@@ -10,7 +10,8 @@ ARG RUNTIME_IMAGE=nvidia/cuda:13.0.2-base-ubuntu24.04
 
 FROM ${BUILD_IMAGE} AS build
 ARG CUDA=ON
-ARG CUDA_ARCHITECTURES=80-real;90
+# Each is a compilation of its own; the last also as PTX, for GPUs to come (docs/adr/0024).
+ARG CUDA_ARCHITECTURES=75-real;80-real;86-real;89-real;90-real;100-real;120
 WORKDIR /src
 COPY deploy/install_packages.sh deploy/
 RUN deploy/install_packages.sh build

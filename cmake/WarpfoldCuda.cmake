@@ -45,6 +45,8 @@ if(WARPFOLD_CUDA STREQUAL "ON" OR WARPFOLD_CUDA STREQUAL "AUTO")
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+    # A tenth of the size; the driver unpacks an operator's kernels when the first of them is used.
+    add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
     set(WARPFOLD_HAVE_CUDA TRUE)
   elseif(WARPFOLD_CUDA STREQUAL "ON")
     message(FATAL_ERROR

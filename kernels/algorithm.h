@@ -11,6 +11,8 @@
 #include <optional>
 #include <string_view>
 
+#include "kernels/types.h"
+
 namespace warpfold::kernels {
 
 enum class Algorithm : std::uint8_t {
@@ -61,11 +63,28 @@ inline constexpr AlgorithmFacts kAlgorithms[kAlgorithmCount] = {
     {"cooperative_grid", false},
 };
 
-// The textbook keeps a state per thread in shared memory, and some of its blocks are whole warps: 32 of the
-// largest states fill the 32 KiB that it has for them (textbook/block.cuh).
-inline constexpr std::size_t kMaxTextbookStateBytes = 1024;
-// Of a scalar, or of an entry of a matrix. Narrower types would teach nothing more, and take long to compile.
-inline constexpr std::size_t kMinTextbookScalarBytes = 4;
+// What the textbook's algorithms serve: enough to learn from. All else would teach nothing more, and takes
+// long to compile, once for each algorithm. cuda/textbook/row_of.cuh builds these, over elements that count
+// as they are: ignored NaN would be a second set of kernels.
+inline constexpr std::string_view kTextbookScalarOperators[] = {"sum", "min", "max"};
+inline constexpr std::string_view kTextbookMatrixOperator = "matrix_product";
+inline constexpr std::uint32_t kTextbookRows = 2;
+inline constexpr ElementType kTextbookTypes[] = {ElementType::kInt32, ElementType::kInt64,
+                                                 ElementType::kFloat32, ElementType::kFloat64};
+inline constexpr const char* kTextbookServes =
+    "the textbook serves sum, min and max of scalars and matrix_product of 2 x 2 matrices, "
+    "over int32, int64, float32 and float64, without ignore_nan";
+
+constexpr bool TextbookServes(std::string_view name, ElementType type, ElementShape shape) {
+  bool serves_type = false;
+  for (const ElementType served : kTextbookTypes) serves_type = serves_type || type == served;
+  if (name == kTextbookMatrixOperator)
+    return serves_type && shape == ElementShape{kTextbookRows, kTextbookRows};
+  bool serves_scalars = false;
+  for (const std::string_view served : kTextbookScalarOperators)
+    serves_scalars = serves_scalars || name == served;
+  return serves_type && serves_scalars && !shape.is_matrix();
+}
 
 constexpr const char* AlgorithmName(Algorithm algorithm) {
   return kAlgorithms[static_cast<int>(algorithm)].name;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -61,18 +62,10 @@ absl::Status CheckAlgorithm(const ReductionSpec& spec, absl::string_view name, c
                  absl::StrCat("algorithm ", algorithm, " does not serve ", name, ": ", why),
                  {{"algorithm", std::string(algorithm)}, {"operator", std::string(name)}});
   };
-  if (spec.shape.is_matrix() && !entry.whole_matrix) return refuse("matrices are not reduced entry by entry");
+  const bool ignores_nan = spec.ignore_nan && FactsOf(spec.element_type).largest == 0;
+  const std::string_view std_name(name.data(), name.size());
+  if (ignores_nan || !TextbookServes(std_name, spec.element_type, spec.shape)) return refuse(kTextbookServes);
   if (!entry.commutative && !KeepsOrder(spec.algorithm)) return refuse("it does not keep array order");
-  if (ElementTypeBytes(spec.element_type) < kMinTextbookScalarBytes) {
-    return refuse(absl::StrCat("it takes types of ", kMinTextbookScalarBytes, " bytes or more"));
-  }
-  if (entry.large_matrix) {
-    return refuse(absl::StrCat("it takes matrices of up to ", kMaxFixedDimension, " rows"));
-  }
-  if (entry.state_bytes > kMaxTextbookStateBytes) {
-    return refuse(
-        absl::StrCat("a state of ", entry.state_bytes, " bytes; it takes up to ", kMaxTextbookStateBytes));
-  }
   return absl::OkStatus();
 }
 

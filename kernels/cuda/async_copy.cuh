@@ -6,11 +6,20 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 namespace warpfold::kernels::cuda {
 
-// Begins to copy kBytes, to and from addresses that are multiples of it.
+// Begins to copy kBytes, to and from addresses that are multiples of it. GPUs before sm_80 wait for each
+// copy: there the other functions have nothing to do.
 template <int kBytes>
 __device__ __forceinline__ void CopyAsync(void* shared, const void* global) {
+#if __CUDA_ARCH__ < 800
+  struct alignas(kBytes) Piece {
+    std::uint32_t words[kBytes / 4];
+  };
+  *static_cast<Piece*>(shared) = *static_cast<const Piece*>(global);
+#else
   const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   if constexpr (kBytes == 16) {  // past the first-level cache: nothing is read twice
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
@@ -18,16 +27,27 @@ __device__ __forceinline__ void CopyAsync(void* shared, const void* global) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(global), "n"(kBytes)
                  : "memory");
   }
+#endif
 }
 
 // Ends a batch of copies; it may be empty.
-__device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void CommitCopies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
 
 // Waits for this thread's copies but for those of the last batch. What other threads copied is there after a
 // barrier with them.
 __device__ __forceinline__ void WaitForAllButLastCopies() {
+#if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group 1;" ::: "memory");
+#endif
 }
-__device__ __forceinline__ void WaitForAllCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+__device__ __forceinline__ void WaitForAllCopies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
 
 }  // namespace warpfold::kernels::cuda

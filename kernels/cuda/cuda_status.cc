@@ -2,20 +2,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/cuda_status.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 
 namespace warpfold::kernels::cuda {
+namespace {
+
+// What launches, copies and attributes of kernels are refused with, after which CUDA goes on (CUDA Runtime
+// API 13.0, cudaError).
+constexpr cudaError_t kRefusals[] = {
+    cudaErrorInvalidValue,               // 1
+    cudaErrorMemoryAllocation,           // 2
+    cudaErrorInvalidConfiguration,       // 9
+    cudaErrorInvalidDeviceFunction,      // 98
+    cudaErrorNoKernelImageForDevice,     // 209
+    cudaErrorLaunchOutOfResources,       // 701
+    cudaErrorCooperativeLaunchTooLarge,  // 720
+    cudaErrorNotSupported,               // 801
+};
+
+}  // namespace
+
+bool IsRefusal(cudaError_t error) {
+  return std::find(std::begin(kRefusals), std::end(kRefusals), error) != std::end(kRefusals);
+}
 
 absl::Status StatusOf(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return absl::OkStatus();
+  const bool is_refusal = IsRefusal(error);
+  // Or the next launch, which asks for the last error, would find this one.
+  if (is_refusal) static_cast<void>(cudaGetLastError());
   // Up to the arguments, which may name addresses.
   const absl::string_view text = what;
   const absl::string_view call = text.substr(0, text.find('('));
   return Error(
-      absl::StatusCode::kUnavailable, "DEVICE_LOST",
+      is_refusal ? absl::StatusCode::kInternal : absl::StatusCode::kUnavailable,
+      is_refusal ? "LAUNCH_REFUSED" : "DEVICE_LOST",
       absl::StrCat("CUDA error ", static_cast<int>(error), " (", cudaGetErrorName(error), ") in ", call),
       {{"cuda_error", absl::StrCat(static_cast<int>(error))}});
 }

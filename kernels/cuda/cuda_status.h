@@ -10,14 +10,17 @@
 
 namespace warpfold::kernels::cuda {
 
-// OK, or UNAVAILABLE (DEVICE_LOST) with the error's number and name. `what` says what was being done.
-//
-// Every error counts as loss of the device: most of those that a kernel or a copy can raise after start
-// (illegal address, ECC, launch timeout, ...) leave the context unusable until the process ends, and
-// an unknown one must not be waited out.
+// Whether the error leaves the device usable: CUDA refused one call, of a launch for one, because of what it
+// asked for. All other errors count as loss of the device, those that are not known among them: most of what
+// a kernel or a copy can raise after start (illegal address, ECC, launch timeout, ...) leaves the context
+// unusable until the process ends, and an unknown error must not be waited out.
+bool IsRefusal(cudaError_t error);
+
+// OK; INTERNAL (LAUNCH_REFUSED) for a refusal, of which CUDA has then forgotten; else UNAVAILABLE
+// (DEVICE_LOST). Both have the error's number and name. `what` says what was being done.
 absl::Status StatusOf(cudaError_t error, const char* what);
 
-// Whether StatusOf made this error.
+// Whether StatusOf found the device lost.
 bool IsDeviceError(const absl::Status& status);
 
 }  // namespace warpfold::kernels::cuda

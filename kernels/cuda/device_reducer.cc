@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/compiled_for.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/probe.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/textbook/rows.h"
 #include "kernels/cuda/tree_schedule.h"
@@ -31,13 +31,9 @@ LaunchFunction FunctionFor(const Reduction& reduction, const BoundOperator& op) 
 }
 
 textbook::LaunchFunction TextbookFunctionFor(const Reduction& reduction, const BoundOperator& op) {
-  const textbook::Row& row = *textbook::Rows()[op.entry->reducer];
   const ReductionSpec& spec = reduction.spec();
-  const int type = static_cast<int>(spec.element_type);
-  const textbook::Launchers& launchers = op.entry->whole_matrix
-                                             ? *row.whole[type][WholeIndex(spec.shape)]
-                                             : *row.scalar[type][op.entry->reducer_ignores_nan ? 1 : 0];
-  return launchers[static_cast<int>(spec.algorithm)];
+  const textbook::Row& row = textbook::RowNamed(OperatorTable()[op.entry->reducer].name);
+  return (*row[static_cast<int>(spec.element_type)])[static_cast<int>(spec.algorithm)];
 }
 
 // The first operator with the same states as operator `i`: sum and mean need one pass, not two.
@@ -66,17 +62,14 @@ absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&of_device, cudaDevAttrMultiProcessorCount, device));
   reducer->multiprocessors_ = multiprocessors > 0 ? multiprocessors : static_cast<std::uint32_t>(of_device);
-  int has_clusters = 0;
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, device));
-  // Kernels for older architectures run on newer devices, too, but know nothing of clusters.
-  int architecture = 0;
-  WARPFOLD_RETURN_IF_CUDA_ERROR(CompiledArchitecture(&architecture));
-  reducer->has_clusters_ = has_clusters != 0 && architecture >= 90;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(FindKernels());
   WARPFOLD_RETURN_IF_CUDA_ERROR(
       cudaMalloc(reinterpret_cast<void**>(&reducer->partials_), reducer->partial_bytes_));
   const std::size_t ticket_bytes = TreeTickets(array_bytes) * sizeof(unsigned);
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&reducer->tickets_), ticket_bytes));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(reducer->tickets_, 0, ticket_bytes));
+  // On the legacy stream, for which non-blocking streams, and so the first launch, do not wait.
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(cudaStreamLegacy));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaHostAlloc(reinterpret_cast<void**>(&reducer->nodes_),
                                               kMaxNodes * kMaxNodeBytes, cudaHostAllocMapped));
   WARPFOLD_RETURN_IF_CUDA_ERROR(
@@ -124,7 +117,6 @@ absl::Status DeviceReducer::Launch(const Reduction& reduction, std::uint64_t fir
   Workspace workspace;
   workspace.partials = partials_;
   workspace.multiprocessors = multiprocessors_;
-  workspace.has_clusters = has_clusters_;
   workspace.tickets = tickets_;
   workspace.node_stride = reduction.node_bytes();
   workspace.node_count =

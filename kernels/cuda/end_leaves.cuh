@@ -33,17 +33,17 @@ class EndLeaves {
       : op_(op), range_(range), lane_(threadIdx.x % kLanes) {}
 
   __device__ void Prefetch(std::uint64_t) const {}
+  __device__ void PrefetchEdge(std::uint64_t) const {}
 
-  // The state of the full leaves [first, first + 2^level), in every lane.
-  __device__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t) const {
-    return Search((first - range_.first_leaf) * kLeafElements, std::uint64_t{kLeafElements} << level);
-  }
-  // Of one leaf, which may be short.
-  __device__ State FoldEdge(std::uint64_t leaf) const {
-    const std::uint64_t begin = (leaf - range_.first_leaf) * kLeafElements;
+  // The state of the leaves [first, first + 2^level), of which the last may be short, in every lane.
+  __device__ __forceinline__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t) const {
+    const std::uint64_t begin = (first - range_.first_leaf) * kLeafElements;
     const std::uint64_t rest = range_.element_count - begin;
-    return Search(begin, rest < kLeafElements ? rest : kLeafElements);
+    const std::uint64_t full = std::uint64_t{kLeafElements} << level;
+    return Search(begin, rest < full ? rest : full);
   }
+  __device__ bool IsShort(std::uint64_t) const { return false; }
+  __device__ State FoldShort(std::uint64_t) const { return op_.Identity(); }
 
  private:
   // Of the range's elements [begin, begin + count), a warp's width at a time.

@@ -56,7 +56,9 @@ __global__ void __launch_bounds__(kExactThreads, kExactBlocksPerMultiprocessor)
       digits[warp].Take(lane, &edges[edge]);
     }
   }
-  if (IsLastBlock(workspace.tickets)) FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace);
+  if (IsLastBlock(workspace.tickets)) {
+    FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace, edges);
+  }
 }
 
 template <AccumulatingOperator Op>

@@ -31,10 +31,17 @@ __device__ __forceinline__ void ForEachElement(const LaneVectors& vectors, const
 template <bool kIgnoreNan, bool kMax>
 __device__ __forceinline__ float Better(float a, float b) {
   float out;
+#if __CUDA_ARCH__ < 800
+  if (!kIgnoreNan && a != a) return a;
+  if (!kIgnoreNan && b != b) return b;
+  if constexpr (kMax) asm("max.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+  if constexpr (!kMax) asm("min.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+#else
   if constexpr (kMax && kIgnoreNan) asm("max.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
   if constexpr (kMax && !kIgnoreNan) asm("max.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
   if constexpr (!kMax && kIgnoreNan) asm("min.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
   if constexpr (!kMax && !kIgnoreNan) asm("min.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+#endif
   return out;
 }
 

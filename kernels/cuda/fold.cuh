@@ -32,18 +32,17 @@ class NodeFolder {
   static constexpr std::uint32_t kSharedStates = kSharedBytes / sizeof(State);
 
   // `shared` holds kSharedStates. At `spare` is room for a third of the states that all calls of Fold get
-  // together; null where there are never more than kFew.
-  __device__ NodeFolder(const Op& op, const Workspace& workspace, State* shared, State* spare = nullptr)
+  // together, if they are more than kFew.
+  __device__ NodeFolder(const Op& op, const Workspace& workspace, State* shared, State* spare)
       : op_(op), workspace_(workspace), shared_(shared), spare_(spare) {}
 
-  // Folds nodes [begin, end) of one level, at most kMost, whose states start at `states` and are overwritten,
-  // until none are left or `levels` levels up, where at most one may be. Returns where the state of that one,
-  // [begin, end) of that level, is. The whole block calls this, first for the left edge, then the right edge
-  // (the back), then the units. What not every folder needs, kMost, the side and `spare`, the others ignore.
-  template <std::uint32_t kMost = ~0u>
-  __device__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end, std::uint32_t levels,
-                         Side) {
-    while (spare_ != nullptr && states != shared_ && end - begin > kFew) {
+  // Folds nodes [begin, end) of one level, whose states start at `states` and are overwritten, until none are
+  // left or `levels` levels up, where at most one may be. Returns where the state of that one, [begin, end)
+  // of that level, is. The whole block calls this, first for the left edge, then the right edge (the back),
+  // then the units. What not every folder needs, the side and `spare`, the others ignore.
+  __device__ __forceinline__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end,
+                                         std::uint32_t levels, Side) {
+    while (states != shared_ && end - begin > kFew) {
       states = CombineFours(states, begin, end);
       levels -= 2;  // so many nodes are more levels below where they end
     }
@@ -147,10 +146,9 @@ class WarpFolder {
         warp_(threadIdx.x / kLanes) {}
 
   // As NodeFolder::Fold.
-  template <std::uint32_t kMost = ~0u>
-  __device__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end, std::uint32_t levels,
-                         Side side) {
-    while (kMost > kLanes && end - begin > kLanes) {
+  __device__ __forceinline__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end,
+                                         std::uint32_t levels, Side side) {
+    while (end - begin > kLanes) {
       // Nodes outside the full groups have no partner five levels up: all of them are written here.
       const std::uint64_t first = (begin + kLanes - 1) / kLanes;
       const std::uint64_t last = end / kLanes;
@@ -195,10 +193,10 @@ class WarpFolder {
     const bool is_left = exists && level == levels;
     const bool is_node = exists && !is_left && !has_left_sibling;
     const unsigned nodes = __ballot_sync(kFullWarp, is_node);
-    std::uint32_t& written = side == Side::kFront ? front_ : back_;
-    const std::uint32_t first =
-        side == Side::kFront ? written : workspace_.node_count - written - __popc(nodes);
-    written += __popc(nodes);
+    const std::uint32_t count_written = __popc(nodes);
+    const std::uint32_t first = side == Side::kFront ? front_ : workspace_.node_count - back_ - count_written;
+    front_ += side == Side::kFront ? count_written : 0;
+    back_ += side == Side::kBack ? count_written : 0;
 
     State state{};
     if (exists) state = states[lane_];
@@ -271,51 +269,44 @@ template <class Op>
 using NodeFolderFor =
     std::conditional_t<sizeof(typename Op::State) <= 16 && !TakesModulus<Op>, WarpFolder<Op>, NodeFolder<Op>>;
 
-// Folds the states of all leaves of a range, at most kMost, that stand in shared memory.
-template <std::uint32_t kMost, Operator Op>
-__device__ void FoldLeaves(const Op& op, const Range& range, const Workspace& workspace,
-                           typename Op::State* states) {
-  NodeFolderFor<Op> folder(op, workspace, states);
-  std::uint64_t begin = range.first_leaf;
-  std::uint64_t end = begin + range.leaf_count;
-  folder.template Fold<kMost>(states, begin, end, kAllLevels, Side::kFront);
-}
-
-// Folds the partials of a launch: of edge leaves first, then of units.
+// Folds the partials of a launch: of edge leaves, which start at `edges`, and of units behind them.
+//
+// The left edge, the right edge and the units are one loop, so that the code of a Fold is there once: it
+// takes most of the time that such a kernel takes to compile, and each launch fetches it.
 template <class Folder, Operator Op>
-__device__ void FoldPartials(const Op& op, const Range& range, const Geometry& geometry,
-                             const Workspace& workspace) {
+__device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, const Geometry& geometry,
+                                             const Workspace& workspace, typename Op::State* edges) {
   using State = typename Op::State;
   __shared__ alignas(16) std::byte shared[Folder::kSharedBytes];
-  State* const edges = reinterpret_cast<State*>(workspace.partials);
   // There is room for 1 KiB a leaf (DeviceReducer::Create); a state for each and a third for what they are
   // folded into take no more than 683 bytes of that.
   static_assert(sizeof(State) <= 512);
-  State* const spare = edges + geometry.edge_leaves() + geometry.units + 1;
-  Folder folder(op, workspace, reinterpret_cast<State*>(shared), spare);
-  std::uint64_t begin = range.first_leaf;
-  std::uint64_t end = range.first_leaf + geometry.left_edge;
-  if (geometry.units == 0) {
-    folder.Fold(edges, begin, end, kAllLevels, Side::kFront);
-    return;
-  }
-  folder.Fold(edges, begin, end, geometry.unit_level, Side::kFront);
-
   State* const units = edges + geometry.edge_leaves();
+  Folder folder(op, workspace, reinterpret_cast<State*>(shared), units + geometry.units + 1);
   const std::uint64_t end_unit = geometry.first_unit + geometry.units;
-  begin = end_unit << geometry.unit_level;
-  end = begin + geometry.right_edge;
-  const State* const rest =
-      folder.Fold(edges + geometry.left_edge, begin, end, geometry.unit_level, Side::kBack);
-  // A right edge that ends in a short leaf may be as long as a unit: then it is the last one.
-  if (begin < end) {
-    if (threadIdx.x == 0) units[geometry.units] = *rest;
-    __syncthreads();
+  // Where there are no units, all leaves are the left edge.
+  const int segments = geometry.units > 0 ? 3 : 1;
+  bool one_more = false;
+#pragma unroll 1
+  for (int segment = 0; segment < segments; ++segment) {
+    const bool is_left = segment == 0;
+    const bool is_right = segment == 1;
+    State* const states = is_left ? edges : is_right ? edges + geometry.left_edge : units;
+    std::uint64_t begin = is_left    ? range.first_leaf
+                          : is_right ? end_unit << geometry.unit_level
+                                     : geometry.first_unit;
+    std::uint64_t end = begin + (is_left    ? geometry.left_edge
+                                 : is_right ? geometry.right_edge
+                                            : geometry.units + one_more);
+    const std::uint32_t levels = segment + 1 < segments ? geometry.unit_level : kAllLevels;
+    const State* const rest = folder.Fold(states, begin, end, levels, is_right ? Side::kBack : Side::kFront);
+    // A right edge that ends in a short leaf may be as long as a unit: then it is the last one.
+    if (is_right && begin < end) {
+      one_more = true;
+      if (threadIdx.x == 0) units[geometry.units] = *rest;
+      __syncthreads();
+    }
   }
-  const bool one_more = begin < end;
-  begin = geometry.first_unit;
-  end = end_unit + one_more;
-  folder.Fold(units, begin, end, kAllLevels, Side::kFront);
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -17,6 +17,9 @@
 
 namespace warpfold::kernels::cuda {
 
+// No leaf's number.
+inline constexpr std::uint64_t kNoLeaf = ~std::uint64_t{0};
+
 struct Geometry {
   std::uint32_t unit_level = 0;
   std::uint64_t first_unit = 0;

@@ -33,7 +33,6 @@ struct Workspace {
   std::size_t node_stride = 0;
   std::uint32_t node_count = 0;
   std::uint32_t multiprocessors = 0;  // of the device
-  bool has_clusters = false;          // blocks may reach each other's shared memory: device and kernels can
 };
 
 // Launches one kernel on the stream; returns cudaGetLastError(). The results are in workspace.nodes when

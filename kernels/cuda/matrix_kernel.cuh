@@ -58,10 +58,22 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerMultiprocessor
   FoldTree(range, plan.tree, workspace, folder);
 }
 
+// How much shared memory a block may have on the current device.
+inline cudaError_t MostSharedBytes(std::uint32_t* bytes) {
+  int device = 0;
+  const cudaError_t current = cudaGetDevice(&device);
+  if (current != cudaSuccess) return current;
+  int of_device = 0;
+  const cudaError_t asked =
+      cudaDeviceGetAttribute(&of_device, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  *bytes = std::min(kMostSharedBytes, static_cast<std::uint32_t>(of_device));
+  return asked;
+}
+
 // How many blocks with so much shared memory a multiprocessor of the current device holds at once: asked once
 // for each device and size, not at every launch.
 template <class Tile, class Lift>
-cudaError_t ResidentBlocks(std::uint32_t shared_bytes, int* blocks) {
+cudaError_t ResidentBlocks(std::uint32_t shared_bytes, std::uint32_t most_shared_bytes, int* blocks) {
   static std::mutex mutex;
   static std::map<std::pair<int, std::uint32_t>, int> known;  // by device and size
   int device = 0;
@@ -78,8 +90,8 @@ cudaError_t ResidentBlocks(std::uint32_t shared_bytes, int* blocks) {
   const cudaError_t preferred = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                                      cudaSharedmemCarveoutMaxShared);
   if (preferred != cudaSuccess) return preferred;
-  const cudaError_t allowed =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostSharedBytes);
+  const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   static_cast<int>(most_shared_bytes));
   if (allowed != cudaSuccess) return allowed;
   const cudaError_t counted =
       cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, Tile::kThreads, shared_bytes);
@@ -91,10 +103,13 @@ template <class Tile, class Lift>
 cudaError_t LaunchTile(const OperatorParameters& parameters, bool is_signed, const Range& range,
                        std::uint32_t dimension, const Workspace& workspace, cudaStream_t stream) {
   static const PairStrides strides = PairStridesOf(Tile::Shape());
+  std::uint32_t most_shared_bytes = 0;
+  const cudaError_t asked = MostSharedBytes(&most_shared_bytes);
+  if (asked != cudaSuccess) return asked;
   const MatrixPlan plan = PlanMatrices(Tile::Shape(), dimension, strides[dimension], range.first_leaf,
-                                       range.element_count, workspace.multiprocessors);
+                                       range.element_count, workspace.multiprocessors, most_shared_bytes);
   int resident = 0;
-  const cudaError_t counted = ResidentBlocks<Tile, Lift>(plan.shared_bytes, &resident);
+  const cudaError_t counted = ResidentBlocks<Tile, Lift>(plan.shared_bytes, most_shared_bytes, &resident);
   if (counted != cudaSuccess) return counted;
   const auto most = static_cast<std::uint64_t>(resident) * workspace.multiprocessors;
   const std::uint64_t blocks = std::min(plan.tree.tasks(), most);

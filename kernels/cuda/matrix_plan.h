@@ -110,7 +110,7 @@ inline PairStrides PairStridesOf(const TileShape& shape) {
 
 // Units are large, so that few of them go by way of global memory, but so many that every warp has some.
 inline constexpr std::uint64_t kUnitsPerMultiprocessor = 64;
-// Of a block.
+// Of a block. GPUs before sm_80 have less.
 inline constexpr std::uint32_t kMostSharedBytes = 96 << 10;
 // And at least so large that the nodes of all rounds are a quarter of the elements or less, and tickets few.
 inline constexpr std::uint32_t kSmallestUnitLevel = 3;
@@ -136,7 +136,8 @@ constexpr std::uint32_t LargestPiece(std::uint64_t bytes) {
 // `elements` from the start of leaf `first_leaf` on.
 inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, std::uint32_t pair_stride,
                                std::uint64_t first_leaf, std::uint64_t elements,
-                               std::uint64_t multiprocessors) {
+                               std::uint64_t multiprocessors,
+                               std::uint32_t most_shared_bytes = kMostSharedBytes) {
   const std::uint32_t entries = dimension * dimension;
   const std::uint64_t element_bytes = entries * shape.entry_bytes;
   const auto leaf_elements = static_cast<std::uint32_t>(LeafElements(element_bytes));
@@ -144,20 +145,6 @@ inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, 
   MatrixPlan plan;
   plan.dimension = dimension;
 
-  std::uint32_t level = std::max({batch_level, Log2(leaf_elements), kSmallestUnitLevel});
-  while (element_bytes << level < kSmallestUnitBytes) ++level;
-  while (level < batch_level + shape.most_waiting_levels &&
-         elements >> level > kUnitsPerMultiprocessor * multiprocessors) {
-    ++level;
-  }
-  plan.waiting_levels = level - batch_level;
-  plan.tree = PlanTree(first_leaf, elements, element_bytes, level - Log2(leaf_elements), batch_level, 1);
-
-  // Batches are aligned as their first elements are: to pairs, or to a leaf of one element.
-  const std::uint64_t alignment = (leaf_elements == 1 ? 1 : 2) * element_bytes;
-  plan.piece_bytes = LargestPiece(alignment);
-  plan.state_piece_bytes = LargestPiece(element_bytes);
-  plan.pair_stride = pair_stride;
   const std::uint32_t vector_entries = kVectorBytes / shape.entry_bytes;
   const std::uint32_t matrix = dimension * shape.RowStride(dimension);
   plan.waiting_stride = shape.products() > 1
@@ -165,9 +152,27 @@ inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, 
                             : (matrix + vector_entries - 1) / vector_entries * vector_entries;
   // Behind a last single matrix, too, a tile may read.
   const std::uint32_t beyond = (shape.padded_dimension - dimension) * dimension;
-  plan.shared_bytes =
-      (2 * shape.products() * pair_stride + plan.waiting_levels * plan.waiting_stride + beyond) *
-      shape.entry_bytes;
+  const auto shared_bytes = [&](std::uint32_t level) {
+    return (2 * shape.products() * pair_stride + (level - batch_level) * plan.waiting_stride + beyond) *
+           shape.entry_bytes;
+  };
+
+  std::uint32_t level = std::max({batch_level, Log2(leaf_elements), kSmallestUnitLevel});
+  while (element_bytes << level < kSmallestUnitBytes) ++level;
+  while (level < batch_level + shape.most_waiting_levels &&
+         elements >> level > kUnitsPerMultiprocessor * multiprocessors &&
+         shared_bytes(level + 1) <= most_shared_bytes) {
+    ++level;
+  }
+  plan.waiting_levels = level - batch_level;
+  plan.shared_bytes = shared_bytes(level);
+  plan.tree = PlanTree(first_leaf, elements, element_bytes, level - Log2(leaf_elements), batch_level, 1);
+
+  // Batches are aligned as their first elements are: to pairs, or to a leaf of one element.
+  const std::uint64_t alignment = (leaf_elements == 1 ? 1 : 2) * element_bytes;
+  plan.piece_bytes = LargestPiece(alignment);
+  plan.state_piece_bytes = LargestPiece(element_bytes);
+  plan.pair_stride = pair_stride;
   return plan;
 }
 

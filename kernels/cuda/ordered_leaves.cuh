@@ -7,7 +7,9 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/vectors.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
 #include "kernels/operators/operator.h"
@@ -38,8 +40,11 @@ class OrderedLeaves {
   // Begins to load the leaf with which the next FoldRun starts.
   __device__ __forceinline__ void Prefetch(std::uint64_t leaf) { LoadVectors(leaf); }
 
+  // The same of one that is folded alone.
+  __device__ __forceinline__ void PrefetchEdge(std::uint64_t leaf) { LoadVectors(leaf); }
+
   // The state of the aligned, full leaves [first, first + 2^level), of which the first has been prefetched;
-  // in every lane. Ends by prefetching leaf `next`.
+  // in every lane. Ends by prefetching leaf `next`, if it is one.
   //
   // As ScalarLeaves::FoldRun, but neighbours come first: lanes l and l + 1, then l and l + 2, ...
   __device__ __forceinline__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t next) {
@@ -67,19 +72,18 @@ class OrderedLeaves {
     return state;
   }
 
-  // The state of one leaf, which may be short; in lane 0.
-  __device__ __forceinline__ State FoldEdge(std::uint64_t leaf) {
+  __device__ __forceinline__ bool IsShort(std::uint64_t leaf) const {
+    return range_.element_count - (leaf - range_.first_leaf) * kLeafElements < kLeafElements;
+  }
+  // The state of a short leaf, in lane 0.
+  __device__ __forceinline__ State FoldShort(std::uint64_t leaf) {
     const std::uint64_t skipped = (leaf - range_.first_leaf) * kLeafElements;
-    const std::uint64_t rest = range_.element_count - skipped;
-    const std::uint32_t count = rest < kLeafElements ? static_cast<std::uint32_t>(rest) : kLeafElements;
+    const auto count = static_cast<std::uint32_t>(range_.element_count - skipped);
     const std::uint32_t begin = lane_ * kRunElements;
     const std::uint32_t end = begin + kRunElements < count ? begin + kRunElements : count;
     const Element* const elements = reinterpret_cast<const Element*>(range_.data) + skipped;
     LeafState state{};
-    if (count == kLeafElements) {
-      LoadVectors(leaf);
-      state = FoldLane(leaf);
-    } else if (begin < end) {
+    if (begin < end) {
       state = op_.Lift(elements[begin], begin);
       for (std::uint32_t i = begin + 1; i < end; ++i) state = AppendTo(op_, state, elements[i], i);
     }
@@ -102,11 +106,11 @@ class OrderedLeaves {
   // A vector of padding, so that eight lanes that read at once find 32 different banks.
   static constexpr int kRunStride = kRunVectors + 1;
 
-  __device__ __forceinline__ void LoadVectors(std::uint64_t leaf) {
+  __device__ __forceinline__ void LoadVectors(std::uint64_t leaf, bool exists = true) {
     const auto* rows =
         reinterpret_cast<const uint4*>(range_.data + (leaf - range_.first_leaf) * kLeafBytes) + lane_;
 #pragma unroll
-    for (int row = 0; row < kRunVectors; ++row) vectors_[row] = __ldcs(rows + row * kLanes);
+    for (int row = 0; row < kRunVectors; ++row) vectors_[row] = LoadStreamed(rows + row * kLanes, exists);
   }
 
   // Folds this lane's run of the loaded leaf, and begins to load leaf `next`.
@@ -120,7 +124,7 @@ class OrderedLeaves {
       runs[vector / kRunVectors * kRunStride + vector % kRunVectors] = vectors_[row];
     }
     __syncwarp();
-    LoadVectors(next);
+    LoadVectors(next, next != kNoLeaf);
     // Several elements are in a vector, or several vectors in an element.
     constexpr std::uint32_t kVectors = sizeof(Element) > kVectorBytes ? sizeof(Element) / kVectorBytes : 1;
     constexpr std::uint32_t kElements = kVectors * kVectorBytes / sizeof(Element);

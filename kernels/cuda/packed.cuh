@@ -38,32 +38,51 @@ __device__ __forceinline__ std::uint32_t FoldWords(const LaneVectors& vectors, c
   return combine(combine(folded[0], folded[1]), combine(folded[2], folded[3]));
 }
 
+#if __CUDA_ARCH__ < 800  // one by one, by their keys
+template <class T, bool kIgnoreNan, bool kMax>
+__device__ __forceinline__ std::uint32_t ExtremaOfFloatHalves(std::uint32_t a, std::uint32_t b) {
+  constexpr Extremum<T, kIgnoreNan, kMax> op{};
+  const auto of = [&](std::uint32_t x, std::uint32_t y) {
+    const auto key = op.Combine(op.Lift(BitCast<T>(static_cast<std::uint16_t>(x)), 0),
+                                op.Lift(BitCast<T>(static_cast<std::uint16_t>(y)), 0));
+    return std::uint32_t{static_cast<std::uint16_t>(FlipMagnitude<T>(key))};
+  };
+  return of(a >> 16, b >> 16) << 16 | of(a, b);
+}
+#else
 #define WARPFOLD_OF_HALVES(instruction) asm(instruction " %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b))
 
-// The extrema of each half of two words. Floats (PTX ISA, min and max): -0.0 is below +0.0; with .NaN a NaN
-// goes before numbers, without it numbers before a NaN.
 template <class T, bool kIgnoreNan, bool kMax>
-__device__ __forceinline__ std::uint32_t ExtremaOfHalves(std::uint32_t a, std::uint32_t b) {
+__device__ __forceinline__ std::uint32_t ExtremaOfFloatHalves(std::uint32_t a, std::uint32_t b) {
   std::uint32_t out;
   if constexpr (std::is_same_v<T, Float16>) {
     if constexpr (kMax && kIgnoreNan) WARPFOLD_OF_HALVES("max.f16x2");
     if constexpr (kMax && !kIgnoreNan) WARPFOLD_OF_HALVES("max.NaN.f16x2");
     if constexpr (!kMax && kIgnoreNan) WARPFOLD_OF_HALVES("min.f16x2");
     if constexpr (!kMax && !kIgnoreNan) WARPFOLD_OF_HALVES("min.NaN.f16x2");
-  } else if constexpr (std::is_same_v<T, Bfloat16>) {
+  } else {
     if constexpr (kMax && kIgnoreNan) WARPFOLD_OF_HALVES("max.bf16x2");
     if constexpr (kMax && !kIgnoreNan) WARPFOLD_OF_HALVES("max.NaN.bf16x2");
     if constexpr (!kMax && kIgnoreNan) WARPFOLD_OF_HALVES("min.bf16x2");
     if constexpr (!kMax && !kIgnoreNan) WARPFOLD_OF_HALVES("min.NaN.bf16x2");
-  } else if constexpr (kIsSigned<T>) {
-    out = kMax ? __vmaxs2(a, b) : __vmins2(a, b);
-  } else {
-    out = kMax ? __vmaxu2(a, b) : __vminu2(a, b);
   }
   return out;
 }
-
 #undef WARPFOLD_OF_HALVES
+#endif
+
+// The extrema of each half of two words. Floats (PTX ISA, min and max): -0.0 is below +0.0; with .NaN a NaN
+// goes before numbers, without it numbers before a NaN.
+template <class T, bool kIgnoreNan, bool kMax>
+__device__ __forceinline__ std::uint32_t ExtremaOfHalves(std::uint32_t a, std::uint32_t b) {
+  if constexpr (HalfElement<T>) {
+    return ExtremaOfFloatHalves<T, kIgnoreNan, kMax>(a, b);
+  } else if constexpr (kIsSigned<T>) {
+    return kMax ? __vmaxs2(a, b) : __vmins2(a, b);
+  } else {
+    return kMax ? __vmaxu2(a, b) : __vminu2(a, b);
+  }
+}
 
 // Of the two halves of a word, seen as elements; one of 8 bits is a half's upper byte.
 template <class Op, class T = typename Op::Element>

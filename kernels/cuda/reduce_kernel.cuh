@@ -6,8 +6,6 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/block_kernel.cuh"
-#include "kernels/cuda/cluster_kernel.cuh"
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
@@ -28,8 +26,10 @@ __device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Wor
 //   Operation, kLeafElements, kWarps and kThreads of a block, kBlocksPerMultiprocessor
 //   kSmallestLevel, kLargestLevel   of runs: 2^level aligned leaves, the warp's share of a unit
 //   Prefetch(leaf)                  begins to load the leaf with which the next run starts
-//   FoldRun(first, level, next)     the run's state, in lane 0 at least; ends by prefetching leaf `next`
-//   FoldEdge(leaf)                  the state of one leaf, which may be short, in lane 0 at least
+//   PrefetchEdge(leaf)              the same of a leaf that is folded alone, and not IsShort
+//   FoldRun(first, level, next)     the run's state, in lane 0 at least; ends by prefetching leaf `next`,
+//                                   unless that is kNoLeaf
+//   IsShort(leaf), FoldShort(leaf)  whether a leaf has too few elements for FoldRun, and its state then
 template <class Leaves, class Op>
 __device__ __forceinline__ void ReduceRange(const Op& op, const Range& range, const Geometry& geometry,
                                             const Workspace& workspace) {
@@ -38,49 +38,68 @@ __device__ __forceinline__ void ReduceRange(const Op& op, const Range& range, co
   Leaves leaves(op, range);
   const std::uint32_t warp = threadIdx.x / kLanes;
   const std::uint32_t lane = threadIdx.x % kLanes;
-  auto* const edges = reinterpret_cast<State*>(workspace.partials);
-  auto* const units = edges + geometry.edge_leaves();
+  // Two sets in turn, so that one barrier a unit is enough.
+  __shared__ alignas(16) std::byte shared[2][kWarps * sizeof(State)];
+  __shared__ unsigned drawn[2];
+  // The partials of a single block need not leave it.
+  const bool is_alone = gridDim.x == 1 && geometry.units == 0;
+  auto* const edges = reinterpret_cast<State*>(is_alone ? shared[0] : workspace.partials);
+  auto* const units = reinterpret_cast<State*>(workspace.partials) + geometry.edge_leaves();
 
   const auto edge_blocks = static_cast<std::uint32_t>((geometry.edge_leaves() + kWarps - 1) / kWarps);
-  if (blockIdx.x >= edge_blocks) {
-    const std::uint32_t block = blockIdx.x - edge_blocks;
-    // Two sets in turn, so that one barrier a unit is enough.
-    __shared__ alignas(16) std::byte shared[2][kWarps * sizeof(State)];
-    __shared__ unsigned drawn[2];
-    const std::uint32_t level = geometry.unit_level - Log2(kWarps);
-    const auto run = [&](std::uint32_t unit) {
-      return ((geometry.first_unit + unit) * kWarps + warp) << level;
-    };
-    std::uint32_t turn = 0;
-    leaves.Prefetch(run(block));
-    std::uint32_t next = block + geometry.unit_blocks;
-    for (std::uint32_t unit = block; unit < geometry.units; turn ^= 1) {
-      // By a warp that has nothing to combine: waiting for the number takes about as long as that.
-      static_assert(kWarps > 1);
-      if (threadIdx.x == kLanes) drawn[turn] = geometry.draws ? DrawUnit(geometry, workspace) : 0;
-      const State state = leaves.FoldRun(run(unit), level, run(next < geometry.units ? next : unit));
-      auto* const states = reinterpret_cast<State*>(shared[turn]);
-      if (lane == 0) states[warp] = state;
-      __syncthreads();
-      if (warp == 0) {
-        State folded = states[lane % kWarps];
-        for (std::uint32_t width = 1; width < kWarps; width *= 2) {
-          const State right = ShuffleDown(folded, width);
-          if (lane % (2 * width) == 0) folded = op.Combine(folded, right);
-        }
-        if (lane == 0) units[unit] = folded;
-      }
-      unit = next;
-      next = 2 * geometry.unit_blocks + drawn[turn];
+  const bool is_edge = blockIdx.x < edge_blocks;
+  const std::uint32_t block = blockIdx.x - edge_blocks;
+  const std::uint32_t level = is_edge ? 0 : geometry.unit_level - Log2(kWarps);
+  const auto run = [&](std::uint32_t unit) {
+    return ((geometry.first_unit + unit) * kWarps + warp) << level;
+  };
+  // An edge leaf goes through the loop once: code that folds leaves is what kernels are made of.
+  const auto edge = [&] { return std::uint64_t{blockIdx.x} * kWarps + warp; };
+  bool folds = true;
+  if (is_edge) {
+    const std::uint64_t leaf = geometry.EdgeLeaf(range, edge());
+    folds = edge() < geometry.edge_leaves();
+    if (folds && leaves.IsShort(leaf)) {
+      const State state = leaves.FoldShort(leaf);
+      if (lane == 0) edges[edge()] = state;
+      folds = false;
     }
+    if (folds) leaves.PrefetchEdge(leaf);
   } else {
-    const std::uint64_t edge = std::uint64_t{blockIdx.x} * kWarps + warp;
-    if (edge < geometry.edge_leaves()) {
-      const State state = leaves.FoldEdge(geometry.EdgeLeaf(range, edge));
-      if (lane == 0) edges[edge] = state;
-    }
+    leaves.Prefetch(run(block));
   }
-  if (IsLastBlock(workspace.tickets)) FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace);
+  std::uint32_t turn = 0;
+  std::uint32_t unit = block;
+  std::uint32_t next = block + geometry.unit_blocks;
+  while (folds) {
+    // By a warp that has nothing to combine: waiting for the number takes about as long as that.
+    static_assert(kWarps > 1);
+    if (threadIdx.x == kLanes) drawn[turn] = geometry.draws && !is_edge ? DrawUnit(geometry, workspace) : 0;
+    const State state = leaves.FoldRun(is_edge ? geometry.EdgeLeaf(range, edge()) : run(unit), level,
+                                       is_edge ? kNoLeaf : run(next < geometry.units ? next : unit));
+    if (is_edge) {
+      if (lane == 0) edges[edge()] = state;
+      break;
+    }
+    auto* const states = reinterpret_cast<State*>(shared[turn]);
+    if (lane == 0) states[warp] = state;
+    __syncthreads();
+    if (warp == 0) {
+      State folded = states[lane % kWarps];
+      for (std::uint32_t width = 1; width < kWarps; width *= 2) {
+        const State right = ShuffleDown(folded, width);
+        if (lane % (2 * width) == 0) folded = op.Combine(folded, right);
+      }
+      if (lane == 0) units[unit] = folded;
+    }
+    unit = next;
+    next = 2 * geometry.unit_blocks + drawn[turn];
+    turn ^= 1;
+    folds = unit < geometry.units;
+  }
+  if (IsLastBlock(workspace.tickets)) {
+    FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace, edges);
+  }
 }
 
 template <class Leaves>
@@ -98,20 +117,21 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
 template <class Leaves>
 cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& range, const Workspace& workspace,
                          cudaStream_t stream) {
-  if (range.leaf_count <= Leaves::kWarps) return LaunchBlock<Leaves>(parameters, range, workspace, stream);
-  if constexpr (kServesClusters<Leaves>) {
-    if (workspace.has_clusters && range.leaf_count <= kClusterLeaves<Leaves>) {
-      return LaunchCluster<Leaves>(parameters, range, workspace, stream);
-    }
+  Geometry geometry;
+  auto threads = static_cast<unsigned>(Leaves::kThreads);
+  if (range.leaf_count <= Leaves::kWarps) {
+    geometry.left_edge = range.leaf_count;
+    threads = static_cast<unsigned>(range.leaf_count * kLanes);
+  } else {
+    constexpr std::uint32_t kBlockLevel = Log2(Leaves::kWarps);
+    geometry = PlanUnits(range, Leaves::kLeafElements, kBlockLevel + Leaves::kSmallestLevel,
+                         kBlockLevel + Leaves::kLargestLevel,
+                         workspace.multiprocessors * Leaves::kBlocksPerMultiprocessor);
   }
-  constexpr std::uint32_t kBlockLevel = Log2(Leaves::kWarps);
-  const Geometry geometry = PlanUnits(range, Leaves::kLeafElements, kBlockLevel + Leaves::kSmallestLevel,
-                                      kBlockLevel + Leaves::kLargestLevel,
-                                      workspace.multiprocessors * Leaves::kBlocksPerMultiprocessor);
   const std::uint64_t blocks =
       geometry.unit_blocks + (geometry.edge_leaves() + Leaves::kWarps - 1) / Leaves::kWarps;
-  ReduceKernel<Leaves><<<static_cast<unsigned>(blocks), Leaves::kThreads, 0, stream>>>(parameters, range,
-                                                                                       geometry, workspace);
+  ReduceKernel<Leaves>
+      <<<static_cast<unsigned>(blocks), threads, 0, stream>>>(parameters, range, geometry, workspace);
   return cudaGetLastError();
 }
 

@@ -38,15 +38,16 @@ constexpr LaunchFunction OrderedLauncher() {
   }
 }
 
+// Types whose states have the same bytes share a kernel.
 struct Loops {
   template <class Op>
-  static constexpr LaunchFunction kScalars = LaunchReduce<ScalarLeaves<Op>>;
+  static constexpr LaunchFunction kScalars = LaunchReduce<ScalarLeaves<SameBytesOf<Op>>>;
   template <class Op>
   static constexpr LaunchFunction kExact = LaunchExact<Op>;
   template <class Op>
-  static constexpr LaunchFunction kEntrywise = LaunchEntrywise<Op>;
+  static constexpr LaunchFunction kEntrywise = LaunchEntrywise<SameBytesOf<Op>>;
   template <class Op>
-  static constexpr LaunchFunction kOrdered = OrderedLauncher<Op>();
+  static constexpr LaunchFunction kOrdered = OrderedLauncher<SameBytesOf<Op>>();
   template <class Op>
   static constexpr LaunchFunction kLarge = LaunchMatrices<typename Op::Entry>;
 };

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/arg_floats.cuh"
 #include "kernels/cuda/float_extrema.cuh"
+#include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/packed.cuh"
 #include "kernels/cuda/vectors.cuh"
@@ -42,8 +43,19 @@ class ScalarLeaves {
   // Begins to load the leaf with which the next FoldRun starts.
   __device__ __forceinline__ void Prefetch(std::uint64_t leaf) { Load(leaf); }
 
+  // The same of one leaf that is folded alone, and may be short if it is filled up.
+  __device__ __forceinline__ void PrefetchEdge(std::uint64_t leaf) {
+    const std::uint64_t count = CountFrom(leaf);
+    if (!kFillsUp || count >= kLeafElements) {
+      Load(leaf);
+    } else {
+      LoadShort(leaf, static_cast<std::uint32_t>(count));
+    }
+  }
+
   // The state of the aligned, full leaves [first, first + 2^level), of which the first has been prefetched;
-  // in every lane. Ends by prefetching leaf `next`, so that loads go on while the block combines.
+  // in every lane. Ends by prefetching leaf `next`, if it is one, so that loads go on while the block
+  // combines.
   //
   // The canonical order folds the 32 lanes of each leaf at distances 16, 8, 4, 2, 1. Done leaf by leaf that
   // is five shuffles a leaf. Here two leaves go through the distance 16 at once: the lower half of the warp
@@ -54,9 +66,10 @@ class ScalarLeaves {
     LeafState waiting[kLargestLevel];  // waiting[l]: 2^l leaves that have no partner yet
     LeafState folded{};
     const std::uint32_t last = (1u << level) - 1;
+    const bool prefetches = next != kNoLeaf;
     for (std::uint32_t i = 0; i <= last; ++i) {
       folded = FoldLane();
-      Load(i < last ? first + i + 1 : next);
+      Load(i < last ? first + i + 1 : next, i < last || prefetches);
       bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
 #pragma unroll
       for (std::uint32_t l = 0; l < kLargestLevel; ++l) {
@@ -77,25 +90,15 @@ class ScalarLeaves {
     return state;
   }
 
-  // The state of one leaf, which may be short; in every lane.
-  __device__ __forceinline__ State FoldEdge(std::uint64_t leaf) {
-    const std::uint64_t count = range_.element_count - (leaf - range_.first_leaf) * kLeafElements;
-    LeafState folded;
-    if constexpr (kFillsUp) {
-      if (count >= kLeafElements) {
-        Load(leaf);
-      } else {
-        LoadShort(leaf, static_cast<std::uint32_t>(count));
-      }
-      folded = FoldLane();
-    } else if (count >= kLeafElements) {
-      Load(leaf);
-      folded = FoldLane();
-    } else {
-      LoadShort(leaf, static_cast<std::uint32_t>(count));
-      folded = FoldShortLane(static_cast<std::uint32_t>(count));
-    }
-    return op_.Widen(FoldLanes(folded, kLanes / 2), leaf * kLeafElements);
+  // Whether a leaf is so short that FoldShort must fold it.
+  __device__ __forceinline__ bool IsShort(std::uint64_t leaf) const {
+    return !kFillsUp && CountFrom(leaf) < kLeafElements;
+  }
+  // The state of such a leaf, in every lane.
+  __device__ __forceinline__ State FoldShort(std::uint64_t leaf) {
+    const auto count = static_cast<std::uint32_t>(CountFrom(leaf));
+    LoadShort(leaf, count);
+    return op_.Widen(FoldLanes(FoldShortLane(count), kLanes / 2), leaf * kLeafElements);
   }
 
  private:
@@ -109,12 +112,17 @@ class ScalarLeaves {
     return 0;
   }
 
+  // How many of the range's elements there are from a leaf's first one on.
+  __device__ __forceinline__ std::uint64_t CountFrom(std::uint64_t leaf) const {
+    return range_.element_count - (leaf - range_.first_leaf) * kLeafElements;
+  }
+
   // This lane's vector of each row. All loads are independent: 4 KiB in flight per warp.
-  __device__ __forceinline__ void Load(std::uint64_t leaf) {
+  __device__ __forceinline__ void Load(std::uint64_t leaf, bool exists = true) {
     const auto* rows =
         reinterpret_cast<const uint4*>(range_.data + (leaf - range_.first_leaf) * kLeafBytes) + lane_;
 #pragma unroll
-    for (int row = 0; row < kLeafRows; ++row) vectors_[row] = __ldcs(rows + row * kLanes);
+    for (int row = 0; row < kLeafRows; ++row) vectors_[row] = LoadStreamed(rows + row * kLanes, exists);
   }
 
   // The same of a leaf of which only `count` elements exist; in the place of others are fillers. All loads
@@ -194,22 +202,35 @@ class ScalarLeaves {
     }
   }
 
-  // The same of a leaf of which only `count` elements exist.
+  // The same of a leaf of which only `count` elements exist. Column by column in a loop: unrolled, this code,
+  // which runs once a launch, would be most of the kernel.
   template <class S, class Lift, class Combine>
   __device__ __forceinline__ S SweepShort(std::uint32_t count, const S& identity, const Lift& lift,
                                           const Combine& combine) const {
-    S columns[kVector];
+    constexpr std::uint32_t kLevels = Log2(kVector);
+    S waiting[kLevels];  // waiting[l]: 2^l columns that have no partner yet
+    S folded;
+#pragma unroll 1
+    for (std::uint32_t c = 0; c < kVector; ++c) {
+      folded = identity;
 #pragma unroll
-    for (std::uint32_t c = 0; c < kVector; ++c) columns[c] = identity;
-#pragma unroll
-    for (int row = 0; row < kLeafRows; ++row) {
-#pragma unroll
-      for (std::uint32_t c = 0; c < kVector; ++c) {
+      for (int row = 0; row < kLeafRows; ++row) {
         const std::uint32_t i = row * kRowElements + lane_ * kVector + c;
-        if (i < count) columns[c] = combine(columns[c], lift(ElementOf<T>(vectors_[row], c), i));
+        if (i < count) folded = combine(folded, lift(ElementAt<T>(vectors_[row], c), i));
+      }
+      bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
+#pragma unroll
+      for (std::uint32_t l = 0; l < kLevels; ++l) {
+        if (!pairs) continue;
+        pairs = (c >> l) % 2 == 1;
+        if (pairs) {
+          folded = combine(waiting[l], folded);
+        } else {
+          waiting[l] = folded;
+        }
       }
     }
-    return FoldColumns(columns, combine);
+    return folded;
   }
 
   __device__ __forceinline__ LeafState FoldLane() {

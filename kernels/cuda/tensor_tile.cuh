@@ -187,16 +187,32 @@ class TensorTile {
 
   static __device__ __forceinline__ void AddProduct(std::uint32_t (&sums)[4], const std::uint32_t (&a)[4],
                                                     const std::uint32_t (&b)[2]) {
+#if __CUDA_ARCH__ < 800
+    const std::uint32_t first[2] = {a[0], a[1]};
+    const std::uint32_t second[2] = {a[2], a[3]};
+    AddProduct(sums, first, {b[0]});
+    AddProduct(sums, second, {b[1]});
+#else
     asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
   }
+  // Before sm_80 in two products of eight rows, whose fragments are the same.
   static __device__ __forceinline__ void AddProduct(std::uint32_t (&sums)[4], const std::uint32_t (&a)[2],
                                                     const std::uint32_t (&b)[1]) {
+#if __CUDA_ARCH__ < 800
+    for (int rows = 0; rows < 2; ++rows) {
+      asm("mma.sync.aligned.m8n8k16.row.col.s32.u8.u8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
+          : "+r"(sums[2 * rows]), "+r"(sums[2 * rows + 1])
+          : "r"(a[rows]), "r"(b[0]));
+    }
+#else
     asm("mma.sync.aligned.m16n8k16.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
         : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+#endif
   }
 
   const Terms terms_;

@@ -14,6 +14,20 @@ namespace warpfold::kernels::cuda {
 // A lane's part of a leaf.
 using LaneVectors = uint4[kLeafRows];
 
+// Loads a vector that is read once, where `exists`; else it is anything. Not a branch, behind which the
+// compiler would have to wait with the loads until all that is in front of it is done.
+__device__ __forceinline__ uint4 LoadStreamed(const uint4* vector, bool exists) {
+  uint4 loaded;
+  asm("{\n\t"
+      ".reg .pred exists;\n\t"
+      "setp.ne.u32 exists, %5, 0;\n\t"
+      "@exists ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];\n\t"
+      "}"
+      : "=r"(loaded.x), "=r"(loaded.y), "=r"(loaded.z), "=r"(loaded.w)
+      : "l"(vector), "r"(static_cast<unsigned>(exists)));
+  return loaded;
+}
+
 // Element c of a vector, c being a constant after unrolling. By shifts of words: where states are many, nvcc
 // keeps arrays of elements of 8 or 16 bits in memory.
 template <class T>
@@ -24,6 +38,20 @@ __device__ __forceinline__ T ElementOf(const uint4& vector, std::uint32_t c) {
   } else {
     constexpr std::uint32_t kInWord = 4 / sizeof(T);
     return BitCast<T>(static_cast<Bits<T>>(words[c / kInWord] >> c % kInWord * (8 * sizeof(T))));
+  }
+}
+
+// The same where c is known only at run time.
+template <class T>
+__device__ __forceinline__ T ElementAt(const uint4& vector, std::uint32_t c) {
+  if constexpr (sizeof(T) == 8) {
+    return ElementOf<T>(c == 0 ? vector : make_uint4(vector.z, vector.w, 0, 0), 0);
+  } else {
+    constexpr std::uint32_t kInWord = 4 / sizeof(T);
+    const std::uint32_t word = c / kInWord;
+    const std::uint32_t low = word % 2 == 0 ? vector.x : vector.y;
+    const std::uint32_t high = word % 2 == 0 ? vector.z : vector.w;
+    return BitCast<T>(static_cast<Bits<T>>((word < 2 ? low : high) >> c % kInWord * (8 * sizeof(T))));
   }
 }
 

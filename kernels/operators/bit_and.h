@@ -13,6 +13,7 @@ struct BitAnd;
 
 template <IntegerElement T>
 struct BitAnd<T, false> : Bitwise<T> {
+  using SameBytes = BitAnd<SameBitsAs<T>, false>;
   static constexpr const char* kName = "bit_and";
   static constexpr Bits<T> kNeutral = static_cast<Bits<T>>(~Bits<T>{0});
 

@@ -13,6 +13,7 @@ struct BitOr;
 
 template <IntegerElement T>
 struct BitOr<T, false> : Bitwise<T> {
+  using SameBytes = BitOr<SameBitsAs<T>, false>;
   static constexpr const char* kName = "bit_or";
   static constexpr Bits<T> kNeutral = 0;
 

@@ -13,6 +13,7 @@ struct BitXor;
 
 template <IntegerElement T>
 struct BitXor<T, false> : Bitwise<T> {
+  using SameBytes = BitXor<SameBitsAs<T>, false>;
   static constexpr const char* kName = "bit_xor";
   static constexpr Bits<T> kNeutral = 0;
 

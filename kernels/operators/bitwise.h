@@ -4,10 +4,17 @@
 // What the bitwise operators share.
 #pragma once
 
+#include <concepts>
+#include <type_traits>
+
 #include "kernels/operators/operator.h"
 #include "kernels/operators/ordered_key.h"
 
 namespace warpfold::kernels {
+
+// Of booleans it is not the bits of an element that count.
+template <IntegerElement T>
+using SameBitsAs = std::conditional_t<std::same_as<T, Boolean>, T, Bits<T>>;
 
 template <IntegerElement T>
 struct Bitwise {

@@ -4,6 +4,8 @@
 // How many elements differ from zero. NaN does, unless ignored.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/operators/operator.h"
 
 namespace warpfold::kernels {
@@ -16,6 +18,11 @@ requires(FloatElement<T> || !kIgnoreNan) struct CountNonzero<T, kIgnoreNan> {
   using Element = T;
   using LeafState = std::uint32_t;
   using State = std::uint64_t;
+  // Integers are zero where all of their bits are, and floats where all but the sign are, unless NaN counts.
+  using SameBytes =
+      CountNonzero<std::conditional_t<IntegerElement<T>, Bits<T>,
+                                      std::conditional_t<HalfElement<T> && !kIgnoreNan, Float16, T>>,
+                   kIgnoreNan>;
   static constexpr const char* kName = "count_nonzero";
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;

@@ -4,6 +4,8 @@
 // The first element.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/operators/present_element.h"
 
 namespace warpfold::kernels {
@@ -13,6 +15,7 @@ struct First;
 
 template <AnyElement T, bool kIgnoreNan>
 requires(FloatElement<T> || !kIgnoreNan) struct First<T, kIgnoreNan> : PresentElement<T, kIgnoreNan> {
+  using SameBytes = First<std::conditional_t<kIgnoreNan, T, Bits<T>>, kIgnoreNan>;
   static constexpr const char* kName = "first";
   static constexpr bool kFromTheLeft = true;
 

@@ -4,6 +4,8 @@
 // The last element.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/operators/present_element.h"
 
 namespace warpfold::kernels {
@@ -13,6 +15,7 @@ struct Last;
 
 template <AnyElement T, bool kIgnoreNan>
 requires(FloatElement<T> || !kIgnoreNan) struct Last<T, kIgnoreNan> : PresentElement<T, kIgnoreNan> {
+  using SameBytes = Last<std::conditional_t<kIgnoreNan, T, Bits<T>>, kIgnoreNan>;
   static constexpr const char* kName = "last";
   static constexpr bool kFromTheLeft = false;
 

@@ -39,6 +39,10 @@
 //   kFromTheLeft                optional: the state is that of the first, or last, element whose state is
 //                               `present`; backends need not look at the others
 //   Reducer                     optional: another operator with the same states that backends run instead
+//   SameBytes                   optional: this family's operator over another type of as many bytes, or over
+//   its
+//                               own, that makes states of the same bytes from elements of the same bytes: a
+//                               GPU has kernels for that one only
 //
 // An operator may have the elements that one lane folds in a leaf swept twice, the second time knowing the
 // outcome of the first (TwoSweeps below): LiftFirst, CombineFirst, FirstIdentity; then Center of that and of
@@ -111,6 +115,18 @@ template <template <class> class Family, class T>
 inline constexpr bool kSupportsPair = requires {
   typename Family<T>::State;
 };
+
+template <class Op>
+struct SameBytesOfOp {
+  using type = Op;
+};
+template <class Op>
+requires requires { typename Op::SameBytes; }
+struct SameBytesOfOp<Op> {
+  using type = typename Op::SameBytes;
+};
+template <class Op>
+using SameBytesOf = typename SameBytesOfOp<Op>::type;
 
 template <Operator Op>
 WARPFOLD_FN typename Op::LeafState AppendTo(const Op& op, const typename Op::LeafState& leaf,

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kArrayBytes = 512 << 10;
 
-// Just long enough for units to be drawn, and too long for a cluster.
+// Just long enough for units to be drawn.
 std::size_t ArrayBytes() { return TinyScale() ? 384 << 10 : kArrayBytes; }
 
 class GridsTest : public testing::TestWithParam<Subject> {

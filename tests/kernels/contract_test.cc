@@ -53,7 +53,7 @@ std::set<std::uint64_t> Boundaries(const Reduction& reduction) {
   const std::uint64_t vector = std::max<std::uint64_t>(1, kVectorBytes / reduction.element_bytes());
   const std::uint64_t row = std::max<std::uint64_t>(1, kRowBytes / reduction.element_bytes());
   const std::uint64_t run = std::max<std::uint64_t>(1, leaf / kLanes);
-  if (TinyScale()) return {1, leaf - 1, leaf + 1, 9 * leaf + 1, 65 * leaf + 1};  // a block, a cluster, a grid
+  if (TinyScale()) return {1, leaf - 1, leaf + 1, 9 * leaf + 1, 65 * leaf + 1};  // a block alone, grids
   std::set<std::uint64_t> counts = {0, 1, 2, 3};
   const std::uint64_t half = std::max<std::uint64_t>(1, leaf / 2);
   for (const std::uint64_t edge : {vector, row, run, half, leaf, 2 * leaf, 3 * leaf, 16 * leaf}) {

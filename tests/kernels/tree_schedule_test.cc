@@ -136,6 +136,18 @@ TEST(TreeScheduleTest, UnitsGrowWithTheArray) {
   }
 }
 
+// Those before sm_80 have 64 KiB for a block.
+TEST(TreeScheduleTest, UnitsAreSmallerWhereThereIsLessSharedMemory) {
+  constexpr std::uint32_t kLess = 64 << 10;
+  for (const TileShape& shape : kShapes) {
+    for (std::uint32_t d = SmallestDimension(shape); d <= shape.padded_dimension; ++d) {
+      const std::uint64_t elements = (std::uint64_t{1} << 32) / (d * d * shape.entry_bytes);
+      const MatrixPlan plan = PlanMatrices(shape, d, PairStride(shape, d), 0, elements, 132, kLess);
+      EXPECT_LE(plan.shared_bytes, kLess) << d << " rows of " << shape.entry_bytes << " bytes";
+    }
+  }
+}
+
 TEST(TreeScheduleTest, PairsDoNotMeetInBanks) {
   for (const TileShape& shape : kShapes) {
     for (std::uint32_t d = SmallestDimension(shape); d <= shape.padded_dimension; ++d) {

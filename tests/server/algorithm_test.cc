@@ -22,7 +22,7 @@ namespace warpfold::server {
 namespace {
 
 v1::ReduceRequest NamedHeader(v1::Algorithm algorithm) {
-  v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_ARGMIN});
+  v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_MIN});
   header.mutable_header()->mutable_spec()->set_algorithm(algorithm);
   return header;
 }
@@ -148,6 +148,9 @@ TEST_F(AlgorithmTest, WhatItCannotServeIsRefused) {
   spec.mutable_matrix_shape()->set_columns(2);
   spec.set_algorithm(v1::ALGORITHM_SEQUENTIAL_ADDRESSING);
   ExpectRefused(ordered, absl::StatusCode::kInvalidArgument, "UNSUPPORTED_ALGORITHM");
+  v1::ReduceRequest untaught = Header({v1::OPERATOR_VARIANCE});
+  untaught.mutable_header()->mutable_spec()->set_algorithm(v1::ALGORITHM_LAST_BLOCK);
+  ExpectRefused(untaught, absl::StatusCode::kInvalidArgument, "UNSUPPORTED_ALGORITHM");
   ExpectRefused(NamedHeader(static_cast<v1::Algorithm>(999)), absl::StatusCode::kUnimplemented,
                 "UNSUPPORTED_ALGORITHM");
 }

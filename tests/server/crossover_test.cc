@@ -9,28 +9,73 @@
 namespace warpfold::server {
 namespace {
 
-// A device whose round trip takes a fixed time, on a clock that the host's work does not move.
-TEST(CrossoverTest, IsWhereTheDeviceWins) {
-  FakeBackend backend(1, std::size_t{256} << 10);
-  absl::Time now = absl::UnixEpoch();
-  const Clock frozen = [&] { return now; };
-  EXPECT_EQ(MeasureCrossoverBytes(backend, frozen).value(), std::uint64_t{256} << 10);
-  // Each look at the clock takes longer than the one before while the slot has not been used.
-  const Clock until_first_start = [&] {
-    if (backend.behaviour.starts == 0) now += absl::Seconds(1);
-    return now;
-  };
-  backend.behaviour.starts = 0;
-  EXPECT_EQ(MeasureCrossoverBytes(backend, until_first_start).value(), 4096u);
+kernels::Reduction Of(std::vector<std::string> operators, kernels::ElementType type,
+                      kernels::ElementShape shape = {}) {
+  kernels::ReductionSpec spec;
+  spec.operators = std::move(operators);
+  spec.element_type = type;
+  spec.shape = shape;
+  return kernels::Reduction::Create(spec).value();
 }
 
-TEST(CrossoverTest, ADeviceThatFailsIsNotServed) {
+// On a clock that moves by `host` between two looks, and by `device` if a slot was started meanwhile.
+Crossovers MeasureWith(absl::Duration host, absl::Duration device) {
+  FakeBackend backend(1, std::size_t{64} << 10);
+  absl::Time now = absl::UnixEpoch();
+  int starts = 0;
+  const Clock clock = [&] {
+    now += backend.behaviour.starts == starts ? host : device;
+    starts = backend.behaviour.starts;
+    return now;
+  };
+  return Crossovers::Measure(backend, clock).value();
+}
+
+constexpr auto kFloat32 = kernels::ElementType::kFloat32;
+constexpr auto kUint32 = kernels::ElementType::kUint32;
+
+TEST(CrossoversTest, AreWhereTheDeviceWins) {
+  // The host takes 10 us for 16 KiB, so that it has reduced 64 KiB when the device is back.
+  const Crossovers crossovers = MeasureWith(absl::Microseconds(10), absl::Microseconds(40));
+  EXPECT_EQ(crossovers.BytesFor(Of({"sum"}, kFloat32)), 64u << 10);
+  EXPECT_EQ(crossovers.BytesFor(Of({"logsumexp"}, kFloat32)), 64u << 10);
+  EXPECT_EQ(crossovers.BytesFor(Of({"affine_compose"}, kUint32, {1, 2})), 64u << 10);
+  // The host takes its operators one after the other.
+  EXPECT_EQ(crossovers.BytesFor(Of({"sum", "min"}, kFloat32)), 32u << 10);
+  EXPECT_EQ(crossovers.BytesFor(Of({"sum", "min", "max", "mean"}, kFloat32)), 16u << 10);
+}
+
+TEST(CrossoversTest, EveryOperatorAndTypeHasOne) {
+  const Crossovers crossovers = MeasureWith(absl::Microseconds(10), absl::Microseconds(40));
+  const auto names = kernels::OperatorNames();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    for (int t = 0; t < kernels::kElementTypeCount; ++t) {
+      const auto type = static_cast<kernels::ElementType>(t);
+      if (!kernels::OperatorTakesScalars(static_cast<int>(i), type)) continue;
+      EXPECT_GT(crossovers.BytesFor(Of({std::string(names[i])}, type)), 0u) << names[i];
+    }
+  }
+  for (std::uint32_t d = 1; d <= kernels::kMaxMatrixDimension; ++d) {
+    EXPECT_GT(crossovers.BytesFor(Of({"matrix_product"}, kUint32, {d, d})), 0u) << d;
+  }
+}
+
+TEST(CrossoversTest, StayWithinTheirBounds) {
+  const auto sum = Of({"sum"}, kFloat32);
+  EXPECT_EQ(MeasureWith(absl::Seconds(1), absl::Microseconds(1)).BytesFor(sum), Crossovers::kSmallestBytes);
+  EXPECT_EQ(MeasureWith(absl::Microseconds(1), absl::Seconds(1)).BytesFor(sum), Crossovers::kLargestBytes);
+  // A clock that stands still, and nothing measured.
+  EXPECT_LE(MeasureWith(absl::ZeroDuration(), absl::ZeroDuration()).BytesFor(sum), Crossovers::kLargestBytes);
+  EXPECT_EQ(Crossovers().BytesFor(sum), 0u);
+}
+
+TEST(CrossoversTest, ADeviceThatFailsIsNotServed) {
   FakeBackend backend(1, std::size_t{256} << 10);
   backend.behaviour.fail_start = true;
-  EXPECT_EQ(MeasureCrossoverBytes(backend, MonotonicClock()).status(), DeviceLost());
+  EXPECT_EQ(Crossovers::Measure(backend, MonotonicClock()).status(), DeviceLost());
   backend.behaviour.fail_start = false;
   backend.behaviour.fail_wait = true;
-  EXPECT_EQ(MeasureCrossoverBytes(backend, MonotonicClock()).status(), DeviceLost());
+  EXPECT_EQ(Crossovers::Measure(backend, MonotonicClock()).status(), DeviceLost());
 }
 
 }  // namespace

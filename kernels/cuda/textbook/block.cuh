@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/algorithm.h"
 #include "kernels/geometry.h"
 
 namespace warpfold::kernels::cuda::textbook {
@@ -19,7 +18,7 @@ inline constexpr std::size_t kCellBytes = 32 << 10;
 // shared memory.
 template <class State>
 constexpr int ThreadsFor(int most, int cells_per_thread = 1) {
-  static_assert(sizeof(State) <= kMaxTextbookStateBytes, "refused by Reduction::Create");
+  static_assert(32 * sizeof(State) <= kCellBytes, "some blocks are whole warps");
   int threads = most;
   while (threads * cells_per_thread * sizeof(State) > kCellBytes) threads /= 2;
   return threads;

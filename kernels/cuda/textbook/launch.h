@@ -38,11 +38,7 @@ constexpr std::uint64_t LargestSection(std::uint64_t partials) { return (partial
 // By Algorithm; null where it does not serve the operator, and for kAuto.
 using Launchers = std::array<LaunchFunction, kAlgorithmCount>;
 
-// The launchers of one family of operators, or null; indexed as cuda::Row is.
-struct Row {
-  std::array<std::array<const Launchers*, 2>, kElementTypeCount> scalar{};
-  std::array<std::array<const Launchers*, 2>, kElementTypeCount> entrywise{};  // all null: not served
-  std::array<std::array<const Launchers*, kWholeShapes>, kElementTypeCount> whole{};
-};
+// The launchers of one family of operators, by element type; null where it is not served (algorithm.h).
+using Row = std::array<const Launchers*, kElementTypeCount>;
 
 }  // namespace warpfold::kernels::cuda::textbook

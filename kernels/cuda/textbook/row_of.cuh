@@ -23,7 +23,9 @@
 #include "kernels/cuda/textbook/warp_shared.cuh"
 #include "kernels/cuda/textbook/warp_shared_ordered.cuh"
 #include "kernels/cuda/textbook/warp_shuffle.cuh"
-#include "kernels/operators/make_row.h"
+#include "kernels/operators/family.h"
+#include "kernels/operators/for_each.h"
+#include "kernels/operators/operator.h"
 
 namespace warpfold::kernels::cuda::textbook {
 
@@ -58,45 +60,34 @@ constexpr Launchers MakeLaunchers() {
 template <Operator Op>
 inline constexpr Launchers kLaunchersOf = MakeLaunchers<Op>();
 
-// What Reduction::Create refuses is not built.
-template <class Op, class Scalar>
-constexpr const Launchers* LaunchersOf() {
-  if constexpr (sizeof(Scalar) < kMinTextbookScalarBytes ||
-                sizeof(typename Op::State) > kMaxTextbookStateBytes) {
-    return nullptr;
-  } else {
-    return &kLaunchersOf<Op>;
+constexpr bool ServesType(int type) {
+  for (const ElementType served : kTextbookTypes) {
+    if (type == static_cast<int>(served)) return true;
   }
+  return false;
 }
 
-// An entry of the operator's elements, or the element if it is a scalar.
-template <class Element>
-struct ScalarOf {
-  using type = Element;
-};
-template <class Element>
-requires requires(Element element) { element.entries[0]; }
-struct ScalarOf<Element> {
-  using type = std::remove_reference_t<decltype(Element().entries[0])>;
-};
-
-struct Loops {
-  template <class Op>
-  static constexpr const Launchers* kScalars = LaunchersOf<Op, typename Op::Element>();
-  template <class Op>
-  static constexpr const Launchers* kExact = kScalars<Op>;
-  template <class Op>
-  static constexpr const Launchers* kEntrywise = nullptr;
-  template <class Op>
-  static constexpr const Launchers* kOrdered =
-      LaunchersOf<Op, typename ScalarOf<typename Op::Element>::type>();
-  template <class Op>
-  static constexpr const Launchers* kLarge = nullptr;
-};
+// What Reduction::Create refuses is not built.
+template <template <class, bool> class Family>
+constexpr Row MakeRow(ScalarFamily<Family>) {
+  Row row{};
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    if constexpr (ServesType(kType)) row[kType] = &kLaunchersOf<Family<T, false>>;
+  });
+  return row;
+}
+template <template <class, int> class Family>
+constexpr Row MakeRow(MatrixFamily<Family>) {
+  Row row{};
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    if constexpr (ServesType(kType)) row[kType] = &kLaunchersOf<Family<T, static_cast<int>(kTextbookRows)>>;
+  });
+  return row;
+}
 
 template <class Family>
 const Row& RowOf() {
-  static constexpr Row kRow = MakeRow<Row, Loops>(Family());
+  static constexpr Row kRow = MakeRow(Family());
   return kRow;
 }
 

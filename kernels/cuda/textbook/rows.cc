@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/textbook/rows.h"
 
-#include "kernels/operators/operator_list.h"
+#include "kernels/operators/family.h"
+#include "kernels/operators/matrix_product.h"
+#include "kernels/operators/max.h"
+#include "kernels/operators/min.h"
+#include "kernels/operators/sum.h"
 
 namespace warpfold::kernels::cuda::textbook {
 
@@ -10,18 +14,11 @@ namespace warpfold::kernels::cuda::textbook {
 template <class Family>
 const Row& RowOf();
 
-namespace {
-
-template <class... Families>
-std::array<const Row*, sizeof...(Families)> AllRows(TypeList<Families...>) {
-  return {&RowOf<Families>()...};
-}
-
-}  // namespace
-
-std::span<const Row* const> Rows() {
-  static const auto rows = AllRows(OperatorList());
-  return rows;
+const Row& RowNamed(std::string_view name) {
+  if (name == kTextbookMatrixOperator) return RowOf<MatrixFamily<MatrixProduct>>();
+  if (name == "min") return RowOf<ScalarFamily<Min>>();
+  if (name == "max") return RowOf<ScalarFamily<Max>>();
+  return RowOf<ScalarFamily<Sum>>();
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The textbook's rows of all operators, in the order of the operator list.
+// The textbook's rows, by the name of their operator.
 #pragma once
 
-#include <span>
+#include <string_view>
 
 #include "kernels/cuda/textbook/launch.h"
 
 namespace warpfold::kernels::cuda::textbook {
 
-std::span<const Row* const> Rows();
+// Of an operator that the textbook serves (algorithm.h).
+const Row& RowNamed(std::string_view name);
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -36,6 +36,8 @@ void AddCases(CLI::App& app, Flags* flags) {
       ->delimiter(',');
   app.add_option("--modulus", flags->modulus, "Of integer matrix products, with --operators");
   app.add_flag("--once", flags->once, "Launch each case once and measure nothing: for a profiler");
+  app.add_flag("--first_use", flags->first_use,
+               "Wall time of each case's first launch, with which its kernels are loaded, and of its second");
   app.add_flag("--wide", flags->wide, "Floats of all exponents instead of uniform ones from -1 to 1");
   app.add_flag("--from_host", flags->from_host,
                "Wall time from host call to value on the host instead of device time, with --operators");

@@ -19,8 +19,9 @@ struct Flags {
   std::uint64_t modulus = 0;                     // 0: none
   std::vector<std::string> algorithms = {"auto"};
   bool from_host = false;
-  bool once = false;  // a launch a case, and nothing is measured: for a profiler
-  bool wide = false;  // floats of all exponents
+  bool once = false;       // a launch a case, and nothing is measured: for a profiler
+  bool first_use = false;  // instead, how long the first launch of each case takes, and the second one
+  bool wide = false;       // floats of all exponents
   int min_log2 = 10;
   int max_log2 = 33;
   int step_log2 = 1;

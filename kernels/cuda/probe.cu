@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cuda/compiled_for.h"
+#include "kernels/cuda/probe.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
@@ -10,11 +10,9 @@ __global__ void Probe() {}
 
 }  // namespace
 
-cudaError_t CompiledArchitecture(int* architecture) {
+cudaError_t FindKernels() {
   cudaFuncAttributes attributes;
-  const cudaError_t error = cudaFuncGetAttributes(&attributes, Probe);
-  *architecture = error == cudaSuccess ? attributes.ptxVersion : 0;
-  return error;
+  return cudaFuncGetAttributes(&attributes, Probe);
 }
 
 }  // namespace warpfold::kernels::cuda
