@@ -28,6 +28,8 @@ _WARM_UP_SHARE = 0.15  # of a side's turn
 # What a case takes besides its turns: processes, the filling of its memory, the last calls.
 _OVERHEAD_S = 1.5
 _LEAST_TURN_S = 0.3
+# More than callers: one that was answered may still be counted when its next call comes.
+_ADMITTED = 256
 _LARGE = ("--method", "reduce", "--callers", "8")
 
 
@@ -71,16 +73,25 @@ class Clock:
         self._end = time.monotonic() + budget_s
         self._loads = [case.turns(has_flight) * case.weight for case in cases]
         self._weights = [case.weight for case in cases]
+        self._overheads = [_OVERHEAD_S]  # of the cases so far
+        self._planned_end = None
 
     def next_turn_s(self) -> float:
         """Of each side of the next case; 0 if there is no time for it."""
-        left_s = self._end - time.monotonic() - _OVERHEAD_S * len(self._loads)
-        turn_s = left_s / sum(self._loads) * self._weights[0]
-        if self._end - time.monotonic() < self._loads[0] / self._weights[0] * _LEAST_TURN_S + _OVERHEAD_S:
-            turn_s = 0
+        now = time.monotonic()
+        if self._planned_end is not None:
+            self._overheads.append(now - self._planned_end)
+        overhead_s = sum(self._overheads) / len(self._overheads)
+        left_s = self._end - now - overhead_s * len(self._loads)
+        weight, turns = self._weights[0], self._loads[0] / self._weights[0]
+        turn_s = max(left_s / sum(self._loads) * weight, _LEAST_TURN_S)
         self._loads.pop(0)
         self._weights.pop(0)
-        return max(turn_s, _LEAST_TURN_S) if turn_s else 0
+        self._planned_end = now + turns * turn_s
+        if turn_s * turns > max(left_s, 0) + _LEAST_TURN_S:
+            self._planned_end = None
+            return 0
+        return turn_s
 
 
 def times(turn_s: float, flags: argparse.Namespace) -> list:
@@ -166,13 +177,14 @@ def parse(arguments: list) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def main() -> None:
+def main() -> int:
     flags = parse(sys.argv[1:])
     begin = time.monotonic()
-    lines = []
+    lines, failures = [], 0
     with tempfile.TemporaryDirectory() as folder, open(flags.output, "w", encoding="utf-8") as output:
         with ServerProcess(flags.bin / "warpfold-server", f"--listen=127.0.0.1:0,unix:{folder}/socket",
-                           f"--device={flags.device}", *flags.server_flags.split()) as server:
+                           f"--device={flags.device}", f"--max_concurrent_reductions={_ADMITTED}",
+                           *flags.server_flags.split()) as server:
             way_in = WayIn(flags, server)
             cases = all_cases(flags.bytes)
             # A part stays for the server's start and end.
@@ -180,14 +192,20 @@ def main() -> None:
             for case in cases:
                 turn_s = clock.next_turn_s()
                 if not turn_s:
-                    print(f"no time left for {case.name} over {case.transport}", file=sys.stderr)
+                    print(f"no time left for {case.name} x{case.streams}, {case.transport}", file=sys.stderr)
                     continue
-                for line in way_in.run(case, turn_s):
-                    lines.append(line)
-                    print(json.dumps(line), file=output, flush=True)
+                try:
+                    new = way_in.run(case, turn_s)
+                except RuntimeError as error:
+                    failures += 1
+                    print(error, file=sys.stderr, flush=True)
+                    continue
+                lines += new
+                print("".join(f"{json.dumps(line)}\n" for line in new), end="", file=output, flush=True)
     print(table(lines))
     print(f"{len(lines)} lines in {time.monotonic() - begin:.0f} s: {flags.output}")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

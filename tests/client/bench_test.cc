@@ -139,6 +139,7 @@ TEST(BenchFlagsTest, WhatDoesNotFitTogetherExitsWith2) {
       {"--transport", "tcp"},
       {"--server", "/no/such/file"},
       {"--op", "summ"},
+      {"--baseline", "--op", "sum,describe"},
       {"--dtype", "int128"},
   };
   for (const std::vector<const char*>& arguments : bad) {
@@ -169,12 +170,17 @@ TEST(WalkTest, GoesFromBeginToEndAndBeginsAgain) {
   EXPECT_EQ(walk.Next().size(), 4u);
 }
 
+// Three rounds of two calls each. Only the sink's process is known.
 std::vector<SideResult> TwoSides() {
-  LoadResult ours = {
-      .seconds = 2, .latencies_us = {1e6, 1e6}, .timings = {}, .device = "cpu", .client_cpu_s = 0.5};
+  LoadResult ours;
+  ours.seconds = 2;
+  ours.latencies_us = {1e6, 1e6};
   ours.timings.queue = absl::Microseconds(30);
-  LoadResult sink = {
-      .seconds = 1, .latencies_us = {4e5, 6e5}, .timings = {}, .device = "", .client_cpu_s = 0.5};
+  ours.client_cpu_s = 0.5;
+  LoadResult sink;
+  sink.seconds = 1;
+  sink.latencies_us = {4e5, 6e5};
+  sink.client_cpu_s = 0.5;
   sink.server_cpu_s = 0.25;
   return {{"warpfold", {ours, ours, ours}}, {"async_copy", {sink, sink, sink}}};
 }
@@ -200,7 +206,10 @@ TEST(ReportTest, FiguresOfARound) {
 }
 
 TEST(ReportTest, TextsHaveALinePerSide) {
-  const auto lines = ReportLines(BenchFlags{.op = "min,max", .bytes = 4096}, "unix", TwoSides());
+  BenchFlags flags;
+  flags.op = "min,max";
+  flags.bytes = 4096;
+  const auto lines = ReportLines(flags, "unix", TwoSides());
   const auto count = [](const std::string& text, char what) {
     return std::count(text.begin(), text.end(), what);
   };

@@ -72,6 +72,19 @@ TEST_F(ClientTest, LargeArrayIsStreamedWhole) {
   EXPECT_EQ(call.chunks.size(), (call.data.size() + kChunkBytes - 1) / kChunkBytes);
 }
 
+TEST_F(ClientTest, ChunksHaveTheBytesAskedFor) {
+  const std::vector<std::int32_t> values = Iota(70'000);
+  const Spec spec{.operators = {"sum"}};
+  ASSERT_TRUE(client_.Reduce(spec, values, {.chunk_bytes = 1 << 16}).ok());
+  const SeenCall call = service_.calls().at(0);
+  EXPECT_EQ(call.data, BytesOf(values));
+  ASSERT_EQ(call.chunks.size(), 5u);
+  for (const std::size_t chunk_bytes : {std::size_t{2048}, std::size_t{100'000}}) {
+    const absl::Status status = client_.Reduce(spec, values, {.chunk_bytes = chunk_bytes}).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  }
+}
+
 TEST_F(ClientTest, ChecksumCoversTheWhole) {
   const std::vector<std::int32_t> values = Iota(300'000);
   ASSERT_TRUE(client_.Reduce(Spec{.operators = {"sum"}}, values, {.checksum = true}).ok());

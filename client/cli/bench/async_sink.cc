@@ -22,7 +22,7 @@ namespace {
 constexpr unsigned kMaxThreads = 16;
 constexpr int kCallsAsked = 16;
 
-// Chunks are larger; a message up to this size may be the commit, or a merge.
+// Most chunks are larger; a message up to this size may be the commit.
 constexpr std::size_t kMaxParsedBytes = 4096;
 
 // A completion queue and the thread that serves it.
@@ -65,6 +65,7 @@ class SinkCall {
     grpc::ByteBuffer message;
     message.Swap(&incoming_);
     stream_.Read(&incoming_, this);
+    if (!first_.Valid()) first_ = message;
     if (message.Length() <= kMaxParsedBytes) last_small_ = message;
     if (shard_.staging == nullptr) return;
     std::vector<grpc::Slice> slices;
@@ -77,15 +78,18 @@ class SinkCall {
   grpc::ByteBuffer Answer() {
     const std::string& method = context_.method();
     if (method.ends_with("/Reduce")) {
-      v1::ReduceRequest request;
+      v1::ReduceRequest first;
+      v1::ReduceRequest last;
       v1::ReduceResponse response;
-      if (Parse(last_small_, request)) *response.mutable_reduction() = AnswerTo(request.commit());
+      if (Parse(first_, first) && Parse(last_small_, last)) {
+        *response.mutable_reduction() = AnswerTo(first.header(), last.commit());
+      }
       return Serialize(response);
     }
     if (method.ends_with("/Merge")) {
       v1::MergeRequest request;
       v1::MergeResponse response;
-      if (Parse(last_small_, request)) *response.mutable_reduction() = AnswerTo(request);
+      if (Parse(first_, request)) *response.mutable_reduction() = AnswerTo(request);
       return Serialize(response);
     }
     if (method.ends_with("/Check")) {
@@ -93,7 +97,8 @@ class SinkCall {
       response.set_status(grpc::health::v1::HealthCheckResponse::SERVING);
       return Serialize(response);
     }
-    return Serialize(v1::ReduceArrayResponse());  // empty, as all of GetServerInfoResponse may be
+    if (method.ends_with("/GetServerInfo")) return Serialize(SinkInfo());
+    return Serialize(v1::ReduceArrayResponse());
   }
 
   Shard& shard_;
@@ -101,6 +106,7 @@ class SinkCall {
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_{&context_};
   grpc::ByteBuffer incoming_;    // gRPC's while a read is in progress
+  grpc::ByteBuffer first_;       // of a stream, the header
   grpc::ByteBuffer last_small_;  // of a stream, the commit
 };
 

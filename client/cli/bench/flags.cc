@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/validators.h"
 
 namespace warpfold::cli {
@@ -56,6 +57,11 @@ CLI::Validator ChunkValidator() {
 
 // Sets what depends on several options.
 void Complete(BenchFlags& flags, bool has_bytes) {
+  for (const absl::string_view name : absl::StrSplit(flags.op, ',')) {
+    if (flags.baseline && (name == "minmax" || name == "describe")) {
+      throw CLI::ValidationError("--baseline", absl::StrCat("sinks do not answer ", name));
+    }
+  }
   if (flags.streams > 1 && flags.method != BenchMethod::kReduce) {
     throw CLI::ValidationError("--streams", "only --method reduce has several for one array");
   }

@@ -23,11 +23,13 @@ class PlainService final : public v1::ReductionService::Service {
   grpc::Status Reduce(grpc::ServerContext*, grpc::ServerReader<v1::ReduceRequest>* reader,
                       v1::ReduceResponse* response) override {
     std::unique_ptr<Staging> staging = pool_.Take();
+    v1::ReduceHeader header;
     v1::ReduceRequest request;
     while (reader->Read(&request)) {
+      if (request.has_header()) header = request.header();
       if (request.has_chunk()) staging->Append(BytesOf(request.chunk().data()));
     }
-    *response->mutable_reduction() = AnswerTo(request.commit());
+    *response->mutable_reduction() = AnswerTo(header, request.commit());
     pool_.GiveBack(std::move(staging));
     return grpc::Status::OK;
   }
@@ -47,7 +49,8 @@ class PlainService final : public v1::ReductionService::Service {
   }
 
   grpc::Status GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*,
-                             v1::GetServerInfoResponse*) override {
+                             v1::GetServerInfoResponse* response) override {
+    *response = SinkInfo();
     return grpc::Status::OK;
   }
 

@@ -4,12 +4,45 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/answer_check.h"
+#include "client/stripes.h"
 
 namespace warpfold::cli {
 namespace {
 
 constexpr int kMaxReceiveBytes = 16 << 20;
 constexpr int kStreamWindowBytes = 4 << 20;
+constexpr int kMinPingIntervalMs = 10'000;
+
+// The client's own check says of which kind an operator's value is.
+v1::OperatorResult ResultOf(const v1::ReductionSpec& spec, v1::Operator op, const Stripe& range) {
+  v1::ReductionSpec alone = spec;
+  alone.clear_operators();
+  alone.add_operators(op);
+  v1::Reduction reduction;
+  reduction.set_element_count(range.element_count);
+  v1::OperatorResult& result = *reduction.add_results();
+  result.set_operator_(op);
+  result.set_index(range.first_element);
+  result.set_end_index(range.first_element + 1);
+  const auto fits = [&] { return CheckReduction(alone, range, /*state=*/false, reduction).ok(); };
+  result.set_double_value(0);
+  if (!fits()) result.set_int64_value(0);
+  if (!fits()) result.set_uint64_value(0);
+  if (!fits()) result.set_bool_value(false);
+  return result;
+}
+
+v1::Reduction AnswerOf(const v1::ReductionSpec& spec, const Stripe& range) {
+  v1::Reduction reduction;
+  for (const int op : spec.operators()) {
+    *reduction.add_results() = ResultOf(spec, static_cast<v1::Operator>(op), range);
+  }
+  reduction.set_element_count(range.element_count);
+  reduction.mutable_state()->set_first_element(range.first_element);
+  reduction.mutable_state()->set_element_count(range.element_count);
+  return reduction;
+}
 
 }  // namespace
 
@@ -17,6 +50,7 @@ void ApplySinkSettings(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
 }
 
 std::string BoundAddress(const std::string& listen, int port) {
@@ -24,19 +58,21 @@ std::string BoundAddress(const std::string& listen, int port) {
   return absl::StrCat(listen.substr(0, listen.rfind(':') + 1), port);
 }
 
-v1::Reduction AnswerTo(const v1::ReduceCommit& commit) {
-  v1::Reduction reduction;
-  reduction.set_element_count(commit.element_count());
-  reduction.mutable_state()->set_element_count(commit.element_count());
-  return reduction;
+v1::Reduction AnswerTo(const v1::ReduceHeader& header, const v1::ReduceCommit& commit) {
+  return AnswerOf(header.spec(), {header.first_element(), commit.element_count()});
 }
 
 v1::Reduction AnswerTo(const v1::MergeRequest& request) {
-  std::uint64_t elements = 0;
-  for (const v1::PartialState& state : request.states()) elements += state.element_count();
-  v1::Reduction reduction;
-  reduction.set_element_count(elements);
-  return reduction;
+  Stripe range = {.first_element = request.states().empty() ? 0 : request.states(0).first_element()};
+  for (const v1::PartialState& state : request.states()) range.element_count += state.element_count();
+  return AnswerOf(request.spec(), range);
+}
+
+v1::GetServerInfoResponse SinkInfo() {
+  v1::GetServerInfoResponse info;
+  info.set_version("sink");
+  info.mutable_limits()->set_max_message_bytes(kMaxReceiveBytes);
+  return info;
 }
 
 }  // namespace warpfold::cli

@@ -29,8 +29,10 @@ void ApplySinkSettings(grpc::ServerBuilder& builder);
 // `listen` with the port that was bound.
 std::string BoundAddress(const std::string& listen, int port);
 
-// Answers without a result, but with the number of elements, as stripe and as whole.
-v1::Reduction AnswerTo(const v1::ReduceCommit& commit);
+// Answers that the client takes for such: of the elements that were sent, with a value of each operator's
+// kind that nobody computed. Operators that answer several values (minmax, describe) are not served.
+v1::Reduction AnswerTo(const v1::ReduceHeader& header, const v1::ReduceCommit& commit);
 v1::Reduction AnswerTo(const v1::MergeRequest& request);
+v1::GetServerInfoResponse SinkInfo();
 
 }  // namespace warpfold::cli
