@@ -189,7 +189,7 @@ void World::RandomEvent() {
     SimulatedShard& shard = shards_[Below(random_, shards_.size())];
     if (shard.notified) Notify(shard);
   } else if (event < 63) {
-    TimePasses(absl::Milliseconds(OneIn(random_, 50) ? 12'000 : Below(random_, 200)));
+    TimePasses(absl::Milliseconds(Below(random_, OneIn(random_, 30) ? 14'000 : 200)));
   } else {
     EventOfTheService();
   }
@@ -213,6 +213,12 @@ void World::Check() {
   for (const SimulatedShard& shard : shards_) {
     const SlotShare& slots = shard.shard->slots();
     ledger_.Expect(slots.waiting() == 0 || slots.free() == 0, "a slot is free and somebody waits");
+    const auto in_progress =
+        std::count_if(clients_.begin(), clients_.end(), [&](const SimulatedClient& client) {
+          return client.begun() && !client.answered() && &client.shard() == shard.shard.get();
+        });
+    ledger_.Expect(slots.waiting() <= static_cast<std::size_t>(in_progress),
+                   "an answered call waits for a slot");
   }
 }
 

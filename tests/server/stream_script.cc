@@ -95,7 +95,7 @@ Stream WholeStream(Random& random, std::uint64_t identity, Script& script) {
   if (OneIn(random, 3)) header.set_expected_element_count(elements);
   header.set_with_crc32c(OneIn(random, 4));
   std::vector<std::size_t> cuts(Below(random, 5));
-  for (std::size_t& cut : cuts) cut = Below(random, data.size() + 1);
+  for (std::size_t& cut : cuts) cut = OneIn(random, 4) ? 0 : Below(random, data.size() + 1);
   std::sort(cuts.begin(), cuts.end());
   cuts.push_back(data.size());
   for (std::size_t i = 0, begin = 0; i < cuts.size(); begin = cuts[i++]) {
