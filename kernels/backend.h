@@ -87,8 +87,8 @@ class Backend {
 
 struct BackendOptions {
   int slots = 8;
-  // A multiple of 64 KiB, at least 64 KiB; 0 for what suits the device: large pieces for a bus, small ones that
-  // stay in a core's cache for the CPU.
+  // A multiple of 64 KiB, at least 64 KiB; 0 for what suits the device: large pieces for a bus, small ones
+  // that stay in a core's cache for the CPU.
   std::size_t slot_bytes = 0;
   // Of the CPU backend: its threads, 0 for one per core, and how long Start may reduce on the calling thread,
   // where the bytes are in its cache, before it hands the rest to them.

@@ -14,8 +14,9 @@ namespace warpfold::server {
 
 void LogCall(const CallRecord& call) {
   const absl::Status& status = call.status;
-  std::string line = absl::StrCat(call.method, " ", absl::StatusCodeToString(status.code()), " bytes=", call.bytes,
-                                  " ms=", absl::ToDoubleMilliseconds(call.took), " peer=", call.peer);
+  std::string line =
+      absl::StrCat(call.method, " ", absl::StatusCodeToString(status.code()), " bytes=", call.bytes,
+                   " ms=", absl::ToDoubleMilliseconds(call.took), " peer=", call.peer);
   if (!call.request_id.empty()) absl::StrAppend(&line, " request_id=\"", call.request_id, "\"");
   if (const std::string reason = kernels::ErrorReason(status); !reason.empty()) {
     absl::StrAppend(&line, " reason=", reason);

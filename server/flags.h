@@ -19,7 +19,7 @@ struct Flags {
   std::string device = "auto";
   int slots = 0;                 // 0: three for each shard
   std::uint64_t slot_bytes = 0;  // 0: what suits the device
-  int cpu_threads = 0;  // 0: one per core
+  int cpu_threads = 0;           // 0: one per core
   int max_concurrent_reductions = 64;
   std::uint64_t max_stream_bytes = std::uint64_t{1} << 40;
   std::int64_t max_stream_seconds = 3600;

@@ -71,8 +71,8 @@ std::string ValueJson(const Value& value) {
 
 std::string ErrorJson(const OperatorResult& result) {
   const std::optional<ErrorInfo> info = GetErrorInfo(result.status);
-  return absl::StrCat("{\"op\":", QuotedJson(result.name), ",\"error\":{\"code\":",
-                      QuotedJson(absl::StatusCodeToString(result.status.code())),
+  return absl::StrCat("{\"op\":", QuotedJson(result.name),
+                      ",\"error\":{\"code\":", QuotedJson(absl::StatusCodeToString(result.status.code())),
                       ",\"reason\":", QuotedJson(info.has_value() ? info->reason : ""),
                       ",\"message\":", QuotedJson(std::string(result.status.message())), "}}");
 }

@@ -36,8 +36,8 @@ void* AllocatePages(std::size_t bytes) {
   return memory;
 }
 
-// Where the caller does not say. A slot is filled and reduced by the same core: it should find the bytes in its
-// second-level cache.
+// Where the caller does not say. A slot is filled and reduced by the same core: it should find the bytes in
+// its second-level cache.
 constexpr std::size_t kDefaultSlotBytes = 512 << 10;
 
 // Subtrees of 2^5 leaves (128 KiB) are one piece: small enough to share out one message among threads, and
@@ -198,8 +198,8 @@ class CpuBackend : public Backend {
     for (int i = 0; i < options.slots; ++i) {
       auto slot = std::make_unique<CpuSlot>(options, pool_, isa);
       if (!slot->has_memory()) {
-        return absl::ResourceExhaustedError(absl::StrCat("there is no memory for ", options.slots,
-                                                         " slots of ", slot->bytes(), " bytes"));
+        return absl::ResourceExhaustedError(
+            absl::StrCat("there is no memory for ", options.slots, " slots of ", slot->bytes(), " bytes"));
       }
       slots.push_back(slot.get());
       slots_.push_back(std::move(slot));

@@ -26,8 +26,8 @@ inline constexpr absl::Duration kMergeWait = absl::Seconds(2);
 class Admission {
  public:
   // Each kind has places of its own. A Merge completes reductions that were admitted before: it must find a
-  // place where its own stripes fill the server. kSmall are calls about the server, kWatch those that wait for
-  // its health to change.
+  // place where its own stripes fill the server. kSmall are calls about the server, kWatch those that wait
+  // for its health to change.
   enum class Kind : std::uint8_t { kReduction, kMerge, kSmall, kWatch };
   static constexpr int kKinds = 4;
 

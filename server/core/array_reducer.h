@@ -47,9 +47,9 @@ class ArrayReducer : private SlotShare::Holder {
     std::uint64_t least_bytes = 0;      // the array has at least so many, as far as is known
   };
 
-  // `share` and `clock` must outlive the reducer. `listener` is called from the share when an Append that took
-  // less than it was given, or a TryFinish that was not done, should be tried again, or when status() is an
-  // error.
+  // `share` and `clock` must outlive the reducer. `listener` is called from the share when an Append that
+  // took less than it was given, or a TryFinish that was not done, should be tried again, or when status() is
+  // an error.
   ArrayReducer(SlotShare& share, const Clock& clock, const Options& options, std::function<void()> listener);
   ~ArrayReducer() override { Release(); }
   ArrayReducer(const ArrayReducer&) = delete;
@@ -113,7 +113,7 @@ class ArrayReducer : private SlotShare::Holder {
   std::vector<std::byte> backlog_;
   std::size_t backlog_placed_ = 0;
   std::optional<Filling> filling_;
-  std::deque<Started> started_;  // oldest first
+  std::deque<Started> started_;              // oldest first
   std::optional<absl::Time> waiting_since_;  // for a slot
   ReducerTimings timings_;
 };

@@ -59,9 +59,9 @@ class Call {
 
   // Events.
   void OnMessage(Message message);
-  void OnEnd();      // the client sends no more, or the stream broke
-  void OnSent();     // Send is done
-  void OnLeft();     // the client is gone
+  void OnEnd();   // the client sends no more, or the stream broke
+  void OnSent();  // Send is done
+  void OnLeft();  // the client is gone
   void OnHealthChanged();
   void Stop(absl::Status why);
   // Stops the call if it is overdue.

@@ -25,9 +25,9 @@ absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& r
                                                      const v1::PartialState& state);
 v1::PartialState StateToProto(const kernels::PartialState& state);
 
-// Writes the values of `state` into `reduction`, and the state itself where `return_state`. An operator without
-// a value (empty array, overflow) gets an error instead; if none has a value, and no state was asked for, the
-// first one's error is returned.
+// Writes the values of `state` into `reduction`, and the state itself where `return_state`. An operator
+// without a value (empty array, overflow) gets an error instead; if none has a value, and no state was asked
+// for, the first one's error is returned.
 absl::Status FillReduction(const kernels::PartialState& state, bool return_state, v1::Reduction* reduction);
 
 }  // namespace warpfold::server

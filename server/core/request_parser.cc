@@ -123,10 +123,9 @@ absl::Status BadMessage(absl::string_view what) {
 }
 
 absl::Status MessageTooLarge() {
-  return kernels::Error(
-      absl::StatusCode::kResourceExhausted, "MESSAGE_TOO_LARGE",
-      absl::StrCat("a message's payload exceeds max_message_bytes = ", kMaxPayloadBytes),
-      {{"limit", "max_message_bytes"}, {"value", std::to_string(kMaxPayloadBytes)}});
+  return kernels::Error(absl::StatusCode::kResourceExhausted, "MESSAGE_TOO_LARGE",
+                        absl::StrCat("a message's payload exceeds max_message_bytes = ", kMaxPayloadBytes),
+                        {{"limit", "max_message_bytes"}, {"value", std::to_string(kMaxPayloadBytes)}});
 }
 
 absl::Status CheckPayload(const ParsedChunk& chunk) {
@@ -232,8 +231,8 @@ absl::Status ParseWhole(ByteSlices message, google::protobuf::Message* request) 
   const std::string flat = Flatten(message);
   const google::protobuf::Descriptor& type = *request->GetDescriptor();
   if (CountFields(flat, type, kMaxFields) > kMaxFields || !request->ParseFromString(flat)) {
-    return BadMessage(absl::StrCat("a message is not a ", type.name(), ", or has more than ", kMaxFields,
-                                   " fields"));
+    return BadMessage(
+        absl::StrCat("a message is not a ", type.name(), ", or has more than ", kMaxFields, " fields"));
   }
   return absl::OkStatus();
 }

@@ -9,8 +9,8 @@
 // well-formed: both ways give the same result.
 //
 // Errors of all: INVALID_ARGUMENT (BAD_MESSAGE) where the message is not of its type, or has more than
-// kMaxFields fields; RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE) where the payload has more than kMaxPayloadBytes, or
-// what surrounds it more than kMaxFramingBytes.
+// kMaxFields fields; RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE) where the payload has more than kMaxPayloadBytes,
+// or what surrounds it more than kMaxFramingBytes.
 //
 // Threads: pure functions. Memory: for data in place, a few dozen bytes and what surrounds the data; else a
 // small multiple of the message.

@@ -97,8 +97,8 @@ SlotShare::Entry& SlotShare::EntryOf(const kernels::Slot* slot) {
 }
 
 SlotShare::Entry* SlotShare::FindFree() {
-  const auto entry = std::find_if(entries_.begin(), entries_.end(),
-                                  [](const Entry& e) { return e.state == State::kFree; });
+  const auto entry =
+      std::find_if(entries_.begin(), entries_.end(), [](const Entry& e) { return e.state == State::kFree; });
   return entry == entries_.end() ? nullptr : &*entry;
 }
 

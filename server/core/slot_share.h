@@ -26,8 +26,8 @@ namespace warpfold::server {
 
 class SlotShare {
  public:
-  // Who takes slots. The functions are called by Poll and Serve, and OnSlotWanted by other holders' Take. They
-  // may call the share, but must not destroy the holder.
+  // Who takes slots. The functions are called by Poll and Serve, and OnSlotWanted by other holders' Take.
+  // They may call the share, but must not destroy the holder.
   class Holder {
    public:
     virtual ~Holder() = default;
@@ -49,12 +49,12 @@ class SlotShare {
   // Gives back a slot that was taken but not started.
   void Return(kernels::Slot* slot);
 
-  // Whether the holder's slot, taken and not started, only waits for the client's next bytes. Not while others
-  // wait: the holder should then start it.
+  // Whether the holder's slot, taken and not started, only waits for the client's next bytes. Not while
+  // others wait: the holder should then start it.
   void SetAwaitingClient(kernels::Slot* slot, bool awaiting);
 
-  // Starts a slot of the holder's. Its end is reported by OnSlotFinished, at the earliest by the next Poll. If
-  // this fails the slot has been given back.
+  // Starts a slot of the holder's. Its end is reported by OnSlotFinished, at the earliest by the next Poll.
+  // If this fails the slot has been given back.
   absl::Status Start(Holder& holder, kernels::Slot* slot, const kernels::Reduction& reduction,
                      std::uint64_t first_element, std::uint64_t element_count);
 
@@ -62,8 +62,8 @@ class SlotShare {
   // Null while it works. For the one who started it.
   std::optional<absl::StatusOr<kernels::SlotResult>> Collect(kernels::Slot* slot);
 
-  // The holder leaves: it waits no more and hears no more; what the device still works on for it is given back
-  // when it is done. It must have returned what it took.
+  // The holder leaves: it waits no more and hears no more; what the device still works on for it is given
+  // back when it is done. It must have returned what it took.
   void Leave(Holder& holder);
 
   // Reports what the device has finished, and serves.

@@ -4,7 +4,8 @@
 // One call on gRPC's asynchronous API, of any method: a stream of raw messages each way, so that nothing of a
 // call is read before the core asks for it. Translates between gRPC's events and the core's; that is all.
 //
-// Threads: the shard's only. Lifetime: destroys itself once it is answered and gRPC has given everything back.
+// Threads: the shard's only. Lifetime: destroys itself once it is answered and gRPC has given everything
+// back.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>

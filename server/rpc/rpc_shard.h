@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shard on gRPC: a completion queue, the thread that serves it, and the core's Shard, which only that thread
-// touches. What comes from elsewhere (a slot is finished, the server drains) is posted to the queue and becomes
-// an event like any other.
+// A shard on gRPC: a completion queue, the thread that serves it, and the core's Shard, which only that
+// thread touches. What comes from elsewhere (a slot is finished, the server drains) is posted to the queue
+// and becomes an event like any other.
 #pragma once
 
 #include <grpcpp/alarm.h>

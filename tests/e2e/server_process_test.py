@@ -117,7 +117,8 @@ class RefusalTest(TestCase):
         limits = ("prlimit", f"--as={1 << 30}", f"--stack={8 << 20}")
         if run_server("--help", prefix=limits).returncode != 0:
             self.skipTest("a sanitizer, say, needs more address space than that")
-        for reason, *flags in (("no memory for 8 slots of 1073741824 bytes", "--slots=8", "--slot_bytes=1073741824"),
+        for reason, *flags in (("no memory for 8 slots of 1073741824 bytes", "--slots=8",
+                                "--slot_bytes=1073741824"),
                                ("of 1024 threads", "--cpu_threads=1024")):
             with self.subTest(reason):
                 self.assert_exit(3, run_server("--device=cpu", *flags, prefix=limits), reason)

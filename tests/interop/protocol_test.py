@@ -162,7 +162,8 @@ class OrderTest(service.ServerTestCase):
     def test_each_result_has_its_own_error(self):
         array = numpy.full(2, 2**63 - 1, numpy.int64)
         reduction = service.reduce(self.server, array, ["sum", "max"])
-        self.assertEqual((reduction.results[0].error.reason, reduction.results[0].error.code), ("OVERFLOW", 11))
+        error = reduction.results[0].error
+        self.assertEqual((error.reason, error.code), ("OVERFLOW", 11))
         self.assertIsNone(reduction.results[0].WhichOneof("value"))
         self.assertEqual(reduction.results[1].int64_value, 2**63 - 1)
 

@@ -71,7 +71,8 @@ TEST_F(RpcTest, TheLogNamesTheRequest) {
   }
   Await([&] { return server_->reductions_in_progress() == 0; });
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, testing::ContainsRegex("Reduce OK bytes=0 .* peer=ipv4:127.0.0.1:[0-9]+ request_id=\"a stream\""));
+  EXPECT_THAT(
+      log, testing::ContainsRegex("Reduce OK bytes=0 .* peer=ipv4:127.0.0.1:[0-9]+ request_id=\"a stream\""));
   EXPECT_THAT(log, testing::ContainsRegex("ReduceArray OK .* request_id=\"an array\""));
   EXPECT_THAT(log, testing::ContainsRegex("ReduceArray INVALID_ARGUMENT .* reason=BAD_HEADER"));
   EXPECT_THAT(log, testing::Not(testing::HasSubstr("lines")));
@@ -140,8 +141,8 @@ TEST_F(RpcTest, ASlotThatWaitsForItsClientIsCalledIn) {
 }
 
 TEST_F(RpcTest, EachResultHasItsOwnError) {
-  v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_MAX, v1::OPERATOR_SUM_OF_SQUARES},
-                                    v1::ELEMENT_TYPE_INT64);
+  v1::ReduceRequest header =
+      Header({v1::OPERATOR_SUM, v1::OPERATOR_MAX, v1::OPERATOR_SUM_OF_SQUARES}, v1::ELEMENT_TYPE_INT64);
   const std::vector<std::int64_t> large(2, INT64_MAX);
   ASSERT_TRUE(Reduce({header, Chunk(large), Commit(2, 16)}).ok());
   for (const int overflown : {0, 2}) {
