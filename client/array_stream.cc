@@ -16,9 +16,9 @@ constexpr char kReduceMethod[] = "/warpfold.v1.ReductionService/Reduce";
 }  // namespace
 
 ArrayStream::ArrayStream(const Connection& connection, absl::Time deadline, const std::stop_token& stop,
-                         const CallOptions& options, const v1::ReduceHeader& header)
+                         const CallOptions& options, const v1::ReduceHeader& header, const std::string& array)
     : header_(header),
-      scope_(connection, deadline, stop),
+      scope_(connection, deadline, stop, array),
       call_(scope_, kReduceMethod),
       on_sent_(options.on_sent) {
   if (options.checksum) crc_.emplace();

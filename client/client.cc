@@ -6,6 +6,7 @@
 #include <bit>
 #include <utility>
 
+#include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/advice.h"
@@ -91,7 +92,8 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
                          *targets_,
                          options_,
                          options,
-                         deadline};
+                         deadline,
+                         absl::StrCat(absl::Hex(absl::Uniform<std::uint64_t>(absl::BitGen())))};
   const std::vector<Stripe> shares = CutIntoShares(job.element_count, element_bytes, plan.streams);
   const absl::StatusOr<v1::Reduction> proto = plan.streams == 1 || shares.size() == 1
                                                   ? ReduceOnOneStream(job)

@@ -64,8 +64,10 @@ void Connection::PauseAndConnect(absl::Duration pause, const std::stop_token& st
   }
 }
 
-CallScope::CallScope(const Connection& connection, absl::Time deadline, std::stop_token stop)
+CallScope::CallScope(const Connection& connection, absl::Time deadline, std::stop_token stop,
+                     const std::string& array)
     : channel_(connection.channel()), cancel_on_stop_(std::move(stop), [this] { context_.TryCancel(); }) {
+  if (!array.empty()) context_.AddMetadata("warpfold-array", array);
   if (deadline != absl::InfiniteFuture()) context_.set_deadline(absl::ToChronoTime(deadline));
 }
 

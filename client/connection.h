@@ -37,7 +37,9 @@ class Connection {
 // The context of one call, with its deadline and its cancellation. Must outlive the call.
 class CallScope {
  public:
-  CallScope(const Connection& connection, absl::Time deadline, std::stop_token stop);
+  // `array` names the array of which the call reduces a part, "" for none.
+  CallScope(const Connection& connection, absl::Time deadline, std::stop_token stop,
+            const std::string& array = "");
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   grpc::ClientContext& context() { return context_; }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <stop_token>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -37,6 +38,7 @@ struct ReduceJob {
   const ClientOptions& client_options;
   const CallOptions& options;
   absl::Time deadline;
+  std::string array;  // names it to the servers, where it goes in several parts
 };
 
 // One attempt at a part of the array. *took_data says whether a part of it may have reached the server.

@@ -51,7 +51,7 @@ std::string CheckDevice(const std::string& device) {
 void AddLimits(CLI::App& app, Flags* flags) {
   app.add_option("--slots", flags->slots, "Staging buffers, shared out among the shards")
       ->check(CLI::Range(1, 256))
-      ->default_str("three for each shard");
+      ->default_str("two for each shard");
   app.add_option("--slot_bytes", flags->slot_bytes, "Bytes of each of them")
       ->check(CLI::Validator(CheckSlotBytes, "BYTES"))
       ->default_str("what suits the device");
@@ -60,7 +60,7 @@ void AddLimits(CLI::App& app, Flags* flags) {
   app.add_option("--max_concurrent_reductions", flags->max_concurrent_reductions,
                  "Reductions at once; more are refused")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--max_stream_bytes", flags->max_stream_bytes, "The largest array")
+  app.add_option("--max_stream_bytes", flags->max_stream_bytes, "The largest array of one stream")
       ->check(CLI::Range(std::uint64_t{1}, kernels::kMaxArrayBytes));
   app.add_option("--max_stream_seconds", flags->max_stream_seconds, "The longest reduction")
       ->check(CLI::Range(std::int64_t{1}, kMaxSeconds));

@@ -17,7 +17,7 @@ enum class LogFormat { kText, kJson };
 struct Flags {
   std::vector<std::string> listen = {"127.0.0.1:50051"};
   std::string device = "auto";
-  int slots = 0;                 // 0: three for each shard
+  int slots = 0;                 // 0: two for each shard
   std::uint64_t slot_bytes = 0;  // 0: what suits the device
   int cpu_threads = 0;           // 0: one per core
   int max_concurrent_reductions = 64;

@@ -17,8 +17,8 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<kernels::Backend>> OpenDevice(const Flags& flags) {
   std::string note;
-  // One fills, one is copied, one is reduced.
-  constexpr int kSlotsPerShard = 3;
+  // One fills while the device has the other.
+  constexpr int kSlotsPerShard = 2;
   const int slots = flags.slots > 0 ? flags.slots : kSlotsPerShard * ShardCount(SIZE_MAX);
   auto backend = kernels::MakeBackend(
       flags.device, {.slots = slots, .slot_bytes = flags.slot_bytes, .threads = flags.cpu_threads}, &note);

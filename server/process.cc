@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <iterator>
@@ -32,6 +33,8 @@ void TuneAllocator() {
   mallopt(M_TOP_PAD, 64 << 20);
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
 }
+
+void ChoosePolling() { setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0); }
 
 void RaiseFileLimit() {
   rlimit limit = {};

@@ -15,6 +15,10 @@ namespace warpfold::server {
 // system, which otherwise takes and clears the pages of every received message anew.
 void TuneAllocator();
 
+// To be called before gRPC is used: has each of its threads watch the sockets of its own completion queue, so
+// that a shard's thread receives what its calls are sent (docs/adr/0029). The environment's choice stays.
+void ChoosePolling();
+
 // Raises the limit on open files to what the system allows: gRPC's listener does not survive hitting it.
 void RaiseFileLimit();
 

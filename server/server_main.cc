@@ -160,6 +160,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
 
 int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backend) {
   TuneAllocator();
+  ChoosePolling();
   Flags flags;
   if (const auto exit_code = ParseFlags(argc, argv, &flags, std::cout, std::cerr)) return *exit_code;
   SetUpLogging(flags.log_format);

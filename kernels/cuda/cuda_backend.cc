@@ -18,8 +18,9 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// Where the caller does not say: pieces of 4 MiB take the bus at 96 % of its speed.
-constexpr std::size_t kDefaultSlotBytes = 4 << 20;
+// Where the caller does not say. Each piece costs the host a copy command, a launch and a completion: smaller
+// ones took more of its time, larger ones only more memory (docs/data-path.md).
+constexpr std::size_t kDefaultSlotBytes = 8 << 20;
 
 // Remembers the device's first failure. After it nothing touches CUDA any more.
 class Fault {

@@ -16,6 +16,9 @@ namespace {
 constexpr int kSmallPlaces = 64;
 constexpr int kWatchPlaces = 1024;
 
+// Since its last part was admitted; looked at only where there are too many names.
+const absl::Duration kArrayForgotten = absl::Minutes(1);
+
 // When a refused call is to come again: about the time that a share of an array takes.
 constexpr char kRetryMs[] = "100";
 
@@ -36,14 +39,23 @@ absl::Status NoPlace(Admission::Kind kind, int limit) {
 Admission::Admission(int max_concurrent_reductions)
     : limits_({max_concurrent_reductions, max_concurrent_reductions, kSmallPlaces, kWatchPlaces}) {}
 
-absl::StatusOr<Admission::Ticket> Admission::Enter(Kind kind) {
+absl::StatusOr<Admission::Ticket> Admission::Enter(Kind kind, const std::string& array, absl::Time now) {
   const auto k = static_cast<std::size_t>(kind);
   const std::lock_guard lock(mutex_);
-  if (kind == Kind::kReduction && !closed_.ok()) return closed_;
+  const bool goes_on = closed_to_merges_.ok() && arrays_.contains(array);
+  if (kind == Kind::kReduction && !closed_.ok() && !goes_on) return closed_;
   if (kind == Kind::kMerge && !closed_to_merges_.ok()) return closed_to_merges_;
   if (in_progress_[k] >= limits_[k]) return NoPlace(kind, limits_[k]);
   ++in_progress_[k];
+  if (kind == Kind::kReduction && !array.empty()) RememberLocked(array, now);
   return Ticket(this, kind);
+}
+
+void Admission::RememberLocked(const std::string& array, absl::Time now) {
+  if (arrays_.size() >= kMaxArrays) {
+    std::erase_if(arrays_, [now](const auto& entry) { return now - entry.second > kArrayForgotten; });
+  }
+  if (arrays_.size() < kMaxArrays || arrays_.contains(array)) arrays_[array] = now;
 }
 
 void Admission::CloseToReductions(absl::Status why) {

@@ -12,6 +12,8 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -57,9 +59,14 @@ class Admission {
   explicit Admission(int max_concurrent_reductions);
 
   // RESOURCE_EXHAUSTED (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), or the status given to whichever Close it was.
-  absl::StatusOr<Ticket> Enter(Kind kind = Kind::kReduction);
+  //
+  // `array` is the client's name for the array of which this call reduces a part, "" for none. A server that
+  // is closed to reductions still admits the other parts of an array of which it has admitted one: else the
+  // parts that it lets finish would be in vain.
+  absl::StatusOr<Ticket> Enter(Kind kind = Kind::kReduction, const std::string& array = "",
+                               absl::Time now = absl::UnixEpoch());
 
-  // Admits no more reductions, but merges.
+  // Admits no more reductions but parts of arrays that have begun, and merges.
   void CloseToReductions(absl::Status why);
   // Admits neither. Calls about the server always may.
   void Close(absl::Status why);
@@ -80,6 +87,7 @@ class Admission {
 
  private:
   void Leave(Kind kind);
+  void RememberLocked(const std::string& array, absl::Time now);
   int InProgressLocked() const;
 
   const std::array<int, kKinds> limits_;
@@ -89,6 +97,10 @@ class Admission {
   absl::Status closed_;                                     // guarded by mutex_; OK while open
   absl::Status closed_to_merges_;                           // guarded by mutex_; likewise
   absl::Time last_state_given_out_ = absl::InfinitePast();  // guarded by mutex_
+  // Arrays of which a part was admitted, and when the last one was; guarded by mutex_. Bounded: a name more
+  // than kMaxArrays is not remembered.
+  static constexpr std::size_t kMaxArrays = 4096;
+  std::unordered_map<std::string, absl::Time> arrays_;
 };
 
 }  // namespace warpfold::server

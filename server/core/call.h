@@ -44,6 +44,7 @@ class Transport {
 struct CallInfo {
   std::string method;  // "/package.Service/Method", as the client wrote it
   std::string peer;    // for the log
+  std::string array;   // of which array this is a part, in the client's words; "" for none
   absl::Time deadline = absl::InfiniteFuture();
 };
 

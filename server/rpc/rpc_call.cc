@@ -12,6 +12,9 @@
 namespace warpfold::server {
 namespace {
 
+// Longer names are no names.
+constexpr std::size_t kMaxArrayNameBytes = 64;
+
 // The message's slices, which live as long as the message's owner.
 std::optional<Message> MessageOf(const grpc::ByteBuffer& buffer) {
   auto owner = std::make_shared<std::vector<grpc::Slice>>();
@@ -57,8 +60,16 @@ void RpcCall::OnRequested(bool ok) {
   if (shard_.accepting()) Request(shard_);
   const absl::Time deadline =
       DeadlineOn(shard_.core().service().clock, absl::Now, absl::FromChrono(context_.deadline()));
+  std::string array;
+  if (const auto found = context_.client_metadata().find("warpfold-array");
+      found != context_.client_metadata().end() && found->second.size() <= kMaxArrayNameBytes) {
+    array.assign(found->second.data(), found->second.size());
+  }
   core_.emplace(shard_.core(), static_cast<Transport&>(*this),
-                CallInfo{.method = context_.method(), .peer = context_.peer(), .deadline = deadline});
+                CallInfo{.method = context_.method(),
+                         .peer = context_.peer(),
+                         .array = std::move(array),
+                         .deadline = deadline});
   core_->Begin();
 }
 

@@ -211,6 +211,31 @@ TEST(AdmissionTest, ClosedToReductionsItAdmitsMerges) {
   EXPECT_EQ(admission.Enter(Admission::Kind::kMerge).status(), absl::UnavailableError("down"));
 }
 
+TEST(AdmissionTest, ClosedToReductionsItAdmitsPartsOfWhatHasBegun) {
+  Admission admission(2);
+  { const auto part = admission.Enter(Admission::Kind::kReduction, "an array", kStart); }
+  admission.CloseToReductions(absl::UnavailableError("draining"));
+  EXPECT_TRUE(admission.Enter(Admission::Kind::kReduction, "an array", kStart).ok());
+  for (const char* unknown : {"", "another"}) {
+    EXPECT_EQ(admission.Enter(Admission::Kind::kReduction, unknown, kStart).status(),
+              absl::UnavailableError("draining"));
+  }
+  admission.Close(absl::UnavailableError("down"));
+  EXPECT_FALSE(admission.Enter(Admission::Kind::kReduction, "an array", kStart).ok());
+}
+
+TEST(AdmissionTest, NamesOfArraysAreForgottenBeforeTheyAreTooMany) {
+  Admission admission(1);
+  const auto enter = [&](int i, absl::Time now) {
+    return admission.Enter(Admission::Kind::kReduction, std::to_string(i), now).ok();
+  };
+  for (int i = 0; i < 5000; ++i) EXPECT_TRUE(enter(i, kStart));
+  EXPECT_TRUE(enter(5000, kStart + absl::Minutes(2)));
+  admission.CloseToReductions(absl::UnavailableError("draining"));
+  EXPECT_FALSE(enter(0, kStart + absl::Minutes(2)));
+  EXPECT_TRUE(enter(5000, kStart + absl::Minutes(2)));
+}
+
 TEST(AdmissionTest, AStateGivenOutIsWaitedForAMoment) {
   Admission admission(2);
   admission.StateGivenOut(kStart);

@@ -204,7 +204,13 @@ TEST_F(SessionTest, ValuesThatDoNotExist) {
 
   const auto large = Chunk(std::vector<std::int64_t>(2, INT64_MAX));
   v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_MAX}, v1::ELEMENT_TYPE_INT64);
-  ExpectError({header, large, Commit(2, 16)}, absl::StatusCode::kOutOfRange, "OVERFLOW");
+  // One of two has a value: the other says why it has none.
+  const auto partly = Run({header, large, Commit(2, 16)});
+  ASSERT_TRUE(partly.ok()) << partly.status();
+  EXPECT_EQ(partly->results(0).error().reason(), "OVERFLOW");
+  EXPECT_EQ(partly->results(1).int64_value(), INT64_MAX);
+  const v1::ReduceRequest sum_alone = Header({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_INT64);
+  ExpectError({sum_alone, large, Commit(2, 16)}, absl::StatusCode::kOutOfRange, "OVERFLOW");
   header.mutable_header()->set_return_state(true);
   const auto stripe = Run({header, large, Commit(2, 16)});
   ASSERT_TRUE(stripe.ok()) << stripe.status();

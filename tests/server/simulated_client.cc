@@ -36,8 +36,10 @@ void SimulatedClient::Begin() {
   begun_ = true;
   begun_at_ = ledger_.now;
   ++Inside();
-  call_.emplace(shard_, static_cast<Transport&>(*this),
-                CallInfo{.method = script_.method, .peer = "", .deadline = ledger_.now + script_.patience});
+  call_.emplace(
+      shard_, static_cast<Transport&>(*this),
+      CallInfo{
+          .method = script_.method, .peer = "", .array = "", .deadline = ledger_.now + script_.patience});
   call_->Begin();
   Expect(reading_ || answered_, "neither read nor answered");
   shard_.AfterEvent();

@@ -53,7 +53,7 @@ v1::ReductionSpec Spec(bool floats, std::uint64_t identity) {
 
 // The results of a named algorithm do not depend on the order only where they are exact.
 v1::ReductionSpec NamedSpec(std::uint64_t identity) {
-  v1::ReductionSpec spec = Header({v1::OPERATOR_SUM, v1::OPERATOR_ARGMIN}).header().spec();
+  v1::ReductionSpec spec = Header({v1::OPERATOR_SUM, v1::OPERATOR_MAX}).header().spec();
   spec.set_algorithm(static_cast<v1::Algorithm>(v1::ALGORITHM_SINGLE_BLOCK + identity));
   return spec;
 }
