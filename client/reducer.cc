@@ -51,7 +51,8 @@ absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& str
   header.set_request_id(job.options.request_id);
 
   LentMemory memory;  // outlives the call
-  ArrayStream stream(connection, job.deadline, stop, job.options, header, job.array);
+  // Only parts of an array have use for its name.
+  ArrayStream stream(connection, job.deadline, stop, job.options, header, return_state ? job.array : "");
   const std::uint64_t end = (stripe.first_element + stripe.element_count) * job.element_bytes;
   for (std::uint64_t offset = stripe.first_element * job.element_bytes; offset < end;) {
     const std::size_t size = std::min<std::uint64_t>(job.chunk_bytes, end - offset);

@@ -4,6 +4,7 @@
 #include "server/core/admission.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
@@ -15,9 +16,6 @@ namespace {
 // Calls about the server are short; a watch is a few hundred bytes.
 constexpr int kSmallPlaces = 64;
 constexpr int kWatchPlaces = 1024;
-
-// Since its last part was admitted; looked at only where there are too many names.
-const absl::Duration kArrayForgotten = absl::Minutes(1);
 
 // When a refused call is to come again: about the time that a share of an array takes.
 constexpr char kRetryMs[] = "100";
@@ -39,23 +37,24 @@ absl::Status NoPlace(Admission::Kind kind, int limit) {
 Admission::Admission(int max_concurrent_reductions)
     : limits_({max_concurrent_reductions, max_concurrent_reductions, kSmallPlaces, kWatchPlaces}) {}
 
-absl::StatusOr<Admission::Ticket> Admission::Enter(Kind kind, const std::string& array, absl::Time now) {
+absl::StatusOr<Admission::Ticket> Admission::Enter(Kind kind, const std::string& array) {
   const auto k = static_cast<std::size_t>(kind);
   const std::lock_guard lock(mutex_);
-  const bool goes_on = closed_to_merges_.ok() && arrays_.contains(array);
+  const bool has_begun = newer_arrays_.contains(array) || older_arrays_.contains(array);
+  const bool goes_on = has_begun && closed_to_merges_.ok();
   if (kind == Kind::kReduction && !closed_.ok() && !goes_on) return closed_;
   if (kind == Kind::kMerge && !closed_to_merges_.ok()) return closed_to_merges_;
   if (in_progress_[k] >= limits_[k]) return NoPlace(kind, limits_[k]);
   ++in_progress_[k];
-  if (kind == Kind::kReduction && !array.empty()) RememberLocked(array, now);
+  if (kind == Kind::kReduction && !array.empty()) RememberLocked(array);
   return Ticket(this, kind);
 }
 
-void Admission::RememberLocked(const std::string& array, absl::Time now) {
-  if (arrays_.size() >= kMaxArrays) {
-    std::erase_if(arrays_, [now](const auto& entry) { return now - entry.second > kArrayForgotten; });
-  }
-  if (arrays_.size() < kMaxArrays || arrays_.contains(array)) arrays_[array] = now;
+void Admission::RememberLocked(const std::string& array) {
+  newer_arrays_.insert(array);
+  if (newer_arrays_.size() < kMaxArrays) return;
+  older_arrays_ = std::move(newer_arrays_);
+  newer_arrays_.clear();
 }
 
 void Admission::CloseToReductions(absl::Status why) {

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
-#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -63,8 +63,7 @@ class Admission {
   // `array` is the client's name for the array of which this call reduces a part, "" for none. A server that
   // is closed to reductions still admits the other parts of an array of which it has admitted one: else the
   // parts that it lets finish would be in vain.
-  absl::StatusOr<Ticket> Enter(Kind kind = Kind::kReduction, const std::string& array = "",
-                               absl::Time now = absl::UnixEpoch());
+  absl::StatusOr<Ticket> Enter(Kind kind = Kind::kReduction, const std::string& array = "");
 
   // Admits no more reductions but parts of arrays that have begun, and merges.
   void CloseToReductions(absl::Status why);
@@ -87,7 +86,7 @@ class Admission {
 
  private:
   void Leave(Kind kind);
-  void RememberLocked(const std::string& array, absl::Time now);
+  void RememberLocked(const std::string& array);
   int InProgressLocked() const;
 
   const std::array<int, kKinds> limits_;
@@ -97,10 +96,11 @@ class Admission {
   absl::Status closed_;                                     // guarded by mutex_; OK while open
   absl::Status closed_to_merges_;                           // guarded by mutex_; likewise
   absl::Time last_state_given_out_ = absl::InfinitePast();  // guarded by mutex_
-  // Arrays of which a part was admitted, and when the last one was; guarded by mutex_. Bounded: a name more
-  // than kMaxArrays is not remembered.
+  // The last arrays of which a part was admitted, kMaxArrays of them at least: when the newer set has so many
+  // it becomes the older one, whose names are forgotten. Guarded by mutex_.
   static constexpr std::size_t kMaxArrays = 4096;
-  std::unordered_map<std::string, absl::Time> arrays_;
+  std::unordered_set<std::string> newer_arrays_;
+  std::unordered_set<std::string> older_arrays_;
 };
 
 }  // namespace warpfold::server

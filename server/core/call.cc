@@ -71,8 +71,7 @@ void Call::Admit() {
   if (method_ == Method::kReduce || method_ == Method::kReduceArray) kind = Admission::Kind::kReduction;
   if (method_ == Method::kMerge) kind = Admission::Kind::kMerge;
   if (method_ == Method::kHealthWatch) kind = Admission::Kind::kWatch;
-  absl::StatusOr<Admission::Ticket> ticket =
-      shard_.service().admission.Enter(kind, info_.array, shard_.Now());
+  absl::StatusOr<Admission::Ticket> ticket = shard_.service().admission.Enter(kind, info_.array);
   if (!ticket.ok()) return Answer(ticket.status());
   ticket_ = *std::move(ticket);
   if (kind == Admission::Kind::kReduction) {
