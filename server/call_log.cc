@@ -3,12 +3,11 @@
 //
 #include "server/call_log.h"
 
-#include <spdlog/spdlog.h>
-
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "server/logging.h"
 
 namespace warpfold::server {
 
@@ -24,7 +23,7 @@ void LogCall(const CallRecord& call) {
   if (!status.ok()) absl::StrAppend(&line, ": ", status.message());
   // Probes that find all well are no news.
   const bool is_probe = call.method == "Check" || call.method == "GetServerInfo";
-  spdlog::log(is_probe && status.ok() ? spdlog::level::debug : spdlog::level::info, "{}", line);
+  Log(is_probe && status.ok() ? LogLevel::kDebug : LogLevel::kInfo, line);
 }
 
 }  // namespace warpfold::server

@@ -49,4 +49,10 @@ void SetUpLogging(LogFormat format) {
   google::protobuf::SetLogHandler(nullptr);
 }
 
+void Log(LogLevel level, absl::string_view message) {
+  constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
+                                                   spdlog::level::warn, spdlog::level::critical};
+  spdlog::log(kLevels[static_cast<int>(level)], "{}", std::string(message));
+}
+
 }  // namespace warpfold::server

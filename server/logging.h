@@ -4,6 +4,7 @@
 // The log on standard error.
 #pragma once
 
+#include "absl/strings/string_view.h"
 #include "server/flags.h"
 
 namespace warpfold::server {
@@ -11,5 +12,11 @@ namespace warpfold::server {
 // Lines of text, or JSON objects with time (UTC), level and message. Also takes in what gRPC logs; what
 // protobuf has to say about malformed messages is dropped, since any client could fill the log with it.
 void SetUpLogging(LogFormat format);
+
+enum class LogLevel { kDebug, kInfo, kWarning, kCritical };
+
+// Writes a line. From any thread. The only way to the log: the logging library's headers cost every source
+// that includes them ten seconds of compilation.
+void Log(LogLevel level, absl::string_view message);
 
 }  // namespace warpfold::server

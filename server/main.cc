@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // warpfold-server.
-#include <spdlog/spdlog.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "kernels/devices.h"
+#include "server/logging.h"
 #include "server/rpc/rpc_server.h"
 #include "server/server_main.h"
 
@@ -22,7 +21,7 @@ absl::StatusOr<std::unique_ptr<kernels::Backend>> OpenDevice(const Flags& flags)
   const int slots = flags.slots > 0 ? flags.slots : kSlotsPerShard * ShardCount(SIZE_MAX);
   auto backend = kernels::MakeBackend(
       flags.device, {.slots = slots, .slot_bytes = flags.slot_bytes, .threads = flags.cpu_threads}, &note);
-  if (!note.empty()) spdlog::info("{}", note);
+  if (!note.empty()) Log(LogLevel::kInfo, note);
   return backend;
 }
 

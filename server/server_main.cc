@@ -3,7 +3,6 @@
 //
 #include "server/server_main.h"
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -114,45 +113,46 @@ void DrainUnlessFaulted(RpcServer& server, absl::Duration grace) {
 int Run(const Flags& flags, const OpenBackend& open_backend) {
   const absl::StatusOr<std::optional<TlsKeys>> tls = ReadTlsKeys(flags);
   if (!tls.ok()) {
-    spdlog::critical("{}", absl::StrCat(tls.status().message()));
+    Log(LogLevel::kCritical, tls.status().message());
     return kBadFlags;
   }
   const absl::StatusOr<std::unique_ptr<kernels::Backend>> backend = open_backend(flags);
   if (!backend.ok()) {
-    spdlog::critical("--device={}: {}", flags.device, absl::StrCat(backend.status().message()));
+    Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", backend.status().message()));
     return kNoDevice;
   }
   Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
   service.log_call = LogCall;
   absl::StatusOr<Crossovers> crossovers = Crossovers::Measure(**backend, service.clock);
   if (!crossovers.ok()) {
-    spdlog::critical("--device={}: {}", flags.device, absl::StrCat(crossovers.status().message()));
+    Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", crossovers.status().message()));
     return kNoDevice;
   }
   service.crossovers = *std::move(crossovers);
 
   const auto server = RpcServer::Start(service, {.listen = flags.listen, .tls = *tls});
   if (absl::IsResourceExhausted(server.status())) {
-    spdlog::critical("--slots={}: {}", flags.slots, absl::StrCat(server.status().message()));
+    Log(LogLevel::kCritical, absl::StrCat("--slots=", flags.slots, ": ", server.status().message()));
     return kNoDevice;
   }
   if (!server.ok()) {
-    spdlog::critical("--listen, --tls_*: {}", absl::StrCat(server.status().message()));
+    Log(LogLevel::kCritical, absl::StrCat("--listen, --tls_*: ", server.status().message()));
     return kBadFlags;
   }
   std::cout << "READY listen=" << absl::StrJoin((*server)->addresses(), ",")
             << " device=" << (*backend)->device() << std::endl;
-  spdlog::info("warpfold-server {} serves on {}", kVersion, (*backend)->device());
+  Log(LogLevel::kInfo, absl::StrCat("warpfold-server ", kVersion, " serves on ", (*backend)->device()));
   if (const Crossovers::WarmUp& warm_up = service.crossovers.warm_up(); warm_up.operators > 0) {
-    spdlog::info("ran {} operators over their types in {} ms; the slowest first call took {} ms more: {}",
-                 warm_up.operators, absl::ToInt64Milliseconds(warm_up.took),
-                 absl::ToDoubleMilliseconds(warm_up.slowest), warm_up.slowest_operator);
+    Log(LogLevel::kInfo,
+        absl::StrCat("ran ", warm_up.operators, " operators over their types in ",
+                     absl::ToInt64Milliseconds(warm_up.took), " ms; the slowest first call took ",
+                     absl::ToDoubleMilliseconds(warm_up.slowest), " ms more: ", warm_up.slowest_operator));
   }
 
   if (!AwaitEnd([&] { return (*server)->faulted(); })) EndAfterFault(**server);
-  spdlog::info("draining");
+  Log(LogLevel::kInfo, "draining");
   DrainUnlessFaulted(**server, absl::Seconds(flags.drain_seconds));
-  spdlog::info("drained");
+  Log(LogLevel::kInfo, "drained");
   return kDrained;
 }
 

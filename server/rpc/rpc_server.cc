@@ -5,7 +5,6 @@
 
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "server/logging.h"
 #include "server/process.h"
 #include "server/rpc/transport_settings.h"
 
@@ -124,7 +124,7 @@ void RpcServer::CheckForFault() {
   if (faulted_) return;
   const absl::Status fault = service_.backend.fault();
   if (fault.ok()) return;
-  spdlog::critical("the device failed: {}", absl::StrCat(fault.message()));
+  Log(LogLevel::kCritical, absl::StrCat("the device failed: ", fault.message()));
   StopServing();
   service_.admission.Close(fault);
   StopAll(fault);
@@ -188,7 +188,8 @@ void RpcServer::Drain(absl::Duration grace) {
   const bool quiet = WaitUntilQuiet(grace);
   service_.admission.Close(draining);
   if (!quiet && reductions_in_progress() > 0) {
-    spdlog::warn("stopping {} reductions that did not finish in time", reductions_in_progress());
+    Log(LogLevel::kWarning,
+        absl::StrCat("stopping ", reductions_in_progress(), " reductions that did not finish in time"));
     StopAll(draining);
     service_.admission.WaitUntilEmpty();
   }
