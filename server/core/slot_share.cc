@@ -12,22 +12,22 @@ SlotShare::SlotShare(const std::vector<kernels::Slot*>& slots) {
 }
 
 kernels::Slot* SlotShare::Take(Holder& holder) {
-  if (waiters_.empty() || served_ == &holder) {
-    served_ = nullptr;
-    Entry* entry = FindFree();
-    if (entry == nullptr) {
-      CallInALoan();
-      entry = FindFree();
-    }
-    if (entry != nullptr) {
-      entry->state = State::kTaken;
-      entry->awaiting_client = false;
-      entry->holder = &holder;
-      return entry->slot;
-    }
+  const bool is_its_turn = waiters_.empty() || served_ == &holder;
+  if (served_ == &holder) served_ = nullptr;
+  const bool waits = std::find(waiters_.begin(), waiters_.end(), &holder) != waiters_.end();
+  Entry* entry = is_its_turn ? FindFree() : nullptr;
+  if (entry == nullptr && !waits) {
+    CallInALoan();
+    if (is_its_turn) entry = FindFree();
   }
-  if (std::find(waiters_.begin(), waiters_.end(), &holder) == waiters_.end()) waiters_.push_back(&holder);
-  return nullptr;
+  if (entry == nullptr) {
+    if (!waits) waiters_.push_back(&holder);
+    return nullptr;
+  }
+  entry->state = State::kTaken;
+  entry->awaiting_client = false;
+  entry->holder = &holder;
+  return entry->slot;
 }
 
 void SlotShare::Return(kernels::Slot* slot) { EntryOf(slot) = {.slot = slot}; }

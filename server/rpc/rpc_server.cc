@@ -106,7 +106,12 @@ absl::Status RpcServer::Serve() {
     for (const auto& shard : shards_) shard->Start();
     watchdog_ = std::thread([this] { Watch(); });
   } catch (const std::system_error&) {
-    // A server without all of its threads could not even end in order.
+    for (const auto& shard : shards_) {
+      if (shard->has_thread()) shard->PostAndWait([&shard] { shard->StopAccepting(); });
+    }
+    server_->Shutdown(std::chrono::system_clock::now());
+    for (const auto& shard : shards_) shard->Join();
+    server_ = nullptr;
     return absl::ResourceExhaustedError(
         absl::StrCat("the system allows too few threads for ", shards_.size(), " shards"));
   }

@@ -29,15 +29,7 @@ RpcShard::RpcShard(Service& service, grpc::AsyncGenericService& methods,
 }
 
 RpcShard::~RpcShard() {
-  if (thread_.joinable()) {
-    Join();
-  } else {
-    queue_->Shutdown();
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_->Next(&tag, &ok)) {
-    }
-  }
+  if (!joined_) Join();
 }
 
 void RpcShard::Start() {
@@ -72,11 +64,15 @@ void RpcShard::OnEvent(bool) {
 }
 
 void RpcShard::Run() {
-  auto next_tick = std::chrono::system_clock::now() + kTick;
+  // Ticks are steady, whatever happens to the time of day, in which gRPC has its deadlines.
+  auto next_tick = std::chrono::steady_clock::now() + kTick;
   while (true) {
     void* tag = nullptr;
     bool ok = false;
-    const auto deadline = core_.is_busy() ? next_tick : std::chrono::system_clock::time_point::max();
+    const auto until_tick = std::chrono::duration_cast<std::chrono::system_clock::duration>(
+        next_tick - std::chrono::steady_clock::now());
+    const auto deadline = core_.is_busy() ? std::chrono::system_clock::now() + until_tick
+                                          : std::chrono::system_clock::time_point::max();
     switch (queue_->AsyncNext(&tag, &ok, deadline)) {
       case grpc::CompletionQueue::SHUTDOWN:
         return;
@@ -87,7 +83,7 @@ void RpcShard::Run() {
       case grpc::CompletionQueue::TIMEOUT:
         break;
     }
-    if (const auto now = std::chrono::system_clock::now(); now >= next_tick) {
+    if (const auto now = std::chrono::steady_clock::now(); now >= next_tick) {
       core_.OnTick();
       next_tick = now + kTick;
     }
@@ -95,8 +91,13 @@ void RpcShard::Run() {
 }
 
 void RpcShard::Join() {
+  joined_ = true;
   queue_->Shutdown();
-  thread_.join();
+  if (thread_.joinable()) return thread_.join();
+  // It was never started, or there was no thread for it: what gRPC gives back ends here.
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_->Next(&tag, &ok)) static_cast<EventTag*>(tag)->OnEvent(ok);
 }
 
 }  // namespace warpfold::server

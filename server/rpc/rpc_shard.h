@@ -33,7 +33,7 @@ class RpcShard : private EventTag {
   // `service`, `methods` and the slots must outlive the shard.
   RpcShard(Service& service, grpc::AsyncGenericService& methods, const std::vector<kernels::Slot*>& slots,
            std::unique_ptr<grpc::ServerCompletionQueue> queue);
-  // After Join, or if Start was never called.
+  // As Join, unless that has been.
   ~RpcShard() override;
 
   // Takes calls from now on, on a thread of its own. Throws std::system_error where there is no thread.
@@ -47,8 +47,9 @@ class RpcShard : private EventTag {
   // Takes no more calls. On the shard's thread.
   void StopAccepting() { accepting_ = false; }
 
-  // Once no call is left and the device is idle: ends the thread.
+  // Once no call is left and the device is idle: ends the thread, if there is one.
   void Join();
+  bool has_thread() const { return thread_.joinable(); }
 
   // On the shard's thread, but for the slots' counts in tests that are quiet.
   Shard& core() { return core_; }
@@ -64,6 +65,7 @@ class RpcShard : private EventTag {
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   Shard core_;
   bool accepting_ = true;
+  bool joined_ = false;
   std::thread thread_;
 
   // Wakes the queue: an alarm whose time has come. It is set at most once at a time.
