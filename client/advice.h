@@ -20,9 +20,9 @@ struct TransferPlan {
   std::uint64_t chunk_bytes = 0;  // a multiple of every element type's size
 };
 
-// What all targets together advise for an array of `byte_count` bytes: one stream or more, and no more than
-// `most_streams`. Each is asked once, and only for arrays that are worth a question; one that does not answer
-// is no failure. May block for a round trip to each, and for 2 s where one is silent.
+// Returns what all targets together advise for an array of `byte_count` bytes: one stream at least, and at
+// most `most_streams`. Each target is asked once, and only for arrays that are worth a question; one that
+// does not answer is no failure. May block for a round trip to each, and for 2 s where one is silent.
 TransferPlan PlanTransfer(Targets& targets, std::uint64_t byte_count, int most_streams, absl::Time deadline,
                           const std::stop_token& stop);
 

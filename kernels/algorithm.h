@@ -63,9 +63,9 @@ inline constexpr AlgorithmFacts kAlgorithms[kAlgorithmCount] = {
     {"cooperative_grid", false},
 };
 
-// What the textbook's algorithms serve: enough to learn from. All else would teach nothing more, and takes
-// long to compile, once for each algorithm. cuda/textbook/row_of.cuh builds these, over elements that count
-// as they are: ignored NaN would be a second set of kernels.
+// The textbook's algorithms serve these operators and types, which is enough to learn from: more would teach
+// nothing new and would be compiled once for each algorithm. cuda/textbook/row_of.cuh builds these, over
+// elements that count as they are: ignored NaN would be a second set of kernels.
 inline constexpr std::string_view kTextbookScalarOperators[] = {"sum", "min", "max"};
 inline constexpr std::string_view kTextbookMatrixOperator = "matrix_product";
 inline constexpr std::uint32_t kTextbookRows = 2;

@@ -90,8 +90,8 @@ struct BackendOptions {
   // A multiple of 64 KiB, at least 64 KiB; 0 for what suits the device: large pieces for a bus, small ones
   // that stay in a core's cache for the CPU.
   std::size_t slot_bytes = 0;
-  // Of the CPU backend: its threads, 0 for one per core, and how long Start may reduce on the calling thread,
-  // where the bytes are in its cache, before it hands the rest to them.
+  // The CPU backend has so many threads, or one per core for 0. Start reduces on the calling thread, whose
+  // cache holds the bytes, for at most inline_time, and hands the rest to those threads.
   int threads = 0;
   absl::Duration inline_time = absl::Microseconds(200);
 };

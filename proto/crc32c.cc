@@ -23,7 +23,7 @@ constexpr std::uint32_t Multiply(std::uint32_t a, std::uint32_t b) {
   return product;
 }
 
-// What a register is multiplied with by `bytes` zero bytes: x^(8 bytes).
+// Zero bytes multiply a register by a power of x: `bytes` of them by x^(8 bytes), which this returns.
 constexpr std::uint32_t ShiftBy(std::uint64_t bytes) {
   std::uint32_t shift = kOne;
   for (std::uint32_t power = kXToThe8; bytes != 0; bytes >>= 1, power = Multiply(power, power)) {

@@ -18,7 +18,7 @@ constexpr int kRepetitions = 3;
 // Dimensions of which kernels have loops of their own, and one for all others.
 constexpr std::uint32_t kDimensions[] = {1, 2, 3, 4, 5, 6, 7, 8, 16};
 
-// Of operators over whole matrices: the number of rows, as far as loops differ.
+// Products of matrices have a loop for each small dimension and one for all others; this numbers the loops.
 std::uint32_t DimensionOf(absl::string_view op, kernels::ElementShape shape) {
   if (op != "matrix_product") return 0;
   return std::min(shape.rows, kernels::kMaxFixedDimension + 1);

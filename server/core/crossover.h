@@ -24,7 +24,7 @@ class Crossovers {
   static constexpr std::uint64_t kSmallestBytes = 4 << 10;
   static constexpr std::uint64_t kLargestBytes = 1 << 20;
 
-  // What the first call of some operator took longer than its second: code was loaded.
+  // The first call of an operator loads its code and takes longer than the second; this says by how much.
   struct WarmUp {
     int operators = 0;  // of one type each, that were run
     absl::Duration took;

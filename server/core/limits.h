@@ -14,7 +14,7 @@ namespace warpfold::server {
 // The largest payload of one message: the data of a chunk or of ReduceArray, the states of a Merge. Clients
 // send 0.5 to 2 MiB; this leaves room and bounds what one call can make the server hold.
 inline constexpr std::uint64_t kMaxPayloadBytes = std::uint64_t{4} << 20;
-// What may surround the payload: tags, lengths, checksum, header fields.
+// Tags, lengths, a checksum and header fields surround the payload; they have at most so many bytes.
 inline constexpr std::uint64_t kMaxFramingBytes = std::uint64_t{64} << 10;
 // Messages up to this size are refused by the service, with its reason; gRPC itself refuses larger ones,
 // whose reason is then the text of gRPC.

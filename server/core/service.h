@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all shards share: the device, the limits, who may come in. Made once at start.
+// All shards share one service: the device, the limits, the admission of calls. It is made once at start.
 //
 // Threads: constant once the first shard exists, but for admission and health, which any thread may use.
 // Must outlive the shards.
