@@ -4,6 +4,7 @@
 // What can reduce: a device with a fixed number of slots. A slot is a staging buffer that the host
 // fills, its twin on the device where that is another memory, and a queue (a CUDA stream) of its own.
 // Everything is allocated when the backend is made; Start and Wait allocate no pinned or device memory.
+// Arrays that lie in a Memory (memory.h) are reduced without staging.
 //
 // A caller that must not block starts a slot, goes on, and hears of the end through the function that it
 // gave to NotifyBy; a caller that may block just calls Wait.
@@ -20,19 +21,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "kernels/memory.h"
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
 
 namespace warpfold::kernels {
 
 struct SlotResult {
-  PartialState state;
+  // Of the range that was started; without operators' states, and empty, after a StartStore.
+  std::optional<PartialState> state;
   absl::Duration copy;    // to the device; zero on the CPU
   absl::Duration kernel;  // reducing
 };
@@ -61,6 +65,23 @@ class Slot {
   virtual absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
                              std::uint64_t element_count) = 0;
 
+  // How many elements one StartFrom can take of `memory` from `byte_offset` on: a positive multiple of
+  // reduction.leaf_elements(). Much more than Capacity where the device reduces them in their place.
+  virtual std::uint64_t CapacityFrom(const Reduction& reduction, const Memory& memory,
+                                     std::uint64_t byte_offset) const = 0;
+
+  // As Start, over elements that lie in `memory` from `byte_offset` on (any alignment): 1 to CapacityFrom of
+  // them. staging() is not used. The memory must live, and its bytes should stay as they are, until Wait
+  // has returned.
+  virtual absl::Status StartFrom(const Reduction& reduction, std::uint64_t first_element,
+                                 std::uint64_t element_count, const Memory& memory,
+                                 std::uint64_t byte_offset) = 0;
+
+  // Begins to copy the first `byte_count` bytes of staging() to `memory` (made by Allocate). The same rules
+  // hold as after Start.
+  virtual absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
+                                  std::uint64_t byte_count) = 0;
+
   // Whether Wait would return at once: the range is reduced, or the device has failed. Never blocks. Only
   // between a Start and its Wait.
   virtual bool Finished() = 0;
@@ -80,6 +101,19 @@ class Backend {
   virtual bool Supports(Algorithm algorithm) const { return algorithm == Algorithm::kAuto; }
 
   virtual std::span<const std::unique_ptr<Slot>> slots() = 0;
+
+  // Has the device read `bytes` of the host from now on until the Memory is destroyed. They must stay mapped
+  // so long, and never shrink. Where the system does not let them be registered with the device they are
+  // copied by way of the driver's own buffers: slower, but the same bits. May take 50 ms for each GiB.
+  virtual absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) = 0;
+
+  // Opens device memory of another process. INVALID_ARGUMENT (BAD_MEMORY) where this device knows no such
+  // memory, or the range is not within it; UNIMPLEMENTED (UNSUPPORTED_MEMORY) where the device has no such
+  // thing. While it is open the memory stays, even if the other process ends.
+  virtual absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory& memory) = 0;
+
+  // Device memory for arrays that stay. RESOURCE_EXHAUSTED where the device has not so much.
+  virtual absl::StatusOr<std::unique_ptr<Memory>> Allocate(std::uint64_t bytes) = 0;
 
   // OK until the device has failed in a way that only a new process mends. Cheap; poll it.
   virtual absl::Status fault() const = 0;

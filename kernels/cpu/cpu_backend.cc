@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "kernels/cpu/host_reduce.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/error.h"
 
 namespace warpfold::kernels::cpu {
 namespace {
@@ -30,15 +31,20 @@ constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kHugePageBytes = 2 << 20;
 
 void* AllocatePages(std::size_t bytes) {
-  if (bytes < kHugePageBytes) return std::aligned_alloc(kPageBytes, bytes);
-  void* const memory = std::aligned_alloc(kHugePageBytes, bytes);
-  if (memory != nullptr) madvise(memory, bytes, MADV_HUGEPAGE);  // advice: it may fail
+  const std::size_t page_bytes = bytes < kHugePageBytes ? kPageBytes : kHugePageBytes;
+  const std::size_t whole_pages = (bytes + page_bytes - 1) / page_bytes * page_bytes;
+  void* const memory = std::aligned_alloc(page_bytes, whole_pages);
+  if (memory == nullptr || page_bytes == kPageBytes) return memory;
+  madvise(memory, whole_pages, MADV_HUGEPAGE);  // advice: it may fail
   return memory;
 }
 
 // Where the caller does not say. A slot is filled and reduced by the same core: it should find the bytes in
 // its second-level cache.
 constexpr std::size_t kDefaultSlotBytes = 512 << 10;
+
+// What one StartFrom takes: long enough for all threads, short enough that calls take turns.
+constexpr std::size_t kMemoryPieceBytes = 32 << 20;
 
 // Subtrees of 2^5 leaves (128 KiB) are one piece: small enough to share out one message among threads, and
 // to look at the time between two; large enough that handing one over costs nothing.
@@ -69,6 +75,19 @@ std::vector<Piece> CutIntoPieces(const Reduction& reduction, std::uint64_t first
   return pieces;
 }
 
+// The host's own memory, or what it allocated.
+class CpuMemory : public Memory {
+ public:
+  explicit CpuMemory(std::span<const std::byte> bytes) : Memory(bytes, true), owned_(nullptr, std::free) {}
+  CpuMemory(void* owned, std::size_t bytes)
+      : Memory({static_cast<const std::byte*>(owned), bytes}, true), owned_(owned, std::free) {}
+
+  std::byte* writable() const { return static_cast<std::byte*>(owned_.get()); }
+
+ private:
+  const std::unique_ptr<void, void (*)(void*)> owned_;
+};
+
 class CpuSlot : public Slot {
  public:
   CpuSlot(const BackendOptions& options, ThreadPool& pool, const InstructionSet& isa)
@@ -95,13 +114,29 @@ class CpuSlot : public Slot {
 
   absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
-    reduction_ = reduction;
-    first_element_ = first_element;
-    pieces_ = CutIntoPieces(reduction, first_element, element_count * reduction.element_bytes());
-    states_.resize(pieces_.size() * reduction.node_bytes());
-    started_ = ended_ = std::chrono::steady_clock::now();
-    tasks_left_ = 0;  // no task runs yet
-    HandOver(ReduceInline());
+    Reduce(reduction, first_element, staging().first(element_count * reduction.element_bytes()));
+    return absl::OkStatus();
+  }
+
+  std::uint64_t CapacityFrom(const Reduction& reduction, const Memory&, std::uint64_t) const override {
+    return std::max<std::uint64_t>(kMemoryPieceBytes / reduction.leaf_bytes(), 1) * reduction.leaf_elements();
+  }
+
+  absl::Status StartFrom(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
+                         const Memory& memory, std::uint64_t byte_offset) override {
+    Reduce(reduction, first_element,
+           std::span(memory.data() + byte_offset, element_count * reduction.element_bytes()));
+    return absl::OkStatus();
+  }
+
+  // A slot's bytes are in this core's cache, and few.
+  absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
+                          std::uint64_t byte_count) override {
+    reduction_.reset();
+    started_ = std::chrono::steady_clock::now();
+    std::memcpy(static_cast<const CpuMemory&>(memory).writable() + byte_offset, memory_.get(), byte_count);
+    ended_ = std::chrono::steady_clock::now();
+    tasks_left_ = 0;
     return absl::OkStatus();
   }
 
@@ -113,16 +148,27 @@ class CpuSlot : public Slot {
   absl::StatusOr<SlotResult> Wait() override {
     std::unique_lock lock(mutex_);
     done_.wait(lock, [this] { return tasks_left_ == 0; });
-    SlotResult result{PartialState(*reduction_, first_element_), absl::ZeroDuration(),
-                      absl::FromChrono(ended_ - started_)};
+    const absl::Duration took = absl::FromChrono(ended_ - started_);
+    if (!reduction_.has_value()) return SlotResult{.state = {}, .copy = took, .kernel = {}};
+    PartialState state(*reduction_, first_element_);
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      result.state.AppendNode(pieces_[i].position, pieces_[i].bytes / reduction_->element_bytes(),
-                              StatesOf(i));
+      state.AppendNode(pieces_[i].position, pieces_[i].bytes / reduction_->element_bytes(), StatesOf(i));
     }
-    return result;
+    return SlotResult{.state = std::move(state), .copy = {}, .kernel = took};
   }
 
  private:
+  void Reduce(const Reduction& reduction, std::uint64_t first_element, std::span<const std::byte> data) {
+    reduction_ = reduction;
+    first_element_ = first_element;
+    data_ = data;
+    pieces_ = CutIntoPieces(reduction, first_element, data.size());
+    states_.resize(pieces_.size() * reduction.node_bytes());
+    started_ = ended_ = std::chrono::steady_clock::now();
+    tasks_left_ = 0;  // no task runs yet
+    HandOver(ReduceInline());
+  }
+
   // Reduces pieces on this thread while there is time, and returns the first that is left.
   std::size_t ReduceInline() {
     std::size_t piece = 0;
@@ -161,8 +207,7 @@ class CpuSlot : public Slot {
   }
   void ReducePiece(std::size_t i) {
     const Piece& piece = pieces_[i];
-    ReduceNode(isa_, *reduction_, piece.position, staging().subspan(piece.first_byte, piece.bytes),
-               StatesOf(i));
+    ReduceNode(isa_, *reduction_, piece.position, data_.subspan(piece.first_byte, piece.bytes), StatesOf(i));
   }
 
   const std::size_t bytes_;
@@ -173,8 +218,9 @@ class CpuSlot : public Slot {
   std::function<void()> on_finished_;
 
   // Of the current Start.
-  std::optional<Reduction> reduction_;
+  std::optional<Reduction> reduction_;  // none of a StartStore
   std::uint64_t first_element_ = 0;
+  std::span<const std::byte> data_;
   std::vector<Piece> pieces_;
   std::vector<std::byte> states_;
   std::chrono::steady_clock::time_point started_;
@@ -213,6 +259,24 @@ class CpuBackend : public Backend {
   std::string device() const override { return "cpu"; }
   std::span<const std::unique_ptr<Slot>> slots() override { return slots_; }
   absl::Status fault() const override { return absl::OkStatus(); }
+
+  absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) override {
+    return std::make_unique<CpuMemory>(bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory&) override {
+    return Error(absl::StatusCode::kUnimplemented, "UNSUPPORTED_MEMORY",
+                 "memory of a GPU needs a server with that GPU; this one reduces on the CPU");
+  }
+
+  absl::StatusOr<std::unique_ptr<Memory>> Allocate(std::uint64_t bytes) override {
+    void* const memory = AllocatePages(bytes);
+    if (memory == nullptr) {
+      return absl::ResourceExhaustedError(absl::StrCat("there is no memory for ", bytes, " bytes"));
+    }
+    std::memset(memory, 0, bytes);  // as slots do: the system finds the pages now
+    return std::make_unique<CpuMemory>(memory, bytes);
+  }
 
  private:
   std::vector<std::unique_ptr<Slot>> slots_;

@@ -86,6 +86,14 @@ DeviceReducer::~DeviceReducer() {
 
 std::uint64_t DeviceReducer::Capacity(const Reduction& reduction) const {
   std::uint64_t leaves = array_bytes_ / reduction.leaf_bytes();
+  if (reduction.canonical() && !reduction.spec().shape.is_matrix()) {
+    // A state a leaf, and as many again for what those are folded into.
+    std::uint64_t largest_state = 1;
+    for (const BoundOperator& op : reduction.operators()) {
+      largest_state = std::max<std::uint64_t>(largest_state, op.state_bytes);
+    }
+    leaves = std::max(leaves, partial_bytes_ / (2 * largest_state));
+  }
   if (!reduction.canonical()) {
     for (const BoundOperator& op : reduction.operators()) {
       const std::uint64_t partials = partial_bytes_ / op.state_bytes;

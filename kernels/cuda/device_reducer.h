@@ -25,8 +25,8 @@ namespace warpfold::kernels::cuda {
 
 class DeviceReducer {
  public:
-  // Takes ranges of up to `array_bytes` on the current device, with grids for as many multiprocessors as it
-  // has, or as a test says.
+  // Takes ranges of up to `array_bytes`, and longer ones of scalars, on the current device, with grids for as
+  // many multiprocessors as it has, or as a test says.
   static absl::StatusOr<std::unique_ptr<DeviceReducer>> Create(std::size_t array_bytes,
                                                                std::uint32_t multiprocessors = 0);
   ~DeviceReducer();

@@ -10,20 +10,14 @@ namespace warpfold::server {
 
 ArrayReducer::ArrayReducer(SlotShare& share, const Clock& clock, const Options& options,
                            std::function<void()> listener)
-    : share_(share),
-      clock_(clock),
-      reduction_(options.reduction),
+    : SlotReducer(share, clock, options.reduction, options.first_element, std::move(listener)),
       crossover_bytes_(options.crossover_bytes),
-      listener_(std::move(listener)),
-      state_(options.reduction, options.first_element),
-      next_element_(options.first_element),
       uses_slots_(options.least_bytes >= options.crossover_bytes || !options.reduction.canonical()) {}
 
 void ArrayReducer::Release() {
   if (filling_.has_value()) share_.Return(filling_->slot);
   filling_.reset();
-  share_.Leave(*this);
-  started_.clear();
+  SlotReducer::Release();
   held_ = {};
   backlog_ = {};
 }
@@ -58,7 +52,7 @@ absl::StatusOr<std::size_t> ArrayReducer::AppendToSlots(ByteSlice bytes) {
   while (taken < bytes.size()) {
     const ByteSlice rest = bytes.subspan(taken);
     if (!filling_.has_value()) {
-      if (held_.size() + rest.size() < reduction_.leaf_bytes()) {
+      if (held_.size() + rest.size() < reduction().leaf_bytes()) {
         held_.insert(held_.end(), rest.begin(), rest.end());
         return bytes.size();
       }
@@ -86,34 +80,23 @@ absl::StatusOr<bool> ArrayReducer::TryFinish() {
   if (filling_.has_value()) {
     if (absl::Status status = StartFilled(); !status.ok()) return status;
   }
-  if (!held_.empty() && !reduction_.canonical()) {
-    const std::uint64_t elements = held_.size() / reduction_.element_bytes();
+  if (!held_.empty() && !reduction().canonical()) {
+    const std::uint64_t elements = held_.size() / reduction().element_bytes();
     if (!StartFilling()) return false;
     kernels::Slot* const slot = filling_->slot;
     filling_.reset();
     if (absl::Status status = Start(slot, elements); !status.ok()) return status;
   }
-  if (!started_.empty()) return false;
-  if (!held_.empty()) ReduceTailHere();
+  if (!all_collected()) return false;
+  // What remains is less than a leaf, or all of an array below the crossover.
+  if (!held_.empty()) ReduceHere(std::exchange(held_, {}));
   return status_.ok() ? absl::StatusOr<bool>(true) : status_;
 }
 
-// What remains is less than a leaf, or all of an array below the crossover.
-void ArrayReducer::ReduceTailHere() {
-  const absl::Time start = clock_();
-  status_ = state_.Append(kernels::ReduceOnHost(reduction_, next_element_, held_));
-  timings_.kernel += clock_() - start;
-  held_.clear();
-}
-
 bool ArrayReducer::StartFilling() {
-  kernels::Slot* const slot = share_.Take(*this);
-  if (slot == nullptr) {
-    if (!waiting_since_.has_value()) waiting_since_ = clock_();
-    return false;
-  }
-  if (waiting_since_.has_value()) timings_.queue += clock_() - *std::exchange(waiting_since_, std::nullopt);
-  const std::size_t room = slot->Capacity(reduction_) * reduction_.element_bytes();
+  kernels::Slot* const slot = TakeSlot();
+  if (slot == nullptr) return false;
+  const std::size_t room = slot->Capacity(reduction()) * reduction().element_bytes();
   filling_.emplace(Filling{.slot = slot, .room = slot->staging().first(room), .bytes = held_.size()});
   std::copy(held_.begin(), held_.end(), filling_->room.begin());
   held_.clear();
@@ -122,59 +105,17 @@ bool ArrayReducer::StartFilling() {
 
 absl::Status ArrayReducer::StartFilled() {
   const Filling filled = *std::exchange(filling_, std::nullopt);
-  const std::size_t leaves = filled.bytes / reduction_.leaf_bytes();
+  const std::size_t leaves = filled.bytes / reduction().leaf_bytes();
   const std::span<const std::byte> tail =
-      filled.room.subspan(leaves * reduction_.leaf_bytes(), filled.bytes % reduction_.leaf_bytes());
+      filled.room.subspan(leaves * reduction().leaf_bytes(), filled.bytes % reduction().leaf_bytes());
   held_.assign(tail.begin(), tail.end());
-  if (leaves > 0) return Start(filled.slot, leaves * reduction_.leaf_elements());
+  if (leaves > 0) return Start(filled.slot, leaves * reduction().leaf_elements());
   share_.Return(filled.slot);
   return absl::OkStatus();
 }
 
 absl::Status ArrayReducer::Start(kernels::Slot* slot, std::uint64_t elements) {
-  if (absl::Status status = share_.Start(*this, slot, reduction_, next_element_, elements); !status.ok()) {
-    return status;
-  }
-  next_element_ += elements;
-  started_.push_back({.slot = slot, .result = std::nullopt});
-  // The CPU backend has mostly finished by now.
-  std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.Collect(slot);
-  if (!result.has_value()) return absl::OkStatus();
-  if (!result->ok()) return result->status();
-  started_.back().result = **std::move(result);
-  return AppendFinished();
-}
-
-// Slots finish in any order, but their ranges are adjacent only in the order of their starts.
-absl::Status ArrayReducer::AppendFinished() {
-  while (!started_.empty() && started_.front().result.has_value()) {
-    const kernels::SlotResult result = *std::move(started_.front().result);
-    started_.pop_front();
-    timings_.copy += result.copy;
-    timings_.kernel += result.kernel;
-    if (absl::Status status = state_.Append(result.state); !status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
-void ArrayReducer::OnSlotFree() { listener_(); }
-
-void ArrayReducer::OnSlotWanted() {
-  status_.Update(StartFilled());
-  if (!status_.ok()) listener_();
-}
-
-void ArrayReducer::OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) {
-  const auto started = std::find_if(started_.begin(), started_.end(), [slot](const Started& s) {
-    return s.slot == slot && !s.result.has_value();
-  });
-  if (result.ok()) {
-    started->result = *std::move(result);
-    status_.Update(AppendFinished());
-  } else {
-    status_.Update(result.status());
-  }
-  if (!status_.ok() || started_.empty()) listener_();
+  return Started(slot, elements, slot->Start(reduction(), next_element(), elements));
 }
 
 }  // namespace warpfold::server

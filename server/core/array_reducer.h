@@ -15,7 +15,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <optional>
 #include <span>
@@ -23,22 +22,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "kernels/partial_state.h"
 #include "kernels/reduction.h"
+#include "server/core/array_sink.h"
 #include "server/core/byte_slices.h"
-#include "server/core/clock.h"
-#include "server/core/slot_share.h"
+#include "server/core/slot_reducer.h"
 
 namespace warpfold::server {
 
-struct ReducerTimings {
-  absl::Duration queue;   // waiting for a slot
-  absl::Duration copy;    // to the device
-  absl::Duration kernel;  // reducing
-};
-
-class ArrayReducer : private SlotShare::Holder {
+class ArrayReducer : public SlotReducer, public ArraySink {
  public:
   struct Options {
     kernels::Reduction reduction;
@@ -52,27 +43,16 @@ class ArrayReducer : private SlotShare::Holder {
   // an error.
   ArrayReducer(SlotShare& share, const Clock& clock, const Options& options, std::function<void()> listener);
   ~ArrayReducer() override { Release(); }
-  ArrayReducer(const ArrayReducer&) = delete;
-  ArrayReducer& operator=(const ArrayReducer&) = delete;
 
-  // Takes the next bytes of the array and returns how many: fewer where no slot is free. UNAVAILABLE
-  // (DEVICE_LOST).
-  absl::StatusOr<std::size_t> Append(ByteSlice bytes);
+  // UNAVAILABLE (DEVICE_LOST).
+  absl::StatusOr<std::size_t> Append(ByteSlice bytes) override;
+  // The slot that is being filled may be called in.
+  absl::Status Pause() override;
 
-  // No more bytes are at hand: the slot that is being filled may be called in.
-  absl::Status Pause();
+  // All bytes have been appended, a whole number of elements.
+  absl::StatusOr<bool> TryFinish() override;
 
-  // All bytes have been appended, a whole number of elements. True once state() is that of the whole range.
-  absl::StatusOr<bool> TryFinish();
-
-  // Gives back what it holds; what the device still works on is not waited for. Nothing may follow but the
-  // destructor, which does the same.
-  void Release();
-
-  // The error that the share reported, if any.
-  const absl::Status& status() const { return status_; }
-  const kernels::PartialState& state() const { return state_; }
-  const ReducerTimings& timings() const { return timings_; }
+  void Release() override;
 
  private:
   // A slot that is being filled.
@@ -81,41 +61,21 @@ class ArrayReducer : private SlotShare::Holder {
     std::span<std::byte> room;  // of its staging buffer, a whole number of leaves
     std::size_t bytes = 0;      // so far
   };
-  // A slot that has been started, and its result once there is one.
-  struct Started {
-    kernels::Slot* slot;
-    std::optional<kernels::SlotResult> result;
-  };
-
-  void OnSlotFree() override;
-  void OnSlotWanted() override;
-  void OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) override;
+  absl::Status StartLent() override { return StartFilled(); }
 
   absl::Status PlaceBacklog();
   absl::StatusOr<std::size_t> AppendToSlots(ByteSlice bytes);
   bool StartFilling();
   absl::Status StartFilled();
   absl::Status Start(kernels::Slot* slot, std::uint64_t elements);
-  absl::Status AppendFinished();
-  void ReduceTailHere();
 
-  SlotShare& share_;
-  const Clock& clock_;
-  const kernels::Reduction reduction_;
   const std::uint64_t crossover_bytes_;
-  const std::function<void()> listener_;
-  absl::Status status_;          // of what was heard from the share
-  kernels::PartialState state_;  // of what has been collected
-  std::uint64_t next_element_;   // the first that no slot has been started on
-  std::vector<std::byte> held_;  // bytes from next_element_ on, before those in filling_
+  std::vector<std::byte> held_;  // bytes from next_element() on, before those in filling_
   bool uses_slots_;              // the array has reached the crossover
   // What was held when it did, of which the first bytes are in slots by now.
   std::vector<std::byte> backlog_;
   std::size_t backlog_placed_ = 0;
   std::optional<Filling> filling_;
-  std::deque<Started> started_;              // oldest first
-  std::optional<absl::Time> waiting_since_;  // for a slot
-  ReducerTimings timings_;
 };
 
 }  // namespace warpfold::server

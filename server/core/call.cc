@@ -9,7 +9,9 @@
 #include "grpc/health/v1/health.pb.h"
 #include "kernels/error.h"
 #include "server/core/merge.h"
+#include "server/core/put_session.h"
 #include "server/core/server_info.h"
+#include "server/core/session.h"
 #include "server/core/shard.h"
 
 namespace warpfold::server {
@@ -33,9 +35,12 @@ std::string HealthMessage(HealthResponse::ServingStatus status) {
 }  // namespace
 
 Call::Method Call::MethodOf(const std::string& name) {
-  constexpr std::array<std::pair<absl::string_view, Method>, 6> kMethods = {{
+  constexpr std::array<std::pair<absl::string_view, Method>, 9> kMethods = {{
       {"/warpfold.v1.ReductionService/Reduce", Method::kReduce},
       {"/warpfold.v1.ReductionService/ReduceArray", Method::kReduceArray},
+      {"/warpfold.v1.ReductionService/PutArray", Method::kPutArray},
+      {"/warpfold.v1.ReductionService/ListArrays", Method::kListArrays},
+      {"/warpfold.v1.ReductionService/DeleteArray", Method::kDeleteArray},
       {"/warpfold.v1.ReductionService/Merge", Method::kMerge},
       {"/warpfold.v1.ReductionService/GetServerInfo", Method::kGetServerInfo},
       {"/grpc.health.v1.Health/Check", Method::kHealthCheck},
@@ -66,18 +71,42 @@ void Call::Begin() {
   }
 }
 
+Admission::Kind Call::KindOf(Method method) {
+  switch (method) {
+    case Method::kReduce:
+    case Method::kReduceArray:
+    case Method::kPutArray:
+      return Admission::Kind::kReduction;
+    case Method::kMerge:
+      return Admission::Kind::kMerge;
+    case Method::kHealthWatch:
+      return Admission::Kind::kWatch;
+    default:
+      return Admission::Kind::kSmall;
+  }
+}
+
 void Call::Admit() {
-  Admission::Kind kind = Admission::Kind::kSmall;
-  if (method_ == Method::kReduce || method_ == Method::kReduceArray) kind = Admission::Kind::kReduction;
-  if (method_ == Method::kMerge) kind = Admission::Kind::kMerge;
-  if (method_ == Method::kHealthWatch) kind = Admission::Kind::kWatch;
-  absl::StatusOr<Admission::Ticket> ticket = shard_.service().admission.Enter(kind, info_.array);
+  absl::StatusOr<Admission::Ticket> ticket = shard_.service().admission.Enter(KindOf(method_), info_.array);
   if (!ticket.ok()) return Answer(ticket.status());
   ticket_ = *std::move(ticket);
-  if (kind == Admission::Kind::kReduction) {
-    session_.emplace(shard_.service(), shard_.slots(), [this] { OnProgress(); });
-  }
+  session_ = MakeSession();
   Read();
+}
+
+std::unique_ptr<ArraySession> Call::MakeSession() {
+  Service& service = shard_.service();
+  auto listener = [this] { OnProgress(); };
+  switch (method_) {
+    case Method::kReduce:
+      return std::make_unique<Session>(service, shard_.slots(), std::move(listener));
+    case Method::kReduceArray:
+      return std::make_unique<ReduceArraySession>(service, shard_.slots(), std::move(listener));
+    case Method::kPutArray:
+      return std::make_unique<PutSession>(service, shard_.slots(), std::move(listener));
+    default:
+      return nullptr;
+  }
 }
 
 void Call::Read() {
@@ -91,14 +120,12 @@ void Call::OnMessage(Message message) {
   reading_ = false;
   if (answered_) return;
   timer_.ClientCame(shard_.Now());
+  if (session_ != nullptr) {
+    const absl::StatusOr<ArraySession::Need> need = session_->OnMessage(std::move(message));
+    if (session_->made_progress()) timer_.Progress(shard_.Now());
+    return Follow(need);
+  }
   switch (method_) {
-    case Method::kReduce: {
-      const absl::StatusOr<Session::Need> need = session_->OnMessage(std::move(message));
-      if (session_->made_progress()) timer_.Progress(shard_.Now());
-      return Follow(need);
-    }
-    case Method::kReduceArray:
-      return Follow(session_->OnArray(std::move(message)));
     case Method::kMerge:
       return AnswerMerge(message);
     case Method::kGetServerInfo:
@@ -106,8 +133,8 @@ void Call::OnMessage(Message message) {
     case Method::kHealthCheck:
     case Method::kHealthWatch:
       return BeginHealth(message);
-    case Method::kUnknown:
-      return;  // answered
+    default:
+      return AnswerArrays(message);
   }
 }
 
@@ -115,7 +142,7 @@ void Call::OnEnd() {
   reading_ = false;
   if (answered_) return;
   timer_.ClientCame(shard_.Now());
-  if (method_ == Method::kReduce) return Follow(session_->OnEnd());
+  if (session_ != nullptr) return Follow(session_->OnEnd());
   Answer(BadMessage("the call ended before its request"));
 }
 
@@ -123,20 +150,29 @@ void Call::OnProgress() {
   if (!answered_) Follow(session_->Resume());
 }
 
-void Call::Follow(const absl::StatusOr<Session::Need>& need) {
+void Call::Follow(const absl::StatusOr<ArraySession::Need>& need) {
   if (!need.ok()) return Answer(need.status());
-  if (*need == Session::Need::kMessage) Read();
-  if (*need == Session::Need::kNothing) AnswerReduction();
+  if (*need == ArraySession::Need::kMessage) Read();
+  if (*need == ArraySession::Need::kNothing) AnswerSession();
 }
 
-// The two responses have the same one field.
-void Call::AnswerReduction() {
-  absl::StatusOr<v1::Reduction> reduction = session_->Result();
-  if (!reduction.ok()) return Answer(reduction.status());
-  if (reduction->has_state()) shard_.service().admission.StateGivenOut(shard_.Now());
-  v1::ReduceResponse response;
-  response.mutable_reduction()->Swap(&*reduction);
-  Answer(absl::OkStatus(), response.SerializeAsString());
+void Call::AnswerSession() {
+  absl::StatusOr<std::string> response = session_->Response();
+  if (!response.ok()) return Answer(response.status());
+  if (session_->returns_state()) shard_.service().admission.StateGivenOut(shard_.Now());
+  Answer(absl::OkStatus(), *std::move(response));
+}
+
+void Call::AnswerArrays(const Message& message) {
+  if (method_ == Method::kListArrays) {
+    v1::ListArraysRequest request;
+    if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+    return Answer(absl::OkStatus(), ListArrays(shard_.service(), request).SerializeAsString());
+  }
+  v1::DeleteArrayRequest request;
+  absl::Status status = ParseWhole(message.slices, &request);
+  if (status.ok()) status = DeleteArray(shard_.service(), request);
+  Answer(status, v1::DeleteArrayResponse().SerializeAsString());
 }
 
 void Call::AnswerMerge(const Message& message) {
@@ -191,7 +227,7 @@ void Call::OnLeft() {
 
 void Call::Stop(absl::Status why) {
   // What tells how the server is goes on until the end.
-  const bool reduces = session_.has_value() || method_ == Method::kMerge;
+  const bool reduces = session_ != nullptr || method_ == Method::kMerge;
   if (!answered_ && reduces) Answer(why);
 }
 
@@ -209,12 +245,12 @@ void Call::Answer(const absl::Status& status, std::string response) {
                        .status = status,
                        .bytes = 0,
                        .took = shard_.Now() - timer_.start()};
-  if (session_.has_value()) {
+  if (session_ != nullptr) {
     record.request_id = session_->request_id();
     record.bytes = session_->received_bytes();
   }
   transport_.Answer(status, std::move(response));
-  if (session_.has_value()) session_->Release();
+  if (session_ != nullptr) session_->Release();
   ticket_ = {};
   shard_.service().log_call(record);
 }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -21,9 +22,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/core/admission.h"
+#include "server/core/array_session.h"
 #include "server/core/call_timer.h"
 #include "server/core/message.h"
-#include "server/core/session.h"
 
 namespace warpfold::server {
 
@@ -74,6 +75,9 @@ class Call {
   enum class Method : std::uint8_t {
     kReduce,
     kReduceArray,
+    kPutArray,
+    kListArrays,
+    kDeleteArray,
     kMerge,
     kGetServerInfo,
     kHealthCheck,
@@ -81,16 +85,21 @@ class Call {
     kUnknown
   };
   static Method MethodOf(const std::string& name);
+  static Admission::Kind KindOf(Method method);
+
+  // Null where the method takes no array.
+  std::unique_ptr<ArraySession> MakeSession();
 
   void Admit();
   void Read();
   void OnProgress();
-  void Follow(const absl::StatusOr<Session::Need>& need);
+  void Follow(const absl::StatusOr<ArraySession::Need>& need);
   void AnswerMerge(const Message& message);
   void AnswerInfo(const Message& message);
   void BeginHealth(const Message& message);
   void SendHealth();
-  void AnswerReduction();
+  void AnswerSession();
+  void AnswerArrays(const Message& message);
   void Answer(const absl::Status& status, std::string response = "");
   std::string MethodName() const;
 
@@ -100,7 +109,7 @@ class Call {
   const Method method_;
   CallTimer timer_;
   Admission::Ticket ticket_;
-  std::optional<Session> session_;  // of Reduce and ReduceArray
+  std::unique_ptr<ArraySession> session_;  // of methods that take arrays
   bool reading_ = false;
   bool answered_ = false;
 

@@ -43,16 +43,6 @@ absl::Status AddOperators(const v1::ReductionSpec& spec, kernels::ReductionSpec*
   return absl::OkStatus();
 }
 
-absl::Status AddShape(const v1::MatrixShape& shape, kernels::ReductionSpec* result) {
-  const auto in_range = [](std::uint32_t n) { return n >= 1 && n <= kernels::kMaxMatrixDimension; };
-  if (!in_range(shape.rows()) || !in_range(shape.columns())) {
-    return BadHeader("matrix_shape",
-                     absl::StrCat("must have 1 to ", kernels::kMaxMatrixDimension, " rows and columns"));
-  }
-  result->shape = {.rows = shape.rows(), .columns = shape.columns()};
-  return absl::OkStatus();
-}
-
 // Result: v1::OperatorResult or v1::Field.
 template <typename Result>
 void SetValue(const kernels::Scalar& scalar, Result* result) {
@@ -110,12 +100,11 @@ bool IsMissingValue(const absl::Status& status) {
 absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& spec) {
   kernels::ReductionSpec result;
   if (absl::Status status = AddOperators(spec, &result); !status.ok()) return status;
-  const auto element_type = ElementTypeFromProto(spec.element_type());
-  if (!element_type.has_value()) return BadHeader("element_type", "is missing or unknown");
-  result.element_type = *element_type;
-  if (spec.has_matrix_shape()) {
-    if (absl::Status status = AddShape(spec.matrix_shape(), &result); !status.ok()) return status;
-  }
+  const absl::StatusOr<ElementLayout> layout =
+      LayoutFromProto(spec.element_type(), spec.has_matrix_shape() ? &spec.matrix_shape() : nullptr);
+  if (!layout.ok()) return layout.status();
+  result.element_type = layout->type;
+  result.shape = layout->shape;
   if (!v1::OverflowPolicy_IsValid(spec.overflow_policy())) return BadHeader("overflow_policy", "is unknown");
   if (!v1::NanPolicy_IsValid(spec.nan_policy())) return BadHeader("nan_policy", "is unknown");
   result.wrap_overflow = spec.overflow_policy() == v1::OVERFLOW_POLICY_WRAP;
@@ -130,6 +119,18 @@ absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& s
   }
   result.algorithm = *algorithm;
   return kernels::Reduction::Create(result);
+}
+
+absl::StatusOr<ElementLayout> LayoutFromProto(v1::ElementType type, const v1::MatrixShape* shape) {
+  const auto element_type = ElementTypeFromProto(type);
+  if (!element_type.has_value()) return BadHeader("element_type", "is missing or unknown");
+  if (shape == nullptr) return ElementLayout{.type = *element_type, .shape = {}};
+  const auto in_range = [](std::uint32_t n) { return n >= 1 && n <= kernels::kMaxMatrixDimension; };
+  if (!in_range(shape->rows()) || !in_range(shape->columns())) {
+    return BadHeader("matrix_shape",
+                     absl::StrCat("must have 1 to ", kernels::kMaxMatrixDimension, " rows and columns"));
+  }
+  return ElementLayout{.type = *element_type, .shape = {.rows = shape->rows(), .columns = shape->columns()}};
 }
 
 absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,

@@ -13,12 +13,16 @@
 #include "absl/status/statusor.h"
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
+#include "server/core/memory_registry.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold::server {
 
 // INVALID_ARGUMENT (BAD_HEADER, UNSUPPORTED_TYPE), UNIMPLEMENTED (UNKNOWN_OPERATOR).
 absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& spec);
+
+// INVALID_ARGUMENT (BAD_HEADER). `shape` may be null: scalars.
+absl::StatusOr<ElementLayout> LayoutFromProto(v1::ElementType type, const v1::MatrixShape* shape);
 
 // INVALID_ARGUMENT (BAD_STATE).
 absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of messages on a Reduce stream. The table is the specification: its test goes through every
-// state and message.
+// The order of messages on a stream that carries an array, or says where one lies. The table is the
+// specification: its test goes through every state and message.
 #pragma once
 
 #include <array>
@@ -12,15 +12,17 @@ namespace warpfold::server {
 
 enum class StreamState : std::uint8_t {
   kStart,      // nothing has come
-  kArray,      // the header has
+  kArray,      // the header has; chunks follow
+  kElsewhere,  // the header has, and says where the array lies
   kCommitted,  // the commit has
   kDone,       // a result or an error has been answered
 };
-inline constexpr int kStreamStates = 4;
+inline constexpr int kStreamStates = 5;
 
 // What comes next. kEnd is the client's half-close, or a stream that broke: the two look alike.
-enum class MessageKind : std::uint8_t { kHeader, kChunk, kCommit, kEnd };
-inline constexpr int kMessageKinds = 4;
+// kReference is a header that says where the array lies.
+enum class MessageKind : std::uint8_t { kHeader, kReference, kChunk, kCommit, kEnd };
+inline constexpr int kMessageKinds = 5;
 
 enum class Action : std::uint8_t {
   kBegin,      // check the header, make the reduction
@@ -44,11 +46,12 @@ using enum Action;
 
 // clang-format off
 inline constexpr std::array<std::array<Transition, kMessageKinds>, kStreamStates> kTable = {{
-  //                header               chunk               commit                   end
-  /* kStart */     {{{kArray, kBegin},    {kDone, kBadOrder}, {kDone, kBadOrder},     {kDone, kTruncated}}},
-  /* kArray */     {{{kDone, kBadOrder},  {kArray, kTake},    {kCommitted, kCompare}, {kDone, kTruncated}}},
-  /* kCommitted */ {{{kDone, kBadOrder},  {kDone, kBadOrder}, {kDone, kBadOrder},     {kDone, kAnswer}}},
-  /* kDone */      {{{kDone, kNone},      {kDone, kNone},     {kDone, kNone},         {kDone, kNone}}},
+  //                header               reference             chunk               commit                   end
+  /* kStart */     {{{kArray, kBegin},    {kElsewhere, kBegin}, {kDone, kBadOrder}, {kDone, kBadOrder},     {kDone, kTruncated}}},
+  /* kArray */     {{{kDone, kBadOrder},  {kDone, kBadOrder},   {kArray, kTake},    {kCommitted, kCompare}, {kDone, kTruncated}}},
+  /* kElsewhere */ {{{kDone, kBadOrder},  {kDone, kBadOrder},   {kDone, kBadOrder}, {kDone, kBadOrder},     {kDone, kAnswer}}},
+  /* kCommitted */ {{{kDone, kBadOrder},  {kDone, kBadOrder},   {kDone, kBadOrder}, {kDone, kBadOrder},     {kDone, kAnswer}}},
+  /* kDone */      {{{kDone, kNone},      {kDone, kNone},       {kDone, kNone},     {kDone, kNone},         {kDone, kNone}}},
 }};
 // clang-format on
 }  // namespace protocol_table

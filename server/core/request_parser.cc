@@ -20,7 +20,7 @@
 namespace warpfold::server {
 namespace {
 
-// Field number 15 of wire type 2, for ReduceRequest.chunk as well as for ReduceChunk.data.
+// Field number 15 of wire type 2: the chunk of a request, as well as ReduceChunk.data.
 constexpr auto kLengthDelimited15 = std::byte{0x7a};
 // Field number 1 of wire type 5, ReduceChunk.crc32c.
 constexpr auto kFixed32Field1 = std::byte{0x0d};
@@ -150,22 +150,38 @@ ParsedChunk ChunkOf(const std::string& data, std::shared_ptr<const google::proto
 }
 
 // What `request` carries.
-absl::StatusOr<ParsedRequest> Unpack(const std::shared_ptr<v1::ReduceRequest>& request) {
+template <class Header, class Request>
+absl::StatusOr<ParsedRequest<Header>> Unpack(const std::shared_ptr<Request>& request) {
   switch (request->message_case()) {
-    case v1::ReduceRequest::kHeader:
-      return ParsedRequest(std::move(*request->mutable_header()));
-    case v1::ReduceRequest::kCommit:
-      return ParsedRequest(std::move(*request->mutable_commit()));
-    case v1::ReduceRequest::kChunk: {
+    case Request::kHeader:
+      return ParsedRequest<Header>(std::move(*request->mutable_header()));
+    case Request::kCommit:
+      return ParsedRequest<Header>(std::move(*request->mutable_commit()));
+    case Request::kChunk: {
       ParsedChunk chunk = ChunkOf(request->chunk().data(), request);
       if (request->chunk().has_crc32c()) chunk.crc32c = request->chunk().crc32c();
       if (absl::Status status = CheckPayload(chunk); !status.ok()) return status;
-      return ParsedRequest(std::move(chunk));
+      return ParsedRequest<Header>(std::move(chunk));
     }
-    case v1::ReduceRequest::MESSAGE_NOT_SET:
+    case Request::MESSAGE_NOT_SET:
       break;
   }
-  return BadMessage("a ReduceRequest carries a header, a chunk or a commit; this one none");
+  return BadMessage(absl::StrCat("a ", request->GetDescriptor()->name(),
+                                 " carries a header, a chunk or a commit; this one none"));
+}
+
+// All requests of streams have the same fields but for the header.
+template <class Header, class Request>
+absl::StatusOr<ParsedRequest<Header>> ParseStreamRequest(ByteSlices message) {
+  const std::uint64_t total_bytes = TotalBytes(message);
+  ParsedChunk chunk;
+  if (ParseChunkInPlace(message, total_bytes, &chunk)) {
+    if (absl::Status status = CheckPayload(chunk); !status.ok()) return status;
+    return ParsedRequest<Header>(std::move(chunk));
+  }
+  auto request = std::make_shared<Request>();
+  if (absl::Status status = ParseWhole(message, request.get()); !status.ok()) return status;
+  return Unpack<Header>(request);
 }
 
 // Where in a ReduceArrayRequest its data begin, if they are the last field, reach to the end, and have little
@@ -193,16 +209,12 @@ std::optional<std::uint64_t> FindTrailingData(ByteSlices message, std::uint64_t 
 
 }  // namespace
 
-absl::StatusOr<ParsedRequest> ParseReduceRequest(ByteSlices message) {
-  const std::uint64_t total_bytes = TotalBytes(message);
-  ParsedChunk chunk;
-  if (ParseChunkInPlace(message, total_bytes, &chunk)) {
-    if (absl::Status status = CheckPayload(chunk); !status.ok()) return status;
-    return ParsedRequest(std::move(chunk));
-  }
-  auto request = std::make_shared<v1::ReduceRequest>();
-  if (absl::Status status = ParseWhole(message, request.get()); !status.ok()) return status;
-  return Unpack(request);
+absl::StatusOr<ParsedRequest<v1::ReduceHeader>> ParseReduceRequest(ByteSlices message) {
+  return ParseStreamRequest<v1::ReduceHeader, v1::ReduceRequest>(message);
+}
+
+absl::StatusOr<ParsedRequest<v1::PutArrayHeader>> ParsePutArrayRequest(ByteSlices message) {
+  return ParseStreamRequest<v1::PutArrayHeader, v1::PutArrayRequest>(message);
 }
 
 absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message) {

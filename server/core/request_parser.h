@@ -39,7 +39,9 @@ struct ParsedChunk {
   std::shared_ptr<const google::protobuf::Message> owned;
 };
 
-using ParsedRequest = std::variant<v1::ReduceHeader, ParsedChunk, v1::ReduceCommit>;
+// A message of a stream that starts with this header.
+template <class Header>
+using ParsedRequest = std::variant<Header, ParsedChunk, v1::ReduceCommit>;
 
 // A whole array in one message.
 struct ParsedArray {
@@ -47,9 +49,10 @@ struct ParsedArray {
   ParsedChunk data;
 };
 
-// `message` must live as long as what is made of it. BAD_MESSAGE also where a ReduceRequest carries neither
-// header, chunk nor commit.
-absl::StatusOr<ParsedRequest> ParseReduceRequest(ByteSlices message);
+// `message` must live as long as what is made of it. BAD_MESSAGE also where a request of a stream carries
+// neither header, chunk nor commit.
+absl::StatusOr<ParsedRequest<v1::ReduceHeader>> ParseReduceRequest(ByteSlices message);
+absl::StatusOr<ParsedRequest<v1::PutArrayHeader>> ParsePutArrayRequest(ByteSlices message);
 absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message);
 
 // Any other request, by protobuf alone.

@@ -26,6 +26,11 @@ v1::ServerLimits LimitsOf(const Service& service) {
   limits.set_max_matrix_dimension(kernels::kMaxMatrixDimension);
   limits.set_leaf_bytes(kernels::kLeafBytes);
   limits.set_max_first_byte(service.limits.max_first_byte());
+  limits.set_resident_bytes(service.residents.room().bytes);
+  limits.set_resident_owner_bytes(service.residents.limits().owner_bytes);
+  limits.set_default_time_to_live_seconds(
+      absl::ToInt64Seconds(service.residents.limits().default_time_to_live));
+  limits.set_max_time_to_live_seconds(absl::ToInt64Seconds(service.residents.limits().max_time_to_live));
   return limits;
 }
 

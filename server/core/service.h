@@ -3,7 +3,8 @@
 //
 // All shards share one service: the device, the limits, the admission of calls. It is made once at start.
 //
-// Threads: constant once the first shard exists, but for admission and health, which any thread may use.
+// Threads: constant once the first shard exists, but for admission, memories, residents and health, which any
+// thread may use.
 // Must outlive the shards.
 #pragma once
 
@@ -20,6 +21,8 @@
 #include "server/core/clock.h"
 #include "server/core/crossover.h"
 #include "server/core/limits.h"
+#include "server/core/memory_registry.h"
+#include "server/core/resident_arrays.h"
 
 namespace warpfold::server {
 
@@ -50,6 +53,8 @@ struct Service {
   std::function<void(const CallRecord&)> log_call = [](const CallRecord&) {};
 
   Admission admission;
+  MemoryRegistry memories;
+  ResidentArrays residents{memories};
   std::atomic<bool> serving = true;  // what health says
 };
 

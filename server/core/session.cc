@@ -1,51 +1,22 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-//
 #include "server/core/session.h"
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "server/core/array_reducer.h"
+#include "server/core/memory_reducer.h"
 #include "server/core/messages.h"
 
 namespace warpfold::server {
 namespace {
 
-constexpr std::size_t kMaxRequestIdBytes = 128;
-
-MessageKind KindOf(const ParsedRequest& request) {
-  if (std::holds_alternative<v1::ReduceHeader>(request)) return MessageKind::kHeader;
-  if (std::holds_alternative<ParsedChunk>(request)) return MessageKind::kChunk;
-  return MessageKind::kCommit;
-}
-
-bool IsEmptyChunk(const ParsedRequest& request) {
-  const auto* chunk = std::get_if<ParsedChunk>(&request);
-  return chunk != nullptr && TotalBytes(chunk->data) == 0;
-}
-
-absl::Status BadOrder(StreamState state) {
-  constexpr absl::string_view kExpected[kStreamStates] = {
-      "the first message must be a header", "after the header come chunks and one commit",
-      "nothing may come after the commit", "the stream has been answered"};
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_ORDER",
-                        kExpected[static_cast<std::size_t>(state)]);
-}
-
-absl::Status Mismatch(const char* field, std::uint64_t announced, std::uint64_t received) {
-  return kernels::Error(
-      absl::StatusCode::kDataLoss, "COUNT_MISMATCH",
-      absl::StrCat(field, " says ", announced, ", but ", received, " arrived"),
-      {{"field", field}, {"announced", absl::StrCat(announced)}, {"received", absl::StrCat(received)}});
-}
-
-absl::Status ChecksumMismatch(const char* field) {
-  return kernels::Error(absl::StatusCode::kDataLoss, "CHECKSUM_MISMATCH",
-                        absl::StrCat(field, " does not match the bytes that arrived"), {{"field", field}});
+absl::Status BadHeader(absl::string_view field, absl::string_view what) {
+  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER", absl::StrCat(field, " ", what),
+                        {{"field", std::string(field)}});
 }
 
 // The state of a named algorithm is not canonical: it must be that of the whole array, and not leave.
@@ -59,247 +30,164 @@ absl::Status CheckNoStripe(const v1::ReduceHeader& header) {
   return absl::OkStatus();
 }
 
-absl::Status CheckAlgorithm(const Service& service, const kernels::Reduction& reduction) {
-  const kernels::Algorithm algorithm = reduction.spec().algorithm;
-  if (service.backend.Supports(algorithm)) return absl::OkStatus();
-  const std::string name = kernels::AlgorithmName(algorithm);
-  return kernels::Error(absl::StatusCode::kUnimplemented, "UNSUPPORTED_ALGORITHM",
-                        absl::StrCat("this device has no algorithm ", name), {{"algorithm", name}});
+// Where the array lies nothing is received, and so nothing is counted or checksummed.
+absl::Status CheckNoStream(const v1::ReduceHeader& header) {
+  if (header.has_expected_element_count()) {
+    return BadHeader("expected_element_count", "must not be set where there is a reference");
+  }
+  if (header.with_crc32c()) return BadHeader("with_crc32c", "must not be set where there is a reference");
+  return absl::OkStatus();
 }
 
-absl::Status ArrayTooLarge(std::uint64_t max_stream_bytes) {
-  return kernels::Error(absl::StatusCode::kResourceExhausted, "ARRAY_TOO_LARGE",
-                        absl::StrCat("the array exceeds max_stream_bytes = ", max_stream_bytes),
-                        {{"limit", "max_stream_bytes"}, {"value", absl::StrCat(max_stream_bytes)}});
+// Whether the referenced elements lie within the memory, and are of its kind.
+absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemory& memory,
+                            const kernels::Reduction& reduction) {
+  const std::uint64_t element_bytes = reduction.element_bytes();
+  if (memory.layout().has_value()) {
+    if (memory.layout()->type != reduction.spec().element_type ||
+        !(memory.layout()->shape == reduction.spec().shape)) {
+      return BadHeader("spec.element_type", "and matrix_shape must be those of the resident array");
+    }
+    if (reference.byte_offset() % element_bytes != 0) {
+      return BadHeader("reference.byte_offset",
+                       absl::StrCat("must be a multiple of an element's ", element_bytes, " bytes"));
+    }
+  }
+  if (reference.byte_offset() > memory.byte_count() ||
+      reference.element_count() > (memory.byte_count() - reference.byte_offset()) / element_bytes) {
+    return BadHeader("reference.element_count",
+                     absl::StrCat("reaches beyond the ", memory.byte_count(), " bytes that there are"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status CheckRequestId(const std::string& request_id) {
-  const bool printable = std::all_of(request_id.begin(), request_id.end(),
-                                     [](unsigned char c) { return absl::ascii_isprint(c); });
-  if (printable && request_id.size() <= kMaxRequestIdBytes) return absl::OkStatus();
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
-                        "request_id must be at most 128 printable ASCII characters",
-                        {{"field", "request_id"}});
-}
-
-absl::StatusOr<Session::Need> Session::OnMessage(Message message) {
-  absl::StatusOr<ParsedRequest> request = ParseReduceRequest(message.slices);
+absl::StatusOr<Session::StreamMessage> Session::Parse(ByteSlices message) {
+  absl::StatusOr<ParsedRequest<v1::ReduceHeader>> request = ParseReduceRequest(message);
   if (!request.ok()) return request.status();
-  made_progress_ = !IsEmptyChunk(*request);
-  const StreamState before = state_;
-  const Transition transition = Next(state_, KindOf(*request));
-  state_ = transition.next;
-  return Act(transition.action, before, *std::move(request), std::move(message));
-}
-
-absl::StatusOr<Session::Need> Session::Act(Action action, StreamState before, ParsedRequest request,
-                                           Message message) {
-  absl::Status status;
-  switch (action) {
-    case Action::kBegin:
-      status = Begin(std::get<v1::ReduceHeader>(std::move(request)));
-      break;
-    case Action::kTake:
-      return Take(std::get<ParsedChunk>(std::move(request)), std::move(message));
-    case Action::kCompare:
-      status = Compare(std::get<v1::ReduceCommit>(request));
-      break;
-    default:
-      status = BadOrder(before);
-      break;
+  StreamMessage parsed = Divide(*std::move(request), &parsed_header_);
+  if (parsed.kind == MessageKind::kHeader && parsed_header_.has_reference()) {
+    parsed.kind = MessageKind::kReference;
   }
-  if (!status.ok()) return status;
-  return Need::kMessage;
-}
-
-absl::StatusOr<Session::Need> Session::OnEnd() {
-  const StreamState before = state_;
-  const Transition transition = Next(state_, MessageKind::kEnd);
-  state_ = transition.next;
-  switch (transition.action) {
-    case Action::kAnswer:
-      finishing_ = true;
-      return TryFinish();
-    case Action::kTruncated:
-      return kernels::Error(absl::StatusCode::kDataLoss, "NO_COMMIT",
-                            "the stream ended before a commit: the array may be truncated");
-    default:
-      return BadOrder(before);
-  }
+  return parsed;
 }
 
 absl::StatusOr<Session::Need> Session::OnArray(Message message) {
   absl::StatusOr<ParsedArray> array = ParseReduceArrayRequest(message.slices);
   if (!array.ok()) return array.status();
-  v1::ReduceHeader header;
-  header.mutable_spec()->Swap(array->request.mutable_spec());
-  header.set_request_id(array->request.request_id());
-  if (absl::Status status = Begin(std::move(header)); !status.ok()) return status;
-  const std::uint64_t bytes = TotalBytes(array->data.data);
-  if (bytes % reducer_->state().reduction().element_bytes() != 0) {
-    return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE",
-                          absl::StrCat("data must be a whole number of elements of ",
-                                       reducer_->state().reduction().element_bytes(), " bytes"),
-                          {{"field", "data"}});
+  parsed_header_.mutable_spec()->Swap(array->request.mutable_spec());
+  parsed_header_.set_request_id(array->request.request_id());
+  if (absl::Status status = Begin(); !status.ok()) return status;
+  const std::uint64_t element_bytes = reducer_->state().reduction().element_bytes();
+  if (TotalBytes(array->data.data) % element_bytes != 0) {
+    return kernels::Error(
+        absl::StatusCode::kInvalidArgument, "BAD_MESSAGE",
+        absl::StrCat("data must be a whole number of elements of ", element_bytes, " bytes"),
+        {{"field", "data"}});
   }
-  state_ = StreamState::kDone;
-  finishing_ = true;
-  return Take(std::move(array->data), std::move(message));
+  const absl::StatusOr<bool> placed = incoming_->Take(std::move(array->data), std::move(message));
+  if (!placed.ok()) return placed.status();
+  return Finish();
 }
 
-absl::StatusOr<Session::Need> Session::Resume() {
-  if (!reducer_->status().ok()) return reducer_->status();
-  if (pending_.has_value()) return Place();
-  if (finishing_) return TryFinish();
-  if (state_ == StreamState::kCommitted) {
-    if (absl::Status status = reducer_->TryFinish().status(); !status.ok()) return status;
-  }
-  return Need::kMessage;
+absl::StatusOr<ArraySession::Need> ReduceArraySession::OnEnd() {
+  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE",
+                        "the call ended before its request");
 }
 
 void Session::Release() {
-  pending_.reset();
+  ArraySession::Release();
   // Not destroyed: this may be the reducer's own call of its listener.
-  if (reducer_.has_value()) reducer_->Release();
+  if (reducer_ != nullptr) reducer_->Release();
 }
 
-absl::Status Session::Begin(v1::ReduceHeader header) {
+absl::Status Session::Begin() {
   begin_ = service_.clock();
-  if (absl::Status status = CheckRequestId(header.request_id()); !status.ok()) return status;
-  header_ = std::move(header);
+  if (absl::Status status = CheckText("request_id", parsed_header_.request_id()); !status.ok()) return status;
+  header_ = std::move(parsed_header_);
   const absl::StatusOr<kernels::Reduction> reduction = ReductionFromProto(header_.spec());
   if (!reduction.ok()) return reduction.status();
   if (absl::Status status = CheckHeader(*reduction); !status.ok()) return status;
-  const std::uint64_t least_bytes = header_.has_expected_element_count()
-                                        ? header_.expected_element_count() * reduction->element_bytes()
-                                        : 0;
-  reducer_.emplace(
+  return header_.has_reference() ? BeginElsewhere(*reduction) : BeginChunks(*reduction);
+}
+
+absl::Status Session::BeginChunks(const kernels::Reduction& reduction) {
+  const std::uint64_t element_bytes = reduction.element_bytes();
+  const bool has_count = header_.has_expected_element_count();
+  const std::uint64_t count = header_.expected_element_count();
+  const std::uint64_t max_bytes = service_.limits.max_stream_bytes;
+  if (has_count && count > max_bytes / element_bytes) return ArrayTooLarge(max_bytes);
+  auto reducer = std::make_unique<ArrayReducer>(
       share_, service_.clock,
-      ArrayReducer::Options{
-          .reduction = *reduction,
-          .first_element = header_.first_element(),
-          .crossover_bytes = std::max(service_.cpu_crossover_bytes, service_.crossovers.BytesFor(*reduction)),
-          .least_bytes = least_bytes},
+      ArrayReducer::Options{.reduction = reduction,
+                            .first_element = header_.first_element(),
+                            .crossover_bytes = CrossoverBytes(reduction),
+                            .least_bytes = has_count ? count * element_bytes : 0},
       listener_);
+  sink_ = reducer.get();
+  incoming_.emplace(*reducer,
+                    IncomingArray::Announced{.element_bytes = element_bytes,
+                                             .max_bytes = max_bytes,
+                                             .element_count = has_count ? std::optional(count) : std::nullopt,
+                                             .with_crc32c = header_.with_crc32c()});
+  reducer_ = std::move(reducer);
   return absl::OkStatus();
 }
 
-absl::Status Session::CheckHeader(const kernels::Reduction& reduction) const {
-  if (absl::Status status = CheckAlgorithm(service_, reduction); !status.ok()) return status;
-  if (!reduction.canonical()) {
-    if (absl::Status status = CheckNoStripe(header_); !status.ok()) return status;
-  }
-  const std::uint64_t max_first = service_.limits.max_first_byte() / reduction.element_bytes();
-  if (header_.first_element() % reduction.leaf_elements() != 0 || header_.first_element() > max_first) {
-    return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
-                          absl::StrCat("first_element must be a multiple of ", reduction.leaf_elements(),
-                                       ", at most ", max_first),
-                          {{"field", "first_element"}});
-  }
-  if (header_.has_expected_element_count() &&
-      header_.expected_element_count() > service_.limits.max_stream_bytes / reduction.element_bytes()) {
-    return ArrayTooLarge(service_.limits.max_stream_bytes);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Session::CheckSize(std::uint64_t chunk_bytes) const {
-  if (chunk_bytes > service_.limits.max_stream_bytes - received_bytes_) {
-    return ArrayTooLarge(service_.limits.max_stream_bytes);
-  }
-  if (!header_.has_expected_element_count()) return absl::OkStatus();
-  const std::uint64_t element_bytes = reducer_->state().reduction().element_bytes();
-  if (received_bytes_ + chunk_bytes > header_.expected_element_count() * element_bytes) {
-    return Mismatch("expected_element_count", header_.expected_element_count(),
-                    (received_bytes_ + chunk_bytes) / element_bytes);
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Session::Need> Session::Take(ParsedChunk chunk, Message message) {
-  const std::uint64_t chunk_bytes = TotalBytes(chunk.data);
-  if (absl::Status status = CheckSize(chunk_bytes); !status.ok()) return status;
-  received_bytes_ += chunk_bytes;
-  pending_.emplace(Pending{.message = std::move(message), .chunk = std::move(chunk), .crc32c = {}});
-  return Place();
-}
-
-absl::StatusOr<Session::Need> Session::Place() {
-  Pending& pending = *pending_;
-  while (pending.slice < pending.chunk.data.size()) {
-    const ByteSlice rest = pending.chunk.data[pending.slice].subspan(pending.offset);
-    const absl::StatusOr<std::size_t> placed = reducer_->Append(rest);
-    if (!placed.ok()) return placed.status();
-    Checksum(rest.first(*placed));
-    if (*placed < rest.size()) {
-      pending.offset += *placed;
-      return Need::kDevice;
-    }
-    ++pending.slice;
-    pending.offset = 0;
-  }
-  absl::Status status = EndChunk();
-  pending_.reset();
-  if (!status.ok()) return status;
-  if (finishing_) return TryFinish();
-  status = reducer_->Pause();
-  return status.ok() ? absl::StatusOr<Need>(Need::kMessage) : status;
-}
-
-// The bytes are in the cache: they have just been placed.
-void Session::Checksum(ByteSlice placed) {
-  if (pending_->chunk.crc32c.has_value()) {
-    pending_->crc32c.Extend(placed);
-  } else if (header_.with_crc32c()) {
-    crc32c_.Extend(placed);
-  }
-}
-
-absl::Status Session::EndChunk() {
-  if (!pending_->chunk.crc32c.has_value()) return absl::OkStatus();
-  const std::uint32_t crc32c = pending_->crc32c.value();
-  if (header_.with_crc32c()) crc32c_.ExtendBy(crc32c, TotalBytes(pending_->chunk.data));
-  return crc32c == *pending_->chunk.crc32c ? absl::OkStatus() : ChecksumMismatch("chunk.crc32c");
-}
-
-absl::Status Session::Compare(const v1::ReduceCommit& commit) {
-  if (commit.byte_count() != received_bytes_) {
-    return Mismatch("commit.byte_count", commit.byte_count(), received_bytes_);
-  }
-  if (absl::Status status = CompareElements(commit.element_count()); !status.ok()) return status;
-  if (commit.has_crc32c() != header_.with_crc32c()) {
-    return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
-                          "commit.crc32c must be there exactly where header.with_crc32c announces it",
-                          {{"field", "with_crc32c"}});
-  }
-  if (commit.has_crc32c() && commit.crc32c() != crc32c_.value()) return ChecksumMismatch("commit.crc32c");
-  receive_ = service_.clock() - begin_;
+absl::Status Session::BeginElsewhere(const kernels::Reduction& reduction) {
+  if (absl::Status status = CheckNoStream(header_); !status.ok()) return status;
+  const v1::ArrayReference& reference = header_.reference();
+  absl::StatusOr<std::shared_ptr<const NamedMemory>> memory =
+      service_.memories.Find(reference.token(), begin_);
+  if (!memory.ok()) return memory.status();
+  if (absl::Status status = CheckReference(reference, **memory, reduction); !status.ok()) return status;
+  reducer_ =
+      std::make_unique<MemoryReducer>(share_, service_.clock,
+                                      MemoryReducer::Options{.reduction = reduction,
+                                                             .first_element = header_.first_element(),
+                                                             .memory = *std::move(memory),
+                                                             .byte_offset = reference.byte_offset(),
+                                                             .element_count = reference.element_count(),
+                                                             .crossover_bytes = CrossoverBytes(reduction)},
+                                      listener_);
   // The device need not wait for the end of the stream.
   return reducer_->TryFinish().status();
 }
 
-absl::Status Session::CompareElements(std::uint64_t announced) const {
-  const std::uint64_t element_bytes = reducer_->state().reduction().element_bytes();
-  const std::uint64_t elements = received_bytes_ / element_bytes;
-  if (received_bytes_ % element_bytes != 0) {
-    return kernels::Error(
-        absl::StatusCode::kDataLoss, "COUNT_MISMATCH",
-        absl::StrCat("the array ends inside element ", elements, " of ", element_bytes, " bytes"),
-        {{"field", "commit.byte_count"}});
-  }
-  if (announced != elements) return Mismatch("commit.element_count", announced, elements);
-  if (header_.has_expected_element_count() && header_.expected_element_count() != elements) {
-    return Mismatch("expected_element_count", header_.expected_element_count(), elements);
-  }
-  return absl::OkStatus();
+std::uint64_t Session::CrossoverBytes(const kernels::Reduction& reduction) const {
+  return std::max(service_.cpu_crossover_bytes, service_.crossovers.BytesFor(reduction));
 }
 
-absl::StatusOr<Session::Need> Session::TryFinish() {
-  const absl::StatusOr<bool> finished = reducer_->TryFinish();
-  if (!finished.ok()) return finished.status();
-  return *finished ? Need::kNothing : Need::kDevice;
+absl::Status Session::CheckHeader(const kernels::Reduction& reduction) const {
+  const kernels::Algorithm algorithm = reduction.spec().algorithm;
+  if (!service_.backend.Supports(algorithm)) {
+    const std::string name = kernels::AlgorithmName(algorithm);
+    return kernels::Error(absl::StatusCode::kUnimplemented, "UNSUPPORTED_ALGORITHM",
+                          absl::StrCat("this device has no algorithm ", name), {{"algorithm", name}});
+  }
+  if (!reduction.canonical()) {
+    if (absl::Status status = CheckNoStripe(header_); !status.ok()) return status;
+  }
+  return CheckPlace(reduction);
+}
+
+absl::Status Session::CheckPlace(const kernels::Reduction& reduction) const {
+  const std::uint64_t max_first = service_.limits.max_first_byte() / reduction.element_bytes();
+  if (header_.first_element() % reduction.leaf_elements() == 0 && header_.first_element() <= max_first) {
+    return absl::OkStatus();
+  }
+  return BadHeader("first_element", absl::StrCat("must be a multiple of ", reduction.leaf_elements(),
+                                                 ", at most ", max_first));
+}
+
+absl::StatusOr<std::string> Session::Response() {
+  absl::StatusOr<v1::Reduction> reduction = Result();
+  if (!reduction.ok()) return reduction.status();
+  // ReduceResponse and ReduceArrayResponse have the same one field.
+  v1::ReduceResponse response;
+  response.mutable_reduction()->Swap(&*reduction);
+  return response.SerializeAsString();
 }
 
 absl::StatusOr<v1::Reduction> Session::Result() const {

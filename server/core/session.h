@@ -1,106 +1,74 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One array on its way to a result, apart from its transport: checks the order of messages, counts the bytes,
-// checksums them where that was announced, and hands them to an ArrayReducer. Nothing here blocks: each
-// function says what the session needs next.
+// One array on its way to a result: checks the header, and reduces the chunks that follow it or the memory
+// that it names.
 //
 // Threads: the shard's only. After an error the session answers nothing more.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "proto/crc32c.h"
-#include "server/core/array_reducer.h"
-#include "server/core/message.h"
-#include "server/core/protocol.h"
-#include "server/core/request_parser.h"
+#include "server/core/array_session.h"
 #include "server/core/service.h"
-#include "server/core/slot_share.h"
+#include "server/core/slot_reducer.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold::server {
 
-class Session {
+class Session : public ArraySession {
  public:
-  enum class Need {
-    kMessage,  // the next message, or the end of messages
-    kDevice,   // nothing but time: the listener is called when Resume may get further
-    kNothing,  // the result is there
-  };
-
-  // `service` and `share` must outlive the session.
+  // `service` and `share` must outlive the session. `listener` is called when Resume may get further.
   Session(const Service& service, SlotShare& share, std::function<void()> listener)
       : service_(service), share_(share), listener_(std::move(listener)) {}
 
-  // The next message of a Reduce stream. Only while a message is needed.
-  absl::StatusOr<Need> OnMessage(Message message);
-  // The client sends no more, or the stream broke.
-  absl::StatusOr<Need> OnEnd();
-  // The one message of ReduceArray, instead of all of these.
+  // The one message of ReduceArray, instead of all others.
   absl::StatusOr<Need> OnArray(Message message);
-  // After the listener was called.
-  absl::StatusOr<Need> Resume();
 
   // The answer, once nothing is needed.
   absl::StatusOr<v1::Reduction> Result() const;
+  absl::StatusOr<std::string> Response() override;
 
-  // Gives back slots and messages: the session has been answered.
-  void Release();
+  void Release() override;
 
-  // Whether the last message carried something. Else a client could hold its place among the reductions with
-  // messages of a few bytes.
-  bool made_progress() const { return made_progress_; }
+  bool returns_state() const override { return header_.return_state(); }
+  const std::string& request_id() const override { return header_.request_id(); }
 
-  // For logs.
-  const std::string& request_id() const { return header_.request_id(); }
-  std::uint64_t received_bytes() const { return received_bytes_; }
+ protected:
+  absl::StatusOr<StreamMessage> Parse(ByteSlices message) override;
+  absl::Status Begin() override;
+  absl::Status SinkStatus() const override { return reducer_->status(); }
+  void OnCommitted() override { receive_ = service_.clock() - begin_; }
+  absl::StatusOr<bool> TryFinish() override { return reducer_->TryFinish(); }
 
  private:
-  // The bytes of a message that have not been placed yet.
-  struct Pending {
-    Message message;
-    ParsedChunk chunk;
-    std::size_t slice = 0;
-    std::size_t offset = 0;
-    proto::Crc32c crc32c;  // of the bytes placed, where the chunk has a checksum
-  };
-
-  absl::StatusOr<Need> Act(Action action, StreamState before, ParsedRequest request, Message message);
-  absl::Status Begin(v1::ReduceHeader header);
   absl::Status CheckHeader(const kernels::Reduction& reduction) const;
-  absl::StatusOr<Need> Take(ParsedChunk chunk, Message message);
-  absl::StatusOr<Need> Place();
-  void Checksum(ByteSlice placed);
-  absl::Status EndChunk();
-  absl::Status CheckSize(std::uint64_t chunk_bytes) const;
-  absl::Status Compare(const v1::ReduceCommit& commit);
-  absl::Status CompareElements(std::uint64_t announced) const;
-  absl::StatusOr<Need> TryFinish();
+  absl::Status CheckPlace(const kernels::Reduction& reduction) const;
+  absl::Status BeginChunks(const kernels::Reduction& reduction);
+  absl::Status BeginElsewhere(const kernels::Reduction& reduction);
+  std::uint64_t CrossoverBytes(const kernels::Reduction& reduction) const;
 
   const Service& service_;
   SlotShare& share_;
   const std::function<void()> listener_;
-  StreamState state_ = StreamState::kStart;
-  v1::ReduceHeader header_;
-  std::optional<ArrayReducer> reducer_;  // once there is a header
-  std::optional<Pending> pending_;
-  bool finishing_ = false;  // all has come
-  bool made_progress_ = false;
-  std::uint64_t received_bytes_ = 0;
-  proto::Crc32c crc32c_;  // of the received bytes, where the header announces one
+  v1::ReduceHeader parsed_header_;        // by Parse
+  v1::ReduceHeader header_;               // of the array
+  std::unique_ptr<SlotReducer> reducer_;  // once there is a header
   absl::Time begin_;
   absl::Duration receive_;
 };
 
-// INVALID_ARGUMENT (BAD_HEADER) unless at most 128 printable ASCII characters.
-absl::Status CheckRequestId(const std::string& request_id);
+// A call of ReduceArray: one message with all that a stream of Reduce has.
+class ReduceArraySession : public Session {
+ public:
+  using Session::Session;
+  absl::StatusOr<Need> OnMessage(Message message) override { return OnArray(std::move(message)); }
+  absl::StatusOr<Need> OnEnd() override;
+};
 
 }  // namespace warpfold::server

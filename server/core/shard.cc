@@ -31,6 +31,7 @@ void Shard::StopAll(const absl::Status& why) {
 void Shard::OnTick() {
   slots_.Poll();
   const absl::Time now = Now();
+  service_.residents.Expire(now);
   ForEach([now](Call& call) { call.CheckTime(now); });
 }
 

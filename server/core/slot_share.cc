@@ -36,15 +36,14 @@ void SlotShare::SetAwaitingClient(kernels::Slot* slot, bool awaiting) {
   EntryOf(slot).awaiting_client = awaiting;
 }
 
-absl::Status SlotShare::Start(Holder& holder, kernels::Slot* slot, const kernels::Reduction& reduction,
-                              std::uint64_t first_element, std::uint64_t element_count) {
-  absl::Status status = slot->Start(reduction, first_element, element_count);
-  if (!status.ok()) {
+absl::Status SlotShare::Started(Holder& holder, kernels::Slot* slot, absl::Status started,
+                                std::shared_ptr<const void> in_use) {
+  if (!started.ok()) {
     Return(slot);
-    return status;
+    return started;
   }
-  EntryOf(slot) = {.slot = slot, .state = State::kInFlight, .holder = &holder};
-  return status;
+  EntryOf(slot) = {.slot = slot, .state = State::kInFlight, .holder = &holder, .in_use = std::move(in_use)};
+  return started;
 }
 
 std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::Collect(kernels::Slot* slot) {

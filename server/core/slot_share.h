@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -53,10 +54,12 @@ class SlotShare {
   // others wait: the holder should then start it.
   void SetAwaitingClient(kernels::Slot* slot, bool awaiting);
 
-  // Starts a slot of the holder's. Its end is reported by OnSlotFinished, at the earliest by the next Poll.
-  // If this fails the slot has been given back.
-  absl::Status Start(Holder& holder, kernels::Slot* slot, const kernels::Reduction& reduction,
-                     std::uint64_t first_element, std::uint64_t element_count);
+  // The holder has started its slot, or tried to: `started` is what Start, StartFrom or StartStore returned,
+  // and is passed on. The end is reported by OnSlotFinished, at the earliest by the next Poll; until then
+  // `in_use`, what the device reads or writes beside the slot, stays alive, also if the holder leaves. After
+  // an error the slot has been given back.
+  absl::Status Started(Holder& holder, kernels::Slot* slot, absl::Status started,
+                       std::shared_ptr<const void> in_use = nullptr);
 
   // The result, where the device finished within Start or has finished since; the slot is then given back.
   // Null while it works. For the one who started it.
@@ -83,6 +86,7 @@ class SlotShare {
     State state = State::kFree;
     bool awaiting_client = false;
     Holder* holder = nullptr;  // null in flight: whoever started it has left
+    std::shared_ptr<const void> in_use = nullptr;
   };
 
   Entry& EntryOf(const kernels::Slot* slot);

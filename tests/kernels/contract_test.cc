@@ -221,7 +221,7 @@ TEST(ContractOfManyTest, SlotsAreIndependent) {
         ASSERT_TRUE(slot->Start(reduction, 0, count).ok());
         const absl::StatusOr<SlotResult> result = slot->Wait();
         ASSERT_TRUE(result.ok()) << result.status();
-        ASSERT_NO_FATAL_FAILURE(ExpectSame(result->state, 0, subject.Reference(0, data)));
+        ASSERT_NO_FATAL_FAILURE(ExpectSame(*result->state, 0, subject.Reference(0, data)));
       }
     });
   }

@@ -109,7 +109,7 @@ PartialState DeviceUnderTest::Reduce(const Reduction& reduction, std::uint64_t f
     busy.pop_front();
     const absl::StatusOr<SlotResult> result = slot->Wait();
     Require(result.status());
-    Require(whole.Append(result->state));
+    Require(whole.Append(*result->state));
     idle.push_back(slot);
   }
   return whole;

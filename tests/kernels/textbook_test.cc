@@ -190,7 +190,7 @@ void CheckOnSlot(Slot& slot, const Case& c, Random& random) {
   ASSERT_TRUE(slot.Start(reduction, 0, count).ok());
   const absl::StatusOr<SlotResult> result = slot.Wait();
   ASSERT_TRUE(result.ok()) << result.status();
-  ASSERT_EQ(Describe(result->state.Finish(0)), Describe(ReduceOnHost(canonical, 0, data).Finish(0)))
+  ASSERT_EQ(Describe(result->state->Finish(0)), Describe(ReduceOnHost(canonical, 0, data).Finish(0)))
       << c << " over " << count;
 }
 

@@ -5,6 +5,7 @@
 // so.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -82,11 +83,79 @@ class FakeSlot : public kernels::Slot {
 
   absl::Status Start(const kernels::Reduction& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
-    if (range_.has_value() || element_count == 0 || element_count > Capacity(reduction)) ++behaviour_.misuses;
+    if (element_count == 0 || element_count > Capacity(reduction)) ++behaviour_.misuses;
+    return Begin({reduction, first_element, element_count, staging_.data(), nullptr});
+  }
+
+  // Twice of what staging() holds, so that tests see the difference.
+  std::uint64_t CapacityFrom(const kernels::Reduction& reduction, const kernels::Memory&,
+                             std::uint64_t) const override {
+    return 2 * Capacity(reduction);
+  }
+
+  absl::Status StartFrom(const kernels::Reduction& reduction, std::uint64_t first_element,
+                         std::uint64_t element_count, const kernels::Memory& memory,
+                         std::uint64_t byte_offset) override {
+    const std::uint64_t bytes = element_count * reduction.element_bytes();
+    if (element_count == 0 || element_count > CapacityFrom(reduction, memory, byte_offset) ||
+        byte_offset + bytes > memory.size()) {
+      ++behaviour_.misuses;
+    }
+    return Begin({reduction, first_element, element_count, memory.data() + byte_offset, nullptr});
+  }
+
+  absl::Status StartStore(const kernels::Memory& memory, std::uint64_t byte_offset,
+                          std::uint64_t byte_count) override {
+    if (byte_count == 0 || byte_count > staging_.size() || byte_offset + byte_count > memory.size()) {
+      ++behaviour_.misuses;
+    }
+    return Begin(
+        {std::nullopt, 0, byte_count, staging_.data(), const_cast<std::byte*>(memory.data()) + byte_offset});
+  }
+
+  bool Finished() override {
+    if (!work_.has_value()) ++behaviour_.misuses;
+    const std::lock_guard lock(behaviour_.mutex_);
+    return !works_;
+  }
+
+  // The elements are looked at only now: whoever has touched them since Start gets a wrong result.
+  absl::StatusOr<kernels::SlotResult> Wait() override {
+    if (!work_.has_value()) ++behaviour_.misuses;
+    ++behaviour_.waits;
+    {
+      std::unique_lock lock(behaviour_.mutex_);
+      behaviour_.finished_.wait(lock, [this] { return !works_; });
+    }
+    const Work work = *std::exchange(work_, std::nullopt);
+    if (behaviour_.fail_wait) return DeviceLost();
+    if (!status_.ok()) return status_;
+    kernels::SlotResult result = {.state = {}, .copy = absl::Nanoseconds(1), .kernel = absl::Nanoseconds(2)};
+    if (work.to != nullptr) {
+      std::copy_n(work.from, work.count, work.to);
+      return result;
+    }
+    const std::span data(work.from, work.count * work.reduction->element_bytes());
+    result.state = kernels::ReduceOnHost(*work.reduction, work.first_element, data);
+    return result;
+  }
+
+ private:
+  friend class FakeBehaviour;
+  struct Work {
+    std::optional<kernels::Reduction> reduction;  // none of a store
+    std::uint64_t first_element;
+    std::uint64_t count;  // of elements, or bytes of a store
+    const std::byte* from;
+    std::byte* to;  // of a store
+  };
+
+  absl::Status Begin(Work work) {
+    if (work_.has_value()) ++behaviour_.misuses;
     if (behaviour_.fail_start) return DeviceLost();
     ++behaviour_.starts;
-    behaviour_.elements += element_count;
-    range_.emplace(Range{reduction, first_element, element_count});
+    behaviour_.elements += work.count;
+    work_.emplace(std::move(work));
     status_ = absl::OkStatus();
     const std::lock_guard lock(behaviour_.mutex_);
     works_ = behaviour_.blocked_;
@@ -94,43 +163,12 @@ class FakeSlot : public kernels::Slot {
     return absl::OkStatus();
   }
 
-  bool Finished() override {
-    if (!range_.has_value()) ++behaviour_.misuses;
-    const std::lock_guard lock(behaviour_.mutex_);
-    return !works_;
-  }
-
-  // The elements are looked at only now: whoever has touched them since Start gets a wrong result.
-  absl::StatusOr<kernels::SlotResult> Wait() override {
-    if (!range_.has_value()) ++behaviour_.misuses;
-    ++behaviour_.waits;
-    {
-      std::unique_lock lock(behaviour_.mutex_);
-      behaviour_.finished_.wait(lock, [this] { return !works_; });
-    }
-    const Range range = *std::exchange(range_, std::nullopt);
-    if (behaviour_.fail_wait) return DeviceLost();
-    if (!status_.ok()) return status_;
-    const auto data = std::span(staging_).first(range.element_count * range.reduction.element_bytes());
-    return kernels::SlotResult{.state = kernels::ReduceOnHost(range.reduction, range.first_element, data),
-                               .copy = absl::Nanoseconds(1),
-                               .kernel = absl::Nanoseconds(2)};
-  }
-
- private:
-  friend class FakeBehaviour;
-  struct Range {
-    kernels::Reduction reduction;
-    std::uint64_t first_element;
-    std::uint64_t element_count;
-  };
-
   FakeBehaviour& behaviour_;
   std::vector<std::byte> staging_;
   std::function<void()> on_finished_;
-  std::optional<Range> range_;  // of the current Start
-  bool works_ = false;          // guarded by the behaviour's mutex
-  absl::Status status_;         // likewise, while it works
+  std::optional<Work> work_;  // that was started
+  bool works_ = false;        // guarded by the behaviour's mutex
+  absl::Status status_;       // likewise, while it works
 };
 
 void FakeBehaviour::Finish(std::size_t n, absl::Status status) {
@@ -148,6 +186,17 @@ void FakeBehaviour::Finish(std::size_t n, absl::Status status) {
   if (on_finished) on_finished();
 }
 
+// Memory of the host's that pretends, where a test says so, that only the device can read it.
+class FakeMemory : public kernels::Memory {
+ public:
+  FakeMemory(std::span<const std::byte> bytes, bool host_can_read) : Memory(bytes, host_can_read) {}
+  FakeMemory(std::unique_ptr<std::vector<std::byte>> owned, bool host_can_read)
+      : Memory(*owned, host_can_read), owned_(std::move(owned)) {}
+
+ private:
+  std::unique_ptr<std::vector<std::byte>> owned_;
+};
+
 class FakeBackend : public kernels::Backend {
  public:
   explicit FakeBackend(int slots = 2, std::size_t slot_bytes = std::size_t{64} << 10) {
@@ -161,6 +210,16 @@ class FakeBackend : public kernels::Backend {
   }
   std::span<const std::unique_ptr<kernels::Slot>> slots() override { return slots_; }
   absl::Status fault() const override { return faulty ? DeviceLost() : absl::OkStatus(); }
+
+  absl::StatusOr<std::unique_ptr<kernels::Memory>> Register(std::span<const std::byte> bytes) override {
+    return std::make_unique<FakeMemory>(bytes, true);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::Memory>> Open(const kernels::ProcessMemory& memory) override {
+    return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(memory.byte_count), false);
+  }
+  absl::StatusOr<std::unique_ptr<kernels::Memory>> Allocate(std::uint64_t bytes) override {
+    return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(bytes), false);
+  }
 
   FakeBehaviour behaviour;
   std::atomic<bool> faulty = false;

@@ -29,7 +29,7 @@ std::string Flat(ByteSlices slices) {
 }
 
 // A parsed request as the message that it came from.
-v1::ReduceRequest Rebuild(const ParsedRequest& parsed) {
+v1::ReduceRequest Rebuild(const ParsedRequest<v1::ReduceHeader>& parsed) {
   v1::ReduceRequest request;
   if (const auto* header = std::get_if<v1::ReduceHeader>(&parsed)) *request.mutable_header() = *header;
   if (const auto* commit = std::get_if<v1::ReduceCommit>(&parsed)) *request.mutable_commit() = *commit;

@@ -44,6 +44,19 @@ class World::WatchedSlot : public kernels::Slot {
     if (status.ok()) world_.OnStarted(identity);
     return status;
   }
+  std::uint64_t CapacityFrom(const kernels::Reduction& reduction, const kernels::Memory& memory,
+                             std::uint64_t byte_offset) const override {
+    return slot_.CapacityFrom(reduction, memory, byte_offset);
+  }
+  absl::Status StartFrom(const kernels::Reduction& reduction, std::uint64_t first_element,
+                         std::uint64_t element_count, const kernels::Memory& memory,
+                         std::uint64_t byte_offset) override {
+    return slot_.StartFrom(reduction, first_element, element_count, memory, byte_offset);
+  }
+  absl::Status StartStore(const kernels::Memory& memory, std::uint64_t byte_offset,
+                          std::uint64_t byte_count) override {
+    return slot_.StartStore(memory, byte_offset, byte_count);
+  }
   bool Finished() override { return slot_.Finished(); }
   absl::StatusOr<kernels::SlotResult> Wait() override { return slot_.Wait(); }
 

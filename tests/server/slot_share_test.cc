@@ -27,7 +27,7 @@ class SlotShareTest : public testing::Test {
   explicit SlotShareTest(int slots = 2) : backend_(slots), share_(SlotsOf(backend_)) {}
 
   absl::Status Start(CountingHolder& holder, kernels::Slot* slot) {
-    return share_.Start(holder, slot, SumOfInts(), 0, 1024);
+    return share_.Started(holder, slot, slot->Start(SumOfInts(), 0, 1024));
   }
   // Takes a slot and starts it on a device that does not finish.
   kernels::Slot* Occupy(CountingHolder& holder) {
@@ -238,7 +238,7 @@ TEST_F(SlotShareTest, FinishedSlotsAreReportedOnce) {
   backend_.behaviour.FinishAll();
   const auto result = share_.Collect(first);
   ASSERT_TRUE(result.has_value() && result->ok());
-  EXPECT_EQ((*result)->state.element_count(), 1024u);
+  EXPECT_EQ((*result)->state->element_count(), 1024u);
   share_.Poll();
   EXPECT_EQ(holder.finished.size(), 1u) << "the other was collected";
   EXPECT_EQ(share_.free(), 2u);

@@ -157,7 +157,7 @@ class Bench {
       std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
       std::exit(1);
     }
-    static_cast<void>(result->state.Finish(0));
+    static_cast<void>(result->state->Finish(0));
   }
 
   void Read(ReadLoop loop, const std::byte* data, std::size_t bytes) {

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/cuda_memory.h"
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/error.h"
+
+namespace warpfold::kernels::cuda {
+namespace {
+
+static_assert(ProcessMemory::kHandleBytes == sizeof(cudaIpcMemHandle_t));
+
+// Gives a whole allocation or registration back by `Release`.
+template <auto Release>
+class CudaMemory : public Memory {
+ public:
+  // `base` is what Release takes: the start of the allocation of which `bytes` are a part.
+  CudaMemory(int ordinal, void* base, std::span<const std::byte> bytes, bool host_can_read, Fault& fault)
+      : Memory(bytes, host_can_read), ordinal_(ordinal), base_(base), fault_(fault) {}
+
+  ~CudaMemory() override {
+    if (base_ == nullptr || !fault_.Get().ok()) return;
+    cudaSetDevice(ordinal_);
+    // Of an error there is nobody to tell; one that means that the device is lost comes again.
+    static_cast<void>(Release(base_));
+    static_cast<void>(cudaGetLastError());
+  }
+
+ private:
+  const int ordinal_;
+  void* const base_;
+  Fault& fault_;
+};
+
+absl::Status BadMemory(absl::string_view what, const char* field) {
+  return Error(absl::StatusCode::kInvalidArgument, "BAD_MEMORY", what, {{"field", field}});
+}
+
+// The bytes of the allocation that starts at `base`, as the driver knows them.
+absl::StatusOr<std::uint64_t> AllocationBytes(void* base) {
+  // The driver's own function, of which the runtime has no equal.
+  using GetAddressRange = CUresult (*)(CUdeviceptr*, std::size_t*, CUdeviceptr);
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(
+      cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &entry, 3020, cudaEnableDefault, &found));
+  CUdeviceptr start = 0;
+  std::size_t bytes = 0;
+  if (found != cudaDriverEntryPointSuccess ||
+      reinterpret_cast<GetAddressRange>(entry)(&start, &bytes, reinterpret_cast<CUdeviceptr>(base)) !=
+          CUDA_SUCCESS) {
+    return BadMemory("the driver does not know the memory of the handle", "handle");
+  }
+  return bytes - (reinterpret_cast<CUdeviceptr>(base) - start);
+}
+
+// Whether [offset, offset + count) is within `bytes`.
+bool IsWithin(std::uint64_t offset, std::uint64_t count, std::uint64_t bytes) {
+  return offset <= bytes && count <= bytes - offset;
+}
+
+absl::Status CheckAllocation(int ordinal, void* base, const ProcessMemory& memory) {
+  cudaPointerAttributes attributes = {};
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaPointerGetAttributes(&attributes, base));
+  if (attributes.type != cudaMemoryTypeDevice || attributes.device != ordinal) {
+    return BadMemory("the handle is not of memory of this server's GPU", "handle");
+  }
+  const absl::StatusOr<std::uint64_t> bytes = AllocationBytes(base);
+  if (!bytes.ok()) return bytes.status();
+  if (IsWithin(memory.byte_offset, memory.byte_count, *bytes)) return absl::OkStatus();
+  return BadMemory(absl::StrCat("the range exceeds the allocation of ", *bytes, " bytes"), "byte_count");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Memory>> RegisterHostMemory(int ordinal, std::span<const std::byte> bytes,
+                                                           Fault& fault) {
+  if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
+  void* const base = const_cast<std::byte*>(bytes.data());
+  const cudaError_t error = cudaHostRegister(base, bytes.size(), cudaHostRegisterReadOnly);
+  if (error != cudaSuccess && !IsRefusal(error)) return fault.Check(StatusOf(error, "cudaHostRegister"));
+  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return std::make_unique<CudaMemory<cudaHostUnregister>>(ordinal, error == cudaSuccess ? base : nullptr,
+                                                          bytes, true, fault);
+}
+
+absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(int ordinal, const ProcessMemory& memory,
+                                                          Fault& fault) {
+  if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
+  cudaIpcMemHandle_t handle;
+  std::memcpy(&handle, memory.handle.data(), sizeof(handle));
+  void* base = nullptr;
+  const cudaError_t error = cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess);
+  if (error != cudaSuccess) {
+    // A handle is the client's word: that CUDA refuses it says nothing about the device, unless the error
+    // stays after it has been asked for.
+    static_cast<void>(cudaGetLastError());
+    if (const cudaError_t stays = cudaPeekAtLastError(); stays != cudaSuccess) {
+      return fault.Check(StatusOf(stays, "cudaIpcOpenMemHandle"));
+    }
+    return BadMemory(absl::StrCat("the GPU knows no memory of this handle (CUDA error ",
+                                  static_cast<int>(error), ", ", cudaGetErrorName(error), ")"),
+                     "handle");
+  }
+  if (absl::Status status = CheckAllocation(ordinal, base, memory); !status.ok()) {
+    static_cast<void>(cudaIpcCloseMemHandle(base));
+    return fault.Check(status);
+  }
+  const auto* const bytes = static_cast<const std::byte*>(base) + memory.byte_offset;
+  return std::make_unique<CudaMemory<cudaIpcCloseMemHandle>>(
+      ordinal, base, std::span(bytes, memory.byte_count), false, fault);
+}
+
+absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(int ordinal, std::uint64_t bytes, Fault& fault) {
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
+  void* base = nullptr;
+  if (cudaMalloc(&base, bytes) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return absl::ResourceExhaustedError(absl::StrCat("the GPU has no room for ", bytes, " bytes"));
+  }
+  const std::span<const std::byte> span(static_cast<const std::byte*>(base), bytes);
+  return std::make_unique<CudaMemory<cudaFree>>(ordinal, base, span, false, fault);
+}
+
+}  // namespace warpfold::kernels::cuda

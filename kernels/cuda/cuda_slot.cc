@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/cuda_slot.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/device_reducer.h"
+#include "kernels/geometry.h"
+
+namespace warpfold::kernels::cuda {
+namespace {
+
+// What a slot's reducer has workspace for: of matrices that lie on the device it takes so many bytes at once,
+// of scalars much more.
+constexpr std::size_t kReducerBytes = 32 << 20;
+
+class CudaSlot : public Slot {
+ public:
+  CudaSlot(int ordinal, std::size_t bytes, Fault& fault) : ordinal_(ordinal), bytes_(bytes), fault_(fault) {}
+
+  ~CudaSlot() override {
+    if (!fault_.Get().ok()) {
+      // The context is unusable; freeing would only fail, or hang.
+      static_cast<void>(reducer_.release());
+      return;
+    }
+    cudaSetDevice(ordinal_);
+    for (cudaEvent_t event : {begun_, copied_, reduced_}) {
+      if (event != nullptr) cudaEventDestroy(event);
+    }
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    cudaFreeHost(staging_);
+    cudaFree(device_);
+  }
+
+  absl::Status Allocate() {
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventCreate(&begun_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventCreate(&copied_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventCreate(&reduced_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(
+        cudaHostAlloc(reinterpret_cast<void**>(&staging_), bytes_, cudaHostAllocDefault));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&device_), bytes_));
+    absl::StatusOr<std::unique_ptr<DeviceReducer>> reducer =
+        DeviceReducer::Create(std::max(bytes_, kReducerBytes));
+    if (!reducer.ok()) return reducer.status();
+    reducer_ = *std::move(reducer);
+    return absl::OkStatus();
+  }
+
+  std::span<std::byte> staging() override { return {staging_, bytes_}; }
+  std::uint64_t Capacity(const Reduction& reduction) const override {
+    return std::min(reducer_->Capacity(reduction),
+                    bytes_ / reduction.leaf_bytes() * reduction.leaf_elements());
+  }
+
+  void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
+
+  absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
+                     std::uint64_t element_count) override {
+    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
+    return fault_.Check(Enqueue(reduction, first_element, element_count, staging_, true));
+  }
+
+  std::uint64_t CapacityFrom(const Reduction& reduction, const Memory& memory,
+                             std::uint64_t byte_offset) const override {
+    return IsReducedInPlace(memory, byte_offset) ? reducer_->Capacity(reduction) : Capacity(reduction);
+  }
+
+  absl::Status StartFrom(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
+                         const Memory& memory, std::uint64_t byte_offset) override {
+    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
+    return fault_.Check(Enqueue(reduction, first_element, element_count, memory.data() + byte_offset,
+                                !IsReducedInPlace(memory, byte_offset)));
+  }
+
+  absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
+                          std::uint64_t byte_count) override {
+    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
+    return fault_.Check(EnqueueStore(const_cast<std::byte*>(memory.data()) + byte_offset, byte_count));
+  }
+
+  // Also where the device failed: Wait then says so.
+  bool Finished() override { return !fault_.Get().ok() || cudaEventQuery(reduced_) != cudaErrorNotReady; }
+
+  absl::StatusOr<SlotResult> Wait() override {
+    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
+    SlotResult result;
+    if (absl::Status status = fault_.Check(Synchronize(result)); !status.ok()) return status;
+    if (stores_) return result;
+    result.state = reducer_->Collect();
+    return result;
+  }
+
+ private:
+  // What lies on the device, as kernels load it. Memory of the host arrives faster by a copy, which several
+  // operators then share.
+  static bool IsReducedInPlace(const Memory& memory, std::uint64_t byte_offset) {
+    return !memory.host_can_read() &&
+           reinterpret_cast<std::uintptr_t>(memory.data() + byte_offset) % kVectorBytes == 0;
+  }
+
+  absl::Status Enqueue(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
+                       const std::byte* data, bool copies) {
+    stores_ = false;
+    // The current device is a property of the calling thread.
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
+    if (copies) {
+      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device_, data, element_count * reduction.element_bytes(),
+                                                    cudaMemcpyDefault, stream_));
+    }
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(copied_, stream_));
+    if (absl::Status status =
+            reducer_->Launch(reduction, first_element, copies ? device_ : data, element_count, stream_);
+        !status.ok()) {
+      return status;
+    }
+    return EnqueueEnd();
+  }
+
+  absl::Status EnqueueStore(std::byte* to, std::uint64_t byte_count) {
+    stores_ = true;
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, staging_, byte_count, cudaMemcpyHostToDevice, stream_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(copied_, stream_));
+    return EnqueueEnd();
+  }
+
+  absl::Status EnqueueEnd() {
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(reduced_, stream_));
+    if (!on_finished_) return absl::OkStatus();
+    // CUDA runs host functions on a thread of its own, and not at all once the device has failed.
+    return StatusOf(cudaLaunchHostFunc(stream_, &CudaSlot::OnFinished, this), "cudaLaunchHostFunc");
+  }
+
+  static void CUDART_CB OnFinished(void* slot) { static_cast<CudaSlot*>(slot)->on_finished_(); }
+
+  absl::Status Synchronize(SlotResult& result) {
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(reduced_));
+    float copy_ms = 0;
+    float kernel_ms = 0;
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&copy_ms, begun_, copied_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&kernel_ms, copied_, reduced_));
+    result.copy = absl::Milliseconds(copy_ms);
+    result.kernel = absl::Milliseconds(kernel_ms);
+    return absl::OkStatus();
+  }
+
+  const int ordinal_;
+  const std::size_t bytes_;
+  Fault& fault_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t begun_ = nullptr;
+  cudaEvent_t copied_ = nullptr;
+  cudaEvent_t reduced_ = nullptr;
+  std::byte* staging_ = nullptr;
+  std::byte* device_ = nullptr;
+  std::unique_ptr<DeviceReducer> reducer_;
+  bool stores_ = false;  // the current work is a StartStore
+  std::function<void()> on_finished_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Slot>> MakeCudaSlot(int ordinal, std::size_t bytes, Fault& fault) {
+  auto slot = std::make_unique<CudaSlot>(ordinal, bytes, fault);
+  if (absl::Status status = slot->Allocate(); !status.ok()) return status;
+  return slot;
+}
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A slot on a GPU: pinned staging memory, its twin on the device, a stream, and a DeviceReducer.
+//
+// Threads: as kernels/backend.h says of slots.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/fault.h"
+
+namespace warpfold::kernels::cuda {
+
+// On the GPU of this number. `fault` must outlive the slot.
+absl::StatusOr<std::unique_ptr<Slot>> MakeCudaSlot(int ordinal, std::size_t bytes, Fault& fault);
+
+}  // namespace warpfold::kernels::cuda

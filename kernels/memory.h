@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bytes that lie ready for a device, so that they need not be staged: memory of the host that was registered
+// with it, device memory of another process, device memory of this one. A backend makes them (backend.h), and
+// its slots reduce them.
+//
+// Threads: constant after construction; freely shared. Must be destroyed before its backend.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace warpfold::kernels {
+
+class Memory {
+ public:
+  virtual ~Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  std::uint64_t size() const { return bytes_.size(); }
+  // Where the device finds them. Only the backend may follow this address, unless the host can.
+  const std::byte* data() const { return bytes_.data(); }
+  bool host_can_read() const { return host_can_read_; }
+
+ protected:
+  Memory(std::span<const std::byte> bytes, bool host_can_read)
+      : bytes_(bytes), host_can_read_(host_can_read) {}
+
+ private:
+  const std::span<const std::byte> bytes_;
+  const bool host_can_read_;
+};
+
+// A part of an allocation that another process made on the device and handed out: a cudaIpcMemHandle_t and
+// where in the allocation the part lies.
+struct ProcessMemory {
+  static constexpr std::size_t kHandleBytes = 64;
+  std::array<std::byte, kHandleBytes> handle = {};
+  std::uint64_t byte_offset = 0;
+  std::uint64_t byte_count = 0;
+};
+
+}  // namespace warpfold::kernels

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One array on its way, apart from its transport and from what becomes of it: checks the order of messages
+// (protocol.h) and says what the stream needs next. Nothing here blocks.
+//
+// Threads: the shard's only. After an error the session answers nothing more.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/core/incoming_array.h"
+#include "server/core/message.h"
+#include "server/core/protocol.h"
+#include "server/core/request_parser.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold::server {
+
+class ArraySession {
+ public:
+  enum class Need {
+    kMessage,  // the next message, or the end of messages
+    kDevice,   // nothing but time: Resume when the sink has got further
+    kNothing,  // the response is there
+  };
+
+  virtual ~ArraySession() = default;
+
+  // The client's next message. Only while a message is needed.
+  virtual absl::StatusOr<Need> OnMessage(Message message);
+  // The client sends no more, or the stream broke.
+  virtual absl::StatusOr<Need> OnEnd();
+  absl::StatusOr<Need> Resume();
+
+  // The answer, serialised, once nothing is needed.
+  virtual absl::StatusOr<std::string> Response() = 0;
+
+  // Gives back slots and messages: the session has been answered.
+  virtual void Release();
+
+  // Whether the response hands out a partial state.
+  virtual bool returns_state() const { return false; }
+  // Whether the last message carried something. Else a client could hold its place among the reductions with
+  // messages of a few bytes.
+  bool made_progress() const { return made_progress_; }
+
+  // For logs.
+  virtual const std::string& request_id() const = 0;
+  std::uint64_t received_bytes() const { return incoming_.has_value() ? incoming_->received_bytes() : 0; }
+
+ protected:
+  // A message of the stream. The header itself stays with who parsed it.
+  struct StreamMessage {
+    MessageKind kind = MessageKind::kHeader;
+    ParsedChunk chunk;
+    v1::ReduceCommit commit;
+  };
+  template <class Header>
+  static StreamMessage Divide(ParsedRequest<Header> request, Header* header);
+
+  virtual absl::StatusOr<StreamMessage> Parse(ByteSlices message) = 0;
+  // The header that was parsed last starts the array: makes incoming_, unless no chunks may follow.
+  virtual absl::Status Begin() = 0;
+  // What the sink heard from the device.
+  virtual absl::Status SinkStatus() const = 0;
+  // The array has been committed.
+  virtual void OnCommitted() {}
+  // All has come. True once the response is there.
+  virtual absl::StatusOr<bool> TryFinish() = 0;
+
+  // Places the chunk that has come, or the rest of it.
+  absl::StatusOr<Need> AfterPlacing(absl::StatusOr<bool> placed);
+  // All has come: the array has begun, and nothing may follow.
+  absl::StatusOr<Need> Finish();
+
+  std::optional<IncomingArray> incoming_;
+  ArraySink* sink_ = nullptr;  // of incoming_
+
+ private:
+  absl::StatusOr<Need> Act(Action action, StreamState before, StreamMessage parsed, Message message);
+
+  StreamState state_ = StreamState::kStart;
+  bool finishing_ = false;  // all has come
+  bool made_progress_ = false;
+};
+
+template <class Header>
+ArraySession::StreamMessage ArraySession::Divide(ParsedRequest<Header> request, Header* header) {
+  StreamMessage message;
+  if (auto* const chunk = std::get_if<ParsedChunk>(&request)) {
+    message.kind = MessageKind::kChunk;
+    message.chunk = std::move(*chunk);
+  } else if (auto* const commit = std::get_if<v1::ReduceCommit>(&request)) {
+    message.kind = MessageKind::kCommit;
+    message.commit = std::move(*commit);
+  } else {
+    *header = std::get<Header>(std::move(request));
+  }
+  return message;
+}
+
+// INVALID_ARGUMENT (BAD_HEADER) unless the field's text is at most 128 printable ASCII characters.
+absl::Status CheckText(absl::string_view field, const std::string& text);
+
+}  // namespace warpfold::server

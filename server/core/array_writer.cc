@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/array_writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace warpfold::server {
+
+absl::StatusOr<std::size_t> ArrayWriter::Append(ByteSlice bytes) {
+  if (!status_.ok()) return status_;
+  std::size_t taken = 0;
+  while (taken < bytes.size()) {
+    if (!filling_.has_value()) {
+      kernels::Slot* const slot = share_.Take(*this);
+      if (slot == nullptr) break;
+      filling_.emplace(Filling{.slot = slot});
+    }
+    const std::span<std::byte> room = filling_->slot->staging().subspan(filling_->bytes);
+    const std::size_t n = std::min(room.size(), bytes.size() - taken);
+    std::memcpy(room.data(), bytes.data() + taken, n);
+    filling_->bytes += n;
+    taken += n;
+    if (n < room.size()) continue;
+    if (absl::Status status = StoreFilled(); !status.ok()) return status;
+  }
+  return taken;
+}
+
+absl::Status ArrayWriter::Pause() {
+  if (!filling_.has_value()) return absl::OkStatus();
+  if (share_.waiting() > 0) return StoreFilled();
+  share_.SetAwaitingClient(filling_->slot, true);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> ArrayWriter::TryFinish() {
+  if (!status_.ok()) return status_;
+  if (filling_.has_value()) {
+    if (absl::Status status = StoreFilled(); !status.ok()) return status;
+  }
+  return in_flight_ == 0;
+}
+
+void ArrayWriter::Release() {
+  if (filling_.has_value()) share_.Return(filling_->slot);
+  filling_.reset();
+  share_.Leave(*this);
+}
+
+absl::Status ArrayWriter::StoreFilled() {
+  const Filling filled = *std::exchange(filling_, std::nullopt);
+  absl::Status status =
+      filled.slot->StartStore(memory_->memory(), memory_->byte_offset() + stored_bytes_, filled.bytes);
+  if (status = share_.Started(*this, filled.slot, std::move(status), memory_); !status.ok()) return status;
+  stored_bytes_ += filled.bytes;
+  // The CPU backend has finished by now.
+  const std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.Collect(filled.slot);
+  if (!result.has_value()) ++in_flight_;
+  return result.has_value() ? result->status() : absl::OkStatus();
+}
+
+void ArrayWriter::OnSlotWanted() {
+  status_.Update(StoreFilled());
+  if (!status_.ok()) listener_();
+}
+
+void ArrayWriter::OnSlotFinished(kernels::Slot*, absl::StatusOr<kernels::SlotResult> result) {
+  --in_flight_;
+  status_.Update(result.status());
+  if (!status_.ok() || in_flight_ == 0) listener_();
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/memory_reducer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace warpfold::server {
+
+MemoryReducer::MemoryReducer(SlotShare& share, const Clock& clock, const Options& options,
+                             std::function<void()> listener)
+    : SlotReducer(share, clock, options.reduction, options.first_element, std::move(listener)),
+      options_(options),
+      end_element_(options.first_element + options.element_count) {}
+
+absl::StatusOr<bool> MemoryReducer::TryFinish() {
+  if (!status_.ok()) return status_;
+  const kernels::Memory& memory = options_.memory->memory();
+  const std::uint64_t array_bytes = options_.element_count * reduction().element_bytes();
+  if (next_element() < end_element_ && memory.host_can_read() && array_bytes < options_.crossover_bytes &&
+      reduction().canonical()) {
+    ReduceHere(std::span(memory.data() + NextByte(), array_bytes));
+    return status_.ok() ? absl::StatusOr<bool>(true) : status_;
+  }
+  while (next_element() < end_element_) {
+    kernels::Slot* const slot = TakeSlot();
+    if (slot == nullptr) return false;
+    const std::uint64_t elements =
+        std::min(end_element_ - next_element(), slot->CapacityFrom(reduction(), memory, NextByte()));
+    absl::Status status = slot->StartFrom(reduction(), next_element(), elements, memory, NextByte());
+    if (status = Started(slot, elements, std::move(status), options_.memory); !status.ok()) return status;
+  }
+  return all_collected();
+}
+
+std::uint64_t MemoryReducer::NextByte() const {
+  return options_.memory->byte_offset() + options_.byte_offset +
+         (next_element() - options_.first_element) * reduction().element_bytes();
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One array on its way to the device's memory, where it stays.
+//
+// Threads: the shard's only. After an error the session answers nothing more, and the room is given back.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/core/array_session.h"
+#include "server/core/array_writer.h"
+#include "server/core/service.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold::server {
+
+class PutSession : public ArraySession {
+ public:
+  // As Session's.
+  PutSession(Service& service, SlotShare& share, std::function<void()> listener)
+      : service_(service), share_(share), listener_(std::move(listener)) {}
+
+  // From here on clients can name the array.
+  absl::StatusOr<std::string> Response() override;
+
+  void Release() override;
+
+  const std::string& request_id() const override { return header_.request_id(); }
+
+ protected:
+  absl::StatusOr<StreamMessage> Parse(ByteSlices message) override;
+  absl::Status Begin() override;
+  absl::Status SinkStatus() const override { return writer_->status(); }
+  absl::StatusOr<bool> TryFinish() override { return writer_->TryFinish(); }
+
+ private:
+  Service& service_;
+  SlotShare& share_;
+  const std::function<void()> listener_;
+  v1::PutArrayHeader parsed_header_;  // by Parse
+  v1::PutArrayHeader header_;         // of the array
+  std::shared_ptr<const NamedMemory> array_;
+  std::optional<ArrayWriter> writer_;  // once there is a header
+};
+
+// Answers ListArrays and DeleteArray.
+v1::ListArraysResponse ListArrays(const Service& service, const v1::ListArraysRequest& request);
+absl::Status DeleteArray(Service& service, const v1::DeleteArrayRequest& request);
+
+}  // namespace warpfold::server

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Hands out ranges of a fixed number of bytes: the first that is large enough.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+namespace warpfold::server {
+
+class RangeAllocator {
+ public:
+  // Ranges start at multiples of this: where kernels load vectors, and lines of any cache begin.
+  static constexpr std::uint64_t kAlignment = 512;
+
+  explicit RangeAllocator(std::uint64_t bytes) : free_bytes_(bytes) {
+    if (bytes > 0) free_.emplace(0, bytes);
+  }
+
+  // The offset of a range of `bytes`; none where no free range is so long.
+  std::optional<std::uint64_t> Take(std::uint64_t bytes);
+  // Gives back what Take gave out.
+  void Return(std::uint64_t offset, std::uint64_t bytes);
+
+  std::uint64_t free_bytes() const { return free_bytes_; }
+  std::uint64_t largest_free_bytes() const;
+
+ private:
+  static std::uint64_t RoundUp(std::uint64_t bytes) {
+    return bytes > 0 ? (bytes + kAlignment - 1) / kAlignment * kAlignment : kAlignment;
+  }
+
+  std::map<std::uint64_t, std::uint64_t> free_;  // bytes by offset; never adjacent
+  std::uint64_t free_bytes_;
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/resident_arrays.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+
+namespace warpfold::server {
+namespace {
+
+absl::Status NotFound() {
+  return kernels::Error(absl::StatusCode::kNotFound, "UNKNOWN_MEMORY",
+                        "this server keeps no array of this token (any more)", {{"field", "token"}});
+}
+
+absl::Status Exhausted(absl::string_view reason, absl::string_view what, absl::string_view limit,
+                       std::uint64_t value) {
+  return kernels::Error(absl::StatusCode::kResourceExhausted, reason, absl::StrCat(what, limit, " = ", value),
+                        {{"limit", std::string(limit)}, {"value", absl::StrCat(value)}});
+}
+
+}  // namespace
+
+struct ResidentArrays::Pool {
+  explicit Pool(std::shared_ptr<const kernels::Memory> memory_in)
+      : memory(std::move(memory_in)), ranges(memory->size()) {}
+
+  const std::shared_ptr<const kernels::Memory> memory;
+  std::mutex mutex;
+  RangeAllocator ranges;                                       // guarded by mutex
+  std::unordered_map<std::string, std::uint64_t> owner_bytes;  // guarded by mutex
+  std::uint64_t next_id = 1;                                   // guarded by mutex
+};
+
+class ResidentArrays::Array : public NamedMemory {
+ public:
+  Array(std::shared_ptr<Pool> pool, std::uint64_t byte_offset, std::uint64_t id, Request request)
+      : NamedMemory(pool->memory, byte_offset, request.byte_count, request.layout),
+        pool_(std::move(pool)),
+        id_(id),
+        request_(std::move(request)) {}
+
+  ~Array() override {
+    const std::lock_guard lock(pool_->mutex);
+    pool_->ranges.Return(byte_offset(), byte_count());
+    const auto owned = pool_->owner_bytes.find(request_.owner);
+    owned->second -= byte_count();
+    if (owned->second == 0) pool_->owner_bytes.erase(owned);
+  }
+
+  void SetBegin(absl::Time now) const { begin_ = now; }
+  absl::Time expires() const { return last_use() + request_.time_to_live; }
+
+  Info InfoAt(absl::Time now) const {
+    return {.id = id_, .request = request_, .age = now - begin_, .expires_in = expires() - now};
+  }
+  const Request& request() const { return request_; }
+
+ private:
+  const std::shared_ptr<Pool> pool_;
+  const std::uint64_t id_;
+  const Request request_;
+  mutable absl::Time begin_;  // set before it is published
+};
+
+ResidentArrays::~ResidentArrays() {
+  for (const auto& [token, array] : published_) registry_.Remove(token);
+}
+
+void ResidentArrays::Open(std::shared_ptr<const kernels::Memory> memory, const Limits& limits) {
+  pool_ = std::make_shared<Pool>(std::move(memory));
+  limits_ = limits;
+}
+
+absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const Request& request) {
+  if (pool_ == nullptr) {
+    return kernels::Error(absl::StatusCode::kUnimplemented, "NO_RESIDENT_ARRAYS",
+                          "this server keeps no arrays: it was started without --resident_bytes");
+  }
+  Request kept = request;
+  if (kept.time_to_live == absl::ZeroDuration()) kept.time_to_live = limits_.default_time_to_live;
+  kept.time_to_live = std::min(kept.time_to_live, limits_.max_time_to_live);
+  const std::lock_guard lock(pool_->mutex);
+  const auto owned = pool_->owner_bytes.find(kept.owner);
+  const std::uint64_t owned_bytes = owned == pool_->owner_bytes.end() ? 0 : owned->second;
+  if (kept.byte_count > limits_.owner_bytes || owned_bytes > limits_.owner_bytes - kept.byte_count) {
+    return Exhausted("OWNER_QUOTA", "the owner's arrays would exceed ", "resident_owner_bytes",
+                     limits_.owner_bytes);
+  }
+  const std::optional<std::uint64_t> offset = pool_->ranges.Take(kept.byte_count);
+  if (!offset.has_value()) {
+    return Exhausted("RESIDENT_FULL", "there is no free range of so many bytes; ", "largest_free_bytes",
+                     pool_->ranges.largest_free_bytes());
+  }
+  pool_->owner_bytes[kept.owner] = owned_bytes + kept.byte_count;
+  return std::make_shared<const Array>(pool_, *offset, pool_->next_id++, std::move(kept));
+}
+
+std::string ResidentArrays::Publish(const std::shared_ptr<const NamedMemory>& array, absl::Time now) {
+  auto own = std::static_pointer_cast<const Array>(array);
+  own->SetBegin(now);
+  own->Touch(now);
+  std::string token = registry_.Add(array);
+  const std::lock_guard lock(mutex_);
+  published_.emplace(token, std::move(own));
+  return token;
+}
+
+absl::Status ResidentArrays::Delete(const std::string& token) {
+  std::shared_ptr<const Array> removed;  // destroyed outside of the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = published_.find(token);
+  if (found == published_.end()) return NotFound();
+  removed = std::move(found->second);
+  published_.erase(found);
+  registry_.Remove(token);
+  return absl::OkStatus();
+}
+
+void ResidentArrays::Expire(absl::Time now) {
+  std::vector<std::shared_ptr<const Array>> removed;  // destroyed outside of the lock
+  const std::lock_guard lock(mutex_);
+  for (auto array = published_.begin(); array != published_.end();) {
+    if (array->second->expires() > now) {
+      ++array;
+      continue;
+    }
+    registry_.Remove(array->first);
+    removed.push_back(std::move(array->second));
+    array = published_.erase(array);
+  }
+}
+
+std::vector<ResidentArrays::Info> ResidentArrays::List(const std::string& owner, absl::Time now) const {
+  std::vector<Info> infos;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [token, array] : published_) {
+    if (owner.empty() || array->request().owner == owner) infos.push_back(array->InfoAt(now));
+  }
+  std::sort(infos.begin(), infos.end(), [](const Info& a, const Info& b) { return a.id < b.id; });
+  return infos;
+}
+
+ResidentArrays::Info ResidentArrays::InfoOf(const NamedMemory& array, absl::Time now) const {
+  return static_cast<const Array&>(array).InfoAt(now);
+}
+
+ResidentArrays::Room ResidentArrays::room() const {
+  if (pool_ == nullptr) return {};
+  const std::lock_guard lock(pool_->mutex);
+  return {.bytes = pool_->memory->size(),
+          .free_bytes = pool_->ranges.free_bytes(),
+          .largest_free_bytes = pool_->ranges.largest_free_bytes()};
+}
+
+}  // namespace warpfold::server

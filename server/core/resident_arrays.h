@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arrays that stay in the device's memory, so that many reductions read what was sent once. Their memory is
+// allocated when the server starts; an array takes a range of it until it is deleted, or nobody has used it
+// for its time to live, and until the last reduction that reads it has ended.
+//
+// Threads: all methods from any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "kernels/memory.h"
+#include "server/core/memory_registry.h"
+#include "server/core/range_allocator.h"
+
+namespace warpfold::server {
+
+class ResidentArrays {
+ public:
+  struct Limits {
+    std::uint64_t owner_bytes = 0;  // the most that arrays of one owner may have together
+    absl::Duration default_time_to_live = absl::Minutes(10);
+    absl::Duration max_time_to_live = absl::Hours(24);
+  };
+
+  // What a client asks room for.
+  struct Request {
+    std::string owner;
+    ElementLayout layout;
+    std::uint64_t element_count = 0;
+    std::uint64_t byte_count = 0;
+    absl::Duration time_to_live;  // zero: the default
+  };
+
+  struct Info {
+    std::uint64_t id = 0;  // counts arrays; a name for people, not a key
+    Request request;
+    absl::Duration age;
+    absl::Duration expires_in;
+  };
+
+  struct Room {
+    std::uint64_t bytes = 0;  // in all; 0 where the server keeps no arrays
+    std::uint64_t free_bytes = 0;
+    std::uint64_t largest_free_bytes = 0;
+  };
+
+  // `registry` must outlive it.
+  explicit ResidentArrays(MemoryRegistry& registry) : registry_(registry) {}
+  ~ResidentArrays();
+  ResidentArrays(const ResidentArrays&) = delete;
+  ResidentArrays& operator=(const ResidentArrays&) = delete;
+
+  // The memory to keep arrays in; before the first Reserve, at most once.
+  void Open(std::shared_ptr<const kernels::Memory> memory, const Limits& limits);
+
+  // Room for an array, which nobody can name yet; given back when the last pointer to it goes. UNIMPLEMENTED
+  // (NO_RESIDENT_ARRAYS), RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA).
+  absl::StatusOr<std::shared_ptr<const NamedMemory>> Reserve(const Request& request);
+
+  // The array is complete: returns its token.
+  std::string Publish(const std::shared_ptr<const NamedMemory>& array, absl::Time now);
+
+  // NOT_FOUND (UNKNOWN_MEMORY). Reductions that have begun go on.
+  absl::Status Delete(const std::string& token);
+
+  // Deletes arrays that have outlived their time to live.
+  void Expire(absl::Time now);
+
+  // Those of one owner, or of all where it is empty; oldest first.
+  std::vector<Info> List(const std::string& owner, absl::Time now) const;
+  // Of one that Publish returned the token of.
+  Info InfoOf(const NamedMemory& array, absl::Time now) const;
+  Room room() const;
+  const Limits& limits() const { return limits_; }
+
+ private:
+  class Array;
+  struct Pool;  // outlives the arrays that are still read
+
+  MemoryRegistry& registry_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Pool> pool_;                                     // null without Open
+  std::map<std::string, std::shared_ptr<const Array>> published_;  // guarded by mutex_; by token
+  Limits limits_;
+};
+
+}  // namespace warpfold::server
