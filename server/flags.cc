@@ -3,11 +3,14 @@
 //
 #include "server/flags.h"
 
+#include <sys/un.h>
+
 #include <CLI/CLI.hpp>
 #include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "kernels/geometry.h"
 #include "server/version.h"
@@ -48,6 +51,12 @@ std::string CheckDevice(const std::string& device) {
   return "must be auto, cpu or cuda:N";
 }
 
+std::string CheckSocketPath(const std::string& path) {
+  constexpr std::size_t kMostBytes = sizeof(sockaddr_un::sun_path) - 1;
+  if (absl::StartsWith(path, "/") && path.size() <= kMostBytes) return "";
+  return absl::StrCat("must be an absolute path of at most ", kMostBytes, " bytes");
+}
+
 void AddLimits(CLI::App& app, Flags* flags) {
   app.add_option("--slots", flags->slots, "Staging buffers, shared out among the shards")
       ->check(CLI::Range(1, 256))
@@ -70,6 +79,25 @@ void AddLimits(CLI::App& app, Flags* flags) {
   app.add_option("--drain_seconds", flags->drain_seconds,
                  "What reductions in progress get at SIGTERM before they are stopped")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{3600}));
+}
+
+void AddMemory(CLI::App& app, Flags* flags) {
+  app.add_option("--resident_bytes", flags->resident_bytes,
+                 "The device's memory for arrays that stay (PutArray); 0: none")
+      ->check(CLI::Range(std::uint64_t{0}, kernels::kMaxArrayBytes));
+  app.add_option("--resident_owner_bytes", flags->resident_owner_bytes,
+                 "The most of it for the arrays of one owner")
+      ->check(CLI::Range(std::uint64_t{1}, kernels::kMaxArrayBytes))
+      ->default_str("all");
+  CLI::Option* socket = app.add_option("--memory_socket", flags->memory_socket,
+                                       "Where processes of this machine register memory: a path")
+                            ->check(CLI::Validator(CheckSocketPath, "PATH"));
+  app.add_option("--memory_socket_users", flags->memory_socket_users,
+                 "Numbers of users, beside the server's own, whose processes may: comma-separated")
+      ->delimiter(',')
+      ->needs(socket);
+  app.add_option("--max_registered_bytes", flags->max_registered_bytes, "The most memory of all of them")
+      ->check(CLI::Range(std::uint64_t{1}, kernels::kMaxArrayBytes));
 }
 
 void AddTls(CLI::App& app, Flags* flags) {
@@ -98,6 +126,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
   app.add_option("--device", flags->device, "auto (a GPU if there is one), cpu, or cuda:N")
       ->check(CLI::Validator(CheckDevice, "DEVICE"));
   AddLimits(app, flags);
+  AddMemory(app, flags);
   AddTls(app, flags);
   const std::map<std::string, LogFormat> formats = {{"text", LogFormat::kText}, {"json", LogFormat::kJson}};
   app.add_option("--log_format", flags->log_format, "Of the log on standard error")

@@ -24,6 +24,11 @@ struct Flags {
   std::uint64_t max_stream_bytes = std::uint64_t{1} << 40;
   std::int64_t max_stream_seconds = 3600;
   std::int64_t idle_timeout_seconds = 60;
+  std::uint64_t resident_bytes = 0;        // for arrays that stay; 0: none
+  std::uint64_t resident_owner_bytes = 0;  // 0: no less than resident_bytes
+  std::string memory_socket;               // a path; none if empty
+  std::vector<std::uint32_t> memory_socket_users;
+  std::uint64_t max_registered_bytes = std::uint64_t{1} << 40;
   std::int64_t drain_seconds = 25;  // within the 30 s that Kubernetes gives by default
   std::string tls_cert;             // paths of PEM files
   std::string tls_key;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "server/core/crossover.h"
 #include "server/core/service.h"
 #include "server/logging.h"
+#include "server/memory/memory_socket.h"
 #include "server/process.h"
 #include "server/rpc/rpc_server.h"
 #include "server/version.h"
@@ -86,6 +88,24 @@ Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
           .slot_bytes = backend.slots().front()->staging().size()};
 }
 
+// Takes the memory for resident arrays now: later there might be none.
+absl::Status OpenResidentArrays(const Flags& flags, Service& service) {
+  if (flags.resident_bytes == 0) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<kernels::Memory>> memory = service.backend.Allocate(flags.resident_bytes);
+  if (!memory.ok()) return memory.status();
+  ResidentArrays::Limits limits;
+  limits.owner_bytes = flags.resident_owner_bytes > 0 ? flags.resident_owner_bytes : flags.resident_bytes;
+  service.residents.Open(*std::move(memory), limits);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flags, Service& service) {
+  return MemorySocket::Open({.path = flags.memory_socket,
+                             .users = {flags.memory_socket_users.begin(), flags.memory_socket_users.end()},
+                             .max_registered_bytes = flags.max_registered_bytes},
+                            service.backend, service.memories);
+}
+
 // Ends the process without running what would touch the device.
 [[noreturn]] void EndAfterFault(RpcServer& server) {
   server.WaitUntilIdle(kLastAnswers);
@@ -129,6 +149,20 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
     return kNoDevice;
   }
   service.crossovers = *std::move(crossovers);
+
+  if (absl::Status status = OpenResidentArrays(flags, service); !status.ok()) {
+    Log(LogLevel::kCritical, absl::StrCat("--resident_bytes=", flags.resident_bytes, ": ", status.message()));
+    return kNoDevice;
+  }
+  std::unique_ptr<MemorySocket> memory_socket;
+  if (!flags.memory_socket.empty()) {
+    absl::StatusOr<std::unique_ptr<MemorySocket>> socket = OpenMemorySocket(flags, service);
+    if (!socket.ok()) {
+      Log(LogLevel::kCritical, absl::StrCat("--memory_socket: ", socket.status().message()));
+      return kBadFlags;
+    }
+    memory_socket = *std::move(socket);
+  }
 
   const auto server = RpcServer::Start(service, {.listen = flags.listen, .tls = *tls});
   if (absl::IsResourceExhausted(server.status())) {

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/memory/connection.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+
+namespace warpfold::server {
+namespace {
+
+absl::Status BadMessage(absl::string_view what) {
+  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE", what);
+}
+
+}  // namespace
+
+MemoryConnection::~MemoryConnection() {
+  for (const std::string& token : tokens_) registrar_.Unregister(token);
+}
+
+bool MemoryConnection::Serve() {
+  Packet packet;
+  const Received received = Receive(socket_, &packet);
+  if (received == Received::kNothingYet) return true;
+  return received == Received::kPacket && SendPacket(socket_, Answer(packet).SerializeAsString());
+}
+
+v1::MemoryResponse MemoryConnection::Answer(const Packet& packet) {
+  v1::MemoryResponse response;
+  v1::MemoryRequest request;
+  const bool is_request = !packet.is_truncated && request.ParseFromString(packet.bytes);
+  absl::StatusOr<std::string> token =
+      is_request ? Act(request, packet)
+                 : BadMessage(absl::StrCat("a message is not a MemoryRequest of at most ", kMaxPacketBytes,
+                                           " bytes"));
+  if (token.ok()) {
+    response.set_token(*std::move(token));
+  } else {
+    response.set_code(static_cast<int>(token.status().code()));
+    response.set_reason(kernels::ErrorReason(token.status()));
+    response.set_message(std::string(token.status().message()));
+  }
+  return response;
+}
+
+absl::StatusOr<std::string> MemoryConnection::Act(const v1::MemoryRequest& request, const Packet& packet) {
+  const bool registers_host = request.request_case() == v1::MemoryRequest::kRegisterHost;
+  if (packet.descriptors.size() != (registers_host ? 1u : 0u)) {
+    return BadMessage("exactly one file descriptor comes with register_host, and none with other requests");
+  }
+  if (request.request_case() == v1::MemoryRequest::kUnregister) {
+    return Unregister(request.unregister().token());
+  }
+  if (request.request_case() == v1::MemoryRequest::REQUEST_NOT_SET) {
+    return BadMessage("a MemoryRequest says what to register or unregister; this one nothing");
+  }
+  if (tokens_.size() >= kMaxRegistrations) {
+    return kernels::Error(absl::StatusCode::kResourceExhausted, "TOO_MUCH_MEMORY",
+                          absl::StrCat("a connection has at most ", kMaxRegistrations, " registrations"),
+                          {{"limit", "registrations"}, {"value", absl::StrCat(kMaxRegistrations)}});
+  }
+  absl::StatusOr<std::string> token =
+      registers_host ? RegisterHost(request.register_host(), packet) : RegisterGpu(request.register_gpu());
+  if (token.ok()) tokens_.push_back(*token);
+  return token;
+}
+
+absl::StatusOr<std::string> MemoryConnection::RegisterHost(const v1::RegisterHostMemory& request,
+                                                           const Packet& packet) {
+  return registrar_.RegisterHost(packet.descriptors.front(), request.byte_count());
+}
+
+absl::StatusOr<std::string> MemoryConnection::RegisterGpu(const v1::RegisterGpuMemory& request) {
+  kernels::ProcessMemory memory;
+  if (request.handle().size() != memory.handle.size()) {
+    return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MEMORY",
+                          absl::StrCat("a handle has ", memory.handle.size(), " bytes"),
+                          {{"field", "handle"}});
+  }
+  std::memcpy(memory.handle.data(), request.handle().data(), memory.handle.size());
+  memory.byte_offset = request.byte_offset();
+  memory.byte_count = request.byte_count();
+  return registrar_.RegisterGpu(memory);
+}
+
+absl::StatusOr<std::string> MemoryConnection::Unregister(const std::string& token) {
+  const auto found = std::find(tokens_.begin(), tokens_.end(), token);
+  if (found == tokens_.end()) {
+    return kernels::Error(absl::StatusCode::kNotFound, "UNKNOWN_MEMORY",
+                          "this connection has no memory of this token", {{"field", "token"}});
+  }
+  tokens_.erase(found);
+  registrar_.Unregister(token);
+  return std::string();
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/memory/memory_socket.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace warpfold::server {
+namespace {
+
+constexpr std::size_t kMaxConnections = 256;
+// How soon memory is buried that a reduction read when it was given back.
+constexpr int kBurialIntervalMs = 50;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MemorySocket>> MemorySocket::Open(const MemorySocketOptions& options,
+                                                                 kernels::Backend& backend,
+                                                                 MemoryRegistry& registry) {
+  std::unique_ptr<MemorySocket> socket(new MemorySocket(options, backend, registry));
+  absl::StatusOr<FileDescriptor> listener = ListenAt(options.path);
+  if (!listener.ok()) return listener.status();
+  socket->listener_ = *std::move(listener);
+  socket->wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC));
+  if (!socket->wake_.is_open()) return absl::UnavailableError("there is no descriptor for it");
+  socket->thread_ = std::thread([raw = socket.get()] { raw->Run(); });
+  return socket;
+}
+
+MemorySocket::~MemorySocket() {
+  if (!thread_.joinable()) return;
+  ending_ = true;
+  eventfd_write(wake_.get(), 1);
+  thread_.join();
+  unlink(options_.path.c_str());
+  connections_.clear();
+  registrar_.Bury();
+}
+
+void MemorySocket::Run() {
+  bool some_left = false;
+  while (!ending_) {
+    Await(some_left);
+    AcceptAll();
+    // Each in turn, so that one who sends without pause does not keep others waiting.
+    std::erase_if(connections_, [](const auto& connection) { return !connection->Serve(); });
+    some_left = registrar_.Bury();
+  }
+}
+
+// Until something has come, or something may be buried.
+void MemorySocket::Await(bool some_left) {
+  std::vector<pollfd> watched = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+  // At the limit those who connect wait in the backlog.
+  if (connections_.size() < kMaxConnections) {
+    watched.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
+  }
+  for (const auto& connection : connections_) {
+    watched.push_back({.fd = connection->fd(), .events = POLLIN, .revents = 0});
+  }
+  poll(watched.data(), watched.size(), some_left ? kBurialIntervalMs : -1);
+}
+
+void MemorySocket::AcceptAll() {
+  while (connections_.size() < kMaxConnections) {
+    FileDescriptor connection = Accept(listener_);
+    if (!connection.is_open()) return;
+    if (MayConnect(connection)) {
+      connections_.push_back(std::make_unique<MemoryConnection>(std::move(connection), registrar_));
+    }
+  }
+}
+
+bool MemorySocket::MayConnect(const FileDescriptor& connection) const {
+  const std::optional<uid_t> user = PeerUser(connection);
+  if (!user.has_value()) return false;
+  return *user == geteuid() ||
+         std::find(options_.users.begin(), options_.users.end(), *user) != options_.users.end();
+}
+
+}  // namespace warpfold::server

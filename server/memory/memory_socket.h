@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The socket over which processes of this machine hand the server memory to read (memory.proto), and the
+// thread that serves it.
+//
+// Threads: Open and the destructor from one thread. The rest happens on the socket's own: registering memory
+// may take a second, which no call should wait for.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/core/memory_registry.h"
+#include "server/memory/connection.h"
+#include "server/memory/registrar.h"
+
+namespace warpfold::server {
+
+struct MemorySocketOptions {
+  std::string path;
+  std::vector<uid_t> users;  // beside the server's own
+  std::uint64_t max_registered_bytes = 0;
+};
+
+class MemorySocket {
+ public:
+  // Serves from its return on. `backend` and `registry` must outlive the socket. UNAVAILABLE where the path
+  // cannot be listened at.
+  static absl::StatusOr<std::unique_ptr<MemorySocket>> Open(const MemorySocketOptions& options,
+                                                            kernels::Backend& backend,
+                                                            MemoryRegistry& registry);
+  // Ends all registrations and removes the socket's file. No reduction may be in progress any more.
+  ~MemorySocket();
+
+ private:
+  MemorySocket(const MemorySocketOptions& options, kernels::Backend& backend, MemoryRegistry& registry)
+      : options_(options), registrar_(backend, registry, options.max_registered_bytes) {}
+
+  void Run();
+  void Await(bool some_left);
+  void AcceptAll();
+  bool MayConnect(const FileDescriptor& connection) const;
+
+  const MemorySocketOptions options_;
+  Registrar registrar_;
+  std::vector<std::unique_ptr<MemoryConnection>> connections_;
+  FileDescriptor listener_;
+  FileDescriptor wake_;  // an eventfd: the thread should end
+  std::atomic<bool> ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace warpfold::server

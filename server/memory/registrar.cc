@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/memory/registrar.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+
+namespace warpfold::server {
+namespace {
+
+absl::Status BadMemory(absl::string_view what) {
+  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MEMORY", what);
+}
+
+// Whether the file can never become shorter, and its bytes are there: else reading them could end this
+// process (SIGBUS), or take memory that nobody has accounted for.
+absl::Status CheckMemfd(int fd, std::uint64_t byte_count) {
+  constexpr std::uint64_t kStatBlockBytes = 512;  // stat(2)
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0) return BadMemory("the descriptor is not of a memfd that can be sealed");
+  if ((seals & F_SEAL_SHRINK) == 0) return BadMemory("the memfd is not sealed against shrinking");
+  struct stat file = {};
+  if (fstat(fd, &file) != 0) return BadMemory("the memfd has no size");
+  if (byte_count == 0 || byte_count > static_cast<std::uint64_t>(file.st_size)) {
+    return BadMemory(absl::StrCat("byte_count must be 1 to the memfd's size of ", file.st_size));
+  }
+  if (static_cast<std::uint64_t>(file.st_blocks) * kStatBlockBytes < byte_count) {
+    return BadMemory("not all bytes of the memfd are allocated");
+  }
+  return absl::OkStatus();
+}
+
+// Unmaps what a Memory was made of, after that has been destroyed.
+struct Unmap {
+  void* address;
+  std::uint64_t bytes;
+  void operator()(const kernels::Memory* memory) const {
+    delete memory;
+    munmap(address, bytes);
+  }
+};
+
+}  // namespace
+
+absl::Status Registrar::CheckRoom(std::uint64_t byte_count) const {
+  if (byte_count <= max_bytes_ - registered_bytes_) return absl::OkStatus();
+  return kernels::Error(absl::StatusCode::kResourceExhausted, "TOO_MUCH_MEMORY",
+                        absl::StrCat("registered memory would exceed max_registered_bytes = ", max_bytes_),
+                        {{"limit", "max_registered_bytes"}, {"value", absl::StrCat(max_bytes_)}});
+}
+
+absl::StatusOr<std::string> Registrar::RegisterHost(const FileDescriptor& memfd, std::uint64_t byte_count) {
+  if (absl::Status status = CheckMemfd(memfd.get(), byte_count); !status.ok()) return status;
+  if (absl::Status status = CheckRoom(byte_count); !status.ok()) return status;
+  void* const address = mmap(nullptr, byte_count, PROT_READ, MAP_SHARED, memfd.get(), 0);
+  if (address == MAP_FAILED) return BadMemory("the memfd cannot be mapped");
+  absl::StatusOr<std::unique_ptr<kernels::Memory>> memory =
+      backend_.Register(std::span(static_cast<const std::byte*>(address), byte_count));
+  if (!memory.ok()) {
+    munmap(address, byte_count);
+    return memory.status();
+  }
+  return Name(std::shared_ptr<const kernels::Memory>((*memory).release(), Unmap{address, byte_count}));
+}
+
+absl::StatusOr<std::string> Registrar::RegisterGpu(const kernels::ProcessMemory& memory) {
+  if (memory.byte_count == 0) return BadMemory("byte_count must be at least 1");
+  if (absl::Status status = CheckRoom(memory.byte_count); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<kernels::Memory>> opened = backend_.Open(memory);
+  if (!opened.ok()) return opened.status();
+  return Name(*std::move(opened));
+}
+
+std::string Registrar::Name(std::shared_ptr<const kernels::Memory> memory) {
+  const std::uint64_t bytes = memory->size();
+  auto named = std::make_shared<const NamedMemory>(std::move(memory), 0, bytes);
+  std::string token = registry_.Add(named);
+  registered_bytes_ += bytes;
+  registrations_.push_back({token, std::move(named)});
+  return token;
+}
+
+void Registrar::Unregister(const std::string& token) {
+  registry_.Remove(token);
+  const auto found = std::find_if(registrations_.begin(), registrations_.end(),
+                                  [&](const Registration& r) { return r.token == token; });
+  if (found == registrations_.end()) return;
+  given_back_.push_back(std::move(found->memory));
+  registrations_.erase(found);
+}
+
+// The registry has forgotten it: no new reader can appear, so that a count of one stays one.
+bool Registrar::Bury() {
+  std::erase_if(given_back_, [this](std::shared_ptr<const NamedMemory>& memory) {
+    if (memory.use_count() > 1) return false;
+    registered_bytes_ -= memory->byte_count();
+    return true;
+  });
+  return !given_back_.empty();
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Takes memory of other processes into the registry: maps memfds, opens handles of GPU memory, counts bytes.
+//
+// What has been given back is destroyed by Bury, on the registrar's own thread: a shard that ends the last
+// reduction of it must not wait for the device to forget it.
+//
+// Threads: one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "server/core/memory_registry.h"
+#include "server/memory/file_descriptor.h"
+
+namespace warpfold::server {
+
+class Registrar {
+ public:
+  // `backend` and `registry` must outlive the registrar.
+  Registrar(kernels::Backend& backend, MemoryRegistry& registry, std::uint64_t max_bytes)
+      : backend_(backend), registry_(registry), max_bytes_(max_bytes) {}
+  // Nothing may name or read the memory any more.
+  ~Registrar() = default;
+
+  // Each returns a token. INVALID_ARGUMENT (BAD_MEMORY), RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY), and what the
+  // backend says.
+  absl::StatusOr<std::string> RegisterHost(const FileDescriptor& memfd, std::uint64_t byte_count);
+  absl::StatusOr<std::string> RegisterGpu(const kernels::ProcessMemory& memory);
+
+  // Forgets the name; the memory is buried once no reduction reads it.
+  void Unregister(const std::string& token);
+
+  // Destroys what was unregistered and is read no more. Whether some is left.
+  bool Bury();
+
+  std::uint64_t registered_bytes() const { return registered_bytes_; }
+
+ private:
+  struct Registration {
+    std::string token;
+    std::shared_ptr<const NamedMemory> memory;
+  };
+
+  absl::Status CheckRoom(std::uint64_t byte_count) const;
+  std::string Name(std::shared_ptr<const kernels::Memory> memory);
+
+  kernels::Backend& backend_;
+  MemoryRegistry& registry_;
+  const std::uint64_t max_bytes_;
+  std::uint64_t registered_bytes_ = 0;  // those that are being read by the last reductions among them
+  std::vector<Registration> registrations_;
+  std::vector<std::shared_ptr<const NamedMemory>> given_back_;
+};
+
+}  // namespace warpfold::server

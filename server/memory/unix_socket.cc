@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/memory/unix_socket.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr int kBacklog = 64;
+// As many as the kernel lets one message carry (SCM_MAX_FD), so that none is lost unseen.
+constexpr std::size_t kMostDescriptors = 253;
+
+absl::Status Failed(absl::string_view what, int error) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
+}
+
+bool AddressOf(const std::string& path, sockaddr_un* address) {
+  *address = {};
+  address->sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address->sun_path)) return false;
+  path.copy(address->sun_path, path.size());
+  return true;
+}
+
+// Whether a process listens there.
+bool IsInUse(const sockaddr_un& address) {
+  const FileDescriptor probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return true;
+  return errno == EAGAIN;  // its backlog is full
+}
+
+}  // namespace
+
+absl::StatusOr<FileDescriptor> ListenAt(const std::string& path) {
+  sockaddr_un address;
+  if (!AddressOf(path, &address)) return absl::UnavailableError("the path is too long for a socket");
+  struct stat file = {};
+  if (lstat(path.c_str(), &file) == 0) {
+    if (!S_ISSOCK(file.st_mode)) return absl::UnavailableError("there is a file that is not a socket");
+    if (IsInUse(address)) return absl::UnavailableError("another process listens there");
+    unlink(path.c_str());
+  }
+  FileDescriptor listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener.is_open()) return Failed("no socket", errno);
+  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return Failed("cannot be bound", errno);
+  }
+  // Whose processes may connect is decided by their user, not by the file's mode.
+  chmod(path.c_str(), 0666);
+  if (listen(listener.get(), kBacklog) != 0) return Failed("cannot be listened on", errno);
+  return listener;
+}
+
+FileDescriptor Accept(const FileDescriptor& listener) {
+  return FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+std::optional<uid_t> PeerUser(const FileDescriptor& connection) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer.uid;
+}
+
+Received Receive(const FileDescriptor& connection, Packet* packet) {
+  std::array<char, kMaxPacketBytes> bytes;
+  iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> control;
+  msghdr header = {};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  const ssize_t size = recvmsg(connection.get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (size < 0) return errno == EAGAIN || errno == EINTR ? Received::kNothingYet : Received::kEnd;
+  *packet = {};
+  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+      packet->descriptors.emplace_back(fd);
+    }
+  }
+  if (size == 0) return Received::kEnd;
+  packet->bytes.assign(bytes.data(), size);
+  packet->is_truncated = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
+  return Received::kPacket;
+}
+
+bool SendPacket(const FileDescriptor& connection, const std::string& bytes) {
+  return send(connection.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(bytes.size());
+}
+
+}  // namespace warpfold::server

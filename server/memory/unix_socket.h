@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Unix sockets of type SOCK_SEQPACKET, and the descriptors that come with their messages.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/memory/file_descriptor.h"
+
+namespace warpfold::server {
+
+// Listens at `path`, where anybody may connect whom the file system lets: who accepts asks for PeerUser. A
+// socket file that nobody listens on is replaced. UNAVAILABLE if that cannot be done, without the path.
+absl::StatusOr<FileDescriptor> ListenAt(const std::string& path);
+
+// The next connection, not blocking; none for the moment, or for want of descriptors.
+FileDescriptor Accept(const FileDescriptor& listener);
+
+// The user of the process that connected.
+std::optional<uid_t> PeerUser(const FileDescriptor& connection);
+
+// A message, and the descriptors that came with it.
+struct Packet {
+  std::string bytes;
+  std::vector<FileDescriptor> descriptors;
+  bool is_truncated = false;  // more bytes or descriptors were sent than are taken
+};
+inline constexpr std::size_t kMaxPacketBytes = 4096;
+
+enum class Received { kPacket, kNothingYet, kEnd };
+// Does not block.
+Received Receive(const FileDescriptor& connection, Packet* packet);
+
+// Whether the message went out at once.
+bool SendPacket(const FileDescriptor& connection, const std::string& bytes);
+
+}  // namespace warpfold::server
