@@ -8,11 +8,12 @@
 #include "absl/time/clock.h"
 #include "client/answer_check.h"
 #include "client/array_stream.h"
-#include "client/status.h"
-#include "warpfold/v1/reduction.grpc.pb.h"
+#include "client/raw_call.h"
 
 namespace warpfold {
 namespace {
+
+constexpr char kInfoMethod[] = "/warpfold.v1.ReductionService/GetServerInfo";
 
 // Smaller arrays go over one stream, whatever the server says: a second one takes a millisecond to set up.
 constexpr std::uint64_t kWorthAQuestionBytes = std::uint64_t{8} << 20;
@@ -24,12 +25,12 @@ constexpr std::uint64_t kMostChunkBytes = std::uint64_t{2} << 20;
 constexpr std::uint32_t kMostStreams = 64;
 
 std::optional<v1::TransferAdvice> AdviceOf(Targets& targets, std::size_t target, absl::Time deadline,
-                                           const std::stop_token& stop) {
+                                           const Interrupts& interrupts) {
   if (std::optional<v1::TransferAdvice> known = targets.advice(target)) return known;
   const absl::Time now = absl::Now();
   if (targets.IsLeftOut(target, now)) return std::nullopt;
   const Targets::Lease lease = targets.Take(target, now);
-  const auto info = AskServerInfo(lease.connection(), std::min(deadline, now + kQuestionTimeout), stop);
+  const auto info = AskServerInfo(lease.connection(), std::min(deadline, now + kQuestionTimeout), interrupts);
   if (info.ok()) {
     targets.KeepAdvice(target, info->transfer_advice());
     return info->transfer_advice();
@@ -44,14 +45,14 @@ std::optional<v1::TransferAdvice> AdviceOf(Targets& targets, std::size_t target,
 TransferPlan PlanTransferOver(int streams) { return {streams, kChunkBytes}; }
 
 TransferPlan PlanTransfer(Targets& targets, std::uint64_t byte_count, int most_streams, absl::Time deadline,
-                          const std::stop_token& stop) {
+                          const Interrupts& interrupts) {
   TransferPlan plan = PlanTransferOver(1);
   if (byte_count < kWorthAQuestionBytes) return plan;
   std::uint64_t streams = 0;
   std::uint64_t stripe_bytes = 1;
   std::optional<std::uint64_t> chunk_bytes;
   for (std::size_t target = 0; target < targets.count(); ++target) {
-    const std::optional<v1::TransferAdvice> advice = AdviceOf(targets, target, deadline, stop);
+    const std::optional<v1::TransferAdvice> advice = AdviceOf(targets, target, deadline, interrupts);
     if (!advice.has_value()) continue;
     // A server without advice gets a stream where others have some.
     streams += std::clamp<std::uint32_t>(advice->streams(), 1, kMostStreams);
@@ -69,11 +70,10 @@ TransferPlan PlanTransfer(Targets& targets, std::uint64_t byte_count, int most_s
 }
 
 absl::StatusOr<v1::GetServerInfoResponse> AskServerInfo(const Connection& connection, absl::Time deadline,
-                                                        const std::stop_token& stop) {
-  CallScope scope(connection, deadline, stop);
+                                                        const Interrupts& interrupts) {
+  CallScope scope(connection, deadline, interrupts);
   v1::GetServerInfoResponse response;
-  absl::Status status = FromGrpc(
-      v1::ReductionService::NewStub(scope.channel())->GetServerInfo(&scope.context(), {}, &response));
+  absl::Status status = CallUnary(scope, kInfoMethod, v1::GetServerInfoRequest(), response);
   if (status.ok()) status = CheckServerInfo(response);
   if (!status.ok()) return status;
   return response;

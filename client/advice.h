@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <stop_token>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -24,13 +23,13 @@ struct TransferPlan {
 // most `most_streams`. Each target is asked once, and only for arrays that are worth a question; one that
 // does not answer is no failure. May block for a round trip to each, and for 2 s where one is silent.
 TransferPlan PlanTransfer(Targets& targets, std::uint64_t byte_count, int most_streams, absl::Time deadline,
-                          const std::stop_token& stop);
+                          const Interrupts& interrupts);
 
 // The same for an array of which the number of streams is given.
 TransferPlan PlanTransferOver(int streams);
 
 // One attempt to ask.
 absl::StatusOr<v1::GetServerInfoResponse> AskServerInfo(const Connection& connection, absl::Time deadline,
-                                                        const std::stop_token& stop);
+                                                        const Interrupts& interrupts);
 
 }  // namespace warpfold

@@ -15,10 +15,10 @@ constexpr char kReduceMethod[] = "/warpfold.v1.ReductionService/Reduce";
 
 }  // namespace
 
-ArrayStream::ArrayStream(const Connection& connection, absl::Time deadline, const std::stop_token& stop,
+ArrayStream::ArrayStream(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
                          const CallOptions& options, const v1::ReduceHeader& header, const std::string& array)
     : header_(header),
-      scope_(connection, deadline, stop, array),
+      scope_(connection, deadline, interrupts, array),
       call_(scope_, kReduceMethod),
       on_sent_(options.on_sent) {
   if (options.checksum) crc_.emplace();

@@ -29,7 +29,7 @@ class ArrayStream {
   // Starts the call and sends the header. Takes checksum and on_sent from `options`, which must outlive
   // this.
   // `array` as in CallScope.
-  ArrayStream(const Connection& connection, absl::Time deadline, const std::stop_token& stop,
+  ArrayStream(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
               const CallOptions& options, const v1::ReduceHeader& header, const std::string& array = "");
 
   // Sends one chunk. False if the call is over: Finish says why.

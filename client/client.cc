@@ -12,6 +12,7 @@
 #include "client/advice.h"
 #include "client/connection.h"
 #include "client/grpc_process.h"
+#include "client/raw_call.h"
 #include "client/reducer.h"
 #include "client/retry.h"
 #include "client/shares.h"
@@ -20,11 +21,12 @@
 #include "client/translate.h"
 #include "client/wire.h"
 #include "client/writer_state.h"
-#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/health/v1/health.pb.h"
 
 namespace warpfold {
 namespace {
 
+constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
 constexpr int kMaxConnections = 64;
 // No scalar is then cut by the end of a chunk, which generators rely on.
 constexpr std::size_t kMinChunkBytes = 4096;
@@ -81,9 +83,9 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
 
   const absl::Time deadline = DeadlineOf(options);
   const bool planned = options.streams == 0 && canonical;
-  const TransferPlan plan = planned
-                                ? PlanTransfer(*targets_, byte_count, most_streams, deadline, options.stop)
-                                : PlanTransferOver(std::max(options.streams, 1));
+  const TransferPlan plan =
+      planned ? PlanTransfer(*targets_, byte_count, most_streams, deadline, InterruptsOf(options))
+              : PlanTransferOver(std::max(options.streams, 1));
   const ReduceJob job = {*proto_spec,
                          element_bytes,
                          byte_count / element_bytes,
@@ -137,10 +139,10 @@ absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, co
 
 absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOptions& options) {
   const absl::Time deadline = DeadlineOf(options);
-  RetryLoop retry(*targets_, targets_->Next(), options_, deadline, options.stop);
+  RetryLoop retry(*targets_, targets_->Next(), options_, deadline, InterruptsOf(options));
   while (true) {
     absl::StatusOr<v1::GetServerInfoResponse> info =
-        AskServerInfo(retry.connection(), deadline, options.stop);
+        AskServerInfo(retry.connection(), deadline, retry.interrupts());
     if (info.ok() || !retry.Again(info.status(), {})) return info;
   }
 }
@@ -150,10 +152,10 @@ absl::StatusOr<bool> Client::IsServing(const CallOptions& options) {
   absl::StatusOr<bool> serving = absl::UnavailableError("no server was asked");
   for (std::size_t target = 0; target < targets_->count(); ++target) {
     const Targets::Lease lease = targets_->Take(target, absl::InfiniteFuture());
-    CallScope scope(lease.connection(), deadline, options.stop);
+    CallScope scope(lease.connection(), deadline, InterruptsOf(options));
     grpc::health::v1::HealthCheckResponse response;
     const absl::Status status =
-        FromGrpc(grpc::health::v1::Health::NewStub(scope.channel())->Check(&scope.context(), {}, &response));
+        CallUnary(scope, kHealthMethod, grpc::health::v1::HealthCheckRequest(), response);
     if (status.ok()) serving = response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
     if (status.ok() && *serving) return true;
     if (!status.ok() && !serving.ok()) serving = status;

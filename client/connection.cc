@@ -42,19 +42,26 @@ grpc::ChannelArguments Arguments(const ClientOptions& options) {
 
 }  // namespace
 
+Interrupts InterruptsOf(const CallOptions& options) { return {options.stop, options.keep_going}; }
+
 Connection::Connection(const std::string& target, const ClientOptions& options)
     : channel_(grpc::CreateCustomChannel(
           target, options.credentials == nullptr ? grpc::InsecureChannelCredentials() : options.credentials,
           Arguments(options))) {}
 
-void Connection::PauseAndConnect(absl::Duration pause, const std::stop_token& stop) const {
+bool Connection::PauseAndConnect(absl::Duration pause, const Interrupts& interrupts) const {
   const absl::Time start = absl::Now();
   const absl::Time end = start + pause;
   bool asked_to_connect = false;
+  absl::Time asked_next = start;
   const bool was_ready = channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
-  while (!stop.stop_requested() && absl::Now() < end) {
+  while (!interrupts.stop.stop_requested() && absl::Now() < end) {
+    if (interrupts.keep_going && absl::Now() >= asked_next) {
+      if (!interrupts.keep_going()) return false;
+      asked_next = absl::Now() + kAskedEvery;
+    }
     const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
-    if (state == GRPC_CHANNEL_READY && !was_ready) return;
+    if (state == GRPC_CHANNEL_READY && !was_ready) return true;
     // gRPC has a timer for this, but that of 1.51 is sometimes forgotten when several are set at once.
     if (state != GRPC_CHANNEL_READY && !asked_to_connect && absl::Now() - start >= pause / 2) {
       grpc::experimental::ChannelResetConnectionBackoff(channel_.get());
@@ -62,13 +69,31 @@ void Connection::PauseAndConnect(absl::Duration pause, const std::stop_token& st
     }
     channel_->WaitForStateChange(state, absl::ToChronoTime(std::min(end, absl::Now() + kStopCheckedEvery)));
   }
+  return true;
 }
 
-CallScope::CallScope(const Connection& connection, absl::Time deadline, std::stop_token stop,
+CallScope::CallScope(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
                      const std::string& array)
-    : channel_(connection.channel()), cancel_on_stop_(std::move(stop), [this] { context_.TryCancel(); }) {
+    : channel_(connection.channel()),
+      cancel_on_stop_(interrupts.stop, [this] { context_.TryCancel(); }),
+      keep_going_(interrupts.keep_going),
+      asked_next_(absl::Now() + kAskedEvery) {
   if (!array.empty()) context_.AddMetadata("warpfold-array", array);
   if (deadline != absl::InfiniteFuture()) context_.set_deadline(absl::ToChronoTime(deadline));
+}
+
+absl::Time CallScope::AskWhetherToGoOn() {
+  if (!keep_going_) return absl::InfiniteFuture();
+  const absl::Time now = absl::Now();
+  if (now >= asked_next_) {
+    asked_next_ = now + kAskedEvery;
+    if (!keep_going_()) {
+      keep_going_ = nullptr;
+      context_.TryCancel();
+      return absl::InfiniteFuture();
+    }
+  }
+  return asked_next_;
 }
 
 }  // namespace warpfold

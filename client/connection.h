@@ -17,6 +17,16 @@
 
 namespace warpfold {
 
+// What may end a call early.
+struct Interrupts {
+  std::stop_token stop = {};
+  std::function<bool()> keep_going = nullptr;  // as in CallOptions
+};
+// Between two questions to keep_going.
+inline constexpr absl::Duration kAskedEvery = absl::Milliseconds(50);
+
+Interrupts InterruptsOf(const CallOptions& options);
+
 // A channel that shares its socket with no other. Threads: may be used from any thread.
 class Connection {
  public:
@@ -27,8 +37,8 @@ class Connection {
 
   // A pause that gRPC can use: it makes a broken connection anew only while a thread waits on it, and until
   // it has, calls fail at once. Tries to connect in the middle of the pause. Returns after `pause`, or as
-  // soon as a connection that was not there is made, or `stop` is requested.
-  void PauseAndConnect(absl::Duration pause, const std::stop_token& stop) const;
+  // soon as a connection that was not there is made, or an interrupt comes. False if keep_going said so.
+  bool PauseAndConnect(absl::Duration pause, const Interrupts& interrupts) const;
 
  private:
   std::shared_ptr<grpc::Channel> channel_;
@@ -38,16 +48,22 @@ class Connection {
 class CallScope {
  public:
   // `array` names the array of which the call reduces a part, "" for none.
-  CallScope(const Connection& connection, absl::Time deadline, std::stop_token stop,
+  CallScope(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
             const std::string& array = "");
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   grpc::ClientContext& context() { return context_; }
 
+  // For the thread that calls, whenever it waits: asks keep_going if it is time, and cancels the call where
+  // that says so. When to come again; never, if nobody is to be asked.
+  absl::Time AskWhetherToGoOn();
+
  private:
   const std::shared_ptr<grpc::Channel> channel_;
   grpc::ClientContext context_;
   const std::stop_callback<std::function<void()>> cancel_on_stop_;
+  std::function<bool()> keep_going_;
+  absl::Time asked_next_;
 };
 
 }  // namespace warpfold

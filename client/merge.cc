@@ -6,13 +6,14 @@
 #include <utility>
 
 #include "client/answer_check.h"
+#include "client/raw_call.h"
 #include "client/retry.h"
-#include "client/status.h"
 #include "client/stripes.h"
-#include "warpfold/v1/reduction.grpc.pb.h"
 
 namespace warpfold {
 namespace {
+
+constexpr char kMergeMethod[] = "/warpfold.v1.ReductionService/Merge";
 
 // Messages of 4 MiB are what servers take, and what gRPC takes of an answer. Nodes have at most 32 KiB, and
 // there are two of each level, or one where a state starts with the array: of arrays of 2^50 bytes, 3.6 MiB
@@ -27,12 +28,12 @@ Stripe RangeOf(const v1::MergeRequest& request) {
 }
 
 absl::StatusOr<v1::Reduction> Merge(const ReduceJob& job, const v1::MergeRequest& request) {
-  RetryLoop retry(job.targets, job.targets.Next(), job.client_options, job.deadline, job.options.stop);
+  RetryLoop retry(job.targets, job.targets.Next(), job.client_options, job.deadline,
+                  InterruptsOf(job.options));
   while (true) {
-    CallScope scope(retry.connection(), job.deadline, job.options.stop);
+    CallScope scope(retry.connection(), job.deadline, retry.interrupts());
     v1::MergeResponse response;
-    const absl::Status status =
-        FromGrpc(v1::ReductionService::NewStub(scope.channel())->Merge(&scope.context(), request, &response));
+    const absl::Status status = CallUnary(scope, kMergeMethod, request, response);
     if (status.ok()) {
       absl::Status check =
           CheckReduction(job.spec, RangeOf(request), request.return_state(), response.reduction());

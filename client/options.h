@@ -47,6 +47,9 @@ struct CallOptions {
   absl::Duration timeout = absl::InfiniteDuration();
   // Cancels from any thread: CANCELLED after its request_stop(), with the same exception.
   std::stop_token stop = {};
+  // Asked on the thread that calls, some 20 times a second while the call is under way; false cancels it, and
+  // stays the answer. For a caller that has to look elsewhere now and then: at signals, or at a display.
+  std::function<bool()> keep_going = nullptr;
   // Appears in the server's log; at most 128 printable ASCII characters.
   std::string request_id = {};
   // How many parts of the array are under way at once, each on its own connection: 1 to the connections to

@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/raw_call.h"
 
+#include <utility>
+
 #include "absl/time/clock.h"
 #include "client/status.h"
+#include "client/wire.h"
 
 namespace warpfold {
 
@@ -70,8 +73,27 @@ void RawCall::Complete(void* tag, bool ok) {
 bool RawCall::Await(const Operation& operation) {
   void* tag = nullptr;
   bool ok = false;
-  while (operation.pending && queue_.Next(&tag, &ok)) Complete(tag, ok);
+  while (operation.pending && Next(&tag, &ok)) Complete(tag, ok);
   return operation.ok;
+}
+
+bool RawCall::Next(void** tag, bool* ok) {
+  while (true) {
+    const absl::Time until = scope_.AskWhetherToGoOn();
+    if (until == absl::InfiniteFuture()) return queue_.Next(tag, ok);
+    const auto event = queue_.AsyncNext(tag, ok, absl::ToChronoTime(until));
+    if (event != grpc::CompletionQueue::TIMEOUT) return event == grpc::CompletionQueue::GOT_EVENT;
+  }
+}
+
+absl::Status CallUnary(CallScope& scope, const char* method, const google::protobuf::MessageLite& request,
+                       google::protobuf::MessageLite& response) {
+  RawCall call(scope, method);
+  call.WriteLast(Serialize(request));
+  grpc::ByteBuffer buffer;
+  if (absl::Status status = call.Finish(&buffer); !status.ok()) return status;
+  if (!Parse(std::move(buffer), response)) return absl::InternalError("the server's answer is not readable");
+  return absl::OkStatus();
 }
 
 }  // namespace warpfold

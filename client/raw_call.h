@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/connection.h"
+#include "google/protobuf/message_lite.h"
 
 namespace warpfold {
 
@@ -57,6 +58,8 @@ class RawCall {
   // Marks it as pending, and returns the tag.
   static void* Begin(Operation& operation);
   void Complete(void* tag, bool ok);
+  // The next event; false if there will be none.
+  bool Next(void** tag, bool* ok);
   // Waits until it is not pending: whether it succeeded.
   bool Await(const Operation& operation);
 
@@ -71,5 +74,9 @@ class RawCall {
   int writes_completed_ = 0;
   bool finished_ = false;
 };
+
+// One message each way, on a raw call. *response is the answer where the status is OK.
+absl::Status CallUnary(CallScope& scope, const char* method, const google::protobuf::MessageLite& request,
+                       google::protobuf::MessageLite& response);
 
 }  // namespace warpfold

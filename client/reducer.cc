@@ -18,14 +18,15 @@ namespace {
 constexpr std::uint64_t kSmallArrayBytes = 64 << 10;
 constexpr char kReduceArrayMethod[] = "/warpfold.v1.ReductionService/ReduceArray";
 
-absl::StatusOr<v1::Reduction> SendSmall(const ReduceJob& job, const Connection& connection) {
+absl::StatusOr<v1::Reduction> SendSmall(const ReduceJob& job, const Connection& connection,
+                                        const Interrupts& interrupts) {
   v1::ReduceArrayRequest request;
   *request.mutable_spec() = job.spec;
   request.set_request_id(job.options.request_id);
   const std::uint64_t bytes = job.element_count * job.element_bytes;
 
   LentMemory memory;  // outlives the call
-  CallScope scope(connection, job.deadline, job.options.stop);
+  CallScope scope(connection, job.deadline, interrupts);
   RawCall call(scope, kReduceArrayMethod);
   call.WriteLast(ArrayMessage(request, job.source.slice(0, bytes, memory)));
   grpc::ByteBuffer buffer;
@@ -41,7 +42,7 @@ absl::StatusOr<v1::Reduction> SendSmall(const ReduceJob& job, const Connection& 
 }  // namespace
 
 absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& stripe, bool return_state,
-                                         const Connection& connection, const std::stop_token& stop,
+                                         const Connection& connection, const Interrupts& interrupts,
                                          bool* took_data) {
   v1::ReduceHeader header;
   *header.mutable_spec() = job.spec;
@@ -52,7 +53,8 @@ absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& str
 
   LentMemory memory;  // outlives the call
   // Only parts of an array have use for its name.
-  ArrayStream stream(connection, job.deadline, stop, job.options, header, return_state ? job.array : "");
+  ArrayStream stream(connection, job.deadline, interrupts, job.options, header,
+                     return_state ? job.array : "");
   const std::uint64_t end = (stripe.first_element + stripe.element_count) * job.element_bytes;
   for (std::uint64_t offset = stripe.first_element * job.element_bytes; offset < end;) {
     const std::size_t size = std::min<std::uint64_t>(job.chunk_bytes, end - offset);
@@ -66,12 +68,13 @@ absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& str
 
 absl::StatusOr<v1::Reduction> ReduceOnOneStream(const ReduceJob& job) {
   const bool small = job.element_count * job.element_bytes <= kSmallArrayBytes && !job.options.checksum;
-  RetryLoop retry(job.targets, job.targets.Next(), job.client_options, job.deadline, job.options.stop);
+  RetryLoop retry(job.targets, job.targets.Next(), job.client_options, job.deadline,
+                  InterruptsOf(job.options));
   while (true) {
     Attempt attempt;
     absl::StatusOr<v1::Reduction> reduction =
-        small ? SendSmall(job, retry.connection())
-              : SendStripe(job, {0, job.element_count}, false, retry.connection(), job.options.stop,
+        small ? SendSmall(job, retry.connection(), retry.interrupts())
+              : SendStripe(job, {0, job.element_count}, false, retry.connection(), retry.interrupts(),
                            &attempt.took_data);
     if (reduction.ok() || !retry.Again(reduction.status(), attempt)) return reduction;
   }

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -43,7 +42,7 @@ struct ReduceJob {
 
 // One attempt at a part of the array. *took_data says whether a part of it may have reached the server.
 absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& stripe, bool return_state,
-                                         const Connection& connection, const std::stop_token& stop,
+                                         const Connection& connection, const Interrupts& interrupts,
                                          bool* took_data);
 
 // The whole array on one stream.

@@ -66,10 +66,10 @@ std::optional<absl::Duration> RetryPolicy::PauseAfter(const absl::Status& status
 }
 
 RetryLoop::RetryLoop(Targets& targets, std::size_t preferred, const ClientOptions& options,
-                     absl::Time deadline, std::stop_token stop)
+                     absl::Time deadline, Interrupts interrupts)
     : targets_(targets),
       preferred_(preferred),
-      stop_(std::move(stop)),
+      interrupts_(std::move(interrupts)),
       policy_(options, deadline),
       lease_(targets.Take(preferred, absl::Now())) {}
 
@@ -85,8 +85,13 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
   const bool serves = !targets_.IsLeftOut(next.target(), now);
   // The same connection where nothing else serves: it may have to be made again.
   if (next.target() != lease_.target()) lease_ = std::move(next);
-  if (!serves) lease_.connection().PauseAndConnect(*pause, stop_);
-  // After a stop too: an attempt that starts cancelled says so, where `status` is still the old failure.
+  if (!serves && !lease_.connection().PauseAndConnect(*pause, interrupts_)) {
+    std::stop_source stopped;
+    stopped.request_stop();
+    interrupts_ = {stopped.get_token()};
+  }
+  // After an interrupt too: an attempt that starts cancelled says so, where `status` is still the old
+  // failure.
   return true;
 }
 

@@ -57,10 +57,11 @@ class RetryLoop {
  public:
   // Begins with target `preferred`, if that serves. `targets` must outlive this.
   RetryLoop(Targets& targets, std::size_t preferred, const ClientOptions& options, absl::Time deadline,
-            std::stop_token stop);
+            Interrupts interrupts);
 
   // For the next attempt.
   const Connection& connection() const { return lease_.connection(); }
+  const Interrupts& interrupts() const { return interrupts_; }
 
   // Whether to try again after `status`; if so, returns after a pause, or once there is a connection again,
   // or at once where another target serves.
@@ -71,7 +72,7 @@ class RetryLoop {
  private:
   Targets& targets_;
   const std::size_t preferred_;
-  const std::stop_token stop_;
+  Interrupts interrupts_;
   RetryPolicy policy_;
   Targets::Lease lease_;
 };

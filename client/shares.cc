@@ -61,6 +61,12 @@ bool ShareQueue::finished() const {
   return FinishedLocked();
 }
 
+bool ShareQueue::AwaitFinished(absl::Duration timeout) const {
+  absl::MutexLock lock(&mutex_);
+  const auto is_finished = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return FinishedLocked(); };
+  return mutex_.AwaitWithTimeout(absl::Condition(&is_finished), timeout);
+}
+
 absl::StatusOr<std::vector<v1::PartialState>> ShareQueue::States() {
   absl::MutexLock lock(&mutex_);
   if (!status_.ok()) return status_;
@@ -90,15 +96,15 @@ struct Worker {
   std::span<const Stripe> shares;
   ShareQueue& queue;
   std::size_t target;
-  const std::stop_token stop;
+  const Interrupts interrupts;
   v1::ServerTimings& timings;
 
   void Run() {
-    RetryLoop retry(job.targets, target, job.client_options, job.deadline, stop);
+    RetryLoop retry(job.targets, target, job.client_options, job.deadline, interrupts);
     while (const std::optional<std::size_t> share = queue.Take()) {
       bool took_data = false;
-      absl::StatusOr<v1::Reduction> reduction =
-          SendStripe(job, shares[*share], /*return_state=*/true, retry.connection(), stop, &took_data);
+      absl::StatusOr<v1::Reduction> reduction = SendStripe(
+          job, shares[*share], /*return_state=*/true, retry.connection(), retry.interrupts(), &took_data);
       if (reduction.ok()) {
         Add(reduction->timings(), timings);
         queue.Done(*share, std::move(*reduction->mutable_state()));
@@ -130,10 +136,16 @@ absl::StatusOr<v1::Reduction> ReduceInShares(const ReduceJob& job, std::span<con
     for (std::size_t i = 0; i < timings.size(); ++i) {
       const std::size_t target = (first_target + i) % job.targets.count();
       threads.emplace_back([&, target, i] {
-        Worker{job, shares, queue, target, stop_all.get_token(), timings[i]}.Run();
+        Worker{job, shares, queue, target, {stop_all.get_token()}, timings[i]}.Run();
         // Ends the calls of the others after a failure, and their pauses after success.
         if (queue.finished()) stop_all.request_stop();
       });
+    }
+    const std::function<bool()>& keep_going = job.options.keep_going;
+    while (keep_going && !queue.AwaitFinished(kAskedEvery)) {
+      if (keep_going()) continue;
+      stop_all.request_stop();
+      break;
     }
   }
   absl::StatusOr<std::vector<v1::PartialState>> states = queue.States();

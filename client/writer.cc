@@ -22,7 +22,7 @@ Writer::State::State(Targets::Lease connection, absl::Time deadline, const CallO
     : options(call_options),
       element_bytes(element_size),
       lease(std::move(connection)),
-      stream(lease.connection(), deadline, options.stop, options, header),
+      stream(lease.connection(), deadline, InterruptsOf(options), options, header),
       sent(absl::Now()) {}
 
 void Writer::State::SendChunk() {
