@@ -14,6 +14,7 @@
 #include "client/grpc_process.h"
 #include "client/raw_call.h"
 #include "client/reducer.h"
+#include "client/resident.h"
 #include "client/retry.h"
 #include "client/shares.h"
 #include "client/status.h"
@@ -32,6 +33,11 @@ constexpr int kMaxConnections = 64;
 constexpr std::size_t kMinChunkBytes = 4096;
 
 absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
+
+absl::Status NotWhole(std::uint64_t byte_count, std::uint64_t element_bytes) {
+  return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+                   absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
+}
 
 grpc::Slice Generate(const Generator& generator, std::uint64_t offset, std::size_t size) {
   OwnedChunk chunk = std::make_unique_for_overwrite<std::byte[]>(size);
@@ -59,11 +65,7 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
   absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const std::uint64_t element_bytes = ElementBytes(spec, type);
-  if (byte_count % element_bytes != 0) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument, "BAD_HEADER",
-        absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
-  }
+  if (byte_count % element_bytes != 0) return NotWhole(byte_count, element_bytes);
   const int most_streams = options_.connections * static_cast<int>(targets_->count());
   if (options.streams < 0 || options.streams > most_streams) {
     return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
@@ -135,6 +137,79 @@ absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, co
   return Writer(std::make_unique<Writer::State>(targets_->Take(targets_->Next(), absl::Now()),
                                                 DeadlineOf(options), options, header,
                                                 ElementBytes(spec, type)));
+}
+
+absl::Status Client::CheckOneTarget() const {
+  if (targets_->count() == 1) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+                   "arrays that stay with a server need a client of one target");
+}
+
+absl::StatusOr<Reduction> Client::ReduceReference(const Spec& spec, ElementType type,
+                                                  const ArrayReference& reference,
+                                                  const CallOptions& options) {
+  const absl::Time start = absl::Now();
+  if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
+  const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
+  if (!proto_spec.ok()) return proto_spec.status();
+  const absl::Time deadline = DeadlineOf(options);
+  RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
+  while (true) {
+    const absl::StatusOr<v1::Reduction> proto =
+        SendReference(*proto_spec, reference, options, retry.connection(), deadline, retry.interrupts());
+    if (!proto.ok() && retry.Again(proto.status(), {})) continue;
+    if (!proto.ok()) return proto.status();
+    absl::StatusOr<Reduction> reduction = FromProto(*proto);
+    if (reduction.ok()) reduction->timings.total = absl::Now() - start;
+    return reduction;
+  }
+}
+
+absl::StatusOr<ResidentArray> Client::PutBytes(ElementType type, std::optional<MatrixShape> matrix_shape,
+                                               std::span<const std::byte> data, const PutOptions& put,
+                                               const CallOptions& options) {
+  if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
+  const Spec spec = {.matrix_shape = matrix_shape};
+  const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
+  if (!proto_spec.ok()) return proto_spec.status();
+  const std::uint64_t element_bytes = ElementBytes(spec, type);
+  if (data.size() % element_bytes != 0) return NotWhole(data.size(), element_bytes);
+  const auto lend = [data](std::uint64_t offset, std::size_t size, LentMemory& memory) {
+    return memory.Lend(data.subspan(offset, size));
+  };
+  const SliceSource source = {lend};
+  const ReduceJob job = {
+      *proto_spec, element_bytes, data.size() / element_bytes, kChunkBytes, source, *targets_,
+      options_,    options,       DeadlineOf(options),         ""};
+  RetryLoop retry(*targets_, 0, options_, job.deadline, InterruptsOf(options));
+  while (true) {
+    Attempt attempt;
+    absl::StatusOr<ResidentArray> array =
+        SendArray(job, put, retry.connection(), retry.interrupts(), &attempt.took_data);
+    if (array.ok() || !retry.Again(array.status(), attempt)) return array;
+  }
+}
+
+absl::StatusOr<std::vector<ResidentArray>> Client::ListArrays(const std::string& owner,
+                                                              const CallOptions& options) {
+  if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
+  const absl::Time deadline = DeadlineOf(options);
+  RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
+  while (true) {
+    absl::StatusOr<std::vector<ResidentArray>> arrays =
+        AskForArrays(owner, retry.connection(), deadline, retry.interrupts());
+    if (arrays.ok() || !retry.Again(arrays.status(), {})) return arrays;
+  }
+}
+
+absl::Status Client::DeleteArray(const std::string& token, const CallOptions& options) {
+  if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
+  const absl::Time deadline = DeadlineOf(options);
+  RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
+  while (true) {
+    absl::Status status = SendDelete(token, retry.connection(), deadline, retry.interrupts());
+    if (status.ok() || !retry.Again(status, {})) return status;
+  }
 }
 
 absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOptions& options) {

@@ -38,12 +38,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/array.h"
+#include "client/array_reference.h"
 #include "client/operators.h"
 #include "client/options.h"
 #include "client/result.h"
@@ -96,6 +98,32 @@ class Client {
   // options.streams must be 1 or 0. The Client must outlive the Writer.
   absl::StatusOr<Writer> OpenWriter(const Spec& spec, ElementType type, const CallOptions& options = {});
 
+  // The same for elements that the server can read by itself: no byte of them is sent. For a Client of one
+  // target, since a token is of one server. NOT_FOUND (UNKNOWN_MEMORY) where the array or the registration
+  // has ended.
+  absl::StatusOr<Reduction> ReduceReference(const Spec& spec, ElementType type,
+                                            const ArrayReference& reference, const CallOptions& options = {});
+
+  // Sends an array once and leaves it in the memory of the server's device, for ReduceReference. For a Client
+  // of one target. `byte_count` of data must be a whole number of elements, matrices where there is a shape.
+  // RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA); UNIMPLEMENTED (NO_RESIDENT_ARRAYS).
+  absl::StatusOr<ResidentArray> PutBytes(ElementType type, std::optional<MatrixShape> matrix_shape,
+                                         std::span<const std::byte> data, const PutOptions& put = {},
+                                         const CallOptions& options = {});
+  template <ElementRange Range>
+  absl::StatusOr<ResidentArray> Put(const Range& values, const PutOptions& put = {},
+                                    const CallOptions& options = {}) {
+    return PutBytes(ElementTypeOf<std::ranges::range_value_t<Range>>(), std::nullopt,
+                    std::as_bytes(std::span(std::ranges::data(values), std::ranges::size(values))), put,
+                    options);
+  }
+
+  // The arrays that the server keeps, without their tokens: of one owner, or of all where it is empty.
+  absl::StatusOr<std::vector<ResidentArray>> ListArrays(const std::string& owner = "",
+                                                        const CallOptions& options = {});
+  // NOT_FOUND (UNKNOWN_MEMORY). Reductions that have begun go on.
+  absl::Status DeleteArray(const std::string& token, const CallOptions& options = {});
+
   // What the server, or one of them, can do, on which device, and its limits.
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const CallOptions& options = {});
 
@@ -106,6 +134,7 @@ class Client {
  private:
   absl::StatusOr<Reduction> ReduceSource(const Spec& spec, ElementType type, std::uint64_t byte_count,
                                          const SliceSource& source, const CallOptions& options);
+  absl::Status CheckOneTarget() const;
 
   ClientOptions options_;
   std::unique_ptr<Targets> targets_;

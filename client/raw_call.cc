@@ -11,12 +11,10 @@
 namespace warpfold {
 
 RawCall::RawCall(CallScope& scope, const char* method) : scope_(scope) {
+  // The call's metadata go out with the first message: one packet, and one waking of the server, less.
+  scope.context().set_initial_metadata_corked(true);
   call_ = grpc::GenericStub(scope.channel()).PrepareCall(&scope.context(), method, &queue_);
-  call_->StartCall(Begin(start_));
-  // A failure shows in the first write.
-  Await(start_);
-  // From the beginning: the answer, which may come before the last message, is the end of the call.
-  call_->Read(&response_, Begin(read_));
+  call_->StartCall(nullptr);
 }
 
 RawCall::~RawCall() {
@@ -34,6 +32,8 @@ RawCall::~RawCall() {
 bool RawCall::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
   if (!Await(write_)) return false;
   call_->Write(message, options, Begin(write_));
+  // From the beginning: the answer, which may come before the last message, is the end of the call.
+  if (!std::exchange(started_, true)) call_->Read(&response_, Begin(read_));
   return true;
 }
 

@@ -20,7 +20,7 @@ namespace warpfold {
 // Threads: one at a time.
 class RawCall {
  public:
-  // Starts the call. `scope` must outlive it.
+  // Prepares the call, which starts with the first message. `scope` must outlive it.
   RawCall(CallScope& scope, const char* method);
   // Cancels the call unless Finish was called.
   ~RawCall();
@@ -67,11 +67,11 @@ class RawCall {
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
   grpc::ByteBuffer response_;
-  Operation start_;
   Operation write_;  // the last one
   Operation read_;
   Operation finish_;
   int writes_completed_ = 0;
+  bool started_ = false;
   bool finished_ = false;
 };
 

@@ -107,24 +107,25 @@ absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flag
 }
 
 // Ends the process without running what would touch the device.
-[[noreturn]] void EndAfterFault(RpcServer& server) {
+[[noreturn]] void EndAfterFault(RpcServer& server, const Flags& flags) {
   server.WaitUntilIdle(kLastAnswers);
   absl::SleepFor(kLastAnswers);
   for (const std::string& address : server.addresses()) {
     if (address.starts_with("unix:")) unlink(address.substr(5).c_str());
   }
+  if (!flags.memory_socket.empty()) unlink(flags.memory_socket.c_str());
   std::_Exit(kDeviceFailed);
 }
 
 // A device that fails while the server drains would keep it from ever ending.
-void DrainUnlessFaulted(RpcServer& server, absl::Duration grace) {
+void DrainUnlessFaulted(RpcServer& server, const Flags& flags) {
   std::atomic<bool> drained = false;
   std::thread drain([&] {
-    server.Drain(grace);
+    server.Drain(absl::Seconds(flags.drain_seconds));
     drained = true;
   });
   while (!drained) {
-    if (server.faulted()) EndAfterFault(server);
+    if (server.faulted()) EndAfterFault(server, flags);
     absl::SleepFor(kDrainCheck);
   }
   drain.join();
@@ -183,9 +184,9 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
                      absl::ToDoubleMilliseconds(warm_up.slowest), " ms more: ", warm_up.slowest_operator));
   }
 
-  if (!AwaitEnd([&] { return (*server)->faulted(); })) EndAfterFault(**server);
+  if (!AwaitEnd([&] { return (*server)->faulted(); })) EndAfterFault(**server, flags);
   Log(LogLevel::kInfo, "draining");
-  DrainUnlessFaulted(**server, absl::Seconds(flags.drain_seconds));
+  DrainUnlessFaulted(**server, flags);
   Log(LogLevel::kInfo, "drained");
   return kDrained;
 }

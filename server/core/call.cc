@@ -247,7 +247,7 @@ void Call::Answer(const absl::Status& status, std::string response) {
                        .took = shard_.Now() - timer_.start()};
   if (session_ != nullptr) {
     record.request_id = session_->request_id();
-    record.bytes = session_->received_bytes();
+    record.bytes = session_->array_bytes();
   }
   transport_.Answer(status, std::move(response));
   if (session_ != nullptr) session_->Release();

@@ -155,6 +155,11 @@ absl::Status Session::BeginElsewhere(const kernels::Reduction& reduction) {
   return reducer_->TryFinish().status();
 }
 
+std::uint64_t Session::array_bytes() const {
+  if (incoming_.has_value() || reducer_ == nullptr) return ArraySession::array_bytes();
+  return header_.reference().element_count() * reducer_->state().reduction().element_bytes();
+}
+
 std::uint64_t Session::CrossoverBytes(const kernels::Reduction& reduction) const {
   return std::max(service_.cpu_crossover_bytes, service_.crossovers.BytesFor(reduction));
 }

@@ -13,8 +13,9 @@ namespace warpfold::server {
 namespace {
 
 constexpr std::size_t kMaxConnections = 256;
-// How soon memory is buried that a reduction read when it was given back.
-constexpr int kBurialIntervalMs = 50;
+// How soon memory is buried that a reduction read when it was given back, and connections are accepted after
+// descriptors had run out.
+constexpr int kLookAgainMs = 50;
 
 }  // namespace
 
@@ -55,22 +56,22 @@ void MemorySocket::Run() {
 // Until something has come, or something may be buried.
 void MemorySocket::Await(bool some_left) {
   std::vector<pollfd> watched = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
-  // At the limit those who connect wait in the backlog.
-  if (connections_.size() < kMaxConnections) {
+  // At the limit those who connect wait in the backlog, and likewise where descriptors have run out.
+  if (connections_.size() < kMaxConnections && !accept_failed_) {
     watched.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
   }
   for (const auto& connection : connections_) {
     watched.push_back({.fd = connection->fd(), .events = POLLIN, .revents = 0});
   }
-  poll(watched.data(), watched.size(), some_left ? kBurialIntervalMs : -1);
+  poll(watched.data(), watched.size(), some_left || accept_failed_ ? kLookAgainMs : -1);
 }
 
 void MemorySocket::AcceptAll() {
   while (connections_.size() < kMaxConnections) {
-    FileDescriptor connection = Accept(listener_);
+    FileDescriptor connection = Accept(listener_, &accept_failed_);
     if (!connection.is_open()) return;
     if (MayConnect(connection)) {
-      connections_.push_back(std::make_unique<MemoryConnection>(std::move(connection), registrar_));
+      connections_.push_back(std::make_unique<MemoryPeer>(std::move(connection), registrar_));
     }
   }
 }

@@ -18,7 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/core/memory_registry.h"
-#include "server/memory/connection.h"
+#include "server/memory/memory_peer.h"
 #include "server/memory/registrar.h"
 
 namespace warpfold::server {
@@ -50,9 +50,10 @@ class MemorySocket {
 
   const MemorySocketOptions options_;
   Registrar registrar_;
-  std::vector<std::unique_ptr<MemoryConnection>> connections_;
+  std::vector<std::unique_ptr<MemoryPeer>> connections_;
   FileDescriptor listener_;
   FileDescriptor wake_;  // an eventfd: the thread should end
+  bool accept_failed_ = false;
   std::atomic<bool> ending_ = false;
   std::thread thread_;
 };

@@ -61,8 +61,10 @@ absl::StatusOr<FileDescriptor> ListenAt(const std::string& path) {
   return listener;
 }
 
-FileDescriptor Accept(const FileDescriptor& listener) {
-  return FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+FileDescriptor Accept(const FileDescriptor& listener, bool* failed) {
+  FileDescriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  *failed = !connection.is_open() && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR;
+  return connection;
 }
 
 std::optional<uid_t> PeerUser(const FileDescriptor& connection) {

@@ -20,8 +20,9 @@ namespace warpfold::server {
 // socket file that nobody listens on is replaced. UNAVAILABLE if that cannot be done, without the path.
 absl::StatusOr<FileDescriptor> ListenAt(const std::string& path);
 
-// The next connection, not blocking; none for the moment, or for want of descriptors.
-FileDescriptor Accept(const FileDescriptor& listener);
+// The next connection, if there is one; does not block. *failed says that there was one, but no descriptor or
+// memory for it.
+FileDescriptor Accept(const FileDescriptor& listener, bool* failed);
 
 // The user of the process that connected.
 std::optional<uid_t> PeerUser(const FileDescriptor& connection);

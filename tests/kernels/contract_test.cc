@@ -22,6 +22,7 @@
 #include "tests/kernels/device_under_test.h"
 #include "tests/kernels/elements.h"
 #include "tests/kernels/expect_same.h"
+#include "tests/kernels/random_array.h"
 #include "tests/kernels/subjects.h"
 
 namespace warpfold::kernels {
@@ -29,23 +30,6 @@ namespace {
 
 constexpr std::uint64_t kMebibyte = 1 << 20;
 constexpr std::uint64_t kFarLeaf = (std::uint64_t{1} << 40) + 21;
-
-Reduction ReductionOf(const ReductionSpec& spec) {
-  const absl::StatusOr<Reduction> reduction = Reduction::Create(spec);
-  EXPECT_TRUE(reduction.ok()) << reduction.status();
-  return reduction.value();
-}
-
-std::vector<std::byte> RandomArray(const Reduction& reduction, std::uint64_t count, Flavour flavour,
-                                   Random& random) {
-  const ReductionSpec& spec = reduction.spec();
-  const std::uint64_t scalars = count * spec.shape.entries();
-  std::vector<std::byte> array = RandomElements(spec.element_type, scalars, flavour, random);
-  if (flavour == Flavour::kTame && reduction.operators()[0].entry->whole_matrix) {
-    MakeUnitLike(spec.element_type, spec.shape.rows, array);
-  }
-  return array;
-}
 
 // Element counts at which something begins or ends.
 std::set<std::uint64_t> Boundaries(const Reduction& reduction) {

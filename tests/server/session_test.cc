@@ -251,7 +251,7 @@ TEST_F(SessionTest, TellsLogsWhoAsksAndHowMuchCame) {
   driver.OnMessage(MessageOf(header));
   driver.OnMessage(MessageOf(Chunk("abcdef", 6)));
   EXPECT_EQ(driver.session().request_id(), "abc");
-  EXPECT_EQ(driver.session().received_bytes(), 6u);
+  EXPECT_EQ(driver.session().array_bytes(), 6u);
 }
 
 TEST_F(SessionTest, TimingsOfThePhases) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/memory/connection.h"
+#include "server/memory/memory_peer.h"
 
 #include <algorithm>
 #include <cstring>
@@ -18,18 +18,18 @@ absl::Status BadMessage(absl::string_view what) {
 
 }  // namespace
 
-MemoryConnection::~MemoryConnection() {
+MemoryPeer::~MemoryPeer() {
   for (const std::string& token : tokens_) registrar_.Unregister(token);
 }
 
-bool MemoryConnection::Serve() {
+bool MemoryPeer::Serve() {
   Packet packet;
   const Received received = Receive(socket_, &packet);
   if (received == Received::kNothingYet) return true;
   return received == Received::kPacket && SendPacket(socket_, Answer(packet).SerializeAsString());
 }
 
-v1::MemoryResponse MemoryConnection::Answer(const Packet& packet) {
+v1::MemoryResponse MemoryPeer::Answer(const Packet& packet) {
   v1::MemoryResponse response;
   v1::MemoryRequest request;
   const bool is_request = !packet.is_truncated && request.ParseFromString(packet.bytes);
@@ -47,7 +47,7 @@ v1::MemoryResponse MemoryConnection::Answer(const Packet& packet) {
   return response;
 }
 
-absl::StatusOr<std::string> MemoryConnection::Act(const v1::MemoryRequest& request, const Packet& packet) {
+absl::StatusOr<std::string> MemoryPeer::Act(const v1::MemoryRequest& request, const Packet& packet) {
   const bool registers_host = request.request_case() == v1::MemoryRequest::kRegisterHost;
   if (packet.descriptors.size() != (registers_host ? 1u : 0u)) {
     return BadMessage("exactly one file descriptor comes with register_host, and none with other requests");
@@ -69,12 +69,12 @@ absl::StatusOr<std::string> MemoryConnection::Act(const v1::MemoryRequest& reque
   return token;
 }
 
-absl::StatusOr<std::string> MemoryConnection::RegisterHost(const v1::RegisterHostMemory& request,
+absl::StatusOr<std::string> MemoryPeer::RegisterHost(const v1::RegisterHostMemory& request,
                                                            const Packet& packet) {
   return registrar_.RegisterHost(packet.descriptors.front(), request.byte_count());
 }
 
-absl::StatusOr<std::string> MemoryConnection::RegisterGpu(const v1::RegisterGpuMemory& request) {
+absl::StatusOr<std::string> MemoryPeer::RegisterGpu(const v1::RegisterGpuMemory& request) {
   kernels::ProcessMemory memory;
   if (request.handle().size() != memory.handle.size()) {
     return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MEMORY",
@@ -87,7 +87,7 @@ absl::StatusOr<std::string> MemoryConnection::RegisterGpu(const v1::RegisterGpuM
   return registrar_.RegisterGpu(memory);
 }
 
-absl::StatusOr<std::string> MemoryConnection::Unregister(const std::string& token) {
+absl::StatusOr<std::string> MemoryPeer::Unregister(const std::string& token) {
   const auto found = std::find(tokens_.begin(), tokens_.end(), token);
   if (found == tokens_.end()) {
     return kernels::Error(absl::StatusCode::kNotFound, "UNKNOWN_MEMORY",

@@ -18,15 +18,15 @@ namespace warpfold::server {
 
 inline constexpr std::size_t kMaxRegistrations = 1024;  // of one connection
 
-class MemoryConnection {
+class MemoryPeer {
  public:
   // `registrar` must outlive the connection.
-  MemoryConnection(FileDescriptor socket, Registrar& registrar)
+  MemoryPeer(FileDescriptor socket, Registrar& registrar)
       : socket_(std::move(socket)), registrar_(registrar) {}
-  MemoryConnection(const MemoryConnection&) = delete;
-  MemoryConnection& operator=(const MemoryConnection&) = delete;
+  MemoryPeer(const MemoryPeer&) = delete;
+  MemoryPeer& operator=(const MemoryPeer&) = delete;
   // Gives back what was registered.
-  ~MemoryConnection();
+  ~MemoryPeer();
 
   // Answers one request, if one has come. False where the client is gone, or does not take its answers: the
   // connection should then be destroyed.

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arrays that the server can read without a wire: kept in its device's memory (Client::Put), or in memory
+// that was registered with it (shared_memory.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "client/array.h"
+
+namespace warpfold {
+
+// Elements that lie there, raw, little-endian, row-major and adjacent. Of a resident array any part of it.
+struct ArrayReference {
+  std::string token;              // ResidentArray::token, RegisteredMemory::token()
+  std::uint64_t byte_offset = 0;  // of the first element
+  std::uint64_t element_count = 0;
+};
+
+// How to keep an array.
+struct PutOptions {
+  // How long after its last use it stays; zero: as the server has it.
+  absl::Duration time_to_live = absl::ZeroDuration();
+  // Whose it is, for quotas and lists; at most 128 printable ASCII characters.
+  std::string owner = {};
+};
+
+// An array in the server's device memory. It stays there when this is destroyed: Client::Delete ends it.
+struct ResidentArray {
+  std::string token;  // who has it may reduce and delete the array; empty in a list
+  std::uint64_t id = 0;
+  std::string owner;
+  ElementType type = ElementType::kInt32;
+  std::optional<MatrixShape> matrix_shape;
+  std::uint64_t element_count = 0;
+  std::uint64_t byte_count = 0;
+  absl::Duration age;         // since it was put
+  absl::Duration expires_in;  // if nobody uses it
+
+  ArrayReference whole() const { return {token, 0, element_count}; }
+  // Elements [first, first + count), which must exist.
+  ArrayReference part(std::uint64_t first, std::uint64_t count) const {
+    return {token, element_count == 0 ? 0 : byte_count / element_count * first, count};
+  }
+};
+
+}  // namespace warpfold

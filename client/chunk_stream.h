@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A call that sends an array: header, chunks, commit. What is in the header and in the answer is its user's
+// business; chunks and commits are the same in all such calls. Internal.
+#pragma once
+
+#include <grpcpp/support/slice.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/connection.h"
+#include "client/options.h"
+#include "client/raw_call.h"
+#include "google/protobuf/message_lite.h"
+#include "proto/crc32c.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold {
+
+// Bytes of a full chunk, unless the server advises others. Messages of 512 KiB to 2 MiB are fastest.
+inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+
+// Threads: one at a time.
+class ChunkStream {
+ public:
+  // Starts the call with `header`, a request that carries one. Takes checksum and on_sent from `options`,
+  // which must outlive this. `array` as in CallScope.
+  ChunkStream(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
+              const CallOptions& options, const char* method, const google::protobuf::MessageLite& header,
+              const std::string& array = "");
+
+  // Sends one chunk. False if the call is over: Finish says why.
+  bool Send(const grpc::Slice& chunk);
+
+  // Waits until the network has taken all that was sent. False if the call is over.
+  bool Flush();
+
+  // Waits up to `timeout` for an end of the call before its commit. Whether it is over.
+  bool AwaitEnd(absl::Duration timeout);
+
+  // Commits if all chunks were sent, and waits for the answer. INTERNAL for one before the commit. Call once.
+  absl::StatusOr<grpc::ByteBuffer> Finish(std::uint64_t element_bytes);
+
+  // Whether the network has taken a part of the array.
+  bool took_data() const { return call_.writes_completed() > 1; }
+  std::uint64_t sent_bytes() const { return byte_count_; }
+
+ private:
+  v1::ReduceCommit Commit(std::uint64_t element_bytes) const;
+
+  CallScope scope_;
+  RawCall call_;
+  const std::function<void(std::uint64_t bytes)>& on_sent_;
+  std::optional<proto::Crc32c> crc_;  // of all chunks
+  std::uint64_t byte_count_ = 0;
+  bool over_ = false;
+};
+
+}  // namespace warpfold

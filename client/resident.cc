@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/resident.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "client/answer_check.h"
+#include "client/chunk_stream.h"
+#include "client/raw_call.h"
+#include "client/wire.h"
+
+namespace warpfold {
+namespace {
+
+constexpr char kReduceMethod[] = "/warpfold.v1.ReductionService/Reduce";
+constexpr char kPutMethod[] = "/warpfold.v1.ReductionService/PutArray";
+constexpr char kListMethod[] = "/warpfold.v1.ReductionService/ListArrays";
+constexpr char kDeleteMethod[] = "/warpfold.v1.ReductionService/DeleteArray";
+
+absl::Status BadAnswer() { return absl::InternalError("the server's answer is not one to this request"); }
+
+v1::PutArrayRequest HeaderOf(const ReduceJob& job, const PutOptions& put) {
+  v1::PutArrayRequest request;
+  v1::PutArrayHeader& header = *request.mutable_header();
+  header.set_element_type(job.spec.element_type());
+  if (job.spec.has_matrix_shape()) *header.mutable_matrix_shape() = job.spec.matrix_shape();
+  header.set_element_count(job.element_count);
+  // Whole seconds, and never fewer than were asked for.
+  const double seconds = std::clamp(std::ceil(absl::ToDoubleSeconds(put.time_to_live)), 0.0, 4e9);
+  header.set_time_to_live_seconds(static_cast<std::uint32_t>(seconds));
+  header.set_owner(put.owner);
+  header.set_request_id(job.options.request_id);
+  header.set_with_crc32c(job.options.checksum);
+  return request;
+}
+
+ResidentArray FromProto(const v1::ResidentArray& proto) {
+  ResidentArray array;
+  array.id = proto.id();
+  array.owner = proto.owner();
+  array.type = static_cast<ElementType>(proto.element_type());
+  if (proto.has_matrix_shape()) {
+    array.matrix_shape = {proto.matrix_shape().rows(), proto.matrix_shape().columns()};
+  }
+  array.element_count = proto.element_count();
+  array.byte_count = proto.byte_count();
+  array.age = absl::Seconds(proto.age_seconds());
+  array.expires_in = absl::Seconds(proto.expires_in_seconds());
+  return array;
+}
+
+}  // namespace
+
+absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& put,
+                                        const Connection& connection, const Interrupts& interrupts,
+                                        bool* took_data) {
+  LentMemory memory;  // outlives the call
+  ChunkStream stream(connection, job.deadline, interrupts, job.options, kPutMethod, HeaderOf(job, put));
+  const std::uint64_t byte_count = job.element_count * job.element_bytes;
+  for (std::uint64_t offset = 0; offset < byte_count;) {
+    const std::size_t size = std::min<std::uint64_t>(job.chunk_bytes, byte_count - offset);
+    if (!stream.Send(job.source.slice(offset, size, memory))) break;
+    offset += size;
+  }
+  absl::StatusOr<grpc::ByteBuffer> answer = stream.Finish(job.element_bytes);
+  *took_data = stream.took_data();
+  if (!answer.ok()) return answer.status();
+  v1::PutArrayResponse response;
+  if (!Parse(*std::move(answer), response) || response.token().empty() ||
+      response.array().element_count() != job.element_count || response.array().byte_count() != byte_count ||
+      response.array().element_type() != job.spec.element_type()) {
+    return BadAnswer();
+  }
+  ResidentArray array = FromProto(response.array());
+  array.token = response.token();
+  return array;
+}
+
+absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, const ArrayReference& reference,
+                                            const CallOptions& options, const Connection& connection,
+                                            absl::Time deadline, const Interrupts& interrupts) {
+  v1::ReduceRequest request;
+  v1::ReduceHeader& header = *request.mutable_header();
+  *header.mutable_spec() = spec;
+  header.set_request_id(options.request_id);
+  header.mutable_reference()->set_token(reference.token);
+  header.mutable_reference()->set_byte_offset(reference.byte_offset);
+  header.mutable_reference()->set_element_count(reference.element_count);
+  CallScope scope(connection, deadline, interrupts);
+  v1::ReduceResponse response;
+  if (absl::Status status = CallUnary(scope, kReduceMethod, request, response); !status.ok()) return status;
+  absl::Status status = CheckReduction(spec, {0, reference.element_count}, false, response.reduction());
+  if (!status.ok()) return status;
+  return std::move(*response.mutable_reduction());
+}
+
+absl::StatusOr<std::vector<ResidentArray>> AskForArrays(const std::string& owner,
+                                                        const Connection& connection, absl::Time deadline,
+                                                        const Interrupts& interrupts) {
+  v1::ListArraysRequest request;
+  request.set_owner(owner);
+  CallScope scope(connection, deadline, interrupts);
+  v1::ListArraysResponse response;
+  if (absl::Status status = CallUnary(scope, kListMethod, request, response); !status.ok()) return status;
+  std::vector<ResidentArray> arrays;
+  for (const v1::ResidentArray& array : response.arrays()) arrays.push_back(FromProto(array));
+  return arrays;
+}
+
+absl::Status SendDelete(const std::string& token, const Connection& connection, absl::Time deadline,
+                        const Interrupts& interrupts) {
+  v1::DeleteArrayRequest request;
+  request.set_token(token);
+  CallScope scope(connection, deadline, interrupts);
+  v1::DeleteArrayResponse response;
+  return CallUnary(scope, kDeleteMethod, request, response);
+}
+
+}  // namespace warpfold

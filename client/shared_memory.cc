@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/status.h"
+#include "warpfold/v1/memory.pb.h"
+
+namespace warpfold {
+namespace {
+
+constexpr std::size_t kMaxAnswerBytes = 4096;
+
+absl::Status Broken(absl::string_view what, int error) {
+  return absl::UnavailableError(absl::StrCat("the memory socket ", what, ": ", std::strerror(error)));
+}
+
+// Sends a message, with a descriptor or without.
+bool SendWith(int socket, const std::string& bytes, std::optional<int> descriptor) {
+  iovec part = {.iov_base = const_cast<char*>(bytes.data()), .iov_len = bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control = {};
+  msghdr header = {};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (descriptor.has_value()) {
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(rights), &*descriptor, sizeof(int));
+  }
+  return sendmsg(socket, &header, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
+}  // namespace
+
+// The connection, which lives as long as anything that was registered over it.
+class MemoryConnection::Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() { close(fd_); }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  // One question and its answer: the token, if the answer has one.
+  absl::StatusOr<std::string> Ask(const v1::MemoryRequest& request, std::optional<int> descriptor) {
+    const std::lock_guard lock(mutex_);
+    if (!SendWith(fd_, request.SerializeAsString(), descriptor)) return Broken("cannot be written to", errno);
+    std::array<char, kMaxAnswerBytes> bytes;
+    const ssize_t size = recv(fd_, bytes.data(), bytes.size(), 0);
+    if (size <= 0) return Broken("was closed by the server", size < 0 ? errno : ECONNRESET);
+    v1::MemoryResponse response;
+    if (!response.ParseFromArray(bytes.data(), static_cast<int>(size))) {
+      return absl::InternalError("the server's answer is not readable");
+    }
+    if (response.code() == 0) return response.token();
+    return MakeError(static_cast<absl::StatusCode>(response.code()), response.reason(), response.message());
+  }
+
+ private:
+  const int fd_;
+  std::mutex mutex_;
+};
+
+struct RegisteredMemory::State {
+  State(std::shared_ptr<MemoryConnection::Socket> socket_in, std::string token_in)
+      : socket(std::move(socket_in)), token(std::move(token_in)) {}
+  ~State() {
+    v1::MemoryRequest request;
+    request.mutable_unregister()->set_token(token);
+    // Where the connection is broken the server has forgotten it.
+    socket->Ask(request, std::nullopt).IgnoreError();
+  }
+
+  const std::shared_ptr<MemoryConnection::Socket> socket;
+  const std::string token;
+};
+
+RegisteredMemory::RegisteredMemory(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RegisteredMemory::RegisteredMemory(RegisteredMemory&&) noexcept = default;
+RegisteredMemory& RegisteredMemory::operator=(RegisteredMemory&&) noexcept = default;
+RegisteredMemory::~RegisteredMemory() = default;
+const std::string& RegisteredMemory::token() const { return state_->token; }
+
+SharedMemory::SharedMemory(std::span<std::byte> data, RegisteredMemory registered)
+    : data_(data), registered_(std::move(registered)) {}
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
+    : data_(std::exchange(other.data_, {})), registered_(std::move(other.registered_)) {}
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(registered_, other.registered_);
+  return *this;
+}
+SharedMemory::~SharedMemory() {
+  if (!data_.empty()) munmap(data_.data(), data_.size());
+}
+
+MemoryConnection::MemoryConnection(std::shared_ptr<Socket> socket) : socket_(std::move(socket)) {}
+MemoryConnection::MemoryConnection(MemoryConnection&&) noexcept = default;
+MemoryConnection& MemoryConnection::operator=(MemoryConnection&&) noexcept = default;
+MemoryConnection::~MemoryConnection() = default;
+
+absl::StatusOr<MemoryConnection> MemoryConnection::Open(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return absl::InvalidArgumentError("the path is too long");
+  path.copy(address.sun_path, path.size());
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (fd < 0) return Broken("cannot be made", errno);
+  auto owner = std::make_shared<Socket>(fd);
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return Broken("cannot be connected to", errno);
+  }
+  return MemoryConnection(std::move(owner));
+}
+
+absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count) const {
+  const int memfd = memfd_create("warpfold", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (memfd < 0) return absl::ResourceExhaustedError("the system gives no memfd");
+  // Now, rather than when it is written to: where there is no memory that would end the process.
+  const int error = byte_count == 0 ? EINVAL : posix_fallocate(memfd, 0, static_cast<off_t>(byte_count));
+  void* address = MAP_FAILED;
+  if (error == 0 && fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK) == 0) {
+    address = mmap(nullptr, byte_count, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+  }
+  if (address == MAP_FAILED) {
+    close(memfd);
+    return absl::ResourceExhaustedError(absl::StrCat("the system has no ", byte_count, " bytes to share"));
+  }
+  absl::StatusOr<RegisteredMemory> registered = Register(memfd, byte_count);
+  close(memfd);
+  if (!registered.ok()) {
+    munmap(address, byte_count);
+    return registered.status();
+  }
+  return SharedMemory({static_cast<std::byte*>(address), byte_count}, *std::move(registered));
+}
+
+absl::StatusOr<RegisteredMemory> MemoryConnection::Register(int memfd, std::uint64_t byte_count) const {
+  v1::MemoryRequest request;
+  request.mutable_register_host()->set_byte_count(byte_count);
+  absl::StatusOr<std::string> token = socket_->Ask(request, memfd);
+  if (!token.ok()) return token.status();
+  return RegisteredMemory(std::make_unique<RegisteredMemory::State>(socket_, *std::move(token)));
+}
+
+absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpu(std::span<const std::byte> handle,
+                                                               std::uint64_t byte_offset,
+                                                               std::uint64_t byte_count) const {
+  v1::MemoryRequest request;
+  v1::RegisterGpuMemory& memory = *request.mutable_register_gpu();
+  memory.set_handle(handle.data(), handle.size());
+  memory.set_byte_offset(byte_offset);
+  memory.set_byte_count(byte_count);
+  absl::StatusOr<std::string> token = socket_->Ask(request, std::nullopt);
+  if (!token.ok()) return token.status();
+  return RegisteredMemory(std::make_unique<RegisteredMemory::State>(socket_, *std::move(token)));
+}
+
+}  // namespace warpfold

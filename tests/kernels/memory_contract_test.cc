@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The contract of memory that slots reduce without staging: the same bits as of staged elements, wherever the
+// elements begin.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "tests/kernels/device_under_test.h"
+#include "tests/kernels/expect_same.h"
+#include "tests/kernels/random_array.h"
+#include "tests/kernels/subjects.h"
+
+namespace warpfold::kernels {
+namespace {
+
+constexpr std::size_t kPoolBytes = std::size_t{4} << 20;
+// Aligned for vectors, for no element, for two-byte elements and far from the start.
+constexpr std::uint64_t kOffsets[] = {0, 1, 6, 512, (std::uint64_t{1} << 20) + 16};
+
+void Store(Slot& slot, const Memory& memory, std::uint64_t offset, std::span<const std::byte> data) {
+  while (!data.empty()) {
+    // Not a whole slot: what is behind the bytes must stay as it is.
+    const auto piece = data.first(std::min(data.size(), slot.staging().size() - 7));
+    std::memcpy(slot.staging().data(), piece.data(), piece.size());
+    ASSERT_TRUE(slot.StartStore(memory, offset, piece.size()).ok());
+    const absl::StatusOr<SlotResult> result = slot.Wait();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_FALSE(result->state.has_value());
+    offset += piece.size();
+    data = data.subspan(piece.size());
+  }
+}
+
+// Elements first, first + 1, ... lie at `offset`; no more than `most` go into one Start.
+PartialState ReduceFrom(Slot& slot, const Reduction& reduction, std::uint64_t first, std::uint64_t count,
+                        const Memory& memory, std::uint64_t offset, std::uint64_t most) {
+  PartialState whole(reduction, first);
+  while (count > 0) {
+    const std::uint64_t capacity = slot.CapacityFrom(reduction, memory, offset);
+    EXPECT_EQ(capacity % reduction.leaf_elements(), 0u);
+    const std::uint64_t elements = std::min({count, capacity, most});
+    EXPECT_TRUE(slot.StartFrom(reduction, first, elements, memory, offset).ok());
+    const absl::StatusOr<SlotResult> result = slot.Wait();
+    EXPECT_TRUE(result.ok()) << result.status();
+    if (!result.ok()) return whole;
+    EXPECT_TRUE(whole.Append(*result->state).ok());
+    first += elements;
+    count -= elements;
+    offset += elements * reduction.element_bytes();
+  }
+  return whole;
+}
+
+class MemoryContractTest : public testing::TestWithParam<Subject> {
+ protected:
+  static Backend* backend() { return DeviceUnderTest::Get().backend(); }
+};
+
+TEST_P(MemoryContractTest, BitsAreThoseOfStagedElements) {
+  if (backend() == nullptr) return;  // the calling thread has no slots
+  static auto* const pool = new absl::StatusOr<std::unique_ptr<Memory>>(backend()->Allocate(kPoolBytes));
+  ASSERT_TRUE(pool->ok()) << pool->status();
+  const Reduction reduction = ReductionOf(GetParam().spec);
+  Slot& slot = *backend()->slots().front();
+  Random random(GetParam().name.size());
+  const std::uint64_t leaf = reduction.leaf_elements();
+  const std::uint64_t largest = (SmallScale() ? 64 << 10 : 512 << 10) / reduction.element_bytes();
+  const std::uint64_t first = 3 * leaf;
+  for (const std::uint64_t count : {leaf - 1, leaf + 1, 1 + random() % largest}) {
+    if (count == 0) continue;
+    const std::vector<std::byte> data = RandomArray(reduction, count, Flavour::kExtreme, random);
+    const reference::Result expected = GetParam().Reference(first, data);
+    const std::uint64_t offset = kOffsets[random() % std::size(kOffsets)];
+    ASSERT_NO_FATAL_FAILURE(Store(slot, ***pool, offset, data));
+    const std::uint64_t most = (1 + random() % 40) * leaf;
+    ASSERT_NO_FATAL_FAILURE(
+        ExpectSame(ReduceFrom(slot, reduction, first, count, ***pool, offset, most), 0, expected))
+        << count << " elements at byte " << offset << ", at most " << most << " at once";
+
+    std::vector<std::byte> host(data.size() + 1);
+    std::memcpy(host.data() + 1, data.data(), data.size());
+    const absl::StatusOr<std::unique_ptr<Memory>> registered = backend()->Register(host);
+    ASSERT_TRUE(registered.ok()) << registered.status();
+    EXPECT_TRUE((*registered)->host_can_read());
+    ASSERT_NO_FATAL_FAILURE(
+        ExpectSame(ReduceFrom(slot, reduction, first, count, **registered, 1, most), 0, expected));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, MemoryContractTest, testing::ValuesIn(AllSubjects()),
+                         [](const auto& subject) { return subject.param.name; });
+
+// What is on the device in scalars goes into one launch, where a slot would need hundreds.
+TEST(MemoryContractTest, TakesMuchAtOnce) {
+  Backend* const backend = DeviceUnderTest::Get().backend();
+  if (backend == nullptr) return;
+  const absl::StatusOr<std::unique_ptr<Memory>> memory = backend->Allocate(kPoolBytes);
+  ASSERT_TRUE(memory.ok());
+  ReductionSpec spec;
+  spec.operators = {"sum"};
+  spec.element_type = ElementType::kFloat32;
+  const Reduction sum = ReductionOf(spec);
+  const Slot& slot = *backend->slots().front();
+  EXPECT_GT(slot.CapacityFrom(sum, **memory, 0), 8 * slot.Capacity(sum));
+}
+
+TEST(MemoryContractTest, MemoryOfNobodyIsRefused) {
+  Backend* const backend = DeviceUnderTest::Get().backend();
+  if (backend == nullptr) return;
+  ProcessMemory memory = {.byte_offset = 0, .byte_count = 4096};
+  memory.handle.fill(std::byte{0x5a});
+  const absl::Status status = backend->Open(memory).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)) << status;
+  EXPECT_TRUE(backend->fault().ok()) << "a bad handle is no loss of the device";
+}
+
+}  // namespace
+}  // namespace warpfold::kernels

@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arrays that stay: whose ranges they have, how long they last, and who may still read them.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "kernels/error.h"
+#include "server/core/range_allocator.h"
+#include "server/core/resident_arrays.h"
+#include "tests/server/fake_backend.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr std::uint64_t kUnit = RangeAllocator::kAlignment;
+
+TEST(RangeAllocatorTest, GivesOutEveryByteOnceAndTakesItBack) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    std::minstd_rand random(seed);
+    const std::uint64_t bytes = 100 * kUnit;
+    RangeAllocator ranges(bytes);
+    std::map<std::uint64_t, std::uint64_t> taken;
+    for (int step = 0; step < 500; ++step) {
+      if (!taken.empty() && random() % 2 == 0) {
+        const auto range = std::next(taken.begin(), random() % taken.size());
+        ranges.Return(range->first, range->second);
+        taken.erase(range);
+        continue;
+      }
+      const std::uint64_t wanted = random() % (20 * kUnit);
+      const auto offset = ranges.Take(wanted);
+      if (!offset.has_value()) {
+        EXPECT_LT(ranges.largest_free_bytes(), std::max<std::uint64_t>(wanted, 1));
+        continue;
+      }
+      EXPECT_EQ(*offset % kUnit, 0u);
+      EXPECT_LE(*offset + wanted, bytes);
+      const auto next = taken.lower_bound(*offset);
+      if (next != taken.end()) {
+        EXPECT_LE(*offset + std::max<std::uint64_t>(wanted, 1), next->first);
+      }
+      if (next != taken.begin()) {
+        const auto before = std::prev(next);
+        EXPECT_LE(before->first + std::max<std::uint64_t>(before->second, 1), *offset);
+      }
+      EXPECT_TRUE(taken.emplace(*offset, wanted).second);
+    }
+    for (const auto& [offset, size] : taken) ranges.Return(offset, size);
+    EXPECT_EQ(ranges.free_bytes(), bytes);
+    EXPECT_EQ(ranges.largest_free_bytes(), bytes) << "free ranges were not joined";
+  }
+}
+
+class ResidentArraysTest : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kBytes = 16 * kUnit;
+
+  ResidentArraysTest() {
+    arrays_.Open(*backend_.Allocate(kBytes), {.owner_bytes = kBytes / 2,
+                                              .default_time_to_live = absl::Seconds(100),
+                                              .max_time_to_live = absl::Seconds(1000)});
+  }
+
+  static ResidentArrays::Request Of(std::uint64_t bytes, std::string owner = "me", int seconds = 0) {
+    return {.owner = std::move(owner),
+            .layout = {kernels::ElementType::kUint8, {}},
+            .element_count = bytes,
+            .byte_count = bytes,
+            .time_to_live = absl::Seconds(seconds)};
+  }
+  // Room and name at once.
+  std::string Put(const ResidentArrays::Request& request) {
+    const auto array = arrays_.Reserve(request);
+    EXPECT_TRUE(array.ok()) << array.status();
+    return array.ok() ? arrays_.Publish(*array, now_) : "";
+  }
+  std::string ReasonOf(const absl::Status& status) { return kernels::ErrorReason(status); }
+
+  FakeBackend backend_;
+  absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
+  MemoryRegistry registry_;
+  ResidentArrays arrays_{registry_};
+};
+
+TEST_F(ResidentArraysTest, RoomIsGivenBackWhenTheLastReaderGoes) {
+  const std::string token = Put(Of(4 * kUnit));
+  auto reader = registry_.Find(token, now_);
+  ASSERT_TRUE(reader.ok());
+  EXPECT_TRUE(arrays_.Delete(token).ok());
+  EXPECT_EQ(ReasonOf(registry_.Find(token, now_).status()), "UNKNOWN_MEMORY");
+  EXPECT_EQ(arrays_.room().free_bytes, kBytes - 4 * kUnit) << "freed under a reader";
+  *reader = nullptr;
+  EXPECT_EQ(arrays_.room().free_bytes, kBytes);
+  EXPECT_EQ(ReasonOf(arrays_.Delete(token)), "UNKNOWN_MEMORY");
+}
+
+TEST_F(ResidentArraysTest, RoomOfAnArrayThatNeverCameIsGivenBack) {
+  {
+    const auto array = arrays_.Reserve(Of(kUnit));
+    ASSERT_TRUE(array.ok());
+    EXPECT_EQ(arrays_.room().free_bytes, kBytes - kUnit);
+  }
+  EXPECT_EQ(arrays_.room().free_bytes, kBytes);
+}
+
+TEST_F(ResidentArraysTest, QuotaIsOfEachOwner) {
+  Put(Of(kBytes / 2, "one"));
+  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(1, "one")).status()), "OWNER_QUOTA");
+  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(kBytes, "two")).status()), "OWNER_QUOTA");
+  const std::string token = Put(Of(kBytes / 2, "two"));
+  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(1, "three")).status()), "RESIDENT_FULL");
+  EXPECT_TRUE(arrays_.Delete(token).ok());
+  Put(Of(kBytes / 2, "two"));
+}
+
+TEST_F(ResidentArraysTest, ExpireByTheirLastUse) {
+  const std::string used = Put(Of(kUnit, "me", 10));
+  const std::string unused = Put(Of(kUnit, "me", 10));
+  const std::string by_default = Put(Of(kUnit));
+  now_ += absl::Seconds(9);
+  EXPECT_TRUE(registry_.Find(used, now_).ok());
+  now_ += absl::Seconds(2);
+  arrays_.Expire(now_);
+  EXPECT_FALSE(registry_.Find(unused, now_).ok());
+  EXPECT_TRUE(registry_.Find(used, now_).ok());
+  EXPECT_TRUE(registry_.Find(by_default, now_).ok());
+  now_ += absl::Seconds(101);
+  arrays_.Expire(now_);
+  EXPECT_EQ(arrays_.room().free_bytes, kBytes);
+}
+
+TEST_F(ResidentArraysTest, TimeToLiveHasALimit) {
+  Put(Of(kUnit, "me", 1'000'000));
+  ASSERT_EQ(arrays_.List("me", now_).size(), 1u);
+  EXPECT_EQ(arrays_.List("me", now_)[0].expires_in, absl::Seconds(1000));
+}
+
+TEST_F(ResidentArraysTest, ListsByOwnerOldestFirst) {
+  Put(Of(1, "one"));
+  now_ += absl::Seconds(5);
+  Put(Of(2, "two"));
+  Put(Of(3, "one"));
+  EXPECT_EQ(arrays_.List("", now_).size(), 3u);
+  const auto infos = arrays_.List("one", now_);
+  ASSERT_EQ(infos.size(), 2u);
+  EXPECT_EQ(infos[0].request.byte_count, 1u);
+  EXPECT_EQ(infos[0].age, absl::Seconds(5));
+  EXPECT_LT(infos[0].id, infos[1].id);
+}
+
+TEST(ResidentArraysWithoutRoomTest, SayThatThereAreNone) {
+  MemoryRegistry registry;
+  ResidentArrays arrays(registry);
+  const absl::Status status = arrays.Reserve({}).status();
+  EXPECT_EQ(kernels::ErrorReason(status), "NO_RESIDENT_ARRAYS");
+  EXPECT_EQ(arrays.room().bytes, 0u);
+}
+
+TEST(MemoryRegistryTest, TokensAreNeverAlike) {
+  std::map<std::string, int> seen;
+  for (int i = 0; i < 1000; ++i) ++seen[RandomToken()];
+  EXPECT_EQ(seen.size(), 1000u);
+  EXPECT_EQ(seen.begin()->first.size(), kTokenBytes);
+}
+
+}  // namespace
+}  // namespace warpfold::server
