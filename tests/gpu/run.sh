@@ -47,6 +47,7 @@ export WARPFOLD_TEST_DEVICE=cuda:0
 if has contract; then
   step contract "$bin/kernels_contract_test" --gtest_brief=1
   step device_reducer "$bin/device_reducer_test" --gtest_brief=1
+  step process_memory "$bin/process_memory_test" --gtest_brief=1
   step grids "$bin/grids_test" --gtest_brief=1
   step large_arrays "$bin/large_arrays_test" --gtest_brief=1
   step textbook "$bin/textbook_test" --gtest_brief=1

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "client/cli/bench/caller.h"
 #include "client/cli/bench/load.h"
 #include "client/cli/bench/report.h"
@@ -22,18 +23,25 @@ struct Contender {
   std::vector<Walk> walks = {};  // one for each caller
 };
 
-absl::StatusOr<Caller> MakeCaller(const Side& side, const BenchFlags& flags) {
-  return side.raw_socket ? MakeRawSocketCaller(side.server.target, flags)
-                         : MakeGrpcCaller(side.server, flags);
+absl::StatusOr<Caller> MakeCaller(const Side& side, const BenchFlags& flags,
+                                  std::span<const std::byte> memory) {
+  if (side.raw_socket) return MakeRawSocketCaller(side.server.target, flags);
+  if (flags.source == BenchSource::kChunks) return MakeGrpcCaller(side.server, flags);
+  return MakeReferenceCaller(side.server, flags, memory, side.memory_socket);
 }
 
 absl::StatusOr<Contender> Prepare(const Side& side, const BenchFlags& flags, const BenchMemory& memory) {
   Contender contender = {.result = {.name = side.name}, .pid = side.pid};
+  const absl::Time begin = absl::Now();
   for (int i = 0; i < flags.callers; ++i) {
-    absl::StatusOr<Caller> caller = MakeCaller(side, flags);
+    const std::span<const std::byte> part = memory.PartOf(i, flags.callers);
+    absl::StatusOr<Caller> caller = MakeCaller(side, flags, part);
     if (!caller.ok()) return caller.status();
     contender.callers.push_back(*std::move(caller));
-    contender.walks.emplace_back(memory.PartOf(i, flags.callers), flags.bytes);
+    contender.walks.emplace_back(part, flags.bytes);
+  }
+  if (flags.source != BenchSource::kChunks) {
+    contender.result.set_up_ms = absl::ToDoubleMilliseconds(absl::Now() - begin);
   }
   return contender;
 }

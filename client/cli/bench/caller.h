@@ -22,6 +22,12 @@ using Caller = std::function<absl::StatusOr<Reduction>(std::span<const std::byte
 // Of a server that speaks the protocol. Connects with the first call.
 Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags);
 
+// Of a server that reads the caller's memory without a wire: hands `memory` over, of which each call's array
+// is a part. `memory_socket` is the server's, where the source needs one.
+absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlags& flags,
+                                           std::span<const std::byte> memory,
+                                           const std::string& memory_socket);
+
 // Of the sink kRawSocket. Connects at once.
 absl::StatusOr<Caller> MakeRawSocketCaller(const std::string& address, const BenchFlags& flags);
 

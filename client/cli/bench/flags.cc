@@ -27,6 +27,9 @@ take turns for --rounds rounds:
   async_drop     the same without the copy
   plain_service  the generated synchronous service, which copies the chunks into a buffer
 
+With a --source other than chunks a caller's part of the memory is first shared with the server, handed to it as
+GPU memory, or put: that takes set_up_ms. A server that --server starts gets the flags that this needs.
+
 GB/s, calls/s and CPU seconds per GB are medians of the rounds; percentiles are of all calls.
 Exit codes: 0; 1 a server or sink answered an error or cannot be reached; 2 usage.)";
 
@@ -43,6 +46,15 @@ const std::map<std::string, BenchMethod>& Methods() {
                                                                             {"info", BenchMethod::kInfo},
                                                                             {"health", BenchMethod::kHealth}};
   return *methods;
+}
+
+const std::map<std::string, BenchSource>& Sources() {
+  static const auto* const sources =
+      new std::map<std::string, BenchSource>{{"chunks", BenchSource::kChunks},
+                                             {"memory", BenchSource::kMemory},
+                                             {"ipc", BenchSource::kIpc},
+                                             {"resident", BenchSource::kResident}};
+  return *sources;
 }
 
 CLI::Validator ChunkValidator() {
@@ -62,6 +74,14 @@ void Complete(BenchFlags& flags, bool has_bytes) {
       throw CLI::ValidationError("--baseline", absl::StrCat("sinks do not answer ", name));
     }
   }
+  const bool elsewhere = flags.source != BenchSource::kChunks;
+  if (elsewhere && (flags.method != BenchMethod::kReduce || flags.streams > 1 || flags.baseline)) {
+    throw CLI::ValidationError("--source", "only chunks have other methods, several streams and sinks");
+  }
+  const bool registers = flags.source == BenchSource::kMemory || flags.source == BenchSource::kIpc;
+  if (registers && flags.server.empty() && flags.memory_socket.empty()) {
+    throw CLI::ValidationError("--source", "such memory needs --memory_socket, or --server");
+  }
   if (flags.streams > 1 && flags.method != BenchMethod::kReduce) {
     throw CLI::ValidationError("--streams", "only --method reduce has several for one array");
   }
@@ -72,7 +92,7 @@ void Complete(BenchFlags& flags, bool has_bytes) {
   }
   const bool stream = flags.method == BenchMethod::kReduce;
   if (!has_bytes) flags.bytes = stream ? kDefaultBytes : kDefaultSmallBytes;
-  if (stream && flags.bytes < kLeastStreamBytes) {
+  if (stream && !elsewhere && flags.bytes < kLeastStreamBytes) {
     throw CLI::ValidationError("--bytes", "arrays of 64 KiB or less are no streams: use --method array");
   }
   if (flags.bytes == 0 || flags.bytes % ElementTypeBytes(flags.type) != 0) {
@@ -103,10 +123,14 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
   app.add_option("--method", flags.method,
                  "What a call is: reduce (a stream), array (a message), info, health")
       ->transform(CLI::CheckedTransformer(Methods()).description("NAME"));
-  app.add_option("--source", flags.source, "How the bytes come to the server: chunks")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, BenchSource>{{"chunks", BenchSource::kChunks}})
-              .description("NAME"));
+  app.add_option(
+         "--source", flags.source,
+         "Where the arrays are: chunks (sent), memory (shared), ipc (of the GPU), resident (put once)")
+      ->transform(CLI::CheckedTransformer(Sources()).description("NAME"));
+  app.add_option("--memory_socket", flags.memory_socket,
+                 "That of the server at --target, for --source memory and ipc")
+      ->option_text("PATH")
+      ->excludes(app.get_option("--server"));
   app.add_option("--op", flags.op, "Operators, separated by commas")
       ->transform(OperatorsValidator())
       ->capture_default_str();
@@ -155,6 +179,13 @@ void AddMeasurement(CLI::App& app, BenchFlags& flags) {
 std::string MethodName(BenchMethod method) {
   for (const auto& [name, value] : Methods()) {
     if (value == method) return name;
+  }
+  return "";
+}
+
+std::string SourceName(BenchSource source) {
+  for (const auto& [name, value] : Sources()) {
+    if (value == source) return name;
   }
   return "";
 }

@@ -26,7 +26,12 @@ enum class BenchMethod : std::uint8_t {
 };
 
 // How the array's bytes come to the server.
-enum class BenchSource : std::uint8_t { kChunks };
+enum class BenchSource : std::uint8_t {
+  kChunks,    // over the wire
+  kMemory,    // shared memory that is registered with the server
+  kIpc,       // memory of the server's GPU that belongs to this process
+  kResident,  // arrays that were put into the server's device memory
+};
 
 struct BenchFlags {
   std::string server;  // the executable to start; empty: the one at --target
@@ -36,6 +41,7 @@ struct BenchFlags {
 
   BenchMethod method = BenchMethod::kReduce;
   BenchSource source = BenchSource::kChunks;
+  std::string memory_socket;  // of a server that is not started here
   std::string op = "sum";
   ElementType type = ElementType::kFloat32;
   std::uint64_t bytes = 0;  // of each call's array
@@ -61,6 +67,7 @@ struct BenchSinkFlags {
 };
 
 std::string MethodName(BenchMethod method);
+std::string SourceName(BenchSource source);
 
 // Add the options. What does not fit together is an error of the parse.
 void AddBench(CLI::App& app, BenchFlags& flags);

@@ -114,7 +114,7 @@ Json Conditions(const BenchFlags& flags, const std::string& transport) {
   line["cores"] = std::thread::hardware_concurrency();
   line["transport"] = transport;
   line["method"] = MethodName(flags.method);
-  line["source"] = "chunks";
+  line["source"] = SourceName(flags.source);
   line["operator"] = flags.op;
   line["dtype"] = std::string(ElementTypeName(flags.type));
   line["bytes"] = flags.bytes;
@@ -149,6 +149,11 @@ std::vector<Json> ReportLines(const BenchFlags& flags, const std::string& transp
     Json line = Conditions(flags, transport);
     line["side"] = side.name;
     line["device"] = side.rounds.front().device;
+    if (side.set_up_ms.has_value()) {
+      line["set_up_ms"] = Rounded(*side.set_up_ms);
+    } else {
+      line["set_up_ms"] = nullptr;
+    }
     const std::vector<double> latencies_us = SortedLatenciesUs(side);
     double seconds = 0;
     for (const LoadResult& round : side.rounds) seconds += round.seconds;
@@ -195,10 +200,10 @@ std::string CsvText(std::span<const Json> lines) {
 std::string TableText(std::span<const Json> lines) {
   const Json& first = lines.front();
   std::string text = absl::StrFormat(
-      "%s %s %s, %d bytes, %d streams, %d callers, %s, %s\n", first["method"].get<std::string>(),
+      "%s %s %s, %d bytes from %s, %d streams, %d callers, %s, %s\n", first["method"].get<std::string>(),
       first["operator"].get<std::string>(), first["dtype"].get<std::string>(),
-      first["bytes"].get<std::uint64_t>(), first["streams"].get<int>(), first["callers"].get<int>(),
-      first["transport"].get<std::string>(), first["device"].get<std::string>());
+      first["bytes"].get<std::uint64_t>(), first["source"].get<std::string>(), first["streams"].get<int>(),
+      first["callers"].get<int>(), first["transport"].get<std::string>(), first["device"].get<std::string>());
   const auto row = [&text](const std::string& name, const std::vector<std::string>& cells) {
     absl::StrAppendFormat(&text, "%-14s", name);
     for (const std::string& cell : cells) absl::StrAppendFormat(&text, " %9s", cell);
@@ -216,6 +221,9 @@ std::string TableText(std::span<const Json> lines) {
   absl::StrAppendFormat(&text, "Server, means of a call in us: queue %s, receive %s, copy %s, kernel %s\n",
                         Number(first["queue_us"]), Number(first["receive_us"]), Number(first["copy_us"]),
                         Number(first["kernel_us"]));
+  if (!first["set_up_ms"].is_null()) {
+    absl::StrAppendFormat(&text, "Memory handed over in %s ms\n", Number(first["set_up_ms"]));
+  }
   for (const Json& line : lines.subspan(1)) {
     absl::StrAppendFormat(
         &text, "%s to %s: %s times the rate (%s to %s), %s times the median latency (%s to %s)\n",

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,7 +17,8 @@ namespace warpfold::cli {
 
 struct SideResult {
   std::string name;
-  std::vector<LoadResult> rounds = {};  // at least one
+  std::vector<LoadResult> rounds = {};   // at least one
+  std::optional<double> set_up_ms = {};  // of all callers' memory, where it had to be handed over
 };
 
 // One object per side, with the same names in the same order. What is not known is null. The ratios are those

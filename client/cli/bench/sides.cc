@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/bench/sides.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -30,13 +31,28 @@ absl::StatusOr<Side> Start(const std::string& name, const std::vector<std::strin
 }
 
 absl::StatusOr<Side> StartServer(const Server& server, const BenchFlags& flags, const SocketFolder& folder) {
-  if (flags.server.empty()) return Side{.name = "warpfold", .server = server, .pid = flags.server_pid};
+  if (flags.server.empty()) {
+    return Side{
+        .name = "warpfold", .server = server, .memory_socket = flags.memory_socket, .pid = flags.server_pid};
+  }
   std::vector<std::string> command = {
       flags.server, absl::StrCat("--listen=", ListenAddress(flags.transport, "warpfold", folder))};
   for (const absl::string_view flag : absl::StrSplit(flags.server_flags, ' ', absl::SkipEmpty())) {
     command.emplace_back(flag);
   }
-  return Start("warpfold", command);
+  const std::string memory_socket = folder.path() + "/memory";
+  if (flags.source == BenchSource::kMemory || flags.source == BenchSource::kIpc) {
+    command.push_back(absl::StrCat("--memory_socket=", memory_socket));
+  }
+  if (flags.source == BenchSource::kResident) {
+    const std::uint64_t arrays = flags.bytes * static_cast<std::uint64_t>(flags.callers);
+    // Each caller's part begins at a boundary of its own.
+    const std::uint64_t room = std::max(flags.memory_bytes, arrays) + (std::uint64_t{1} << 20);
+    command.push_back(absl::StrCat("--resident_bytes=", room));
+  }
+  absl::StatusOr<Side> side = Start("warpfold", command);
+  if (side.ok()) side->memory_socket = memory_socket;
+  return side;
 }
 
 }  // namespace

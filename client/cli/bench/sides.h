@@ -19,6 +19,7 @@ namespace warpfold::cli {
 struct Side {
   std::string name;  // "warpfold", or that of a sink
   Server server;
+  std::string memory_socket = {};            // if it has one
   bool raw_socket = false;                   // it does not speak gRPC
   std::optional<int> pid = {};               // of the process, if it is known
   std::optional<ChildProcess> process = {};  // if it is ours

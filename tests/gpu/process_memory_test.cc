@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory of another process on the same GPU. The other process is this executable, started again: it
+// allocates, tells its handle, and waits until it is told to end.
+#include <cuda_runtime.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/devices.h"
+#include "kernels/error.h"
+#include "tests/kernels/elements.h"
+#include "tests/kernels/expect_same.h"
+
+namespace warpfold::kernels {
+namespace {
+
+constexpr char kExporterFlag[] = "--export_memory";
+constexpr std::uint64_t kElements = (std::uint64_t{1} << 26) + 5;  // a quarter GiB of float32, and a bit
+constexpr std::uint64_t kBytes = 4 * kElements;
+
+std::vector<std::byte> Elements() {
+  Random random(7);
+  return RandomElements(ElementType::kFloat32, kElements, Flavour::kWide, random);
+}
+
+// What the other process does.
+int ExportMemory() {
+  const std::vector<std::byte> elements = Elements();
+  void* memory = nullptr;
+  cudaIpcMemHandle_t handle;
+  if (cudaMalloc(&memory, kBytes) != cudaSuccess ||
+      cudaMemcpy(memory, elements.data(), kBytes, cudaMemcpyHostToDevice) != cudaSuccess ||
+      cudaIpcGetMemHandle(&handle, memory) != cudaSuccess ||
+      write(STDOUT_FILENO, &handle, sizeof(handle)) != sizeof(handle)) {
+    return 1;
+  }
+  char end;
+  return read(STDIN_FILENO, &end, 1) == 0 ? 0 : 1;
+}
+
+class Exporter {
+ public:
+  Exporter() {
+    int out[2];
+    int in[2];
+    EXPECT_EQ(pipe2(out, O_CLOEXEC) | pipe2(in, O_CLOEXEC), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(out[1], STDOUT_FILENO);
+      dup2(in[0], STDIN_FILENO);
+      execl("/proc/self/exe", "exporter", kExporterFlag, nullptr);
+      _exit(1);
+    }
+    close(out[1]);
+    close(in[0]);
+    to_ = in[1];
+    EXPECT_EQ(read(out[0], memory_.handle.data(), memory_.handle.size()),
+              static_cast<ssize_t>(memory_.handle.size()));
+    close(out[0]);
+    memory_.byte_count = kBytes;
+  }
+  ~Exporter() { End(); }
+
+  const ProcessMemory& memory() const { return memory_; }
+  void Kill() { kill(pid_, SIGKILL); }
+  void End() {
+    if (pid_ < 0) return;
+    close(to_);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int to_ = -1;
+  ProcessMemory memory_;
+};
+
+Reduction SumAndMax() {
+  ReductionSpec spec;
+  spec.operators = {"sum", "max"};
+  spec.element_type = ElementType::kFloat32;
+  return *Reduction::Create(spec);
+}
+
+class ProcessMemoryTest : public testing::Test {
+ protected:
+  ProcessMemoryTest() {
+    std::string note;
+    absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend("cuda:0", {.slots = 2}, &note);
+    EXPECT_TRUE(backend.ok()) << backend.status();
+    backend_ = *std::move(backend);
+  }
+
+  PartialState ReduceAll(const Memory& memory, std::uint64_t byte_offset, std::uint64_t count) {
+    const Reduction reduction = SumAndMax();
+    PartialState whole(reduction, 0);
+    Slot& slot = *backend_->slots().front();
+    for (std::uint64_t first = 0; first < count;) {
+      const std::uint64_t offset = byte_offset + 4 * first;
+      const std::uint64_t n = std::min(count - first, slot.CapacityFrom(reduction, memory, offset));
+      EXPECT_TRUE(slot.StartFrom(reduction, first, n, memory, offset).ok());
+      const absl::StatusOr<SlotResult> result = slot.Wait();
+      EXPECT_TRUE(result.ok()) << result.status();
+      if (!result.ok()) return whole;
+      EXPECT_TRUE(whole.Append(*result->state).ok());
+      first += n;
+    }
+    return whole;
+  }
+
+  void ExpectSum(const Memory& memory, std::uint64_t first, std::uint64_t count) {
+    const std::vector<std::byte> elements = Elements();
+    const PartialState expected =
+        ReduceOnHost(SumAndMax(), 0, std::span(elements).subspan(4 * first, 4 * count));
+    const PartialState found = ReduceAll(memory, 4 * first, count);
+    for (std::size_t op = 0; op < 2; ++op) {
+      EXPECT_EQ(found.Finish(op)->entries[0].double_value, expected.Finish(op)->entries[0].double_value);
+    }
+  }
+
+  void ExpectRefused(const ProcessMemory& memory) {
+    const absl::Status status = backend_->Open(memory).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_EQ(ErrorReason(status), "BAD_MEMORY");
+    EXPECT_TRUE(backend_->fault().ok()) << backend_->fault();
+  }
+
+  std::unique_ptr<Backend> backend_;
+};
+
+TEST_F(ProcessMemoryTest, IsReducedInPlaceAndAtAnyOffset) {
+  const Exporter exporter;
+  const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(exporter.memory());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_FALSE((*memory)->host_can_read());
+  ExpectSum(**memory, 0, kElements);
+  ExpectSum(**memory, 1, kElements - 1);  // misaligned: by way of the slot
+  ExpectSum(**memory, 4096, 1000);
+}
+
+TEST_F(ProcessMemoryTest, PartOfAnAllocationIsCheckedAgainstIt) {
+  const Exporter exporter;
+  ProcessMemory part = exporter.memory();
+  part.byte_offset = 4096;
+  part.byte_count = kBytes - 4096;
+  const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(part);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ((*memory)->size(), kBytes - 4096);
+  // Allocations have some granularity: far beyond their end.
+  part.byte_offset = 0;
+  part.byte_count = 2 * kBytes;
+  ExpectRefused(part);
+  part.byte_offset = ~std::uint64_t{0} - 100;
+  part.byte_count = 4096;
+  ExpectRefused(part);
+}
+
+TEST_F(ProcessMemoryTest, OpensTwice) {
+  const Exporter exporter;
+  absl::StatusOr<std::unique_ptr<Memory>> first = backend_->Open(exporter.memory());
+  const absl::StatusOr<std::unique_ptr<Memory>> second = backend_->Open(exporter.memory());
+  ASSERT_TRUE(first.ok() && second.ok());
+  first->reset();
+  ExpectSum(**second, 0, 100'000);
+}
+
+TEST_F(ProcessMemoryTest, GarbageIsRefusedAndTheDeviceGoesOn) {
+  Random random(1);
+  for (int i = 0; i < 50; ++i) {
+    ProcessMemory garbage = {.byte_offset = 0, .byte_count = 4096};
+    for (std::byte& byte : garbage.handle) byte = static_cast<std::byte>(random());
+    ExpectRefused(garbage);
+  }
+  const Exporter exporter;
+  for (std::size_t at = 0; at < ProcessMemory::kHandleBytes; ++at) {
+    ProcessMemory bent = exporter.memory();
+    bent.handle[at] ^= std::byte{0xff};
+    // Some bytes of a handle say nothing; whatever is opened must be memory that there is.
+    const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(bent);
+    if (memory.ok()) ReduceAll(**memory, 0, 1000);
+    ASSERT_TRUE(backend_->fault().ok()) << "byte " << at << ": " << backend_->fault();
+  }
+  const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(exporter.memory());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  ExpectSum(**memory, 0, 100'000);
+}
+
+TEST_F(ProcessMemoryTest, OfAProcessThatHasEndedIsRefused) {
+  Exporter exporter;
+  exporter.End();
+  ExpectRefused(exporter.memory());
+}
+
+// What is open stays, whatever becomes of its owner.
+TEST_F(ProcessMemoryTest, OwnerDiesWhileItIsRead) {
+  Exporter exporter;
+  const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(exporter.memory());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const Reduction reduction = SumAndMax();
+  Slot& slot = *backend_->slots().front();
+  for (int i = 0; i < 200; ++i) {
+    if (i == 100) exporter.Kill();
+    ASSERT_TRUE(slot.StartFrom(reduction, 0, kElements / 1024 * 1024, **memory, 0).ok());
+    ASSERT_TRUE(slot.Wait().ok()) << i;
+  }
+  exporter.End();
+  ExpectSum(**memory, 0, kElements);
+  EXPECT_TRUE(backend_->fault().ok());
+}
+
+}  // namespace
+}  // namespace warpfold::kernels
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], warpfold::kernels::kExporterFlag) == 0) {
+    return warpfold::kernels::ExportMemory();
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
