@@ -6,8 +6,8 @@
 // Everything is allocated when the backend is made; Start and Wait allocate no pinned or device memory.
 // Arrays that lie in a Memory (memory.h) are reduced without staging.
 //
-// A caller that must not block starts a slot, goes on, and hears of the end through the function that it
-// gave to NotifyBy; a caller that may block just calls Wait.
+// A caller that must not block starts a slot, goes on, and asks Finished() now and then, or to be told of the
+// end (Notify); a caller that may block just calls Wait.
 //
 // All backends give the same bits, unless the reduction names an algorithm, which Supports must then
 // allow. To write one, implement Slot and Backend and add the backend to the
@@ -49,11 +49,14 @@ class Slot {
   // Wait.
   virtual std::span<std::byte> staging() = 0;
 
-  // To be called at most once, before the first Start. `on_finished` then runs once for each Start after
-  // which Finished() was false, on a thread of the device's, when the range has been reduced. It must return
-  // soon and must not touch the slot. A device that fails may never run it: whoever relies on it also has to
-  // ask Finished() now and then.
+  // To be called at most once, before the first Start: what Notify has run.
   virtual void NotifyBy(std::function<void()> on_finished) = 0;
+
+  // Has the function given to NotifyBy run once, when what was started is done: on a thread of the device's,
+  // or at once on this one. It must return soon and must not touch the slot. A device that fails may never
+  // run it: whoever relies on it also has to ask Finished() now and then. At most once between a Start and
+  // its Wait; it costs some microseconds, which who polls Finished() anyway can save.
+  virtual void Notify() = 0;
 
   // How many elements one Start can take: a positive multiple of reduction.leaf_elements().
   virtual std::uint64_t Capacity(const Reduction& reduction) const = 0;

@@ -112,6 +112,15 @@ class CpuSlot : public Slot {
 
   void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
 
+  void Notify() override {
+    {
+      const std::lock_guard lock(mutex_);
+      notifies_ = tasks_left_ > 0;
+      if (notifies_) return;
+    }
+    on_finished_();
+  }
+
   absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
     Reduce(reduction, first_element, staging().first(element_count * reduction.element_bytes()));
@@ -198,8 +207,9 @@ class CpuSlot : public Slot {
       if (--tasks_left_ > 0) return;
       ended_ = std::chrono::steady_clock::now();  // Wait may come much later
       done_.notify_one();
+      if (!std::exchange(notifies_, false)) return;
     }
-    if (on_finished_) on_finished_();
+    on_finished_();
   }
 
   std::span<std::byte> StatesOf(std::size_t piece) {
@@ -228,6 +238,7 @@ class CpuSlot : public Slot {
   std::condition_variable done_;
   // Guarded by mutex_ while tasks run.
   std::size_t tasks_left_ = 0;
+  bool notifies_ = false;                        // when they are done
   std::chrono::steady_clock::time_point ended_;  // of the last task
 };
 

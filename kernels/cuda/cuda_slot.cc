@@ -62,6 +62,15 @@ class CudaSlot : public Slot {
 
   void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
 
+  void Notify() override {
+    if (!fault_.Get().ok()) return on_finished_();
+    cudaSetDevice(ordinal_);
+    // CUDA runs host functions on a thread of its own, and not at all once the device has failed.
+    const absl::Status status =
+        StatusOf(cudaLaunchHostFunc(stream_, &CudaSlot::OnFinished, this), "cudaLaunchHostFunc");
+    if (!fault_.Check(status).ok()) on_finished_();
+  }
+
   absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
@@ -134,12 +143,7 @@ class CudaSlot : public Slot {
     return EnqueueEnd();
   }
 
-  absl::Status EnqueueEnd() {
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(reduced_, stream_));
-    if (!on_finished_) return absl::OkStatus();
-    // CUDA runs host functions on a thread of its own, and not at all once the device has failed.
-    return StatusOf(cudaLaunchHostFunc(stream_, &CudaSlot::OnFinished, this), "cudaLaunchHostFunc");
-  }
+  absl::Status EnqueueEnd() { return StatusOf(cudaEventRecord(reduced_, stream_), "cudaEventRecord"); }
 
   static void CUDART_CB OnFinished(void* slot) { static_cast<CudaSlot*>(slot)->on_finished_(); }
 

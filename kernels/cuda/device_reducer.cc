@@ -87,12 +87,13 @@ DeviceReducer::~DeviceReducer() {
 std::uint64_t DeviceReducer::Capacity(const Reduction& reduction) const {
   std::uint64_t leaves = array_bytes_ / reduction.leaf_bytes();
   if (reduction.canonical() && !reduction.spec().shape.is_matrix()) {
-    // A state a leaf, and as many again for what those are folded into.
+    // Of longer ranges units have 8 leaves or more (PlanUnits): fewer than a state for each 4 leaves, and a third
+    // more for what those are folded into.
     std::uint64_t largest_state = 1;
     for (const BoundOperator& op : reduction.operators()) {
       largest_state = std::max<std::uint64_t>(largest_state, op.state_bytes);
     }
-    leaves = std::max(leaves, partial_bytes_ / (2 * largest_state));
+    leaves = std::max(leaves, 3 * (partial_bytes_ / largest_state));
   }
   if (!reduction.canonical()) {
     for (const BoundOperator& op : reduction.operators()) {

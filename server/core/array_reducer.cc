@@ -87,7 +87,7 @@ absl::StatusOr<bool> ArrayReducer::TryFinish() {
     filling_.reset();
     if (absl::Status status = Start(slot, elements); !status.ok()) return status;
   }
-  if (!all_collected()) return false;
+  if (!AllCollected()) return false;
   // What remains is less than a leaf, or all of an array below the crossover.
   if (!held_.empty()) ReduceHere(std::exchange(held_, {}));
   return status_.ok() ? absl::StatusOr<bool>(true) : status_;

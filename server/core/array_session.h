@@ -52,7 +52,9 @@ class ArraySession {
   // For logs.
   virtual const std::string& request_id() const = 0;
   // Of the array, as far as it has come; all of one that need not come.
-  virtual std::uint64_t array_bytes() const { return incoming_.has_value() ? incoming_->received_bytes() : 0; }
+  virtual std::uint64_t array_bytes() const {
+    return incoming_.has_value() ? incoming_->received_bytes() : 0;
+  }
 
  protected:
   // A message of the stream. The header itself stays with who parsed it.

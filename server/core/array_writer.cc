@@ -40,6 +40,7 @@ absl::StatusOr<bool> ArrayWriter::TryFinish() {
   if (filling_.has_value()) {
     if (absl::Status status = StoreFilled(); !status.ok()) return status;
   }
+  if (in_flight_ > 0) share_.AwaitFinish(*this);
   return in_flight_ == 0;
 }
 
@@ -53,7 +54,8 @@ absl::Status ArrayWriter::StoreFilled() {
   const Filling filled = *std::exchange(filling_, std::nullopt);
   absl::Status status =
       filled.slot->StartStore(memory_->memory(), memory_->byte_offset() + stored_bytes_, filled.bytes);
-  if (status = share_.Started(*this, filled.slot, std::move(status), memory_); !status.ok()) return status;
+  if (status = share_.Started(*this, filled.slot, std::move(status), {.memory = memory_}); !status.ok())
+    return status;
   stored_bytes_ += filled.bytes;
   // The CPU backend has finished by now.
   const std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.Collect(filled.slot);

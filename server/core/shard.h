@@ -39,10 +39,16 @@ class Shard {
   // Looks at the clock and at the device. To be called some twenty times a second while is_busy().
   void OnTick();
 
-  // To be called after each event of a call: what the call gave back may be what others wait for.
+  // To be called after each event of a call: what the call gave back, or the device has finished meanwhile,
+  // may be what others wait for.
   void AfterEvent() {
-    if (slots_.waiting() > 0) slots_.Serve();
+    if (slots_.in_flight() > 0 || slots_.waiting() > 0) slots_.Poll();
   }
+  // To be called before the shard's thread waits for events: from then on the device tells by an event what
+  // is waited for. While AwaitsSoon says so it pays to look at the device (OnDeviceFinished) for a while
+  // instead.
+  void BeforeWaiting() { slots_.AskForNotices(); }
+  bool AwaitsSoon() const { return slots_.AwaitsSoon(); }
 
   bool is_busy() const { return !calls_.empty() || slots_.in_flight() > 0; }
 

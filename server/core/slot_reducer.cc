@@ -31,9 +31,8 @@ kernels::Slot* SlotReducer::TakeSlot() {
 }
 
 absl::Status SlotReducer::Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
-                                  std::shared_ptr<const void> in_use) {
-  if (absl::Status started = share_.Started(*this, slot, std::move(status), std::move(in_use));
-      !started.ok()) {
+                                  const InUse& in_use) {
+  if (absl::Status started = share_.Started(*this, slot, std::move(status), in_use); !started.ok()) {
     return started;
   }
   next_element_ += elements;
@@ -44,6 +43,11 @@ absl::Status SlotReducer::Started(kernels::Slot* slot, std::uint64_t elements, a
   if (!result->ok()) return result->status();
   started_.back().result = **std::move(result);
   return CollectFinished();
+}
+
+bool SlotReducer::AllCollected() {
+  if (!started_.empty()) share_.AwaitFinish(*this);
+  return started_.empty();
 }
 
 void SlotReducer::ReduceHere(std::span<const std::byte> data) {

@@ -58,14 +58,15 @@ class SlotReducer : private SlotShare::Holder {
   kernels::Slot* TakeSlot();
   // The slot has been started, or could not be, on the next `elements` elements.
   absl::Status Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
-                       std::shared_ptr<const void> in_use = nullptr);
+                       const InUse& in_use = {});
   // Reduces the next elements on this thread. All that was started before must have been collected.
   void ReduceHere(std::span<const std::byte> data);
 
   const kernels::Reduction& reduction() const { return state_.reduction(); }
   // The first element that no slot has been started on.
   std::uint64_t next_element() const { return next_element_; }
-  bool all_collected() const { return started_.empty(); }
+  // Whether all that was started is in state(); otherwise it is waited for.
+  bool AllCollected();
 
   SlotShare& share_;
   absl::Status status_;  // of what was heard from the share

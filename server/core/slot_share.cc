@@ -37,13 +37,34 @@ void SlotShare::SetAwaitingClient(kernels::Slot* slot, bool awaiting) {
 }
 
 absl::Status SlotShare::Started(Holder& holder, kernels::Slot* slot, absl::Status started,
-                                std::shared_ptr<const void> in_use) {
+                                const InUse& in_use) {
   if (!started.ok()) {
     Return(slot);
     return started;
   }
-  EntryOf(slot) = {.slot = slot, .state = State::kInFlight, .holder = &holder, .in_use = std::move(in_use)};
+  EntryOf(slot) = {.slot = slot, .state = State::kInFlight, .holder = &holder, .in_use = in_use};
   return started;
+}
+
+void SlotShare::AwaitFinish(const Holder& holder) {
+  for (Entry& entry : entries_) {
+    if (entry.holder == &holder) entry.awaited = true;
+  }
+}
+
+bool SlotShare::AwaitsSoon() const {
+  return std::any_of(entries_.begin(), entries_.end(), [this](const Entry& entry) {
+    return entry.in_use.ends_soon && !entry.noticed && IsAwaited(entry);
+  });
+}
+
+void SlotShare::AskForNotices() {
+  for (Entry& entry : entries_) {
+    if (!entry.noticed && IsAwaited(entry)) {
+      entry.noticed = true;
+      entry.slot->Notify();
+    }
+  }
 }
 
 std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::Collect(kernels::Slot* slot) {

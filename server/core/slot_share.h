@@ -25,6 +25,12 @@
 
 namespace warpfold::server {
 
+// What the device uses for a slot's work, beside the slot.
+struct InUse {
+  std::shared_ptr<const void> memory = nullptr;
+  bool ends_soon = false;  // it is done within microseconds
+};
+
 class SlotShare {
  public:
   // Who takes slots. The functions are called by Poll and Serve, and OnSlotWanted by other holders' Take.
@@ -56,10 +62,19 @@ class SlotShare {
 
   // The holder has started its slot, or tried to: `started` is what Start, StartFrom or StartStore returned,
   // and is passed on. The end is reported by OnSlotFinished, at the earliest by the next Poll; until then
-  // `in_use`, what the device reads or writes beside the slot, stays alive, also if the holder leaves. After
+  // in_use.memory stays alive, also if the holder leaves. After
   // an error the slot has been given back.
-  absl::Status Started(Holder& holder, kernels::Slot* slot, absl::Status started,
-                       std::shared_ptr<const void> in_use = nullptr);
+  absl::Status Started(Holder& holder, kernels::Slot* slot, absl::Status started, const InUse& in_use = {});
+
+  // The holder can do nothing until what it started is done.
+  void AwaitFinish(const Holder& holder);
+
+  // Whether somebody waits for work that mostly takes less time than being told of its end: then it is better
+  // to Poll for a while.
+  bool AwaitsSoon() const;
+  // Has the device tell of the end of whatever somebody waits for. To be called before the shard's thread
+  // waits.
+  void AskForNotices();
 
   // The result, where the device finished within Start or has finished since; the slot is then given back.
   // Null while it works. For the one who started it.
@@ -86,9 +101,14 @@ class SlotShare {
     State state = State::kFree;
     bool awaiting_client = false;
     Holder* holder = nullptr;  // null in flight: whoever started it has left
-    std::shared_ptr<const void> in_use = nullptr;
+    InUse in_use = {};
+    bool awaited = false;  // by its holder
+    bool noticed = false;  // the device was asked to tell
   };
 
+  bool IsAwaited(const Entry& entry) const {
+    return entry.state == State::kInFlight && (entry.awaited || !waiters_.empty());
+  }
   Entry& EntryOf(const kernels::Slot* slot);
   Entry* FindFree();
   void CallInALoan();

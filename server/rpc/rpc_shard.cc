@@ -14,6 +14,9 @@ namespace {
 // How soon an overdue call or a device that says nothing is noticed.
 constexpr auto kTick = std::chrono::milliseconds(50);
 
+constexpr auto kLongestLook = std::chrono::milliseconds(3);
+constexpr std::chrono::system_clock::time_point kAtOnce = std::chrono::system_clock::time_point::min();
+
 // Calls that gRPC may hand over before the shard has looked at the first of them.
 constexpr int kCallsAsked = 16;
 
@@ -65,15 +68,13 @@ void RpcShard::OnEvent(bool) {
 
 void RpcShard::Run() {
   // Ticks are steady, whatever happens to the time of day, in which gRPC has its deadlines.
-  auto next_tick = std::chrono::steady_clock::now() + kTick;
+  auto next_tick = Clock::now() + kTick;
   while (true) {
     void* tag = nullptr;
     bool ok = false;
-    const auto until_tick = std::chrono::duration_cast<std::chrono::system_clock::duration>(
-        next_tick - std::chrono::steady_clock::now());
-    const auto deadline = core_.is_busy() ? std::chrono::system_clock::now() + until_tick
-                                          : std::chrono::system_clock::time_point::max();
-    switch (queue_->AsyncNext(&tag, &ok, deadline)) {
+    const bool looks = LooksAgain();
+    if (!looks) core_.BeforeWaiting();
+    switch (queue_->AsyncNext(&tag, &ok, looks ? kAtOnce : DeadlineOf(next_tick))) {
       case grpc::CompletionQueue::SHUTDOWN:
         return;
       case grpc::CompletionQueue::GOT_EVENT:
@@ -81,13 +82,31 @@ void RpcShard::Run() {
         core_.AfterEvent();
         break;
       case grpc::CompletionQueue::TIMEOUT:
+        if (looks) core_.OnDeviceFinished();
         break;
     }
-    if (const auto now = std::chrono::steady_clock::now(); now >= next_tick) {
+    if (const auto now = Clock::now(); now >= next_tick) {
       core_.OnTick();
       next_tick = now + kTick;
     }
   }
+}
+
+// Whether to look at the device, and not to wait for it: what is there in some microseconds would be told of
+// much later, and for some time only, in which a device reads gigabytes.
+bool RpcShard::LooksAgain() {
+  if (!core_.AwaitsSoon()) {
+    looks_until_ = Clock::time_point::min();
+    return false;
+  }
+  const auto now = Clock::now();
+  if (looks_until_ == Clock::time_point::min()) looks_until_ = now + kLongestLook;
+  return now < looks_until_;
+}
+
+RpcShard::Deadline RpcShard::DeadlineOf(Clock::time_point next_tick) const {
+  if (!core_.is_busy()) return Deadline::max();
+  return Deadline::clock::now() + std::chrono::duration_cast<Deadline::duration>(next_tick - Clock::now());
 }
 
 void RpcShard::Join() {

@@ -10,6 +10,7 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/async_generic_service.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -58,7 +59,12 @@ class RpcShard : private EventTag {
   bool accepting() const { return accepting_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  using Deadline = std::chrono::system_clock::time_point;
+
   void Run();
+  bool LooksAgain();
+  Deadline DeadlineOf(Clock::time_point next_tick) const;
   void OnEvent(bool ok) override;
 
   grpc::AsyncGenericService& methods_;
@@ -66,6 +72,7 @@ class RpcShard : private EventTag {
   Shard core_;
   bool accepting_ = true;
   bool joined_ = false;
+  Clock::time_point looks_until_ = Clock::time_point::min();  // of the thread's; min(): it does not look
   std::thread thread_;
 
   // Wakes the queue: an alarm whose time has come. It is set at most once at a time.

@@ -35,6 +35,7 @@ class FakeBehaviour {
   std::atomic<bool> fail_wait = false;
   std::atomic<int> starts = 0;
   std::atomic<int> waits = 0;
+  std::atomic<int> notices = 0;             // that were asked for
   std::atomic<std::uint64_t> elements = 0;  // of all starts
   std::atomic<int> misuses = 0;             // calls that the contract of kernels::Slot forbids
 
@@ -76,6 +77,16 @@ class FakeSlot : public kernels::Slot {
   std::span<std::byte> staging() override { return staging_; }
 
   void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
+
+  void Notify() override {
+    {
+      const std::lock_guard lock(behaviour_.mutex_);
+      if (std::exchange(notifies_, true)) ++behaviour_.misuses;
+      ++behaviour_.notices;
+      if (works_) return;
+    }
+    on_finished_();
+  }
 
   std::uint64_t Capacity(const kernels::Reduction& reduction) const override {
     return staging_.size() / reduction.leaf_bytes() * reduction.leaf_elements();
@@ -159,6 +170,7 @@ class FakeSlot : public kernels::Slot {
     status_ = absl::OkStatus();
     const std::lock_guard lock(behaviour_.mutex_);
     works_ = behaviour_.blocked_;
+    notifies_ = false;
     if (works_) behaviour_.working_.push_back(this);
     return absl::OkStatus();
   }
@@ -168,6 +180,7 @@ class FakeSlot : public kernels::Slot {
   std::function<void()> on_finished_;
   std::optional<Work> work_;  // that was started
   bool works_ = false;        // guarded by the behaviour's mutex
+  bool notifies_ = false;     // likewise: Notify was called
   absl::Status status_;       // likewise, while it works
 };
 
@@ -180,7 +193,7 @@ void FakeBehaviour::Finish(std::size_t n, absl::Status status) {
     working_.erase(working_.begin() + static_cast<std::ptrdiff_t>(n));
     slot->works_ = false;
     slot->status_ = std::move(status);
-    on_finished = slot->on_finished_;
+    if (slot->notifies_) on_finished = slot->on_finished_;
   }
   finished_.notify_all();
   if (on_finished) on_finished();

@@ -43,6 +43,7 @@ void SimulatedClient::Begin() {
   call_->Begin();
   Expect(reading_ || answered_, "neither read nor answered");
   shard_.AfterEvent();
+  shard_.BeforeWaiting();
 }
 
 bool SimulatedClient::CanSay() const {
@@ -71,18 +72,21 @@ void SimulatedClient::Say(Random& random) {
     starts_of_others_.clear();
   }
   shard_.AfterEvent();
+  shard_.BeforeWaiting();
 }
 
 void SimulatedClient::ReportBreak() {
   call_->OnLeft();
   Expect(answered_, "not answered when the client left");
   shard_.AfterEvent();
+  shard_.BeforeWaiting();
 }
 
 void SimulatedClient::Confirm() {
   sending_ = false;
   call_->OnSent();
   shard_.AfterEvent();
+  shard_.BeforeWaiting();
 }
 
 void SimulatedClient::TimePasses(absl::Duration time) {

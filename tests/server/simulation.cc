@@ -33,6 +33,7 @@ class World::WatchedSlot : public kernels::Slot {
 
   std::span<std::byte> staging() override { return slot_.staging(); }
   void NotifyBy(std::function<void()> on_finished) override { slot_.NotifyBy(std::move(on_finished)); }
+  void Notify() override { slot_.Notify(); }
   std::uint64_t Capacity(const kernels::Reduction& reduction) const override {
     return slot_.Capacity(reduction);
   }
@@ -131,6 +132,7 @@ void World::FinishSlot(std::size_t n) {
 void World::Notify(SimulatedShard& shard) {
   shard.notified = false;
   shard.shard->OnDeviceFinished();
+  shard.shard->BeforeWaiting();
   for (const SimulatedClient& client : clients_) {
     if (&client.shard() == shard.shard.get()) client.CheckDevice();
   }
@@ -139,7 +141,10 @@ void World::Notify(SimulatedShard& shard) {
 void World::TimePasses(absl::Duration time) {
   ledger_.now += time;
   for (SimulatedClient& client : clients_) client.TimePasses(time);
-  for (SimulatedShard& shard : shards_) shard.shard->OnTick();
+  for (SimulatedShard& shard : shards_) {
+    shard.shard->OnTick();
+    shard.shard->BeforeWaiting();
+  }
   for (const SimulatedClient& client : clients_) {
     client.CheckTime();
     client.CheckDevice();

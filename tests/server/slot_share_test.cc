@@ -288,5 +288,48 @@ TEST_F(OneSlotTest, AStartThatFailsGivesTheSlotBack) {
   EXPECT_EQ(share_.free(), 1u);
 }
 
+// Telling costs the device and the shard some microseconds: only what somebody waits for is told of.
+TEST_F(SlotShareTest, NoticesAreAskedForOnlyWhereSomebodyWaits) {
+  for (const auto& slot : backend_.slots()) slot->NotifyBy([] {});
+  backend_.behaviour.SetBlocked(true);
+  CountingHolder holder;
+  EXPECT_TRUE(Start(holder, share_.Take(holder)).ok());
+  share_.AskForNotices();
+  EXPECT_EQ(backend_.behaviour.notices, 0) << "its client still sends";
+  share_.AwaitFinish(holder);
+  share_.AskForNotices();
+  share_.AskForNotices();
+  EXPECT_EQ(backend_.behaviour.notices, 1) << "once for each Start";
+
+  CountingHolder other;
+  EXPECT_TRUE(Start(other, share_.Take(other)).ok());
+  share_.AskForNotices();
+  EXPECT_EQ(backend_.behaviour.notices, 1);
+  CountingHolder waiter;
+  EXPECT_EQ(share_.Take(waiter), nullptr);
+  share_.AskForNotices();
+  EXPECT_EQ(backend_.behaviour.notices, 2) << "any slot that gets free serves who waits";
+  backend_.behaviour.FinishAll();
+  share_.Leave(waiter);
+  share_.Poll();
+}
+
+TEST_F(SlotShareTest, LooksForTheEndOfShortWorkUntilItIsToldOf) {
+  for (const auto& slot : backend_.slots()) slot->NotifyBy([] {});
+  backend_.behaviour.SetBlocked(true);
+  CountingHolder holder;
+  kernels::Slot* const slot = share_.Take(holder);
+  EXPECT_TRUE(
+      share_.Started(holder, slot, slot->Start(SumOfInts(), 0, 1024), {.memory = nullptr, .ends_soon = true})
+          .ok());
+  EXPECT_FALSE(share_.AwaitsSoon()) << "nobody waits for it";
+  share_.AwaitFinish(holder);
+  EXPECT_TRUE(share_.AwaitsSoon());
+  share_.AskForNotices();
+  EXPECT_FALSE(share_.AwaitsSoon());
+  backend_.behaviour.FinishAll();
+  share_.Poll();
+}
+
 }  // namespace
 }  // namespace warpfold::server
