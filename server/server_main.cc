@@ -10,6 +10,7 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -93,6 +94,7 @@ Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
   for (const std::string& address : server.addresses()) {
     if (address.starts_with("unix:")) unlink(address.substr(5).c_str());
   }
+  FlushLog();
   std::_Exit(kDeviceFailed);
 }
 
@@ -122,7 +124,8 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
     return kNoDevice;
   }
   Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
-  service.log_call = LogCall;
+  CallLog call_log(service.clock);
+  service.log_call = [&call_log](const CallRecord& call) { call_log.Add(call); };
   absl::StatusOr<Crossovers> crossovers = Crossovers::Measure(**backend, service.clock);
   if (!crossovers.ok()) {
     Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", crossovers.status().message()));
@@ -149,9 +152,14 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
                      absl::ToDoubleMilliseconds(warm_up.slowest), " ms more: ", warm_up.slowest_operator));
   }
 
-  if (!AwaitEnd([&] { return (*server)->faulted(); })) EndAfterFault(**server);
+  const auto failed = [&] {
+    call_log.SayLeftOut();
+    return (*server)->faulted();
+  };
+  if (!AwaitEnd(failed)) EndAfterFault(**server);
   Log(LogLevel::kInfo, "draining");
   DrainUnlessFaulted(**server, absl::Seconds(flags.drain_seconds));
+  call_log.SayLeftOut(/*all=*/true);
   Log(LogLevel::kInfo, "drained");
   return kDrained;
 }
@@ -163,11 +171,18 @@ int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backen
   ChoosePolling();
   Flags flags;
   if (const auto exit_code = ParseFlags(argc, argv, &flags, std::cout, std::cerr)) return *exit_code;
-  SetUpLogging(flags.log_format);
-  RaiseFileLimit();
   HoldSignals();
   IgnoreBrokenPipes();
-  return Run(flags, open_backend);
+  RaiseFileLimit();
+  try {
+    SetUpLogging(flags.log_format);
+  } catch (const std::system_error&) {
+    std::cerr << "the system allows no thread for the log" << std::endl;
+    return kNoDevice;
+  }
+  const int exit_code = Run(flags, open_backend);
+  FlushLog();
+  return exit_code;
 }
 
 }  // namespace warpfold::server

@@ -44,6 +44,18 @@ def await_share(progress: BinaryIO, percent: int) -> None:
                 break
 
 
+def full_pipe() -> tuple[int, int]:
+    """A pipe that takes nothing more, as one has become that nobody reads."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    for size in (1 << 16, 1):
+        with contextlib.suppress(BlockingIOError):
+            while os.write(writer, bytes(size)):
+                pass
+    os.set_blocking(writer, True)
+    return reader, writer
+
+
 class ReadyTest(TestCase):
     def test_ready_line_names_address_and_device(self):
         with Server() as server:
@@ -214,6 +226,19 @@ class EndTest(StreamTestCase):
             for _ in range(3):  # a line of log each
                 self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
             self.assertEqual(server.stop(), 0)
+
+    def test_goes_on_when_its_log_is_a_full_pipe(self):
+        reader, writer = full_pipe()
+        with Server(stderr=writer) as server:
+            for _ in range(3):
+                self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
+            # Some thousand calls, a line of log each.
+            done = warpfold("bench", "--target", server.address, "--method", "array", "--bytes", "4000",
+                            "--duration", "1", "--rounds", "1")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(server.stop(), 0)
+        os.close(writer)
+        os.close(reader)
 
     def test_goes_on_when_clients_vanish(self):
         with Server() as server:
