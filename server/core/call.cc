@@ -74,6 +74,7 @@ void Call::Admit() {
   absl::StatusOr<Admission::Ticket> ticket = shard_.service().admission.Enter(kind, info_.array);
   if (!ticket.ok()) return Answer(ticket.status());
   ticket_ = *std::move(ticket);
+  if (!info_.array.empty()) ticket_.MarkAsPart();
   if (kind == Admission::Kind::kReduction) {
     session_.emplace(shard_.service(), shard_.slots(), [this] { OnProgress(); });
   }
@@ -95,6 +96,7 @@ void Call::OnMessage(Message message) {
     case Method::kReduce: {
       const absl::StatusOr<Session::Need> need = session_->OnMessage(std::move(message));
       if (session_->made_progress()) timer_.Progress(shard_.Now());
+      if (session_->returns_state()) ticket_.MarkAsPart();
       return Follow(need);
     }
     case Method::kReduceArray:
@@ -189,10 +191,12 @@ void Call::OnLeft() {
   Answer(overdue.ok() ? absl::CancelledError("the client left") : overdue);
 }
 
-void Call::Stop(absl::Status why) {
-  // What tells how the server is goes on until the end.
-  const bool reduces = session_.has_value() || method_ == Method::kMerge;
-  if (!answered_ && reduces) Answer(why);
+void Call::Stop(const absl::Status& why) {
+  if (session_.has_value() || method_ == Method::kMerge) End(why);
+}
+
+void Call::End(const absl::Status& why) {
+  if (!answered_) Answer(why);
 }
 
 void Call::CheckTime(absl::Time now) {

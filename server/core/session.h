@@ -59,6 +59,9 @@ class Session {
   // messages of a few bytes.
   bool made_progress() const { return made_progress_; }
 
+  // Whether the array is a part of one, to be merged.
+  bool returns_state() const { return header_.return_state(); }
+
   // For logs.
   const std::string& request_id() const { return header_.request_id(); }
   std::uint64_t received_bytes() const { return received_bytes_; }

@@ -212,6 +212,17 @@ class EndTest(StreamTestCase):
             self.assertEqual((client.returncode, answer), (0, b"sum 19999999900000000\n"))
             self.assertEqual(server.process.wait(60), 0)
 
+    def test_a_second_signal_ends_it_at_once(self):
+        with Server("--drain_seconds=3600") as server:
+            client = self.sum_of_stdin(server)
+            client.stdin.write(bytes(4 << 20))
+            client.stdin.flush()
+            await_log(server, "serves on")
+            begin_drain(server)
+            time.sleep(0.3)  # two signals in quick succession are one request
+            self.assertEqual(server.stop(), -signal.SIGTERM)
+            server.kill()  # that exit code is no fault here
+
     def test_health_follows_the_server(self):
         with Server() as server:
             self.assertEqual(warpfold("health", "--target", server.address).returncode, 0)

@@ -246,7 +246,7 @@ TEST_F(RpcTest, HealthIsCheckedAndWatched) {
 
 TEST_F(RpcTest, APortIsTakenOnce) {
   const auto second = RpcServer::Start(service_, {.listen = server_->addresses(), .tls = std::nullopt});
-  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kInvalidArgument);
   ExpectUnharmed();
 }
 
