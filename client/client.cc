@@ -202,6 +202,17 @@ absl::StatusOr<std::vector<ResidentArray>> Client::ListArrays(const std::string&
   }
 }
 
+absl::StatusOr<ResidentArray> Client::GetArray(const std::string& token, const CallOptions& options) {
+  if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
+  const absl::Time deadline = DeadlineOf(options);
+  RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
+  while (true) {
+    absl::StatusOr<ResidentArray> array =
+        AskForArray(token, retry.connection(), deadline, retry.interrupts());
+    if (array.ok() || !retry.Again(array.status(), {})) return array;
+  }
+}
+
 absl::Status Client::DeleteArray(const std::string& token, const CallOptions& options) {
   if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
   const absl::Time deadline = DeadlineOf(options);

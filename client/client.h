@@ -118,6 +118,8 @@ class Client {
                     options);
   }
 
+  // What the array of this token is. NOT_FOUND (UNKNOWN_MEMORY).
+  absl::StatusOr<ResidentArray> GetArray(const std::string& token, const CallOptions& options = {});
   // The arrays that the server keeps, without their tokens: of one owner, or of all where it is empty.
   absl::StatusOr<std::vector<ResidentArray>> ListArrays(const std::string& owner = "",
                                                         const CallOptions& options = {});

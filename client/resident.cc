@@ -10,14 +10,16 @@
 #include "client/chunk_stream.h"
 #include "client/raw_call.h"
 #include "client/wire.h"
+#include "warpfold/v1/arrays.pb.h"
 
 namespace warpfold {
 namespace {
 
 constexpr char kReduceMethod[] = "/warpfold.v1.ReductionService/Reduce";
-constexpr char kPutMethod[] = "/warpfold.v1.ReductionService/PutArray";
-constexpr char kListMethod[] = "/warpfold.v1.ReductionService/ListArrays";
-constexpr char kDeleteMethod[] = "/warpfold.v1.ReductionService/DeleteArray";
+constexpr char kPutMethod[] = "/warpfold.v1.ArrayService/PutArray";
+constexpr char kGetMethod[] = "/warpfold.v1.ArrayService/GetArray";
+constexpr char kListMethod[] = "/warpfold.v1.ArrayService/ListArrays";
+constexpr char kDeleteMethod[] = "/warpfold.v1.ArrayService/DeleteArray";
 
 absl::Status BadAnswer() { return absl::InternalError("the server's answer is not one to this request"); }
 
@@ -107,6 +109,19 @@ absl::StatusOr<std::vector<ResidentArray>> AskForArrays(const std::string& owner
   std::vector<ResidentArray> arrays;
   for (const v1::ResidentArray& array : response.arrays()) arrays.push_back(FromProto(array));
   return arrays;
+}
+
+absl::StatusOr<ResidentArray> AskForArray(const std::string& token, const Connection& connection,
+                                          absl::Time deadline, const Interrupts& interrupts) {
+  v1::GetArrayRequest request;
+  request.set_token(token);
+  CallScope scope(connection, deadline, interrupts);
+  v1::GetArrayResponse response;
+  if (absl::Status status = CallUnary(scope, kGetMethod, request, response); !status.ok()) return status;
+  if (!response.has_array()) return BadAnswer();
+  ResidentArray array = FromProto(response.array());
+  array.token = token;
+  return array;
 }
 
 absl::Status SendDelete(const std::string& token, const Connection& connection, absl::Time deadline,

@@ -4,7 +4,7 @@
 // The calls behind Client::Put, List, Delete and ReduceReference. Internal.
 #pragma once
 
-#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,6 +33,9 @@ absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, const
 absl::StatusOr<std::vector<ResidentArray>> AskForArrays(const std::string& owner,
                                                         const Connection& connection, absl::Time deadline,
                                                         const Interrupts& interrupts);
+
+absl::StatusOr<ResidentArray> AskForArray(const std::string& token, const Connection& connection,
+                                          absl::Time deadline, const Interrupts& interrupts);
 
 absl::Status SendDelete(const std::string& token, const Connection& connection, absl::Time deadline,
                         const Interrupts& interrupts);

@@ -31,11 +31,15 @@ bool IsBusy(const absl::Status& status) {
          (HasReason(status, "TOO_MANY_REDUCTIONS") || HasReason(status, "TOO_MANY_CALLS"));
 }
 
+bool IsDraining(const absl::Status& status) {
+  return absl::IsUnavailable(status) && HasReason(status, "DRAINING");
+}
+
 bool MayRetry(const absl::Status& status, const Attempt& attempt) {
   // The server refused before it looked at what was already under way to it.
   if (IsBusy(status)) return true;
   if (!absl::IsUnavailable(status)) return false;
-  return !attempt.took_data || HasReason(status, "DRAINING");
+  return !attempt.took_data || IsDraining(status);
 }
 
 RetryPolicy::RetryPolicy(const ClientOptions& options, absl::Time deadline)
@@ -80,6 +84,7 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
     const absl::Duration least = IsBusy(status) ? absl::ZeroDuration() : kLeftOut;
     targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), least));
   }
+  if (IsDraining(status)) targets_.Renew(lease_);
   if (!pause.has_value()) return false;
   Targets::Lease next = targets_.Take(preferred_, now);
   const bool serves = !targets_.IsLeftOut(next.target(), now);

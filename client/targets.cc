@@ -40,8 +40,18 @@ Targets::Line& Targets::LeastBusy(Target& target) {
   if (least != target.lines.end() && ((*least)->users == 0 || full)) return **least;
   if (least != target.lines.end()) LookUpCpuFrequency();
   Line& line = *target.lines.emplace_back(std::make_unique<Line>());
-  line.connection = std::make_unique<Connection>(target.name, options_);
+  line.connection = std::make_shared<const Connection>(target.name, options_);
   return line;
+}
+
+void Targets::Renew(Lease& lease) {
+  absl::MutexLock lock(&mutex_);
+  Line& line = *lease.line_;
+  // Another call on the same connection may have done it.
+  if (line.connection == lease.connection_) {
+    line.connection = std::make_shared<const Connection>(targets_[lease.target_].name, options_);
+  }
+  lease.connection_ = line.connection;
 }
 
 std::size_t Targets::Next() {

@@ -25,7 +25,7 @@ namespace warpfold {
 class Targets {
  private:
   struct Line {
-    std::unique_ptr<Connection> connection;
+    std::shared_ptr<const Connection> connection;
     int users = 0;
   };
   struct Target {
@@ -41,25 +41,30 @@ class Targets {
   class Lease {
    public:
     Lease(Lease&& other) noexcept
-        : targets_(std::exchange(other.targets_, nullptr)), target_(other.target_), line_(other.line_) {}
+        : targets_(std::exchange(other.targets_, nullptr)),
+          target_(other.target_),
+          line_(other.line_),
+          connection_(std::move(other.connection_)) {}
     Lease& operator=(Lease&& other) noexcept {
       std::swap(targets_, other.targets_);
       std::swap(target_, other.target_);
       std::swap(line_, other.line_);
+      std::swap(connection_, other.connection_);
       return *this;
     }
     ~Lease();
 
-    const Connection& connection() const { return *line_->connection; }
+    const Connection& connection() const { return *connection_; }
     std::size_t target() const { return target_; }
 
    private:
     friend class Targets;
     Lease(Targets* targets, std::size_t target, Line* line)
-        : targets_(targets), target_(target), line_(line) {}
+        : targets_(targets), target_(target), line_(line), connection_(line->connection) {}
     Targets* targets_ = nullptr;
     std::size_t target_ = 0;
     Line* line_ = nullptr;
+    std::shared_ptr<const Connection> connection_;
   };
 
   // `names` is not empty; options.connections is at least 1.
@@ -73,6 +78,10 @@ class Targets {
 
   // The targets in turn, for calls that may go to any.
   std::size_t Next();
+
+  // Gives the lease a new connection to its target, and those after it: the server at the other end of the
+  // old one is going, and a name may have several addresses.
+  void Renew(Lease& lease);
 
   // Leaves out a target that does not serve, while another does.
   void LeaveOut(std::size_t target, absl::Time until);

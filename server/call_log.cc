@@ -11,19 +11,26 @@
 
 namespace warpfold::server {
 
-void LogCall(const CallRecord& call) {
+void CallLog::Add(const CallRecord& call) {
   const absl::Status& status = call.status;
+  const std::string reason = kernels::ErrorReason(status);
+  const std::string kind = reason.empty() ? absl::StatusCodeToString(status.code()) : reason;
+  if (!status.ok() && !sampler_.Admit(kind, clock_())) return;
   std::string line =
       absl::StrCat(call.method, " ", absl::StatusCodeToString(status.code()), " bytes=", call.bytes,
                    " ms=", absl::ToDoubleMilliseconds(call.took), " peer=", call.peer);
   if (!call.request_id.empty()) absl::StrAppend(&line, " request_id=\"", call.request_id, "\"");
-  if (const std::string reason = kernels::ErrorReason(status); !reason.empty()) {
-    absl::StrAppend(&line, " reason=", reason);
-  }
+  if (!reason.empty()) absl::StrAppend(&line, " reason=", reason);
   if (!status.ok()) absl::StrAppend(&line, ": ", status.message());
   // Probes that find all well are no news.
   const bool is_probe = call.method == "Check" || call.method == "GetServerInfo";
   Log(is_probe && status.ok() ? LogLevel::kDebug : LogLevel::kInfo, line);
+}
+
+void CallLog::SayLeftOut(bool all) {
+  for (const auto& [kind, calls] : sampler_.TakeLeftOut(all ? absl::InfiniteFuture() : clock_())) {
+    Log(LogLevel::kInfo, absl::StrCat(calls, " more calls ended with ", kind));
+  }
 }
 
 }  // namespace warpfold::server

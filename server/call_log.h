@@ -1,13 +1,29 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One line of log for each finished call.
+// One line of log for each finished call. Of calls that fail, the first ten of each reason in a second have a
+// line; the others are counted.
 #pragma once
 
+#include "server/core/clock.h"
 #include "server/core/service.h"
+#include "server/log_sampler.h"
 
 namespace warpfold::server {
 
-void LogCall(const CallRecord& call);
+// Threads: any.
+class CallLog {
+ public:
+  explicit CallLog(Clock clock) : clock_(std::move(clock)) {}
+
+  void Add(const CallRecord& call);
+
+  // Says how many calls had no line. To be called now and then, and with `all` at the end.
+  void SayLeftOut(bool all = false);
+
+ private:
+  const Clock clock_;
+  LogSampler sampler_;
+};
 
 }  // namespace warpfold::server

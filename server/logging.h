@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The log on standard error.
+// The log on standard error. Whoever logs never waits for whoever reads: lines that find no room are dropped,
+// and when there is room again a line says how many.
 #pragma once
 
 #include "absl/strings/string_view.h"
@@ -11,6 +12,7 @@ namespace warpfold::server {
 
 // Lines of text, or JSON objects with time (UTC), level and message. Also takes in what gRPC logs; what
 // protobuf has to say about malformed messages is dropped, since any client could fill the log with it.
+// Throws std::system_error where there is no thread for it. Call once.
 void SetUpLogging(LogFormat format);
 
 enum class LogLevel { kDebug, kInfo, kWarning, kCritical };
@@ -18,5 +20,8 @@ enum class LogLevel { kDebug, kInfo, kWarning, kCritical };
 // Writes a line. From any thread. The only way to the log: the logging library's headers cost every source
 // that includes them ten seconds of compilation.
 void Log(LogLevel level, absl::string_view message);
+
+// Waits until the lines so far are written, a quarter of a second at most. For the end of the process.
+void FlushLog();
 
 }  // namespace warpfold::server

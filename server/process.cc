@@ -12,8 +12,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 namespace warpfold::server {
 namespace {
@@ -43,6 +45,16 @@ void RaiseFileLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+std::size_t FreeDescriptors() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  std::error_code error;
+  const std::filesystem::directory_iterator open("/proc/self/fd", error);
+  const auto count = error ? 0 : std::distance(begin(open), end(open));
+  const auto used = static_cast<rlim_t>(count);
+  return limit.rlim_cur > used ? static_cast<std::size_t>(limit.rlim_cur - used) : 0;
+}
+
 void HoldSignals() {
   const sigset_t signals = EndSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -50,13 +62,21 @@ void HoldSignals() {
 
 void IgnoreBrokenPipes() { std::signal(SIGPIPE, SIG_IGN); }
 
-bool AwaitEnd(const std::function<bool()>& failed) {
+bool AwaitEnd(const std::function<bool()>& over) {
   const sigset_t signals = EndSignals();
-  constexpr timespec kInterval = {.tv_sec = 0, .tv_nsec = 50'000'000};
-  while (!failed()) {
+  constexpr timespec kInterval = {.tv_sec = 0, .tv_nsec = 10'000'000};
+  while (!over()) {
     if (sigtimedwait(&signals, nullptr, &kInterval) > 0) return true;
   }
   return false;
+}
+
+void EndBySignal() {
+  std::signal(SIGTERM, SIG_DFL);
+  const sigset_t signals = EndSignals();
+  std::raise(SIGTERM);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  std::_Exit(128 + SIGTERM);
 }
 
 bool UnixSocketInUse(const std::string& path) {

@@ -4,6 +4,7 @@
 // What the process asks of the operating system.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -19,8 +20,10 @@ void TuneAllocator();
 // that a shard's thread receives what its calls are sent (docs/adr/0029). The environment's choice stays.
 void ChoosePolling();
 
-// Raises the limit on open files to what the system allows: gRPC's listener does not survive hitting it.
+// Raises the limit on open files to what the system allows.
 void RaiseFileLimit();
+// How many more files the process may open.
+std::size_t FreeDescriptors();
 
 // Makes SIGTERM and SIGINT wait for AwaitEnd. To be called before any thread is made.
 void HoldSignals();
@@ -29,11 +32,13 @@ void HoldSignals();
 // reason to end.
 void IgnoreBrokenPipes();
 
-// Blocks until SIGTERM or SIGINT arrives (true), or `failed` says so, asked about 20 times a second (false).
-bool AwaitEnd(const std::function<bool()>& failed);
+// Blocks until SIGTERM or SIGINT arrives (true), or `over` says so, asked about 100 times a second (false).
+bool AwaitEnd(const std::function<bool()>& over);
 
-// Whether a process listens on the Unix socket at `path`. gRPC replaces whatever socket it finds there:
-// right for one that a killed server left behind, wrong for one in use.
+// Ends the process as SIGTERM does one that knows nothing of it.
+[[noreturn]] void EndBySignal();
+
+// Whether a process listens on the Unix socket at `path`, or it is one that a killed server left behind.
 bool UnixSocketInUse(const std::string& path);
 
 // The contents of a file. NOT_FOUND without its path, which is the flag's business.

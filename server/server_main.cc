@@ -11,10 +11,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -25,6 +25,7 @@
 #include "server/memory/memory_socket.h"
 #include "server/process.h"
 #include "server/rpc/rpc_server.h"
+#include "server/tls_keys.h"
 #include "server/version.h"
 
 namespace warpfold::server {
@@ -35,48 +36,19 @@ constexpr int kBadFlags = 2;
 constexpr int kNoDevice = 3;
 constexpr int kDeviceFailed = 4;
 
+constexpr absl::Duration kOneRequest = absl::Milliseconds(200);
+
 // How long the answers to calls in progress may take once the device has failed.
 constexpr absl::Duration kLastAnswers = absl::Milliseconds(250);
-constexpr absl::Duration kDrainCheck = absl::Milliseconds(10);
 
-// Whether a whole PEM block is in `text` whose label ends with `what`: EC PRIVATE KEY is a PRIVATE KEY.
-bool HasPemBlock(absl::string_view text, absl::string_view what) {
-  constexpr absl::string_view kBegin = "-----BEGIN ";
-  constexpr absl::string_view kDashes = "-----";
-  for (std::size_t at = 0; (at = text.find(kBegin, at)) != absl::string_view::npos;) {
-    at += kBegin.size();
-    const absl::string_view label = text.substr(at, text.find(kDashes, at) - at);
-    if (!absl::EndsWith(label, what)) continue;
-    if (absl::StrContains(text.substr(at), absl::StrCat("-----END ", label, kDashes))) return true;
-  }
-  return false;
-}
-
-// The text of the PEM file that a flag names. Of a text without blocks gRPC would not make an error, but a
-// server that does not ask for certificates.
-absl::StatusOr<std::string> ReadPem(absl::string_view flag, const std::string& path, absl::string_view what) {
-  absl::StatusOr<std::string> text = ReadFile(path);
-  if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat(flag, ": the file cannot be read"));
-  if (!HasPemBlock(*text, what)) {
-    return absl::InvalidArgumentError(absl::StrCat(flag, ": the file holds no PEM block ", what));
-  }
-  return text;
-}
-
-// What the TLS flags name; nothing without them.
-absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
-  if (flags.tls_cert.empty()) return std::nullopt;
-  absl::StatusOr<std::string> certificate = ReadPem("--tls_cert", flags.tls_cert, "CERTIFICATE");
-  if (!certificate.ok()) return certificate.status();
-  absl::StatusOr<std::string> key = ReadPem("--tls_key", flags.tls_key, "PRIVATE KEY");
-  if (!key.ok()) return key.status();
-  TlsKeys keys = {.certificate = *std::move(certificate), .key = *std::move(key), .client_ca = std::nullopt};
-  if (!flags.tls_client_ca.empty()) {
-    absl::StatusOr<std::string> client_ca = ReadPem("--tls_client_ca", flags.tls_client_ca, "CERTIFICATE");
-    if (!client_ca.ok()) return client_ca.status();
-    keys.client_ca = *std::move(client_ca);
-  }
-  return keys;
+// Clients would refuse the connection and say so only to their own users.
+void WarnOfExpiry(const TlsKeys& keys) {
+  constexpr absl::Duration kSoon = absl::Hours(24 * 7);
+  const absl::Time expiry = ExpiryOf(keys.certificate);
+  const absl::Time now = absl::Now();
+  if (expiry > now + kSoon) return;
+  Log(LogLevel::kWarning, absl::StrCat("--tls_cert: the certificate ", expiry <= now ? "expired" : "expires",
+                                       " on ", absl::FormatTime(expiry, absl::UTCTimeZone())));
 }
 
 Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
@@ -110,24 +82,31 @@ absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flag
 [[noreturn]] void EndAfterFault(RpcServer& server, const Flags& flags) {
   server.WaitUntilIdle(kLastAnswers);
   absl::SleepFor(kLastAnswers);
-  for (const std::string& address : server.addresses()) {
-    if (address.starts_with("unix:")) unlink(address.substr(5).c_str());
-  }
+  server.StopListening();
   if (!flags.memory_socket.empty()) unlink(flags.memory_socket.c_str());
+  FlushLog();
   std::_Exit(kDeviceFailed);
 }
 
-// A device that fails while the server drains would keep it from ever ending.
+// A device that fails while the server drains would keep it from ever ending. Who asks a second time wants it
+// to end at once.
 void DrainUnlessFaulted(RpcServer& server, const Flags& flags) {
   std::atomic<bool> drained = false;
   std::thread drain([&] {
     server.Drain(absl::Seconds(flags.drain_seconds));
     drained = true;
   });
-  while (!drained) {
-    if (server.faulted()) EndAfterFault(server, flags);
-    absl::SleepFor(kDrainCheck);
+  const auto over = [&] { return drained || server.faulted(); };
+  const absl::Time begin = absl::Now();
+  bool asked_again = AwaitEnd(over);
+  // Who signals a process and then its group, as timeout(1) does, asks once.
+  while (asked_again && absl::Now() - begin < kOneRequest) asked_again = AwaitEnd(over);
+  if (asked_again) {
+    Log(LogLevel::kWarning, "stopped while draining: a second signal");
+    FlushLog();
+    EndBySignal();
   }
+  if (!drained) EndAfterFault(server, flags);
   drain.join();
 }
 
@@ -137,13 +116,15 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
     Log(LogLevel::kCritical, tls.status().message());
     return kBadFlags;
   }
+  if (tls->has_value()) WarnOfExpiry(**tls);
   const absl::StatusOr<std::unique_ptr<kernels::Backend>> backend = open_backend(flags);
   if (!backend.ok()) {
     Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", backend.status().message()));
     return kNoDevice;
   }
   Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
-  service.log_call = LogCall;
+  CallLog call_log(service.clock);
+  service.log_call = [&call_log](const CallRecord& call) { call_log.Add(call); };
   absl::StatusOr<Crossovers> crossovers = Crossovers::Measure(**backend, service.clock);
   if (!crossovers.ok()) {
     Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", crossovers.status().message()));
@@ -165,13 +146,14 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
     memory_socket = *std::move(socket);
   }
 
-  const auto server = RpcServer::Start(service, {.listen = flags.listen, .tls = *tls});
+  const auto server = RpcServer::Start(
+      service, {.listen = flags.listen, .tls = *tls, .max_connections = flags.max_connections});
   if (absl::IsResourceExhausted(server.status())) {
     Log(LogLevel::kCritical, absl::StrCat("--slots=", flags.slots, ": ", server.status().message()));
     return kNoDevice;
   }
   if (!server.ok()) {
-    Log(LogLevel::kCritical, absl::StrCat("--listen, --tls_*: ", server.status().message()));
+    Log(LogLevel::kCritical, server.status().message());
     return kBadFlags;
   }
   std::cout << "READY listen=" << absl::StrJoin((*server)->addresses(), ",")
@@ -184,9 +166,14 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
                      absl::ToDoubleMilliseconds(warm_up.slowest), " ms more: ", warm_up.slowest_operator));
   }
 
-  if (!AwaitEnd([&] { return (*server)->faulted(); })) EndAfterFault(**server, flags);
+  const auto failed = [&] {
+    call_log.SayLeftOut();
+    return (*server)->faulted();
+  };
+  if (!AwaitEnd(failed)) EndAfterFault(**server, flags);
   Log(LogLevel::kInfo, "draining");
   DrainUnlessFaulted(**server, flags);
+  call_log.SayLeftOut(/*all=*/true);
   Log(LogLevel::kInfo, "drained");
   return kDrained;
 }
@@ -198,11 +185,18 @@ int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backen
   ChoosePolling();
   Flags flags;
   if (const auto exit_code = ParseFlags(argc, argv, &flags, std::cout, std::cerr)) return *exit_code;
-  SetUpLogging(flags.log_format);
-  RaiseFileLimit();
   HoldSignals();
   IgnoreBrokenPipes();
-  return Run(flags, open_backend);
+  RaiseFileLimit();
+  try {
+    SetUpLogging(flags.log_format);
+  } catch (const std::system_error&) {
+    std::cerr << "the system allows no thread for the log" << std::endl;
+    return kNoDevice;
+  }
+  const int exit_code = Run(flags, open_backend);
+  FlushLog();
+  return exit_code;
 }
 
 }  // namespace warpfold::server

@@ -11,6 +11,9 @@
 namespace warpfold::cli {
 
 int RunReduce(const Server& server, const ReduceFlags& flags);
+int RunPut(const Server& server, const PutFlags& flags);
+int RunArrays(const Server& server, const ArraysFlags& flags);
+int RunDelete(const Server& server, const DeleteFlags& flags);
 int RunInfo(const Server& server, const InfoFlags& flags);
 int RunHealth(const Server& server);
 int RunBench(const Server& server, const BenchFlags& flags);

@@ -42,21 +42,6 @@ std::string ToAlgorithm(std::string& text) {
   return absl::StrCat("unknown algorithm '", text, "'; there are ", absl::StrJoin(names, ", "));
 }
 
-std::optional<MatrixShape> ParseMatrixShape(const std::string& text) {
-  const std::vector<std::string> parts = absl::StrSplit(text, 'x');
-  MatrixShape shape;
-  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &shape.rows) ||
-      !absl::SimpleAtoi(parts[1], &shape.columns) || shape.rows == 0 || shape.columns == 0 ||
-      std::max(shape.rows, shape.columns) > kMaxMatrixSide) {
-    return std::nullopt;
-  }
-  return shape;
-}
-
-std::string ToMatrixShape(std::string& text) {
-  return ParseMatrixShape(text).has_value() ? "" : "'" + text + "' is not ROWSxCOLUMNS, as 4x4";
-}
-
 std::string ToTargets(std::string& text) {
   for (const absl::string_view name : absl::StrSplit(text, ',')) {
     if (name.empty()) return "'" + text + "' has an empty name in it";
@@ -92,7 +77,7 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   app.add_option_function<std::string>(
          "--matrix", [&flags](const std::string& text) { flags.spec.matrix_shape = ParseMatrixShape(text); },
          "Elements are ROWSxCOLUMNS matrices, row-major, of 1x1 to 32x32")
-      ->transform(CLI::Validator(ToMatrixShape, "RxC"));
+      ->transform(MatrixShapeValidator());
   app.add_flag("--wrap", flags.spec.wrap_overflow, "Integer sum and product: wrap around on overflow");
   app.add_flag("--ignore-nan", flags.spec.ignore_nan, "Float operators: skip NaN elements");
   app.add_option("--ddof", flags.spec.ddof, "variance, stddev, describe: divide by the count less N")
@@ -126,8 +111,38 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   CLI::Option* iota = input.add_option("--iota", flags.iota, "The N elements 0, 1, 2, ...");
   CLI::Option* random = input.add_option("--random", flags.random, "N pseudo-random elements");
   for (CLI::Option* count : {iota, random}) count->transform(UnsignedValidator("N"));
+  CLI::Option* array =
+      input.add_option("--array", flags.array, "An array that the server keeps (warpfold put)")
+          ->transform(TokenValidator());
   input.require_option(1);
+  app.add_option("--first", flags.first, "Of --array: from this element on")
+      ->needs(array)
+      ->transform(UnsignedValidator("N"));
+  app.add_option("--count", flags.count, "Of --array: so many elements; all that follow unless given")
+      ->needs(array)
+      ->transform(UnsignedValidator("N"));
   app.add_option("--seed", flags.seed, "Seed of --random")->needs(random)->transform(UnsignedValidator("S"));
+}
+
+void AddPut(CLI::App& app, PutFlags& flags) {
+  app.add_option("FILE", flags.input, "An .npy file, or raw little-endian elements with --dtype")->required();
+  AddDtype(app, &flags.type, "Element type of raw elements");
+  app.add_option_function<std::string>(
+         "--matrix", [&flags](const std::string& text) { flags.matrix_shape = ParseMatrixShape(text); },
+         "Elements are ROWSxCOLUMNS matrices, row-major, of 1x1 to 32x32")
+      ->transform(MatrixShapeValidator());
+  app.add_option("--owner", flags.owner, "Whose array it is, for quotas and lists")->option_text("NAME");
+  app.add_option_function<double>(
+         "--ttl", [&flags](double seconds) { flags.time_to_live = absl::Seconds(seconds); },
+         "How long it stays after its last use; as the server has it unless given")
+      ->option_text("SECONDS")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--json", flags.json, "Answer with one JSON object");
+}
+
+void AddArrays(CLI::App& app, ArraysFlags& flags) {
+  app.add_option("--owner", flags.owner, "Only this owner's")->option_text("NAME");
+  app.add_flag("--json", flags.json, "Answer with one JSON object");
 }
 
 }  // namespace
@@ -135,6 +150,9 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
 std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* argv) {
   CommandLine line;
   ReduceFlags reduce_flags;
+  PutFlags put_flags;
+  ArraysFlags arrays_flags;
+  DeleteFlags delete_flags;
   InfoFlags info_flags;
   BenchFlags bench_flags;
   BenchSinkFlags sink_flags;
@@ -142,12 +160,21 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   CLI::App app("Reduces arrays on a Warpfold server.", "warpfold");
   app.require_subcommand(1);
   CLI::App& reduce = *app.add_subcommand("reduce", "Reduce an array");
+  CLI::App& put = *app.add_subcommand("put", "Leave an array with the server, for many reductions");
+  CLI::App& arrays = *app.add_subcommand("arrays", "The arrays that the server keeps");
+  CLI::App& erase = *app.add_subcommand("delete", "Have the server forget an array");
   CLI::App& info = *app.add_subcommand("info", "What the server can do, its device and its limits");
   CLI::App& health = *app.add_subcommand("health", "Exit with 0 if the server takes calls");
   CLI::App& bench = *app.add_subcommand("bench", "Load a server, and say how fast it was");
   CLI::App& sink = *app.add_subcommand("bench-sink")->group("");  // bench starts it
-  for (CLI::App* command : {&reduce, &info, &health, &bench}) AddServer(*command, line.server);
+  for (CLI::App* command : {&reduce, &put, &arrays, &erase, &info, &health, &bench})
+    AddServer(*command, line.server);
   AddReduce(reduce, reduce_flags);
+  AddPut(put, put_flags);
+  AddArrays(arrays, arrays_flags);
+  erase.add_option("TOKEN", delete_flags.array, "As `warpfold put` printed it")
+      ->required()
+      ->transform(TokenValidator());
   info.add_flag("--json", info_flags.json, "Answer with one JSON object");
   AddBench(bench, bench_flags);
   AddBenchSink(sink, sink_flags);
@@ -158,6 +185,9 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
   if (reduce.parsed()) line.command = std::move(reduce_flags);
+  if (put.parsed()) line.command = std::move(put_flags);
+  if (arrays.parsed()) line.command = std::move(arrays_flags);
+  if (erase.parsed()) line.command = std::move(delete_flags);
   if (info.parsed()) line.command = info_flags;
   if (health.parsed()) line.command = HealthFlags{};
   if (bench.parsed()) line.command = std::move(bench_flags);

@@ -31,11 +31,32 @@ struct ReduceFlags {
   bool checksum = false;
   std::string request_id;
   bool json = false;
-  // Exactly one of these three.
+  // Exactly one of these four.
   std::optional<std::string> input;  // a path, or "-"
+  std::optional<std::string> array;  // the token of one that the server keeps
   std::optional<std::uint64_t> iota;
   std::optional<std::uint64_t> random;
   std::uint64_t seed = 0;
+  std::uint64_t first = 0;             // element of `array`
+  std::optional<std::uint64_t> count;  // of its elements; from `first` to its end unless given
+};
+
+struct PutFlags {
+  std::string input;  // a path
+  std::optional<ElementType> type;
+  std::optional<MatrixShape> matrix_shape;
+  std::string owner;
+  absl::Duration time_to_live;  // zero: as the server has it
+  bool json = false;
+};
+
+struct ArraysFlags {
+  std::string owner;
+  bool json = false;
+};
+
+struct DeleteFlags {
+  std::string array;  // a token
 };
 
 struct InfoFlags {
@@ -55,7 +76,9 @@ struct ServerFlags {
 
 struct CommandLine {
   ServerFlags server;
-  std::variant<ReduceFlags, InfoFlags, HealthFlags, BenchFlags, BenchSinkFlags> command;
+  std::variant<ReduceFlags, PutFlags, ArraysFlags, DeleteFlags, InfoFlags, HealthFlags, BenchFlags,
+               BenchSinkFlags>
+      command;
 };
 
 // Either a command, or what to exit with after help (on standard output) or an error (on standard error) was

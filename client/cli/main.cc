@@ -16,6 +16,9 @@ namespace {
 struct Run {
   const Server& server;
   int operator()(const ReduceFlags& flags) const { return RunReduce(server, flags); }
+  int operator()(const PutFlags& flags) const { return RunPut(server, flags); }
+  int operator()(const ArraysFlags& flags) const { return RunArrays(server, flags); }
+  int operator()(const DeleteFlags& flags) const { return RunDelete(server, flags); }
   int operator()(const InfoFlags& flags) const { return RunInfo(server, flags); }
   int operator()(const HealthFlags&) const { return RunHealth(server); }
   int operator()(const BenchFlags& flags) const { return RunBench(server, flags); }

@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "client/cli/commands.h"
 #include "client/cli/flags.h"
 #include "client/cli/input.h"
@@ -75,6 +77,18 @@ Outcome Reduce(Client& client, const Spec& spec, const Input& input, const Reduc
   return ReduceStandardInput(client, spec, input, options);
 }
 
+// An array that the server keeps, or a part of it.
+absl::StatusOr<Reduction> ReduceArray(Client& client, const ReduceFlags& flags) {
+  const CallOptions options = {.timeout = flags.timeout, .request_id = flags.request_id};
+  const absl::StatusOr<ResidentArray> array = client.GetArray(absl::HexStringToBytes(*flags.array), options);
+  if (!array.ok()) return array.status();
+  Spec spec = flags.spec;
+  spec.matrix_shape = array->matrix_shape;
+  const std::uint64_t rest = array->element_count - std::min(flags.first, array->element_count);
+  return client.ReduceReference(spec, array->type, array->part(flags.first, flags.count.value_or(rest)),
+                                options);
+}
+
 // The values that there are, and on standard error why there are no others.
 int PrintReduction(const Reduction& reduction, bool json) {
   int exit_code = PrintAnswer(json ? ReductionJson(reduction) : ReductionText(reduction));
@@ -87,6 +101,11 @@ int PrintReduction(const Reduction& reduction, bool json) {
 }  // namespace
 
 int RunReduce(const Server& server, const ReduceFlags& flags) {
+  if (flags.array.has_value()) {
+    Client client(server.targets, {.credentials = server.credentials});
+    const absl::StatusOr<Reduction> reduction = ReduceArray(client, flags);
+    return reduction.ok() ? PrintReduction(*reduction, flags.json) : ReportServerError(reduction.status());
+  }
   const std::string name = flags.input.value_or("input");
   const absl::StatusOr<Input> input = OpenInput(flags);
   if (!input.ok()) return ReportInputError(name, input.status());

@@ -151,7 +151,9 @@ std::string InfoText(const v1::GetServerInfoResponse& info) {
   absl::StrAppend(&text, "max_concurrent_reductions ", limits.max_concurrent_reductions(), "\nslots ",
                   limits.slots(), "\nslot_bytes ", limits.slot_bytes(), "\nmax_matrix_dimension ",
                   limits.max_matrix_dimension(), "\nleaf_bytes ", limits.leaf_bytes(), "\nmax_first_byte ",
-                  limits.max_first_byte(), "\nalgorithms ", absl::StrJoin(AlgorithmNamesOf(info), ","), "\n");
+                  limits.max_first_byte(), "\nresident_bytes ", limits.resident_bytes(),
+                  "\nresident_owner_bytes ", limits.resident_owner_bytes(), "\nalgorithms ",
+                  absl::StrJoin(AlgorithmNamesOf(info), ","), "\n");
   const v1::TransferAdvice& advice = info.transfer_advice();
   absl::StrAppend(&text, "advised_chunk_bytes ", advice.chunk_bytes(), "\nadvised_streams ", advice.streams(),
                   "\nadvised_min_stripe_bytes ", advice.min_stripe_bytes(), "\n");
@@ -178,7 +180,9 @@ std::string InfoJson(const v1::GetServerInfoResponse& info) {
                     {"slot_bytes", limits.slot_bytes()},
                     {"max_matrix_dimension", limits.max_matrix_dimension()},
                     {"leaf_bytes", limits.leaf_bytes()},
-                    {"max_first_byte", limits.max_first_byte()}};
+                    {"max_first_byte", limits.max_first_byte()},
+                    {"resident_bytes", limits.resident_bytes()},
+                    {"resident_owner_bytes", limits.resident_owner_bytes()}};
   const v1::TransferAdvice& advice = info.transfer_advice();
   json["transfer_advice"] = {{"chunk_bytes", advice.chunk_bytes()},
                              {"streams", advice.streams()},

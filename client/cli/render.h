@@ -5,7 +5,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "client/array_reference.h"
 #include "client/result.h"
 #include "warpfold/v1/reduction.pb.h"
 
@@ -21,6 +23,12 @@ std::string ReductionText(const Reduction& reduction);
 // One line: {"element_count":..,"device":"..","results":[{"op":"sum","value":..}]}. Integers are exact,
 // non-finite doubles are strings, matrices are arrays of rows, and argmin and argmax have an "index".
 std::string ReductionJson(const Reduction& reduction);
+
+// An array that the server keeps. Its token, if it is known, is 32 hexadecimal digits.
+std::string ArrayText(const ResidentArray& array);
+std::string ArrayJson(const ResidentArray& array);
+std::string ArraysText(const std::vector<ResidentArray>& arrays);
+std::string ArraysJson(const std::vector<ResidentArray>& arrays);
 
 std::string InfoText(const v1::GetServerInfoResponse& info);
 std::string InfoJson(const v1::GetServerInfoResponse& info);

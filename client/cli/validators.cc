@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -34,6 +35,18 @@ std::string CheckUnsigned(std::string& text) {
   return digits ? "" : "'" + text + "' is not a whole number of 0 or more";
 }
 
+std::string CheckMatrixShape(std::string& text) {
+  return ParseMatrixShape(text).has_value() ? "" : "'" + text + "' is not ROWSxCOLUMNS, as 4x4";
+}
+
+std::string CheckToken(std::string& text) {
+  constexpr std::size_t kDigits = 32;
+  const bool digits = text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+  return digits && text.size() == kDigits
+             ? ""
+             : absl::StrCat("is not a token of ", kDigits, " hexadecimal digits, as `warpfold put` prints");
+}
+
 }  // namespace
 
 CLI::Validator TypeValidator() { return CLI::Validator(CheckType, "TYPE"); }
@@ -41,6 +54,21 @@ CLI::Validator TypeValidator() { return CLI::Validator(CheckType, "TYPE"); }
 CLI::Validator OperatorsValidator() { return CLI::Validator(CheckOperators, "NAME,..."); }
 
 CLI::Validator UnsignedValidator(const std::string& name) { return CLI::Validator(CheckUnsigned, name); }
+
+CLI::Validator TokenValidator() { return CLI::Validator(CheckToken, "TOKEN"); }
+
+CLI::Validator MatrixShapeValidator() { return CLI::Validator(CheckMatrixShape, "RxC"); }
+
+std::optional<MatrixShape> ParseMatrixShape(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, 'x');
+  MatrixShape shape;
+  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &shape.rows) ||
+      !absl::SimpleAtoi(parts[1], &shape.columns) || shape.rows == 0 || shape.columns == 0 ||
+      std::max(shape.rows, shape.columns) > kMaxMatrixSide) {
+    return std::nullopt;
+  }
+  return shape;
+}
 
 void AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string& help) {
   app.add_option_function<std::string>(

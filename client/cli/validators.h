@@ -23,6 +23,13 @@ CLI::Validator OperatorsValidator();
 // help.
 CLI::Validator UnsignedValidator(const std::string& name);
 
+// A token of an array that the server keeps: 32 hexadecimal digits.
+CLI::Validator TokenValidator();
+
+// ROWSxCOLUMNS, as 4x4.
+CLI::Validator MatrixShapeValidator();
+std::optional<MatrixShape> ParseMatrixShape(const std::string& text);
+
 // Adds --dtype, which sets *type.
 void AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string& help);
 

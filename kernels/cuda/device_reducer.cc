@@ -87,8 +87,8 @@ DeviceReducer::~DeviceReducer() {
 std::uint64_t DeviceReducer::Capacity(const Reduction& reduction) const {
   std::uint64_t leaves = array_bytes_ / reduction.leaf_bytes();
   if (reduction.canonical() && !reduction.spec().shape.is_matrix()) {
-    // Of longer ranges units have 8 leaves or more (PlanUnits): fewer than a state for each 4 leaves, and a third
-    // more for what those are folded into.
+    // Of longer ranges units have 8 leaves or more (PlanUnits): fewer than a state for each 4 leaves, and a
+    // third more for what those are folded into.
     std::uint64_t largest_state = 1;
     for (const BoundOperator& op : reduction.operators()) {
       largest_state = std::max<std::uint64_t>(largest_state, op.state_bytes);

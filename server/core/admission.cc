@@ -94,8 +94,21 @@ int Admission::in_progress() const {
   return InProgressLocked();
 }
 
-void Admission::Leave(Kind kind) {
+bool Admission::AwaitsCalls(absl::Time now) const {
   const std::lock_guard lock(mutex_);
+  const int merges = in_progress_[static_cast<std::size_t>(Kind::kMerge)];
+  return parts_ + merges > 0 || now - last_state_given_out_ < kMergeWait;
+}
+
+void Admission::Ticket::MarkAsPart() {
+  if (admission_ == nullptr || std::exchange(part_, true)) return;
+  const std::lock_guard lock(admission_->mutex_);
+  ++admission_->parts_;
+}
+
+void Admission::Leave(Kind kind, bool part) {
+  const std::lock_guard lock(mutex_);
+  if (part) --parts_;
   --in_progress_[static_cast<std::size_t>(kind)];
   if (InProgressLocked() == 0) empty_.notify_all();
 }

@@ -38,21 +38,26 @@ class Admission {
    public:
     Ticket() = default;
     Ticket(Ticket&& other) noexcept
-        : admission_(std::exchange(other.admission_, nullptr)), kind_(other.kind_) {}
+        : admission_(std::exchange(other.admission_, nullptr)), kind_(other.kind_), part_(other.part_) {}
     Ticket& operator=(Ticket&& other) noexcept {
       std::swap(admission_, other.admission_);
       std::swap(kind_, other.kind_);
+      std::swap(part_, other.part_);
       return *this;
     }
     ~Ticket() {
-      if (admission_ != nullptr) admission_->Leave(kind_);
+      if (admission_ != nullptr) admission_->Leave(kind_, part_);
     }
+
+    // The call reduces a part of an array: others and a Merge will follow from the same client.
+    void MarkAsPart();
 
    private:
     friend class Admission;
     Ticket(Admission* admission, Kind kind) : admission_(admission), kind_(kind) {}
     Admission* admission_ = nullptr;
     Kind kind_ = Kind::kReduction;
+    bool part_ = false;
   };
 
   // There are as many places for merges as for reductions.
@@ -73,8 +78,13 @@ class Admission {
   // To be called when a partial state is given out at `now`, before the ticket is given back.
   void StateGivenOut(absl::Time now);
 
-  // Whether, at `now`, no reduction and no Merge is in progress, and no Merge is waited for.
+  // Whether, at `now`, no call is in progress but those that wait for health to change, and no Merge is
+  // waited for.
   bool IsQuiet(absl::Time now) const;
+
+  // Whether, at `now`, an array is under way whose client has further calls to make: a part of one or a Merge
+  // is in progress, or a Merge is waited for.
+  bool AwaitsCalls(absl::Time now) const;
 
   // Blocks until no reduction and no Merge is in progress.
   void WaitUntilEmpty();
@@ -85,7 +95,7 @@ class Admission {
   int in_progress() const;
 
  private:
-  void Leave(Kind kind);
+  void Leave(Kind kind, bool part);
   void RememberLocked(const std::string& array);
   int InProgressLocked() const;
 
@@ -93,6 +103,7 @@ class Admission {
   mutable std::mutex mutex_;
   std::condition_variable empty_;
   std::array<int, kKinds> in_progress_ = {};                // guarded by mutex_
+  int parts_ = 0;                                           // guarded by mutex_; in progress
   absl::Status closed_;                                     // guarded by mutex_; OK while open
   absl::Status closed_to_merges_;                           // guarded by mutex_; likewise
   absl::Time last_state_given_out_ = absl::InfinitePast();  // guarded by mutex_

@@ -35,12 +35,13 @@ std::string HealthMessage(HealthResponse::ServingStatus status) {
 }  // namespace
 
 Call::Method Call::MethodOf(const std::string& name) {
-  constexpr std::array<std::pair<absl::string_view, Method>, 9> kMethods = {{
+  constexpr std::array<std::pair<absl::string_view, Method>, 10> kMethods = {{
       {"/warpfold.v1.ReductionService/Reduce", Method::kReduce},
       {"/warpfold.v1.ReductionService/ReduceArray", Method::kReduceArray},
-      {"/warpfold.v1.ReductionService/PutArray", Method::kPutArray},
-      {"/warpfold.v1.ReductionService/ListArrays", Method::kListArrays},
-      {"/warpfold.v1.ReductionService/DeleteArray", Method::kDeleteArray},
+      {"/warpfold.v1.ArrayService/PutArray", Method::kPutArray},
+      {"/warpfold.v1.ArrayService/GetArray", Method::kGetArray},
+      {"/warpfold.v1.ArrayService/ListArrays", Method::kListArrays},
+      {"/warpfold.v1.ArrayService/DeleteArray", Method::kDeleteArray},
       {"/warpfold.v1.ReductionService/Merge", Method::kMerge},
       {"/warpfold.v1.ReductionService/GetServerInfo", Method::kGetServerInfo},
       {"/grpc.health.v1.Health/Check", Method::kHealthCheck},
@@ -91,6 +92,7 @@ void Call::Admit() {
   if (!ticket.ok()) return Answer(ticket.status());
   ticket_ = *std::move(ticket);
   session_ = MakeSession();
+  if (!info_.array.empty()) ticket_.MarkAsPart();
   Read();
 }
 
@@ -123,6 +125,7 @@ void Call::OnMessage(Message message) {
   if (session_ != nullptr) {
     const absl::StatusOr<ArraySession::Need> need = session_->OnMessage(std::move(message));
     if (session_->made_progress()) timer_.Progress(shard_.Now());
+    if (session_->returns_state()) ticket_.MarkAsPart();
     return Follow(need);
   }
   switch (method_) {
@@ -164,14 +167,21 @@ void Call::AnswerSession() {
 }
 
 void Call::AnswerArrays(const Message& message) {
+  Service& service = shard_.service();
   if (method_ == Method::kListArrays) {
     v1::ListArraysRequest request;
     if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
-    return Answer(absl::OkStatus(), ListArrays(shard_.service(), request).SerializeAsString());
+    return Answer(absl::OkStatus(), ListArrays(service, request).SerializeAsString());
+  }
+  if (method_ == Method::kGetArray) {
+    v1::GetArrayRequest request;
+    if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+    const absl::StatusOr<v1::GetArrayResponse> response = GetArray(service, request);
+    return Answer(response.status(), response.ok() ? response->SerializeAsString() : "");
   }
   v1::DeleteArrayRequest request;
   absl::Status status = ParseWhole(message.slices, &request);
-  if (status.ok()) status = DeleteArray(shard_.service(), request);
+  if (status.ok()) status = DeleteArray(service, request);
   Answer(status, v1::DeleteArrayResponse().SerializeAsString());
 }
 
@@ -225,10 +235,12 @@ void Call::OnLeft() {
   Answer(overdue.ok() ? absl::CancelledError("the client left") : overdue);
 }
 
-void Call::Stop(absl::Status why) {
-  // What tells how the server is goes on until the end.
-  const bool reduces = session_ != nullptr || method_ == Method::kMerge;
-  if (!answered_ && reduces) Answer(why);
+void Call::Stop(const absl::Status& why) {
+  if (session_ != nullptr || method_ == Method::kMerge) End(why);
+}
+
+void Call::End(const absl::Status& why) {
+  if (!answered_) Answer(why);
 }
 
 void Call::CheckTime(absl::Time now) {

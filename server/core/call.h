@@ -65,7 +65,10 @@ class Call {
   void OnSent();  // Send is done
   void OnLeft();  // the client is gone
   void OnHealthChanged();
-  void Stop(absl::Status why);
+  // Ends a reduction or a Merge. What tells how the server is goes on.
+  void Stop(const absl::Status& why);
+  // Ends whatever it is.
+  void End(const absl::Status& why);
   // Stops the call if it is overdue.
   void CheckTime(absl::Time now);
 
@@ -76,6 +79,7 @@ class Call {
     kReduce,
     kReduceArray,
     kPutArray,
+    kGetArray,
     kListArrays,
     kDeleteArray,
     kMerge,

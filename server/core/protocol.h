@@ -44,14 +44,18 @@ namespace protocol_table {
 using enum StreamState;
 using enum Action;
 
+constexpr Transition kRefused = {kDone, kBadOrder};
+constexpr Transition kCut = {kDone, kTruncated};
+constexpr Transition kOver = {kDone, kNone};
+
 // clang-format off
 inline constexpr std::array<std::array<Transition, kMessageKinds>, kStreamStates> kTable = {{
-  //                header               reference             chunk               commit                   end
-  /* kStart */     {{{kArray, kBegin},    {kElsewhere, kBegin}, {kDone, kBadOrder}, {kDone, kBadOrder},     {kDone, kTruncated}}},
-  /* kArray */     {{{kDone, kBadOrder},  {kDone, kBadOrder},   {kArray, kTake},    {kCommitted, kCompare}, {kDone, kTruncated}}},
-  /* kElsewhere */ {{{kDone, kBadOrder},  {kDone, kBadOrder},   {kDone, kBadOrder}, {kDone, kBadOrder},     {kDone, kAnswer}}},
-  /* kCommitted */ {{{kDone, kBadOrder},  {kDone, kBadOrder},   {kDone, kBadOrder}, {kDone, kBadOrder},     {kDone, kAnswer}}},
-  /* kDone */      {{{kDone, kNone},      {kDone, kNone},       {kDone, kNone},     {kDone, kNone},         {kDone, kNone}}},
+  //                header            reference              chunk            commit                  end
+  /* kStart */     {{{kArray, kBegin}, {kElsewhere, kBegin}, kRefused,        kRefused,               kCut}},
+  /* kArray */     {{kRefused,         kRefused,             {kArray, kTake}, {kCommitted, kCompare}, kCut}},
+  /* kElsewhere */ {{kRefused,         kRefused,             kRefused,        kRefused,   {kDone, kAnswer}}},
+  /* kCommitted */ {{kRefused,         kRefused,             kRefused,        kRefused,   {kDone, kAnswer}}},
+  /* kDone */      {{kOver,            kOver,                kOver,           kOver,                 kOver}},
 }};
 // clang-format on
 }  // namespace protocol_table

@@ -53,7 +53,8 @@ absl::Status PutSession::Begin() {
                                   .layout = *layout,
                                   .element_count = header_.element_count(),
                                   .byte_count = header_.element_count() * element_bytes,
-                                  .time_to_live = absl::Seconds(header_.time_to_live_seconds())});
+                                  .time_to_live = absl::Seconds(header_.time_to_live_seconds())},
+                                 service_.clock());
   if (!array.ok()) return array.status();
   array_ = *std::move(array);
   writer_.emplace(share_, array_, listener_);
@@ -69,7 +70,9 @@ absl::StatusOr<std::string> PutSession::Response() {
   const absl::Time now = service_.clock();
   v1::PutArrayResponse response;
   response.set_token(service_.residents.Publish(array_, now));
-  *response.mutable_array() = ToProto(service_.residents.InfoOf(*array_, now));
+  const absl::StatusOr<ResidentArrays::Info> info = service_.residents.Find(response.token(), now);
+  if (!info.ok()) return info.status();
+  *response.mutable_array() = ToProto(*info);
   return response.SerializeAsString();
 }
 
@@ -80,7 +83,15 @@ void PutSession::Release() {
   array_.reset();
 }
 
-v1::ListArraysResponse ListArrays(const Service& service, const v1::ListArraysRequest& request) {
+absl::StatusOr<v1::GetArrayResponse> GetArray(const Service& service, const v1::GetArrayRequest& request) {
+  const absl::StatusOr<ResidentArrays::Info> info = service.residents.Find(request.token(), service.clock());
+  if (!info.ok()) return info.status();
+  v1::GetArrayResponse response;
+  *response.mutable_array() = ToProto(*info);
+  return response;
+}
+
+v1::ListArraysResponse ListArrays(Service& service, const v1::ListArraysRequest& request) {
   v1::ListArraysResponse response;
   for (const ResidentArrays::Info& info : service.residents.List(request.owner(), service.clock())) {
     *response.add_arrays() = ToProto(info);

@@ -16,6 +16,7 @@
 #include "server/core/array_session.h"
 #include "server/core/array_writer.h"
 #include "server/core/service.h"
+#include "warpfold/v1/arrays.pb.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold::server {
@@ -49,8 +50,9 @@ class PutSession : public ArraySession {
   std::optional<ArrayWriter> writer_;  // once there is a header
 };
 
-// Answers ListArrays and DeleteArray.
-v1::ListArraysResponse ListArrays(const Service& service, const v1::ListArraysRequest& request);
+// Answer the methods of the same names.
+absl::StatusOr<v1::GetArrayResponse> GetArray(const Service& service, const v1::GetArrayRequest& request);
+v1::ListArraysResponse ListArrays(Service& service, const v1::ListArraysRequest& request);
 absl::Status DeleteArray(Service& service, const v1::DeleteArrayRequest& request);
 
 }  // namespace warpfold::server

@@ -27,6 +27,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/core/byte_slices.h"
+#include "warpfold/v1/arrays.pb.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold::server {

@@ -76,11 +76,13 @@ void ResidentArrays::Open(std::shared_ptr<const kernels::Memory> memory, const L
   limits_ = limits;
 }
 
-absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const Request& request) {
+absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const Request& request,
+                                                                           absl::Time now) {
   if (pool_ == nullptr) {
     return kernels::Error(absl::StatusCode::kUnimplemented, "NO_RESIDENT_ARRAYS",
                           "this server keeps no arrays: it was started without --resident_bytes");
   }
+  Expire(now);
   Request kept = request;
   if (kept.time_to_live == absl::ZeroDuration()) kept.time_to_live = limits_.default_time_to_live;
   kept.time_to_live = std::min(kept.time_to_live, limits_.max_time_to_live);
@@ -135,7 +137,8 @@ void ResidentArrays::Expire(absl::Time now) {
   }
 }
 
-std::vector<ResidentArrays::Info> ResidentArrays::List(const std::string& owner, absl::Time now) const {
+std::vector<ResidentArrays::Info> ResidentArrays::List(const std::string& owner, absl::Time now) {
+  Expire(now);
   std::vector<Info> infos;
   const std::lock_guard lock(mutex_);
   for (const auto& [token, array] : published_) {
@@ -145,8 +148,11 @@ std::vector<ResidentArrays::Info> ResidentArrays::List(const std::string& owner,
   return infos;
 }
 
-ResidentArrays::Info ResidentArrays::InfoOf(const NamedMemory& array, absl::Time now) const {
-  return static_cast<const Array&>(array).InfoAt(now);
+absl::StatusOr<ResidentArrays::Info> ResidentArrays::Find(const std::string& token, absl::Time now) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = published_.find(token);
+  if (found == published_.end()) return NotFound();
+  return found->second->InfoAt(now);
 }
 
 ResidentArrays::Room ResidentArrays::room() const {

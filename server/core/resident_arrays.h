@@ -63,9 +63,9 @@ class ResidentArrays {
   // The memory to keep arrays in; before the first Reserve, at most once.
   void Open(std::shared_ptr<const kernels::Memory> memory, const Limits& limits);
 
-  // Room for an array, which nobody can name yet; given back when the last pointer to it goes. UNIMPLEMENTED
-  // (NO_RESIDENT_ARRAYS), RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA).
-  absl::StatusOr<std::shared_ptr<const NamedMemory>> Reserve(const Request& request);
+  // Room for an array, perhaps that of one that has expired. Nobody can name it yet; given back when the last
+  // pointer to it goes. UNIMPLEMENTED (NO_RESIDENT_ARRAYS), RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA).
+  absl::StatusOr<std::shared_ptr<const NamedMemory>> Reserve(const Request& request, absl::Time now);
 
   // The array is complete: returns its token.
   std::string Publish(const std::shared_ptr<const NamedMemory>& array, absl::Time now);
@@ -77,9 +77,9 @@ class ResidentArrays {
   void Expire(absl::Time now);
 
   // Those of one owner, or of all where it is empty; oldest first.
-  std::vector<Info> List(const std::string& owner, absl::Time now) const;
-  // Of one that Publish returned the token of.
-  Info InfoOf(const NamedMemory& array, absl::Time now) const;
+  std::vector<Info> List(const std::string& owner, absl::Time now);
+  // NOT_FOUND (UNKNOWN_MEMORY).
+  absl::StatusOr<Info> Find(const std::string& token, absl::Time now) const;
   Room room() const;
   const Limits& limits() const { return limits_; }
 

@@ -28,6 +28,10 @@ void Shard::StopAll(const absl::Status& why) {
   ForEach([&why](Call& call) { call.Stop(why); });
 }
 
+void Shard::EndAll(const absl::Status& why) {
+  ForEach([&why](Call& call) { call.End(why); });
+}
+
 void Shard::OnTick() {
   slots_.Poll();
   const absl::Time now = Now();

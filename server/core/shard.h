@@ -36,6 +36,7 @@ class Shard {
   void OnDeviceFinished() { slots_.Poll(); }
   void OnHealthChanged();
   void StopAll(const absl::Status& why);
+  void EndAll(const absl::Status& why);
   // Looks at the clock and at the device. To be called some twenty times a second while is_busy().
   void OnTick();
 

@@ -70,7 +70,7 @@ absl::StatusOr<std::string> MemoryPeer::Act(const v1::MemoryRequest& request, co
 }
 
 absl::StatusOr<std::string> MemoryPeer::RegisterHost(const v1::RegisterHostMemory& request,
-                                                           const Packet& packet) {
+                                                     const Packet& packet) {
   return registrar_.RegisterHost(packet.descriptors.front(), request.byte_count());
 }
 

@@ -11,19 +11,15 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "server/logging.h"
 #include "server/process.h"
+#include "server/rpc/goaway.h"
 #include "server/rpc/transport_settings.h"
 
 namespace warpfold::server {
 namespace {
-
-constexpr absl::string_view kUnixPrefix = "unix:";
-
-bool IsUnix(absl::string_view address) { return absl::StartsWith(address, kUnixPrefix); }
 
 // How soon an overdue call or a lost device is noticed.
 constexpr auto kWatchInterval = std::chrono::milliseconds(50);
@@ -33,6 +29,12 @@ constexpr auto kLastAnswers = std::chrono::milliseconds(500);
 
 constexpr std::size_t kMaxShards = 16;
 
+// Unless a flag says otherwise. Each shard looks at its share of them at every turn (docs/adr/0029).
+constexpr std::size_t kMostConnections = 4096;
+// What gRPC opens beside connections.
+constexpr std::size_t kDescriptorsOfAShard = 2;
+constexpr std::size_t kOtherDescriptors = 16;
+
 std::shared_ptr<grpc::ServerCredentials> Credentials(const std::optional<TlsKeys>& tls) {
   if (!tls.has_value()) return grpc::InsecureServerCredentials();
   grpc::SslServerCredentialsOptions options(tls->client_ca.has_value()
@@ -41,6 +43,17 @@ std::shared_ptr<grpc::ServerCredentials> Credentials(const std::optional<TlsKeys
   options.pem_root_certs = tls->client_ca.value_or("");
   options.pem_key_cert_pairs.push_back({.private_key = tls->key, .cert_chain = tls->certificate});
   return grpc::SslServerCredentials(options);
+}
+
+// How many connections to take: what was asked for, if there are descriptors for so many.
+absl::StatusOr<std::size_t> MaxConnections(const RpcServerOptions& options, int shards) {
+  const std::size_t others = kDescriptorsOfAShard * static_cast<std::size_t>(shards) + kOtherDescriptors;
+  const std::size_t free = FreeDescriptors();
+  const std::size_t room = free > others ? free - others : 1;
+  if (options.max_connections == 0) return std::min(room, kMostConnections);
+  if (options.max_connections <= room) return options.max_connections;
+  return absl::InvalidArgumentError(absl::StrCat("--max_connections=", options.max_connections,
+                                                 ": the limit on open files leaves room for ", room));
 }
 
 }  // namespace
@@ -63,33 +76,41 @@ RpcServer::~RpcServer() {
 }
 
 absl::Status RpcServer::Listen(const RpcServerOptions& options) {
+  std::vector<Listener> listeners;
   for (const std::string& address : options.listen) {
-    if (IsUnix(address) && UnixSocketInUse(address.substr(kUnixPrefix.size()))) {
-      return absl::UnavailableError("another server listens on the unix socket");
+    absl::StatusOr<Listener> listener = Listener::Open(address);
+    if (!listener.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--listen: ", listener.status().message()));
     }
+    addresses_.push_back(listener->address());
+    listeners.push_back(*std::move(listener));
   }
+  const int shards = ShardCount(service_.backend.slots().size());
+  const absl::StatusOr<std::size_t> max_connections = MaxConnections(options, shards);
+  if (!max_connections.ok()) return max_connections.status();
   grpc::ServerBuilder builder;
   ApplyTransportSettings(builder, service_.limits.max_concurrent_reductions);
   builder.RegisterAsyncGenericService(&methods_);
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues;
-  const int shards = ShardCount(service_.backend.slots().size());
   for (int i = 0; i < shards; ++i) queues.push_back(builder.AddCompletionQueue());
-  std::vector<int> ports(options.listen.size(), 0);
-  for (std::size_t i = 0; i < options.listen.size(); ++i) {
-    const std::string& address = options.listen[i];
-    builder.AddListeningPort(address, Credentials(IsUnix(address) ? std::nullopt : options.tls), &ports[i]);
-  }
+  constexpr auto kFromFd = grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD;
+  plain_entrance_ = builder.experimental().AddExternalConnectionAcceptor(kFromFd, Credentials(std::nullopt));
+  tcp_entrance_ = builder.experimental().AddExternalConnectionAcceptor(kFromFd, Credentials(options.tls));
   server_ = builder.BuildAndStart();
   MakeShards(std::move(queues));
-  if (server_ == nullptr) {
-    return absl::UnavailableError("an address cannot be listened on, or the TLS keys are not usable");
-  }
-  for (std::size_t i = 0; i < options.listen.size(); ++i) {
-    const std::string& address = options.listen[i];
-    addresses_.push_back(IsUnix(address) ? address
-                                         : absl::StrCat(address.substr(0, address.rfind(':') + 1), ports[i]));
-  }
+  if (server_ == nullptr) return absl::InvalidArgumentError("--tls_*: the keys are not usable");
+  MakeAcceptor(std::move(listeners), *max_connections);
   return absl::OkStatus();
+}
+
+void RpcServer::MakeAcceptor(std::vector<Listener> listeners, std::size_t max_connections) {
+  acceptor_ = std::make_unique<Acceptor>(
+      std::move(listeners), max_connections, [this](const Listener& listener, int socket, int descriptor) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+        connection.listener_fd = socket;
+        connection.fd = descriptor;
+        (listener.is_unix() ? plain_entrance_ : tcp_entrance_)->HandleNewConnection(&connection);
+      });
 }
 
 void RpcServer::MakeShards(std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues) {
@@ -104,8 +125,10 @@ void RpcServer::MakeShards(std::vector<std::unique_ptr<grpc::ServerCompletionQue
 absl::Status RpcServer::Serve() {
   try {
     for (const auto& shard : shards_) shard->Start();
+    acceptor_->Start();
     watchdog_ = std::thread([this] { Watch(); });
   } catch (const std::system_error&) {
+    StopListening();
     for (const auto& shard : shards_) {
       if (shard->has_thread()) shard->PostAndWait([&shard] { shard->StopAccepting(); });
     }
@@ -149,6 +172,10 @@ void RpcServer::StopAll(const absl::Status& why) {
   }
 }
 
+void RpcServer::StopListening() {
+  std::call_once(stopped_listening_, [this] { acceptor_->Stop(); });
+}
+
 std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel(const grpc::ChannelArguments& arguments) {
   return server_->InProcessChannel(arguments);
 }
@@ -164,13 +191,23 @@ SlotCounts RpcServer::slots() {
   return counts;
 }
 
-bool RpcServer::WaitUntilQuiet(absl::Duration timeout) {
-  const absl::Time deadline = service_.clock() + timeout;
-  while (!service_.admission.IsQuiet(service_.clock())) {
+bool RpcServer::WaitUntil(const std::function<bool(absl::Time)>& condition, absl::Time deadline) {
+  while (!condition(service_.clock())) {
     if (service_.clock() >= deadline) return false;
     std::this_thread::sleep_for(kDrainCheckInterval);
   }
   return true;
+}
+
+// A call that arrives while gRPC shuts down ends with CANCELLED, which nobody tries again. There is none
+// where nobody is connected.
+void RpcServer::EndAllUntilDisconnected(const absl::Status& why) {
+  const auto deadline = std::chrono::steady_clock::now() + kLastAnswers;
+  do {
+    for (const auto& shard : shards_) shard->PostAndWait([&] { shard->core().EndAll(why); });
+    if (!HasOpenConnections(*server_)) return;
+    std::this_thread::sleep_for(kDrainCheckInterval);
+  } while (std::chrono::steady_clock::now() < deadline);
 }
 
 // Nothing can be posted to a queue that has been shut down.
@@ -190,7 +227,13 @@ void RpcServer::Drain(absl::Duration grace) {
       kernels::Error(absl::StatusCode::kUnavailable, "DRAINING", "the server is shutting down: use another");
   StopServing();
   service_.admission.CloseToReductions(draining);
-  const bool quiet = WaitUntilQuiet(grace);
+  StopListening();
+  Admission& admission = service_.admission;
+  const absl::Time deadline = service_.clock() + grace;
+  // Whoever sends parts of an array needs its connections for the next ones, and for the Merge.
+  WaitUntil([&](absl::Time now) { return !admission.AwaitsCalls(now); }, deadline);
+  SendGoaways(*server_);
+  const bool quiet = WaitUntil([&](absl::Time now) { return admission.IsQuiet(now); }, deadline);
   service_.admission.Close(draining);
   if (!quiet && reductions_in_progress() > 0) {
     Log(LogLevel::kWarning,
@@ -198,6 +241,7 @@ void RpcServer::Drain(absl::Duration grace) {
     StopAll(draining);
     service_.admission.WaitUntilEmpty();
   }
+  EndAllUntilDisconnected(draining);
   for (const auto& shard : shards_) shard->PostAndWait([&shard] { shard->StopAccepting(); });
   server_->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
   service_.admission.WaitUntilEmpty();

@@ -9,10 +9,13 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -21,20 +24,16 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/core/service.h"
+#include "server/net/acceptor.h"
 #include "server/rpc/rpc_shard.h"
+#include "server/tls_keys.h"
 
 namespace warpfold::server {
 
-// PEM texts. With `client_ca`, whatever its text, clients must show a certificate that it signed.
-struct TlsKeys {
-  std::string certificate;
-  std::string key;
-  std::optional<std::string> client_ca;
-};
-
 struct RpcServerOptions {
   std::vector<std::string> listen;  // "host:port" (port 0: a free one) or "unix:/path"
-  std::optional<TlsKeys> tls;       // for host:port; unix sockets are always plaintext
+  std::optional<TlsKeys> tls = {};  // for host:port; unix sockets are always plaintext
+  std::size_t max_connections = 0;  // 0: what the limit on open files leaves room for
 };
 
 // How many shards to run: one for each core, as far as there are slots for them.
@@ -48,8 +47,9 @@ struct SlotCounts {
 
 class RpcServer {
  public:
-  // Serves from its return on. `service` must outlive the server. UNAVAILABLE if an address cannot be
-  // listened on, or the TLS keys are not usable; RESOURCE_EXHAUSTED if the system allows too few threads.
+  // Serves from its return on. `service` must outlive the server. INVALID_ARGUMENT if an address cannot be
+  // listened on, the TLS keys are not usable, or there is no room for so many connections; RESOURCE_EXHAUSTED
+  // if the system allows too few threads.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(Service& service, const RpcServerOptions& options);
 
   // As Drain without grace, unless there has been one.
@@ -71,28 +71,40 @@ class RpcServer {
   // Blocks until no reduction is in progress; false if that took longer than `timeout`.
   bool WaitUntilIdle(absl::Duration timeout) { return service_.admission.WaitUntilEmpty(timeout); }
 
-  // The orderly end: health says NOT_SERVING and new reductions are refused (UNAVAILABLE, DRAINING); those
-  // in progress, and the merges that follow from them, get up to `grace` to finish and are then stopped; then
-  // connections close and threads end.
+  // The orderly end: health says NOT_SERVING, nobody can connect any more, and whoever is connected is told
+  // to go elsewhere (GOAWAY). New reductions are refused (UNAVAILABLE, DRAINING); those in progress, and the
+  // merges that follow from them, get up to `grace` to finish and are then stopped; then connections close
+  // and threads end.
   void Drain(absl::Duration grace);
+
+  // Closes the addresses. From any thread, again as often as one likes.
+  void StopListening();
 
  private:
   explicit RpcServer(Service& service) : service_(service) {}
 
   absl::Status Listen(const RpcServerOptions& options);
+  void MakeAcceptor(std::vector<Listener> listeners, std::size_t max_connections);
   void MakeShards(std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues);
   absl::Status Serve();
   void Watch();
   void CheckForFault();
   void StopServing();
   void StopAll(const absl::Status& why);
-  bool WaitUntilQuiet(absl::Duration timeout);
+  // Whether the condition came to hold before the deadline.
+  bool WaitUntil(const std::function<bool(absl::Time)>& condition, absl::Time deadline);
+  void EndAllUntilDisconnected(const absl::Status& why);
   void WaitUntilShardsAreIdle();
 
   Service& service_;
   grpc::AsyncGenericService methods_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
+  // Where connections are handed over, in plaintext and with TLS.
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> plain_entrance_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> tcp_entrance_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::once_flag stopped_listening_;
   std::vector<std::unique_ptr<RpcShard>> shards_;
   std::thread watchdog_;
   std::atomic<bool> stop_watchdog_ = false;

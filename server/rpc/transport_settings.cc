@@ -29,8 +29,6 @@ void ApplyTransportSettings(grpc::ServerBuilder& builder, int max_concurrent_red
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
 
-  // A second server on the same port is an error, not a secret sharer.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Per connection. Room for short calls, and for the service to refuse by itself.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 2 * max_concurrent_reductions + 16);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);

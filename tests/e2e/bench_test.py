@@ -23,7 +23,7 @@ _METHODS = {
     "health": ("--pause_ms", "1"),
 }
 # Null where a call has no array, or the server's process is not known.
-_MAY_BE_NULL = {"client_cpu_s_per_gb", "server_cpu_s_per_gb", "server_cpu_us_per_call"}
+_MAY_BE_NULL = {"client_cpu_s_per_gb", "server_cpu_s_per_gb", "server_cpu_us_per_call", "set_up_ms"}
 
 
 def bench(*arguments: str) -> list[dict]:

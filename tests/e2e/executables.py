@@ -48,11 +48,12 @@ class Server:
     """A server process, for a with statement. `address` is where it listens."""
 
     def __init__(self, *flags: str, listen: str = "127.0.0.1:0", device: str = DEVICE,
-                 environment: dict[str, str] | None = None, stderr: int | None = None):
+                 environment: dict[str, str] | None = None, stderr: int | None = None,
+                 prefix: tuple[str, ...] = ()):
         self._killed = False
         self._log = tempfile.TemporaryFile()  # stays empty where `stderr` is given
         self.process = subprocess.Popen(
-            [os.environ["WARPFOLD_SERVER"], f"--listen={listen}", f"--device={device}", *flags],
+            [*prefix, os.environ["WARPFOLD_SERVER"], f"--listen={listen}", f"--device={device}", *flags],
             stdout=subprocess.PIPE, stderr=self._log if stderr is None else stderr, text=True,
             env=_environment(environment))
         try:

@@ -44,6 +44,18 @@ def await_share(progress: BinaryIO, percent: int) -> None:
                 break
 
 
+def full_pipe() -> tuple[int, int]:
+    """A pipe that takes nothing more, as one has become that nobody reads."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    for size in (1 << 16, 1):
+        with contextlib.suppress(BlockingIOError):
+            while os.write(writer, bytes(size)):
+                pass
+    os.set_blocking(writer, True)
+    return reader, writer
+
+
 class ReadyTest(TestCase):
     def test_ready_line_names_address_and_device(self):
         with Server() as server:
@@ -200,6 +212,17 @@ class EndTest(StreamTestCase):
             self.assertEqual((client.returncode, answer), (0, b"sum 19999999900000000\n"))
             self.assertEqual(server.process.wait(60), 0)
 
+    def test_a_second_signal_ends_it_at_once(self):
+        with Server("--drain_seconds=3600") as server:
+            client = self.sum_of_stdin(server)
+            client.stdin.write(bytes(4 << 20))
+            client.stdin.flush()
+            await_log(server, "serves on")
+            begin_drain(server)
+            time.sleep(0.3)  # two signals in quick succession are one request
+            self.assertEqual(server.stop(), -signal.SIGTERM)
+            server.kill()  # that exit code is no fault here
+
     def test_health_follows_the_server(self):
         with Server() as server:
             self.assertEqual(warpfold("health", "--target", server.address).returncode, 0)
@@ -214,6 +237,19 @@ class EndTest(StreamTestCase):
             for _ in range(3):  # a line of log each
                 self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
             self.assertEqual(server.stop(), 0)
+
+    def test_goes_on_when_its_log_is_a_full_pipe(self):
+        reader, writer = full_pipe()
+        with Server(stderr=writer) as server:
+            for _ in range(3):
+                self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
+            # Some thousand calls, a line of log each.
+            done = warpfold("bench", "--target", server.address, "--method", "array", "--bytes", "4000",
+                            "--duration", "1", "--rounds", "1")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(server.stop(), 0)
+        os.close(writer)
+        os.close(reader)
 
     def test_goes_on_when_clients_vanish(self):
         with Server() as server:

@@ -76,7 +76,7 @@ class ResidentArraysTest : public testing::Test {
   }
   // Room and name at once.
   std::string Put(const ResidentArrays::Request& request) {
-    const auto array = arrays_.Reserve(request);
+    const auto array = arrays_.Reserve(request, now_);
     EXPECT_TRUE(array.ok()) << array.status();
     return array.ok() ? arrays_.Publish(*array, now_) : "";
   }
@@ -102,7 +102,7 @@ TEST_F(ResidentArraysTest, RoomIsGivenBackWhenTheLastReaderGoes) {
 
 TEST_F(ResidentArraysTest, RoomOfAnArrayThatNeverCameIsGivenBack) {
   {
-    const auto array = arrays_.Reserve(Of(kUnit));
+    const auto array = arrays_.Reserve(Of(kUnit), now_);
     ASSERT_TRUE(array.ok());
     EXPECT_EQ(arrays_.room().free_bytes, kBytes - kUnit);
   }
@@ -111,10 +111,10 @@ TEST_F(ResidentArraysTest, RoomOfAnArrayThatNeverCameIsGivenBack) {
 
 TEST_F(ResidentArraysTest, QuotaIsOfEachOwner) {
   Put(Of(kBytes / 2, "one"));
-  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(1, "one")).status()), "OWNER_QUOTA");
-  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(kBytes, "two")).status()), "OWNER_QUOTA");
+  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(1, "one"), now_).status()), "OWNER_QUOTA");
+  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(kBytes, "two"), now_).status()), "OWNER_QUOTA");
   const std::string token = Put(Of(kBytes / 2, "two"));
-  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(1, "three")).status()), "RESIDENT_FULL");
+  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(1, "three"), now_).status()), "RESIDENT_FULL");
   EXPECT_TRUE(arrays_.Delete(token).ok());
   Put(Of(kBytes / 2, "two"));
 }
@@ -133,6 +133,13 @@ TEST_F(ResidentArraysTest, ExpireByTheirLastUse) {
   now_ += absl::Seconds(101);
   arrays_.Expire(now_);
   EXPECT_EQ(arrays_.room().free_bytes, kBytes);
+}
+
+TEST_F(ResidentArraysTest, ExpiredArraysMakeRoomAtOnce) {
+  Put(Of(kBytes / 2, "one", 10));
+  Put(Of(kBytes / 2, "two", 10));
+  now_ += absl::Seconds(11);
+  Put(Of(kBytes / 2, "one"));
 }
 
 TEST_F(ResidentArraysTest, TimeToLiveHasALimit) {
@@ -157,7 +164,7 @@ TEST_F(ResidentArraysTest, ListsByOwnerOldestFirst) {
 TEST(ResidentArraysWithoutRoomTest, SayThatThereAreNone) {
   MemoryRegistry registry;
   ResidentArrays arrays(registry);
-  const absl::Status status = arrays.Reserve({}).status();
+  const absl::Status status = arrays.Reserve({}, absl::UnixEpoch()).status();
   EXPECT_EQ(kernels::ErrorReason(status), "NO_RESIDENT_ARRAYS");
   EXPECT_EQ(arrays.room().bytes, 0u);
 }

@@ -15,6 +15,7 @@
 #include "client/shared_memory.h"
 #include "server/memory/memory_socket.h"
 #include "tests/server/rpc_fixture.h"
+#include "warpfold/v1/arrays.grpc.pb.h"
 
 namespace warpfold::server {
 namespace {
@@ -47,7 +48,7 @@ class ElsewhereTest : public RpcTest {
   grpc::Status Put(const std::vector<std::int32_t>& values, std::uint64_t announced) {
     grpc::ClientContext context;
     put_.Clear();
-    const auto writer = stub_->PutArray(&context, &put_);
+    const auto writer = arrays_->PutArray(&context, &put_);
     writer->Write(PutHeader(announced));
     const std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * 4);
     for (std::size_t begin = 0; begin < bytes.size(); begin += 30'001) {
@@ -68,13 +69,24 @@ class ElsewhereTest : public RpcTest {
     v1::DeleteArrayRequest request;
     request.set_token(token);
     v1::DeleteArrayResponse response;
-    return stub_->DeleteArray(&context, request, &response);
+    return arrays_->DeleteArray(&context, request, &response);
+  }
+
+  // Nothing where there is none.
+  v1::ResidentArray Get(const std::string& token) {
+    grpc::ClientContext context;
+    v1::GetArrayRequest request;
+    request.set_token(token);
+    v1::GetArrayResponse response;
+    const grpc::Status status = arrays_->GetArray(&context, request, &response);
+    EXPECT_EQ(Reason(status), status.ok() ? "" : "UNKNOWN_MEMORY");
+    return response.array();
   }
 
   v1::ListArraysResponse List() {
     grpc::ClientContext context;
     v1::ListArraysResponse response;
-    EXPECT_TRUE(stub_->ListArrays(&context, {}, &response).ok());
+    EXPECT_TRUE(arrays_->ListArrays(&context, {}, &response).ok());
     return response;
   }
 
@@ -90,6 +102,7 @@ class ElsewhereTest : public RpcTest {
 
   std::int64_t Value() const { return response_.reduction().results(0).int64_value(); }
 
+  const std::unique_ptr<v1::ArrayService::Stub> arrays_ = v1::ArrayService::NewStub(channel_);
   v1::PutArrayResponse put_;
 };
 
@@ -105,6 +118,9 @@ TEST_F(ElsewhereTest, AnArrayThatWasPutIsReducedInParts) {
     EXPECT_EQ(response_.reduction().element_count(), count);
   }
   ASSERT_EQ(List().arrays_size(), 1);
+  EXPECT_EQ(Get(put_.token()).element_count(), 100'000u);
+  EXPECT_EQ(Get(put_.token()).element_type(), v1::ELEMENT_TYPE_INT32);
+  EXPECT_EQ(Get("nothing").element_count(), 0u);
   EXPECT_EQ(List().arrays(0).owner(), "tests");
   EXPECT_EQ(List().capacity_bytes(), kPoolBytes);
   EXPECT_TRUE(Delete(put_.token()).ok());
@@ -126,7 +142,7 @@ TEST_F(ElsewhereTest, AnArrayThatDoesNotMatchItsHeaderIsNotKept) {
 TEST_F(ElsewhereTest, PutsThatBreakAreForgotten) {
   for (int i = 0; i < 20; ++i) {
     grpc::ClientContext context;
-    const auto writer = stub_->PutArray(&context, &put_);
+    const auto writer = arrays_->PutArray(&context, &put_);
     writer->Write(PutHeader(kPoolBytes / 4));
     v1::PutArrayRequest chunk;
     chunk.mutable_chunk()->set_data(std::string(100'000, 'x'));

@@ -152,7 +152,7 @@ TEST_F(RpcTest, DrainLetsReductionsFinishAndRefusesNewOnes) {
     v1::ReduceResponse other_response;
     const Writer other = stub_->Reduce(&other_context, &other_response);
     other->WritesDone();
-    return Reason(other->Finish()) == "DRAINING";
+    return other->Finish().error_code() == grpc::UNAVAILABLE;
   });
   writer->Write(requests[2]);
   writer->Write(requests[3]);
@@ -206,6 +206,22 @@ TEST_F(RpcTest, DrainStopsWhatDoesNotFinish) {
   EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
   EXPECT_EQ(Reason(status), "DRAINING");
   EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
+}
+
+// Whatever it is that has not ended when the server does: nobody tries CANCELLED again.
+TEST_F(RpcTest, DrainEndsAllMethodsWithItsReason) {
+  std::vector<std::unique_ptr<RawCall>> calls;
+  for (const char* method : {"ReduceArray", "Merge", "GetServerInfo"}) {
+    calls.push_back(
+        std::make_unique<RawCall>(channel_, std::string("/warpfold.v1.ReductionService/") + method));
+  }
+  Await([&] { return server_->reductions_in_progress() == 2; });
+  server_->Drain(absl::ZeroDuration());
+  for (const auto& call : calls) {
+    const grpc::Status status = call->Finish();
+    EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
+    EXPECT_EQ(Reason(status), "DRAINING");
+  }
 }
 
 TEST_F(RpcTest, ALostDeviceIsAnsweredEvenWhileItHangs) {

@@ -52,7 +52,7 @@ class RpcTest : public testing::Test {
   };
 
   RpcTest() : service_(backend_, kLimits, [this] { return absl::FromUnixMillis(now_ms_); }) {
-    service_.log_call = LogCall;
+    service_.log_call = [this](const CallRecord& call) { call_log_.Add(call); };
     auto server = RpcServer::Start(service_, {.listen = {"127.0.0.1:0"}, .tls = std::nullopt});
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -114,6 +114,7 @@ class RpcTest : public testing::Test {
   std::atomic<std::int64_t> now_ms_ = absl::ToUnixMillis(absl::Now());
   FakeBackend backend_;
   Service service_;
+  CallLog call_log_{service_.clock};
   std::unique_ptr<RpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::ReductionService::Stub> stub_;

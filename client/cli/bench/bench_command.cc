@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/cli/bench/caller.h"
 #include "client/cli/bench/load.h"
 #include "client/cli/bench/report.h"
@@ -24,24 +24,24 @@ struct Contender {
 };
 
 absl::StatusOr<Caller> MakeCaller(const Side& side, const BenchFlags& flags,
-                                  std::span<const std::byte> memory) {
+                                  std::span<const std::byte> memory, absl::Duration* handed_over) {
   if (side.raw_socket) return MakeRawSocketCaller(side.server.target, flags);
   if (flags.source == BenchSource::kChunks) return MakeGrpcCaller(side.server, flags);
-  return MakeReferenceCaller(side.server, flags, memory, side.memory_socket);
+  return MakeReferenceCaller(side.server, flags, memory, side.memory_socket, handed_over);
 }
 
 absl::StatusOr<Contender> Prepare(const Side& side, const BenchFlags& flags, const BenchMemory& memory) {
   Contender contender = {.result = {.name = side.name}, .pid = side.pid};
-  const absl::Time begin = absl::Now();
+  absl::Duration handed_over;
   for (int i = 0; i < flags.callers; ++i) {
     const std::span<const std::byte> part = memory.PartOf(i, flags.callers);
-    absl::StatusOr<Caller> caller = MakeCaller(side, flags, part);
+    absl::StatusOr<Caller> caller = MakeCaller(side, flags, part, &handed_over);
     if (!caller.ok()) return caller.status();
     contender.callers.push_back(*std::move(caller));
     contender.walks.emplace_back(part, flags.bytes);
   }
   if (flags.source != BenchSource::kChunks) {
-    contender.result.set_up_ms = absl::ToDoubleMilliseconds(absl::Now() - begin);
+    contender.result.set_up_ms = absl::ToDoubleMilliseconds(handed_over);
   }
   return contender;
 }

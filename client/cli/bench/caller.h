@@ -23,10 +23,11 @@ using Caller = std::function<absl::StatusOr<Reduction>(std::span<const std::byte
 Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags);
 
 // Of a server that reads the caller's memory without a wire: hands `memory` over, of which each call's array
-// is a part. `memory_socket` is the server's, where the source needs one.
+// is a part. `memory_socket` is the server's, where the source needs one. Adds to *handed_over what that
+// took, apart from copying the memory to where it is handed over from.
 absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlags& flags,
                                            std::span<const std::byte> memory,
-                                           const std::string& memory_socket);
+                                           const std::string& memory_socket, absl::Duration* handed_over);
 
 // Of the sink kRawSocket. Connects at once.
 absl::StatusOr<Caller> MakeRawSocketCaller(const std::string& address, const BenchFlags& flags);

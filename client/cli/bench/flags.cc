@@ -27,8 +27,9 @@ take turns for --rounds rounds:
   async_drop     the same without the copy
   plain_service  the generated synchronous service, which copies the chunks into a buffer
 
-With a --source other than chunks a caller's part of the memory is first shared with the server, handed to it as
-GPU memory, or put: that takes set_up_ms. A server that --server starts gets the flags that this needs.
+With a --source other than chunks a caller's part of the memory is first shared with the server, handed to
+it as GPU memory, or put: that takes set_up_ms. A server that --server starts gets the flags that this
+needs.
 
 GB/s, calls/s and CPU seconds per GB are medians of the rounds; percentiles are of all calls.
 Exit codes: 0; 1 a server or sink answered an error or cannot be reached; 2 usage.)";

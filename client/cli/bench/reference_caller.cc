@@ -1,11 +1,15 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "client/cli/bench/caller.h"
 #include "client/cli/bench/gpu_memory.h"
 #include "client/client.h"
@@ -21,25 +25,41 @@ constexpr absl::Duration kTimeout = absl::Minutes(2);
 // memory.
 struct Elsewhere {
   std::unique_ptr<Client> client;
-  std::optional<SharedMemory> shared;
   std::optional<GpuMemory> gpu;
   std::optional<RegisteredMemory> registered;
   std::optional<ResidentArray> resident;
   std::string token;
+  absl::Duration handed_over;  // what that took
 
   ~Elsewhere() {
     if (resident.has_value()) client->DeleteArray(resident->token, {.timeout = kTimeout}).IgnoreError();
   }
 };
 
+// A sealed copy of the memory in a memfd; -1 where the system has none.
+int MemfdOf(std::span<const std::byte> memory) {
+  const int memfd = memfd_create("warpfold bench", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const auto bytes = static_cast<off_t>(memory.size());
+  if (memfd < 0 || posix_fallocate(memfd, 0, bytes) != 0) return -1;
+  void* const copy = mmap(nullptr, memory.size(), PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+  if (copy == MAP_FAILED || fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) return -1;
+  std::memcpy(copy, memory.data(), memory.size());
+  munmap(copy, memory.size());
+  return memfd;
+}
+
 absl::Status Share(const std::string& memory_socket, std::span<const std::byte> memory, Elsewhere& there) {
   const absl::StatusOr<MemoryConnection> connection = MemoryConnection::Open(memory_socket);
   if (!connection.ok()) return connection.status();
-  absl::StatusOr<SharedMemory> shared = connection->Allocate(memory.size());
-  if (!shared.ok()) return shared.status();
-  std::memcpy(shared->data().data(), memory.data(), memory.size());
-  there.shared.emplace(*std::move(shared));
-  there.token = there.shared->token();
+  const int memfd = MemfdOf(memory);
+  if (memfd < 0) return absl::ResourceExhaustedError("there is no memory to share");
+  const absl::Time begin = absl::Now();
+  absl::StatusOr<RegisteredMemory> registered = connection->Register(memfd, memory.size());
+  there.handed_over = absl::Now() - begin;
+  close(memfd);
+  if (!registered.ok()) return registered.status();
+  there.registered.emplace(*std::move(registered));
+  there.token = there.registered->token();
   return absl::OkStatus();
 }
 
@@ -49,8 +69,10 @@ absl::Status HandOver(const std::string& memory_socket, std::span<const std::byt
   absl::StatusOr<GpuMemory> gpu = GpuMemory::CopyOf(memory);
   if (!gpu.ok()) return gpu.status();
   there.gpu.emplace(*std::move(gpu));
+  const absl::Time begin = absl::Now();
   absl::StatusOr<RegisteredMemory> registered =
       connection->RegisterGpu(there.gpu->handle(), 0, memory.size());
+  there.handed_over = absl::Now() - begin;
   if (!registered.ok()) return registered.status();
   there.registered.emplace(*std::move(registered));
   there.token = there.registered->token();
@@ -58,8 +80,10 @@ absl::Status HandOver(const std::string& memory_socket, std::span<const std::byt
 }
 
 absl::Status Put(ElementType type, std::span<const std::byte> memory, Elsewhere& there) {
+  const absl::Time begin = absl::Now();
   absl::StatusOr<ResidentArray> resident =
       there.client->PutBytes(type, std::nullopt, memory, {.owner = "warpfold bench"}, {.timeout = kTimeout});
+  there.handed_over = absl::Now() - begin;
   if (!resident.ok()) return resident.status();
   there.resident = *std::move(resident);
   there.token = there.resident->token;
@@ -70,7 +94,7 @@ absl::Status Put(ElementType type, std::span<const std::byte> memory, Elsewhere&
 
 absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlags& flags,
                                            std::span<const std::byte> memory,
-                                           const std::string& memory_socket) {
+                                           const std::string& memory_socket, absl::Duration* handed_over) {
   auto there = std::make_shared<Elsewhere>();
   there->client = std::make_unique<Client>(
       server.target, ClientOptions{.connections = 1, .credentials = server.credentials});
@@ -79,6 +103,7 @@ absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlag
   if (flags.source == BenchSource::kIpc) status = HandOver(memory_socket, memory, *there);
   if (flags.source == BenchSource::kResident) status = Put(flags.type, memory, *there);
   if (!status.ok()) return status;
+  *handed_over += there->handed_over;
   const Spec spec = {.operators = absl::StrSplit(flags.op, ','), .wrap_overflow = true};
   const std::uint64_t element_bytes = ElementTypeBytes(flags.type);
   return [there, spec, type = flags.type, element_bytes,

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the command line does with arrays that the server keeps.
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "client/cli/commands.h"
+#include "client/cli/input.h"
+#include "client/cli/output.h"
+#include "client/cli/progress.h"
+#include "client/cli/render.h"
+#include "client/client.h"
+
+namespace warpfold::cli {
+namespace {
+
+constexpr absl::Duration kTimeout = absl::Seconds(5);
+
+}  // namespace
+
+int RunPut(const Server& server, const PutFlags& flags) {
+  ReduceFlags file_flags;  // as a file of `warpfold reduce`
+  file_flags.input = flags.input;
+  file_flags.type = flags.type;
+  file_flags.spec.matrix_shape = flags.matrix_shape;
+  if (flags.input == "-") {
+    return ReportInputError(flags.input,
+                            absl::InvalidArgumentError("how long it is must be known: put a file"));
+  }
+  const absl::StatusOr<Input> input = OpenInput(file_flags);
+  if (!input.ok()) return ReportInputError(flags.input, input.status());
+  const std::span<const std::byte> data = std::get<FileInput>(input->source).data;
+  Client client(server.targets, {.credentials = server.credentials});
+  Progress progress(data.size());
+  const absl::StatusOr<ResidentArray> array = client.PutBytes(
+      input->type, input->matrix_shape, data, {.time_to_live = flags.time_to_live, .owner = flags.owner},
+      {.on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }});
+  if (!array.ok()) return ReportServerError(array.status());
+  return PrintAnswer(flags.json ? ArrayJson(*array) : ArrayText(*array));
+}
+
+int RunArrays(const Server& server, const ArraysFlags& flags) {
+  Client client(server.targets, {.credentials = server.credentials});
+  const auto arrays = client.ListArrays(flags.owner, {.timeout = kTimeout});
+  if (!arrays.ok()) return ReportServerError(arrays.status());
+  return PrintAnswer(flags.json ? ArraysJson(*arrays) : ArraysText(*arrays));
+}
+
+int RunDelete(const Server& server, const DeleteFlags& flags) {
+  Client client(server.targets, {.credentials = server.credentials});
+  const absl::Status status = client.DeleteArray(absl::HexStringToBytes(flags.array), {.timeout = kTimeout});
+  return status.ok() ? kExitOk : ReportServerError(status);
+}
+
+}  // namespace warpfold::cli

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lines on their way to a descriptor that may not take them: a pipe that nobody reads must not hold up
+// whoever logs. A thread of the queue's own writes; what does not fit in the queue is dropped and counted.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace warpfold::server {
+
+class LogQueue {
+ public:
+  // Writes a line that says how many were dropped before it.
+  using DropNotice = std::function<std::string(std::int64_t dropped)>;
+
+  // Never destroyed, since its thread may be held up for ever. Throws std::system_error where there is no
+  // thread. `capacity_bytes` bounds the lines that wait.
+  static LogQueue& Make(int descriptor, std::size_t capacity_bytes, DropNotice drop_notice);
+
+  // Takes a line, ended by a newline, or drops it. From any thread; does not wait for the descriptor.
+  void Push(std::string line);
+
+  // Waits until all lines are written, at most `timeout`. Whether they are.
+  bool Flush(absl::Duration timeout);
+
+ private:
+  LogQueue(int descriptor, std::size_t capacity_bytes, DropNotice drop_notice)
+      : descriptor_(descriptor), capacity_bytes_(capacity_bytes), drop_notice_(std::move(drop_notice)) {}
+
+  void Run();
+  void NoteDropsLocked();
+
+  const int descriptor_;
+  const std::size_t capacity_bytes_;
+  const DropNotice drop_notice_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> lines_;  // guarded by mutex_
+  std::size_t bytes_ = 0;          // guarded by mutex_; of lines_
+  std::int64_t dropped_ = 0;       // guarded by mutex_; since the last line that was taken
+  bool writing_ = false;           // guarded by mutex_
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/net/acceptor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/logging.h"
+
+namespace warpfold::server {
+namespace {
+
+// Before the next try when the system is short of memory or descriptors.
+constexpr auto kPause = std::chrono::milliseconds(10);
+constexpr auto kTellInterval = std::chrono::seconds(1);
+
+int OpenReserve() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+
+}  // namespace
+
+Acceptor::Acceptor(std::vector<Listener> listeners, std::size_t max_connections, HandOver hand_over)
+    : listeners_(std::move(listeners)),
+      max_connections_(max_connections),
+      hand_over_(std::move(hand_over)),
+      connections_(max_connections, std::max<std::size_t>(max_connections / 2, 1)),
+      stop_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      reserve_(OpenReserve()) {}
+
+Acceptor::~Acceptor() {
+  Stop();
+  close(stop_event_);
+  if (reserve_ >= 0) close(reserve_);
+}
+
+void Acceptor::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Acceptor::Stop() {
+  const std::uint64_t one = 1;
+  if (thread_.joinable()) {
+    while (write(stop_event_, &one, sizeof(one)) < 0 && errno == EINTR) continue;
+    thread_.join();
+  }
+  for (Listener& listener : listeners_) listener.Close();
+}
+
+void Acceptor::Run() {
+  std::vector<pollfd> polled = {{.fd = stop_event_, .events = POLLIN, .revents = 0}};
+  std::vector<const Listener*> owners = {nullptr};
+  for (const Listener& listener : listeners_) {
+    for (const int socket : listener.sockets()) {
+      polled.push_back({.fd = socket, .events = POLLIN, .revents = 0});
+      owners.push_back(&listener);
+    }
+  }
+  while (true) {
+    if (poll(polled.data(), polled.size(), /*timeout=*/-1) < 0) continue;
+    if (polled[0].revents != 0) return;
+    bool plenty = true;
+    for (std::size_t i = 1; i < polled.size(); ++i) {
+      if (polled[i].revents != 0) plenty = AcceptAll(*owners[i], polled[i].fd) && plenty;
+    }
+    if (!plenty) std::this_thread::sleep_for(kPause);
+  }
+}
+
+bool Acceptor::AcceptAll(const Listener& listener, int socket) {
+  // The others' turn comes, whatever crowd stands here.
+  constexpr int kMostAtOnce = 64;
+  for (int i = 0; i < kMostAtOnce; ++i) {
+    const int descriptor = accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (descriptor >= 0) {
+      Accepted(listener, socket, descriptor);
+    } else if (errno == EAGAIN) {
+      return true;
+    } else if (errno == EMFILE || errno == ENFILE) {
+      if (!RefuseOne(socket)) return false;
+    } else if (errno == ENOBUFS || errno == ENOMEM) {
+      return false;
+    }
+    // Any other error is of a connection that broke before it was accepted.
+  }
+  return true;
+}
+
+void Acceptor::Accepted(const Listener& listener, int socket, int descriptor) {
+  const std::string peer = PeerOf(descriptor);
+  // The last descriptor that there is belongs to those who do not ask us: gRPC ends the process without one.
+  if (!connections_.HasRoom(peer)) return Refused(descriptor);
+  connections_.Add(descriptor, peer);
+  hand_over_(listener, socket, descriptor);
+}
+
+bool Acceptor::RefuseOne(int socket) {
+  if (reserve_ >= 0) close(std::exchange(reserve_, -1));
+  const int descriptor = accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (descriptor >= 0) Refused(descriptor);
+  reserve_ = OpenReserve();
+  return descriptor >= 0 && reserve_ >= 0;
+}
+
+void Acceptor::Refused(int descriptor) {
+  close(descriptor);
+  ++refused_;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - told_at_ < kTellInterval) return;
+  told_at_ = now;
+  Log(LogLevel::kWarning,
+      absl::StrCat("refused ", refused_ - std::exchange(refused_told_, refused_),
+                   " connections: --max_connections=", max_connections_, ", half of it for one peer"));
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Accepts connections and hands them over: as many as there is room for, and of one peer half of that. Unlike
+// gRPC's own listener it goes on when descriptors have run out (docs/adr/0030).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/net/connections.h"
+#include "server/net/listener.h"
+
+namespace warpfold::server {
+
+// Threads: Start, Stop and the destructor from one.
+class Acceptor {
+ public:
+  // Takes over a connected, non-blocking socket. Called on the acceptor's thread.
+  using HandOver = std::function<void(const Listener& listener, int socket, int descriptor)>;
+
+  Acceptor(std::vector<Listener> listeners, std::size_t max_connections, HandOver hand_over);
+  ~Acceptor();
+
+  // Accepts from now on, on a thread of its own. Throws std::system_error where there is no thread.
+  void Start();
+
+  // Accepts no more, and closes the listeners. Connections stay.
+  void Stop();
+
+ private:
+  void Run();
+  // Accepts what waits at a socket; false if the system is short of something, so that it is better to pause.
+  bool AcceptAll(const Listener& listener, int socket);
+  void Accepted(const Listener& listener, int socket, int descriptor);
+  // Where there is no descriptor left: takes one connection and closes it, so that its client hears of it.
+  bool RefuseOne(int socket);
+  void Refused(int descriptor);
+
+  std::vector<Listener> listeners_;
+  const std::size_t max_connections_;
+  const HandOver hand_over_;
+  Connections connections_;
+  int stop_event_ = -1;
+  int reserve_ = -1;  // a descriptor to give up when there is no other
+  std::int64_t refused_ = 0;
+  std::int64_t refused_told_ = 0;
+  std::chrono::steady_clock::time_point told_at_;
+  std::thread thread_;
+};
+
+}  // namespace warpfold::server

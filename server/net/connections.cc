@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/net/connections.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace warpfold::server {
+namespace {
+
+// A look asks the system about each connection: those who knock in vain must not make that the server's work.
+constexpr auto kLookInterval = std::chrono::milliseconds(20);
+
+bool Identify(int descriptor, struct stat* info) {
+  return fstat(descriptor, info) == 0 && S_ISSOCK(info->st_mode);
+}
+
+std::string TextOf(int family, const void* address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  return inet_ntop(family, address, text, sizeof(text)) != nullptr ? text : "";
+}
+
+}  // namespace
+
+bool Connections::HasRoom(const std::string& peer) {
+  const auto has_room = [&] { return connections_.size() < most_ && CountOf(peer) < most_of_a_peer_; };
+  if (has_room()) return true;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_at_ < kLookInterval) return false;
+  looked_at_ = now;
+  Look();
+  return has_room();
+}
+
+void Connections::Add(int descriptor, const std::string& peer) {
+  if (const auto old = connections_.find(descriptor); old != connections_.end()) Remove(old);
+  struct stat info = {};
+  if (!Identify(descriptor, &info)) return;
+  connections_[descriptor] = {.peer = peer, .device = info.st_dev, .inode = info.st_ino};
+  ++of_peers_[peer];
+}
+
+std::size_t Connections::CountOf(const std::string& peer) const {
+  const auto found = of_peers_.find(peer);
+  return found == of_peers_.end() ? 0 : found->second;
+}
+
+void Connections::Look() {
+  for (auto at = connections_.begin(); at != connections_.end();) {
+    const auto here = at++;
+    const Connection& known = here->second;
+    struct stat info = {};
+    const bool open = Identify(here->first, &info);
+    if (!open || info.st_dev != known.device || info.st_ino != known.inode) Remove(here);
+  }
+}
+
+void Connections::Remove(std::map<int, Connection>::iterator at) {
+  const auto peer = of_peers_.find(at->second.peer);
+  if (--peer->second == 0) of_peers_.erase(peer);
+  connections_.erase(at);
+}
+
+std::string PeerOf(int descriptor) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  if (address.ss_family == AF_INET) {
+    return TextOf(AF_INET, &reinterpret_cast<const sockaddr_in*>(&address)->sin_addr);
+  }
+  if (address.ss_family == AF_INET6) {
+    in6_addr network = reinterpret_cast<const sockaddr_in6*>(&address)->sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&network)) return TextOf(AF_INET, &network.s6_addr[12]);
+    std::memset(&network.s6_addr[8], 0, 8);
+    return TextOf(AF_INET6, &network);
+  }
+  ucred credentials = {};
+  socklen_t credentials_size = sizeof(credentials);
+  getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &credentials_size);
+  return absl::StrCat("unix:", credentials.uid);
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/net/listener.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "server/process.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr absl::string_view kUnixPrefix = "unix:";
+
+// How long a peer may leave what we send unacknowledged before its connection is given up.
+constexpr int kUserTimeoutMs = 10'000;
+
+absl::Status Refusal(absl::string_view reason) { return absl::InvalidArgumentError(reason); }
+absl::Status SystemRefusal() { return Refusal(std::strerror(errno)); }
+
+std::uint64_t InodeOf(const std::string& path) {
+  struct stat info = {};
+  return lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;
+}
+
+absl::StatusOr<int> NewSocket(int family) {
+  const int made = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (made < 0) return SystemRefusal();
+  return made;
+}
+
+absl::Status BindAndListen(int socket, const sockaddr* address, socklen_t size) {
+  if (bind(socket, address, size) != 0) return SystemRefusal();
+  if (listen(socket, SOMAXCONN) != 0) return SystemRefusal();
+  return absl::OkStatus();
+}
+
+// Connections inherit these.
+void SetTcpOptions(int socket, int family) {
+  const int on = 1;
+  const int off = 0;
+  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof(kUserTimeoutMs));
+  if (family == AF_INET6) setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+}
+
+int BoundPort(int socket) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  // The port stands in the same place in both families.
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+absl::StatusOr<AddressList> Resolve(const std::string& host, const std::string& port) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
+  if (error == EAI_SYSTEM) return SystemRefusal();
+  if (error != 0) return Refusal(gai_strerror(error));
+  return AddressList(found, freeaddrinfo);
+}
+
+absl::StatusOr<int> ListenOn(int family, const sockaddr* address, socklen_t size) {
+  const absl::StatusOr<int> made = NewSocket(family);
+  if (!made.ok()) return made;
+  SetTcpOptions(*made, family);
+  if (absl::Status status = BindAndListen(*made, address, size); !status.ok()) {
+    close(*made);
+    return status;
+  }
+  return made;
+}
+
+bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
+
+}  // namespace
+
+absl::StatusOr<Listener> Listener::Open(const std::string& address) {
+  Listener listener(address);
+  absl::Status status = listener.is_unix() ? listener.OpenUnix() : listener.OpenTcp();
+  if (!status.ok()) return Refusal(absl::StrCat(address, ": ", status.message()));
+  return listener;
+}
+
+Listener::Listener(Listener&& other) noexcept
+    : address_(std::move(other.address_)),
+      sockets_(std::exchange(other.sockets_, {})),
+      inode_(std::exchange(other.inode_, 0)) {}
+
+Listener::~Listener() { Close(); }
+
+bool Listener::is_unix() const { return absl::StartsWith(address_, kUnixPrefix); }
+
+void Listener::Close() {
+  const std::string path = is_unix() ? address_.substr(kUnixPrefix.size()) : "";
+  if (inode_ != 0 && InodeOf(path) == inode_) unlink(path.c_str());
+  inode_ = 0;
+  for (const int socket : sockets_) close(socket);
+  sockets_.clear();
+}
+
+absl::Status Listener::OpenUnix() {
+  const std::string path = address_.substr(kUnixPrefix.size());
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return Refusal("the path is too long for a socket");
+  path.copy(address.sun_path, path.size());
+  if (UnixSocketInUse(path)) return Refusal("another server listens on it");
+  if (InodeOf(path) != 0) unlink(path.c_str());
+  const absl::StatusOr<int> made = NewSocket(AF_UNIX);
+  if (!made.ok()) return made.status();
+  sockets_.push_back(*made);
+  absl::Status status = BindAndListen(*made, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  if (status.ok()) inode_ = InodeOf(path);
+  return status;
+}
+
+absl::Status Listener::OpenTcp() {
+  const std::size_t colon = address_.rfind(':');
+  std::string host = address_.substr(0, colon);
+  std::string port = address_.substr(colon + 1);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  if (IsWildcard(host)) {
+    sockaddr_in6 any = {};
+    any.sin6_family = AF_INET6;
+    any.sin6_port = htons(static_cast<std::uint16_t>(std::stoi(port)));
+    const absl::StatusOr<int> both = ListenOn(AF_INET6, reinterpret_cast<const sockaddr*>(&any), sizeof(any));
+    if (both.ok()) sockets_.push_back(*both);
+  }
+  if (sockets_.empty()) {
+    // A free port is chosen by the first address and then asked for on the others.
+    const absl::StatusOr<AddressList> found = Resolve(host, port);
+    if (!found.ok()) return found.status();
+    absl::Status failure;
+    for (addrinfo* info = found->get(); info != nullptr; info = info->ai_next) {
+      auto* const address = reinterpret_cast<sockaddr_in*>(info->ai_addr);
+      if (!sockets_.empty()) address->sin_port = htons(static_cast<std::uint16_t>(BoundPort(sockets_[0])));
+      const absl::StatusOr<int> made = ListenOn(info->ai_family, info->ai_addr, info->ai_addrlen);
+      if (made.ok()) sockets_.push_back(*made);
+      if (!made.ok()) failure = made.status();
+    }
+    // Of several addresses some may be of a kind that this machine does not have.
+    if (sockets_.empty()) return failure;
+  }
+  address_ = absl::StrCat(address_.substr(0, colon + 1), BoundPort(sockets_[0]));
+  return absl::OkStatus();
+}
+
+}  // namespace warpfold::server

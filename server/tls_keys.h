@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the TLS flags name, looked at before anything is served with it: what gRPC cannot use it would only
+// show to clients, as connections that break.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/flags.h"
+
+namespace warpfold::server {
+
+// PEM texts. With `client_ca`, whatever its text, clients must show a certificate that it signed.
+struct TlsKeys {
+  std::string certificate;
+  std::string key;
+  std::optional<std::string> client_ca = std::nullopt;
+};
+
+// The keys that the flags name; nothing without them. INVALID_ARGUMENT with the flag and what is wrong with
+// its file.
+absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags);
+
+// When the first certificate of a PEM text stops to be valid.
+absl::Time ExpiryOf(const std::string& certificate);
+
+}  // namespace warpfold::server

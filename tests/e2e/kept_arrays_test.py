@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays that stay with the server, and memory that it reads, by the command line."""
+
+import json
+import pathlib
+import tempfile
+import time
+import unittest
+
+import numpy
+
+from executables import Server, warpfold
+
+
+class KeptArraysTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.values = numpy.random.default_rng(1).standard_normal(300_001)
+        self.file = self.folder / "values.npy"
+        numpy.save(self.file, self.values)
+
+    def put(self, server, *flags):
+        done = warpfold("put", "--target", server.address, "--json", str(self.file), *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def reduce(self, server, *flags):
+        done = warpfold("reduce", "--target", server.address, "--op", "sum,max,argmin", "--json", *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answer = json.loads(done.stdout)
+        return answer["results"], answer["element_count"]
+
+    def test_kept_array_gives_the_bits_of_the_sent_one(self):
+        with Server("--resident_bytes=16777216") as server:
+            array = self.put(server, "--owner=tests", "--ttl=60")
+            self.assertEqual(array["element_count"], len(self.values))
+            token = array["token"]
+            self.assertEqual(self.reduce(server, "--array", token), self.reduce(server, str(self.file)))
+            part = self.folder / "part.npy"
+            numpy.save(part, self.values[7:200_007])
+            found = self.reduce(server, "--array", token, "--first=7", "--count=200000")
+            self.assertEqual(found, self.reduce(server, str(part)))
+            listed = json.loads(warpfold("arrays", "--target", server.address, "--json").stdout)["arrays"]
+            self.assertEqual([a["owner"] for a in listed], ["tests"])
+            self.assertNotIn("token", listed[0])
+            self.assertEqual(warpfold("delete", "--target", server.address, token).returncode, 0)
+            gone = warpfold("reduce", "--target", server.address, "--op=sum", "--array", token)
+            self.assertEqual(gone.returncode, 1)
+            self.assertIn("NOT_FOUND", gone.stderr)
+
+    def test_expires(self):
+        with Server("--resident_bytes=16777216") as server:
+            token = self.put(server, "--ttl=1")["token"]
+            deadline = time.monotonic() + 60
+            while json.loads(warpfold("arrays", "--target", server.address, "--json").stdout)["arrays"]:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.2)
+            self.assertEqual(warpfold("delete", "--target", server.address, token).returncode, 1)
+
+    def test_refusals(self):
+        with Server("--resident_bytes=1048576") as server:
+            full = warpfold("put", "--target", server.address, str(self.file))
+            self.assertEqual(full.returncode, 1)
+            self.assertIn("RESOURCE_EXHAUSTED", full.stderr)
+            beyond = self.folder / "small.npy"
+            numpy.save(beyond, self.values[:100])
+            self.file = beyond
+            token = self.put(server)["token"]
+            for flags in (["--first=1", "--count=100"], ["--first=101"], ["--count=101"]):
+                bad = warpfold("reduce", "--target", server.address, "--op=sum", "--array", token, *flags)
+                self.assertEqual(bad.returncode, 1, flags)
+                self.assertIn("INVALID_ARGUMENT", bad.stderr)
+            self.assertEqual(warpfold("delete", "--target", server.address, "xyz").returncode, 2)
+        with Server() as server:
+            none = warpfold("put", "--target", server.address, str(self.file))
+            self.assertEqual(none.returncode, 1)
+            self.assertIn("--resident_bytes", none.stderr)
+
+    def test_memory_socket_of_the_load_tool(self):
+        with Server(f"--memory_socket={self.folder}/memory") as server:
+            done = warpfold("bench", "--target", server.address, "--source", "memory", "--memory_socket",
+                            f"{self.folder}/memory", "--bytes", "4194304", "--memory_bytes", "16777216",
+                            "--duration", "0.2", "--warm_up", "0", "--rounds", "1", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertGreater(json.loads(done.stdout)["set_up_ms"], 0)
+        self.assertFalse((self.folder / "memory").exists())
+
+    def test_bad_places_for_the_memory_socket(self):
+        for path in ("relative", "/" + "x" * 120, f"{self.folder}/no/such/folder"):
+            with self.assertRaisesRegex(RuntimeError, "exit 2.*memory_socket"):
+                Server(f"--memory_socket={path}")
+
+
+if __name__ == "__main__":
+    unittest.main()

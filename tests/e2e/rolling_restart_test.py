@@ -1,0 +1,105 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Two servers that are restarted in turns lose no call, whichever way a client names them.
+
+WARPFOLD_ROLLING_CALLS says how many calls to make, 4,000 without it. The longer run:
+  WARPFOLD_ROLLING_CALLS=10000 ctest --preset dev -R rolling_restart
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+from executables import Server, TestCase, warpfold
+
+_CALLS = os.environ.get("WARPFOLD_ROLLING_CALLS", "4000")
+_TIMEOUT_S = 280
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Pair:
+    """Two servers on addresses that stay theirs, restarted in turns until the with statement ends."""
+
+    def __init__(self):
+        self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+        self._servers = [Server(listen=address) for address in self.addresses]
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._restart_in_turns)
+        self.restarts = 0
+        self.exit_codes = []
+
+    def _restart_in_turns(self):
+        turn = 0
+        while not self._over.is_set():
+            self.exit_codes.append(self._servers[turn].stop())
+            self._servers[turn].__exit__(None)
+            self._servers[turn] = Server(listen=self.addresses[turn])
+            self.restarts += 1
+            turn = 1 - turn
+
+    def __enter__(self) -> "Pair":
+        self._thread.start()
+        return self
+
+    def __exit__(self, failure, *unused) -> None:
+        self._over.set()
+        self._thread.join()
+        for server in self._servers:
+            server.__exit__(failure)
+
+
+class RollingRestartTest(TestCase):
+    def test_callers_of_one_name_with_two_addresses(self):
+        with Pair() as pair:
+            self.assert_none_lost("ipv4:" + ",".join(pair.addresses), pair)
+
+    def test_callers_of_two_names(self):
+        with Pair() as pair:
+            self.assert_none_lost(";".join(pair.addresses), pair)
+
+    def assert_none_lost(self, target: str, pair: Pair):
+        done = subprocess.run([os.environ["WARPFOLD_STEADY_CALLERS"], target, _CALLS], capture_output=True,
+                              text=True, timeout=_TIMEOUT_S, check=True)
+        self.assertEqual(done.stdout, f"failed 0 of {_CALLS}\n")
+        self.assertGreaterEqual(pair.restarts, 2)
+        self.assertEqual(set(pair.exit_codes), {0})
+
+    def test_command_lines(self):
+        with Pair() as pair:
+            for name in ("ipv4:" + ",".join(pair.addresses), ",".join(pair.addresses)):
+                for _ in range(30):
+                    done = warpfold("reduce", "--target", name, "--op", "sum", "--iota", "1000")
+                    self.assertEqual((done.returncode, done.stdout), (0, "sum 499500\n"), done.stderr)
+                    done = warpfold("health", "--target", name)
+                    self.assertEqual((done.returncode, done.stdout), (0, "SERVING\n"), done.stderr)
+
+    def test_a_draining_server_takes_nobody_in(self):
+        addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+        with Server(listen=addresses[0]) as leaving, Server(listen=addresses[1]):
+            # An upload that has not ended keeps the first from ending.
+            upload = self.start("reduce", "--target", addresses[0], "--op", "sum", "--dtype", "int32", "-",
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            upload.stdin.write(bytes(4 << 20))
+            upload.stdin.flush()
+            time.sleep(0.2)
+            leaving.process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            done = warpfold("health", "--target", "ipv4:" + ",".join(addresses))
+            self.assertEqual((done.returncode, done.stdout), (0, "SERVING\n"), done.stderr)
+            with self.assertRaises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", int(addresses[0].rsplit(":", 1)[1])))
+            self.assertEqual(upload.communicate(timeout=60)[0], b"sum 0\n")
+            self.assertEqual(leaving.process.wait(60), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

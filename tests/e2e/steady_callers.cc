@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// steady_callers TARGET CALLS: calls a service from four threads, with small arrays and with striped ones,
+// until all calls are made. Prints how many failed, and each failure. A client library's user, for rolling
+// restarts.
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "client/client.h"
+
+namespace {
+
+constexpr int kThreads = 4;
+constexpr int kLargeEvery = 10;
+constexpr int kStreams = 2;
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  // A semicolon is between servers, since a comma is between the addresses of one name.
+  warpfold::Client client(std::vector<std::string>(absl::StrSplit(argv[1], ';')));
+  const int calls = std::atoi(argv[2]);
+  const std::vector<std::int32_t> small(1000, 1);
+  const std::vector<std::int32_t> large(std::size_t{4} << 20, 1);
+  std::atomic<int> begun = 0;
+  std::atomic<int> failed = 0;
+  std::mutex output;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int call = begun++; call < calls; call = begun++) {
+        const auto& values = call % kLargeEvery == 0 ? large : small;
+        const warpfold::CallOptions options = {.timeout = absl::Seconds(60),
+                                               .streams = call % kLargeEvery == 0 ? kStreams : 0};
+        const auto sum = client.Reduce(warpfold::kSum, values, options);
+        const bool right = sum.ok() && *sum == static_cast<std::int64_t>(values.size());
+        if (right) continue;
+        ++failed;
+        const std::lock_guard lock(output);
+        std::cout << sum.status() << "\n";
+      }
+    });
+  }
+  threads.clear();
+  std::cout << "failed " << failed << " of " << calls << std::endl;
+}
