@@ -15,7 +15,8 @@ namespace {
 constexpr auto kTick = std::chrono::milliseconds(50);
 
 constexpr auto kLongestLook = std::chrono::milliseconds(3);
-constexpr std::chrono::system_clock::time_point kAtOnce = std::chrono::system_clock::time_point::min();
+// A time that is long gone, and that gRPC can still count in nanoseconds.
+constexpr std::chrono::system_clock::time_point kAtOnce = {};
 
 // Calls that gRPC may hand over before the shard has looked at the first of them.
 constexpr int kCallsAsked = 16;

@@ -200,6 +200,25 @@ TEST_F(ElsewhereTest, DeletedWhileItIsRead) {
   ExpectUnharmed();
 }
 
+// Nothing but the device happens: the shard has to find out by itself, looking at first and then told.
+TEST_F(ElsewhereTest, TheEndOfTheDevicesWorkIsNoticedSoonAndLate) {
+  ASSERT_TRUE(Put(Iota(10'000), 10'000).ok());
+  for (const int wait_ms : {0, 1, 20}) {
+    backend_.behaviour.SetBlocked(true);
+    std::thread device([&] {
+      Await([&] { return backend_.behaviour.working() > 0; });
+      std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
+      backend_.behaviour.SetBlocked(false);
+    });
+    EXPECT_TRUE(Reduce({At(put_.token(), 0, 10'000)}).ok());
+    EXPECT_EQ(Value(), SumOfIota(0, 10'000));
+    device.join();
+  }
+  // Told of where it took longer than one looks; the 20 ms do, at least.
+  EXPECT_GE(backend_.behaviour.notices, 1);
+  EXPECT_LT(backend_.behaviour.notices, backend_.behaviour.starts);
+}
+
 TEST_F(ElsewhereTest, ArraysExpireByThemselves) {
   ASSERT_TRUE(Put(Iota(1000), 1000).ok());
   AdvanceClock(3600);
