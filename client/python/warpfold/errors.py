@@ -35,7 +35,7 @@ class WarpfoldError(Exception):
         return f"{self.code}{f' ({self.reason})' if self.reason else ''}: {self.message}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.message, self.reason, self.fields)
+        return type(self), (self.message, self.reason, self.fields), {"code": self.code}
 
 
 class InvalidArgumentError(WarpfoldError, ValueError):
