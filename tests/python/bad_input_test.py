@@ -131,8 +131,9 @@ def test_what_the_server_refuses(client):
     with pytest.raises(NotImplementedError) as raised:
         client.reduce(x, ["median"])
     assert raised.value.reason == "UNKNOWN_OPERATOR"
+    oblong = numpy.ones((2, 2, 3))
     for bad in (lambda: client.bit_and(x), lambda: client.reduce(x, []),
-                lambda: client.reduce(x, ["sum", "sum"]), lambda: client.matrix_product(numpy.ones((2, 2, 3))),
+                lambda: client.reduce(x, ["sum", "sum"]), lambda: client.matrix_product(oblong),
                 lambda: client.sum(x, request_id="\n"), lambda: client.sum(x, streams=1000)):
         with pytest.raises(ValueError) as raised:
             bad()

@@ -82,7 +82,11 @@ def test_handlers_of_signals_run_during_a_call():
 
 def test_other_threads_run_during_a_call():
     with silence() as address, warpfold.connect(address) as client:
-        thread = threading.Thread(target=lambda: pytest.raises(TimeoutError, client.sum, X, timeout=1))
+        def call():
+            with pytest.raises(TimeoutError):
+                client.sum(X, timeout=1)
+
+        thread = threading.Thread(target=call)
         thread.start()
         assert sum(range(1000)) == 499500
         assert thread.is_alive()  # here this thread has Python's lock, and that one is in its call

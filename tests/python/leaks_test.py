@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that succeed, fail and are given up leave nothing behind: of the process's memory, and of Python's."""
+"""Calls that succeed, fail and are given up leave nothing behind, in the process's memory or in Python's."""
 
 import gc
 import os

@@ -54,6 +54,8 @@ def test_stubs_name_what_the_module_has():
     public = {name for name in vars(native) if not name.startswith("_")}
     assert public == set(re.findall(r"^(?:class|def) (\w+)", stub, re.MULTILINE))
     for name in public:
+        if not inspect.isclass(getattr(native, name)):
+            continue
         members = {member for member in vars(getattr(native, name)) if not member.startswith("_")}
         declared = re.search(rf"^class {name}\b.*?(?=^class |\Z)", stub, re.MULTILINE | re.DOTALL)
         if members:
@@ -68,11 +70,7 @@ def test_both_clients_have_the_same_methods():
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
-def test_what_pages_show(page, server, tmp_path, monkeypatch):
-    import numpy
-
-    monkeypatch.chdir(tmp_path)
-    numpy.save("measurements.npy", numpy.linspace(0, 1, 1000))
+def test_what_pages_show(page, server):
     blocks = re.findall(r"```python\n(.*?)```", (_ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     shown = [block for block in blocks if "warpfold.connect" in block or "aio.connect" in block]
     assert shown

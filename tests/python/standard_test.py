@@ -3,8 +3,8 @@
 """The statistical functions of the Python array API standard (2024.12), held against its text.
 
 https://data-apis.org/array-api/2024.12/API_specification/statistical_functions.html; so far as the package
-has them: without axis= and dtype=, and without cumulative_sum and cumulative_prod. What differs by contract is
-named in TestByContract, and nothing else does.
+has them: without axis= and dtype=, and without cumulative_sum and cumulative_prod. What differs by contract
+is named in TestByContract, and nothing else does.
 """
 
 import math
