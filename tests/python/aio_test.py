@@ -10,6 +10,7 @@ import pytest
 
 from calls_test import LONG_S, X, silence, slow_pieces
 from warpfold import aio
+from warpfold.errors import CancelledError
 
 
 def run(scenario, address):
@@ -47,7 +48,10 @@ def test_many_at_once(server):
 
 
 @pytest.mark.parametrize("make", [lambda: numpy.ones(10), lambda: numpy.ones(1 << 22)])
-def test_cancelled_awaitables_let_go_of_the_array(make):
+def test_cancelled_awaitables_let_go_of_the_array(make, monkeypatch):
+    ended = []
+    monkeypatch.setattr(aio, "_end_of", lambda future, wait=aio._end_of: ended.append(future) or wait(future))
+
     async def scenario(client):
         x = make()
         references = sys.getrefcount(x)
@@ -57,6 +61,7 @@ def test_cancelled_awaitables_let_go_of_the_array(make):
         with pytest.raises(asyncio.CancelledError):
             await task
         del task
+        assert isinstance(ended.pop().exception(), CancelledError)  # by the stop, and not because of the peer
         # The thread that ran the call drops its last reference right after it.
         while sys.getrefcount(x) > references:
             await asyncio.sleep(0.01)

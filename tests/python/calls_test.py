@@ -14,6 +14,7 @@ import numpy
 import pytest
 
 import warpfold
+from conftest import Server
 
 X = numpy.arange(1000)
 # Of calls that must end sooner, by what the test does: only so that a failure does not hang.
@@ -110,14 +111,17 @@ def test_many_threads_on_one_client(client):
     assert not wrong
 
 
-def test_an_iterator_that_raises_ends_the_call(client):
+def test_an_iterator_that_raises_ends_the_call():
     def pieces():
         yield X
         raise KeyError("no more")
 
-    with pytest.raises(KeyError, match="no more"):
-        client.sum(pieces())
-    assert client.sum(X) == X.sum()
+    # The server has place for one call: the next one shows that this one has ended, whoever keeps the error.
+    with Server("--max_concurrent_reductions=1") as server, warpfold.connect(server.address) as client:
+        with pytest.raises(KeyError, match="no more") as kept:
+            client.sum(pieces())
+        assert client.sum(iter([X])) == X.sum()
+        assert kept.value.__traceback__
 
 
 def test_progress(client):
@@ -162,8 +166,6 @@ def test_closed_client(server):
 
 
 def test_several_servers_and_a_unix_socket(server, tmp_path):
-    from conftest import Server
-
     with Server(listen=f"unix:{tmp_path}/socket") as other:
         x = numpy.random.default_rng(7).normal(size=4 << 20)
         with warpfold.connect([server.address, other.address]) as both:
@@ -171,8 +173,6 @@ def test_several_servers_and_a_unix_socket(server, tmp_path):
 
 
 def test_a_server_that_ends_and_another_that_comes(tmp_path):
-    from conftest import Server
-
     address = f"unix:{tmp_path}/socket"
     with warpfold.connect(address) as client:
         with Server(listen=address):

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 INTEGERS = arrays.integer_dtypes(endianness="=") | arrays.unsigned_integer_dtypes(endianness="=")
 FLOATS = arrays.floating_dtypes(endianness="=", sizes=(16, 32, 64))
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=8)
-MANY = settings(max_examples=150, deadline=None,
+MANY = settings(max_examples=150, deadline=None, database=None,
                 suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 

@@ -18,7 +18,7 @@ REAL = [numpy.dtype(name) for name in ("int8", "int16", "int32", "int64", "uint8
                                        "uint64", "float32", "float64")]
 FLOATING = [dtype for dtype in REAL if dtype.kind == "f"]
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=1, max_side=6)
-STANDARD = settings(max_examples=40, deadline=None,
+STANDARD = settings(max_examples=40, deadline=None, database=None,
                     suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
