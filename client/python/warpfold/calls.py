@@ -94,10 +94,10 @@ def settings_of(options: Mapping[str, Any]) -> _native.Settings:
 
 def run(client: _native.Client, call: Call, stop: _native.Stop | None = None) -> _native.Answer:
     """Blocks until the answer is there. Signals' handlers run meanwhile if this is the main thread."""
-    elements = call.elements
     if call.progress is None:
         return _send(client, call, None, stop)
-    total = elements.view.nbytes if elements.view is not None else None
+    view = call.elements.view
+    total = view.nbytes if view is not None else None
     with Meter(call.progress, total) as meter:
         answer = _send(client, call, meter.tell, stop)
         meter.finish()

@@ -18,8 +18,9 @@ T = TypeVar("T")
 
 DEFAULT_TARGET = "127.0.0.1:50051"
 
-# The process in which gRPC was started: its threads do not come along to a fork.
-_started_in: int | None = None
+# Whether gRPC was started in this process, or in one that it was forked from: its threads do not come along.
+_started = False
+_forked = False
 
 
 def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64, max_attempts: int = 4,
@@ -62,7 +63,7 @@ class Client(Methods[Any, Result]):
         if tls_ca is None and (tls_cert is not None or tls_key is not None):
             raise ValueError("tls_cert and tls_key need tls_ca")
         tls = None if tls_ca is None else (_pem(tls_ca), _pem(tls_cert), _pem(tls_key))
-        _note_process()
+        _start()
         self._native = _native.Client(self._targets, connections, max_attempts, tls)
 
     def info(self, *, timeout: float | None = None) -> dict[str, Any]:
@@ -83,7 +84,7 @@ class Client(Methods[Any, Result]):
     def _open(self) -> _native.Client:
         if self._native is None:
             raise RuntimeError("this client is closed")
-        if _started_in != os.getpid():
+        if _forked:
             raise RuntimeError(_FORKED)
         return self._native
 
@@ -102,12 +103,19 @@ _FORKED = ("this process was forked from one that has used warpfold, whose conne
            "not have: start it by multiprocessing's 'spawn' or 'forkserver', or connect after the fork only")
 
 
-def _note_process() -> None:
-    global _started_in
-    if _started_in is None:
-        _started_in = os.getpid()
-    if _started_in != os.getpid():
+def _start() -> None:
+    global _started
+    if _forked:
         raise RuntimeError(_FORKED)
+    _started = True
+
+
+def _note_fork() -> None:
+    global _forked
+    _forked = _started
+
+
+os.register_at_fork(after_in_child=_note_fork)
 
 
 def _pem(path: str | os.PathLike[str] | None) -> str:

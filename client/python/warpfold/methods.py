@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar, Unpack, cast
+from typing import Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
 from warpfold.arrays import Elements, elements_of
 from warpfold.calls import Call, CallOptions, NanPolicy, OverflowPolicy, settings_of, task_of
-from warpfold.results import Result, outcome_of
+from warpfold.results import Result, value_of
 
 V = TypeVar("V")  # a value, or an awaitable of one
 R = TypeVar("R")  # a Result, or an awaitable of one
@@ -54,7 +54,8 @@ class Methods(Generic[V, R]):
         task = task_of(elements.type, tuple(operators), _matrix_of(elements) if matrix else None, nan,
                        overflow, modulus, ddof, algorithm)
         call = Call(elements, task, settings_of(options), options.get("progress"))
-        return cast("R", self._perform(call, lambda answer: Result(answer, elements)))
+        result: R = self._perform(call, lambda answer: Result(answer, elements))
+        return result
 
     def sum(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
             overflow: OverflowPolicy = "error", **options: Unpack[CallOptions]) -> V:
@@ -202,7 +203,8 @@ class Methods(Generic[V, R]):
                      options: CallOptions) -> V:
         task = task_of(elements.type, (operator,), matrix, modulus=modulus)
         call = Call(elements, task, settings_of(options), options.get("progress"))
-        return cast("V", self._perform(call, lambda answer: outcome_of(answer[0][0], elements).value))
+        value: V = self._perform(call, lambda answer: value_of(answer[0][0], elements))
+        return value
 
     def _one(self, operator: str, array: Any, axis: None, keepdims: bool, options: CallOptions,
              convert: Callable[[Any], float] | None = None, **spec: Any) -> V:
@@ -215,14 +217,15 @@ class Methods(Generic[V, R]):
         call = Call(elements, task, settings_of(options), options.get("progress"))
 
         def finish(answer: _native.Answer) -> Any:
-            value = outcome_of(answer[0][0], elements).value
+            value = value_of(answer[0][0], elements)
             if convert is not None:
                 import numpy
 
                 value = numpy.float64(convert(value))
             return _with_dimensions(value, elements) if keepdims else value
 
-        return cast("V", self._perform(call, finish))
+        value: V = self._perform(call, finish)
+        return value
 
     def _perform(self, call: Call, finish: Callable[[_native.Answer], Any]) -> Any:
         raise NotImplementedError

@@ -9,6 +9,7 @@ and norms are float64; indices and counts are int64.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -115,41 +116,50 @@ class Result(Mapping[str, Any]):
 
 
 def outcome_of(outcome: _native.Outcome, elements: Elements) -> Outcome:
-    import numpy
-
-    operator, raw, index, end_index, error = outcome
+    operator, raw, _, _, error = outcome
     if error is not None:
         return Outcome(None, error=errors.from_status(*error))
-    if isinstance(raw, tuple):
-        rows, columns, entries = raw
-        dtype = _dtype_of(operator, entries[0], elements)
-        return Outcome(numpy.array(entries, dtype=dtype).reshape(rows, columns))
+    element = _number(operator, raw, elements) if operator in ("argmin", "argmax") else None
+    return Outcome(value_of(outcome, elements), element)
+
+
+def value_of(outcome: _native.Outcome, elements: Elements) -> Any:
+    """Of an outcome without an error."""
+    operator, raw, index, end_index, _ = outcome
+    if index is None and isinstance(raw, (int, float)) and operator != "max_subarray_sum":
+        return _number(operator, raw, elements)
+    import numpy
+
+    if operator in ("argmin", "argmax"):
+        return numpy.int64(index or 0)
     if isinstance(raw, dict):
         kind = MinMax if operator == "minmax" else Description
-        return Outcome(kind(**{name: number(name, value, elements) for name, value in raw.items()}))
-    if operator in ("argmin", "argmax") and index is not None:
-        return Outcome(numpy.int64(index), element=number(operator, raw, elements))
-    if operator == "max_subarray_sum":
-        begin, end = (None if at is None else numpy.int64(at) for at in (index, end_index))
-        return Outcome(Subarray(number(operator, raw, elements), begin, end))
-    return Outcome(number(operator, raw, elements))
+        return kind(**{name: _number(name, value, elements) for name, value in raw.items()})
+    if isinstance(raw, tuple):
+        rows, columns, entries = raw
+        dtype = _dtype_of(operator, type(entries[0]).__name__, elements.type, elements.dtype)
+        return numpy.array(entries, dtype=dtype).reshape(rows, columns)
+    begin, end = (None if at is None else numpy.int64(at) for at in (index, end_index))
+    return Subarray(_number(operator, raw, elements), begin, end)
 
 
-def number(operator: str, raw: bool | int | float, elements: Elements) -> Any:
-    return _dtype_of(operator, raw, elements).type(raw)
+def _number(operator: str, raw: bool | int | float, elements: Elements) -> Any:
+    return _dtype_of(operator, type(raw).__name__, elements.type, elements.dtype).type(raw)
 
 
-def _dtype_of(operator: str, raw: bool | int | float, elements: Elements) -> Any:
+@functools.cache
+def _dtype_of(operator: str, kind: str, element_type: str, dtype: Any) -> Any:
+    """NumPy's type for what comes as a Python number of type `kind`."""
     import numpy
 
     if operator in _ELEMENT:
-        return elements.dtype
-    if isinstance(raw, bool):
+        return dtype
+    if kind == "bool":
         return numpy.dtype("bool")
-    if isinstance(raw, float) or operator in _DOUBLE:
+    if kind == "float" or operator in _DOUBLE:
         return numpy.dtype("float64")
     if operator in ("count", "count_nonzero"):
         return numpy.dtype("int64")
     if operator == "max_abs":
         return numpy.dtype("uint64")
-    return numpy.dtype("uint64" if elements.type.startswith("u") else "int64")
+    return numpy.dtype("uint64" if element_type.startswith("u") else "int64")
