@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the packages of the named groups (build, test) that are not there yet. Debian 12 and
+# Installs the packages of the named groups (build, python, test) that are not there yet. Debian 12 and
 # Ubuntu 24.04 have all of them under these names. Needs root or sudo only if something is missing.
 set -euo pipefail
 
@@ -15,6 +15,8 @@ build=(
   libre2-dev libssl-dev zlib1g-dev
   libboost-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
 )
+# What makes the Python package, which takes the rest from PyPI.
+python=(python3-dev python3-venv)
 # GoogleTest, and what the Python tests import; then what the tests of format, scripts and the container
 # image call.
 test=(
@@ -26,8 +28,9 @@ wanted=()
 for group in "$@"; do
   case "$group" in
     build) wanted+=("${build[@]}") ;;
+    python) wanted+=("${python[@]}") ;;
     test) wanted+=("${test[@]}") ;;
-    *) echo "install_packages.sh: no group '$group' (build, test)" >&2; exit 2 ;;
+    *) echo "install_packages.sh: no group '$group' (build, python, test)" >&2; exit 2 ;;
   esac
 done
 

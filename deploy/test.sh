@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-deploy/install_packages.sh build test
+deploy/install_packages.sh build python test
 
 echo "Configuring build/dev"
 cmake --preset dev -DWARPFOLD_CUDA=OFF --log-level=WARNING

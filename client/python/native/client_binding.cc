@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/python/native/client_binding.h"
+
+#include <grpcpp/security/credentials.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <concepts>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "client/client.h"
+#include "client/python/native/raise.h"
+#include "client/python/native/results.h"
+#include "client/python/native/strided_reader.h"
+#include "client/python/native/view.h"
+#include "client/python/native/watch.h"
+
+namespace warpfold::python {
+namespace nb = nanobind;
+namespace {
+
+// What a Writer gathers of an array with gaps at a time.
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+
+using PemFiles = std::tuple<std::string, std::string, std::string>;  // authority, certificate, key
+
+// A call's own settings, with its Watch.
+CallOptions OptionsOf(const CallOptions& settings, const std::stop_source* stop, Watch& watch) {
+  CallOptions options = settings;
+  if (stop != nullptr) options.stop = stop->get_token();
+  watch.Attach(options);
+  return options;
+}
+
+// What the function answers, which runs without Python's lock; raises its error, or what the Watch has.
+template <typename Function>
+auto Call(Watch& watch, const Function& function) {
+  auto answer = [&] {
+    const nb::gil_scoped_release unlock;
+    return function();
+  }();
+  watch.Rethrow();
+  if constexpr (std::same_as<decltype(answer), absl::Status>) {
+    if (!answer.ok()) Raise(answer);
+  } else {
+    if (!answer.ok()) Raise(answer.status());
+    return *std::move(answer);
+  }
+}
+
+// What to compute of an array.
+struct Task {
+  Spec spec;
+  ElementType type;
+};
+
+void MakeClient(Client* self, std::vector<std::string> targets, int connections, int max_attempts,
+                const std::optional<PemFiles>& tls) {
+  ClientOptions options = {.connections = connections, .max_attempts = max_attempts};
+  if (tls.has_value()) {
+    const auto& [authority, certificate, key] = *tls;
+    options.credentials = grpc::SslCredentials({authority, key, certificate});
+  }
+  new (self) Client(std::move(targets), options);
+}
+
+absl::StatusOr<Reduction> ReduceLayout(Client& client, const Task& task, const Layout& layout,
+                                       const CallOptions& options) {
+  const std::uint64_t byte_count = layout.byte_count();
+  if (layout.is_contiguous()) {
+    return client.ReduceBytes(task.spec, task.type, {layout.first, byte_count}, options);
+  }
+  const StridedReader reader(layout);
+  const auto read = [&reader](std::uint64_t offset, std::span<std::byte> buffer) {
+    reader.Read(offset, buffer);
+  };
+  return client.ReduceGenerated(task.spec, task.type, byte_count, read, options);
+}
+
+nb::tuple Reduce(Client& client, const View& view, const Task& task, const CallOptions& settings,
+                 const nb::object& progress, const std::stop_source* stop) {
+  Watch watch(progress);
+  const CallOptions options = OptionsOf(settings, stop, watch);
+  return ResultTuple(Call(watch, [&] { return ReduceLayout(client, task, view.layout(), options); }));
+}
+
+// A Writer and its Watch. The Client must outlive it. Threads: one at a time.
+class PieceWriter {
+ public:
+  PieceWriter(Client& client, const Task& task, const CallOptions& settings, const nb::object& progress,
+              const std::stop_source* stop)
+      : watch_(progress) {
+    const CallOptions options = OptionsOf(settings, stop, watch_);
+    writer_.emplace(Call(watch_, [&] { return client.OpenWriter(task.spec, task.type, options); }));
+  }
+  ~PieceWriter() { Close(); }
+
+  // Ends the call unless it was committed. May have to wait for the network.
+  void Close() {
+    const nb::gil_scoped_release unlock;
+    writer_.reset();
+  }
+
+  void Write(const View& view) {
+    Call(watch_, [&] { return WriteLayout(view.layout()); });
+  }
+
+  nb::tuple Commit() {
+    return ResultTuple(Call(watch_, [&] { return writer_->Commit(); }));
+  }
+
+ private:
+  absl::Status WriteLayout(const Layout& layout) {
+    const std::uint64_t byte_count = layout.byte_count();
+    if (layout.is_contiguous()) return writer_->Write({layout.first, byte_count});
+    const StridedReader reader(layout);
+    std::vector<std::byte> piece(std::min<std::uint64_t>(byte_count, kPieceBytes));
+    for (std::uint64_t offset = 0; offset < byte_count; offset += piece.size()) {
+      const std::span<std::byte> part(piece.data(),
+                                      std::min<std::uint64_t>(piece.size(), byte_count - offset));
+      reader.Read(offset, part);
+      if (absl::Status status = writer_->Write(part); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  Watch watch_;
+  std::optional<Writer> writer_;
+};
+
+void MakeTask(Task* self, const std::string& type, std::vector<std::string> operators,
+              const std::optional<std::pair<std::uint32_t, std::uint32_t>>& matrix, bool wrap_overflow,
+              bool ignore_nan, std::optional<std::uint64_t> modulus, std::uint64_t ddof,
+              std::string algorithm) {
+  const std::optional<ElementType> element_type = ElementTypeByName(type);
+  if (!element_type.has_value()) throw nb::value_error("no element type has this name");
+  Spec spec = {.operators = std::move(operators),
+               .wrap_overflow = wrap_overflow,
+               .ignore_nan = ignore_nan,
+               .modulus = modulus,
+               .ddof = ddof,
+               .algorithm = std::move(algorithm)};
+  if (matrix.has_value()) spec.matrix_shape = {matrix->first, matrix->second};
+  new (self) Task{std::move(spec), *element_type};
+}
+
+void MakeSettings(CallOptions* self, std::optional<double> timeout_s, int streams, bool checksum,
+                  std::string request_id) {
+  new (self) CallOptions{.request_id = std::move(request_id), .streams = streams, .checksum = checksum};
+  if (timeout_s.has_value()) self->timeout = absl::Seconds(*timeout_s);
+}
+
+nb::dict Info(Client& client, const CallOptions& settings) {
+  Watch watch{nb::none()};
+  const CallOptions options = OptionsOf(settings, nullptr, watch);
+  return InfoDict(Call(watch, [&] { return client.GetServerInfo(options); }));
+}
+
+bool IsServing(Client& client, const CallOptions& settings) {
+  Watch watch{nb::none()};
+  const CallOptions options = OptionsOf(settings, nullptr, watch);
+  return Call(watch, [&] { return client.IsServing(options); });
+}
+
+}  // namespace
+
+void BindClient(nb::module_& module) {
+  nb::class_<Task>(module, "Task")
+      .def("__init__", &MakeTask, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(),
+           nb::arg().none(), nb::arg(), nb::arg());
+  nb::class_<CallOptions>(module, "Settings")
+      .def("__init__", &MakeSettings, nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
+  nb::class_<std::stop_source>(module, "Stop")
+      .def(nb::init<>())
+      // Runs the call's own answers to a stop, on this thread.
+      .def(
+          "request", [](std::stop_source& stop) { stop.request_stop(); },
+          nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<Client>(module, "Client")
+      .def("__init__", &MakeClient, nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
+      .def("reduce", &Reduce, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none())
+      .def("info", &Info)
+      .def("is_serving", &IsServing);
+  nb::class_<PieceWriter>(module, "Writer")
+      .def(nb::init<Client&, const Task&, const CallOptions&, const nb::object&, const std::stop_source*>(),
+           nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(), nb::keep_alive<1, 2>())
+      .def("write", &PieceWriter::Write)
+      .def("commit", &PieceWriter::Commit)
+      .def("close", &PieceWriter::Close);
+}
+
+}  // namespace warpfold::python

@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "client/python/native/client_binding.h"
+#include "client/python/native/view.h"
+#include "client/translate.h"
+
+NB_MODULE(_native, module) {
+  // Objects that live until the interpreter's end are Python's to free, or not.
+  nanobind::set_leak_warnings(false);
+  warpfold::python::BindView(module);
+  warpfold::python::BindClient(module);
+  module.def("operator_names", &warpfold::OperatorNames);
+}

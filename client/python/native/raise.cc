@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/python/native/raise.h"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <string>
+
+#include "client/error.h"
+
+namespace warpfold::python {
+namespace nb = nanobind;
+
+nb::tuple ErrorParts(const absl::Status& status) {
+  const ErrorInfo info = GetErrorInfo(status).value_or(ErrorInfo{});
+  // What a server writes need not be UTF-8.
+  const nb::object message = nb::steal(PyUnicode_DecodeUTF8(
+      status.message().data(), static_cast<Py_ssize_t>(status.message().size()), "replace"));
+  return nb::make_tuple(absl::StatusCodeToString(status.code()), message, info.reason, info.metadata);
+}
+
+void Raise(const absl::Status& status) {
+  const nb::object error = nb::module_::import_("warpfold.errors").attr("from_status")(*ErrorParts(status));
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+  throw nb::python_error();
+}
+
+}  // namespace warpfold::python

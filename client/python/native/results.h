@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Answers as plain tuples, of which warpfold.results makes NumPy's values.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "client/result.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold::python {
+
+// (outcomes, element count, device, (total, queue, receive, copy, kernel) in seconds). An outcome is
+// (operator, value, index, end_index, error parts), with None for what there is not. A value is a number; for
+// a matrix (rows, columns, [entries]); for fields a dict.
+nanobind::tuple ResultTuple(const Reduction& reduction);
+
+nanobind::dict InfoDict(const v1::GetServerInfoResponse& info);
+
+}  // namespace warpfold::python

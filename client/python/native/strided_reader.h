@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// An array that lies in memory with any strides, read in row-major order piece by piece.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace warpfold::python {
+
+// Where the elements are. Strides are in bytes, and may be negative or 0.
+struct Layout {
+  const std::byte* first = nullptr;  // the element with all indices 0
+  std::size_t element_bytes = 1;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;
+
+  std::uint64_t byte_count() const;
+  // Whether the elements lie in row-major order without gaps.
+  bool is_contiguous() const;
+};
+
+// Threads: Read may be called from any thread.
+class StridedReader {
+ public:
+  explicit StridedReader(const Layout& layout);
+
+  // Copies bytes [offset, offset + buffer.size()) of the array in row-major order. Both numbers are multiples
+  // of the size of an element.
+  void Read(std::uint64_t offset, std::span<std::byte> buffer) const;
+
+ private:
+  const std::byte* const first_;
+  const std::size_t element_bytes_;
+  // Without dimensions of one element, and with neighbours joined that are stepped through as one: at least
+  // one dimension, the innermost last.
+  std::vector<std::int64_t> shape_;
+  std::vector<std::int64_t> strides_;
+};
+
+}  // namespace warpfold::python

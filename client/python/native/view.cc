@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/python/native/view.h"
+
+#include <nanobind/stl/string.h>
+
+#include <utility>
+
+namespace warpfold::python {
+namespace nb = nanobind;
+namespace {
+
+std::string TypeName(nb::dlpack::dtype type) {
+  using Code = nb::dlpack::dtype_code;
+  const std::string bits = std::to_string(type.bits);
+  if (type.lanes != 1) return "vector of " + bits + " bits";
+  switch (static_cast<Code>(type.code)) {
+    case Code::Int:
+      return "int" + bits;
+    case Code::UInt:
+      return "uint" + bits;
+    case Code::Float:
+      return "float" + bits;
+    case Code::Bfloat:
+      return "bfloat" + bits;
+    case Code::Bool:
+      return type.bits == 8 ? "bool" : "bool of " + bits + " bits";
+    case Code::Complex:
+      return "complex" + bits;
+    default:
+      return "type " + std::to_string(type.code) + " of " + bits + " bits";
+  }
+}
+
+}  // namespace
+
+View::View(nb::ndarray<nb::ro> array) : array_(std::move(array)), type_(TypeName(array_.dtype())) {
+  layout_.first = static_cast<const std::byte*>(array_.data());
+  layout_.element_bytes = array_.itemsize();
+  for (std::size_t i = 0; i < array_.ndim(); ++i) {
+    layout_.shape.push_back(static_cast<std::int64_t>(array_.shape(i)));
+    layout_.strides.push_back(array_.stride(i) * static_cast<std::int64_t>(array_.itemsize()));
+  }
+}
+
+nb::tuple View::shape() const {
+  nb::list lengths;
+  for (const std::int64_t length : layout_.shape) lengths.append(length);
+  return nb::tuple(lengths);
+}
+
+void BindView(nb::module_& module) {
+  nb::class_<View>(module, "View")
+      .def(nb::init<nb::ndarray<nb::ro>>())
+      .def_prop_ro("type", &View::type)
+      .def_prop_ro("device", &View::device)
+      .def_prop_ro("shape", &View::shape)
+      .def_prop_ro("nbytes", [](const View& view) { return view.layout().byte_count(); })
+      .def_prop_ro("contiguous", [](const View& view) { return view.layout().is_contiguous(); });
+}
+
+}  // namespace warpfold::python

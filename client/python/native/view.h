@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// An array of Python's, as it lies in memory.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <string>
+
+#include "client/python/native/strided_reader.h"
+
+namespace warpfold::python {
+
+// Holds on to the array. Threads: those that have Python's lock; `layout` may be read without it.
+class View {
+ public:
+  // Anything that nanobind takes: DLPack, on whatever device, and the buffer protocol.
+  explicit View(nanobind::ndarray<nanobind::ro> array);
+
+  const Layout& layout() const { return layout_; }
+  // NumPy's name of the type, or one that no element type has: "complex64", "float8_4".
+  const std::string& type() const { return type_; }
+  // DLPack's number: 1 is the host's memory.
+  int device() const { return array_.device_type(); }
+  nanobind::tuple shape() const;
+
+ private:
+  nanobind::ndarray<nanobind::ro> array_;
+  Layout layout_;
+  std::string type_;
+};
+
+void BindView(nanobind::module_& module);
+
+}  // namespace warpfold::python

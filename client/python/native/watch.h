@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a call tells Python while it is under way, and what Python may answer: signals and progress.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+
+#include "client/options.h"
+
+namespace warpfold::python {
+
+// Of one call. Threads: made and destroyed by one that has Python's lock.
+class Watch {
+ public:
+  // `progress` is None, or called with the bytes that were sent so far.
+  explicit Watch(nanobind::object progress) : progress_(std::move(progress)) {}
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  // Lets the call ask this, which must outlive it.
+  void Attach(CallOptions& options);
+
+  // At the end of the call, or of a part of it, with Python's lock: raises what a signal's handler or
+  // `progress` has raised, which has cancelled the call.
+  void Rethrow();
+
+ private:
+  bool KeepGoing();
+
+  nanobind::object progress_;
+  std::atomic<std::uint64_t> sent_bytes_ = 0;
+  std::uint64_t told_bytes_ = 0;
+  std::exception_ptr raised_;
+};
+
+}  // namespace warpfold::python

@@ -1,0 +1,22 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Reduces arrays on a Warpfold server.
+
+    import numpy, warpfold
+
+    with warpfold.connect("127.0.0.1:50051") as client:
+        client.sum(numpy.arange(10))                       # np.int64(45)
+        client.reduce(numpy.arange(10), ["min", "argmax"])  # both in one pass over the data
+
+Arrays are NumPy's, of any strides, and whatever has DLPack or a buffer: PyTorch's, JAX's, CuPy's, memory
+mapped files. warpfold.files reads files, warpfold.aio is for asyncio, warpfold.errors has the exceptions.
+"""
+
+from warpfold._native import operator_names
+from warpfold.client import Client, connect
+from warpfold.errors import WarpfoldError
+from warpfold.results import Description, MinMax, Outcome, Result, Subarray, Timings
+
+__all__ = ["Client", "Description", "MinMax", "Outcome", "Result", "Subarray", "Timings", "WarpfoldError",
+           "connect", "operator_names"]
+__version__ = "0.1.0"

@@ -1,0 +1,92 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The client for asyncio:
+
+    async with warpfold.aio.connect("127.0.0.1:50051") as client:
+        total = await client.sum(array)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from warpfold import _native
+from warpfold.calls import Call, run
+from warpfold.client import DEFAULT_TARGET, Client
+from warpfold.methods import Methods
+from warpfold.results import Result
+
+T = TypeVar("T")
+
+# Calls beyond these wait for their turn. Each is a thread that waits for the network.
+_THREADS = 64
+
+
+def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64, max_attempts: int = 4,
+            tls_ca: str | os.PathLike[str] | None = None, tls_cert: str | os.PathLike[str] | None = None,
+            tls_key: str | os.PathLike[str] | None = None) -> AsyncClient:
+    """As warpfold.connect. Does not block, and may be called where there is no event loop."""
+    return AsyncClient(Client(target, connections=connections, max_attempts=max_attempts, tls_ca=tls_ca,
+                              tls_cert=tls_cert, tls_key=tls_key))
+
+
+class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]]):
+    """See connect. Its methods are those of warpfold.Client, and answer awaitables.
+
+    An awaitable that is cancelled ends its call, and raises CancelledError once nothing of the array is held
+    any more. An iterator's pieces are made on a thread of the client's; `progress` is called there, too.
+    """
+
+    def __init__(self, client: Client):
+        self._client = client
+        self._threads = ThreadPoolExecutor(_THREADS, "warpfold")
+
+    async def info(self, *, timeout: float | None = None) -> dict[str, Any]:
+        """As Client.info. Cancelled, it leaves the question to its timeout."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, lambda: self._client.info(timeout=timeout))
+
+    async def is_serving(self, *, timeout: float | None = None) -> bool:
+        """As Client.is_serving. Cancelled, it leaves the question to its timeout."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, lambda: self._client.is_serving(timeout=timeout))
+
+    def close(self) -> None:
+        """Later calls raise; those under way go on to their end."""
+        self._client.close()
+        self._threads.shutdown(wait=False)
+
+    async def _perform(self, call: Call, finish: Callable[[_native.Answer], T]) -> T:
+        stop = _native.Stop()
+        native = self._client._open()
+        future = asyncio.get_running_loop().run_in_executor(self._threads, run, native, call, stop)
+        try:
+            return finish(await asyncio.shield(future))
+        except asyncio.CancelledError:
+            stop.request()
+            await _end_of(future)
+            raise
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *unused: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return repr(self._client).replace("warpfold.Client", "warpfold.AsyncClient")
+
+
+async def _end_of(future: asyncio.Future[Any]) -> None:
+    """Waits however often the waiting is cancelled: until then the call reads the array."""
+    while not future.done():
+        try:
+            await asyncio.wait((future,))
+        except asyncio.CancelledError:
+            continue
+    if not future.cancelled():
+        future.exception()

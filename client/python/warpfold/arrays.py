@@ -1,0 +1,248 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is taken for an array, and how its bytes are come by."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from warpfold import _native
+
+if TYPE_CHECKING:
+    import numpy
+
+Way = Literal["memory", "copied", "staged", "pieces"]
+
+ELEMENT_TYPES = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
+                           "float16", "bfloat16", "float32", "float64"})
+# Of an array on a GPU, or of a file, that is in the host's memory at a time.
+PIECE_BYTES = 16 << 20
+
+# DLPack's numbers of memory that the host reads (plain, pinned for CUDA, for ROCm), and of GPUs (CUDA, ROCm,
+# CUDA managed).
+_HOST_DEVICES = (1, 3, 11)
+_GPU_DEVICES = (2, 10, 13)
+
+
+@dataclass(slots=True)
+class Elements:
+    """An array on its way to the server: a view of memory, or pieces that come one after another."""
+
+    type: str
+    dtype: numpy.dtype[Any]  # of results that are elements
+    way: Way
+    view: _native.View | None = None
+    pieces: Iterator[_native.View] | None = None
+    async_pieces: AsyncIterator[_native.View] | None = None
+    shape: tuple[int, ...] | None = None  # of the array, or of the first of its pieces
+    owner: Any = None  # what the view is of
+
+
+def elements_of(array: Any, dtype: str | None) -> Elements:
+    """Where the elements of `array` are. TypeError or ValueError for what cannot be sent as it is.
+
+    dtype: the element type of what does not say its own: bytes, files, an iterator without pieces.
+    """
+    import numpy
+
+    if isinstance(array, numpy.ndarray):
+        elements = _of_numpy(array)
+    elif hasattr(array, "__dlpack__"):
+        elements = _of_dlpack(array)
+    elif hasattr(array, "__cuda_array_interface__"):
+        elements = _of_pieces(_staged(array), None, "staged")
+    elif hasattr(array, "__array_interface__") or isinstance(array, (list, tuple, bool, int, float)):
+        elements = _of_numpy(numpy.asarray(array))
+    elif (buffer := _buffer_of(array)) is not None:
+        elements = _of_numpy(numpy.asarray(buffer)) if dtype is None else _of_raw(buffer, dtype)
+    elif hasattr(array, "read"):
+        elements = _of_pieces(_file_pieces(array, dtype), dtype, "pieces")
+    elif hasattr(array, "__next__"):
+        elements = _of_pieces((elements_of(piece, None) for piece in array), dtype, "pieces")
+    else:
+        raise TypeError(f"{_name(array)} is no array, iterator or file: pass what has DLPack, a buffer or "
+                        "__array_interface__, or iter(...) of such pieces")
+    if dtype is not None and elements.type != dtype:
+        raise TypeError(f"dtype={dtype!r} was said, but the elements are {elements.type}: "
+                        "dtype= is for what does not say its own type")
+    return elements
+
+
+def dtype_of(type_name: str) -> numpy.dtype[Any]:
+    """NumPy's type for an element type; float32 for bfloat16, which NumPy lacks and float32 holds exactly."""
+    import numpy
+
+    if type_name not in ELEMENT_TYPES:
+        raise TypeError(f"no element type is called {type_name!r}: {', '.join(sorted(ELEMENT_TYPES))}")
+    return numpy.dtype("float32" if type_name == "bfloat16" else type_name)
+
+
+def view_of(piece: Elements, expected: str) -> _native.View:
+    """The view of one more piece, which must be of the type of those before it."""
+    if piece.view is None:
+        raise TypeError("a piece must be an array in the host's memory, not another series of pieces")
+    if piece.type != expected:
+        raise TypeError(f"a piece of {piece.type} came after pieces of {expected}")
+    return piece.view
+
+
+def check_mapping(array: Any) -> None:
+    """ValueError if a file under a memory map has been cut: to read it there would end the process."""
+    import mmap
+
+    mapping = getattr(array, "_mmap", None)
+    if mapping is None:
+        return
+    begin = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+    if mapping.size() < begin + len(mapping):
+        raise ValueError("the file under this memory map has become shorter than the map: open it again")
+
+
+def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
+    import numpy
+
+    dtype = array.dtype
+    name = _element_type(dtype)
+    if name is None:
+        raise _unsupported(array)
+    owner = None
+    if type(array) is not numpy.ndarray:
+        if isinstance(array, numpy.ma.MaskedArray):
+            raise TypeError("a masked array has elements that do not count: pass array.compressed(), or "
+                            "array.filled(value)")
+        if isinstance(array, numpy.memmap):
+            check_mapping(array)
+            owner = array
+    # NumPy exports no type that is not its own.
+    view = _native.View(array.view("uint16") if name == "bfloat16" else array)
+    return Elements(name, dtype, "memory" if view.contiguous else "copied", view, shape=array.shape,
+                    owner=owner)
+
+
+@functools.cache
+def _element_type(dtype: numpy.dtype[Any]) -> str | None:
+    """Kept, since NumPy takes 2 us to say a type's name."""
+    return dtype.name if dtype.name in ELEMENT_TYPES and dtype.isnative else None
+
+
+def _unsupported(array: numpy.ndarray[Any, Any]) -> TypeError:
+    dtype = array.dtype
+    if not dtype.isnative and dtype.newbyteorder("=").name in ELEMENT_TYPES:
+        remedy = "array.astype(array.dtype.newbyteorder('=')) has this machine's order"
+        return TypeError(f"elements of {dtype.name} in the other byte order: {remedy}")
+    remedies = {"c": "pass array.real and array.imag", "M": "pass array.view('int64')",
+                "m": "pass array.view('int64')", "O": "pass array.astype(...) of the type that they have"}
+    remedy = remedies.get(dtype.kind, f"element types are {', '.join(sorted(ELEMENT_TYPES))}")
+    return TypeError(f"elements of {dtype} cannot be reduced: {remedy}")
+
+
+def _of_dlpack(array: Any) -> Elements:
+    if getattr(array, "requires_grad", False):
+        raise TypeError("a tensor that requires grad: pass tensor.detach(), results have no gradient")
+    try:
+        device = int(array.__dlpack_device__()[0])
+    except Exception as error:
+        raise TypeError(f"{_name(array)} does not say where its elements are: {error}") from error
+    if device in _GPU_DEVICES:
+        return _of_pieces(_staged(array), None, "staged")
+    if device not in _HOST_DEVICES:
+        raise TypeError(f"{_name(array)} is on a device of DLPack's kind {device}: copy it to the host first")
+    try:
+        view = _native.View(array)
+    except TypeError:
+        raise TypeError(f"{_name(array)} cannot be read in place: {_export_error(array)}") from None
+    if view.type not in ELEMENT_TYPES:
+        raise TypeError(f"elements of {view.type} cannot be reduced: element types are "
+                        f"{', '.join(sorted(ELEMENT_TYPES))}")
+    return Elements(view.type, dtype_of(view.type), "memory" if view.contiguous else "copied", view,
+                    shape=view.shape)
+
+
+def _export_error(array: Any) -> str:
+    try:
+        array.__dlpack__()
+    except Exception as error:  # whatever the library raises says why
+        return str(error)
+    return "its DLPack capsule is not one"
+
+
+def _buffer_of(array: Any) -> memoryview | None:
+    try:
+        return memoryview(array)
+    except TypeError:
+        return None
+
+
+def _of_raw(buffer: memoryview | bytes, dtype: str) -> Elements:
+    """Bytes that are elements of a type that the caller has said."""
+    import numpy
+
+    raw = numpy.frombuffer(buffer, "uint16" if dtype == "bfloat16" else dtype_of(dtype))
+    return Elements(dtype, dtype_of(dtype), "memory", _native.View(raw), shape=raw.shape)
+
+
+def _of_pieces(pieces: Iterator[Elements], dtype: str | None, way: Way) -> Elements:
+    first = next(pieces, None)
+    if first is None:
+        if dtype is None:
+            raise ValueError("the iterator has no piece, and so no type: say it by dtype=")
+        return Elements(dtype, dtype_of(dtype), way, pieces=iter(()))
+    views = (view_of(piece, first.type) for piece in itertools.chain((first,), pieces))
+    return Elements(first.type, first.dtype, way, pieces=views, shape=first.shape)
+
+
+def _file_pieces(file: Any, dtype: str | None) -> Iterator[Elements]:
+    """Of a binary file from where it stands to its end; pieces are whole elements."""
+    if dtype is None:
+        raise TypeError("a file of raw elements does not say its type: pass dtype=, or what warpfold.files "
+                        "makes of it")
+    element_bytes = 2 if dtype == "bfloat16" else dtype_of(dtype).itemsize
+    rest = b""
+    while data := file.read(1 << 20):
+        if not isinstance(data, bytes):
+            raise TypeError("a file of text has no elements: open it in binary mode")
+        data = rest + data
+        whole = len(data) - len(data) % element_bytes
+        rest = data[whole:]
+        yield _of_raw(data[:whole], dtype)
+    if rest:
+        raise ValueError(f"the file ends inside an element: {len(rest)} bytes are left")
+
+
+def _staged(array: Any) -> Iterator[Elements]:
+    """Of an array on a GPU, copied to the host part by part."""
+    return (elements_of(_to_host(part), None) for part in _parts(array))
+
+
+def _parts(array: Any) -> Iterator[Any]:
+    shape = tuple(array.shape)
+    count = 1
+    for length in shape:
+        count *= length
+    if count * 8 <= PIECE_BYTES or not shape:  # no element is larger than 8 bytes
+        yield array
+        return
+    rows = max(PIECE_BYTES // (count // shape[0] * 8), 1)
+    for begin in range(0, shape[0], rows):
+        yield from [array[begin:begin + rows]] if rows > 1 else _parts(array[begin])
+
+
+def _to_host(part: Any) -> Any:
+    """By the array's own library: PyTorch's cpu, CuPy's get, Numba's copy_to_host, or NumPy's protocol."""
+    import numpy
+
+    for method in ("cpu", "get", "copy_to_host"):
+        if hasattr(part, method):
+            return getattr(part, method)()
+    if hasattr(part, "__array__"):
+        return numpy.asarray(part)
+    raise TypeError(f"{_name(part)} is on a GPU and has no method that copies it to the host")
+
+
+def _name(array: Any) -> str:
+    kind = type(array)
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,122 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""One call: what it asks for, checked, and how it is run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+from warpfold import _native
+from warpfold.arrays import Elements, check_mapping
+from warpfold.progress import Meter
+
+NanPolicy = Literal["propagate", "ignore"]
+OverflowPolicy = Literal["error", "wrap"]
+Progress = Callable[[int, int | None], object] | Literal[True] | None
+
+
+class CallOptions(TypedDict, total=False):
+    """What every method takes.
+
+    timeout: seconds for the whole call, retries included; then TimeoutError. None: no limit.
+    streams: how many parts of the array are under way at once, each on its own connection. 0: as many as the
+        servers advise. An iterator or a file has one. The value has the same bits.
+    checksum: whether the server checks a CRC32C of the array.
+    request_id: appears in the server's log; at most 128 printable ASCII characters.
+    progress: called with the bytes sent so far and those of the whole array (None if nobody knows), some 20
+        times a second and at the end, on the thread that calls; what it raises ends the call. True: a bar by
+        tqdm.
+    dtype: the element type of bytes, of files and of iterators without pieces, as "float32" or "bfloat16".
+    """
+
+    timeout: float | None
+    streams: int
+    checksum: bool
+    request_id: str
+    progress: Progress
+    dtype: str | None
+
+
+_SETTINGS = frozenset({"timeout", "streams", "checksum", "request_id"})
+_OPTIONS = frozenset(CallOptions.__annotations__)
+
+
+@dataclass(slots=True)
+class Call:
+    """An array, what to compute of it, and how."""
+
+    elements: Elements
+    task: _native.Task
+    settings: _native.Settings
+    progress: Progress
+
+
+@functools.lru_cache(maxsize=256)
+def task_of(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] | None = None,
+            nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", modulus: int | None = None,
+            ddof: int = 0, algorithm: str = "") -> _native.Task:
+    if nan not in ("propagate", "ignore"):
+        raise ValueError(f"nan must be 'propagate' or 'ignore', not {nan!r}")
+    if overflow not in ("error", "wrap"):
+        raise ValueError(f"overflow must be 'error' or 'wrap', not {overflow!r}")
+    if modulus is not None and not 0 <= modulus < 2**64:
+        raise ValueError(f"modulus must be 0 to 2**64 - 1, not {modulus}")
+    if not 0 <= ddof < 2**64:
+        raise ValueError(f"ddof must be a whole number that is not negative, not {ddof}")
+    return _native.Task(type_name, list(operators), matrix, overflow == "wrap", nan == "ignore", modulus,
+                        ddof, algorithm)
+
+
+_DEFAULTS = _native.Settings(None, 0, False, "")
+
+
+def settings_of(options: Mapping[str, Any]) -> _native.Settings:
+    """Refuses by name what no method takes."""
+    if not options:
+        return _DEFAULTS
+    if "where" in options:
+        raise NotImplementedError("where= does not exist yet: pass array[mask]")
+    unknown = options.keys() - _OPTIONS
+    if unknown:
+        raise TypeError(f"no option is called {', '.join(sorted(unknown))}: there are "
+                        f"{', '.join(sorted(_OPTIONS))}")
+    if options.keys().isdisjoint(_SETTINGS):
+        return _DEFAULTS
+    timeout = options.get("timeout")
+    if timeout is not None and not timeout >= 0:
+        raise ValueError(f"timeout must be seconds, or None, not {timeout!r}")
+    return _native.Settings(timeout, options.get("streams", 0), options.get("checksum", False),
+                            options.get("request_id", ""))
+
+
+def run(client: _native.Client, call: Call, stop: _native.Stop | None = None) -> _native.Answer:
+    """Blocks until the answer is there. Signals' handlers run meanwhile if this is the main thread."""
+    if call.progress is None:
+        return _send(client, call, None, stop)
+    view = call.elements.view
+    total = view.nbytes if view is not None else None
+    with Meter(call.progress, total) as meter:
+        answer = _send(client, call, meter.tell, stop)
+        meter.finish()
+    return answer
+
+
+def _send(client: _native.Client, call: Call, progress: Callable[[int], object] | None,
+          stop: _native.Stop | None) -> _native.Answer:
+    elements = call.elements
+    if elements.view is not None:
+        try:
+            return client.reduce(elements.view, call.task, call.settings, progress, stop)
+        except Exception:
+            check_mapping(elements.owner)  # which says more than that the system could not read
+            raise
+    writer = _native.Writer(client, call.task, call.settings, progress, stop)
+    try:
+        for view in elements.pieces or ():
+            writer.write(view)
+        return writer.commit()
+    finally:
+        writer.close()

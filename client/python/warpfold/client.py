@@ -1,0 +1,128 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The client that blocks."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from warpfold import _native
+from warpfold.calls import Call, run, settings_of
+from warpfold.methods import Methods
+from warpfold.results import Result
+
+T = TypeVar("T")
+
+DEFAULT_TARGET = "127.0.0.1:50051"
+
+# Whether gRPC was started in this process, or in one that it was forked from: its threads do not come along.
+_started = False
+_forked = False
+
+
+def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64, max_attempts: int = 4,
+            tls_ca: str | os.PathLike[str] | None = None, tls_cert: str | os.PathLike[str] | None = None,
+            tls_key: str | os.PathLike[str] | None = None) -> Client:
+    """A client of one server, or of several of which each array uses all.
+
+    target: "host:port" or "unix:/path"; several in a list.
+    connections: at most so many to each server, 1 to 64; each is made when a call finds all before it busy.
+    max_attempts: how often in a row a call, or a part of an array, may fail before it is given up.
+    tls_ca, tls_cert, tls_key: PEM files; the authority asks for TLS, the others for a client's own identity.
+
+    Does not wait for the server: the first call does, and raises what is wrong (UnavailableError). Raises
+    OSError for a file that cannot be read, and RuntimeError in a process that was forked from one that has
+    used this package.
+    """
+    return Client(target, connections=connections, max_attempts=max_attempts, tls_ca=tls_ca,
+                  tls_cert=tls_cert, tls_key=tls_key)
+
+
+class Client(Methods[Any, Result]):
+    """See connect. For a with statement, or close().
+
+    All methods may be called from any thread at the same time; calls run without Python's lock. Signals are
+    heard while the main thread calls: KeyboardInterrupt ends the call, and nothing of the array is then held.
+    """
+
+    def __init__(self, target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64,
+                 max_attempts: int = 4, tls_ca: str | os.PathLike[str] | None = None,
+                 tls_cert: str | os.PathLike[str] | None = None,
+                 tls_key: str | os.PathLike[str] | None = None):
+        self._targets = [target] if isinstance(target, str) else list(target)
+        self._native: _native.Client | None = None
+        if not self._targets:
+            raise ValueError("no target")
+        if not 1 <= connections <= 64:
+            raise ValueError(f"connections must be 1 to 64, not {connections}")
+        if max_attempts < 1:
+            raise ValueError(f"max_attempts must be at least 1, not {max_attempts}")
+        if tls_ca is None and (tls_cert is not None or tls_key is not None):
+            raise ValueError("tls_cert and tls_key need tls_ca")
+        tls = None if tls_ca is None else (_pem(tls_ca), _pem(tls_cert), _pem(tls_key))
+        _start()
+        self._native = _native.Client(self._targets, connections, max_attempts, tls)
+
+    def info(self, *, timeout: float | None = None) -> dict[str, Any]:
+        """What the server, or one of them, can do: version, backend, device, operators and limits."""
+        return self._open().info(settings_of({"timeout": timeout}))
+
+    def is_serving(self, *, timeout: float | None = None) -> bool:
+        """Whether the server, or any of them, takes calls; UnavailableError if none answers."""
+        return self._open().is_serving(settings_of({"timeout": timeout}))
+
+    def close(self) -> None:
+        """Later calls raise; those under way on other threads go on to their end."""
+        self._native = None
+
+    def _perform(self, call: Call, finish: Callable[[_native.Answer], T]) -> T:
+        return finish(run(self._open(), call))
+
+    def _open(self) -> _native.Client:
+        if self._native is None:
+            raise RuntimeError("this client is closed")
+        if _forked:
+            raise RuntimeError(_FORKED)
+        return self._native
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "" if self._native is not None else " closed"
+        return f"<warpfold.Client {','.join(self._targets)}{state}>"
+
+
+_FORKED = ("this process was forked from one that has used warpfold, whose connections and threads it does "
+           "not have: start it by multiprocessing's 'spawn' or 'forkserver', or connect after the fork only")
+
+
+def _start() -> None:
+    global _started
+    if _forked:
+        raise RuntimeError(_FORKED)
+    _started = True
+
+
+def _note_fork() -> None:
+    global _forked
+    _forked = _started
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
+def _pem(path: str | os.PathLike[str] | None) -> str:
+    if path is None:
+        return ""
+    text = pathlib.Path(path).read_text(encoding="ascii", errors="replace")
+    # An empty authority would be the system's, for gRPC.
+    if "-----BEGIN " not in text:
+        raise ValueError(f"{os.fspath(path)} is not a PEM file")
+    return text

@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a call raises when the server, or the way to it, refuses.
+
+Every exception is a WarpfoldError, and also the built-in exception that fits: who catches ValueError or
+TimeoutError catches ours. Arguments that cannot be sent at all raise plain TypeError and ValueError, before
+anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class WarpfoldError(Exception):
+    """A call that failed.
+
+    code: the status, as "INVALID_ARGUMENT".
+    reason: why, for programs, as "EMPTY_ARRAY"; "" for errors that are not the server's own. The reasons are
+        listed at the top of warpfold/v1/reduction.proto.
+    fields: what the server says of it, by name: the field that it complains of, the limit.
+    message: the same for people.
+    """
+
+    code = "UNKNOWN"
+
+    def __init__(self, message: str, reason: str = "", fields: Mapping[str, str] | None = None):
+        super().__init__(message)
+        self.message = message
+        self.reason = reason
+        self.fields = dict(fields or {})
+
+    def __str__(self) -> str:
+        return f"{self.code}{f' ({self.reason})' if self.reason else ''}: {self.message}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.reason, self.fields), {"code": self.code}
+
+
+class InvalidArgumentError(WarpfoldError, ValueError):
+    """The operator does not take this type, shape or option; or has no value for an empty array."""
+
+    code = "INVALID_ARGUMENT"
+
+
+class FailedPreconditionError(WarpfoldError, ValueError):
+    """The call does not fit what went before it."""
+
+    code = "FAILED_PRECONDITION"
+
+
+class OutOfRangeError(WarpfoldError, OverflowError):
+    """The exact integer value does not fit its type. `overflow="wrap"` asks for two's complement."""
+
+    code = "OUT_OF_RANGE"
+
+
+class DeadlineExceededError(WarpfoldError, TimeoutError):
+    """The call's own timeout (DEADLINE), or a limit of the server's (IDLE, DURATION)."""
+
+    code = "DEADLINE_EXCEEDED"
+
+
+class UnavailableError(WarpfoldError, ConnectionError):
+    """No server, a broken connection, or a server that is shutting down."""
+
+    code = "UNAVAILABLE"
+
+
+class ResourceExhaustedError(WarpfoldError, RuntimeError):
+    """A limit of the server: too many calls at once, or too large an array."""
+
+    code = "RESOURCE_EXHAUSTED"
+
+
+class DataLossError(WarpfoldError, OSError):
+    """What arrived is not what was sent."""
+
+    code = "DATA_LOSS"
+
+
+class UnimplementedError(WarpfoldError, NotImplementedError):
+    """An operator, an algorithm or a method that this server, or this version of it, does not have."""
+
+    code = "UNIMPLEMENTED"
+
+
+class PermissionDeniedError(WarpfoldError, PermissionError):
+    """The server does not take calls from this client."""
+
+    code = "PERMISSION_DENIED"
+
+
+class UnauthenticatedError(WarpfoldError, PermissionError):
+    """The server does not know this client."""
+
+    code = "UNAUTHENTICATED"
+
+
+class InternalError(WarpfoldError, RuntimeError):
+    """A fault of the server, or an answer that does not match the request."""
+
+    code = "INTERNAL"
+
+
+class CancelledError(WarpfoldError):
+    """The call was ended from here."""
+
+    code = "CANCELLED"
+
+
+class UnknownError(WarpfoldError, RuntimeError):
+    """A failure of a kind that this package has no name for; `code` is the status."""
+
+
+_BY_CODE: dict[str, type[WarpfoldError]] = {
+    error.code: error
+    for error in (InvalidArgumentError, FailedPreconditionError, OutOfRangeError, DeadlineExceededError,
+                  UnavailableError, ResourceExhaustedError, DataLossError, UnimplementedError,
+                  PermissionDeniedError, UnauthenticatedError, InternalError, CancelledError)
+}
+
+
+def from_status(code: str, message: str, reason: str, fields: Mapping[str, str]) -> WarpfoldError:
+    """The exception of a status; called by the extension module."""
+    kind = _BY_CODE.get(code, UnknownError)
+    error = kind(message, reason, fields)
+    if kind is UnknownError:
+        error.code = code
+    return error

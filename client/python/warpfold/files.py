@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Files as arrays. What each function answers goes to any method of a client:
+
+    client.sum(warpfold.files.npy("measurements.npy"))
+    client.sum(warpfold.files.parquet("trips.parquet", "distance"))
+    client.sum(itertools.chain(warpfold.files.npz("a.npz", "x"), warpfold.files.npz("b.npz", "x")))
+
+None of them reads a file as a whole: they map it, or are iterators of pieces. Errors: OSError for what cannot
+be read, ValueError for what is not such a file, KeyError for a member or a column that is not there.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any
+
+from warpfold.arrays import PIECE_BYTES, dtype_of
+
+if TYPE_CHECKING:
+    import numpy
+
+Path = str | os.PathLike[str]
+
+
+def npy(path: Path) -> numpy.ndarray[Any, Any]:
+    """The array of a .npy file, mapped."""
+    import numpy
+
+    return numpy.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+
+
+def raw(path: Path, dtype: str) -> numpy.ndarray[Any, Any]:
+    """A file of nothing but little-endian elements, mapped."""
+    import numpy
+
+    if dtype == "bfloat16":
+        raise ValueError("NumPy has no bfloat16: pass the open file, and dtype='bfloat16'")
+    if os.path.getsize(path) == 0:
+        return numpy.empty(0, dtype_of(dtype))
+    return numpy.memmap(path, dtype_of(dtype), "r")
+
+
+def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
+    """The pieces of one array of a .npz file, unpacked as they are asked for."""
+    with zipfile.ZipFile(path) as archive:
+        name = member if member.endswith(".npy") else f"{member}.npy"
+        if name not in archive.namelist():
+            raise KeyError(f"there is no array {member!r} in {os.fspath(path)}")
+        with archive.open(name) as file:
+            yield from _npy_pieces(file)
+
+
+def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
+    """The pieces of a column of an Arrow IPC file (Feather 2). ValueError where an element is null."""
+    import pyarrow
+
+    with pyarrow.memory_map(os.fspath(path)) as source, pyarrow.ipc.open_file(source) as reader:
+        index = _column_index(reader.schema, column)
+        yield _empty_piece(reader.schema.field(index).type)
+        for batch in range(reader.num_record_batches):
+            yield _column_piece(reader.get_batch(batch).column(index), column)
+
+
+def parquet(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
+    """The pieces of a column of a Parquet file. ValueError where an element is null."""
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as file:
+        index = _column_index(file.schema_arrow, column)
+        yield _empty_piece(file.schema_arrow.field(index).type)
+        for batch in file.iter_batches(batch_size=1 << 20, columns=[column]):
+            yield _column_piece(batch.column(0), column)
+
+
+def _npy_pieces(file: IO[bytes]) -> Iterator[numpy.ndarray[Any, Any]]:
+    import numpy
+
+    version = numpy.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, fortran, dtype = numpy.lib.format.read_array_header_1_0(file)
+    else:
+        shape, fortran, dtype = numpy.lib.format.read_array_header_2_0(file)
+    if dtype.hasobject:
+        raise ValueError("an array of Python objects, which is not read")
+    if fortran and len(shape) > 1:
+        raise ValueError("an array in Fortran order, which is not read in pieces: numpy.load it")
+    left = int(numpy.prod(shape, dtype=object)) * dtype.itemsize
+    row_bytes = int(numpy.prod(shape[1:], dtype=object)) * dtype.itemsize
+    # Rows where these are not huge, so that matrices keep their shape.
+    step = max(PIECE_BYTES // row_bytes, 1) * row_bytes if 0 < row_bytes <= PIECE_BYTES else PIECE_BYTES
+    row_shape = shape[1:] if row_bytes <= PIECE_BYTES else ()
+    yield numpy.empty((0, *row_shape), dtype)
+    while left > 0:
+        data = file.read(min(step, left))
+        if len(data) < min(step, left):
+            raise ValueError("the array is shorter than its header says")
+        left -= len(data)
+        yield numpy.frombuffer(data, dtype).reshape(-1, *row_shape)
+
+
+def _column_index(schema: Any, column: str) -> int:
+    index = schema.get_field_index(column)
+    if index < 0:
+        raise KeyError(f"there is no column {column!r}, or several: {', '.join(schema.names)}")
+    return int(index)
+
+
+def _empty_piece(arrow_type: Any) -> numpy.ndarray[Any, Any]:
+    """Says the type also of a column without rows."""
+    import numpy
+
+    return numpy.empty(0, arrow_type.to_pandas_dtype())
+
+
+def _column_piece(column: Any, name: str) -> numpy.ndarray[Any, Any]:
+    if column.null_count:
+        raise ValueError(f"column {name!r} has nulls, which are no elements: drop or fill them")
+    return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

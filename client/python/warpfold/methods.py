@@ -1,0 +1,254 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The operators as methods, named and shaped as NumPy's, for the client that blocks and for asyncio's.
+
+Of each, docs/operators.md says what it answers for empty arrays, NaN, infinities, ties and overflow, and
+docs/python.md what differs from NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, Unpack
+
+from warpfold import _native
+from warpfold.arrays import Elements, elements_of
+from warpfold.calls import Call, CallOptions, NanPolicy, OverflowPolicy, settings_of, task_of
+from warpfold.results import Result, value_of
+
+V = TypeVar("V")  # a value, or an awaitable of one
+R = TypeVar("R")  # a Result, or an awaitable of one
+
+
+class Methods(Generic[V, R]):
+    """Every method takes an array as its first argument, flattened in row-major order, and these options:
+
+    axis: None, until there are reductions along an axis.
+    keepdims: an array of the value, with as many dimensions as the first argument, instead of a scalar.
+    nan: "ignore" for as if elements that are NaN were not there; indices still count them.
+    overflow: integer sums and products: "error" raises OutOfRangeError where the exact value does not fit,
+        "wrap" answers two's complement in the element type.
+    and those of CallOptions.
+
+    Raises TypeError for what is no array of a type that can be sent, ValueError for a shape or an option that
+    does not fit, and WarpfoldError's kinds for what the server refuses: InvalidArgumentError (a ValueError)
+    for an empty array where the operator has no value for one.
+    """
+
+    def reduce(self, array: Any, operators: Sequence[str], *, matrix: bool = False,
+               nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", ddof: int = 0,
+               modulus: int | None = None, algorithm: str = "", **options: Unpack[CallOptions]) -> R:
+        """Several operators over one pass of the data: a Result.
+
+        operators: names of docs/operators.md (warpfold.operator_names()), one to 16, none of them twice.
+        matrix: the last two dimensions are the rows and columns of matrices, which operators take entry by
+            entry, or multiply.
+        ddof: variance, stddev and describe divide by the count less this.
+        modulus: matrix_product and affine_compose over integers compute modulo this.
+        algorithm: one of docs/textbook.md, to compare with; its value may have other bits.
+        """
+        if isinstance(operators, str):
+            raise TypeError(f"operators are a list, as [{operators!r}]")
+        elements = elements_of(array, options.get("dtype"))
+        task = task_of(elements.type, tuple(operators), _matrix_of(elements) if matrix else None, nan,
+                       overflow, modulus, ddof, algorithm)
+        call = Call(elements, task, settings_of(options), options.get("progress"))
+        result: R = self._perform(call, lambda answer: Result(answer, elements))
+        return result
+
+    def sum(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+            overflow: OverflowPolicy = "error", **options: Unpack[CallOptions]) -> V:
+        """The sum: exact for integers, as int64 or uint64; of floats in float64. 0 of an empty array."""
+        return self._one("sum", array, axis, keepdims, options, nan=nan, overflow=overflow)
+
+    def prod(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+             overflow: OverflowPolicy = "error", **options: Unpack[CallOptions]) -> V:
+        """The product: exact for integers, as int64 or uint64; of floats in float64. 1 of an empty array."""
+        return self._one("product", array, axis, keepdims, options, nan=nan, overflow=overflow)
+
+    def min(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+            **options: Unpack[CallOptions]) -> V:
+        """The smallest element, of the array's type; -0.0 is below 0.0. Not of an empty array."""
+        return self._one("min", array, axis, keepdims, options, nan=nan)
+
+    def max(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+            **options: Unpack[CallOptions]) -> V:
+        """The largest element, of the array's type; 0.0 is above -0.0. Not of an empty array."""
+        return self._one("max", array, axis, keepdims, options, nan=nan)
+
+    def minmax(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+        """A MinMax: the smallest and the largest element. Not of an empty array."""
+        return self._one("minmax", array, None, False, options, nan=nan)
+
+    def argmin(self, array: Any, axis: None = None, *, keepdims: bool = False,
+               nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+        """The index, in the flattened array, of the first smallest element, or of the first NaN."""
+        return self._one("argmin", array, axis, keepdims, options, nan=nan)
+
+    def argmax(self, array: Any, axis: None = None, *, keepdims: bool = False,
+               nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+        """The index, in the flattened array, of the first largest element, or of the first NaN."""
+        return self._one("argmax", array, axis, keepdims, options, nan=nan)
+
+    def mean(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+             **options: Unpack[CallOptions]) -> V:
+        """The mean, as float64. Not of an empty array."""
+        return self._one("mean", array, axis, keepdims, options, nan=nan)
+
+    def var(self, array: Any, axis: None = None, *, ddof: int = 0, correction: int | None = None,
+            keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+        """The variance, as float64, over the count less `ddof`, which the array API calls `correction`."""
+        return self._one("variance", array, axis, keepdims, options, nan=nan, ddof=_ddof(ddof, correction))
+
+    def std(self, array: Any, axis: None = None, *, ddof: int = 0, correction: int | None = None,
+            keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+        """The standard deviation: the square root of var, with the same arguments."""
+        return self._one("stddev", array, axis, keepdims, options, nan=nan, ddof=_ddof(ddof, correction))
+
+    def any(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+            **options: Unpack[CallOptions]) -> V:
+        """Whether an element differs from 0; NaN does. False of an empty array."""
+        return self._one("any", array, axis, keepdims, options, nan=nan)
+
+    def all(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+            **options: Unpack[CallOptions]) -> V:
+        """Whether all elements differ from 0; NaN does. True of an empty array."""
+        return self._one("all", array, axis, keepdims, options, nan=nan)
+
+    def count_nonzero(self, array: Any, axis: None = None, *, keepdims: bool = False,
+                      nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+        """How many elements differ from 0, as int64; NaN does."""
+        return self._one("count_nonzero", array, axis, keepdims, options, nan=nan)
+
+    def norm(self, array: Any, ord: float | None = None, axis: None = None, *, keepdims: bool = False,
+             nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+        """The vector norm of the flattened array, as float64 (numpy.linalg.vector_norm).
+
+        ord: 2 or None for the root of the sum of squares, 1 for the sum of magnitudes, inf for the largest.
+        """
+        operator = {None: "l2_norm", 2: "l2_norm", 1: "l1_norm", math.inf: "max_abs"}.get(ord)
+        if operator is None:
+            raise ValueError(f"ord must be 1, 2 or inf, not {ord!r}")
+        return self._one(operator, array, axis, keepdims, options, float, nan=nan)
+
+    def max_abs(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+        """The largest magnitude: uint64 of integers, exact, or float64. 0 of an empty array."""
+        return self._one("max_abs", array, None, False, options, nan=nan)
+
+    def sum_of_squares(self, array: Any, *, nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error",
+                       **options: Unpack[CallOptions]) -> V:
+        """The sum of squares: exact for integers, as int64 or uint64; of floats in float64."""
+        return self._one("sum_of_squares", array, None, False, options, nan=nan, overflow=overflow)
+
+    def exact_sum(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+        """The exact sum of floats, rounded once, as math.fsum has it."""
+        return self._one("exact_sum", array, None, False, options, nan=nan)
+
+    def logsumexp(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+        """log(sum(exp(x))) of floats, without overflow on the way."""
+        return self._one("logsumexp", array, None, False, options, nan=nan)
+
+    def bit_and(self, array: Any, **options: Unpack[CallOptions]) -> V:
+        """The bitwise and of integers. All ones of an empty array."""
+        return self._one("bit_and", array, None, False, options)
+
+    def bit_or(self, array: Any, **options: Unpack[CallOptions]) -> V:
+        """The bitwise or of integers. 0 of an empty array."""
+        return self._one("bit_or", array, None, False, options)
+
+    def bit_xor(self, array: Any, **options: Unpack[CallOptions]) -> V:
+        """The bitwise exclusive or of integers. 0 of an empty array."""
+        return self._one("bit_xor", array, None, False, options)
+
+    def first(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+        """The first element; the first that is not NaN, where NaN is ignored."""
+        return self._one("first", array, None, False, options, nan=nan)
+
+    def last(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
+        """The last element; the last that is not NaN, where NaN is ignored."""
+        return self._one("last", array, None, False, options, nan=nan)
+
+    def describe(self, array: Any, *, ddof: int = 0, nan: NanPolicy = "propagate",
+                 overflow: OverflowPolicy = "error", **options: Unpack[CallOptions]) -> V:
+        """A Description: count, min, max, sum, mean and variance. Not of an empty array."""
+        return self._one("describe", array, None, False, options, nan=nan, overflow=overflow, ddof=ddof)
+
+    def max_subarray_sum(self, array: Any, *, nan: NanPolicy = "propagate",
+                         **options: Unpack[CallOptions]) -> V:
+        """A Subarray: the largest sum of a contiguous part that is not empty, and where that is."""
+        return self._one("max_subarray_sum", array, None, False, options, nan=nan)
+
+    def matrix_product(self, array: Any, *, modulus: int | None = None,
+                       **options: Unpack[CallOptions]) -> V:
+        """The product, in order, of square matrices of 32 or 64 bits: those of the last two dimensions.
+
+        Answers a d x d array. Integers modulo 2^bits of their type, or modulo `modulus`.
+        """
+        elements = elements_of(array, options.get("dtype"))
+        return self._of_matrices("matrix_product", elements, _matrix_of(elements), modulus, options)
+
+    def affine_compose(self, array: Any, *, modulus: int | None = None,
+                       **options: Unpack[CallOptions]) -> V:
+        """The composition of the maps x -> a x + b, the first one applied first: an array [[a, b]].
+
+        array: pairs (a, b) in the last dimension, of 32 or 64 bits.
+        """
+        elements = elements_of(array, options.get("dtype"))
+        if elements.shape is None or len(elements.shape) < 2 or elements.shape[-1] != 2:
+            raise ValueError(f"pairs (a, b) are in a last dimension of 2: the shape is {elements.shape}")
+        return self._of_matrices("affine_compose", elements, (1, 2), modulus, options)
+
+    def _of_matrices(self, operator: str, elements: Elements, matrix: tuple[int, int], modulus: int | None,
+                     options: CallOptions) -> V:
+        task = task_of(elements.type, (operator,), matrix, modulus=modulus)
+        call = Call(elements, task, settings_of(options), options.get("progress"))
+        value: V = self._perform(call, lambda answer: value_of(answer[0][0], elements))
+        return value
+
+    def _one(self, operator: str, array: Any, axis: None, keepdims: bool, options: CallOptions,
+             convert: Callable[[Any], float] | None = None, **spec: Any) -> V:
+        if axis is not None:
+            raise NotImplementedError("axis= does not exist yet: pass a flat view of what is to be reduced")
+        elements = elements_of(array, options.get("dtype"))
+        if keepdims and elements.view is None:
+            raise TypeError("keepdims= needs an array: pieces have no dimensions")
+        task = task_of(elements.type, (operator,), None, **spec)
+        call = Call(elements, task, settings_of(options), options.get("progress"))
+
+        def finish(answer: _native.Answer) -> Any:
+            value = value_of(answer[0][0], elements)
+            if convert is not None:
+                import numpy
+
+                value = numpy.float64(convert(value))
+            return _with_dimensions(value, elements) if keepdims else value
+
+        value: V = self._perform(call, finish)
+        return value
+
+    def _perform(self, call: Call, finish: Callable[[_native.Answer], Any]) -> Any:
+        raise NotImplementedError
+
+
+def _with_dimensions(value: Any, elements: Elements) -> Any:
+    import numpy
+
+    return numpy.asarray(value).reshape((1,) * len(elements.shape or ()))
+
+
+def _ddof(ddof: int, correction: int | None) -> int:
+    if correction is None:
+        return ddof
+    if ddof != 0:
+        raise ValueError("ddof and correction are two names of the same number: pass one")
+    if correction != int(correction):
+        raise ValueError(f"correction must be a whole number, not {correction!r}")
+    return int(correction)
+
+
+def _matrix_of(elements: Elements) -> tuple[int, int]:
+    if elements.shape is None or len(elements.shape) < 3:
+        raise ValueError("matrices are the last two of three or more dimensions: the shape is "
+                         f"{elements.shape}")
+    return elements.shape[-2], elements.shape[-1]

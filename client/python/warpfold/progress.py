@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""How far a call is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+
+class Meter:
+    """Tells a callback, or tqdm's bar, what was sent. For a with statement."""
+
+    def __init__(self, progress: Callable[[int, int | None], object] | Literal[True], total: int | None):
+        self._total = total
+        self._told = 0
+        self._bar: Any = None
+        if progress is True:
+            self._bar = _bar(total)
+        else:
+            self._callback = progress
+
+    def tell(self, sent: int) -> None:
+        # What is sent again after a failure is counted again, but the array does not grow by it.
+        done = sent if self._total is None else min(sent, self._total)
+        if self._bar is not None:
+            self._bar.update(done - self._told)
+        else:
+            self._callback(done, self._total)
+        self._told = done
+
+    def finish(self) -> None:
+        """After the answer: all was sent."""
+        self.tell(self._told if self._total is None else self._total)
+
+    def __enter__(self) -> Meter:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _bar(total: int | None) -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        raise ModuleNotFoundError("progress=True needs tqdm (pip install tqdm); a function does without") \
+            from None
+    return tqdm(total=total, unit="B", unit_scale=True)

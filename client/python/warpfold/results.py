@@ -1,0 +1,165 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Answers as NumPy's values.
+
+Sums, products and the like are int64, uint64 or float64, as the elements are signed, unsigned or floats
+(int64 for bool, as NumPy has it); elements (min, max, first, ...) have the array's own type; means, variances
+and norms are float64; indices and counts are int64.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from warpfold import errors
+
+if TYPE_CHECKING:
+    from warpfold import _native
+    from warpfold.arrays import Elements
+
+_ELEMENT = frozenset({"min", "max", "argmin", "argmax", "bit_and", "bit_or", "bit_xor", "first", "last"})
+_DOUBLE = frozenset({"mean", "l1_norm", "l2_norm", "variance", "stddev", "logsumexp", "exact_sum"})
+
+
+class MinMax(NamedTuple):
+    """The smallest and the largest element, of the array's type."""
+
+    min: Any
+    max: Any
+
+
+class Description(NamedTuple):
+    """What `describe` answers."""
+
+    count: Any
+    min: Any
+    max: Any
+    sum: Any
+    mean: Any
+    variance: Any
+
+
+class Subarray(NamedTuple):
+    """The largest sum of a contiguous part, which is array[begin:end]; no part, and None, where it is NaN."""
+
+    sum: Any
+    begin: Any
+    end: Any
+
+
+class Timings(NamedTuple):
+    """Seconds. `total` is of the call as seen from here; the others are the server's and overlap."""
+
+    total: float
+    queue: float
+    receive: float
+    copy: float
+    kernel: float
+
+
+class Outcome(NamedTuple):
+    """What one of several operators answered.
+
+    value: as the method of that name answers: for argmin and argmax the index. None if there is an error.
+    element: argmin and argmax: the element at the index.
+    error: why there is no value.
+    """
+
+    value: Any
+    element: Any = None
+    error: errors.WarpfoldError | None = None
+
+
+class Result(Mapping[str, Any]):
+    """The values of several operators over one pass of the data, by the operators' names.
+
+    result["sum"] is the value, or raises the operator's own error.
+
+    outcomes: an Outcome for each operator, also for those without a value.
+    element_count: of the whole array.
+    device: that reduced it, "cpu" or "cuda:N" and the GPU's name; backend: "cpu" or "cuda".
+    timings: a Timings.
+    way: how the elements went: "memory" (sent from their place), "copied" (out of an array with gaps, piece
+        by piece), "staged" (from a GPU through the host's memory), "pieces" (of an iterator or a file).
+    """
+
+    def __init__(self, answer: _native.Answer, elements: Elements):
+        outcomes, self.element_count, self.device, seconds = answer
+        self.outcomes = {outcome[0]: outcome_of(outcome, elements) for outcome in outcomes}
+        self.timings = Timings(*seconds)
+        self.way = elements.way
+        self._type = elements.type
+
+    @property
+    def backend(self) -> str:
+        return self.device.partition(":")[0]
+
+    def __getitem__(self, operator: str) -> Any:
+        outcome = self.outcomes[operator]
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.outcomes)
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={outcome.error if outcome.error is not None else outcome.value!r}"
+                           for name, outcome in self.outcomes.items())
+        return (f"<warpfold.Result {values}; {self.element_count} {self._type} on {self.device}, "
+                f"way {self.way}, {self.timings.total * 1e3:.3g} ms>")
+
+
+def outcome_of(outcome: _native.Outcome, elements: Elements) -> Outcome:
+    operator, raw, _, _, error = outcome
+    if error is not None:
+        return Outcome(None, error=errors.from_status(*error))
+    element = _number(operator, raw, elements) if operator in ("argmin", "argmax") else None
+    return Outcome(value_of(outcome, elements), element)
+
+
+def value_of(outcome: _native.Outcome, elements: Elements) -> Any:
+    """Of an outcome without an error."""
+    operator, raw, index, end_index, _ = outcome
+    if index is None and isinstance(raw, (int, float)) and operator != "max_subarray_sum":
+        return _number(operator, raw, elements)
+    import numpy
+
+    if operator in ("argmin", "argmax"):
+        return numpy.int64(index or 0)
+    if isinstance(raw, dict):
+        kind = MinMax if operator == "minmax" else Description
+        return kind(**{name: _number(name, value, elements) for name, value in raw.items()})
+    if isinstance(raw, tuple):
+        rows, columns, entries = raw
+        dtype = _dtype_of(operator, type(entries[0]).__name__, elements.type, elements.dtype)
+        return numpy.array(entries, dtype=dtype).reshape(rows, columns)
+    begin, end = (None if at is None else numpy.int64(at) for at in (index, end_index))
+    return Subarray(_number(operator, raw, elements), begin, end)
+
+
+def _number(operator: str, raw: bool | int | float, elements: Elements) -> Any:
+    return _dtype_of(operator, type(raw).__name__, elements.type, elements.dtype).type(raw)
+
+
+@functools.cache
+def _dtype_of(operator: str, kind: str, element_type: str, dtype: Any) -> Any:
+    """NumPy's type for what comes as a Python number of type `kind`."""
+    import numpy
+
+    if operator in _ELEMENT:
+        return dtype
+    if kind == "bool":
+        return numpy.dtype("bool")
+    if kind == "float" or operator in _DOUBLE:
+        return numpy.dtype("float64")
+    if operator in ("count", "count_nonzero"):
+        return numpy.dtype("int64")
+    if operator == "max_abs":
+        return numpy.dtype("uint64")
+    return numpy.dtype("uint64" if element_type.startswith("u") else "int64")

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Makes FOLDER a virtual environment with the Python package, built from this tree, and with what its tests
+# and its benchmark import. Takes what it lacks from PyPI. May be run again.
+set -euo pipefail
+if (( $# != 1 )); then
+  echo "usage: python_environment.sh FOLDER" >&2
+  exit 2
+fi
+folder=$(realpath -m "$1")
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+[[ -x $folder/bin/python ]] || /usr/bin/python3 -m venv "$folder"
+pip=("$folder/bin/pip" --quiet --disable-pip-version-check install)
+"${pip[@]}" --requirement tests/python/requirements.txt
+"${pip[@]}" --no-deps --force-reinstall ./client/python

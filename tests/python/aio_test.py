@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The client for asyncio: values, many calls at once, and that to cancel an awaitable ends its call."""
+
+import asyncio
+import sys
+
+import numpy
+import pytest
+
+from calls_test import LONG_S, X, silence, slow_pieces
+from warpfold import aio
+from warpfold.errors import CancelledError
+
+
+def run(scenario, address):
+    async def connected():
+        async with aio.connect(address) as client:
+            return await scenario(client)
+
+    return asyncio.run(connected())
+
+
+def test_methods(server):
+    async def scenario(client):
+        assert await client.sum(X) == X.sum()
+        assert (await client.var(X, ddof=1)) == pytest.approx(X.var(ddof=1))
+        result = await client.reduce(X, ["min", "argmax"])
+        assert dict(result) == {"min": 0, "argmax": 999}
+        assert await client.sum(slow_pieces(2)) == 2 << 18
+        assert (await client.info())["version"] and await client.is_serving()
+        assert server.address in repr(client) and "AsyncClient" in repr(client)
+        with pytest.raises(ValueError) as raised:
+            await client.min(X[:0])
+        assert raised.value.reason == "EMPTY_ARRAY"
+        with pytest.raises(TypeError):
+            await client.sum(None)
+
+    run(scenario, server.address)
+
+
+def test_many_at_once(server):
+    async def scenario(client):
+        sums = await asyncio.gather(*(client.sum(X + i) for i in range(200)))
+        assert sums == [(X + i).sum() for i in range(200)]
+
+    run(scenario, server.address)
+
+
+@pytest.mark.parametrize("make", [lambda: numpy.ones(10), lambda: numpy.ones(1 << 22)])
+def test_cancelled_awaitables_let_go_of_the_array(make, monkeypatch):
+    ended = []
+    monkeypatch.setattr(aio, "_end_of", lambda future, wait=aio._end_of: ended.append(future) or wait(future))
+
+    async def scenario(client):
+        x = make()
+        references = sys.getrefcount(x)
+        task = asyncio.create_task(client.sum(x, timeout=LONG_S))
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        del task
+        assert isinstance(ended.pop().exception(), CancelledError)  # by the stop, and not because of the peer
+        # The thread that ran the call drops its last reference right after it.
+        while sys.getrefcount(x) > references:
+            await asyncio.sleep(0.01)
+
+    with silence() as address:
+        run(scenario, address)
+
+
+def test_the_loop_goes_on_during_a_call():
+    async def scenario(client):
+        task = asyncio.create_task(client.sum(X, timeout=1))
+        for _ in range(10):
+            await asyncio.sleep(0.001)
+        assert not task.done()
+        with pytest.raises(TimeoutError):
+            await task
+
+    with silence() as address:
+        run(scenario, address)
+
+
+def test_a_group_that_fails_cancels_its_calls():
+    async def fail():
+        await asyncio.sleep(0.2)
+        raise LookupError
+
+    async def scenario(client):
+        with pytest.raises(ExceptionGroup) as raised:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(client.sum(X, timeout=LONG_S))
+                group.create_task(fail())
+        assert [type(error) for error in raised.value.exceptions] == [LookupError]
+
+    with silence() as address:
+        run(scenario, address)

@@ -1,0 +1,245 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is taken for an array: which elements arrive, in which order, and by which way."""
+
+import array as standard_array
+import io
+import itertools
+import mmap
+import resource
+import zipfile
+
+import numpy
+import pytest
+
+from warpfold import files
+
+BIG = 48 << 20  # bytes of an array of which no copy may be made
+
+
+def grid(dtype="float32"):
+    return numpy.random.default_rng(3).normal(size=(60, 41, 7)).astype(dtype)
+
+
+def arrives_as(client, array, elements, way, **options):
+    """Order matters to first, last and argmax; every element to exact_sum."""
+    elements = numpy.asarray(elements).reshape(-1)
+    result = client.reduce(array, ["first", "last", "argmax", "sum"], **options)
+    assert result.way == way
+    assert result.element_count == elements.size
+    assert (result["first"], result["last"]) == (elements[0], elements[-1])
+    assert result["argmax"] == elements.argmax()
+    assert result["sum"] == pytest.approx(elements.sum(dtype="float64"), rel=1e-12)
+
+
+@pytest.mark.parametrize("cut", [
+    lambda x: x.T, lambda x: x[::-1], lambda x: x[:, ::-1, :], lambda x: x[::2, 1::3, ::-2],
+    lambda x: x[:, 5, :], lambda x: x.transpose(1, 0, 2), lambda x: x.transpose(2, 0, 1)[::3],
+    lambda x: numpy.broadcast_to(x[:, :1, :], x.shape), lambda x: numpy.asfortranarray(x)[1:]])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+def test_any_strides(client, cut, dtype):
+    x = cut((grid() * 40).astype(dtype))
+    for streams in (1, 3):
+        arrives_as(client, x, x, "copied", streams=streams)
+
+
+def test_large_strided_array_on_several_streams(client):
+    x = numpy.random.default_rng(4).normal(size=(2000, 3000)).T
+    for streams in (1, 4):
+        arrives_as(client, x, x, "copied", streams=streams)
+    y = numpy.ascontiguousarray(x)
+    assert client.sum(x) == client.sum(y) == client.sum(y, streams=4)  # the same bits
+
+
+def test_contiguous_parts_go_from_their_place(client):
+    x = grid()
+    arrives_as(client, x[3:50], x[3:50], "memory")
+    arrives_as(client, x[7, 3], x[7, 3], "memory")
+    arrives_as(client, x.reshape(-1)[1:], x.reshape(-1)[1:], "memory")
+    unaligned = numpy.frombuffer(b"x" + x.tobytes(), "uint8")[1:].view("float32")
+    arrives_as(client, unaligned, x, "memory")
+
+
+def test_read_only_arrays(client):
+    x = grid()
+    x.flags.writeable = False
+    arrives_as(client, x, x, "memory")
+    arrives_as(client, numpy.frombuffer(x.tobytes(), "float32"), x, "memory")
+
+
+def test_no_copy_is_made_of_a_large_array(client):
+    x = numpy.ones((BIG // 8, 2), "float32")
+    client.sum(x[:4])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    client.sum(x)
+    client.sum(x[:, 0], streams=1)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+    assert grown < BIG // 2
+
+
+def test_buffers(client):
+    numbers = standard_array.array("i", [3, 9, 4])
+    arrives_as(client, numbers, numbers, "memory")
+    arrives_as(client, memoryview(numbers)[::-1], [4, 9, 3], "copied")
+    arrives_as(client, bytearray(b"\x05\x01"), [5, 1], "memory")
+    arrives_as(client, numpy.array([2.5, 1.5]).tobytes(), [2.5, 1.5], "memory", dtype="float64")
+    with mmap.mmap(-1, 4096) as mapping:
+        mapping[:4] = b"\x01\x02\x03\x04"
+        assert client.sum(mapping) == 10
+
+
+def test_numbers_and_lists(client):
+    assert client.sum([[1, 2], [3, 4]]) == 10
+    assert client.max((1.5, 2.5)) == 2.5
+    assert client.sum(numpy.float32(2)) == 2 and client.sum(7) == 7
+
+
+def test_array_interface(client):
+    class Exporter:
+        def __init__(self, array):
+            self.array = array
+            self.__array_interface__ = array.__array_interface__
+
+    x = grid()
+    arrives_as(client, Exporter(x), x, "memory")
+
+
+def test_dlpack(client):
+    class Exporter:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    x = grid()
+    arrives_as(client, Exporter(x), x, "memory")
+    arrives_as(client, Exporter(x[::-2]), x[::-2], "copied")
+
+
+def test_gpu_arrays_are_staged_part_by_part(client):
+    """By the protocol alone, of an array that says it is on a GPU and is not."""
+    largest = []
+
+    class OnGpu:
+        def __init__(self, array):
+            self.array, self.shape = array, array.shape
+            self.__cuda_array_interface__ = array.__array_interface__
+
+        def __getitem__(self, part):
+            return OnGpu(self.array[part])
+
+        def get(self):
+            largest.append(self.array.nbytes)
+            return self.array.copy()
+
+    for shape in ((5,), (3 << 20,), (6 << 20, 1), (2, 3 << 20), (7, 700_000)):
+        x = numpy.random.default_rng(5).normal(size=shape)
+        arrives_as(client, OnGpu(x), x, "staged")
+    assert max(largest) <= 16 << 20
+
+
+def test_bfloat16(client):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = grid().astype(ml_dtypes.bfloat16)
+    arrives_as(client, x, x.astype("float32"), "memory")
+    arrives_as(client, x.T, x.T.astype("float32"), "copied")
+    assert client.max(x).dtype == ml_dtypes.bfloat16
+    arrives_as(client, x.tobytes(), x.astype("float32"), "memory", dtype="bfloat16")
+
+
+def test_torch(client):
+    torch = pytest.importorskip("torch")
+    x = torch.randn(50, 30)
+    arrives_as(client, x, x.numpy(), "memory")
+    arrives_as(client, x.T, x.T.numpy(), "copied")
+    half = x.to(torch.bfloat16)
+    arrives_as(client, half, half.to(torch.float32).numpy(), "memory")
+    assert client.max(half).dtype == numpy.float32
+
+
+def test_jax(client):
+    jax = pytest.importorskip("jax.numpy")
+    x = jax.asarray(grid())
+    arrives_as(client, x, numpy.asarray(x), "memory")
+    arrives_as(client, x.astype("bfloat16"), numpy.asarray(x.astype("bfloat16"), "float32"), "memory")
+
+
+def test_iterators(client):
+    x = grid()
+    arrives_as(client, iter(x), x, "pieces")
+    arrives_as(client, (part.T for part in x), [part.T for part in x], "pieces")
+    assert client.sum(iter([]), dtype="int32") == 0
+    assert client.sum(iter([[1, 2], numpy.int64(3)])) == 6
+
+
+def test_files_of_raw_elements(client):
+    x = grid()
+    arrives_as(client, io.BytesIO(x.tobytes()), x, "pieces", dtype="float32")
+
+    class Trickle(io.BytesIO):  # cuts elements
+        def read(self, size=-1):
+            return super().read(min(size, 999))
+
+    arrives_as(client, Trickle(x.tobytes()), x, "pieces", dtype="float32")
+
+
+def test_npy_and_raw_files_are_mapped(client, tmp_path):
+    x = grid()
+    numpy.save(tmp_path / "x.npy", x)
+    arrives_as(client, files.npy(tmp_path / "x.npy"), x, "memory")
+    x.tofile(tmp_path / "x.raw")
+    arrives_as(client, files.raw(tmp_path / "x.raw", "float32"), x, "memory")
+    arrives_as(client, numpy.memmap(tmp_path / "x.raw", "float32", "r")[::3], x.reshape(-1)[::3], "copied")
+    (tmp_path / "empty.raw").touch()
+    assert client.sum(files.raw(tmp_path / "empty.raw", "int8")) == 0
+
+
+def test_npz_members_are_streamed(client, tmp_path):
+    x = numpy.random.default_rng(6).normal(size=(3000, 1000))
+    numpy.savez_compressed(tmp_path / "x.npz", x=x, y=x[:2], empty=x[:0])
+    arrives_as(client, files.npz(tmp_path / "x.npz", "x"), x, "pieces")
+    together = itertools.chain(files.npz(tmp_path / "x.npz", "x"), files.npz(tmp_path / "x.npz", "y"))
+    arrives_as(client, together, numpy.concatenate([x, x[:2]]), "pieces")
+    assert client.sum(files.npz(tmp_path / "x.npz", "empty")) == 0
+    matrices = x.reshape(-1, 4, 4)
+    numpy.savez(tmp_path / "m.npz", m=matrices)
+    result = client.reduce(files.npz(tmp_path / "m.npz", "m"), ["max"], matrix=True)
+    assert (result["max"] == matrices.max(0)).all()
+
+
+def test_npz_that_is_bad(client, tmp_path):
+    numpy.savez(tmp_path / "x.npz", f=numpy.asfortranarray(grid()), o=numpy.array([None]))
+    with pytest.raises(KeyError, match="nothing"):
+        client.sum(files.npz(tmp_path / "x.npz", "nothing"))
+    for member, words in (("f", "Fortran"), ("o", "objects")):
+        with pytest.raises(ValueError, match=words):
+            client.sum(files.npz(tmp_path / "x.npz", member))
+    with zipfile.ZipFile(tmp_path / "short.npz", "w") as archive:
+        whole = io.BytesIO()
+        numpy.save(whole, grid())
+        archive.writestr("x.npy", whole.getvalue()[:-1])
+    with pytest.raises(ValueError, match="shorter"):
+        client.sum(files.npz(tmp_path / "short.npz", "x"))
+
+
+def test_arrow_and_parquet(client, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    feather = pytest.importorskip("pyarrow.feather")
+    x = grid().reshape(-1)
+    table = pyarrow.table({"x": x, "flag": x > 0, "null": [None, *x[1:]]})
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=1000)
+    feather.write_feather(table, tmp_path / "t.arrow", compression="uncompressed", chunksize=3000)
+    for read, name in ((files.parquet, "t.parquet"), (files.arrow, "t.arrow")):
+        arrives_as(client, read(tmp_path / name, "x"), x, "pieces")
+        assert client.count_nonzero(read(tmp_path / name, "flag")) == (x > 0).sum()
+        with pytest.raises(ValueError, match="null"):
+            client.sum(read(tmp_path / name, "null"))
+        with pytest.raises(KeyError, match="nothing"):
+            client.sum(read(tmp_path / name, "nothing"))
+    parquet.write_table(table.slice(0, 0), tmp_path / "empty.parquet")
+    assert client.sum(files.parquet(tmp_path / "empty.parquet", "x")) == 0

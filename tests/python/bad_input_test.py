@@ -1,0 +1,181 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot be reduced: a clear exception, nothing sent, and the client goes on."""
+
+import math
+import os
+import pickle
+
+import numpy
+import pytest
+
+import warpfold
+from warpfold import errors
+
+
+@pytest.fixture(autouse=True)
+def goes_on(client):
+    yield
+    assert client.sum(numpy.arange(5)) == 10
+
+
+@pytest.mark.parametrize("array, words", [
+    (numpy.array([None]), "object"), (numpy.array(["text"]), "<U4"), (numpy.array([b"text"]), "S4"),
+    (numpy.array(["2026-01-01"], "M8[D]"), "int64"), (numpy.array([1], "m8[s]"), "int64"),
+    (numpy.array([1], ">i4"), "byte order"), (numpy.array([1.5], ">f8"), "byte order"),
+    (numpy.array([1j]), "array.real"), (numpy.zeros(2, [("a", "i4")]), "cannot be reduced"),
+    (numpy.array([1], "longdouble"), "cannot be reduced"),
+    (numpy.ma.array([1, 2], mask=[True, False]), "masked"),
+    ({1: 2}, "dict"), ({1, 2}, "set"), ("text", "str"), (None, "NoneType"), (range(3), "range"),
+    (iter([{}]), "dict"), (iter([numpy.ones(2), numpy.ones(2, "int8")]), "int8 came after pieces of float64"),
+    (iter([iter([1])]), "another series"), (["text"], "<U4")])
+def test_no_array_of_elements(client, array, words):
+    with pytest.raises(TypeError, match=words):
+        client.sum(array)
+    assert issubclass(errors.InvalidArgumentError, ValueError)
+
+
+def test_no_pieces_and_no_type(client):
+    with pytest.raises(ValueError, match="dtype="):
+        client.sum(iter([]))
+    with pytest.raises(TypeError, match="float31"):
+        client.sum(iter([]), dtype="float31")
+    with pytest.raises(TypeError, match="dtype="):
+        client.sum(numpy.ones(2), dtype="float32")
+
+
+def test_files(client, tmp_path):
+    path = tmp_path / "raw"
+    path.write_bytes(b"1234567")
+    with open(path, "rb") as file, pytest.raises(TypeError, match="dtype="):
+        client.sum(file)
+    with open(path, "rb") as file, pytest.raises(ValueError, match="inside an element"):
+        client.sum(file, dtype="int32")
+    with open(path, encoding="ascii") as file, pytest.raises(TypeError, match="binary"):
+        client.sum(file, dtype="int32")
+    with pytest.raises(ValueError):
+        client.sum(b"1234567", dtype="int32")
+
+
+def test_torch(client):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match="detach"):
+        client.sum(torch.ones(3, requires_grad=True))
+    with pytest.raises(TypeError):
+        client.sum(torch.ones(3, device="meta"))
+    with pytest.raises(TypeError):
+        client.sum(torch.ones(3, dtype=torch.complex64))
+    with pytest.raises(TypeError):
+        client.sum(torch.ones(3).to_sparse())
+
+
+def test_dlpack_elsewhere(client):
+    class Elsewhere:
+        def __dlpack__(self, **options):
+            raise BufferError("this is far away")
+
+        def __dlpack_device__(self):
+            return 12, 0
+
+    with pytest.raises(TypeError, match="kind 12"):
+        client.sum(Elsewhere())
+    Elsewhere.__dlpack_device__ = lambda self: (1, 0)
+    with pytest.raises(TypeError, match="far away"):
+        client.sum(Elsewhere())
+    Elsewhere.__dlpack_device__ = lambda self: (2, 0)
+    Elsewhere.shape = (3,)
+    with pytest.raises(TypeError, match="GPU"):
+        client.sum(Elsewhere())
+
+
+@pytest.mark.parametrize("cut", [slice(None), slice(None, None, 2)])
+def test_a_file_that_became_shorter_than_its_map(client, tmp_path, cut):
+    path = tmp_path / "x"
+    numpy.zeros(1 << 20).tofile(path)
+    mapped = numpy.memmap(path, "float64", "r")[cut]
+    assert client.sum(mapped) == 0
+    os.truncate(path, 4096)
+    with pytest.raises(ValueError, match="shorter"):
+        client.sum(mapped)
+
+
+def test_options_by_name(client):
+    x = numpy.ones((3, 4))
+    with pytest.raises(NotImplementedError, match="axis="):
+        client.sum(x, axis=0)
+    with pytest.raises(NotImplementedError, match="where="):
+        client.sum(x, where=x > 0)
+    with pytest.raises(TypeError, match="initial"):
+        client.sum(x, initial=3)
+    with pytest.raises(TypeError, match="list"):
+        client.reduce(x, "sum")
+    for options in ({"nan": "omit"}, {"overflow": "clip"}, {"timeout": -1}, {"timeout": math.nan}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            client.sum(x, **options)
+    for options in ({"ddof": -1}, {"ddof": 1, "correction": 1}, {"correction": 0.5}):
+        with pytest.raises(ValueError):
+            client.var(x, **options)
+    with pytest.raises(ValueError, match="ord"):
+        client.norm(x, 3)
+    with pytest.raises(TypeError, match="keepdims"):
+        client.sum(iter([x]), keepdims=True)
+    for shape in ((3,), (3, 4)):
+        with pytest.raises(ValueError, match="matrices"):
+            client.matrix_product(numpy.ones(shape))
+    with pytest.raises(ValueError, match="pairs"):
+        client.affine_compose(numpy.ones((4, 3)))
+
+
+def test_what_the_server_refuses(client):
+    x = numpy.ones(4, "float32")
+    with pytest.raises(NotImplementedError) as raised:
+        client.reduce(x, ["median"])
+    assert raised.value.reason == "UNKNOWN_OPERATOR"
+    oblong = numpy.ones((2, 2, 3))
+    for bad in (lambda: client.bit_and(x), lambda: client.reduce(x, []),
+                lambda: client.reduce(x, ["sum", "sum"]), lambda: client.matrix_product(oblong),
+                lambda: client.sum(x, request_id="\n"), lambda: client.sum(x, streams=1000)):
+        with pytest.raises(ValueError) as raised:
+            bad()
+        assert isinstance(raised.value, warpfold.WarpfoldError)
+        assert raised.value.code == "INVALID_ARGUMENT" and raised.value.reason
+        assert raised.value.reason in str(raised.value)
+
+
+def test_errors_keep_what_they_say(client):
+    with pytest.raises(ValueError) as raised:
+        client.min(numpy.array([]))
+    copy = pickle.loads(pickle.dumps(raised.value))
+    for error in (raised.value, copy):
+        assert type(error) is errors.InvalidArgumentError
+        assert (error.code, error.reason) == ("INVALID_ARGUMENT", "EMPTY_ARRAY")
+        assert error.fields == {"operator": "min"}
+
+
+def test_every_kind_of_error():
+    kinds = {"OUT_OF_RANGE": OverflowError, "DEADLINE_EXCEEDED": TimeoutError, "UNAVAILABLE": ConnectionError,
+             "DATA_LOSS": OSError, "UNIMPLEMENTED": NotImplementedError, "PERMISSION_DENIED": PermissionError,
+             "UNAUTHENTICATED": PermissionError, "INTERNAL": RuntimeError, "ABORTED": RuntimeError,
+             "RESOURCE_EXHAUSTED": RuntimeError, "CANCELLED": errors.CancelledError}
+    for code, kind in kinds.items():
+        error = errors.from_status(code, "words", "REASON", {"field": "1"})
+        assert isinstance(error, kind) and isinstance(error, warpfold.WarpfoldError)
+        assert str(error) == f"{code} (REASON): words"
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), again.fields) == (type(error), str(error), {"field": "1"})
+
+
+def test_connect():
+    for options in ({"connections": 0}, {"connections": 65}, {"max_attempts": 0}, {"tls_key": "x"}):
+        with pytest.raises(ValueError):
+            warpfold.connect("127.0.0.1:1", **options)
+    with pytest.raises(ValueError):
+        warpfold.connect([])
+    with pytest.raises(OSError):
+        warpfold.connect(tls_ca="/nowhere")
+    with pytest.raises(ValueError, match="PEM"):
+        warpfold.connect(tls_ca=__file__)
+    with warpfold.connect("127.0.0.1:1", max_attempts=1) as nobody:
+        for call in (lambda: nobody.sum(numpy.ones(3)), nobody.info, nobody.is_serving):
+            with pytest.raises(ConnectionError):
+                call()

@@ -1,0 +1,199 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that end early, run beside others, or tell how far they are."""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+import numpy
+import pytest
+
+import warpfold
+from conftest import Server
+
+X = numpy.arange(1000)
+# Of calls that must end sooner, by what the test does: only so that a failure does not hang.
+LONG_S = 120
+
+
+@contextlib.contextmanager
+def silence():
+    """The address of a peer that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def slow_pieces(count):
+    for _ in range(count):
+        time.sleep(0.06)
+        yield numpy.ones(1 << 18, "float32")
+
+
+def test_timeout():
+    with silence() as address, warpfold.connect(address) as client:
+        for call in (lambda: client.sum(X, timeout=0.2), lambda: client.sum(iter([X]), timeout=0.2),
+                     lambda: client.info(timeout=0.2), lambda: client.is_serving(timeout=0.2)):
+            with pytest.raises(TimeoutError) as raised:
+                call()
+            assert raised.value.reason == "DEADLINE"
+
+
+@pytest.mark.parametrize("call", [
+    lambda client: client.sum(X, timeout=LONG_S),
+    lambda client: client.sum(numpy.ones(1 << 24), timeout=LONG_S, streams=3),
+    lambda client: client.sum(iter([X]), timeout=LONG_S),
+    lambda client: client.info(timeout=LONG_S)])
+def test_keyboard_interrupt_ends_a_call(call):
+    with silence() as address, warpfold.connect(address) as client:
+        timer = threading.Timer(0.3, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            call(client)
+        timer.join()
+
+
+def test_handlers_of_signals_run_during_a_call():
+    heard = []
+
+    def handler(number, frame):
+        heard.append(number)
+        if len(heard) == 2:
+            raise InterruptedError("twice")
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with silence() as address, warpfold.connect(address) as client:
+            timers = [threading.Timer(delay, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1))
+                      for delay in (0.2, 0.5)]
+            for timer in timers:
+                timer.start()
+            with pytest.raises(InterruptedError, match="twice"):
+                client.sum(X, timeout=LONG_S)
+            for timer in timers:
+                timer.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(heard) == 2
+
+
+def test_other_threads_run_during_a_call():
+    with silence() as address, warpfold.connect(address) as client:
+        def call():
+            with pytest.raises(TimeoutError):
+                client.sum(X, timeout=1)
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        assert sum(range(1000)) == 499500
+        assert thread.is_alive()  # here this thread has Python's lock, and that one is in its call
+        thread.join()
+
+
+def test_many_threads_on_one_client(client):
+    wrong = []
+
+    def work(seed):
+        for i in range(30):
+            x = numpy.full(1000 + 50_000 * (i % 3), seed + i)
+            if client.sum(x) != x.sum():
+                wrong.append((seed, i))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_an_iterator_that_raises_ends_the_call():
+    def pieces():
+        yield X
+        raise KeyError("no more")
+
+    # The server has place for one call: the next one shows that this one has ended, whoever keeps the error.
+    with Server("--max_concurrent_reductions=1") as server, warpfold.connect(server.address) as client:
+        with pytest.raises(KeyError, match="no more") as kept:
+            client.sum(pieces())
+        assert client.sum(iter([X])) == X.sum()
+        assert kept.value.__traceback__
+
+
+def test_progress(client):
+    told = []
+    client.sum(numpy.ones(1 << 20), progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (8 << 20, 8 << 20)
+    told.clear()
+    client.sum(slow_pieces(4), progress=lambda done, total: told.append((done, total)))
+    assert len(told) > 1 and told == sorted(told) and told[0][1] is None
+
+
+def test_progress_that_raises_ends_the_call(client):
+    def progress(done, total):
+        raise LookupError(done)
+
+    with pytest.raises(LookupError):
+        client.sum(slow_pieces(100), progress=progress)
+    assert client.sum(X) == X.sum()
+
+
+def test_progress_bar(client, capsys, monkeypatch):
+    pytest.importorskip("tqdm")
+    client.sum(numpy.ones(1 << 20), progress=True)
+    assert "8.39M" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ModuleNotFoundError, match="tqdm"):
+        client.sum(X, progress=True)
+
+
+def test_options_reach_the_server(client):
+    assert client.sum(X, checksum=True, streams=1, request_id="a test", timeout=LONG_S) == X.sum()
+
+
+def test_closed_client(server):
+    client = warpfold.connect(server.address)
+    assert server.address in repr(client)
+    client.close()
+    assert "closed" in repr(client)
+    for call in (lambda: client.sum(X), client.info, client.is_serving):
+        with pytest.raises(RuntimeError, match="closed"):
+            call()
+
+
+def test_several_servers_and_a_unix_socket(server, tmp_path):
+    with Server(listen=f"unix:{tmp_path}/socket") as other:
+        x = numpy.random.default_rng(7).normal(size=4 << 20)
+        with warpfold.connect([server.address, other.address]) as both:
+            assert both.sum(x, streams=4) == both.sum(x, streams=1)
+
+
+def test_a_server_that_ends_and_another_that_comes(tmp_path):
+    address = f"unix:{tmp_path}/socket"
+    with warpfold.connect(address) as client:
+        with Server(listen=address):
+            assert client.sum(X) == X.sum()
+        with pytest.raises(ConnectionError):
+            client.sum(X)
+        with Server(listen=address):
+            assert client.sum(X) == X.sum()
+
+
+def test_forked_processes_are_told(client, server):
+    def told(action):
+        try:
+            action()
+        except RuntimeError as error:
+            return "forked" in str(error)
+        return False
+
+    child = os.fork()
+    if child == 0:
+        both = told(lambda: client.sum(X)) and told(lambda: warpfold.connect(server.address))
+        os._exit(0 if both else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert client.sum(X) == X.sum()

@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""A real server for all tests of the Python package.
+
+Environment: WARPFOLD_SERVER, the executable; WARPFOLD_DEVICE, cpu (default) or cuda:N.
+"""
+
+import os
+import subprocess
+
+import pytest
+
+import warpfold
+
+_STOP_TIMEOUT_S = 60
+
+
+class Server:
+    """A process that drains, or is killed, at the end of a with statement."""
+
+    def __init__(self, *flags, listen="127.0.0.1:0"):
+        self.process = subprocess.Popen(
+            [os.environ["WARPFOLD_SERVER"], f"--listen={listen}",
+             f"--device={os.environ.get('WARPFOLD_DEVICE', 'cpu')}", *flags],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        ready = self.process.stdout.readline()
+        if not ready.startswith("READY "):
+            self.kill()
+            raise RuntimeError(f"the server is not ready: {ready!r}")
+        self.address = ready.split()[1].removeprefix("listen=")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.process.terminate()
+        try:
+            self.process.wait(_STOP_TIMEOUT_S)
+        finally:
+            self.kill()
+
+
+@pytest.fixture(scope="session")
+def server():
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def client(server):
+    with warpfold.connect(server.address) as client:
+        yield client

@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The package itself: what its import brings in, its types, its form, and the pages that show it."""
+
+import contextlib
+import importlib.util
+import inspect
+import io
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import warpfold
+from warpfold import aio
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_SOURCE = _ROOT / "client/python"
+_ADDRESS = "127.0.0.1:50051"
+
+
+def run(*command):
+    done = subprocess.run([sys.executable, *command], cwd=_SOURCE, capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_import_brings_in_nothing_heavy():
+    heavy = ("numpy", "asyncio", "torch", "jax", "pyarrow", "dask", "tqdm", "ml_dtypes", "concurrent.futures")
+    loaded = run("-c", "import warpfold, sys; print(*sys.modules)").split()
+    assert not set(heavy) & set(loaded)
+
+
+def test_sources_are_clean():
+    run("-m", "ruff", "check", "--config", "pyproject.toml", "warpfold", "../../tests/python",
+        "../../tests/benchmarks/python_client.py")
+
+
+def test_types_are_strict():
+    run("-m", "mypy")
+
+
+def test_the_package_says_that_it_is_typed():
+    folder = pathlib.Path(warpfold.__file__).parent
+    assert (folder / "py.typed").exists() and (folder / "_native.pyi").exists()
+
+
+def test_stubs_name_what_the_module_has():
+    native = importlib.import_module("warpfold._native")
+    stub = (_SOURCE / "warpfold/_native.pyi").read_text(encoding="utf-8")
+    public = {name for name in vars(native) if not name.startswith("_")}
+    assert public == set(re.findall(r"^(?:class|def) (\w+)", stub, re.MULTILINE))
+    for name in public:
+        if not inspect.isclass(getattr(native, name)):
+            continue
+        members = {member for member in vars(getattr(native, name)) if not member.startswith("_")}
+        declared = re.search(rf"^class {name}\b.*?(?=^class |\Z)", stub, re.MULTILINE | re.DOTALL)
+        if members:
+            assert members == set(re.findall(r"^    (?:def )?([a-z]\w*)[:(]", declared.group(), re.MULTILINE))
+
+
+def test_both_clients_have_the_same_methods():
+    def methods(kind):
+        return {name for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")}
+
+    assert methods(warpfold.Client) == methods(aio.AsyncClient)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_what_pages_show(page, server):
+    blocks = re.findall(r"```python\n(.*?)```", (_ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    shown = [block for block in blocks if "warpfold.connect" in block or "aio.connect" in block]
+    assert shown
+    for block in shown:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block.replace(_ADDRESS, server.address), page, "exec"), {})
+        expected = [line.partition("  # ")[2] for line in block.splitlines() if "print(" in line]
+        for line, wanted in zip(printed.getvalue().splitlines(), expected, strict=True):
+            assert line == wanted
