@@ -4,13 +4,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iostream>
 #include <map>
+#include <sstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/output.h"
 #include "client/cli/validators.h"
 #include "client/translate.h"
 
@@ -42,9 +46,21 @@ std::string ToAlgorithm(std::string& text) {
   return absl::StrCat("unknown algorithm '", text, "'; there are ", absl::StrJoin(names, ", "));
 }
 
+// gRPC takes a larger port modulo 65536, which is another one.
+bool HasGoodPort(absl::string_view name) {
+  const std::size_t colon = name.rfind(':');
+  if (colon == absl::string_view::npos || absl::StartsWith(name, "unix")) return true;
+  const absl::string_view port = name.substr(colon + 1);
+  const bool is_number = !port.empty() && port.find_first_not_of("0123456789") == absl::string_view::npos;
+  int number = 0;
+  // What is no number may be an IPv6 address without a port, or a name that gRPC resolves.
+  return !is_number || (absl::SimpleAtoi(port, &number) && number >= 1 && number <= 65535);
+}
+
 std::string ToTargets(std::string& text) {
   for (const absl::string_view name : absl::StrSplit(text, ',')) {
     if (name.empty()) return "'" + text + "' has an empty name in it";
+    if (!HasGoodPort(name)) return absl::StrCat("'", name, "': a port is a number of 1 to 65535");
   }
   return "";
 }
@@ -145,6 +161,18 @@ void AddArrays(CLI::App& app, ArraysFlags& flags) {
   app.add_flag("--json", flags.json, "Answer with one JSON object");
 }
 
+// Says what is wrong with the command line, which it quotes; or prints the help that was asked for.
+int Explain(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream out;
+  std::ostringstream complaint;
+  const bool is_help = app.exit(error, out, complaint) == 0;
+  std::cout << out.str() << std::flush;
+  for (const absl::string_view line : absl::StrSplit(complaint.str(), '\n', absl::SkipEmpty())) {
+    std::cerr << Printable(line) << "\n";
+  }
+  return is_help ? kExitOk : kExitUsage;
+}
+
 }  // namespace
 
 std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* argv) {
@@ -182,7 +210,7 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    return Explain(app, error);
   }
   if (reduce.parsed()) line.command = std::move(reduce_flags);
   if (put.parsed()) line.command = std::move(put_flags);

@@ -134,6 +134,7 @@ absl::Status CheckWholeElements(std::uint64_t byte_count, std::uint64_t element_
 absl::StatusOr<Input> OpenInput(const ReduceFlags& flags) {
   if (!flags.input.has_value()) return Generate(flags);
   if (*flags.input == "-") return OpenStandardInput(flags);
+  SurviveShortenedFiles();
   absl::StatusOr<MappedFile> file = MappedFile::Open(*flags.input);
   if (!file.ok()) return file.status();
   if (IsNpy(file->bytes()) || absl::EndsWith(*flags.input, ".npy")) return OpenNpy(flags, *std::move(file));

@@ -7,34 +7,86 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdint>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 
 namespace warpfold::cli {
+namespace {
+
+// For the signal's handler, which may look at no more than these.
+std::atomic<bool> page_was_missing = false;
+std::uintptr_t page_bytes = 0;
+
+void ReplaceMissingPage(int /*signal*/, siginfo_t* info, void* /*context*/) {
+  const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(info->si_addr) & ~(page_bytes - 1);
+  // Only accesses beyond the end of a mapped object have this code. Others end the process when they are
+  // repeated.
+  if (info->si_code != BUS_ADRERR || mmap(reinterpret_cast<void*>(page), page_bytes, PROT_READ,
+                                          MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) {
+    std::signal(SIGBUS, SIG_DFL);
+    return;
+  }
+  page_was_missing = true;
+}
+
+// The system makes the content of some files when they are read, and does not know its size before.
+bool HasContent(int file) {
+  char byte = 0;
+  return pread(file, &byte, 1, 0) == 1;
+}
+
+}  // namespace
+
+void SurviveShortenedFiles() {
+  page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  struct sigaction action = {};
+  action.sa_sigaction = ReplaceMissingPage;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   // Not blocking on a FIFO without a writer: it is refused below.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return absl::ErrnoToStatus(errno, "cannot open");
-  const absl::Cleanup close_file = [file] { close(file); };
+  absl::Cleanup close_file = [file] { close(file); };
   struct stat info = {};
   if (fstat(file, &info) != 0) return absl::ErrnoToStatus(errno, "cannot read");
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError("not a regular file; '-' reads a stream");
   const auto size = static_cast<std::size_t>(info.st_size);
-  if (size == 0) return MappedFile({});
-  void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  if (memory == MAP_FAILED) return absl::ErrnoToStatus(errno, "cannot map");
-  // Only a hint.
-  static_cast<void>(madvise(memory, size, MADV_SEQUENTIAL));
-  return MappedFile({static_cast<const std::byte*>(memory), size});
+  if (size == 0 && HasContent(file)) {
+    return absl::InvalidArgumentError("the system does not know the file's size; '-' reads a stream");
+  }
+  std::span<const std::byte> bytes;
+  if (size > 0) {
+    void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (memory == MAP_FAILED) return absl::ErrnoToStatus(errno, "cannot map");
+    // Only a hint.
+    static_cast<void>(madvise(memory, size, MADV_SEQUENTIAL));
+    bytes = {static_cast<const std::byte*>(memory), size};
+  }
+  std::move(close_file).Cancel();
+  return MappedFile(file, bytes);
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+absl::Status MappedFile::CheckWhole() const {
+  struct stat info = {};
+  const bool is_short = fstat(file_, &info) != 0 || static_cast<std::size_t>(info.st_size) < bytes_.size();
+  if (!is_short && !page_was_missing) return absl::OkStatus();
+  return absl::InvalidArgumentError("the file was shortened while it was read");
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : file_(std::exchange(other.file_, -1)), bytes_(std::exchange(other.bytes_, {})) {}
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (file_ >= 0) close(file_);
 }
 
 }  // namespace warpfold::cli

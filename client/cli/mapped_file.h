@@ -12,11 +12,11 @@
 
 namespace warpfold::cli {
 
-// Threads: immutable. A file that another process shortens meanwhile ends the program or the call.
+// Threads: immutable.
 class MappedFile {
  public:
   // NOT_FOUND, PERMISSION_DENIED or another status with the system's reason; INVALID_ARGUMENT if it is not
-  // a regular file.
+  // a regular file, or one whose size the system does not know.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -25,10 +25,19 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
- private:
-  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  // INVALID_ARGUMENT once another process has shortened the file: what is missing was zeros since, or could
+  // not be sent, so that no value of the array is one.
+  absl::Status CheckWhole() const;
 
+ private:
+  MappedFile(int file, std::span<const std::byte> bytes) : file_(file), bytes_(bytes) {}
+
+  int file_ = -1;
   std::span<const std::byte> bytes_;
 };
+
+// A page of a mapped file that is no longer there becomes a page of zeros when it is read, where the system
+// would end the process (SIGBUS). To be called before a file is opened.
+void SurviveShortenedFiles();
 
 }  // namespace warpfold::cli

@@ -9,13 +9,32 @@
 
 namespace warpfold::cli {
 
+std::string Printable(absl::string_view text) {
+  std::string printable;
+  bool second_of_two = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // Those from 0x80 to 0x9f have two bytes in UTF-8, of which the first is this.
+    const bool first_of_two =
+        byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (byte < 0x20 || byte == 0x7f || first_of_two || second_of_two) {
+      absl::StrAppendFormat(&printable, "\\x%02x", byte);
+    } else {
+      printable.push_back(text[i]);
+    }
+    second_of_two = first_of_two;
+  }
+  return printable;
+}
+
 int ReportServerError(const absl::Status& status) {
-  absl::FPrintF(stderr, "warpfold: %s: %s\n", absl::StatusCodeToString(status.code()), status.message());
+  absl::FPrintF(stderr, "warpfold: %s: %s\n", absl::StatusCodeToString(status.code()),
+                Printable(status.message()));
   return kExitServerError;
 }
 
 int ReportInputError(absl::string_view what, const absl::Status& status) {
-  absl::FPrintF(stderr, "warpfold: %s: %s\n", what, status.message());
+  absl::FPrintF(stderr, "warpfold: %s: %s\n", Printable(what), Printable(status.message()));
   return kExitUsage;
 }
 

@@ -11,6 +11,9 @@
 
 namespace warpfold::cli {
 
+// The text with control characters as \xNN: names of files and what servers say must not steer a terminal.
+std::string Printable(absl::string_view text);
+
 // "warpfold: INVALID_ARGUMENT: message" on standard error. Returns kExitServerError.
 int ReportServerError(const absl::Status& status);
 

@@ -114,6 +114,10 @@ int RunReduce(const Server& server, const ReduceFlags& flags) {
 
   Client client(server.targets, {.credentials = server.credentials});
   const Outcome outcome = Reduce(client, spec, *input, flags);
+  if (const auto* file = std::get_if<FileInput>(&input->source)) {
+    // Before anything else is said: the failure of a call may come of it, and a value of it is none.
+    if (absl::Status whole = file->file.CheckWhole(); !whole.ok()) return ReportInputError(name, whole);
+  }
   if (!outcome.input_error.ok()) return ReportInputError(name, outcome.input_error);
   if (!outcome.reduction.ok()) return ReportServerError(outcome.reduction.status());
   return PrintReduction(*outcome.reduction, flags.json);

@@ -51,6 +51,29 @@ class NoServerTest(TestCase):
             path = self.file("bad.npy", content)
             self.assert_refused(f"bad.npy: {reason}", path)
 
+    def test_a_file_whose_size_nobody_knows(self):
+        self.assert_refused("/proc/self/status: the system does not know the file's size", "--dtype", "uint8",
+                            "/proc/self/status")
+
+    def test_ports_that_do_not_exist(self):
+        for target in ("localhost:99999", "localhost:0", "[::1]:65536", "ipv4:127.0.0.1:70000"):
+            with self.subTest(target):
+                self.assert_exit(2, warpfold("health", "--target", target), target, "1 to 65535")
+
+    def test_names_do_not_steer_the_terminal(self):
+        name = str(self.folder / "\x1b[31mred\x07\u009b")
+        for arguments in (("reduce", "--op", "sum", "--dtype", "int32", name),
+                          ("reduce", "--op", "sum", "--dtype", name, "--iota", "5"),
+                          ("reduce", "--op", name, "--iota", "5"),
+                          ("health", "--tls_ca", name)):
+            done = warpfold(*arguments)
+            self.assert_exit(2, done, "\\x1b[31mred\\x07")
+            self.assertTrue(all(c.isprintable() or c == "\n" for c in done.stderr), repr(done.stderr))
+        path = self.file("steering.npy", npy_bytes(numpy.arange(3)).replace(b"<i8", b"\x1b[3"))
+        done = warpfold("reduce", "--op", "sum", path)
+        self.assertEqual(done.returncode, 2)
+        self.assertNotIn("\x1b", done.stderr)
+
     def test_stdin_without_dtype_is_no_raw_array(self):
         for reason, data in (("raw elements need --dtype", b"hello, world"),
                              ("raw elements need --dtype", b""),

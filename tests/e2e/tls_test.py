@@ -4,9 +4,11 @@
 
 import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
+import time
 import unittest
 
 from executables import Server, TestCase, run_server, value, warpfold
@@ -96,6 +98,43 @@ class TlsTest(TestCase):
                 with self.subTest(f"{flag}: {name}"):
                     flags = [*good[:i], f"{flag}={self.file('bad.pem', content)}", *good[i + 1:]]
                     self.assert_exit(2, run_server("--device=cpu", *flags), f"{flag}: ")
+
+    def test_a_key_that_does_not_fit_is_refused_by_name(self):
+        other = ["--tls_cert", self.cert, "--tls_key", self.client[1]]
+        self.assert_exit(2, run_server("--device=cpu", *other), "--tls_key: the key is not that of")
+        encrypted = str(self.folder / "encrypted.key")
+        subprocess.run(["openssl", "pkcs8", "-topk8", "-in", self.key, "-out", encrypted,
+                        "-passout", "pass:x"], check=True, capture_output=True, timeout=_TIMEOUT_S)
+        self.assert_exit(2, run_server("--device=cpu", "--tls_cert", self.cert, "--tls_key", encrypted),
+                         "--tls_key: the key is encrypted")
+
+    def test_expiry_is_warned_of(self):
+        with Server(*self.flags) as server:  # a day is left
+            self.assertIn("warn", server.log())
+            self.assertIn("--tls_cert: the certificate expires on", server.log())
+        request, old = str(self.folder / "old.csr"), str(self.folder / "old.crt")
+        for command in (["req", "-new", "-key", self.key, "-subj", "/CN=old", "-out", request],
+                        ["x509", "-req", "-in", request, "-signkey", self.key, "-days", "-1", "-out", old]):
+            subprocess.run(["openssl", *command], check=True, capture_output=True, timeout=_TIMEOUT_S)
+        with Server("--tls_cert", old, "--tls_key", self.key) as server:
+            self.assertIn("--tls_cert: the certificate expired on", server.log())
+
+    def test_a_file_that_is_shortened_while_it_is_sent(self):
+        for name, flags, trust in (("plaintext", [], []), ("TLS", self.flags, ["--tls_ca", self.cert])):
+            with self.subTest(name), Server(*flags) as server:
+                path = self.folder / "large.bin"
+                path.write_bytes(b"")
+                os.truncate(path, 1 << 30)
+                server.process.send_signal(signal.SIGSTOP)
+                client = self.start("reduce", "--target", server.address, *trust, "--op", "sum",
+                                    "--dtype", "int32", "--streams", "1", str(path),
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                time.sleep(0.5)
+                os.truncate(path, 0)
+                server.process.send_signal(signal.SIGCONT)
+                answer, error = client.communicate(timeout=_TIMEOUT_S)
+                self.assertEqual((client.returncode, answer), (2, b""), error)
+                self.assertIn(b"large.bin: the file was shortened", error)
 
     def test_blocks_that_cannot_be_read_are_refused(self):
         garbage = self.file("garbage.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
