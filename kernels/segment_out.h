@@ -7,7 +7,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <iterator>
 
 #include "kernels/operators/bitwise.h"
 #include "kernels/operators/operator.h"
@@ -33,7 +32,7 @@ struct SegmentOut {
 template <class Op>
 constexpr std::uint32_t FieldCount() {
   if constexpr (requires { Op::kFields; }) {
-    return static_cast<std::uint32_t>(std::size(Op::kFields));
+    return sizeof(Op::kFields) / sizeof(Op::kFields[0]);
   } else {
     return 1;
   }

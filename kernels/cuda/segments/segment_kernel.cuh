@@ -22,9 +22,7 @@ namespace warpfold::kernels::cuda {
 
 // As many blocks as have room for their buffers and registers on the multiprocessors with the most of both.
 template <class State>
-inline constexpr int kSegmentBlocks = sizeof(State) <= 16   ? 6
-                                      : sizeof(State) <= 64 ? 5
-                                                            : 4;
+inline constexpr int kSegmentBlocks = sizeof(State) <= 16 ? 6 : 4;
 inline constexpr std::uint32_t kSegmentWarps = 4;
 inline constexpr std::uint32_t kSegmentThreads = kSegmentWarps * kLanes;
 

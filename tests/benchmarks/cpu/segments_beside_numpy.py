@@ -69,8 +69,9 @@ def main() -> None:
                          f"--budget_ms={arguments.budget_ms}", *flags],
                         capture_output=True, text=True, check=True)
                     line = json.loads(done.stdout)
-                    line["numpy_gbps"] = round(gbps(call, array.nbytes, arguments.budget_ms), 3) if call else None
-                    line["to_numpy"] = round(line["gbps"] / line["numpy_gbps"], 3) if call else None
+                    rival = gbps(call, array.nbytes, arguments.budget_ms) if call else None
+                    line["numpy_gbps"] = round(rival, 3) if call else None
+                    line["to_numpy"] = round(line["gbps"] / rival, 3) if call else None
                     print(json.dumps(line | {"numpy_version": numpy.__version__}), flush=True)
 
 
