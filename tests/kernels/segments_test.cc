@@ -190,6 +190,50 @@ TEST(SegmentsOfManyTest, OperatorsTogether) {
   }
 }
 
+// Host memory and the device's own, from any byte on.
+TEST(SegmentsOfManyTest, FromMemory) {
+  Backend* const backend = DeviceUnderTest::Get().backend();
+  if (backend == nullptr) return;
+  Slot& slot = *backend->slots().front();
+  Random random(9);
+  ReductionSpec spec;
+  spec.operators = {"sum", "argmax"};
+  spec.element_type = ElementType::kFloat32;
+  const Reduction reduction = ReductionOf(spec);
+  const std::vector<std::uint64_t> lengths = {5, 0, 4000, 1023, 1, 20'000, 17};
+  const std::vector<std::byte> data = RandomElements(spec.element_type, Sum(lengths), Flavour::kWide, random);
+  const auto expect = [&](const Memory& memory, std::uint64_t offset) {
+    const SegmentCut cut = {.segment_count = lengths.size(), .lengths = lengths};
+    ASSERT_TRUE(slot.StartSegmentsFrom(reduction, cut, memory, offset).ok());
+    const absl::StatusOr<SegmentsResult> result = slot.WaitSegments();
+    ASSERT_TRUE(result.ok()) << result.status();
+    std::uint64_t begin = 0;
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      std::vector<Outcome::Error> errors;
+      const auto segment = std::span(data).subspan(begin, 4 * lengths[i]);
+      const std::vector<std::uint64_t> row = ExpectedRow(reduction, segment, errors);
+      for (std::size_t c = 0; c < row.size(); ++c) ASSERT_EQ(result->Column(c)[i], row[c]) << i << ", " << c;
+      begin += segment.size();
+    }
+    EXPECT_THAT(result->errors, testing::ElementsAre(SegmentError{1, 1, Outcome::Error::kEmpty}));
+  };
+  for (const std::uint64_t offset : {0, 4, 7}) {
+    SCOPED_TRACE(offset);
+    std::vector<std::byte> host(offset + data.size());
+    std::copy(data.begin(), data.end(), host.begin() + static_cast<std::ptrdiff_t>(offset));
+    const auto registered = backend->Register(host);
+    ASSERT_TRUE(registered.ok()) << registered.status();
+    ASSERT_NO_FATAL_FAILURE(expect(**registered, offset));
+
+    const auto allocated = backend->Allocate(host.size());
+    ASSERT_TRUE(allocated.ok()) << allocated.status();
+    std::copy(data.begin(), data.end(), slot.staging().begin());
+    ASSERT_TRUE(slot.StartStore(**allocated, offset, data.size()).ok());
+    ASSERT_TRUE(slot.Wait().ok());
+    ASSERT_NO_FATAL_FAILURE(expect(**allocated, offset));
+  }
+}
+
 TEST(SegmentsOfManyTest, AStartHasRoomForSomeSegments) {
   Backend* const backend = DeviceUnderTest::Get().backend();
   if (backend == nullptr) return;
