@@ -31,6 +31,7 @@
 #include "kernels/memory.h"
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
+#include "kernels/segments.h"
 
 namespace warpfold::kernels {
 
@@ -85,12 +86,28 @@ class Slot {
   virtual absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
                                   std::uint64_t byte_count) = 0;
 
+  // How many segments one StartSegments can take: at least 1. Their results have memory of the slot's.
+  virtual std::uint64_t SegmentCapacity(const Reduction& reduction) const = 0;
+
+  // Begins to reduce segments (segments.h), whole ones, 1 to SegmentCapacity of them, which lie one after the
+  // other in staging() from its start on. For reductions that CheckSegments allows. What the cut refers to
+  // must stay as it is until the one WaitSegments that follows each StartSegments that returned OK.
+  virtual absl::Status StartSegments(const Reduction& reduction, const SegmentCut& cut) = 0;
+
+  // As StartSegments, over elements that lie in `memory` from `byte_offset` on, as StartFrom has it: all
+  // segments together have at most CapacityFrom elements.
+  virtual absl::Status StartSegmentsFrom(const Reduction& reduction, const SegmentCut& cut,
+                                         const Memory& memory, std::uint64_t byte_offset) = 0;
+
   // Whether Wait would return at once: the range is reduced, or the device has failed. Never blocks. Only
-  // between a Start and its Wait.
+  // between a Start and its Wait, of ranges or segments.
   virtual bool Finished() = 0;
 
   // Blocks until the range is reduced. UNAVAILABLE (DEVICE_LOST) if the device failed.
   virtual absl::StatusOr<SlotResult> Wait() = 0;
+
+  // The same after StartSegments.
+  virtual absl::StatusOr<SegmentsResult> WaitSegments() = 0;
 };
 
 class Backend {

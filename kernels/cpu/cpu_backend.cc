@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "kernels/cpu/host_reduce.h"
+#include "kernels/cpu/segment_job.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/error.h"
 
@@ -45,6 +46,9 @@ constexpr std::size_t kDefaultSlotBytes = 512 << 10;
 
 // What one StartFrom takes: long enough for all threads, short enough that calls take turns.
 constexpr std::size_t kMemoryPieceBytes = 32 << 20;
+
+// Results of segments have a quarter of a slot's bytes: enough for a value for every 32 bytes of elements.
+constexpr std::size_t kResultShare = 4;
 
 // Subtrees of 2^5 leaves (128 KiB) are one piece: small enough to share out one message among threads, and
 // to look at the time between two; large enough that handing one over costs nothing.
@@ -95,7 +99,8 @@ class CpuSlot : public Slot {
         inline_time_(absl::ToChronoNanoseconds(options.inline_time)),
         pool_(pool),
         isa_(isa),
-        memory_(AllocatePages(bytes_), std::free) {}
+        memory_(AllocatePages(bytes_), std::free),
+        segments_(isa, bytes_ / kResultShare) {}
 
   std::size_t bytes() const { return bytes_; }
   bool has_memory() const { return memory_ != nullptr; }
@@ -138,6 +143,21 @@ class CpuSlot : public Slot {
     return absl::OkStatus();
   }
 
+  std::uint64_t SegmentCapacity(const Reduction& reduction) const override {
+    return segments_.Capacity(reduction);
+  }
+
+  absl::Status StartSegments(const Reduction& reduction, const SegmentCut& cut) override {
+    ReduceSegments(reduction, cut, staging().data());
+    return absl::OkStatus();
+  }
+
+  absl::Status StartSegmentsFrom(const Reduction& reduction, const SegmentCut& cut, const Memory& memory,
+                                 std::uint64_t byte_offset) override {
+    ReduceSegments(reduction, cut, memory.data() + byte_offset);
+    return absl::OkStatus();
+  }
+
   // A slot's bytes are in this core's cache, and few.
   absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
                           std::uint64_t byte_count) override {
@@ -155,8 +175,7 @@ class CpuSlot : public Slot {
   }
 
   absl::StatusOr<SlotResult> Wait() override {
-    std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return tasks_left_ == 0; });
+    Await();
     const absl::Duration took = absl::FromChrono(ended_ - started_);
     if (!reduction_.has_value()) return SlotResult{.state = {}, .copy = took, .kernel = {}};
     PartialState state(*reduction_, first_element_);
@@ -166,22 +185,46 @@ class CpuSlot : public Slot {
     return SlotResult{.state = std::move(state), .copy = {}, .kernel = took};
   }
 
+  absl::StatusOr<SegmentsResult> WaitSegments() override {
+    Await();
+    SegmentsResult result = segments_.Collect();
+    result.kernel = absl::FromChrono(ended_ - started_);
+    return result;
+  }
+
  private:
+  void Await() {
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [this] { return tasks_left_ == 0; });
+  }
+
+  void ReduceSegments(const Reduction& reduction, const SegmentCut& cut, const std::byte* data) {
+    segments_.Plan(reduction, cut, data);
+    is_range_ = false;
+    RunPieces();
+  }
+
   void Reduce(const Reduction& reduction, std::uint64_t first_element, std::span<const std::byte> data) {
+    is_range_ = true;
     reduction_ = reduction;
     first_element_ = first_element;
     data_ = data;
     pieces_ = CutIntoPieces(reduction, first_element, data.size());
     states_.resize(pieces_.size() * reduction.node_bytes());
+    RunPieces();
+  }
+
+  void RunPieces() {
     started_ = ended_ = std::chrono::steady_clock::now();
     tasks_left_ = 0;  // no task runs yet
     HandOver(ReduceInline());
   }
+  std::size_t PieceCount() const { return is_range_ ? pieces_.size() : segments_.pieces(); }
 
   // Reduces pieces on this thread while there is time, and returns the first that is left.
   std::size_t ReduceInline() {
     std::size_t piece = 0;
-    while (piece < pieces_.size() && ended_ - started_ < inline_time_) {
+    while (piece < PieceCount() && ended_ - started_ < inline_time_) {
       ReducePiece(piece++);
       ended_ = std::chrono::steady_clock::now();
     }
@@ -190,7 +233,7 @@ class CpuSlot : public Slot {
 
   // Shares pieces [first, all) out among the threads.
   void HandOver(std::size_t first) {
-    const std::size_t count = pieces_.size() - first;
+    const std::size_t count = PieceCount() - first;
     const std::size_t tasks = std::min<std::size_t>(pool_.size(), count);
     tasks_left_ = tasks;
     for (std::size_t task = 0; task < tasks; ++task) {
@@ -216,6 +259,7 @@ class CpuSlot : public Slot {
     return std::span(states_).subspan(piece * reduction_->node_bytes(), reduction_->node_bytes());
   }
   void ReducePiece(std::size_t i) {
+    if (!is_range_) return segments_.Run(i);
     const Piece& piece = pieces_[i];
     ReduceNode(isa_, *reduction_, piece.position, data_.subspan(piece.first_byte, piece.bytes), StatesOf(i));
   }
@@ -228,6 +272,8 @@ class CpuSlot : public Slot {
   std::function<void()> on_finished_;
 
   // Of the current Start.
+  bool is_range_ = true;  // or segments
+  SegmentJob segments_;
   std::optional<Reduction> reduction_;  // none of a StartStore
   std::uint64_t first_element_ = 0;
   std::span<const std::byte> data_;

@@ -71,4 +71,10 @@ SubtreeFunction FunctionFor(const InstructionSet& isa, const Reduction& reductio
   return table[type][op.entry->reducer_ignores_nan ? 1 : 0];
 }
 
+SegmentsFunction SegmentsFunctionFor(const InstructionSet& isa, const Reduction& reduction,
+                                     const BoundOperator& op) {
+  const ReductionSpec& spec = reduction.spec();
+  return isa.rows[op.entry->family]->segments[static_cast<int>(spec.element_type)][spec.ignore_nan ? 1 : 0];
+}
+
 }  // namespace warpfold::kernels::cpu

@@ -23,7 +23,9 @@ std::span<const InstructionSet> InstructionSets();
 // The last of them that runs on this machine.
 const InstructionSet& BestInstructionSet();
 
-// The function that reduces one operator of a reduction. Never null.
+// The functions that reduce one operator of a reduction: a subtree; segments, of scalars only. Never null.
 SubtreeFunction FunctionFor(const InstructionSet& isa, const Reduction& reduction, const BoundOperator& op);
+SegmentsFunction SegmentsFunctionFor(const InstructionSet& isa, const Reduction& reduction,
+                                     const BoundOperator& op);
 
 }  // namespace warpfold::kernels::cpu

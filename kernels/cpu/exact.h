@@ -67,11 +67,10 @@ bool AddByBins(const Op& op, const std::byte* data, std::uint64_t count, typenam
 }
 
 template <AccumulatingOperator Op>
-void ReduceExactly(const OperatorParameters& parameters, std::uint32_t, const std::byte* data,
-                   std::uint64_t count, std::uint64_t, std::uint32_t, std::byte* out) {
+__attribute__((noinline)) typename Op::State SumExactly(const Op& op, const std::byte* data,
+                                                        std::uint64_t count) {
   using T = typename Op::Element;
   constexpr std::uint64_t kBlocksPerSum = 256;  // few enough for the accumulator's carries
-  const Op op = MakeOperator<Op>(parameters);
   typename Op::State state = op.Identity();
   while (count > 0) {
     typename Op::Accumulator sum;
@@ -85,6 +84,13 @@ void ReduceExactly(const OperatorParameters& parameters, std::uint32_t, const st
     }
     state = op.Combine(state, sum.Sum());
   }
+  return state;
+}
+
+template <AccumulatingOperator Op>
+void ReduceExactly(const OperatorParameters& parameters, std::uint32_t, const std::byte* data,
+                   std::uint64_t count, std::uint64_t, std::uint32_t, std::byte* out) {
+  const typename Op::State state = SumExactly(MakeOperator<Op>(parameters), data, count);
   std::memcpy(out, &state, sizeof state);
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/segment_out.h"
 #include "kernels/types.h"
 
 namespace warpfold::kernels::cpu {
@@ -18,10 +19,23 @@ using SubtreeFunction = void (*)(const OperatorParameters& parameters, std::uint
                                  const std::byte* data, std::uint64_t count, std::uint64_t first,
                                  std::uint32_t level, std::byte* out);
 
+// Segments [begin, end), one after the other from `data` on.
+struct CpuSegments {
+  const std::byte* data = nullptr;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t length = 0;                // elements of each, where `lengths` is null
+  const std::uint64_t* lengths = nullptr;  // by segment
+};
+// Reduces them and writes their results; false if any of these is an error.
+using SegmentsFunction = bool (*)(const OperatorParameters& parameters, const CpuSegments& segments,
+                                  const SegmentOut& out);
+
 struct Row {
   std::array<std::array<SubtreeFunction, 2>, kElementTypeCount> scalar{};  // by type and ignore_nan
   std::array<std::array<SubtreeFunction, 2>, kElementTypeCount> entrywise{};
   std::array<std::array<SubtreeFunction, kWholeShapes>, kElementTypeCount> whole{};
+  std::array<std::array<SegmentsFunction, 2>, kElementTypeCount> segments{};  // by type and ignore_nan
 };
 
 }  // namespace warpfold::kernels::cpu

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/exact.h"
 #include "kernels/cpu/row.h"
+#include "kernels/cpu/segments.h"
 #include "kernels/cpu/subtree.h"
 #include "kernels/operators/make_row.h"
 
@@ -23,11 +24,35 @@ struct Loops {
   static constexpr SubtreeFunction kOrdered = ReduceOrdered<Op>;
   template <class Op>
   static constexpr SubtreeFunction kLarge = ReduceLarge<Op>;
+  template <class Op>
+  static constexpr SegmentsFunction kSegments = ReduceSegments<Op>;
 };
+
+// Each operator finishes its own segments, also where another one's states serve it.
+template <template <class, bool> class Family>
+constexpr void AddSegments(ScalarFamily<Family>, Row& row) {
+  ForEachType(ElementTypes(), [&]<class T, int kType>() {
+    if constexpr (kSupports<Family, T, false>) row.segments[kType][0] = Loops::kSegments<Family<T, false>>;
+    if constexpr (kSupports<Family, T, true>) {
+      row.segments[kType][1] = Loops::kSegments<Family<T, true>>;
+    } else {
+      row.segments[kType][1] = row.segments[kType][0];  // integers have no NaN to ignore
+    }
+  });
+}
+template <class Family>
+constexpr void AddSegments(Family, Row&) {}  // operators over whole matrices have none
+
+template <class Family>
+constexpr Row FullRow() {
+  Row row = MakeRow<Row, Loops>(Family());
+  AddSegments(Family(), row);
+  return row;
+}
 
 template <class Family>
 const Row& RowOf() {
-  static constexpr Row kRow = MakeRow<Row, Loops>(Family());
+  static constexpr Row kRow = FullRow<Family>();
   return kRow;
 }
 

@@ -128,11 +128,12 @@ class Scratch {
 // As many levels as an array of kMaxArrayBytes has.
 inline constexpr int kMostLevels = 64;
 
+// Not inlined: ranges and segments share the code that folds leaves.
 template <ScalarOperator Op>
-void ReduceScalars(const OperatorParameters& parameters, std::uint32_t, const std::byte* data,
-                   std::uint64_t count, std::uint64_t first, std::uint32_t level, std::byte* out) {
+__attribute__((noinline)) typename Op::State FoldScalars(const Op& op, const std::byte* data,
+                                                         std::uint64_t count, std::uint64_t first,
+                                                         std::uint32_t level) {
   using T = typename Op::Element;
-  const Op op = MakeOperator<Op>(parameters);
   const auto leaf = [&op](const std::byte* elements, std::uint64_t present, std::uint64_t begin,
                           typename Op::State* state) {
     *state = op.Widen(ScalarLeaf<Op>::Reduce(op, elements, present), begin);
@@ -140,6 +141,13 @@ void ReduceScalars(const OperatorParameters& parameters, std::uint32_t, const st
   typename Op::State state;
   typename Op::State scratch[kMostLevels];
   FoldSubtree(op, leaf, 1, kLeafBytes / sizeof(T), sizeof(T), data, count, first, level, &state, scratch);
+  return state;
+}
+
+template <ScalarOperator Op>
+void ReduceScalars(const OperatorParameters& parameters, std::uint32_t, const std::byte* data,
+                   std::uint64_t count, std::uint64_t first, std::uint32_t level, std::byte* out) {
+  const typename Op::State state = FoldScalars(MakeOperator<Op>(parameters), data, count, first, level);
   std::memcpy(out, &state, sizeof state);
 }
 
@@ -158,14 +166,21 @@ void ReduceEntrywise(const OperatorParameters& parameters, std::uint32_t entries
 }
 
 template <Operator Op>
-void ReduceOrdered(const OperatorParameters& parameters, std::uint32_t, const std::byte* data,
-                   std::uint64_t count, std::uint64_t first, std::uint32_t level, std::byte* out) {
+__attribute__((noinline)) typename Op::State FoldOrdered(const Op& op, const std::byte* data,
+                                                         std::uint64_t count, std::uint64_t first,
+                                                         std::uint32_t level) {
   using Element = typename Op::Element;
-  const Op op = MakeOperator<Op>(parameters);
   typename Op::State state;
   typename Op::State scratch[kMostLevels];
   FoldSubtree(op, OrderedLeaf<Op>{op}, 1, OrderedLeaf<Op>::kElements, sizeof(Element), data, count, first,
               level, &state, scratch);
+  return state;
+}
+
+template <Operator Op>
+void ReduceOrdered(const OperatorParameters& parameters, std::uint32_t, const std::byte* data,
+                   std::uint64_t count, std::uint64_t first, std::uint32_t level, std::byte* out) {
+  const typename Op::State state = FoldOrdered(MakeOperator<Op>(parameters), data, count, first, level);
   std::memcpy(out, &state, sizeof state);
 }
 

@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/device_reducer.h"
+#include "kernels/cuda/segments/segment_reducer.h"
 #include "kernels/geometry.h"
 
 namespace warpfold::kernels::cuda {
@@ -20,6 +21,9 @@ namespace {
 // of scalars much more.
 constexpr std::size_t kReducerBytes = 32 << 20;
 
+// Results of segments have a quarter of a slot's bytes: enough for a value for every 32 bytes of elements.
+constexpr std::size_t kResultShare = 4;
+
 class CudaSlot : public Slot {
  public:
   CudaSlot(int ordinal, std::size_t bytes, Fault& fault) : ordinal_(ordinal), bytes_(bytes), fault_(fault) {}
@@ -28,10 +32,11 @@ class CudaSlot : public Slot {
     if (!fault_.Get().ok()) {
       // The context is unusable; freeing would only fail, or hang.
       static_cast<void>(reducer_.release());
+      static_cast<void>(segments_.release());
       return;
     }
     cudaSetDevice(ordinal_);
-    for (cudaEvent_t event : {begun_, copied_, reduced_}) {
+    for (cudaEvent_t event : {begun_, copied_, reduced_, returned_}) {
       if (event != nullptr) cudaEventDestroy(event);
     }
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
@@ -44,6 +49,7 @@ class CudaSlot : public Slot {
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventCreate(&begun_));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventCreate(&copied_));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventCreate(&reduced_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventCreate(&returned_));
     WARPFOLD_RETURN_IF_CUDA_ERROR(
         cudaHostAlloc(reinterpret_cast<void**>(&staging_), bytes_, cudaHostAllocDefault));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&device_), bytes_));
@@ -51,6 +57,9 @@ class CudaSlot : public Slot {
         DeviceReducer::Create(std::max(bytes_, kReducerBytes));
     if (!reducer.ok()) return reducer.status();
     reducer_ = *std::move(reducer);
+    absl::StatusOr<std::unique_ptr<SegmentReducer>> segments = SegmentReducer::Create(bytes_ / kResultShare);
+    if (!segments.ok()) return segments.status();
+    segments_ = *std::move(segments);
     return absl::OkStatus();
   }
 
@@ -95,8 +104,26 @@ class CudaSlot : public Slot {
     return fault_.Check(EnqueueStore(const_cast<std::byte*>(memory.data()) + byte_offset, byte_count));
   }
 
+  std::uint64_t SegmentCapacity(const Reduction& reduction) const override {
+    return segments_->Capacity(reduction);
+  }
+
+  absl::Status StartSegments(const Reduction& reduction, const SegmentCut& cut) override {
+    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
+    return fault_.Check(EnqueueSegments(reduction, cut, staging_, true));
+  }
+
+  // Segments may begin at any element.
+  absl::Status StartSegmentsFrom(const Reduction& reduction, const SegmentCut& cut, const Memory& memory,
+                                 std::uint64_t byte_offset) override {
+    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
+    const std::byte* const data = memory.data() + byte_offset;
+    const bool is_aligned = reinterpret_cast<std::uintptr_t>(data) % reduction.element_bytes() == 0;
+    return fault_.Check(EnqueueSegments(reduction, cut, data, memory.host_can_read() || !is_aligned));
+  }
+
   // Also where the device failed: Wait then says so.
-  bool Finished() override { return !fault_.Get().ok() || cudaEventQuery(reduced_) != cudaErrorNotReady; }
+  bool Finished() override { return !fault_.Get().ok() || cudaEventQuery(end_) != cudaErrorNotReady; }
 
   absl::StatusOr<SlotResult> Wait() override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
@@ -104,6 +131,16 @@ class CudaSlot : public Slot {
     if (absl::Status status = fault_.Check(Synchronize(result)); !status.ok()) return status;
     if (stores_) return result;
     result.state = reducer_->Collect();
+    return result;
+  }
+
+  absl::StatusOr<SegmentsResult> WaitSegments() override {
+    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
+    SlotResult times;
+    if (absl::Status status = fault_.Check(Synchronize(times)); !status.ok()) return status;
+    SegmentsResult result = segments_->Collect();
+    result.copy = times.copy;
+    result.kernel = times.kernel;
     return result;
   }
 
@@ -117,21 +154,44 @@ class CudaSlot : public Slot {
 
   absl::Status Enqueue(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
                        const std::byte* data, bool copies) {
-    stores_ = false;
-    // The current device is a property of the calling thread.
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
-    if (copies) {
-      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device_, data, element_count * reduction.element_bytes(),
-                                                    cudaMemcpyDefault, stream_));
+    if (absl::Status status = EnqueueCopy(data, copies ? element_count * reduction.element_bytes() : 0);
+        !status.ok()) {
+      return status;
     }
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(copied_, stream_));
     if (absl::Status status =
             reducer_->Launch(reduction, first_element, copies ? device_ : data, element_count, stream_);
         !status.ok()) {
       return status;
     }
     return EnqueueEnd();
+  }
+
+  absl::Status EnqueueSegments(const Reduction& reduction, const SegmentCut& cut, const std::byte* data,
+                               bool copies) {
+    if (absl::Status status = EnqueueCopy(data, copies ? cut.ElementCount() * reduction.element_bytes() : 0);
+        !status.ok()) {
+      return status;
+    }
+    if (absl::Status status = segments_->Launch(reduction, cut, copies ? device_ : data, stream_);
+        !status.ok()) {
+      return status;
+    }
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(reduced_, stream_));
+    if (absl::Status status = segments_->CopyResults(stream_); !status.ok()) return status;
+    end_ = returned_;
+    return StatusOf(cudaEventRecord(end_, stream_), "cudaEventRecord");
+  }
+
+  // What is reduced in its place has no bytes to copy.
+  absl::Status EnqueueCopy(const std::byte* data, std::uint64_t byte_count) {
+    stores_ = false;
+    // The current device is a property of the calling thread.
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
+    if (byte_count > 0) {
+      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device_, data, byte_count, cudaMemcpyDefault, stream_));
+    }
+    return StatusOf(cudaEventRecord(copied_, stream_), "cudaEventRecord");
   }
 
   absl::Status EnqueueStore(std::byte* to, std::uint64_t byte_count) {
@@ -143,17 +203,25 @@ class CudaSlot : public Slot {
     return EnqueueEnd();
   }
 
-  absl::Status EnqueueEnd() { return StatusOf(cudaEventRecord(reduced_, stream_), "cudaEventRecord"); }
+  absl::Status EnqueueEnd() {
+    end_ = reduced_;
+    return StatusOf(cudaEventRecord(end_, stream_), "cudaEventRecord");
+  }
 
   static void CUDART_CB OnFinished(void* slot) { static_cast<CudaSlot*>(slot)->on_finished_(); }
 
   absl::Status Synchronize(SlotResult& result) {
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(reduced_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(end_));
     float copy_ms = 0;
     float kernel_ms = 0;
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&copy_ms, begun_, copied_));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&kernel_ms, copied_, reduced_));
+    if (end_ == returned_) {  // the way back counts as copying, too
+      float back_ms = 0;
+      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&back_ms, reduced_, returned_));
+      copy_ms += back_ms;
+    }
     result.copy = absl::Milliseconds(copy_ms);
     result.kernel = absl::Milliseconds(kernel_ms);
     return absl::OkStatus();
@@ -166,9 +234,12 @@ class CudaSlot : public Slot {
   cudaEvent_t begun_ = nullptr;
   cudaEvent_t copied_ = nullptr;
   cudaEvent_t reduced_ = nullptr;
+  cudaEvent_t returned_ = nullptr;  // results of segments are on the host
+  cudaEvent_t end_ = nullptr;       // of the current work: one of the last two
   std::byte* staging_ = nullptr;
   std::byte* device_ = nullptr;
   std::unique_ptr<DeviceReducer> reducer_;
+  std::unique_ptr<SegmentReducer> segments_;
   bool stores_ = false;  // the current work is a StartStore
   std::function<void()> on_finished_;
 };

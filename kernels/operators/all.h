@@ -15,7 +15,7 @@ template <AnyElement T, bool kIgnoreNan>
 requires(FloatElement<T> || !kIgnoreNan) struct All<T, kIgnoreNan> : CountNonzero<T, false> {
   using Reducer = CountNonzero<T, false>;
   static constexpr const char* kName = "all";
-  Outcome Finish(std::uint64_t nonzero, std::uint64_t count) const {
+  WARPFOLD_FN Outcome Finish(std::uint64_t nonzero, std::uint64_t count) const {
     return {.value = Scalar::Of(nonzero == count)};
   }
 };

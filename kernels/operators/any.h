@@ -15,7 +15,9 @@ template <AnyElement T, bool kIgnoreNan>
 requires(FloatElement<T> || !kIgnoreNan) struct Any<T, kIgnoreNan> : CountNonzero<T, kIgnoreNan> {
   using Reducer = CountNonzero<T, kIgnoreNan>;
   static constexpr const char* kName = "any";
-  Outcome Finish(std::uint64_t nonzero, std::uint64_t) const { return {.value = Scalar::Of(nonzero != 0)}; }
+  WARPFOLD_FN Outcome Finish(std::uint64_t nonzero, std::uint64_t) const {
+    return {.value = Scalar::Of(nonzero != 0)};
+  }
 };
 
 }  // namespace warpfold::kernels

@@ -30,7 +30,7 @@ struct Bitwise {
   bool IsPossible(State s, std::uint64_t, std::uint64_t) const {
     return IsKey<T>(static_cast<Key<T>>(s), 0);  // of bool, 0 or 1
   }
-  Outcome Finish(State s, std::uint64_t) const {
+  WARPFOLD_FN Outcome Finish(State s, std::uint64_t) const {
     return {.value = Scalar::Of(static_cast<Natural<T>>(static_cast<Value<T>>(s)))};
   }
 };

@@ -42,7 +42,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct CountNonzero<T, kIgnoreNan> {
   WARPFOLD_FN LeafState LeafIdentity() const { return 0; }
   WARPFOLD_FN State Identity() const { return 0; }
   bool IsPossible(State s, std::uint64_t, std::uint64_t count) const { return s <= count; }
-  Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(s)}; }
+  WARPFOLD_FN Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(s)}; }
 };
 
 }  // namespace warpfold::kernels

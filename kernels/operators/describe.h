@@ -105,7 +105,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct Describe<T, kIgnoreNan> {
   WARPFOLD_FN explicit Describe(const OperatorParameters& parameters)
       : wrap(parameters.wrap_overflow), ddof(parameters.ddof) {}
 
-  Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {
+  WARPFOLD_FN Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
     switch (field) {
       case 0:
@@ -128,7 +128,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct Describe<T, kIgnoreNan> {
  private:
   using Total = typename Sums::State;
 
-  static Outcome Mean(const State& s) {
+  static WARPFOLD_FN Outcome Mean(const State& s) {
     const std::uint64_t count = s.moments.count;
     if (count == 0) return {.value = Scalar::Of(CanonicalNan(NAN))};
     Total sum = SumOf(s);

@@ -62,7 +62,7 @@ struct ExactSum<T, kIgnoreNan> {
     return s.special == 0 ? bits <= most : bits == 0;
   }
 
-  Outcome Finish(const State& s, std::uint64_t) const {
+  WARPFOLD_FN Outcome Finish(const State& s, std::uint64_t) const {
     if (s.special == kIsNan) {
       return {.value = Scalar::Of(CanonicalNan(std::numeric_limits<double>::quiet_NaN()))};
     }
@@ -80,8 +80,8 @@ struct ExactSum<T, kIgnoreNan> {
                                           : std::is_same_v<T, double> ? 1024
                                                                       : 128;
 
-  static bool IsNegative(const State& s) { return s.words[kWords - 1] >> 63 != 0; }
-  static State Magnitude(State s) {
+  static WARPFOLD_FN bool IsNegative(const State& s) { return s.words[kWords - 1] >> 63 != 0; }
+  static WARPFOLD_FN State Magnitude(State s) {
     if (!IsNegative(s)) return s;
     std::uint64_t carry = 1;
     for (std::uint64_t& word : s.words) {
@@ -90,7 +90,7 @@ struct ExactSum<T, kIgnoreNan> {
     }
     return s;
   }
-  static int BitLength(const State& magnitude) {
+  static WARPFOLD_FN int BitLength(const State& magnitude) {
     for (int i = kWords - 1; i >= 0; --i) {
       if (magnitude.words[i] != 0) return 64 * i + 64 - __builtin_clzll(magnitude.words[i]);
     }
@@ -98,7 +98,7 @@ struct ExactSum<T, kIgnoreNan> {
   }
 
   // Ties to even.
-  static double Rounded(const State& magnitude) {
+  static WARPFOLD_LARGE_FN double Rounded(const State& magnitude) {
     const int bits = BitLength(magnitude);
     const int dropped = bits > 53 ? bits - 53 : 0;
     const auto bit = [&](int i) { return magnitude.words[i / 64] >> (i % 64) & 1; };

@@ -45,7 +45,7 @@ struct Extremum {
   bool IsPossible(State s, std::uint64_t, std::uint64_t) const {
     return IsKey<T>(s, kIgnoreNan ? kWorst : kBest);
   }
-  Outcome Finish(State s, std::uint64_t count) const {
+  WARPFOLD_FN Outcome Finish(State s, std::uint64_t count) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
     return {.value = Scalar::Of(ElementOf<T>(s))};
   }
@@ -97,7 +97,7 @@ struct ArgExtremum {
     const bool is_ignored = kIgnoreNan && key == Keys::kBest;
     return s.index >= first && s.index - first < count && IsKey<T>(key, Keys::kBest) && !is_ignored;
   }
-  Outcome Finish(State s, std::uint64_t count) const {
+  WARPFOLD_FN Outcome Finish(State s, std::uint64_t count) const {
     if (count == 0 || s.index == Outcome::kNoIndex) return {.error = Outcome::Error::kEmpty};
     return {.value = Scalar::Of(ElementOf<T>(static_cast<Key<T>>(s.key))), .index = s.index};
   }

@@ -38,7 +38,9 @@ struct L1Norm<T, false> {
   bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
     return s <= Uint128{kLargestMagnitude<T>} * count;
   }
-  Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(RoundedQuotient(s, 1))}; }
+  WARPFOLD_FN Outcome Finish(State s, std::uint64_t) const {
+    return {.value = Scalar::Of(RoundedQuotient(s, 1))};
+  }
 };
 
 template <FloatElement T, bool kIgnoreNan>
@@ -65,7 +67,7 @@ struct L1Norm<T, kIgnoreNan> {
   State Canonical(State s) const { return CanonicalNan(s); }
 
   bool IsPossible(State s, std::uint64_t, std::uint64_t) const { return kIgnoreNan ? s >= 0 : !(s < 0); }
-  Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(CanonicalNan(s))}; }
+  WARPFOLD_FN Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(CanonicalNan(s))}; }
 };
 
 }  // namespace warpfold::kernels

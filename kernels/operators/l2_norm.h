@@ -19,7 +19,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct L2Norm<T, kIgnoreNan> : Squares<
   using Reducer = SumOfSquares<T, kIgnoreNan>;
   static constexpr const char* kName = "l2_norm";
 
-  Outcome Finish(const State& s, std::uint64_t) const {
+  WARPFOLD_FN Outcome Finish(const State& s, std::uint64_t) const {
     if constexpr (FloatElement<T>) {
       return {.value = Scalar::Of(CanonicalNan(std::sqrt(s)))};
     } else {

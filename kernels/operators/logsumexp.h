@@ -2,16 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // log(sum(exp(x))), a double, as the largest element plus the logarithm of a sum of numbers up to 1, so that
-// nothing overflows. exp is portable_exp.h's, so that states have the same bits everywhere; the logarithm at
-// the end is the host's. Within 1e-14 of the sum's relative size.
+// nothing overflows. exp and the logarithm at the end are our own, so that states and results have the same
+// bits everywhere. Within 1e-14 of the sum's relative size.
 #pragma once
 
-#include <cmath>
 #include <limits>
 
 #include "kernels/operators/moments.h"
 #include "kernels/operators/operator.h"
 #include "kernels/operators/portable_exp.h"
+#include "kernels/operators/portable_log.h"
 
 namespace warpfold::kernels {
 
@@ -71,9 +71,9 @@ struct Logsumexp<T, kIgnoreNan> {
     if (s.largest != s.largest) return !kIgnoreNan && s.sum != s.sum;
     return s.sum >= 1;  // the largest itself gives 1
   }
-  Outcome Finish(const State& s, std::uint64_t) const {
+  WARPFOLD_FN Outcome Finish(const State& s, std::uint64_t) const {
     if (s.sum == 0) return {.value = Scalar::Of(kLowest)};
-    return {.value = Scalar::Of(CanonicalNan(s.largest + std::log(s.sum)))};
+    return {.value = Scalar::Of(CanonicalNan(s.largest + Logarithm(s.sum)))};
   }
 
  private:

@@ -46,7 +46,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxAbs<T, kIgnoreNan> {
       return s <= kMagnitude && IsKey<T>(static_cast<Key<T>>(s), kIgnoreNan ? Identity() : kNan);
     }
   }
-  Outcome Finish(State s, std::uint64_t) const {
+  WARPFOLD_FN Outcome Finish(State s, std::uint64_t) const {
     if constexpr (FloatElement<T>) {
       return {.value = Scalar::Of(CanonicalNan(static_cast<double>(ValueOf(BitCast<T>(s)))))};
     } else {

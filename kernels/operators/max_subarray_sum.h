@@ -159,7 +159,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
            inside(s.suffix_begin, first + count);
   }
 
-  Outcome Finish(const State& state, std::uint64_t) const {
+  WARPFOLD_FN Outcome Finish(const State& state, std::uint64_t) const {
     const Sums s = Unpacked(state);
     if (s.present == 0) return {.error = Outcome::Error::kEmpty};
     Outcome outcome;

@@ -18,7 +18,7 @@ struct Mean<T, false> : Sum<T, false> {
   static constexpr const char* kName = "mean";
   static constexpr bool kHasIdentity = false;
 
-  Outcome Finish(typename Reducer::State s, std::uint64_t count) const {
+  WARPFOLD_FN Outcome Finish(typename Reducer::State s, std::uint64_t count) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
     const bool negative = kIsSigned<T> && static_cast<Int128>(s) < 0;
     const double magnitude = RoundedQuotient(negative ? -s : s, count);
@@ -32,7 +32,7 @@ struct Mean<T, false> : Sum<T, false> {
   static constexpr const char* kName = "mean";
   static constexpr bool kHasIdentity = false;
 
-  Outcome Finish(double s, std::uint64_t count) const {
+  WARPFOLD_FN Outcome Finish(double s, std::uint64_t count) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
     return {.value = Scalar::Of(CanonicalNan(s / static_cast<double>(count)))};
   }
@@ -63,7 +63,7 @@ struct Mean<T, true> {
   bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
     return s.count <= count && (s.count > 0 || s.sum == 0);
   }
-  Outcome Finish(State s, std::uint64_t count) const {
+  WARPFOLD_FN Outcome Finish(State s, std::uint64_t count) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
     // Nothing but NaN: NaN, as numpy.nanmean.
     return {.value = Scalar::Of(CanonicalNan(s.sum / static_cast<double>(s.count)))};

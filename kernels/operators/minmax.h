@@ -42,7 +42,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct Minmax<T, kIgnoreNan> {
     return Least{}.IsPossible(s.min, first, count) && Greatest{}.IsPossible(s.max, first, count);
   }
 
-  Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {
+  WARPFOLD_FN Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {
     return field == 0 ? Least{}.Finish(s.min, count) : Greatest{}.Finish(s.max, count);
   }
 };

@@ -151,7 +151,7 @@ struct MomentsOperator {
 };
 
 // Of `count` elements, of which the state counts those that are not ignored; NaN if too few are left.
-inline double VarianceOf(const Moments& m, std::uint64_t ddof) {
+WARPFOLD_FN double VarianceOf(const Moments& m, std::uint64_t ddof) {
   if (m.count <= ddof) return CanonicalNan(NAN);
   return CanonicalNan(m.deviations / static_cast<double>(m.count - ddof));
 }

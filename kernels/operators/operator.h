@@ -14,7 +14,8 @@
 //   Widen(leaf, first)          the State of a leaf whose first element has index `first` in the array
 //   LeafIdentity(), Identity()  neutral to the bit
 //   Canonical(state)            host only, optional: chooses one of several bit patterns of a value (NaN)
-//   Finish(state, count)        host only: the result over `count` elements
+//   Finish(state, count)        the result over `count` elements: the same bits on host and device, but over
+//                               matrices host only
 //   IsPossible(state, first, count)  host only, optional: false if no `count` > 0 elements from index `first`
 //                               on have this state; asked of states that come from elsewhere. Those without
 //                               it take any: sums and products of floats

@@ -56,7 +56,7 @@ bool IsKey(Key<T> key, Key<T> nan) {
 
 // The element of a key, as a result. The smallest and the largest key of a float are NaN.
 template <AnyElement T>
-Natural<T> ElementOf(Key<T> key) {
+WARPFOLD_FN Natural<T> ElementOf(Key<T> key) {
   if constexpr (FloatElement<T>) {
     return CanonicalNan(static_cast<double>(ValueOf(BitCast<T>(FlipMagnitude<T>(key)))));
   } else {

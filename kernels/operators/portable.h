@@ -70,7 +70,10 @@ WARPFOLD_FN double FusedMultiplyAdd(double a, double b, double c) {
 inline constexpr std::uint64_t kQuietNanBits = 0x7ff8000000000000u;
 
 // NaN results and states are always this one, so that devices agree in bits.
-WARPFOLD_FN double CanonicalNan(double x) { return x != x ? BitCast<double>(kQuietNanBits) : x; }
+WARPFOLD_FN double CanonicalNan(double x) {
+  return x != x ? BitCast<double>(std::uint64_t{kQuietNanBits})
+                : x;  // device code has no address of constants
+}
 WARPFOLD_FN float CanonicalNan(float x) { return x != x ? BitCast<float>(std::uint32_t{0x7fc00000u}) : x; }
 
 }  // namespace warpfold::kernels

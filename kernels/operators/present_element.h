@@ -38,7 +38,7 @@ struct PresentElement {
     return s.present == 1 && s.bits == static_cast<Bits<T>>(s.bits);
   }
 
-  Outcome Finish(const State& s, std::uint64_t) const {
+  WARPFOLD_FN Outcome Finish(const State& s, std::uint64_t) const {
     if (s.present == 0) return {.error = Outcome::Error::kEmpty};
     const auto value = ValueOf(BitCast<T>(static_cast<Bits<T>>(s.bits)));
     if constexpr (FloatElement<T>) {

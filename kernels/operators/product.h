@@ -95,7 +95,7 @@ struct Product<T, false> {
     const bool may_be_negative = std::is_signed_v<Key<T>> && !zero;
     return s.overflow <= 1 && s.negative <= (may_be_negative ? 1u : 0u);
   }
-  Outcome Finish(State s, std::uint64_t) const {
+  WARPFOLD_FN Outcome Finish(State s, std::uint64_t) const {
     const std::uint64_t bits = s.negative != 0 ? 0 - s.magnitude : s.magnitude;
     if (wrap) return {.value = Scalar::Of(Wide<T>{static_cast<Value<T>>(bits)})};
     const std::uint64_t largest =
@@ -125,7 +125,7 @@ struct Product<T, kIgnoreNan> {
   WARPFOLD_FN State Identity() const { return 1.0; }
   State Canonical(State s) const { return CanonicalNan(s); }
 
-  Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(CanonicalNan(s))}; }
+  WARPFOLD_FN Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(CanonicalNan(s))}; }
 };
 
 }  // namespace warpfold::kernels

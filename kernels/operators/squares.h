@@ -29,7 +29,7 @@ WARPFOLD_FN Uint192 Extended(Uint128 x) {
 }
 
 // The nearest double.
-inline double Rounded(const Uint192& x) {
+WARPFOLD_FN double Rounded(const Uint192& x) {
   const auto nearest = [](Uint128 high, std::uint64_t low, int exponent) {
     // The upper 128 bits of the number, with all below them as one: more than rounding needs.
     return std::ldexp(RoundedQuotient(high | Uint128{low != 0}, 1), exponent);
@@ -80,7 +80,7 @@ struct Squares<T, false> {
   }
 
  protected:
-  static Uint192 Exact(const State& s) {
+  static WARPFOLD_FN Uint192 Exact(const State& s) {
     if constexpr (sizeof(T) == 8) {
       return s;
     } else {

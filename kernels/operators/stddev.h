@@ -22,7 +22,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct Stddev<T, kIgnoreNan> : MomentsO
   Stddev() = default;
   WARPFOLD_FN explicit Stddev(const OperatorParameters& parameters) : ddof(parameters.ddof) {}
 
-  Outcome Finish(const Moments& s, std::uint64_t count) const {
+  WARPFOLD_FN Outcome Finish(const Moments& s, std::uint64_t count) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
     return {.value = Scalar::Of(CanonicalNan(std::sqrt(VarianceOf(s, ddof))))};
   }

@@ -52,7 +52,7 @@ struct Sum<T, false> {
     const auto sum = static_cast<Int128>(s);
     return sum >= Int128{kSmallestKey<T>} * count && sum <= Int128{kLargestKey<T>} * count;
   }
-  Outcome Finish(State s, std::uint64_t) const {
+  WARPFOLD_FN Outcome Finish(State s, std::uint64_t) const {
     if (wrap) return {.value = Scalar::Of(Wide<T>{static_cast<Value<T>>(s)})};
     return IntegerResult<T>(s);
   }
@@ -80,7 +80,7 @@ struct Sum<T, kIgnoreNan> {
   WARPFOLD_FN State Identity() const { return -0.0; }
   State Canonical(State s) const { return CanonicalNan(s); }
 
-  Outcome Finish(State s, std::uint64_t count) const {
+  WARPFOLD_FN Outcome Finish(State s, std::uint64_t count) const {
     return {.value = Scalar::Of(count == 0 ? 0.0 : CanonicalNan(s))};
   }
 };

@@ -20,7 +20,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct SumOfSquares<T, kIgnoreNan> : Sq
   SumOfSquares() = default;
   WARPFOLD_FN explicit SumOfSquares(const OperatorParameters& parameters) : wrap(parameters.wrap_overflow) {}
 
-  Outcome Finish(const State& s, std::uint64_t) const {
+  WARPFOLD_FN Outcome Finish(const State& s, std::uint64_t) const {
     if constexpr (FloatElement<T>) {
       return {.value = Scalar::Of(CanonicalNan(s))};
     } else {

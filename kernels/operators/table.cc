@@ -145,6 +145,7 @@ constexpr OperatorEntry LargeEntry() {
           .has_identity = Op::kHasIdentity,
           .whole_matrix = true,
           .large_matrix = true,
+          .family = kFamily,
           .reducer = kFamily,
           .state_bytes = sizeof(typename Op::Entry),
           .combine = States::Combine,
@@ -174,11 +175,12 @@ struct FamilyFinder {
   }
 };
 
-template <template <class, bool> class Family, class T, bool kIgnoreNan>
+template <int kFamily, template <class, bool> class Family, class T, bool kIgnoreNan>
 constexpr OperatorEntry ScalarEntry() {
   if constexpr (kSupports<Family, T, kIgnoreNan>) {
     using Op = Family<T, kIgnoreNan>;
     OperatorEntry entry = EntryOf<Op>();
+    entry.family = kFamily;
     constexpr int kSame = FamilyFinder<ReducerOf<Op>, T, kIgnoreNan>::Index();
     constexpr int kOther = FamilyFinder<ReducerOf<Op>, T, !kIgnoreNan>::Index();
     static_assert(kSame >= 0 || kOther >= 0, "the Reducer of an operator must be in the list");
@@ -186,7 +188,7 @@ constexpr OperatorEntry ScalarEntry() {
     entry.reducer_ignores_nan = kSame >= 0 ? kIgnoreNan : !kIgnoreNan;
     return entry;
   } else if constexpr (kIgnoreNan && kSupports<Family, T, false>) {
-    return ScalarEntry<Family, T, false>();  // integers have no NaN to ignore
+    return ScalarEntry<kFamily, Family, T, false>();  // integers have no NaN to ignore
   } else {
     return {};
   }
@@ -196,8 +198,8 @@ template <int kFamily, template <class, bool> class Family>
 constexpr OperatorRow RowOf(ScalarFamily<Family>) {
   OperatorRow row;
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    row.scalar[kType][0] = ScalarEntry<Family, T, false>();
-    row.scalar[kType][1] = ScalarEntry<Family, T, true>();
+    row.scalar[kType][0] = ScalarEntry<kFamily, Family, T, false>();
+    row.scalar[kType][1] = ScalarEntry<kFamily, Family, T, true>();
     if constexpr (kSupports<Family, T, false>) {
       row.name = Family<T, false>::kName;
       row.entrywise = !requires { Family<T, false>::kScalarsOnly; };
@@ -210,6 +212,7 @@ template <class Op, int kFamily>
 constexpr OperatorEntry WholeEntry() {
   OperatorEntry entry = EntryOf<Op>();
   entry.whole_matrix = true;
+  entry.family = kFamily;
   entry.reducer = kFamily;
   return entry;
 }

@@ -22,6 +22,7 @@ struct OperatorEntry {
   bool has_identity = false;
   bool whole_matrix = false;  // takes matrices as they are, and not entry by entry
   bool large_matrix = false;  // such an operator with a state for each entry, none of which stands by itself
+  int family = 0;             // its own place in the list
   int reducer = 0;            // the family, in the order of the list, whose kernels compute the states
   bool reducer_ignores_nan = false;
   std::size_t state_bytes = 0;

@@ -19,7 +19,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct Variance<T, kIgnoreNan> : Moment
   Variance() = default;
   WARPFOLD_FN explicit Variance(const OperatorParameters& parameters) : ddof(parameters.ddof) {}
 
-  Outcome Finish(const Moments& s, std::uint64_t count) const {
+  WARPFOLD_FN Outcome Finish(const Moments& s, std::uint64_t count) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
     return {.value = Scalar::Of(VarianceOf(s, ddof))};
   }

@@ -49,6 +49,7 @@ if has contract; then
   step device_reducer "$bin/device_reducer_test" --gtest_brief=1
   step process_memory "$bin/process_memory_test" --gtest_brief=1
   step grids "$bin/grids_test" --gtest_brief=1
+  step segment_reducer "$bin/segment_reducer_test" --gtest_brief=1
   step large_arrays "$bin/large_arrays_test" --gtest_brief=1
   step textbook "$bin/textbook_test" --gtest_brief=1
   step textbook_device "$bin/textbook_device_test" --gtest_brief=1
@@ -82,7 +83,8 @@ if has sanitizers; then
     [ "$tool" = memcheck ] && export WARPFOLD_TEST_SCALE=small
     check=(compute-sanitizer --tool "$tool" --error-exitcode 9)
     sharded "$tool-kernels_contract_test" "${check[@]}" "$bin/kernels_contract_test" --gtest_brief=1 \
-      '--gtest_filter=*BitsAtTheBoundaries*:ContractOfManyTest.*'
+      '--gtest_filter=*BitsAtTheBoundaries*:*SegmentsTest*:*OfManyTest.*'
+    sharded "$tool-segment_reducer_test" "${check[@]}" "$bin/segment_reducer_test" --gtest_brief=1
     sharded "$tool-grids_test" "${check[@]}" "$bin/grids_test" --gtest_brief=1
     sharded "$tool-textbook_test" "${check[@]}" "$bin/textbook_test" --gtest_brief=1
     export WARPFOLD_TEST_SCALE=small

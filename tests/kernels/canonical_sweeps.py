@@ -102,6 +102,29 @@ def exp_of_negative(x: float) -> float:
     return p * math.ldexp(1.0, n) * math.ldexp(1.0, int(k) - n)
 
 
+def logarithm(x: float) -> float:
+    if not math.isfinite(x):
+        return x
+    number = float.fromhex
+    mantissa, exponent = math.frexp(x)  # [1/2, 1)
+    fraction = int(mantissa * 2**53) - 2**52
+    k = exponent - 1
+    f = 2 * mantissa - 1
+    if fraction >= 2**52 - 0x95f6400000000:
+        k += 1
+        f = mantissa - 1
+    s = f / (2.0 + f)
+    z = s * s
+    series = 0.0
+    for term in ("0x1.2f112df3e5244p-3", "0x1.39a09d078c69fp-3", "0x1.7466496cb03dep-3",
+                 "0x1.c71c51d8e78afp-3", "0x1.2492494229359p-2", "0x1.999999997fa04p-2",
+                 "0x1.5555555555593p-1"):
+        series = series * z + number(term)
+    half = 0.5 * f * f
+    low = k * number("0x1.a39ef35793c76p-33")
+    return k * number("0x1.62e42feep-1") - ((half - (s * (half + z * series) + low)) - f)
+
+
 def _logsumexp(spec: Spec) -> Operator:
     def larger(a, b):
         return a if a > b or a != a else b
@@ -117,7 +140,7 @@ def _logsumexp(spec: Spec) -> Operator:
         return 1.0 if x == center else exp_of_negative(x - center)
 
     def finish(state, _):
-        return state[0] + math.log(state[1]) if state[1] != 0 else -math.inf
+        return state[0] + logarithm(state[1]) if state[1] != 0 else -math.inf
 
     sweeps = Sweeps(-math.inf, lambda x: -math.inf if is_ignored(spec, x) else x + 0.0, larger, lambda s: s,
                     second, lambda _, center, total: (center, total))

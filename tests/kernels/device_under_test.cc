@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/host_reduce.h"
+#include "kernels/cpu/segment_job.h"
 #include "kernels/devices.h"
 
 namespace warpfold::kernels {
@@ -113,6 +115,74 @@ PartialState DeviceUnderTest::Reduce(const Reduction& reduction, std::uint64_t f
     idle.push_back(slot);
   }
   return whole;
+}
+
+namespace {
+
+// Segments [begin, end) of a cut, whose elements are `data`.
+struct Batch {
+  SegmentCut cut;
+  std::span<const std::byte> data;
+};
+
+// The next segments from `begin` on that one Start takes.
+Batch NextBatch(const Reduction& reduction, const SegmentCut& cut, std::uint64_t begin,
+                std::span<const std::byte> data, std::uint64_t most_segments, std::size_t most_bytes) {
+  Batch batch{.cut = {.length = cut.length}, .data = data.first(0)};
+  while (begin + batch.cut.segment_count < cut.segment_count && batch.cut.segment_count < most_segments) {
+    const std::size_t bytes =
+        cut.LengthOf(begin + batch.cut.segment_count) * reduction.element_bytes() + batch.data.size();
+    if (bytes > most_bytes) break;
+    batch.data = data.first(bytes);
+    ++batch.cut.segment_count;
+  }
+  if (!cut.lengths.empty()) batch.cut.lengths = cut.lengths.subspan(begin, batch.cut.segment_count);
+  return batch;
+}
+
+void Append(const SegmentsResult& result, const Reduction& reduction, DeviceUnderTest::Segments& all) {
+  const std::size_t first = all.rows.size();
+  const std::size_t columns = SegmentLayout(reduction).columns().size();
+  all.rows.resize(first + result.segment_count, std::vector<std::uint64_t>(columns));
+  all.errors.resize(first + result.segment_count);
+  for (std::size_t column = 0; column < columns; ++column) {
+    const auto values = result.Column(column);
+    for (std::size_t i = 0; i < values.size(); ++i) all.rows[first + i][column] = values[i];
+  }
+  for (const SegmentError& error : result.errors) all.errors[first + error.segment].push_back(error);
+}
+
+}  // namespace
+
+DeviceUnderTest::Segments DeviceUnderTest::ReduceSegments(const Reduction& reduction, const SegmentCut& cut,
+                                                          std::span<const std::byte> data) {
+  Segments all;
+  Slot* const slot = backend_ == nullptr ? nullptr : backend_->slots()[0].get();
+  constexpr std::size_t kHostResultBytes = 64 << 10;
+  std::optional<cpu::SegmentJob> job;
+  if (slot == nullptr) job.emplace(*instruction_set_, kHostResultBytes);
+  while (all.rows.size() < cut.segment_count) {
+    const Batch batch =
+        NextBatch(reduction, cut, all.rows.size(), data,
+                  slot != nullptr ? slot->SegmentCapacity(reduction) : job->Capacity(reduction),
+                  slot != nullptr ? slot->staging().size() : data.size());
+    if (batch.cut.segment_count == 0) Refuse("a segment is longer than a slot");
+    if (slot != nullptr) {
+      std::copy(batch.data.begin(), batch.data.end(), slot->staging().begin());
+      Require(slot->StartSegments(reduction, batch.cut));
+      const absl::StatusOr<SegmentsResult> result = slot->WaitSegments();
+      Require(result.status());
+      Append(*result, reduction, all);
+    } else {
+      std::vector<std::byte> shifted(batch.data.size() + 1);  // the worst alignment
+      std::copy(batch.data.begin(), batch.data.end(), shifted.begin() + 1);
+      job->Plan(reduction, batch.cut, shifted.data() + 1);
+      for (std::size_t piece = 0; piece < job->pieces(); ++piece) job->Run(piece);
+      Append(job->Collect(), reduction, all);
+    }
+    data = data.subspan(batch.data.size());
+  }
+  return all;
 }
 
 namespace {

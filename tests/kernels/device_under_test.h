@@ -16,10 +16,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/backend.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/partial_state.h"
+#include "kernels/segments.h"
 
 namespace warpfold::kernels {
 
@@ -32,6 +34,13 @@ class DeviceUnderTest {
   // whichever is less, as many at a time as there are slots.
   PartialState Reduce(const Reduction& reduction, std::uint64_t first, std::span<const std::byte> data,
                       std::uint64_t piece_leaves = ~std::uint64_t{0});
+
+  struct Segments {
+    std::vector<std::vector<std::uint64_t>> rows;   // of each segment, its results in the order of columns
+    std::vector<std::vector<SegmentError>> errors;  // of each segment
+  };
+  // Reduces segments, which lie one after the other in `data`, as many at a time as slots have room for.
+  Segments ReduceSegments(const Reduction& reduction, const SegmentCut& cut, std::span<const std::byte> data);
 
   // Null where the device is the calling thread.
   Backend* backend() { return backend_.get(); }

@@ -151,6 +151,19 @@ class FakeSlot : public kernels::Slot {
     return result;
   }
 
+  // No session asks for segments.
+  std::uint64_t SegmentCapacity(const kernels::Reduction&) const override { return 1; }
+  absl::Status StartSegments(const kernels::Reduction&, const kernels::SegmentCut&) override {
+    return absl::UnimplementedError("no segments");
+  }
+  absl::Status StartSegmentsFrom(const kernels::Reduction&, const kernels::SegmentCut&,
+                                 const kernels::Memory&, std::uint64_t) override {
+    return absl::UnimplementedError("no segments");
+  }
+  absl::StatusOr<kernels::SegmentsResult> WaitSegments() override {
+    return absl::UnimplementedError("no segments");
+  }
+
  private:
   friend class FakeBehaviour;
   struct Work {

@@ -60,6 +60,17 @@ class World::WatchedSlot : public kernels::Slot {
   }
   bool Finished() override { return slot_.Finished(); }
   absl::StatusOr<kernels::SlotResult> Wait() override { return slot_.Wait(); }
+  std::uint64_t SegmentCapacity(const kernels::Reduction& reduction) const override {
+    return slot_.SegmentCapacity(reduction);
+  }
+  absl::Status StartSegments(const kernels::Reduction& reduction, const kernels::SegmentCut& cut) override {
+    return slot_.StartSegments(reduction, cut);
+  }
+  absl::Status StartSegmentsFrom(const kernels::Reduction& reduction, const kernels::SegmentCut& cut,
+                                 const kernels::Memory& memory, std::uint64_t byte_offset) override {
+    return slot_.StartSegmentsFrom(reduction, cut, memory, byte_offset);
+  }
+  absl::StatusOr<kernels::SegmentsResult> WaitSegments() override { return slot_.WaitSegments(); }
 
  private:
   World& world_;

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/segment_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "kernels/cpu/host_reduce.h"
+#include "kernels/geometry.h"
+
+namespace warpfold::kernels::cpu {
+namespace {
+
+// As long as the pieces of a range, and no more segments than take about as long where these are tiny.
+constexpr std::uint32_t kPieceLevel = 5;
+constexpr std::uint64_t kPieceBytes = kLeafBytes << kPieceLevel;
+constexpr std::uint64_t kPieceSegments = 4096;
+
+}  // namespace
+
+void SegmentJob::Plan(const Reduction& reduction, const SegmentCut& cut, const std::byte* data) {
+  reduction_ = reduction;
+  layout_.emplace(reduction);
+  cut_ = cut;
+  ok_ = true;
+  pieces_.clear();
+  states_.clear();
+  errors_.resize(std::max<std::size_t>(errors_.size(), cut.segment_count * reduction.operators().size()));
+  std::uint64_t segment = 0;
+  while (segment < cut.segment_count) {
+    const std::uint64_t first_bytes = cut.LengthOf(segment) * reduction.element_bytes();
+    if (first_bytes > 2 * kPieceBytes) {
+      PlanLong(segment++, first_bytes, data);
+      data += first_bytes;
+      continue;
+    }
+    Piece piece;
+    piece.begin = piece.end = segment;
+    piece.data = data;
+    std::uint64_t bytes = 0;
+    while (piece.end < cut.segment_count && piece.end - piece.begin < kPieceSegments && bytes < kPieceBytes) {
+      const std::uint64_t next = cut.LengthOf(piece.end) * reduction.element_bytes();
+      if (next > 2 * kPieceBytes) break;
+      bytes += next;
+      ++piece.end;
+    }
+    segment = piece.end;
+    data += bytes;
+    pieces_.push_back(piece);
+  }
+}
+
+// Subtrees of one level, of which the last may be short.
+void SegmentJob::PlanLong(std::uint64_t segment, std::uint64_t bytes, const std::byte* data) {
+  const std::uint64_t whole = reduction_->leaf_bytes() << kPieceLevel;
+  for (std::uint64_t i = 0; i * whole < bytes; ++i) {
+    pieces_.push_back({.begin = segment,
+                       .end = segment + 1,
+                       .data = data + i * whole,
+                       .bytes = std::min(whole, bytes - i * whole),
+                       .node = NodePosition{kPieceLevel, i},
+                       .states_offset = states_.size()});
+    states_.resize(states_.size() + reduction_->node_bytes());
+  }
+}
+
+SegmentOut SegmentJob::OutOf(std::size_t op) const {
+  SegmentOut out;
+  out.values = values_.get() + layout_->FirstColumn(op) * cut_.segment_count;
+  out.stride = cut_.segment_count;
+  out.index_columns = layout_->IndexColumns(op);
+  out.errors = const_cast<std::uint8_t*>(errors_.data()) + op * cut_.segment_count;
+  return out;
+}
+
+void SegmentJob::Run(std::size_t i) {
+  Piece& piece = pieces_[i];
+  if (piece.node.has_value()) {
+    ReduceNode(isa_, *reduction_, *piece.node, std::span(piece.data, piece.bytes),
+               std::span(states_).subspan(piece.states_offset, reduction_->node_bytes()));
+    return;
+  }
+  CpuSegments segments;
+  segments.data = piece.data;
+  segments.begin = piece.begin;
+  segments.end = piece.end;
+  segments.length = cut_.length;
+  segments.lengths = cut_.lengths.empty() ? nullptr : cut_.lengths.data();
+  for (std::size_t op = 0; op < reduction_->operators().size(); ++op) {
+    const BoundOperator& bound = reduction_->operators()[op];
+    const SegmentsFunction reduce = SegmentsFunctionFor(isa_, *reduction_, bound);
+    piece.ok = reduce(bound.parameters, segments, OutOf(op)) && piece.ok;
+  }
+}
+
+void SegmentJob::FinishLong(const PartialState& state, std::uint64_t segment) {
+  for (std::size_t op = 0; op < reduction_->operators().size(); ++op) {
+    const SegmentOut out = OutOf(op);
+    const absl::StatusOr<OperatorValue> value = state.Finish(op);
+    const std::size_t columns =
+        (op + 1 < reduction_->operators().size() ? layout_->FirstColumn(op + 1) : layout_->columns().size()) -
+        layout_->FirstColumn(op);
+    const std::size_t fields = columns - out.index_columns;
+    for (std::size_t field = 0; field < fields; ++field) {
+      out.values[field * out.stride + segment] = value.ok() ? ColumnBits(value->entries[field]) : 0;
+    }
+    const std::optional<std::uint64_t> indices[] = {value.ok() ? value->index : std::nullopt,
+                                                    value.ok() ? value->end_index : std::nullopt};
+    for (std::size_t i = 0; i < out.index_columns; ++i) {
+      out.values[(fields + i) * out.stride + segment] = indices[i].value_or(Outcome::kNoIndex);
+    }
+    if (value.ok()) continue;
+    ok_ = false;
+    const bool overflow = absl::IsOutOfRange(value.status());
+    out.errors[segment] =
+        static_cast<std::uint8_t>(overflow ? Outcome::Error::kOverflow : Outcome::Error::kEmpty);
+  }
+}
+
+SegmentsResult SegmentJob::Collect() {
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    ok_ = ok_ && pieces_[i].ok;
+    if (!pieces_[i].node.has_value()) continue;
+    PartialState state(*reduction_, 0);
+    const std::uint64_t segment = pieces_[i].begin;
+    std::size_t end = i;
+    for (; end < pieces_.size() && pieces_[end].node.has_value() && pieces_[end].begin == segment; ++end) {
+      state.AppendNode(*pieces_[end].node, pieces_[end].bytes / reduction_->element_bytes(),
+                       std::span(states_).subspan(pieces_[end].states_offset, reduction_->node_bytes()));
+    }
+    FinishLong(state, segment);
+    i = end - 1;
+  }
+  SegmentsResult result;
+  result.segment_count = cut_.segment_count;
+  result.values = {values_.get(), layout_->columns().size() * cut_.segment_count};
+  if (!ok_) {
+    const std::size_t flags = reduction_->operators().size() * cut_.segment_count;
+    result.errors = CollectErrors(std::span(errors_).first(flags), cut_.segment_count);
+    std::fill_n(errors_.begin(), flags, std::uint8_t{0});
+  }
+  return result;
+}
+
+}  // namespace warpfold::kernels::cpu

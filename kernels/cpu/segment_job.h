@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The segments of one Start on the CPU, cut into pieces for threads to share: many short segments are one
+// piece, long ones are several.
+//
+// Threads: one caller; Run may be called for distinct pieces at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/cpu/dispatch.h"
+#include "kernels/partial_state.h"
+#include "kernels/reduction.h"
+#include "kernels/segments.h"
+
+namespace warpfold::kernels::cpu {
+
+class SegmentJob {
+ public:
+  SegmentJob(const InstructionSet& isa, std::size_t result_bytes)
+      : isa_(isa),
+        result_bytes_(result_bytes),
+        values_(std::make_unique<std::uint64_t[]>(result_bytes / 8)) {}
+
+  std::uint64_t Capacity(const Reduction& reduction) const {
+    return result_bytes_ / SegmentLayout(reduction).row_bytes();
+  }
+
+  // `data` and what the cut refers to must stay until Collect.
+  void Plan(const Reduction& reduction, const SegmentCut& cut, const std::byte* data);
+  std::size_t pieces() const { return pieces_.size(); }
+  void Run(std::size_t piece);
+  // Once all pieces have run.
+  SegmentsResult Collect();
+
+ private:
+  // Segments [begin, end), or one subtree of segment `begin` where there is a node.
+  struct Piece {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    const std::byte* data = nullptr;
+    std::uint64_t bytes = 0;  // of a subtree
+    std::optional<NodePosition> node = {};
+    std::size_t states_offset = 0;
+    bool ok = true;  // no result is an error
+  };
+
+  void PlanLong(std::uint64_t segment, std::uint64_t bytes, const std::byte* data);
+  void FinishLong(const PartialState& state, std::uint64_t segment);
+  SegmentOut OutOf(std::size_t op) const;
+
+  const InstructionSet& isa_;
+  const std::size_t result_bytes_;
+  const std::unique_ptr<std::uint64_t[]> values_;
+  std::vector<std::uint8_t> errors_;  // all 0 between one Collect and the next Plan
+
+  // Of the current Start.
+  std::optional<Reduction> reduction_;
+  std::optional<SegmentLayout> layout_;
+  SegmentCut cut_;
+  std::vector<Piece> pieces_;
+  std::vector<std::byte> states_;  // of subtrees
+  bool ok_ = true;
+};
+
+}  // namespace warpfold::kernels::cpu

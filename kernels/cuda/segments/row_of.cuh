@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One family's kernels over segments. cmake generates one source file per family that instantiates it
+// (segments.cu.in).
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/segments/exact_segment_kernel.cuh"
+#include "kernels/cuda/segments/segment_kernel.cuh"
+#include "kernels/cuda/segments/segment_plan.h"
+#include "kernels/operators/family.h"
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels::cuda {
+
+template <Operator Op>
+constexpr SegmentEntry SegmentEntryOf() {
+  SegmentEntry entry;
+  entry.state_bytes = sizeof(typename Op::State);
+  if constexpr (AccumulatingOperator<Op>) {
+    entry.launch = LaunchExactSegments<Op>;
+  } else {
+    entry.launch = LaunchSegments<Op>;
+  }
+  // Positions in the leaf states of integers have as many bits as leaves of 64-bit ones need.
+  const bool is_limited = !Op::kCommutative && IntegerElement<typename Op::Element>;
+  if (is_limited) entry.leaf_elements = kLeafBytes / sizeof(typename Op::Element);
+  return entry;
+}
+
+template <template <class, bool> class Family>
+constexpr SegmentRow MakeSegmentRow(ScalarFamily<Family>) {
+  SegmentRow row;
+  const auto entry = [&row](WideKind kind) -> SegmentEntry& { return row[static_cast<int>(kind)]; };
+  if constexpr (kSupports<Family, std::uint64_t, false>) {
+    entry(WideKind::kUnsigned) = SegmentEntryOf<Family<std::uint64_t, false>>();
+    using Signed = Family<std::int64_t, false>;
+    if constexpr (std::is_same_v<typename SameBytesOf<Signed>::Element, std::uint64_t>) {
+      entry(WideKind::kSigned) = entry(WideKind::kUnsigned);  // whose results are narrowed to elements
+    } else {
+      entry(WideKind::kSigned) = SegmentEntryOf<Signed>();
+    }
+  }
+  if constexpr (kSupports<Family, double, false>) {
+    using Plain = Family<double, false>;
+    using Ignoring = Family<double, true>;
+    entry(WideKind::kFloat) = SegmentEntryOf<Plain>();
+    if constexpr (!std::is_same_v<ReducerOf<Plain>, Plain> &&
+                  std::is_same_v<ReducerOf<Ignoring>, ReducerOf<Plain>>) {
+      entry(WideKind::kFloatIgnoringNan) = entry(WideKind::kFloat);
+    } else {
+      entry(WideKind::kFloatIgnoringNan) = SegmentEntryOf<Ignoring>();
+    }
+  }
+  return row;
+}
+template <class Family>
+constexpr SegmentRow MakeSegmentRow(Family) {
+  return {};  // operators over whole matrices have none
+}
+
+template <class Family>
+const SegmentRow& SegmentRowOf() {
+  static constexpr SegmentRow kRow = MakeSegmentRow(Family());
+  return kRow;
+}
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A step's bytes on their way to a warp's shared memory. They begin at any element; what is copied are the
+// 16-byte vectors that hold them. So up to 15 bytes before and behind them are read, too, but never a vector
+// without any byte of theirs.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/async_copy.cuh"
+#include "kernels/cuda/segments/segment_steps.cuh"
+#include "kernels/geometry.h"
+
+namespace warpfold::kernels::cuda {
+
+// A leaf's vectors, one more where it begins inside of a vector, and up to whole groups of eight.
+inline constexpr std::uint32_t kStepVectors = static_cast<std::uint32_t>(kLeafBytes) / kVectorBytes + 8;
+
+struct alignas(kVectorBytes) StepBuffer {
+  std::byte bytes[kStepVectors * kVectorBytes];
+};
+
+__device__ __forceinline__ const std::byte* AddressOf(const SegmentPlan& plan, std::uint64_t element) {
+  return plan.data + (element << plan.element_shift);
+}
+
+// How far behind the start of its first vector a byte is.
+__device__ __forceinline__ std::uint32_t InVector(const std::byte* at) {
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(at)) % kVectorBytes;
+}
+
+// Begins to copy `bytes` bytes, at most a leaf's; each vector to where Leaf has it. All lanes of a warp.
+template <class Leaf>
+__device__ __forceinline__ void BeginCopy(const std::byte* from, std::uint32_t bytes, StepBuffer& to) {
+  const std::uint32_t skipped = InVector(from);
+  const std::byte* const first = from - skipped;
+  const std::uint32_t vectors = (skipped + bytes + kVectorBytes - 1) / kVectorBytes;
+#pragma unroll 4
+  for (std::uint32_t v = threadIdx.x % kLanes; v < vectors; v += kLanes) {
+    CopyAsync<kVectorBytes>(to.bytes + Leaf::VectorPlace(v) * kVectorBytes, first + v * kVectorBytes);
+  }
+}
+
+// Calls fold(step, buffer) for each step of a warp's items, with the step's bytes in the buffer, while those
+// of the next step are on their way to the other one.
+template <class Leaf, class Fold>
+__device__ __forceinline__ void ForEachStep(const SegmentPlan& plan, const SegmentSteps& steps,
+                                            StepBuffer (&buffers)[2], const Fold& fold) {
+  const std::uint32_t warps = blockDim.x / kLanes;
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * warps;
+  const auto copy = [&plan](const SegmentStep& step, StepBuffer& to) {
+    const auto bytes = static_cast<std::uint32_t>(step.end - step.begin) << plan.element_shift;
+    BeginCopy<Leaf>(AddressOf(plan, step.begin), bytes, to);
+  };
+  SegmentStep next;
+  bool has_next = steps.Begin(std::uint64_t{blockIdx.x} * warps + threadIdx.x / kLanes, next);
+  std::uint32_t turn = 0;
+  if (has_next) copy(next, buffers[turn]);
+  CommitCopies();
+#pragma unroll 1
+  while (has_next) {
+    const SegmentStep step = next;
+    has_next = steps.Next(stride, next);
+    if (has_next) copy(next, buffers[turn ^ 1]);
+    CommitCopies();
+    WaitForAllButLastCopies();
+    __syncwarp();
+    fold(step, buffers[turn]);
+    __syncwarp();  // all has been read, and may be overwritten
+    turn ^= 1;
+  }
+}
+
+}  // namespace warpfold::kernels::cuda

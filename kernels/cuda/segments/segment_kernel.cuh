@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernel over segments: each warp for itself takes one item after the other. While it folds the elements
+// of one step, those of the next are on their way to its other buffer. A tile's segments are folded several
+// at once, and finished by a lane each. A run leaves its state in global memory; the warp that draws the last
+// ticket of a segment folds those of all its runs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cuda/segments/segment_copy.cuh"
+#include "kernels/cuda/segments/segment_leaf.cuh"
+#include "kernels/cuda/segments/segment_plan.h"
+#include "kernels/cuda/segments/segment_runs.cuh"
+#include "kernels/cuda/segments/segment_steps.cuh"
+#include "kernels/geometry.h"
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels::cuda {
+
+// As many blocks as have room for their buffers and registers on the multiprocessors with the most of both.
+template <class State>
+inline constexpr int kSegmentBlocks = sizeof(State) <= 16 ? 6 : 4;
+inline constexpr std::uint32_t kSegmentWarps = 4;
+inline constexpr std::uint32_t kSegmentThreads = kSegmentWarps * kLanes;
+
+template <Operator Op>
+struct SegmentWarpMemory {
+  using State = typename Op::State;
+  StepBuffer buffers[2];
+  // A tile's states, by segment; of a run [0] is the last leaf's, and [1 + l] waits for its partner at level
+  // l.
+  alignas(16) std::byte states[kTileSegments * sizeof(State)];
+};
+
+template <Operator Op>
+class SegmentWarp {
+ public:
+  using State = typename Op::State;
+
+  __device__ SegmentWarp(const Op& op, const SegmentPlan& plan, const SegmentWork& work,
+                         SegmentWarpMemory<Op>& memory)
+      : op_(op),
+        plan_(plan),
+        work_(work),
+        steps_(plan),
+        leaf_(op, plan),
+        memory_(memory),
+        states_(reinterpret_cast<State*>(memory.states)),
+        lane_(threadIdx.x % kLanes) {}
+
+  __device__ __forceinline__ void Run() {
+    ForEachStep<SegmentLeaf<Op>>(
+        plan_, steps_, memory_.buffers,
+        [this](const SegmentStep& step, const StepBuffer& buffer) { Fold(step, buffer); });
+  }
+
+ private:
+  // Folds a step's elements, and finishes the segments that are complete.
+  __device__ __forceinline__ void Fold(const SegmentStep& step, const StepBuffer& buffer) {
+    // Of a tile's segment number `lane`: where it begins within the tile, and its elements.
+    std::uint32_t begin = 0;
+    std::uint32_t count = static_cast<std::uint32_t>(step.end - step.begin);
+    const std::uint32_t segments = step.is_tile() ? step.item.count : 1;
+    if (step.is_tile()) {
+      const std::uint64_t segment = step.item.segment + min(lane_, step.item.count - 1);
+      begin = static_cast<std::uint32_t>(steps_.Offset(segment) - step.begin);
+      count = static_cast<std::uint32_t>(steps_.Offset(segment + 1) - step.begin) - begin;
+    }
+    FoldSegments(step, buffer, begin, count, segments);
+    __syncwarp();
+    bool is_complete = step.is_tile() && lane_ < step.item.count;
+    if (!step.is_tile()) is_complete = EndLeaf(step) && lane_ == 0;
+    if (!is_complete) return;
+    const std::uint64_t length = step.is_tile() ? count : step.length;
+    if (!FinishSegment(op_, states_[lane_], length, step.item.segment + lane_, work_.out)) {
+      *work_.has_errors = 1;
+    }
+  }
+
+  // Leaves the states of all segments of the step in states_.
+  __device__ __forceinline__ void FoldSegments(const SegmentStep& step, const StepBuffer& buffer,
+                                               std::uint32_t begin, std::uint32_t count,
+                                               std::uint32_t segments) {
+    const std::uint32_t in_vector = InVector(AddressOf(plan_, step.begin));
+    const LaneGroup group = leaf_.GroupFor(WarpMax(count));
+    const std::uint64_t first = (std::uint64_t{step.item.run} << (plan_.run_level + plan_.leaf_shift)) +
+                                (std::uint64_t{step.leaf} << plan_.leaf_shift);
+#pragma unroll 1
+    for (std::uint32_t base = 0; base < segments; base += kLanes / group.size) {
+      const std::uint32_t i = base + lane_ / group.size;
+      const auto source = static_cast<int>(min(i, kLanes - 1));
+      LeafElementsAt elements;
+      elements.memory = buffer.bytes;
+      elements.offset = in_vector + (__shfl_sync(kFullWarp, begin, source) << plan_.element_shift);
+      elements.count = __shfl_sync(kFullWarp, count, source);
+      if (i >= segments) elements.count = 0;
+      const auto state = leaf_.Fold(elements, group);
+      if (group.lane == 0 && i < segments) states_[i] = op_.Widen(state, step.is_tile() ? 0 : first);
+    }
+  }
+
+  static __device__ __forceinline__ std::uint32_t WarpMax(std::uint32_t x) {
+#pragma unroll
+    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+      x = max(x, __shfl_xor_sync(kFullWarp, x, distance));
+    }
+    return x;
+  }
+
+  // Takes the leaf's state into those of its run; true where that completes the segment, whose state is then
+  // in states_[0].
+  __device__ __forceinline__ bool EndLeaf(const SegmentStep& step) {
+    if (lane_ == 0) TakeLeaf(step);
+    if (!step.ends_item()) return false;
+    return EndRun(op_, step, steps_.Runs(step.length), work_, states_[0]);
+  }
+
+  // A binary counter of the run's leaves, as far as they are full; at its end what remains is folded.
+  __device__ __forceinline__ void TakeLeaf(const SegmentStep& step) {
+    State* const waiting = states_ + 1;
+    State state = states_[0];
+    std::uint32_t level = 0;
+    // At the end all lower levels are folded, too: those that wait there have no right sibling but this one.
+    const std::uint32_t last = step.leaf + 1 == step.leaves ? kMostRunLevel : 0;
+#pragma unroll 1
+    for (; step.leaf >> level != 0 && ((step.leaf >> level) % 2 == 1 || level < last); ++level) {
+      if ((step.leaf >> level) % 2 == 1) state = op_.Combine(waiting[level], state);
+    }
+    if (last == 0) waiting[level] = state;
+    states_[0] = state;
+  }
+
+  const Op op_;
+  const SegmentPlan plan_;
+  const SegmentWork work_;
+  const SegmentSteps steps_;
+  const SegmentLeaf<Op> leaf_;
+  SegmentWarpMemory<Op>& memory_;
+  State* const states_;
+  const std::uint32_t lane_;
+};
+
+template <Operator Op>
+__global__ void __launch_bounds__(kSegmentThreads, kSegmentBlocks<typename Op::State>)
+    SegmentKernel(OperatorParameters parameters, SegmentPlan plan, SegmentWork work) {
+  __shared__ SegmentWarpMemory<Op> memory[kSegmentWarps];
+  SegmentWarp<Op>(MakeOperator<Op>(parameters), plan, work, memory[threadIdx.x / kLanes]).Run();
+}
+
+template <Operator Op>
+cudaError_t LaunchSegments(const OperatorParameters& parameters, const SegmentPlan& plan,
+                           const SegmentWork& work, cudaStream_t stream) {
+  const std::uint64_t needed = (plan.item_count + kSegmentWarps - 1) / kSegmentWarps;
+  const std::uint64_t resident = std::uint64_t{work.multiprocessors} * kSegmentBlocks<typename Op::State>;
+  SegmentKernel<Op><<<static_cast<unsigned>(std::min(needed, resident)), kSegmentThreads, 0, stream>>>(
+      parameters, plan, work);
+  return cudaGetLastError();
+}
+
+}  // namespace warpfold::kernels::cuda

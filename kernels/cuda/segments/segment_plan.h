@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the host hands to a kernel over segments, and the table of functions that launch one. No abseil in
+// here: nvcc compiles this once per operator.
+//
+// Work comes in items, one after the other for each warp: a tile of several neighbouring segments that are no
+// longer than a leaf together, or a run of 2^run_level leaves of a longer segment.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/segment_out.h"
+#include "kernels/types.h"
+
+namespace warpfold::kernels::cuda {
+
+inline constexpr std::uint32_t kTileSegments = 32;  // a lane finishes each
+inline constexpr std::uint32_t kMostRunLevel = 20;
+
+// Segments [segment, segment + count); where count is 0, run number `run` of one segment, whose first run is
+// number `first_run` among those of all segments.
+struct SegmentItem {
+  std::uint64_t segment = 0;
+  std::uint32_t count = 0;
+  std::uint32_t run = 0;
+  std::uint64_t first_run = 0;
+};
+
+struct SegmentPlan {
+  const std::byte* data = nullptr;  // device memory, aligned to an element
+  ElementType type = ElementType::kInt32;
+  std::uint32_t element_shift = 0;  // log2 of an element's bytes
+  std::uint32_t leaf_shift = 0;     // log2 of a leaf's elements
+  std::uint64_t segment_count = 0;
+  // Elements of each segment, or, where they differ, those before each segment and behind the last one.
+  std::uint64_t length = 0;
+  const std::uint64_t* offsets = nullptr;
+  // All items in the order of memory; null where segments are alike, and arithmetic finds them.
+  const SegmentItem* items = nullptr;
+  std::uint64_t item_count = 0;
+  std::uint32_t tile_segments = 0;  // of like segments, in a tile; 0: they are cut into runs
+  std::uint32_t run_level = 0;
+};
+
+// Where partials and results go. Belongs to one stream.
+struct SegmentWork {
+  std::byte* partials = nullptr;      // a state for each run
+  unsigned* tickets = nullptr;        // one for each run, 0 between launches: they wrap by themselves
+  unsigned* has_errors = nullptr;     // set to 1 where a result is an error; mapped host memory
+  std::uint32_t multiprocessors = 0;  // of the device
+  SegmentOut out;
+};
+
+// Launches one kernel on the stream; returns cudaGetLastError().
+using SegmentLaunchFunction = cudaError_t (*)(const OperatorParameters& parameters, const SegmentPlan& plan,
+                                              const SegmentWork& work, cudaStream_t stream);
+
+// A kernel reads elements of several types as the widest one of their kind, which has the same values and,
+// once finished, the same results.
+enum class WideKind : std::uint8_t { kSigned, kUnsigned, kFloat, kFloatIgnoringNan };
+inline constexpr int kWideKinds = 4;
+
+struct SegmentEntry {
+  SegmentLaunchFunction launch = nullptr;
+  std::uint32_t state_bytes = 0;
+  // A leaf's elements, where what a leaf's state can hold limits them; else 0. (Only where their order
+  // makes no difference.)
+  std::uint32_t leaf_elements = 0;
+};
+using SegmentRow = std::array<SegmentEntry, kWideKinds>;
+
+}  // namespace warpfold::kernels::cuda

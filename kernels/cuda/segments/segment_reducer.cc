@@ -1,0 +1,276 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/segments/segment_reducer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/segments/rows.h"
+#include "kernels/geometry.h"
+#include "kernels/operators/table.h"
+
+namespace warpfold::kernels::cuda {
+namespace {
+
+constexpr std::size_t kFlagBytes = 16;
+constexpr std::size_t kPartialBytes = std::size_t{4} << 20;
+constexpr std::uint64_t kMostRuns = 32768;
+
+// A warp takes no more than 2^3 leaves for one run unless there are too many runs; and fewer, so that each
+// warp of the device has several of them.
+constexpr std::uint32_t kUsualRunLevel = 3;
+constexpr std::uint64_t kRunsForEachWarp = 4;
+constexpr std::uint64_t kWarpsOfMultiprocessor = 24;
+
+bool IsFloat(ElementType type) {
+  return type == ElementType::kFloat16 || type == ElementType::kBfloat16 || type == ElementType::kFloat32 ||
+         type == ElementType::kFloat64;
+}
+bool IsSigned(ElementType type) {
+  return type == ElementType::kInt8 || type == ElementType::kInt16 || type == ElementType::kInt32 ||
+         type == ElementType::kInt64;
+}
+
+WideKind KindOf(const ReductionSpec& spec) {
+  if (IsFloat(spec.element_type)) return spec.ignore_nan ? WideKind::kFloatIgnoringNan : WideKind::kFloat;
+  return IsSigned(spec.element_type) ? WideKind::kSigned : WideKind::kUnsigned;
+}
+
+const SegmentEntry& EntryFor(const Reduction& reduction, const BoundOperator& op) {
+  return (*SegmentRows()[op.entry->family])[static_cast<int>(KindOf(reduction.spec()))];
+}
+
+std::uint32_t Log2Of(std::uint64_t power) { return static_cast<std::uint32_t>(std::countr_zero(power)); }
+
+std::uint64_t Runs(std::uint64_t length, const SegmentPlan& plan) {
+  const std::uint64_t run = std::uint64_t{1} << (plan.leaf_shift + plan.run_level);
+  return (length + run - 1) / run;
+}
+
+// Tiles for segments that fit a leaf, runs for longer ones; item after item to add(item), a first sweep over
+// them to count.
+template <class Add>
+void ForEachItem(const SegmentCut& cut, const SegmentPlan& plan, const Add& add) {
+  const std::uint64_t leaf = std::uint64_t{1} << plan.leaf_shift;
+  std::uint64_t runs = 0;
+  for (std::uint64_t segment = 0; segment < cut.segment_count;) {
+    SegmentItem item;
+    item.segment = segment;
+    if (cut.lengths[segment] > leaf) {
+      item.first_run = runs;
+      const std::uint64_t count = Runs(cut.lengths[segment], plan);
+      for (std::uint64_t run = 0; run < count; ++run) {
+        item.run = static_cast<std::uint32_t>(run);
+        add(item);
+      }
+      if (count > 1) runs += count;  // what is a run alone has no partial
+      ++segment;
+      continue;
+    }
+    std::uint64_t elements = 0;
+    while (segment < cut.segment_count && item.count < kTileSegments &&
+           elements + cut.lengths[segment] <= leaf) {
+      elements += cut.lengths[segment++];
+      ++item.count;
+    }
+    add(item);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SegmentReducer>> SegmentReducer::Create(std::size_t result_bytes,
+                                                                       std::uint32_t multiprocessors) {
+  std::unique_ptr<SegmentReducer> reducer(new SegmentReducer);
+  reducer->result_bytes_ = result_bytes;
+  int device = 0;
+  int of_device = 0;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetAttribute(&of_device, cudaDevAttrMultiProcessorCount, device));
+  reducer->multiprocessors_ = multiprocessors > 0 ? multiprocessors : static_cast<std::uint32_t>(of_device);
+  if (absl::Status status = reducer->Allocate(); !status.ok()) return status;
+  return reducer;
+}
+
+absl::Status SegmentReducer::Allocate() {
+  const auto device = [](auto** memory, std::size_t bytes) {
+    return cudaMalloc(reinterpret_cast<void**>(memory), bytes);
+  };
+  const auto pinned = [](auto** memory, std::size_t bytes, unsigned flags = cudaHostAllocDefault) {
+    return cudaHostAlloc(reinterpret_cast<void**>(memory), bytes, flags);
+  };
+  const std::size_t segments = result_bytes_ / sizeof(std::uint64_t);
+  const std::size_t offset_bytes = (segments + 1) * sizeof(std::uint64_t);
+  // A tile has one segment at least.
+  const std::size_t item_bytes = (segments + kMostRuns) * sizeof(SegmentItem);
+  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&results_, result_bytes_));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_results_, result_bytes_));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&partials_, kPartialBytes));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&tickets_, kMostRuns * sizeof(unsigned)));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(tickets_, 0, kMostRuns * sizeof(unsigned)));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&offsets_, offset_bytes));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_offsets_, offset_bytes));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&items_, item_bytes));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_items_, item_bytes));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&errors_, kFlagBytes + segments, cudaHostAllocMapped));
+  std::memset(errors_, 0, kFlagBytes + segments);
+  WARPFOLD_RETURN_IF_CUDA_ERROR(
+      cudaHostGetDevicePointer(reinterpret_cast<void**>(&device_errors_), errors_, 0));
+  // The tickets are zeroed on the legacy stream, for which non-blocking streams do not wait.
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(cudaStreamLegacy));
+  return absl::OkStatus();
+}
+
+SegmentReducer::~SegmentReducer() {
+  // Nothing to do about errors here: the process is ending, or the device is lost.
+  for (void* memory :
+       {static_cast<void*>(results_), static_cast<void*>(partials_), static_cast<void*>(tickets_),
+        static_cast<void*>(offsets_), static_cast<void*>(items_)}) {
+    cudaFree(memory);
+  }
+  for (void* memory : {static_cast<void*>(host_results_), static_cast<void*>(host_offsets_),
+                       static_cast<void*>(host_items_), static_cast<void*>(errors_)}) {
+    cudaFreeHost(memory);
+  }
+}
+
+std::uint64_t SegmentReducer::Capacity(const Reduction& reduction) const {
+  return result_bytes_ / SegmentLayout(reduction).row_bytes();
+}
+
+absl::Status SegmentReducer::Launch(const Reduction& reduction, const SegmentCut& cut, const std::byte* data,
+                                    cudaStream_t stream) {
+  if (cut.segment_count > Capacity(reduction)) {
+    return absl::InternalError(absl::StrCat("a launch over ", cut.segment_count, " segments, of which ",
+                                            Capacity(reduction), " fit"));
+  }
+  if (reinterpret_cast<std::uintptr_t>(data) % reduction.element_bytes() != 0) {
+    return absl::InternalError("a launch over segments that are not aligned to their elements");
+  }
+  layout_.emplace(reduction);
+  operators_ = reduction.operators().size();
+  segment_count_ = cut.segment_count;
+  std::optional<SegmentPlan> plan;
+  std::uint32_t planned_leaf = 0;
+  for (std::size_t op = 0; op < operators_; ++op) {
+    const BoundOperator& bound = reduction.operators()[op];
+    const SegmentEntry& entry = EntryFor(reduction, bound);
+    if (!plan.has_value() || planned_leaf != entry.leaf_elements) {
+      // The kernels of the plan before may have yet to read its tables.
+      if (plan.has_value()) WARPFOLD_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream));
+      absl::StatusOr<SegmentPlan> made = Plan(reduction, cut, data, entry, stream);
+      if (!made.ok()) return made.status();
+      plan = *made;
+      planned_leaf = entry.leaf_elements;
+    }
+    SegmentWork work;
+    work.partials = partials_;
+    work.tickets = tickets_;
+    work.has_errors = reinterpret_cast<unsigned*>(device_errors_);
+    work.multiprocessors = multiprocessors_;
+    work.out.values = reinterpret_cast<std::uint64_t*>(results_) + layout_->FirstColumn(op) * segment_count_;
+    work.out.stride = segment_count_;
+    work.out.index_columns = layout_->IndexColumns(op);
+    work.out.element = {.bits = static_cast<std::uint32_t>(8 * reduction.element_bytes()),
+                        .is_signed = IsSigned(reduction.spec().element_type),
+                        .is_bool = reduction.spec().element_type == ElementType::kBool};
+    work.out.errors = reinterpret_cast<std::uint8_t*>(device_errors_ + kFlagBytes) + op * segment_count_;
+    WARPFOLD_RETURN_IF_CUDA_ERROR(entry.launch(bound.parameters, *plan, work, stream));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SegmentPlan> SegmentReducer::Plan(const Reduction& reduction, const SegmentCut& cut,
+                                                 const std::byte* data, const SegmentEntry& entry,
+                                                 cudaStream_t stream) {
+  SegmentPlan plan;
+  plan.data = data;
+  plan.type = reduction.spec().element_type;
+  plan.element_shift = Log2Of(reduction.element_bytes());
+  plan.leaf_shift = Log2Of(entry.leaf_elements != 0 ? entry.leaf_elements : reduction.leaf_elements());
+  plan.segment_count = cut.segment_count;
+  // Of all operators, which share the plan.
+  std::uint64_t largest_state = kPartialBytes / kMostRuns;
+  for (const BoundOperator& op : reduction.operators()) {
+    largest_state = std::max<std::uint64_t>(largest_state, EntryFor(reduction, op).state_bytes);
+  }
+  const std::uint64_t most_runs = kPartialBytes / largest_state;
+  const std::uint64_t leaves = cut.ElementCount() >> plan.leaf_shift;
+  const std::uint64_t wanted = multiprocessors_ * kWarpsOfMultiprocessor * kRunsForEachWarp;
+  while (plan.run_level < kUsualRunLevel && (leaves >> (plan.run_level + 1)) >= wanted) ++plan.run_level;
+  if (!cut.lengths.empty()) {
+    if (absl::Status status = PlanVarying(cut, most_runs, plan, stream); !status.ok()) return status;
+  } else {
+    PlanAlike(cut, most_runs, plan);
+  }
+  return plan;
+}
+
+void SegmentReducer::PlanAlike(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan) const {
+  const std::uint64_t leaf = std::uint64_t{1} << plan.leaf_shift;
+  plan.length = cut.length;
+  if (cut.length <= leaf) {
+    plan.tile_segments =
+        cut.length == 0
+            ? kTileSegments
+            : static_cast<std::uint32_t>(std::min<std::uint64_t>(leaf / cut.length, kTileSegments));
+    plan.item_count = (cut.segment_count + plan.tile_segments - 1) / plan.tile_segments;
+    return;
+  }
+  const auto runs = [&] { return Runs(cut.length, plan); };
+  while (runs() > 1 && cut.segment_count * runs() > most_runs) ++plan.run_level;
+  plan.item_count = cut.segment_count * runs();
+}
+
+absl::Status SegmentReducer::PlanVarying(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan,
+                                         cudaStream_t stream) {
+  const std::uint64_t leaf = std::uint64_t{1} << plan.leaf_shift;
+  const auto runs = [&] {
+    std::uint64_t sum = 0;
+    for (const std::uint64_t length : cut.lengths) {
+      const std::uint64_t of_segment = length > leaf ? Runs(length, plan) : 1;
+      if (of_segment > 1) sum += of_segment;
+    }
+    return sum;
+  };
+  while (runs() > most_runs) ++plan.run_level;
+  std::uint64_t offset = 0;
+  for (std::uint64_t segment = 0; segment < cut.segment_count; ++segment) {
+    host_offsets_[segment] = offset;
+    offset += cut.lengths[segment];
+  }
+  host_offsets_[cut.segment_count] = offset;
+  ForEachItem(cut, plan, [&](const SegmentItem& item) { host_items_[plan.item_count++] = item; });
+  plan.offsets = offsets_;
+  plan.items = items_;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(offsets_, host_offsets_,
+                                                (cut.segment_count + 1) * sizeof(std::uint64_t),
+                                                cudaMemcpyHostToDevice, stream));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(items_, host_items_, plan.item_count * sizeof(SegmentItem),
+                                                cudaMemcpyHostToDevice, stream));
+  return absl::OkStatus();
+}
+
+absl::Status SegmentReducer::CopyResults(cudaStream_t stream) {
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(
+      host_results_, results_, layout_->row_bytes() * segment_count_, cudaMemcpyDeviceToHost, stream));
+  return absl::OkStatus();
+}
+
+SegmentsResult SegmentReducer::Collect() {
+  SegmentsResult result;
+  result.segment_count = segment_count_;
+  result.values = {reinterpret_cast<const std::uint64_t*>(host_results_),
+                   layout_->columns().size() * segment_count_};
+  if (*reinterpret_cast<const volatile unsigned*>(errors_) == 0) return result;
+  const std::span flags(reinterpret_cast<const std::uint8_t*>(errors_ + kFlagBytes),
+                        operators_ * segment_count_);
+  result.errors = CollectErrors(flags, segment_count_);
+  std::memset(errors_, 0, kFlagBytes + flags.size());
+  return result;
+}
+
+}  // namespace warpfold::kernels::cuda

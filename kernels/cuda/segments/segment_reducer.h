@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reduces segments that lie in device memory: what slots do behind their copy, and what benchmarks and
+// resident arrays do without one. Results are left in device memory and then copied to the host.
+//
+// Threads: one caller at a time, with one stream. All memory is allocated by Create.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/segments/segment_plan.h"
+#include "kernels/reduction.h"
+#include "kernels/segments.h"
+
+namespace warpfold::kernels::cuda {
+
+class SegmentReducer {
+ public:
+  // Of at most `result_bytes` of results (at least 16 KiB) at a time, on the current device, with grids for
+  // as many multiprocessors as it has, or as a test says.
+  static absl::StatusOr<std::unique_ptr<SegmentReducer>> Create(std::size_t result_bytes,
+                                                                std::uint32_t multiprocessors = 0);
+  ~SegmentReducer();
+  SegmentReducer(const SegmentReducer&) = delete;
+  SegmentReducer& operator=(const SegmentReducer&) = delete;
+
+  // How many segments one Launch can take.
+  std::uint64_t Capacity(const Reduction& reduction) const;
+
+  // Enqueues the kernels that reduce segments, which lie one after the other in `data` (device memory,
+  // aligned to an element), and returns without waiting. `cut` is no longer needed then. UNAVAILABLE
+  // (DEVICE_LOST) if the device failed; INTERNAL (LAUNCH_REFUSED) if CUDA refused one of the launches, where
+  // others may have been enqueued; INTERNAL, with nothing enqueued, for more segments than Capacity, or data
+  // that are not aligned. Where lengths vary, the stream must have finished the Launch before.
+  absl::Status Launch(const Reduction& reduction, const SegmentCut& cut, const std::byte* data,
+                      cudaStream_t stream);
+
+  // Enqueues the copy of the last Launch's results to the host.
+  absl::Status CopyResults(cudaStream_t stream);
+
+  // The results of the last CopyResults, once the stream has finished it. The caller synchronises.
+  SegmentsResult Collect();
+
+ private:
+  SegmentReducer() = default;
+  absl::Status Allocate();
+  // The plan for an operator whose leaves have that many elements and whose state is so large; copies what it
+  // needs to the device.
+  absl::StatusOr<SegmentPlan> Plan(const Reduction& reduction, const SegmentCut& cut, const std::byte* data,
+                                   const SegmentEntry& entry, cudaStream_t stream);
+  void PlanAlike(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan) const;
+  absl::Status PlanVarying(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan,
+                           cudaStream_t stream);
+
+  std::size_t result_bytes_ = 0;
+  std::uint32_t multiprocessors_ = 0;
+  std::byte* results_ = nullptr;       // device memory
+  std::byte* host_results_ = nullptr;  // pinned
+  std::byte* partials_ = nullptr;      // device memory
+  unsigned* tickets_ = nullptr;        // device memory
+  std::uint64_t* offsets_ = nullptr;   // device memory, and pinned for the way there
+  std::uint64_t* host_offsets_ = nullptr;
+  SegmentItem* items_ = nullptr;
+  SegmentItem* host_items_ = nullptr;
+  // Mapped host memory, as the host and the device see it: a flag, and behind it an error for each operator
+  // and segment, all 0 between one Collect and the next Launch.
+  std::byte* errors_ = nullptr;
+  std::byte* device_errors_ = nullptr;
+
+  // Of the last Launch.
+  std::optional<SegmentLayout> layout_;
+  std::size_t operators_ = 0;
+  std::uint64_t segment_count_ = 0;
+};
+
+}  // namespace warpfold::kernels::cuda

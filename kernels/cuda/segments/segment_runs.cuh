@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the runs of a segment that is longer than a run become its state: by the warp that ends the last of
+// them.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/segments/segment_plan.h"
+#include "kernels/cuda/segments/segment_steps.cuh"
+#include "kernels/cuda/warp.cuh"
+#include "kernels/geometry.h"
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels::cuda {
+
+// Whether this warp is the last of `warps` to get here, as IsLastOf says it of blocks. What lane 0 of each of
+// them wrote before is then visible to all lanes.
+__device__ __forceinline__ bool IsLastWarp(unsigned* ticket, unsigned warps) {
+  unsigned drawn = 0;
+  if (threadIdx.x % kLanes == 0) {
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(drawn)
+                 : "l"(ticket), "r"(warps - 1)
+                 : "memory");
+  }
+  return __shfl_sync(kFullWarp, drawn, 0) == warps - 1;
+}
+
+// The tree over adjacent states, of which there may be any number; the outcome is in states[0]. All lanes of
+// a warp; each batch is read before it is written, and never written beyond what has been read.
+template <Operator Op>
+__device__ __forceinline__ void FoldStates(const Op& op, typename Op::State* states, std::uint32_t count) {
+  using State = typename Op::State;
+  const std::uint32_t lane = threadIdx.x % kLanes;
+#pragma unroll 1
+  for (; count > 1; count = (count + 1) / 2) {
+#pragma unroll 1
+    for (std::uint32_t base = 0; 2 * base < count; base += kLanes) {
+      const std::uint32_t i = base + lane;
+      State state;
+      if (2 * i < count) state = states[2 * i];
+      if (2 * i + 1 < count) state = op.Combine(state, states[2 * i + 1]);
+      __syncwarp();
+      if (2 * i < count) states[i] = state;
+      __syncwarp();
+    }
+  }
+}
+
+// Leaves the state of a step's run where the segment's last run finds it. True, in every lane, where this is
+// that one, or the only one; lane 0 then finds the segment's state in `state`.
+template <Operator Op>
+__device__ __forceinline__ bool EndRun(const Op& op, const SegmentStep& step, std::uint32_t runs,
+                                       const SegmentWork& work, typename Op::State& state) {
+  if (runs == 1) return true;
+  auto* const partials = reinterpret_cast<typename Op::State*>(work.partials) + step.item.first_run;
+  const bool leads = threadIdx.x % kLanes == 0;
+  if (leads) partials[step.item.run] = state;
+  if (!IsLastWarp(work.tickets + step.item.first_run, runs)) return false;
+  FoldStates(op, partials, runs);
+  if (leads) state = partials[0];
+  return true;
+}
+
+}  // namespace warpfold::kernels::cuda
