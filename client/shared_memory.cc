@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -44,7 +45,11 @@ bool SendWith(int socket, const std::string& bytes, std::optional<int> descripto
     rights->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(rights), &*descriptor, sizeof(int));
   }
-  return sendmsg(socket, &header, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+  ssize_t sent = 0;
+  do {
+    sent = sendmsg(socket, &header, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(bytes.size());
 }
 
 }  // namespace
@@ -60,14 +65,21 @@ class MemoryConnection::Socket {
   // One question and its answer: the token, if the answer has one.
   absl::StatusOr<std::string> Ask(const v1::MemoryRequest& request, std::optional<int> descriptor) {
     const std::lock_guard lock(mutex_);
+    if (broken_) return Broken("has failed before", EPIPE);
+    // Answers have no names: after one that was missed, the next would be taken for another question's.
+    broken_ = true;
     if (!SendWith(fd_, request.SerializeAsString(), descriptor)) return Broken("cannot be written to", errno);
     std::array<char, kMaxAnswerBytes> bytes;
-    const ssize_t size = recv(fd_, bytes.data(), bytes.size(), 0);
-    if (size <= 0) return Broken("was closed by the server", size < 0 ? errno : ECONNRESET);
+    ssize_t size = 0;
+    do {
+      size = recv(fd_, bytes.data(), bytes.size(), 0);
+    } while (size < 0 && errno == EINTR);
+    if (size <= 0) return Broken("gives no answer", size < 0 ? errno : ECONNRESET);
     v1::MemoryResponse response;
     if (!response.ParseFromArray(bytes.data(), static_cast<int>(size))) {
       return absl::InternalError("the server's answer is not readable");
     }
+    broken_ = false;
     if (response.code() == 0) return response.token();
     return MakeError(static_cast<absl::StatusCode>(response.code()), response.reason(), response.message());
   }
@@ -75,6 +87,7 @@ class MemoryConnection::Socket {
  private:
   const int fd_;
   std::mutex mutex_;
+  bool broken_ = false;  // guarded by mutex_: questions and answers are not in step any more
 };
 
 struct RegisteredMemory::State {
@@ -123,6 +136,10 @@ absl::StatusOr<MemoryConnection> MemoryConnection::Open(const std::string& path)
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return Broken("cannot be made", errno);
   auto owner = std::make_shared<Socket>(fd);
+  // Registering takes 50 ms for each GiB; a server that is full of connections answers nothing.
+  const timeval longest = {.tv_sec = 120, .tv_usec = 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof(longest));
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof(longest));
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return Broken("cannot be connected to", errno);
   }

@@ -4,14 +4,15 @@
 // Memory that the server reads without a wire: for a client on the server's machine, over the socket that its
 // flag --memory_socket names.
 //
-//   absl::StatusOr<warpfold::MemoryConnection> server =
-//   warpfold::MemoryConnection::Open("/run/warpfold.mem"); absl::StatusOr<warpfold::SharedMemory> memory =
-//   server->Allocate(count * sizeof(float));
-//   // ... fill memory->data() ...
+//   const auto server = warpfold::MemoryConnection::Open("/run/warpfold.mem");  // absl::StatusOr
+//   const auto memory = server->Allocate(count * sizeof(float));
+//
+//   // fill memory->data(), then
+//
 //   client.ReduceReference(spec, warpfold::ElementType::kFloat32, {memory->token(), 0, count});
 //
 // Threads: all methods may be called from any thread at the same time, and each waits for the server: some 50
-// ms for each GiB of host memory on a GPU.
+// ms for each GiB of host memory on a GPU. UNAVAILABLE after two minutes without an answer, and from then on.
 #pragma once
 
 #include <cstddef>

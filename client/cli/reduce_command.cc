@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
 #include "client/cli/flags.h"
 #include "client/cli/input.h"
@@ -85,6 +86,10 @@ absl::StatusOr<Reduction> ReduceArray(Client& client, const ReduceFlags& flags) 
   Spec spec = flags.spec;
   spec.matrix_shape = array->matrix_shape;
   const std::uint64_t rest = array->element_count - std::min(flags.first, array->element_count);
+  if (flags.first > array->element_count || flags.count.value_or(0) > rest) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--first and --count reach beyond the array's ", array->element_count, " elements"));
+  }
   return client.ReduceReference(spec, array->type, array->part(flags.first, flags.count.value_or(rest)),
                                 options);
 }

@@ -42,6 +42,13 @@ absl::Status BadMemory(absl::string_view what, const char* field) {
   return Error(absl::StatusCode::kInvalidArgument, "BAD_MEMORY", what, {{"field", field}});
 }
 
+// CUDA has refused what a client asked for, which says nothing about the device, unless the error stays after
+// it has been asked for: then the device is lost.
+absl::Status LostAfterRefusal(const char* what, Fault& fault) {
+  static_cast<void>(cudaGetLastError());
+  return fault.Check(StatusOf(cudaPeekAtLastError(), what));
+}
+
 // The bytes of the allocation that starts at `base`, as the driver knows them.
 absl::StatusOr<std::uint64_t> AllocationBytes(void* base) {
   // The driver's own function, of which the runtime has no equal.
@@ -85,8 +92,9 @@ absl::StatusOr<std::unique_ptr<Memory>> RegisterHostMemory(int ordinal, std::spa
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
   void* const base = const_cast<std::byte*>(bytes.data());
   const cudaError_t error = cudaHostRegister(base, bytes.size(), cudaHostRegisterReadOnly);
-  if (error != cudaSuccess && !IsRefusal(error)) return fault.Check(StatusOf(error, "cudaHostRegister"));
-  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
+  if (error != cudaSuccess) {
+    if (absl::Status lost = LostAfterRefusal("cudaHostRegister", fault); !lost.ok()) return lost;
+  }
   return std::make_unique<CudaMemory<cudaHostUnregister>>(ordinal, error == cudaSuccess ? base : nullptr,
                                                           bytes, true, fault);
 }
@@ -100,12 +108,7 @@ absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(int ordinal, const Pro
   void* base = nullptr;
   const cudaError_t error = cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess);
   if (error != cudaSuccess) {
-    // A handle is the client's word: that CUDA refuses it says nothing about the device, unless the error
-    // stays after it has been asked for.
-    static_cast<void>(cudaGetLastError());
-    if (const cudaError_t stays = cudaPeekAtLastError(); stays != cudaSuccess) {
-      return fault.Check(StatusOf(stays, "cudaIpcOpenMemHandle"));
-    }
+    if (absl::Status lost = LostAfterRefusal("cudaIpcOpenMemHandle", fault); !lost.ok()) return lost;
     return BadMemory(absl::StrCat("the GPU knows no memory of this handle (CUDA error ",
                                   static_cast<int>(error), ", ", cudaGetErrorName(error), ")"),
                      "handle");

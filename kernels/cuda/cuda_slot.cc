@@ -83,7 +83,7 @@ class CudaSlot : public Slot {
   absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return fault_.Check(Enqueue(reduction, first_element, element_count, staging_, true));
+    return Begun(Enqueue(reduction, first_element, element_count, staging_, true));
   }
 
   std::uint64_t CapacityFrom(const Reduction& reduction, const Memory& memory,
@@ -94,14 +94,14 @@ class CudaSlot : public Slot {
   absl::Status StartFrom(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
                          const Memory& memory, std::uint64_t byte_offset) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return fault_.Check(Enqueue(reduction, first_element, element_count, memory.data() + byte_offset,
-                                !IsReducedInPlace(memory, byte_offset)));
+    return Begun(Enqueue(reduction, first_element, element_count, memory.data() + byte_offset,
+                         !IsReducedInPlace(memory, byte_offset)));
   }
 
   absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
                           std::uint64_t byte_count) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return fault_.Check(EnqueueStore(const_cast<std::byte*>(memory.data()) + byte_offset, byte_count));
+    return Begun(EnqueueStore(const_cast<std::byte*>(memory.data()) + byte_offset, byte_count));
   }
 
   std::uint64_t SegmentCapacity(const Reduction& reduction) const override {
@@ -110,7 +110,7 @@ class CudaSlot : public Slot {
 
   absl::Status StartSegments(const Reduction& reduction, const SegmentCut& cut) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return fault_.Check(EnqueueSegments(reduction, cut, staging_, true));
+    return Begun(EnqueueSegments(reduction, cut, staging_, true));
   }
 
   // Segments may begin at any element.
@@ -119,7 +119,7 @@ class CudaSlot : public Slot {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     const std::byte* const data = memory.data() + byte_offset;
     const bool is_aligned = reinterpret_cast<std::uintptr_t>(data) % reduction.element_bytes() == 0;
-    return fault_.Check(EnqueueSegments(reduction, cut, data, memory.host_can_read() || !is_aligned));
+    return Begun(EnqueueSegments(reduction, cut, data, memory.host_can_read() || !is_aligned));
   }
 
   // Also where the device failed: Wait then says so.
@@ -145,6 +145,14 @@ class CudaSlot : public Slot {
   }
 
  private:
+  // Where CUDA refused a part of the work, what was enqueued before is awaited: nothing may read or write
+  // what the caller believes not to be in use.
+  absl::Status Begun(absl::Status status) {
+    status = fault_.Check(std::move(status));
+    if (!status.ok() && fault_.Get().ok()) static_cast<void>(cudaStreamSynchronize(stream_));
+    return status;
+  }
+
   // What lies on the device, as kernels load it. Memory of the host arrives faster by a copy, which several
   // operators then share.
   static bool IsReducedInPlace(const Memory& memory, std::uint64_t byte_offset) {

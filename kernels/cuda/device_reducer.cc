@@ -87,13 +87,15 @@ DeviceReducer::~DeviceReducer() {
 std::uint64_t DeviceReducer::Capacity(const Reduction& reduction) const {
   std::uint64_t leaves = array_bytes_ / reduction.leaf_bytes();
   if (reduction.canonical() && !reduction.spec().shape.is_matrix()) {
-    // Of longer ranges units have 8 leaves or more (PlanUnits): fewer than a state for each 4 leaves, and a
-    // third more for what those are folded into.
+    // Of longer ranges units have 8 leaves or more (PlanUnits), and edges are short where there are many
+    // blocks: fewer than a state for each 4 leaves, and a third more for what those are folded into.
     std::uint64_t largest_state = 1;
     for (const BoundOperator& op : reduction.operators()) {
       largest_state = std::max<std::uint64_t>(largest_state, op.state_bytes);
     }
-    leaves = std::max(leaves, 3 * (partial_bytes_ / largest_state));
+    constexpr std::uint32_t kManyMultiprocessors = 32;
+    const std::uint64_t states = partial_bytes_ / largest_state;
+    leaves = std::max(leaves, multiprocessors_ >= kManyMultiprocessors ? 3 * states : states / 2);
   }
   if (!reduction.canonical()) {
     for (const BoundOperator& op : reduction.operators()) {

@@ -43,6 +43,9 @@ class ArraySession {
   // Gives back slots and messages: the session has been answered.
   virtual void Release();
 
+  // The response did not reach the client. After Release.
+  virtual void OnNotDelivered() {}
+
   // Whether the response hands out a partial state.
   virtual bool returns_state() const { return false; }
   // Whether the last message carried something. Else a client could hold its place among the reductions with

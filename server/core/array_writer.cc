@@ -48,14 +48,15 @@ void ArrayWriter::Release() {
   if (filling_.has_value()) share_.Return(filling_->slot);
   filling_.reset();
   share_.Leave(*this);
+  memory_.reset();
 }
 
 absl::Status ArrayWriter::StoreFilled() {
   const Filling filled = *std::exchange(filling_, std::nullopt);
-  absl::Status status =
+  const absl::Status tried =
       filled.slot->StartStore(memory_->memory(), memory_->byte_offset() + stored_bytes_, filled.bytes);
-  if (status = share_.Started(*this, filled.slot, std::move(status), {.memory = memory_}); !status.ok())
-    return status;
+  const absl::Status started = share_.Started(*this, filled.slot, tried, {.memory = memory_});
+  if (!started.ok()) return started;
   stored_bytes_ += filled.bytes;
   // The CPU backend has finished by now.
   const std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.Collect(filled.slot);

@@ -54,7 +54,7 @@ class ArrayWriter : public ArraySink, private SlotShare::Holder {
   absl::Status StoreFilled();
 
   SlotShare& share_;
-  const std::shared_ptr<const NamedMemory> memory_;
+  std::shared_ptr<const NamedMemory> memory_;
   const std::function<void()> listener_;
   absl::Status status_;
   std::uint64_t stored_bytes_ = 0;  // started or done

@@ -230,7 +230,10 @@ void Call::OnHealthChanged() {
 }
 
 void Call::OnLeft() {
-  if (answered_) return;
+  if (answered_) {
+    if (session_ != nullptr) session_->OnNotDelivered();
+    return;
+  }
   const absl::Status overdue = timer_.Overdue(shard_.Now());
   Answer(overdue.ok() ? absl::CancelledError("the client left") : overdue);
 }

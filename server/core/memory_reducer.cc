@@ -35,6 +35,11 @@ absl::StatusOr<bool> MemoryReducer::TryFinish() {
   return AllCollected();
 }
 
+void MemoryReducer::Release() {
+  SlotReducer::Release();
+  options_.memory.reset();
+}
+
 std::uint64_t MemoryReducer::NextByte() const {
   return options_.memory->byte_offset() + options_.byte_offset +
          (next_element() - options_.first_element) * reduction().element_bytes();

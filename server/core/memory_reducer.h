@@ -32,13 +32,16 @@ class MemoryReducer : public SlotReducer {
   MemoryReducer(SlotShare& share, const Clock& clock, const Options& options, std::function<void()> listener);
   ~MemoryReducer() override { Release(); }
 
+  // What slots still read lives on by itself.
+  void Release() override;
+
   // UNAVAILABLE (DEVICE_LOST).
   absl::StatusOr<bool> TryFinish() override;
 
  private:
   std::uint64_t NextByte() const;
 
-  const Options options_;
+  Options options_;
   const std::uint64_t end_element_;
 };
 

@@ -38,10 +38,7 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> MemoryRegistry::Find(const st
                                                                         absl::Time now) const {
   const std::lock_guard lock(mutex_);
   const auto found = named_.find(token);
-  if (found != named_.end()) {
-    found->second->Touch(now);
-    return found->second;
-  }
+  if (found != named_.end() && !found->second->IsExpired(now)) return found->second;
   return kernels::Error(absl::StatusCode::kNotFound, "UNKNOWN_MEMORY",
                         "this server knows no memory and no array of this token (any more)",
                         {{"field", "reference.token"}});

@@ -47,6 +47,9 @@ class NamedMemory {
   // Of an array; none where the bytes may be anything.
   const std::optional<ElementLayout>& layout() const { return layout_; }
 
+  // Whether nobody may find it any more.
+  virtual bool IsExpired(absl::Time) const { return false; }
+
   void Touch(absl::Time now) const { last_use_ns_ = absl::ToUnixNanos(now); }
   absl::Time last_use() const { return absl::FromUnixNanos(last_use_ns_); }
 
@@ -70,7 +73,7 @@ class MemoryRegistry {
   std::string Add(std::shared_ptr<const NamedMemory> memory);
   // The name is forgotten; who has found the memory may go on with it.
   void Remove(const std::string& token);
-  // NOT_FOUND (UNKNOWN_MEMORY). `now` becomes its last use.
+  // NOT_FOUND (UNKNOWN_MEMORY), also where it has expired at `now`.
   absl::StatusOr<std::shared_ptr<const NamedMemory>> Find(const std::string& token, absl::Time now) const;
 
  private:

@@ -69,11 +69,16 @@ absl::Status PutSession::Begin() {
 absl::StatusOr<std::string> PutSession::Response() {
   const absl::Time now = service_.clock();
   v1::PutArrayResponse response;
-  response.set_token(service_.residents.Publish(array_, now));
+  token_ = service_.residents.Publish(array_, now);
+  response.set_token(token_);
   const absl::StatusOr<ResidentArrays::Info> info = service_.residents.Find(response.token(), now);
   if (!info.ok()) return info.status();
   *response.mutable_array() = ToProto(*info);
   return response.SerializeAsString();
+}
+
+void PutSession::OnNotDelivered() {
+  if (!token_.empty()) service_.residents.Delete(token_).IgnoreError();
 }
 
 void PutSession::Release() {

@@ -31,6 +31,8 @@ class PutSession : public ArraySession {
   absl::StatusOr<std::string> Response() override;
 
   void Release() override;
+  // Nobody knows its token.
+  void OnNotDelivered() override;
 
   const std::string& request_id() const override { return header_.request_id(); }
 
@@ -47,6 +49,7 @@ class PutSession : public ArraySession {
   v1::PutArrayHeader parsed_header_;  // by Parse
   v1::PutArrayHeader header_;         // of the array
   std::shared_ptr<const NamedMemory> array_;
+  std::string token_;                  // once it is published
   std::optional<ArrayWriter> writer_;  // once there is a header
 };
 

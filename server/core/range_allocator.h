@@ -26,14 +26,15 @@ class RangeAllocator {
   // Gives back what Take gave out.
   void Return(std::uint64_t offset, std::uint64_t bytes);
 
-  std::uint64_t free_bytes() const { return free_bytes_; }
-  std::uint64_t largest_free_bytes() const;
-
- private:
+  // What Take takes for so many bytes.
   static std::uint64_t RoundUp(std::uint64_t bytes) {
     return bytes > 0 ? (bytes + kAlignment - 1) / kAlignment * kAlignment : kAlignment;
   }
 
+  std::uint64_t free_bytes() const { return free_bytes_; }
+  std::uint64_t largest_free_bytes() const;
+
+ private:
   std::map<std::uint64_t, std::uint64_t> free_;  // bytes by offset; never adjacent
   std::uint64_t free_bytes_;
 };

@@ -31,9 +31,11 @@ struct ResidentArrays::Pool {
 
   const std::shared_ptr<const kernels::Memory> memory;
   std::mutex mutex;
-  RangeAllocator ranges;                                       // guarded by mutex
-  std::unordered_map<std::string, std::uint64_t> owner_bytes;  // guarded by mutex
-  std::uint64_t next_id = 1;                                   // guarded by mutex
+  RangeAllocator ranges;  // guarded by mutex
+  // Of the ranges taken, which are never empty. Guarded by mutex.
+  std::unordered_map<std::string, std::uint64_t> owner_bytes;
+  std::size_t arrays = 0;     // guarded by mutex
+  std::uint64_t next_id = 1;  // guarded by mutex
 };
 
 class ResidentArrays::Array : public NamedMemory {
@@ -47,13 +49,15 @@ class ResidentArrays::Array : public NamedMemory {
   ~Array() override {
     const std::lock_guard lock(pool_->mutex);
     pool_->ranges.Return(byte_offset(), byte_count());
+    --pool_->arrays;
     const auto owned = pool_->owner_bytes.find(request_.owner);
-    owned->second -= byte_count();
+    owned->second -= RangeAllocator::RoundUp(byte_count());
     if (owned->second == 0) pool_->owner_bytes.erase(owned);
   }
 
   void SetBegin(absl::Time now) const { begin_ = now; }
   absl::Time expires() const { return last_use() + request_.time_to_live; }
+  bool IsExpired(absl::Time now) const override { return expires() <= now; }
 
   Info InfoAt(absl::Time now) const {
     return {.id = id_, .request = request_, .age = now - begin_, .expires_in = expires() - now};
@@ -82,23 +86,33 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
     return kernels::Error(absl::StatusCode::kUnimplemented, "NO_RESIDENT_ARRAYS",
                           "this server keeps no arrays: it was started without --resident_bytes");
   }
-  Expire(now);
+  {
+    std::vector<std::shared_ptr<const Array>> removed;  // destroyed outside of the lock
+    const std::lock_guard lock(mutex_);
+    SweepLocked(now, &removed);
+  }
   Request kept = request;
   if (kept.time_to_live == absl::ZeroDuration()) kept.time_to_live = limits_.default_time_to_live;
   kept.time_to_live = std::min(kept.time_to_live, limits_.max_time_to_live);
   const std::lock_guard lock(pool_->mutex);
   const auto owned = pool_->owner_bytes.find(kept.owner);
   const std::uint64_t owned_bytes = owned == pool_->owner_bytes.end() ? 0 : owned->second;
-  if (kept.byte_count > limits_.owner_bytes || owned_bytes > limits_.owner_bytes - kept.byte_count) {
+  const std::uint64_t taken = RangeAllocator::RoundUp(kept.byte_count);
+  if (taken > limits_.owner_bytes || owned_bytes > limits_.owner_bytes - taken) {
     return Exhausted("OWNER_QUOTA", "the owner's arrays would exceed ", "resident_owner_bytes",
                      limits_.owner_bytes);
+  }
+  if (pool_->arrays == kMaxArrays) {
+    return Exhausted("RESIDENT_FULL", "there are as many arrays as the server keeps; ", "max_arrays",
+                     kMaxArrays);
   }
   const std::optional<std::uint64_t> offset = pool_->ranges.Take(kept.byte_count);
   if (!offset.has_value()) {
     return Exhausted("RESIDENT_FULL", "there is no free range of so many bytes; ", "largest_free_bytes",
                      pool_->ranges.largest_free_bytes());
   }
-  pool_->owner_bytes[kept.owner] = owned_bytes + kept.byte_count;
+  pool_->owner_bytes[kept.owner] = owned_bytes + taken;
+  ++pool_->arrays;
   return std::make_shared<const Array>(pool_, *offset, pool_->next_id++, std::move(kept));
 }
 
@@ -124,23 +138,31 @@ absl::Status ResidentArrays::Delete(const std::string& token) {
 }
 
 void ResidentArrays::Expire(absl::Time now) {
+  constexpr absl::Duration kInterval = absl::Seconds(1);
   std::vector<std::shared_ptr<const Array>> removed;  // destroyed outside of the lock
   const std::lock_guard lock(mutex_);
+  if (now < next_sweep_) return;
+  next_sweep_ = now + kInterval;
+  SweepLocked(now, &removed);
+}
+
+void ResidentArrays::SweepLocked(absl::Time now, std::vector<std::shared_ptr<const Array>>* removed) {
   for (auto array = published_.begin(); array != published_.end();) {
-    if (array->second->expires() > now) {
+    if (!array->second->IsExpired(now)) {
       ++array;
       continue;
     }
     registry_.Remove(array->first);
-    removed.push_back(std::move(array->second));
+    removed->push_back(std::move(array->second));
     array = published_.erase(array);
   }
 }
 
 std::vector<ResidentArrays::Info> ResidentArrays::List(const std::string& owner, absl::Time now) {
-  Expire(now);
+  std::vector<std::shared_ptr<const Array>> removed;  // destroyed outside of the lock
   std::vector<Info> infos;
   const std::lock_guard lock(mutex_);
+  SweepLocked(now, &removed);
   for (const auto& [token, array] : published_) {
     if (owner.empty() || array->request().owner == owner) infos.push_back(array->InfoAt(now));
   }
@@ -151,7 +173,7 @@ std::vector<ResidentArrays::Info> ResidentArrays::List(const std::string& owner,
 absl::StatusOr<ResidentArrays::Info> ResidentArrays::Find(const std::string& token, absl::Time now) const {
   const std::lock_guard lock(mutex_);
   const auto found = published_.find(token);
-  if (found == published_.end()) return NotFound();
+  if (found == published_.end() || found->second->IsExpired(now)) return NotFound();
   return found->second->InfoAt(now);
 }
 

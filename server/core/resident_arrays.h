@@ -26,6 +26,9 @@ namespace warpfold::server {
 
 class ResidentArrays {
  public:
+  // Each costs the host some memory, and a place in lists and sweeps.
+  static constexpr std::size_t kMaxArrays = 65'536;
+
   struct Limits {
     std::uint64_t owner_bytes = 0;  // the most that arrays of one owner may have together
     absl::Duration default_time_to_live = absl::Minutes(10);
@@ -73,7 +76,7 @@ class ResidentArrays {
   // NOT_FOUND (UNKNOWN_MEMORY). Reductions that have begun go on.
   absl::Status Delete(const std::string& token);
 
-  // Deletes arrays that have outlived their time to live.
+  // Deletes arrays that have outlived their time to live; looks for them once a second at most.
   void Expire(absl::Time now);
 
   // Those of one owner, or of all where it is empty; oldest first.
@@ -87,10 +90,13 @@ class ResidentArrays {
   class Array;
   struct Pool;  // outlives the arrays that are still read
 
+  void SweepLocked(absl::Time now, std::vector<std::shared_ptr<const Array>>* removed);
+
   MemoryRegistry& registry_;
   mutable std::mutex mutex_;
   std::shared_ptr<Pool> pool_;                                     // null without Open
   std::map<std::string, std::shared_ptr<const Array>> published_;  // guarded by mutex_; by token
+  absl::Time next_sweep_ = absl::InfinitePast();                   // guarded by mutex_
   Limits limits_;
 };
 

@@ -142,6 +142,7 @@ absl::Status Session::BeginElsewhere(const kernels::Reduction& reduction) {
       service_.memories.Find(reference.token(), begin_);
   if (!memory.ok()) return memory.status();
   if (absl::Status status = CheckReference(reference, **memory, reduction); !status.ok()) return status;
+  (*memory)->Touch(begin_);
   reducer_ =
       std::make_unique<MemoryReducer>(share_, service_.clock,
                                       MemoryReducer::Options{.reduction = reduction,

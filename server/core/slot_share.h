@@ -28,7 +28,7 @@ namespace warpfold::server {
 // What the device uses for a slot's work, beside the slot.
 struct InUse {
   std::shared_ptr<const void> memory = nullptr;
-  bool ends_soon = false;  // it is done within microseconds
+  bool ends_soon = false;  // mostly within a millisecond
 };
 
 class SlotShare {

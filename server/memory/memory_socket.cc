@@ -13,6 +13,7 @@ namespace warpfold::server {
 namespace {
 
 constexpr std::size_t kMaxConnections = 256;
+constexpr int kMostAccepted = 64;
 // How soon memory is buried that a reduction read when it was given back, and connections are accepted after
 // descriptors had run out.
 constexpr int kLookAgainMs = 50;
@@ -27,7 +28,10 @@ absl::StatusOr<std::unique_ptr<MemorySocket>> MemorySocket::Open(const MemorySoc
   if (!listener.ok()) return listener.status();
   socket->listener_ = *std::move(listener);
   socket->wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC));
-  if (!socket->wake_.is_open()) return absl::UnavailableError("there is no descriptor for it");
+  if (!socket->wake_.is_open()) {
+    unlink(options.path.c_str());
+    return absl::UnavailableError("there is no descriptor for it");
+  }
   socket->thread_ = std::thread([raw = socket.get()] { raw->Run(); });
   return socket;
 }
@@ -67,7 +71,8 @@ void MemorySocket::Await(bool some_left) {
 }
 
 void MemorySocket::AcceptAll() {
-  while (connections_.size() < kMaxConnections) {
+  // Some at a time: who connects again and again must not keep others waiting.
+  for (int accepted = 0; accepted < kMostAccepted && connections_.size() < kMaxConnections; ++accepted) {
     FileDescriptor connection = Accept(listener_, &accept_failed_);
     if (!connection.is_open()) return;
     if (MayConnect(connection)) {

@@ -3,8 +3,10 @@
 #include "server/memory/registrar.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <span>
@@ -15,6 +17,9 @@
 
 namespace warpfold::server {
 namespace {
+
+// Of all connections; a process may have 65,530 mappings (vm.max_map_count), and needs some for itself.
+constexpr std::size_t kMaxMappings = 4096;
 
 absl::Status BadMemory(absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MEMORY", what);
@@ -27,12 +32,19 @@ absl::Status CheckMemfd(int fd, std::uint64_t byte_count) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) return BadMemory("the descriptor is not of a memfd that can be sealed");
   if ((seals & F_SEAL_SHRINK) == 0) return BadMemory("the memfd is not sealed against shrinking");
+  // Of huge pages (hugetlbfs) a hole may be punched that no page is left for: reading it would end this
+  // process.
+  struct statfs system = {};
+  if (fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC) {
+    return BadMemory("the memfd must not be of huge pages");
+  }
   struct stat file = {};
   if (fstat(fd, &file) != 0) return BadMemory("the memfd has no size");
   if (byte_count == 0 || byte_count > static_cast<std::uint64_t>(file.st_size)) {
     return BadMemory(absl::StrCat("byte_count must be 1 to the memfd's size of ", file.st_size));
   }
-  if (static_cast<std::uint64_t>(file.st_blocks) * kStatBlockBytes < byte_count) {
+  if (static_cast<std::uint64_t>(file.st_blocks) * kStatBlockBytes <
+      static_cast<std::uint64_t>(file.st_size)) {
     return BadMemory("not all bytes of the memfd are allocated");
   }
   return absl::OkStatus();
@@ -51,6 +63,11 @@ struct Unmap {
 }  // namespace
 
 absl::Status Registrar::CheckRoom(std::uint64_t byte_count) const {
+  if (registrations_.size() + given_back_.size() >= kMaxMappings) {
+    return kernels::Error(absl::StatusCode::kResourceExhausted, "TOO_MUCH_MEMORY",
+                          absl::StrCat("there are ", kMaxMappings, " registrations already"),
+                          {{"limit", "registrations"}, {"value", absl::StrCat(kMaxMappings)}});
+  }
   if (byte_count <= max_bytes_ - registered_bytes_) return absl::OkStatus();
   return kernels::Error(absl::StatusCode::kResourceExhausted, "TOO_MUCH_MEMORY",
                         absl::StrCat("registered memory would exceed max_registered_bytes = ", max_bytes_),

@@ -35,6 +35,7 @@ bool AddressOf(const std::string& path, sockaddr_un* address) {
 // Whether a process listens there.
 bool IsInUse(const sockaddr_un& address) {
   const FileDescriptor probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe.is_open()) return true;  // not known: better an error than a socket taken from its owner
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return true;
   return errno == EAGAIN;  // its backlog is full
 }

@@ -69,7 +69,8 @@ class KeptArraysTest(unittest.TestCase):
             numpy.save(beyond, self.values[:100])
             self.file = beyond
             token = self.put(server)["token"]
-            for flags in (["--first=1", "--count=100"], ["--first=101"], ["--count=101"]):
+            for flags in (["--first=1", "--count=100"], ["--first=101"], ["--count=101"],
+                          ["--first=2305843009213693954", "--count=1"]):
                 bad = warpfold("reduce", "--target", server.address, "--op=sum", "--array", token, *flags)
                 self.assertEqual(bad.returncode, 1, flags)
                 self.assertIn("INVALID_ARGUMENT", bad.stderr)

@@ -119,17 +119,36 @@ TEST_F(ResidentArraysTest, QuotaIsOfEachOwner) {
   Put(Of(kBytes / 2, "two"));
 }
 
+TEST_F(ResidentArraysTest, EmptyArraysTakeRoomToo) {
+  const std::string first = Put(Of(0, "one"));
+  const std::string second = Put(Of(0, "one"));
+  EXPECT_EQ(arrays_.room().free_bytes, kBytes - 2 * kUnit);
+  EXPECT_TRUE(arrays_.Delete(first).ok());
+  EXPECT_TRUE(arrays_.Delete(second).ok());
+  EXPECT_EQ(arrays_.room().free_bytes, kBytes);
+  // As many as the quota has units for.
+  for (std::uint64_t i = 0; i < kBytes / 2 / kUnit; ++i) Put(Of(1, "one"));
+  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(1, "one"), now_).status()), "OWNER_QUOTA");
+}
+
+TEST_F(ResidentArraysTest, ExpiredArraysAreNotFound) {
+  const std::string token = Put(Of(kUnit, "me", 10));
+  now_ += absl::Seconds(10);
+  EXPECT_EQ(ReasonOf(registry_.Find(token, now_).status()), "UNKNOWN_MEMORY");
+  EXPECT_EQ(ReasonOf(arrays_.Find(token, now_).status()), "UNKNOWN_MEMORY");
+}
+
 TEST_F(ResidentArraysTest, ExpireByTheirLastUse) {
   const std::string used = Put(Of(kUnit, "me", 10));
   const std::string unused = Put(Of(kUnit, "me", 10));
   const std::string by_default = Put(Of(kUnit));
   now_ += absl::Seconds(9);
-  EXPECT_TRUE(registry_.Find(used, now_).ok());
+  (*registry_.Find(used, now_))->Touch(now_);
   now_ += absl::Seconds(2);
   arrays_.Expire(now_);
   EXPECT_FALSE(registry_.Find(unused, now_).ok());
   EXPECT_TRUE(registry_.Find(used, now_).ok());
-  EXPECT_TRUE(registry_.Find(by_default, now_).ok());
+  (*registry_.Find(by_default, now_))->Touch(now_);
   now_ += absl::Seconds(101);
   arrays_.Expire(now_);
   EXPECT_EQ(arrays_.room().free_bytes, kBytes);

@@ -309,6 +309,11 @@ TEST_F(MemorySocketTest, UnsafeMemoryIsRefusedByName) {
   EXPECT_THAT(refusal(Memfd(4096, true, F_SEAL_SHRINK), 0), testing::HasSubstr("byte_count"));
   EXPECT_THAT(refusal(open("/dev/zero", O_RDONLY), 4096), testing::HasSubstr("memfd"));
   EXPECT_THAT(refusal(open("/proc/self/exe", O_RDONLY), 4096), testing::HasSubstr("memfd"));
+  // Its second half is allocated, its first not.
+  const int half = Memfd(1 << 20, false, 0);
+  EXPECT_EQ(posix_fallocate(half, 1 << 19, 1 << 19), 0);
+  EXPECT_EQ(fcntl(half, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  EXPECT_THAT(refusal(half, 1 << 19), testing::HasSubstr("allocated"));
   const int large = Memfd(2 * kMaxRegisteredBytes, true, F_SEAL_SHRINK);
   EXPECT_THAT(refusal(large, 2 * kMaxRegisteredBytes), testing::HasSubstr("max_registered_bytes"));
   EXPECT_THAT(std::string(connection_->RegisterGpu({}, 0, 1).status().message()),
