@@ -20,11 +20,16 @@ constexpr int kWatchPlaces = 1024;
 // When a refused call is to come again: about the time that a share of an array takes.
 constexpr char kRetryMs[] = "100";
 
+bool IsReduction(Admission::Kind kind) {
+  return kind == Admission::Kind::kReduction || kind == Admission::Kind::kArray;
+}
+
 absl::Status NoPlace(Admission::Kind kind, int limit) {
-  if (kind == Admission::Kind::kReduction || kind == Admission::Kind::kMerge) {
+  if (IsReduction(kind) || kind == Admission::Kind::kMerge) {
     return kernels::Error(
         absl::StatusCode::kResourceExhausted, "TOO_MANY_REDUCTIONS",
-        absl::StrCat("max_concurrent_reductions = ", limit, " are in progress"),
+        absl::StrCat("max_concurrent_reductions = ", limit,
+                     " are in progress, or the rest is kept for small arrays and other clients"),
         {{"limit", "max_concurrent_reductions"}, {"value", std::to_string(limit)}, {"retry_ms", kRetryMs}});
   }
   return kernels::Error(absl::StatusCode::kResourceExhausted, "TOO_MANY_CALLS",
@@ -35,19 +40,36 @@ absl::Status NoPlace(Admission::Kind kind, int limit) {
 }  // namespace
 
 Admission::Admission(int max_concurrent_reductions)
-    : limits_({max_concurrent_reductions, max_concurrent_reductions, kSmallPlaces, kWatchPlaces}) {}
+    : limits_({max_concurrent_reductions, max_concurrent_reductions, kSmallPlaces, kWatchPlaces,
+               max_concurrent_reductions}) {}
 
-absl::StatusOr<Admission::Ticket> Admission::Enter(Kind kind, const std::string& array) {
+bool Admission::HasPlaceLocked(Kind kind, const std::string& peer) const {
+  const auto k = static_cast<std::size_t>(kind);
+  constexpr auto kReductions = static_cast<std::size_t>(Kind::kReduction);
+  constexpr auto kArrays = static_cast<std::size_t>(Kind::kArray);
+  const auto sum = [&](const Counts& counts) {
+    return IsReduction(kind) ? counts[kReductions] + counts[kArrays] : counts[k];
+  };
+  const int limit = limits_[k];
+  const int taken = sum(in_progress_);
+  if (kind == Kind::kReduction && taken >= limit - limit / 16) return false;
+  if (taken < limit - limit / 8) return true;
+  const auto found = of_peers_.find(peer);
+  return taken < limit && (found == of_peers_.end() || 2 * sum(found->second) <= limit);
+}
+
+absl::StatusOr<Admission::Ticket> Admission::Enter(Kind kind, const Caller& caller) {
   const auto k = static_cast<std::size_t>(kind);
   const std::lock_guard lock(mutex_);
-  const bool has_begun = newer_arrays_.contains(array) || older_arrays_.contains(array);
+  const bool has_begun = newer_arrays_.contains(caller.array) || older_arrays_.contains(caller.array);
   const bool goes_on = has_begun && closed_to_merges_.ok();
-  if (kind == Kind::kReduction && !closed_.ok() && !goes_on) return closed_;
+  if (IsReduction(kind) && !closed_.ok() && !goes_on) return closed_;
   if (kind == Kind::kMerge && !closed_to_merges_.ok()) return closed_to_merges_;
-  if (in_progress_[k] >= limits_[k]) return NoPlace(kind, limits_[k]);
+  if (!HasPlaceLocked(kind, caller.peer)) return NoPlace(kind, limits_[k]);
   ++in_progress_[k];
-  if (kind == Kind::kReduction && !array.empty()) RememberLocked(array);
-  return Ticket(this, kind);
+  ++of_peers_[caller.peer][k];
+  if (IsReduction(kind) && !caller.array.empty()) RememberLocked(caller.array);
+  return Ticket(this, kind, caller.peer);
 }
 
 void Admission::RememberLocked(const std::string& array) {
@@ -106,15 +128,19 @@ void Admission::Ticket::MarkAsPart() {
   ++admission_->parts_;
 }
 
-void Admission::Leave(Kind kind, bool part) {
+void Admission::Leave(Kind kind, bool part, const std::string& peer) {
   const std::lock_guard lock(mutex_);
   if (part) --parts_;
+  const auto of_peer = of_peers_.find(peer);
+  --of_peer->second[static_cast<std::size_t>(kind)];
+  if (of_peer->second == Counts{}) of_peers_.erase(of_peer);
   --in_progress_[static_cast<std::size_t>(kind)];
   if (InProgressLocked() == 0) empty_.notify_all();
 }
 
 int Admission::InProgressLocked() const {
   return in_progress_[static_cast<std::size_t>(Kind::kReduction)] +
+         in_progress_[static_cast<std::size_t>(Kind::kArray)] +
          in_progress_[static_cast<std::size_t>(Kind::kMerge)];
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -29,24 +30,37 @@ class Admission {
  public:
   // Each kind has places of its own. A Merge completes reductions that were admitted before: it must find a
   // place where its own stripes fill the server. kSmall are calls about the server, kWatch those that wait
-  // for its health to change.
-  enum class Kind : std::uint8_t { kReduction, kMerge, kSmall, kWatch };
-  static constexpr int kKinds = 4;
+  // for its health to change. kArray are reductions of a single message: they share the places of kReduction,
+  // of which one in sixteen is kept for them, since a stream may last for an hour.
+  enum class Kind : std::uint8_t { kReduction, kMerge, kSmall, kWatch, kArray };
+  static constexpr int kKinds = 5;
+
+  // Who asks, and for what.
+  struct Caller {
+    // The client's name for the array of which this call reduces a part, "" for none.
+    std::string array = "";
+    // A client that has more than half of a kind's places does not get the last eighth of them.
+    std::string peer = "";
+  };
 
   // A place among the calls in progress, given back at destruction.
   class Ticket {
    public:
     Ticket() = default;
     Ticket(Ticket&& other) noexcept
-        : admission_(std::exchange(other.admission_, nullptr)), kind_(other.kind_), part_(other.part_) {}
+        : admission_(std::exchange(other.admission_, nullptr)),
+          kind_(other.kind_),
+          part_(other.part_),
+          peer_(std::move(other.peer_)) {}
     Ticket& operator=(Ticket&& other) noexcept {
       std::swap(admission_, other.admission_);
       std::swap(kind_, other.kind_);
       std::swap(part_, other.part_);
+      std::swap(peer_, other.peer_);
       return *this;
     }
     ~Ticket() {
-      if (admission_ != nullptr) admission_->Leave(kind_, part_);
+      if (admission_ != nullptr) admission_->Leave(kind_, part_, peer_);
     }
 
     // The call reduces a part of an array: others and a Merge will follow from the same client.
@@ -54,10 +68,12 @@ class Admission {
 
    private:
     friend class Admission;
-    Ticket(Admission* admission, Kind kind) : admission_(admission), kind_(kind) {}
+    Ticket(Admission* admission, Kind kind, std::string peer)
+        : admission_(admission), kind_(kind), peer_(std::move(peer)) {}
     Admission* admission_ = nullptr;
     Kind kind_ = Kind::kReduction;
     bool part_ = false;
+    std::string peer_;
   };
 
   // There are as many places for merges as for reductions.
@@ -65,10 +81,10 @@ class Admission {
 
   // RESOURCE_EXHAUSTED (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), or the status given to whichever Close it was.
   //
-  // `array` is the client's name for the array of which this call reduces a part, "" for none. A server that
-  // is closed to reductions still admits the other parts of an array of which it has admitted one: else the
-  // parts that it lets finish would be in vain.
-  absl::StatusOr<Ticket> Enter(Kind kind = Kind::kReduction, const std::string& array = "");
+  // A server that is closed to reductions still admits the other parts of an array of which it has admitted
+  // one: else the parts that it lets finish would be in vain.
+  absl::StatusOr<Ticket> Enter(Kind kind, const Caller& caller);
+  absl::StatusOr<Ticket> Enter(Kind kind = Kind::kReduction) { return Enter(kind, Caller()); }
 
   // Admits no more reductions but parts of arrays that have begun, and merges.
   void CloseToReductions(absl::Status why);
@@ -95,14 +111,18 @@ class Admission {
   int in_progress() const;
 
  private:
-  void Leave(Kind kind, bool part);
+  using Counts = std::array<int, kKinds>;
+
+  void Leave(Kind kind, bool part, const std::string& peer);
+  bool HasPlaceLocked(Kind kind, const std::string& peer) const;
   void RememberLocked(const std::string& array);
   int InProgressLocked() const;
 
-  const std::array<int, kKinds> limits_;
+  const Counts limits_;
   mutable std::mutex mutex_;
   std::condition_variable empty_;
-  std::array<int, kKinds> in_progress_ = {};                // guarded by mutex_
+  Counts in_progress_ = {};                                 // guarded by mutex_
+  std::unordered_map<std::string, Counts> of_peers_;        // guarded by mutex_; those with calls
   int parts_ = 0;                                           // guarded by mutex_; in progress
   absl::Status closed_;                                     // guarded by mutex_; OK while open
   absl::Status closed_to_merges_;                           // guarded by mutex_; likewise

@@ -32,6 +32,9 @@ std::string HealthMessage(HealthResponse::ServingStatus status) {
   return response.SerializeAsString();
 }
 
+// Of "ipv4:192.0.2.1:50051" what all connections of a client share.
+std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
+
 }  // namespace
 
 Call::Method Call::MethodOf(const std::string& name) {
@@ -75,9 +78,10 @@ void Call::Begin() {
 Admission::Kind Call::KindOf(Method method) {
   switch (method) {
     case Method::kReduce:
-    case Method::kReduceArray:
     case Method::kPutArray:
       return Admission::Kind::kReduction;
+    case Method::kReduceArray:
+      return Admission::Kind::kArray;
     case Method::kMerge:
       return Admission::Kind::kMerge;
     case Method::kHealthWatch:
@@ -88,7 +92,8 @@ Admission::Kind Call::KindOf(Method method) {
 }
 
 void Call::Admit() {
-  absl::StatusOr<Admission::Ticket> ticket = shard_.service().admission.Enter(KindOf(method_), info_.array);
+  absl::StatusOr<Admission::Ticket> ticket =
+      shard_.service().admission.Enter(KindOf(method_), {.array = info_.array, .peer = HostOf(info_.peer)});
   if (!ticket.ok()) return Answer(ticket.status());
   ticket_ = *std::move(ticket);
   session_ = MakeSession();
@@ -124,7 +129,7 @@ void Call::OnMessage(Message message) {
   timer_.ClientCame(shard_.Now());
   if (session_ != nullptr) {
     const absl::StatusOr<ArraySession::Need> need = session_->OnMessage(std::move(message));
-    if (session_->made_progress()) timer_.Progress(shard_.Now());
+    if (session_->made_progress()) timer_.Progress(shard_.Now(), session_->array_bytes());
     if (session_->returns_state()) ticket_.MarkAsPart();
     return Follow(need);
   }

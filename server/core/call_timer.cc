@@ -21,18 +21,31 @@ absl::Status LimitError(absl::string_view reason, absl::string_view what, const 
 }  // namespace
 
 CallTimer::CallTimer(absl::Time start, absl::Time deadline, CallLimits limits)
-    : start_(start), deadline_(deadline), limits_(limits), progress_(start), client_came_(start) {}
+    : start_(start),
+      deadline_(deadline),
+      limits_(limits),
+      progress_(start),
+      pace_begin_(start),
+      client_came_(start) {}
 
 void CallTimer::AwaitClient(absl::Time now) {
   if (awaiting_client_) return;
   awaiting_client_ = true;
   progress_ += now - client_came_;
+  pace_begin_ += now - client_came_;
 }
 
 void CallTimer::ClientCame(absl::Time now) {
   if (!awaiting_client_) return;
   awaiting_client_ = false;
   client_came_ = now;
+}
+
+void CallTimer::Progress(absl::Time now, std::uint64_t bytes) {
+  progress_ = now;
+  if (bytes - bytes_then_ < limits_.pace_bytes) return;
+  pace_begin_ = now;
+  bytes_then_ = bytes;
 }
 
 absl::Status CallTimer::Overdue(absl::Time now) const {
@@ -44,6 +57,10 @@ absl::Status CallTimer::Overdue(absl::Time now) const {
   }
   if (awaiting_client_ && now - progress_ >= limits_.idle) {
     return LimitError("IDLE", "no bytes came for", "idle_timeout_seconds", limits_.idle);
+  }
+  if (awaiting_client_ && now - pace_begin_ >= 2 * limits_.idle) {
+    return LimitError("RATE", absl::StrCat("fewer than ", limits_.pace_bytes, " bytes came in twice"),
+                      "idle_timeout_seconds", limits_.idle);
   }
   return absl::OkStatus();
 }

@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// When a call has taken too long: the client's deadline, and the service's limits on idleness and duration.
+// When a call has taken too long: the client's deadline, and the service's limits on idleness, slowness and
+// duration.
 //
 // Threads: one at a time.
 #pragma once
+
+#include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -21,9 +24,11 @@ class CallTimer {
   // next AwaitClient, is not the client's.
   void AwaitClient(absl::Time now);
   void ClientCame(absl::Time now);
-  void Progress(absl::Time now) { progress_ = now; }
+  // Nor may the client be slow without end: until limits.pace_bytes more have come, or all, it has twice as
+  // long as it may be idle. `bytes` is what has come of the array.
+  void Progress(absl::Time now, std::uint64_t bytes);
 
-  // DEADLINE_EXCEEDED (DEADLINE, IDLE or DURATION) once the call has outlived a limit, else OK.
+  // DEADLINE_EXCEEDED (DEADLINE, IDLE, RATE or DURATION) once the call has outlived a limit, else OK.
   absl::Status Overdue(absl::Time now) const;
 
   absl::Time start() const { return start_; }
@@ -33,8 +38,10 @@ class CallTimer {
   const absl::Time deadline_;
   const CallLimits limits_;
   bool awaiting_client_ = false;
-  absl::Time progress_;     // the last, moved on by what the server has taken since
-  absl::Time client_came_;  // while the client is not awaited: since when
+  absl::Time progress_;           // the last, moved on by what the server has taken since
+  absl::Time pace_begin_;         // of the window for the next pace_bytes, moved on likewise
+  std::uint64_t bytes_then_ = 0;  // that had come by then
+  absl::Time client_came_;        // while the client is not awaited: since when
 };
 
 }  // namespace warpfold::server

@@ -26,6 +26,7 @@ inline constexpr std::uint64_t kAdvisedMinStripeBytes = std::uint64_t{8} << 20;
 
 struct CallLimits {
   absl::Duration idle = absl::InfiniteDuration();      // longest wait for the client's progress
+  std::uint64_t pace_bytes = std::uint64_t{64} << 10;  // that are to come in twice that time
   absl::Duration duration = absl::InfiniteDuration();  // longest life of the call
 };
 

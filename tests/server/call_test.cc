@@ -37,7 +37,7 @@ TEST(CallTimerTest, IdlenessCountsFromTheLastProgress) {
   EXPECT_EQ(ReasonAt(timer, 9), "");
   EXPECT_EQ(ReasonAt(timer, 10), "IDLE");
   timer.ClientCame(After(20));
-  timer.Progress(After(20));
+  timer.Progress(After(20), kLimits.pace_bytes);
   timer.AwaitClient(After(20));
   EXPECT_EQ(ReasonAt(timer, 29), "");
   EXPECT_EQ(ReasonAt(timer, 30), "IDLE");
@@ -72,7 +72,7 @@ TEST(CallTimerTest, TheServersTimeIsNotTheClients) {
   EXPECT_EQ(ReasonAt(timer, 33), "IDLE");
   // With progress before the server's time began.
   timer.ClientCame(After(30));
-  timer.Progress(After(30));
+  timer.Progress(After(30), kLimits.pace_bytes);
   timer.AwaitClient(After(40));
   EXPECT_EQ(ReasonAt(timer, 49), "");
   EXPECT_EQ(ReasonAt(timer, 50), "IDLE");
@@ -88,6 +88,24 @@ TEST(CallTimerTest, AwaitingTwiceIsAwaiting) {
   timer.AwaitClient(After(8));
   EXPECT_EQ(ReasonAt(timer, 11), "") << "it came after 6 seconds";
   EXPECT_EQ(ReasonAt(timer, 12), "IDLE");
+}
+
+// A byte for each idle period would keep a place for as long as a stream may last.
+TEST(CallTimerTest, ATrickleIsNoPace) {
+  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
+  timer.AwaitClient(kStart);
+  for (int second = 5; second < 20; second += 5) {
+    EXPECT_EQ(ReasonAt(timer, second), "");
+    timer.ClientCame(After(second));
+    timer.Progress(After(second), static_cast<std::uint64_t>(second));
+    timer.AwaitClient(After(second));
+  }
+  EXPECT_EQ(ReasonAt(timer, 19), "");
+  EXPECT_EQ(ReasonAt(timer, 20), "RATE");
+  timer.Progress(After(19), kLimits.pace_bytes - 1);
+  EXPECT_EQ(ReasonAt(timer, 20), "RATE") << "no full measure";
+  timer.Progress(After(19), kLimits.pace_bytes);
+  EXPECT_EQ(ReasonAt(timer, 28), "");
 }
 
 TEST(CallTimerTest, DurationAndDeadline) {
@@ -148,8 +166,8 @@ TEST(AdmissionTest, EachKindHasPlacesOfItsOwn) {
   };
   EXPECT_EQ(fill(Kind::kReduction, "TOO_MANY_REDUCTIONS"), 1u);
   EXPECT_EQ(fill(Kind::kMerge, "TOO_MANY_REDUCTIONS"), 1u) << "merges are admitted when reductions are full";
-  EXPECT_EQ(fill(Kind::kSmall, "TOO_MANY_CALLS"), 64u);
-  EXPECT_EQ(fill(Kind::kWatch, "TOO_MANY_CALLS"), 1024u);
+  EXPECT_EQ(fill(Kind::kSmall, "TOO_MANY_CALLS"), 56u) << "the last eighth is for other peers";
+  EXPECT_EQ(fill(Kind::kWatch, "TOO_MANY_CALLS"), 896u);
   EXPECT_EQ(admission.in_progress(), 2);
   tickets.erase(tickets.begin(), tickets.begin() + 2);
   EXPECT_EQ(admission.in_progress(), 0);
@@ -159,6 +177,30 @@ TEST(AdmissionTest, EachKindHasPlacesOfItsOwn) {
   for (const Kind kind : {Kind::kReduction, Kind::kMerge, Kind::kSmall, Kind::kWatch}) {
     EXPECT_TRUE(admission.Enter(kind).ok());
   }
+}
+
+TEST(AdmissionTest, NobodyGetsAllPlaces) {
+  using Kind = Admission::Kind;
+  Admission admission(64);
+  std::vector<Admission::Ticket> tickets;
+  const auto fill = [&](Kind kind, const std::string& peer) {
+    int count = 0;
+    for (auto ticket = admission.Enter(kind, {.peer = peer}); ticket.ok();
+         ticket = admission.Enter(kind, {.peer = peer})) {
+      tickets.push_back(*std::move(ticket));
+      ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(fill(Kind::kReduction, "greedy"), 56);
+  EXPECT_EQ(fill(Kind::kArray, "greedy"), 0);
+  EXPECT_EQ(fill(Kind::kReduction, "modest"), 4) << "what is left is for small arrays";
+  EXPECT_EQ(fill(Kind::kArray, "other"), 4);
+  EXPECT_EQ(fill(Kind::kMerge, "greedy"), 56) << "merges have places of their own";
+  EXPECT_EQ(fill(Kind::kMerge, "modest"), 8);
+  tickets.clear();
+  EXPECT_EQ(admission.in_progress(), 0);
+  EXPECT_EQ(fill(Kind::kReduction, "modest"), 56);
 }
 
 TEST(AdmissionTest, ATicketIsGivenBackOnce) {
@@ -213,21 +255,21 @@ TEST(AdmissionTest, ClosedToReductionsItAdmitsMerges) {
 
 TEST(AdmissionTest, ClosedToReductionsItAdmitsPartsOfWhatHasBegun) {
   Admission admission(2);
-  { const auto part = admission.Enter(Admission::Kind::kReduction, "an array"); }
+  { const auto part = admission.Enter(Admission::Kind::kReduction, {.array = "an array"}); }
   admission.CloseToReductions(absl::UnavailableError("draining"));
-  EXPECT_TRUE(admission.Enter(Admission::Kind::kReduction, "an array").ok());
+  EXPECT_TRUE(admission.Enter(Admission::Kind::kReduction, {.array = "an array"}).ok());
   for (const char* unknown : {"", "another"}) {
-    EXPECT_EQ(admission.Enter(Admission::Kind::kReduction, unknown).status(),
+    EXPECT_EQ(admission.Enter(Admission::Kind::kReduction, {.array = unknown}).status(),
               absl::UnavailableError("draining"));
   }
   admission.Close(absl::UnavailableError("down"));
-  EXPECT_FALSE(admission.Enter(Admission::Kind::kReduction, "an array").ok());
+  EXPECT_FALSE(admission.Enter(Admission::Kind::kReduction, {.array = "an array"}).ok());
 }
 
 TEST(AdmissionTest, NamesOfArraysAreForgottenBeforeTheyAreTooMany) {
   Admission admission(1);
   const auto enter = [&](int i) {
-    return admission.Enter(Admission::Kind::kReduction, std::to_string(i)).ok();
+    return admission.Enter(Admission::Kind::kReduction, {.array = std::to_string(i)}).ok();
   };
   for (int i = 0; i < 10'000; ++i) EXPECT_TRUE(enter(i));
   admission.CloseToReductions(absl::UnavailableError("draining"));

@@ -120,6 +120,19 @@ TEST_F(RpcTest, EmptyChunksDoNotKeepAPlace) {
   ExpectUnharmed();
 }
 
+TEST_F(RpcTest, ATrickleDoesNotKeepAPlace) {
+  grpc::ClientContext context;
+  const Writer writer = stub_->Reduce(&context, &response_);
+  writer->Write(Header({v1::OPERATOR_SUM}));
+  for (int i = 0; i < 5000 && writer->Write(Chunk("\0", 1)); ++i) {
+    AdvanceClock(1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  writer->WritesDone();
+  EXPECT_EQ(Reason(writer->Finish()), "RATE");
+  ExpectUnharmed();
+}
+
 TEST_F(RpcTest, TheDurationLimit) {
   backend_.behaviour.SetBlocked(true);  // busy, not idle
   grpc::ClientContext context;

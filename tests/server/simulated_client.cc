@@ -3,10 +3,12 @@
 #include "tests/server/simulated_client.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "grpc/health/v1/health.pb.h"
 #include "kernels/error.h"
 #include "tests/server/requests.h"
@@ -19,7 +21,33 @@ using Kind = Admission::Kind;
 // While a call waits for a slot, another may start the one that it holds, and one more if it is ahead.
 constexpr int kMostStartsOfOther = 2;
 
+absl::string_view HostOf(absl::string_view peer) { return peer.substr(0, peer.find_last_of(':')); }
+
 }  // namespace
+
+int Ledger::OfKind(const std::array<int, Admission::kKinds>& counts, Kind kind) {
+  const auto count = [&](Kind k) { return counts[static_cast<std::size_t>(k)]; };
+  const bool reduces = kind == Kind::kReduction || kind == Kind::kArray;
+  return reduces ? count(Kind::kReduction) + count(Kind::kArray) : count(kind);
+}
+
+int Ledger::Inside(Kind kind) const {
+  return std::accumulate(inside.begin(), inside.end(), 0,
+                         [kind](int sum, const auto& host) { return sum + OfKind(host.second, kind); });
+}
+
+int& Ledger::Count(const std::string& peer, Kind kind) {
+  return inside[std::string(HostOf(peer))][static_cast<std::size_t>(kind)];
+}
+
+// The rule, as those who are refused would put it: the last sixteenth is not for streams, the last eighth not
+// for who has more than half.
+bool Ledger::HasPlace(const std::string& peer, Kind kind, int places) {
+  const bool has_much = OfKind(inside[std::string(HostOf(peer))], kind) * 2 > places;
+  const int kept_from_streams = kind == Kind::kReduction ? places / 16 : 0;
+  const int kept_from_this_host = has_much ? places / 8 : 0;
+  return places - Inside(kind) > std::max(kept_from_streams, kept_from_this_host);
+}
 
 void SimulatedClient::Expect(bool condition, const std::string& what) const {
   if (!condition) ledger_.Expect(false, absl::StrCat(script_.method, ": ", what));
@@ -27,19 +55,21 @@ void SimulatedClient::Expect(bool condition, const std::string& what) const {
 
 void SimulatedClient::Begin() {
   const Limits& limits = shard_.service().limits;
-  if ((script_.kind == Kind::kReduction && ledger_.closed_to_reductions) ||
-      (script_.kind == Kind::kMerge && ledger_.closed_to_merges)) {
+  const bool closed = script_.kind == Kind::kMerge ? ledger_.closed_to_merges : ledger_.closed_to_reductions;
+  if (IsWork(script_.kind) && closed) {
     refusal_ = "DRAINING";
-  } else if (script_.kind <= Kind::kMerge && Inside() >= limits.max_concurrent_reductions) {
+  } else if (IsWork(script_.kind) &&
+             !ledger_.HasPlace(script_.peer, script_.kind, limits.max_concurrent_reductions)) {
     refusal_ = "TOO_MANY_REDUCTIONS";
   }
   begun_ = true;
   begun_at_ = ledger_.now;
-  ++Inside();
-  call_.emplace(
-      shard_, static_cast<Transport&>(*this),
-      CallInfo{
-          .method = script_.method, .peer = "", .array = "", .deadline = ledger_.now + script_.patience});
+  ++ledger_.Count(script_.peer, script_.kind);
+  call_.emplace(shard_, static_cast<Transport&>(*this),
+                CallInfo{.method = script_.method,
+                         .peer = script_.peer,
+                         .array = "",
+                         .deadline = ledger_.now + script_.patience});
   call_->Begin();
   Expect(reading_ || answered_, "neither read nor answered");
   shard_.AfterEvent();
@@ -67,6 +97,11 @@ void SimulatedClient::Say(Random& random) {
     const bool is_chunk =
         absl::EndsWith(script_.method, "/Reduce") && next_line_ > 1 && next_line_ < script_.lines.size();
     if (absl::EndsWith(script_.method, "/Reduce") && line.carries_something) idle_ = absl::ZeroDuration();
+    said_since_ += line.array_bytes;
+    if (said_since_ >= shard_.service().limits.call.pace_bytes) {
+      slow_ = absl::ZeroDuration();
+      said_since_ = 0;
+    }
     call_->OnMessage(std::move(message));
     waits_for_slot_ = is_chunk;
     starts_of_others_.clear();
@@ -90,7 +125,9 @@ void SimulatedClient::Confirm() {
 }
 
 void SimulatedClient::TimePasses(absl::Duration time) {
-  if (reading_ && !answered_) idle_ += time;
+  if (!reading_ || answered_) return;
+  idle_ += time;
+  slow_ += time;
 }
 
 void SimulatedClient::OnOwnStart(bool failed) {
@@ -120,7 +157,7 @@ void SimulatedClient::Check() {
 bool SimulatedClient::IsOverdue() const {
   const CallLimits& limits = shard_.service().limits.call;
   return ledger_.now >= begun_at_ + script_.patience || ledger_.now - begun_at_ >= limits.duration ||
-         (reading_ && idle_ >= limits.idle);
+         (reading_ && (idle_ >= limits.idle || slow_ >= 2 * limits.idle));
 }
 
 void SimulatedClient::CheckTime() const {
@@ -135,7 +172,8 @@ void SimulatedClient::Read() {
   Expect(!ended_, "a read after the end");
   Expect(message_.expired(), "a read while it holds a message");
   const Admission& admission = shard_.service().admission;
-  Expect(admission.in_progress() == ledger_.inside[0] + ledger_.inside[1], "a read without admission");
+  Expect(admission.in_progress() == ledger_.Inside(Kind::kReduction) + ledger_.Inside(Kind::kMerge),
+         "a read without admission");
   reading_ = true;
 }
 
@@ -163,7 +201,7 @@ void SimulatedClient::Answer(const absl::Status& status, std::string response) {
   answered_ = true;
   const std::string reason = kernels::ErrorReason(status);
   ++ledger_.answers[reason.empty() ? absl::StatusCodeToString(status.code()) : reason];
-  --Inside();
+  --ledger_.Count(script_.peer, script_.kind);
 }
 
 void SimulatedClient::JudgeResult(const std::string& response) const {
@@ -186,10 +224,11 @@ void SimulatedClient::JudgeError(const absl::Status& status) const {
   if (reason == "NO_COMMIT") deserved = ended_ && (deserved || gone_);
   if (reason == "BAD_MESSAGE" && gone_) deserved = ended_;
   if (!refusal_.empty()) deserved = reason == refusal_ && !reading_;
-  if (reason == "DRAINING" && refusal_.empty()) deserved = ledger_.stopped && script_.kind <= Kind::kMerge;
+  if (reason == "DRAINING" && refusal_.empty()) deserved = ledger_.stopped && IsWork(script_.kind);
   if (reason == "DEVICE_LOST") deserved = slot_failed_ || start_failed_;
   const CallLimits& limits = shard_.service().limits.call;
   if (reason == "IDLE") deserved = reading_ && idle_ >= limits.idle;
+  if (reason == "RATE") deserved = reading_ && slow_ >= 2 * limits.idle;
   if (reason == "DEADLINE") deserved = ledger_.now >= begun_at_ + script_.patience;
   if (reason == "DURATION") deserved = ledger_.now - begun_at_ >= limits.duration;
   if (absl::IsCancelled(status)) deserved = gone_;

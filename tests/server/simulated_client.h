@@ -21,7 +21,8 @@ namespace warpfold::server {
 // What is so in the world, as far as clients judge their answers by it.
 struct Ledger {
   absl::Time now = absl::UnixEpoch();
-  std::array<int, Admission::kKinds> inside = {};  // calls that have begun and are not answered
+  // Calls that have begun and are not answered: how many of each kind each host has.
+  std::map<std::string, std::array<int, Admission::kKinds>> inside;
   bool closed_to_reductions = false;
   bool closed_to_merges = false;
   bool stopped = false;
@@ -31,6 +32,13 @@ struct Ledger {
   void Expect(bool condition, const std::string& what) {
     if (!condition && violation.empty()) violation = what;
   }
+
+  // Streams and single arrays share their places.
+  static int OfKind(const std::array<int, Admission::kKinds>& counts, Admission::Kind kind);
+  int Inside(Admission::Kind kind) const;
+  int& Count(const std::string& peer, Admission::Kind kind);
+  // Whether a call of this kind should find a place, of `places`.
+  bool HasPlace(const std::string& peer, Admission::Kind kind, int places);
 };
 
 // Threads: one.
@@ -79,7 +87,6 @@ class SimulatedClient : private Transport {
   void JudgeError(const absl::Status& status) const;
   bool IsOverdue() const;
   void Expect(bool condition, const std::string& what) const;
-  int& Inside() { return ledger_.inside[static_cast<std::size_t>(script_.kind)]; }
 
   Ledger& ledger_;
   Shard& shard_;
@@ -88,7 +95,9 @@ class SimulatedClient : private Transport {
   bool begun_ = false;
   std::string refusal_;  // the reason that it should be refused with at its begin, if any
   absl::Time begun_at_;
-  absl::Duration idle_;  // while it was awaited, since it last said something
+  absl::Duration idle_;         // while it was awaited, since it last said something
+  absl::Duration slow_;         // while it was awaited, since it last had said enough
+  std::size_t said_since_ = 0;  // bytes of the array since then
   std::size_t next_line_ = 0;
   bool reading_ = false;
   bool ended_ = false;

@@ -12,7 +12,8 @@
 namespace warpfold::server {
 namespace {
 
-constexpr CallLimits kCallLimits = {.idle = absl::Seconds(10), .duration = absl::Seconds(60)};
+constexpr CallLimits kCallLimits = {
+    .idle = absl::Seconds(10), .pace_bytes = 6000, .duration = absl::Seconds(60)};
 constexpr std::size_t kLeafBytes = 4096;
 // In each round of the fair end everybody has a turn. A stream has fewer than a dozen messages and needs
 // fewer than a dozen slots; there are at most 8.
@@ -80,16 +81,17 @@ class World::WatchedSlot : public kernels::Slot {
 World::World(std::uint64_t seed)
     : random_(seed),
       backend_(static_cast<int>(1 + Below(random_, 4)), kLeafBytes * (2 + Below(random_, 3))),
+      places_(static_cast<int>(2 + Below(random_, OneIn(random_, 2) ? 8 : 40))),
       service_(backend_,
-               Limits{.max_stream_bytes = 1 << 20,
-                      .max_concurrent_reductions = static_cast<int>(2 + Below(random_, 8)),
-                      .call = kCallLimits},
+               Limits{.max_stream_bytes = 1 << 20, .max_concurrent_reductions = places_, .call = kCallLimits},
                [this] { return ledger_.now; }),
       finishes_at_once_(std::size_t{2} * Below(random_, 3)),
-      fails_(OneIn(random_, 4) ? 1 + Below(random_, 20) : 0) {
+      fails_(OneIn(random_, 4) ? 1 + Below(random_, 20) : 0),
+      is_slow_(OneIn(random_, 8)) {
   service_.cpu_crossover_bytes = OneIn(random_, 3) ? Below(random_, 5) * kLeafBytes : 0;
   service_.log_call = [this](const CallRecord&) { ++logged_; };
   MakeShards();
+  FillPlaces();
   MakeClients();
 }
 
@@ -108,6 +110,27 @@ void World::MakeShards() {
     shards_[i].shard = std::make_unique<Shard>(service_, shares[i]);
     for (kernels::Slot* slot : shares[i]) slot->NotifyBy([this, i] { shards_[i].notified = true; });
   }
+}
+
+// As many clients as there are places would be slow to simulate: others take all but a few.
+void World::FillPlaces() {
+  if (places_ < 10) return;
+  for (int i = static_cast<int>(Below(random_, 8)); i < places_; ++i) {
+    const std::string peer = RandomPeer(random_);
+    const auto kind = OneIn(random_, 2) ? Admission::Kind::kReduction : Admission::Kind::kArray;
+    const bool has_place = ledger_.HasPlace(peer, kind, places_);
+    auto ticket = service_.admission.Enter(kind, {.array = "", .peer = peer.substr(0, peer.rfind(':'))});
+    ledger_.Expect(ticket.ok() == has_place, "a place is given against the rule");
+    if (!ticket.ok()) continue;
+    ++ledger_.Count(peer, kind);
+    others_.push_back({.peer = peer, .kind = kind, .ticket = *std::move(ticket)});
+  }
+}
+
+void World::LeaveAPlace() {
+  if (others_.empty()) return;
+  --ledger_.Count(others_.back().peer, others_.back().kind);
+  others_.pop_back();
 }
 
 void World::MakeClients() {
@@ -186,7 +209,7 @@ void World::Drain() {
       ledger_.stopped = true;
       for (SimulatedShard& shard : shards_) shard.shard->StopAll(Draining());
       for (const SimulatedClient& client : clients_) {
-        const bool stops = client.begun() && client.script().kind <= Admission::Kind::kMerge;
+        const bool stops = client.begun() && IsWork(client.script().kind);
         ledger_.Expect(!stops || client.answered(), "not answered when all were stopped");
       }
       break;
@@ -196,12 +219,14 @@ void World::Drain() {
 }
 
 void World::EventOfTheService() {
-  switch (Below(random_, 12)) {
+  switch (Below(random_, 13)) {
     case 0:
       return Drain();
     case 1:
       if (fails_ != 0) device_lost_ = true;
       return;
+    case 2:
+      return LeaveAPlace();
     default:
       service_.serving = !service_.serving;
       for (SimulatedShard& shard : shards_) shard.shard->OnHealthChanged();
@@ -218,7 +243,8 @@ void World::RandomEvent() {
     SimulatedShard& shard = shards_[Below(random_, shards_.size())];
     if (shard.notified) Notify(shard);
   } else if (event < 63) {
-    TimePasses(absl::Milliseconds(Below(random_, OneIn(random_, 30) ? 14'000 : 200)));
+    const std::size_t longest_ms = is_slow_ ? 8'000 : OneIn(random_, 30) ? 14'000 : 200;
+    TimePasses(absl::Milliseconds(Below(random_, longest_ms)));
   } else {
     EventOfTheService();
   }
@@ -237,7 +263,8 @@ std::string World::Run() {
 
 void World::Check() {
   for (SimulatedClient& client : clients_) client.Check();
-  ledger_.Expect(service_.admission.in_progress() == ledger_.inside[0] + ledger_.inside[1],
+  ledger_.Expect(service_.admission.in_progress() ==
+                     ledger_.Inside(Admission::Kind::kReduction) + ledger_.Inside(Admission::Kind::kMerge),
                  "admission does not count the calls in progress");
   for (const SimulatedShard& shard : shards_) {
     const SlotShare& slots = shard.shard->slots();
@@ -296,6 +323,7 @@ void World::LetTheSilentTimeOut() {
 
 void World::CheckEnd() {
   while (!working_.empty()) FinishSlot(0);
+  while (!others_.empty()) LeaveAPlace();
   for (SimulatedShard& shard : shards_) shard.shard->OnTick();
   for (SimulatedClient& client : clients_) {
     ledger_.Expect(client.answered(), client.script().method + ": not answered at the end");

@@ -43,8 +43,16 @@ class World {
     std::unique_ptr<Shard> shard;
     bool notified = false;  // a slot has finished, and the shard has not heard of it
   };
+  // A call of a shard that is not simulated: it only takes a place.
+  struct OtherCall {
+    std::string peer;
+    Admission::Kind kind;
+    Admission::Ticket ticket;
+  };
 
   void MakeShards();
+  void FillPlaces();
+  void LeaveAPlace();
   void MakeClients();
 
   // By slots.
@@ -69,7 +77,9 @@ class World {
   Random random_;
   Ledger ledger_;
   FakeBackend backend_;
+  const int places_;
   Service service_;
+  std::vector<OtherCall> others_;
   std::vector<std::unique_ptr<WatchedSlot>> slots_;
   std::vector<SimulatedShard> shards_;
   std::deque<SimulatedClient> clients_;
@@ -77,6 +87,7 @@ class World {
   // Odds: one in so many, 0 for never.
   const std::size_t finishes_at_once_;
   const std::size_t fails_;
+  const bool is_slow_;  // much time passes between events
   bool device_lost_ = false;
   int drained_ = 0;  // how far
   int logged_ = 0;

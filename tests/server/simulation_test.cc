@@ -38,9 +38,9 @@ TEST(SimulationTest, EveryScheduleEndsWell) {
   if (count < 10'000) return;
   // The test would say nothing of what does not happen.
   EXPECT_GT(answers["OK"], static_cast<int>(count));
-  for (const char* const reason :
-       {"CANCELLED", "DEADLINE", "IDLE", "DRAINING", "TOO_MANY_REDUCTIONS", "DEVICE_LOST", "NO_COMMIT",
-        "COUNT_MISMATCH", "CHECKSUM_MISMATCH", "BAD_ORDER", "BAD_MESSAGE", "BAD_HEADER", "BAD_STATE"}) {
+  for (const char* const reason : {"CANCELLED", "DEADLINE", "IDLE", "RATE", "DRAINING", "TOO_MANY_REDUCTIONS",
+                                   "DEVICE_LOST", "NO_COMMIT", "COUNT_MISMATCH", "CHECKSUM_MISMATCH",
+                                   "BAD_ORDER", "BAD_MESSAGE", "BAD_HEADER", "BAD_STATE"}) {
     EXPECT_GT(answers[reason], static_cast<int>(count / 1000)) << reason;
   }
 }

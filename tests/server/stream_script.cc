@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/backend.h"
 #include "proto/crc32c.h"
 #include "server/core/messages.h"
@@ -112,7 +113,8 @@ Stream WholeStream(Random& random, std::uint64_t identity, Script& script) {
 void AddLines(const Stream& stream, Script& script) {
   script.lines.push_back({stream.header.SerializeAsString()});
   for (const v1::ReduceRequest& chunk : stream.chunks) {
-    script.lines.push_back({chunk.SerializeAsString(), !chunk.chunk().data().empty()});
+    const std::size_t bytes = chunk.chunk().data().size();
+    script.lines.push_back({chunk.SerializeAsString(), bytes > 0, bytes});
   }
   script.lines.push_back({stream.commit.SerializeAsString()});
 }
@@ -175,6 +177,7 @@ Script ReduceScript(Random& random, std::uint64_t identity) {
 Script ArrayScript(Random& random, std::uint64_t identity) {
   Script script;
   script.method = "/warpfold.v1.ReductionService/ReduceArray";
+  script.kind = Admission::Kind::kArray;
   const bool floats = OneIn(random, 2);
   const std::size_t elements = kSizes[Below(random, kSizes.size())];
   v1::ReduceArrayRequest request;
@@ -234,12 +237,17 @@ Script SmallScript(Random& random) {
 
 }  // namespace
 
+std::string RandomPeer(Random& random) {
+  return absl::StrCat("ipv4:192.0.2.", Below(random, 3), ":", 1024 + Below(random, 1000));
+}
+
 Script RandomScript(Random& random, std::uint64_t identity) {
   const std::size_t method = Below(random, 10);
   Script script = method < 6   ? ReduceScript(random, identity)
                   : method < 8 ? ArrayScript(random, identity)
                   : method < 9 ? MergeScript(random)
                                : SmallScript(random);
+  script.peer = RandomPeer(random);
   script.says = script.lines.size();
   if (OneIn(random, 12)) {
     script.says = Below(random, script.lines.size() + 1);

@@ -25,9 +25,11 @@ struct Script {
   struct Line {
     std::string bytes;
     bool carries_something = true;  // an empty chunk does not
+    std::size_t array_bytes = 0;
   };
 
   std::string method;
+  std::string peer;
   Admission::Kind kind = Admission::Kind::kReduction;
   std::vector<Line> lines;
   // The client says so many lines, then it is silent; all of them, and it ends the stream.
@@ -44,6 +46,14 @@ struct Script {
   // The result: a v1::Reduction, without what depends on the device. Empty for calls that are no reductions.
   std::string reduction;
 };
+
+// Whether calls of this kind are counted among those in progress, and stopped by a drain.
+inline bool IsWork(Admission::Kind kind) {
+  return kind != Admission::Kind::kSmall && kind != Admission::Kind::kWatch;
+}
+
+// One of three clients, by one of its connections.
+std::string RandomPeer(Random& random);
 
 // A script of any method, whole or with a fault. Whose it is can be told from the reduction's spec.
 Script RandomScript(Random& random, std::uint64_t identity);

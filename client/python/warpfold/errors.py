@@ -57,7 +57,7 @@ class OutOfRangeError(WarpfoldError, OverflowError):
 
 
 class DeadlineExceededError(WarpfoldError, TimeoutError):
-    """The call's own timeout (DEADLINE), or a limit of the server's (IDLE, DURATION)."""
+    """The call's own timeout (DEADLINE), or a limit of the server's (IDLE, RATE, DURATION)."""
 
     code = "DEADLINE_EXCEEDED"
 
