@@ -168,19 +168,33 @@ absl::StatusOr<Reduction> Client::ReduceReference(const Spec& spec, ElementType 
 absl::StatusOr<ResidentArray> Client::PutBytes(ElementType type, std::optional<MatrixShape> matrix_shape,
                                                std::span<const std::byte> data, const PutOptions& put,
                                                const CallOptions& options) {
+  const auto lend = [data](std::uint64_t offset, std::size_t size, LentMemory& memory) {
+    return memory.Lend(data.subspan(offset, size));
+  };
+  return PutSource(type, matrix_shape, data.size(), {lend}, put, options);
+}
+
+absl::StatusOr<ResidentArray> Client::PutGenerated(ElementType type, std::optional<MatrixShape> matrix_shape,
+                                                   std::uint64_t byte_count, const Generator& generator,
+                                                   const PutOptions& put, const CallOptions& options) {
+  const auto generate = [&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
+    return Generate(generator, offset, size);
+  };
+  return PutSource(type, matrix_shape, byte_count, {generate}, put, options);
+}
+
+absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<MatrixShape> matrix_shape,
+                                                std::uint64_t byte_count, const SliceSource& source,
+                                                const PutOptions& put, const CallOptions& options) {
   if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
   const Spec spec = {.matrix_shape = matrix_shape};
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const std::uint64_t element_bytes = ElementBytes(spec, type);
-  if (data.size() % element_bytes != 0) return NotWhole(data.size(), element_bytes);
-  const auto lend = [data](std::uint64_t offset, std::size_t size, LentMemory& memory) {
-    return memory.Lend(data.subspan(offset, size));
-  };
-  const SliceSource source = {lend};
+  if (byte_count % element_bytes != 0) return NotWhole(byte_count, element_bytes);
   const ReduceJob job = {
-      *proto_spec, element_bytes, data.size() / element_bytes, kChunkBytes, source, *targets_,
-      options_,    options,       DeadlineOf(options),         ""};
+      *proto_spec, element_bytes, byte_count / element_bytes, kChunkBytes, source, *targets_,
+      options_,    options,       DeadlineOf(options),        ""};
   RetryLoop retry(*targets_, 0, options_, job.deadline, InterruptsOf(options));
   while (true) {
     Attempt attempt;

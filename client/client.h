@@ -110,6 +110,10 @@ class Client {
   absl::StatusOr<ResidentArray> PutBytes(ElementType type, std::optional<MatrixShape> matrix_shape,
                                          std::span<const std::byte> data, const PutOptions& put = {},
                                          const CallOptions& options = {});
+  // The same for an array that is computed while it is sent; one thread at a time calls the generator.
+  absl::StatusOr<ResidentArray> PutGenerated(ElementType type, std::optional<MatrixShape> matrix_shape,
+                                             std::uint64_t byte_count, const Generator& generator,
+                                             const PutOptions& put = {}, const CallOptions& options = {});
   template <ElementRange Range>
   absl::StatusOr<ResidentArray> Put(const Range& values, const PutOptions& put = {},
                                     const CallOptions& options = {}) {
@@ -136,6 +140,9 @@ class Client {
  private:
   absl::StatusOr<Reduction> ReduceSource(const Spec& spec, ElementType type, std::uint64_t byte_count,
                                          const SliceSource& source, const CallOptions& options);
+  absl::StatusOr<ResidentArray> PutSource(ElementType type, std::optional<MatrixShape> matrix_shape,
+                                          std::uint64_t byte_count, const SliceSource& source,
+                                          const PutOptions& put, const CallOptions& options);
   absl::Status CheckOneTarget() const;
 
   ClientOptions options_;

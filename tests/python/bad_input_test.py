@@ -156,7 +156,7 @@ def test_every_kind_of_error():
     kinds = {"OUT_OF_RANGE": OverflowError, "DEADLINE_EXCEEDED": TimeoutError, "UNAVAILABLE": ConnectionError,
              "DATA_LOSS": OSError, "UNIMPLEMENTED": NotImplementedError, "PERMISSION_DENIED": PermissionError,
              "UNAUTHENTICATED": PermissionError, "INTERNAL": RuntimeError, "ABORTED": RuntimeError,
-             "RESOURCE_EXHAUSTED": RuntimeError, "CANCELLED": errors.CancelledError}
+             "RESOURCE_EXHAUSTED": RuntimeError, "NOT_FOUND": LookupError, "CANCELLED": errors.CancelledError}
     for code, kind in kinds.items():
         error = errors.from_status(code, "words", "REASON", {"field": "1"})
         assert isinstance(error, kind) and isinstance(error, warpfold.WarpfoldError)

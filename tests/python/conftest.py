@@ -47,7 +47,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server():
-    with Server() as server:
+    with Server("--resident_bytes=1048576") as server:
         yield server
 
 

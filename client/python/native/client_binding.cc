@@ -10,7 +10,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <concepts>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -19,6 +18,8 @@
 #include <vector>
 
 #include "client/client.h"
+#include "client/python/native/arrays_binding.h"
+#include "client/python/native/call.h"
 #include "client/python/native/raise.h"
 #include "client/python/native/results.h"
 #include "client/python/native/strided_reader.h"
@@ -33,36 +34,6 @@ namespace {
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
 using PemFiles = std::tuple<std::string, std::string, std::string>;  // authority, certificate, key
-
-// A call's own settings, with its Watch.
-CallOptions OptionsOf(const CallOptions& settings, const std::stop_source* stop, Watch& watch) {
-  CallOptions options = settings;
-  if (stop != nullptr) options.stop = stop->get_token();
-  watch.Attach(options);
-  return options;
-}
-
-// What the function answers, which runs without Python's lock; raises its error, or what the Watch has.
-template <typename Function>
-auto Call(Watch& watch, const Function& function) {
-  auto answer = [&] {
-    const nb::gil_scoped_release unlock;
-    return function();
-  }();
-  watch.Rethrow();
-  if constexpr (std::same_as<decltype(answer), absl::Status>) {
-    if (!answer.ok()) Raise(answer);
-  } else {
-    if (!answer.ok()) Raise(answer.status());
-    return *std::move(answer);
-  }
-}
-
-// What to compute of an array.
-struct Task {
-  Spec spec;
-  ElementType type;
-};
 
 void MakeClient(Client* self, std::vector<std::string> targets, int connections, int max_attempts,
                 const std::optional<PemFiles>& tls) {
@@ -186,11 +157,12 @@ void BindClient(nb::module_& module) {
       .def(
           "request", [](std::stop_source& stop) { stop.request_stop(); },
           nb::call_guard<nb::gil_scoped_release>());
-  nb::class_<Client>(module, "Client")
-      .def("__init__", &MakeClient, nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
+  nb::class_<Client> client(module, "Client");
+  client.def("__init__", &MakeClient, nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
       .def("reduce", &Reduce, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none())
       .def("info", &Info)
       .def("is_serving", &IsServing);
+  BindArrays(client);
   nb::class_<PieceWriter>(module, "Writer")
       .def(nb::init<Client&, const Task&, const CallOptions&, const nb::object&, const std::stop_source*>(),
            nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(), nb::keep_alive<1, 2>())

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "client/python/native/client_binding.h"
+#include "client/python/native/memory_binding.h"
 #include "client/python/native/view.h"
 #include "client/translate.h"
 
@@ -13,5 +14,6 @@ NB_MODULE(_native, module) {
   nanobind::set_leak_warnings(false);
   warpfold::python::BindView(module);
   warpfold::python::BindClient(module);
+  warpfold::python::BindMemory(module);
   module.def("operator_names", &warpfold::OperatorNames);
 }

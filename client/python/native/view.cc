@@ -4,6 +4,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <cstdint>
 #include <utility>
 
 namespace warpfold::python {
@@ -55,6 +56,8 @@ void BindView(nb::module_& module) {
       .def_prop_ro("type", &View::type)
       .def_prop_ro("device", &View::device)
       .def_prop_ro("shape", &View::shape)
+      .def_prop_ro("address",
+                   [](const View& view) { return reinterpret_cast<std::uintptr_t>(view.layout().first); })
       .def_prop_ro("nbytes", [](const View& view) { return view.layout().byte_count(); })
       .def_prop_ro("contiguous", [](const View& view) { return view.layout().is_contiguous(); });
 }

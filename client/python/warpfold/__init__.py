@@ -15,8 +15,9 @@ mapped files. warpfold.files reads files, warpfold.aio is for asyncio, warpfold.
 from warpfold._native import operator_names
 from warpfold.client import Client, connect
 from warpfold.errors import WarpfoldError
+from warpfold.resident import ArrayInfo, ArrayPart, ResidentArray
 from warpfold.results import Description, MinMax, Outcome, Result, Subarray, Timings
 
-__all__ = ["Client", "Description", "MinMax", "Outcome", "Result", "Subarray", "Timings", "WarpfoldError",
-           "connect", "operator_names"]
+__all__ = ["ArrayInfo", "ArrayPart", "Client", "Description", "MinMax", "Outcome", "ResidentArray", "Result",
+           "Subarray", "Timings", "WarpfoldError", "connect", "operator_names"]
 __version__ = "0.1.0"

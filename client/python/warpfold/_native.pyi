@@ -5,9 +5,14 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy
+
 # See client/python/native/results.h.
 Outcome = tuple[str, Any, int | None, int | None, tuple[str, str, str, dict[str, str]] | None]
 Answer = tuple[list[Outcome], int, str, tuple[float, float, float, float, float]]
+
+# Token, id, owner, type, (rows, columns), elements, bytes, age and time left in seconds.
+Array = tuple[bytes, int, str, str, tuple[int, int] | None, int, int, float, float]
 
 def operator_names() -> list[str]: ...
 
@@ -17,6 +22,7 @@ class View:
     type: str
     device: int
     shape: tuple[int, ...]
+    address: int
     nbytes: int
     contiguous: bool
     def __init__(self, array: object, /) -> None: ...
@@ -45,6 +51,14 @@ class Client:
                stop: Stop | None, /) -> Answer: ...
     def info(self, settings: Settings, /) -> dict[str, Any]: ...
     def is_serving(self, settings: Settings, /) -> bool: ...
+    def reduce_reference(self, token: bytes, byte_offset: int, scalar_count: int, task: Task,
+                         settings: Settings, progress: Callable[[int], object] | None, stop: Stop | None,
+                         /) -> Answer: ...
+    def put(self, view: View, task: Task, time_to_live: float, owner: str, settings: Settings,
+            progress: Callable[[int], object] | None, stop: Stop | None, /) -> Array: ...
+    def get_array(self, token: bytes, settings: Settings, stop: Stop | None, /) -> Array: ...
+    def list_arrays(self, owner: str, settings: Settings, stop: Stop | None, /) -> list[Array]: ...
+    def delete_array(self, token: bytes, settings: Settings, stop: Stop | None, /) -> None: ...
 
 class Writer:
     """An array that is sent piece by piece; one thread at a time."""
@@ -55,3 +69,23 @@ class Writer:
     def commit(self) -> Answer: ...
     def close(self) -> None:
         """Ends the call unless it was committed; nothing may follow."""
+
+class SharedMemory:
+    """Memory that the server has mapped, until this is gone."""
+
+    token: bytes
+    address: int
+    nbytes: int
+    def bytes(self) -> numpy.ndarray[Any, Any]:
+        """As numbers of 8 bits, of which any part keeps this alive."""
+
+class RegisteredMemory:
+    """A GPU's memory that the server has opened, until this is gone."""
+
+    token: bytes
+
+class MemoryConnection:
+    @staticmethod
+    def open(path: str, /) -> MemoryConnection: ...
+    def allocate(self, byte_count: int, /) -> SharedMemory: ...
+    def register_gpu(self, handle: bytes, byte_offset: int, byte_count: int, /) -> RegisteredMemory: ...

@@ -12,14 +12,20 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from warpfold import _native
-from warpfold.calls import Call, run
-from warpfold.client import DEFAULT_TARGET, Client
+from warpfold.arrays import elements_of
+from warpfold.calls import CallOptions
+from warpfold.client import DEFAULT_TARGET, Client, allocating
 from warpfold.methods import Methods
+from warpfold.resident import ArrayInfo, AsyncResidentArray, asking, deleting, infos_of, listing, putting
 from warpfold.results import Result
 
+if TYPE_CHECKING:
+    import numpy
+
+A = TypeVar("A")
 T = TypeVar("T")
 
 # Calls beyond these wait for their turn. Each is a thread that waits for the network.
@@ -28,10 +34,11 @@ _THREADS = 64
 
 def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64, max_attempts: int = 4,
             tls_ca: str | os.PathLike[str] | None = None, tls_cert: str | os.PathLike[str] | None = None,
-            tls_key: str | os.PathLike[str] | None = None) -> AsyncClient:
+            tls_key: str | os.PathLike[str] | None = None,
+            memory_socket: str | os.PathLike[str] | None = None) -> AsyncClient:
     """As warpfold.connect. Does not block, and may be called where there is no event loop."""
     return AsyncClient(Client(target, connections=connections, max_attempts=max_attempts, tls_ca=tls_ca,
-                              tls_cert=tls_cert, tls_key=tls_key))
+                              tls_cert=tls_cert, tls_key=tls_key, memory_socket=memory_socket))
 
 
 class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]]):
@@ -43,6 +50,7 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]]):
 
     def __init__(self, client: Client):
         self._client = client
+        self._memory = client._memory
         self._threads = ThreadPoolExecutor(_THREADS, "warpfold")
 
     async def info(self, *, timeout: float | None = None) -> dict[str, Any]:
@@ -55,20 +63,47 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]]):
         return await asyncio.get_running_loop().run_in_executor(
             self._threads, lambda: self._client.is_serving(timeout=timeout))
 
+    async def put(self, array: Any, *, matrix: bool = False, ttl: float | None = None, owner: str = "",
+                  **options: Unpack[CallOptions]) -> AsyncResidentArray:
+        """As Client.put. Cancelled, it keeps nothing; but where the server's answer was on its way, the array
+        stays for its ttl."""
+        elements = elements_of(array, options.get("dtype"))
+        work = putting(elements, matrix, ttl, owner, options)
+        kept: AsyncResidentArray = await self._perform(
+            work, lambda answer: AsyncResidentArray(self, answer, elements),
+            lambda answer: deleting(answer[0], None)(self._client._open(), None))
+        return kept
+
+    async def array(self, token: bytes, *, timeout: float | None = None) -> AsyncResidentArray:
+        """As Client.array."""
+        return await self._perform(asking(token, timeout), lambda answer: AsyncResidentArray(self, answer))
+
+    async def arrays(self, owner: str = "", *, timeout: float | None = None) -> list[ArrayInfo]:
+        """As Client.arrays."""
+        return await self._perform(listing(owner, timeout), infos_of)
+
+    async def empty(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> numpy.ndarray[Any, Any]:
+        """As Client.empty. Cancelled, it waits for the server's answer."""
+        return await self._perform(allocating(self._memory, shape, dtype), lambda array: array)
+
     def close(self) -> None:
         """Later calls raise; those under way go on to their end."""
         self._client.close()
         self._threads.shutdown(wait=False)
 
-    async def _perform(self, call: Call, finish: Callable[[_native.Answer], T]) -> T:
+    async def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A],
+                       finish: Callable[[A], T], undo: Callable[[A], Any] | None = None) -> T:
         stop = _native.Stop()
         native = self._client._open()
-        future = asyncio.get_running_loop().run_in_executor(self._threads, run, native, call, stop)
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(self._threads, work, native, stop)
         try:
             return finish(await asyncio.shield(future))
         except asyncio.CancelledError:
             stop.request()
             await _end_of(future)
+            if undo is not None and not future.cancelled() and future.exception() is None:
+                await _end_of(loop.run_in_executor(self._threads, undo, future.result()))
             raise
 
     async def __aenter__(self) -> AsyncClient:

@@ -15,7 +15,9 @@ from warpfold import _native
 if TYPE_CHECKING:
     import numpy
 
-Way = Literal["memory", "copied", "staged", "pieces"]
+    from warpfold.memory import Memory
+
+Way = Literal["memory", "copied", "staged", "pieces", "shared memory", "gpu memory", "resident"]
 
 ELEMENT_TYPES = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
                            "float16", "bfloat16", "float32", "float64"})
@@ -29,8 +31,19 @@ _GPU_DEVICES = (2, 10, 13)
 
 
 @dataclass(slots=True)
+class Reference:
+    """Elements that the server reads by itself."""
+
+    token: bytes
+    byte_offset: int
+    count: int
+    registration: Any = None  # what must live until they are read
+
+
+@dataclass(slots=True)
 class Elements:
-    """An array on its way to the server: a view of memory, or pieces that come one after another."""
+    """An array on its way to the server: a view of memory, or pieces that come one after another; or what the
+    server reads by itself."""
 
     type: str
     dtype: numpy.dtype[Any]  # of results that are elements
@@ -40,21 +53,40 @@ class Elements:
     async_pieces: AsyncIterator[_native.View] | None = None
     shape: tuple[int, ...] | None = None  # of the array, or of the first of its pieces
     owner: Any = None  # what the view is of
+    reference: Reference | None = None
+
+    def send_instead(self) -> None:
+        """For when the server does not know the memory any more, as a new one does not."""
+        self.reference = None
+        if self.view is not None:
+            self.way = "memory"
+        else:
+            self.pieces = _of_pieces(_staged(self.owner), None, "staged").pieces
+            self.way = "staged"
 
 
-def elements_of(array: Any, dtype: str | None) -> Elements:
+class ArrayElsewhere:
+    """An array that a server keeps, or part of one: see warpfold.resident."""
+
+    _elements: Elements
+
+
+def elements_of(array: Any, dtype: str | None, memory: Memory | None = None) -> Elements:
     """Where the elements of `array` are. TypeError or ValueError for what cannot be sent as it is.
 
     dtype: the element type of what does not say its own: bytes, files, an iterator without pieces.
+    memory: what the server reads by itself.
     """
     import numpy
 
     if isinstance(array, numpy.ndarray):
         elements = _of_numpy(array)
+    elif isinstance(array, ArrayElsewhere):
+        elements = array._elements
     elif hasattr(array, "__dlpack__"):
-        elements = _of_dlpack(array)
+        elements = _of_dlpack(array, memory)
     elif hasattr(array, "__cuda_array_interface__"):
-        elements = _of_pieces(_staged(array), None, "staged")
+        elements = _of_gpu(array, memory)
     elif hasattr(array, "__array_interface__") or isinstance(array, (list, tuple, bool, int, float)):
         elements = _of_numpy(numpy.asarray(array))
     elif (buffer := _buffer_of(array)) is not None:
@@ -69,6 +101,8 @@ def elements_of(array: Any, dtype: str | None) -> Elements:
     if dtype is not None and elements.type != dtype:
         raise TypeError(f"dtype={dtype!r} was said, but the elements are {elements.type}: "
                         "dtype= is for what does not say its own type")
+    if memory is not None and elements.way == "memory":
+        memory.refer(elements)
     return elements
 
 
@@ -106,7 +140,7 @@ def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
     import numpy
 
     dtype = array.dtype
-    name = _element_type(dtype)
+    name = element_type(dtype)
     if name is None:
         raise _unsupported(array)
     owner = None
@@ -124,8 +158,8 @@ def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
 
 
 @functools.cache
-def _element_type(dtype: numpy.dtype[Any]) -> str | None:
-    """Kept, since NumPy takes 2 us to say a type's name."""
+def element_type(dtype: numpy.dtype[Any]) -> str | None:
+    """The element type's name, if it is one. Cached, since NumPy takes 2 us to say a type's name."""
     return dtype.name if dtype.name in ELEMENT_TYPES and dtype.isnative else None
 
 
@@ -140,7 +174,7 @@ def _unsupported(array: numpy.ndarray[Any, Any]) -> TypeError:
     return TypeError(f"elements of {dtype} cannot be reduced: {remedy}")
 
 
-def _of_dlpack(array: Any) -> Elements:
+def _of_dlpack(array: Any, memory: Memory | None) -> Elements:
     if getattr(array, "requires_grad", False):
         raise TypeError("a tensor that requires grad: pass tensor.detach(), results have no gradient")
     try:
@@ -148,7 +182,7 @@ def _of_dlpack(array: Any) -> Elements:
     except Exception as error:
         raise TypeError(f"{_name(array)} does not say where its elements are: {error}") from error
     if device in _GPU_DEVICES:
-        return _of_pieces(_staged(array), None, "staged")
+        return _of_gpu(array, memory)
     if device not in _HOST_DEVICES:
         raise TypeError(f"{_name(array)} is on a device of DLPack's kind {device}: copy it to the host first")
     try:
@@ -211,6 +245,11 @@ def _file_pieces(file: Any, dtype: str | None) -> Iterator[Elements]:
         yield _of_raw(data[:whole], dtype)
     if rest:
         raise ValueError(f"the file ends inside an element: {len(rest)} bytes are left")
+
+
+def _of_gpu(array: Any, memory: Memory | None) -> Elements:
+    elements = None if memory is None else memory.of_gpu(array)
+    return elements or _of_pieces(_staged(array), None, "staged")
 
 
 def _staged(array: Any) -> Iterator[Elements]:

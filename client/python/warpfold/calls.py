@@ -11,6 +11,7 @@ from typing import Any, Literal, TypedDict
 
 from warpfold import _native
 from warpfold.arrays import Elements, check_mapping
+from warpfold.errors import NotFoundError
 from warpfold.progress import Meter
 
 NanPolicy = Literal["propagate", "ignore"]
@@ -24,7 +25,7 @@ class CallOptions(TypedDict, total=False):
     timeout: seconds for the whole call, retries included; then TimeoutError. None: no limit.
     streams: how many parts of the array are under way at once, each on its own connection. 0: as many as the
         servers advise. An iterator or a file has one. The value has the same bits.
-    checksum: whether the server checks a CRC32C of the array.
+    checksum: whether the server checks a CRC32C of the array; of what is sent to it, that is.
     request_id: appears in the server's log; at most 128 printable ASCII characters.
     progress: called with the bytes sent so far and those of the whole array (None if nobody knows), some 20
         times a second and at the end, on the thread that calls; what it raises ends the call. True: a bar by
@@ -92,16 +93,31 @@ def settings_of(options: Mapping[str, Any]) -> _native.Settings:
                             options.get("request_id", ""))
 
 
-def run(client: _native.Client, call: Call, stop: _native.Stop | None = None) -> _native.Answer:
+def run(call: Call, client: _native.Client, stop: _native.Stop | None = None) -> _native.Answer:
     """Blocks until the answer is there. Signals' handlers run meanwhile if this is the main thread."""
     if call.progress is None:
-        return _send(client, call, None, stop)
+        return _ask(client, call, None, stop)
     view = call.elements.view
     total = view.nbytes if view is not None else None
     with Meter(call.progress, total) as meter:
-        answer = _send(client, call, meter.tell, stop)
+        answer = _ask(client, call, meter.tell, stop)
         meter.finish()
     return answer
+
+
+def _ask(client: _native.Client, call: Call, progress: Callable[[int], object] | None,
+         stop: _native.Stop | None) -> _native.Answer:
+    elements = call.elements
+    reference = elements.reference
+    if reference is not None:
+        try:
+            return client.reduce_reference(reference.token, reference.byte_offset, reference.count, call.task,
+                                           call.settings, progress, stop)
+        except NotFoundError:
+            if elements.way == "resident":
+                raise
+            elements.send_instead()
+    return _send(client, call, progress, stop)
 
 
 def _send(client: _native.Client, call: Call, progress: Callable[[int], object] | None,

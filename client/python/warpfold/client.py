@@ -7,13 +7,21 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from warpfold import _native
-from warpfold.calls import Call, run, settings_of
+from warpfold.arrays import elements_of
+from warpfold.calls import CallOptions, settings_of
 from warpfold.methods import Methods
+from warpfold.resident import ArrayInfo, ResidentArray, asking, infos_of, listing, putting
 from warpfold.results import Result
 
+if TYPE_CHECKING:
+    import numpy
+
+    from warpfold.memory import Memory
+
+A = TypeVar("A")
 T = TypeVar("T")
 
 DEFAULT_TARGET = "127.0.0.1:50051"
@@ -25,20 +33,23 @@ _forked = False
 
 def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64, max_attempts: int = 4,
             tls_ca: str | os.PathLike[str] | None = None, tls_cert: str | os.PathLike[str] | None = None,
-            tls_key: str | os.PathLike[str] | None = None) -> Client:
+            tls_key: str | os.PathLike[str] | None = None,
+            memory_socket: str | os.PathLike[str] | None = None) -> Client:
     """A client of one server, or of several of which each array uses all.
 
     target: "host:port" or "unix:/path"; several in a list.
     connections: at most so many to each server, 1 to 64; each is made when a call finds all before it busy.
     max_attempts: how often in a row a call, or a part of an array, may fail before it is given up.
     tls_ca, tls_cert, tls_key: PEM files; the authority asks for TLS, the others for a client's own identity.
+    memory_socket: the server's --memory_socket, of one on this machine: for Client.empty, and so that arrays
+        on its GPU are read where they lie.
 
     Does not wait for the server: the first call does, and raises what is wrong (UnavailableError). Raises
     OSError for a file that cannot be read, and RuntimeError in a process that was forked from one that has
     used this package.
     """
     return Client(target, connections=connections, max_attempts=max_attempts, tls_ca=tls_ca,
-                  tls_cert=tls_cert, tls_key=tls_key)
+                  tls_cert=tls_cert, tls_key=tls_key, memory_socket=memory_socket)
 
 
 class Client(Methods[Any, Result]):
@@ -51,7 +62,8 @@ class Client(Methods[Any, Result]):
     def __init__(self, target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64,
                  max_attempts: int = 4, tls_ca: str | os.PathLike[str] | None = None,
                  tls_cert: str | os.PathLike[str] | None = None,
-                 tls_key: str | os.PathLike[str] | None = None):
+                 tls_key: str | os.PathLike[str] | None = None,
+                 memory_socket: str | os.PathLike[str] | None = None):
         self._targets = [target] if isinstance(target, str) else list(target)
         self._native: _native.Client | None = None
         if not self._targets:
@@ -62,8 +74,14 @@ class Client(Methods[Any, Result]):
             raise ValueError(f"max_attempts must be at least 1, not {max_attempts}")
         if tls_ca is None and (tls_cert is not None or tls_key is not None):
             raise ValueError("tls_cert and tls_key need tls_ca")
+        if memory_socket is not None and len(self._targets) > 1:
+            raise ValueError("a memory socket is one server's: pass one target")
         tls = None if tls_ca is None else (_pem(tls_ca), _pem(tls_cert), _pem(tls_key))
         _start()
+        if memory_socket is not None:
+            from warpfold.memory import Memory
+
+            self._memory = Memory(memory_socket)
         self._native = _native.Client(self._targets, connections, max_attempts, tls)
 
     def info(self, *, timeout: float | None = None) -> dict[str, Any]:
@@ -74,12 +92,55 @@ class Client(Methods[Any, Result]):
         """Whether the server, or any of them, takes calls; UnavailableError if none answers."""
         return self._open().is_serving(settings_of({"timeout": timeout}))
 
+    def put(self, array: Any, *, matrix: bool = False, ttl: float | None = None, owner: str = "",
+            **options: Unpack[CallOptions]) -> ResidentArray:
+        """Sends an array once, to be kept in the server's device memory: a ResidentArray.
+
+        matrix: as in reduce; reductions of the array must then be of matrices, too.
+        ttl: seconds without use after which the array goes. None: the server's own time.
+        owner: whose it is, for quotas and lists; at most 128 printable ASCII characters.
+
+        Raises ResourceExhaustedError (RESIDENT_FULL, OWNER_QUOTA), UnimplementedError (NO_RESIDENT_ARRAYS),
+        and TypeError for what is not in the host's memory: iterators, files, arrays on a GPU.
+        """
+        elements = elements_of(array, options.get("dtype"))
+        work = putting(elements, matrix, ttl, owner, options)
+        kept: ResidentArray = self._perform(work, lambda answer: ResidentArray(self, answer, elements))
+        return kept
+
+    def array(self, token: bytes, *, timeout: float | None = None) -> ResidentArray:
+        """The array of a ResidentArray's token: of one dimension, or of three if it is of matrices.
+
+        Raises NotFoundError where the server keeps none of this token.
+        """
+        work = asking(token, timeout)
+        kept: ResidentArray = self._perform(work, lambda answer: ResidentArray(self, answer))
+        return kept
+
+    def arrays(self, owner: str = "", *, timeout: float | None = None) -> list[ArrayInfo]:
+        """The arrays that the server keeps, oldest first: of one owner, or of all. Without their tokens."""
+        infos: list[ArrayInfo] = self._perform(listing(owner, timeout), infos_of)
+        return infos
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> numpy.ndarray[Any, Any]:
+        """A new NumPy array of zeros in memory that the server reads where it lies.
+
+        It, and contiguous parts of it, go by reference through this client (way "shared memory"). The memory
+        is given back with the last array that lies in it. An array must not be written to while it is
+        reduced. Raises UnavailableError where nobody listens at the memory socket, and
+        ResourceExhaustedError (TOO_MUCH_MEMORY).
+        """
+        work = allocating(self._memory, shape, dtype)
+        array: numpy.ndarray[Any, Any] = self._perform(work, lambda array: array)
+        return array
+
     def close(self) -> None:
         """Later calls raise; those under way on other threads go on to their end."""
         self._native = None
 
-    def _perform(self, call: Call, finish: Callable[[_native.Answer], T]) -> T:
-        return finish(run(self._open(), call))
+    def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A], finish: Callable[[A], T],
+                 undo: Callable[[A], Any] | None = None) -> T:
+        return finish(work(self._open(), None))
 
     def _open(self) -> _native.Client:
         if self._native is None:
@@ -97,6 +158,13 @@ class Client(Methods[Any, Result]):
     def __repr__(self) -> str:
         state = "" if self._native is not None else " closed"
         return f"<warpfold.Client {','.join(self._targets)}{state}>"
+
+
+def allocating(memory: Memory | None, shape: int | tuple[int, ...], dtype: Any) \
+        -> Callable[[_native.Client, _native.Stop | None], numpy.ndarray[Any, Any]]:
+    if memory is None:
+        raise RuntimeError("this client has no memory socket: connect(target, memory_socket=path)")
+    return lambda client, stop: memory.empty(shape, dtype)
 
 
 _FORKED = ("this process was forked from one that has used warpfold, whose connections and threads it does "

@@ -74,6 +74,12 @@ class ResourceExhaustedError(WarpfoldError, RuntimeError):
     code = "RESOURCE_EXHAUSTED"
 
 
+class NotFoundError(WarpfoldError, LookupError):
+    """An array that was deleted or has expired, or a token of another server's (UNKNOWN_MEMORY)."""
+
+    code = "NOT_FOUND"
+
+
 class DataLossError(WarpfoldError, OSError):
     """What arrived is not what was sent."""
 
@@ -117,7 +123,7 @@ class UnknownError(WarpfoldError, RuntimeError):
 _BY_CODE: dict[str, type[WarpfoldError]] = {
     error.code: error
     for error in (InvalidArgumentError, FailedPreconditionError, OutOfRangeError, DeadlineExceededError,
-                  UnavailableError, ResourceExhaustedError, DataLossError, UnimplementedError,
+                  NotFoundError, UnavailableError, ResourceExhaustedError, DataLossError, UnimplementedError,
                   PermissionDeniedError, UnauthenticatedError, InternalError, CancelledError)
 }
 

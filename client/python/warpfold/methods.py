@@ -8,17 +8,22 @@ docs/python.md what differs from NumPy.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
 from warpfold.arrays import Elements, elements_of
-from warpfold.calls import Call, CallOptions, NanPolicy, OverflowPolicy, settings_of, task_of
+from warpfold.calls import Call, CallOptions, NanPolicy, OverflowPolicy, run, settings_of, task_of
 from warpfold.results import Result, value_of
+
+if TYPE_CHECKING:
+    from warpfold.memory import Memory
 
 V = TypeVar("V")  # a value, or an awaitable of one
 R = TypeVar("R")  # a Result, or an awaitable of one
+A = TypeVar("A")
 
 
 class Methods(Generic[V, R]):
@@ -36,6 +41,8 @@ class Methods(Generic[V, R]):
     for an empty array where the operator has no value for one.
     """
 
+    _memory: Memory | None = None
+
     def reduce(self, array: Any, operators: Sequence[str], *, matrix: bool = False,
                nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", ddof: int = 0,
                modulus: int | None = None, algorithm: str = "", **options: Unpack[CallOptions]) -> R:
@@ -50,11 +57,11 @@ class Methods(Generic[V, R]):
         """
         if isinstance(operators, str):
             raise TypeError(f"operators are a list, as [{operators!r}]")
-        elements = elements_of(array, options.get("dtype"))
-        task = task_of(elements.type, tuple(operators), _matrix_of(elements) if matrix else None, nan,
+        elements = elements_of(array, options.get("dtype"), self._memory)
+        task = task_of(elements.type, tuple(operators), matrix_of(elements) if matrix else None, nan,
                        overflow, modulus, ddof, algorithm)
         call = Call(elements, task, settings_of(options), options.get("progress"))
-        result: R = self._perform(call, lambda answer: Result(answer, elements))
+        result: R = self._perform(functools.partial(run, call), lambda answer: Result(answer, elements))
         return result
 
     def sum(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
@@ -185,8 +192,8 @@ class Methods(Generic[V, R]):
 
         Answers a d x d array. Integers modulo 2^bits of their type, or modulo `modulus`.
         """
-        elements = elements_of(array, options.get("dtype"))
-        return self._of_matrices("matrix_product", elements, _matrix_of(elements), modulus, options)
+        elements = elements_of(array, options.get("dtype"), self._memory)
+        return self._of_matrices("matrix_product", elements, matrix_of(elements), modulus, options)
 
     def affine_compose(self, array: Any, *, modulus: int | None = None,
                        **options: Unpack[CallOptions]) -> V:
@@ -194,7 +201,7 @@ class Methods(Generic[V, R]):
 
         array: pairs (a, b) in the last dimension, of 32 or 64 bits.
         """
-        elements = elements_of(array, options.get("dtype"))
+        elements = elements_of(array, options.get("dtype"), self._memory)
         if elements.shape is None or len(elements.shape) < 2 or elements.shape[-1] != 2:
             raise ValueError(f"pairs (a, b) are in a last dimension of 2: the shape is {elements.shape}")
         return self._of_matrices("affine_compose", elements, (1, 2), modulus, options)
@@ -203,15 +210,16 @@ class Methods(Generic[V, R]):
                      options: CallOptions) -> V:
         task = task_of(elements.type, (operator,), matrix, modulus=modulus)
         call = Call(elements, task, settings_of(options), options.get("progress"))
-        value: V = self._perform(call, lambda answer: value_of(answer[0][0], elements))
+        value: V = self._perform(functools.partial(run, call),
+                                 lambda answer: value_of(answer[0][0], elements))
         return value
 
     def _one(self, operator: str, array: Any, axis: None, keepdims: bool, options: CallOptions,
              convert: Callable[[Any], float] | None = None, **spec: Any) -> V:
         if axis is not None:
             raise NotImplementedError("axis= does not exist yet: pass a flat view of what is to be reduced")
-        elements = elements_of(array, options.get("dtype"))
-        if keepdims and elements.view is None:
+        elements = elements_of(array, options.get("dtype"), self._memory)
+        if keepdims and elements.view is None and elements.reference is None:
             raise TypeError("keepdims= needs an array: pieces have no dimensions")
         task = task_of(elements.type, (operator,), None, **spec)
         call = Call(elements, task, settings_of(options), options.get("progress"))
@@ -224,10 +232,12 @@ class Methods(Generic[V, R]):
                 value = numpy.float64(convert(value))
             return _with_dimensions(value, elements) if keepdims else value
 
-        value: V = self._perform(call, finish)
+        value: V = self._perform(functools.partial(run, call), finish)
         return value
 
-    def _perform(self, call: Call, finish: Callable[[_native.Answer], Any]) -> Any:
+    def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A], finish: Callable[[A], Any],
+                 undo: Callable[[A], Any] | None = None) -> Any:
+        """What `finish` makes of the work's answer; `undo` is given an answer that nobody waits for."""
         raise NotImplementedError
 
 
@@ -247,7 +257,7 @@ def _ddof(ddof: int, correction: int | None) -> int:
     return int(correction)
 
 
-def _matrix_of(elements: Elements) -> tuple[int, int]:
+def matrix_of(elements: Elements) -> tuple[int, int]:
     if elements.shape is None or len(elements.shape) < 3:
         raise ValueError("matrices are the last two of three or more dimensions: the shape is "
                          f"{elements.shape}")

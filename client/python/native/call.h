@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a call to the client library is made for Python: without Python's lock, and watched.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <concepts>
+#include <stop_token>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "client/array.h"
+#include "client/options.h"
+#include "client/python/native/raise.h"
+#include "client/python/native/watch.h"
+
+namespace warpfold::python {
+
+// What to compute of an array.
+struct Task {
+  Spec spec;
+  ElementType type;
+};
+
+// A call's own settings, with its Watch.
+inline CallOptions OptionsOf(const CallOptions& settings, const std::stop_source* stop, Watch& watch) {
+  CallOptions options = settings;
+  if (stop != nullptr) options.stop = stop->get_token();
+  watch.Attach(options);
+  return options;
+}
+
+// What the function answers, which runs without Python's lock; raises its error, or what the Watch has.
+template <typename Function>
+auto Call(Watch& watch, const Function& function) {
+  auto answer = [&] {
+    const nanobind::gil_scoped_release unlock;
+    return function();
+  }();
+  watch.Rethrow();
+  if constexpr (std::same_as<decltype(answer), absl::Status>) {
+    if (!answer.ok()) Raise(answer);
+  } else {
+    if (!answer.ok()) Raise(answer.status());
+    return *std::move(answer);
+  }
+}
+
+}  // namespace warpfold::python

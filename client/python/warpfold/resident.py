@@ -1,0 +1,271 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays that a server keeps in its device's memory: sent once, reduced often."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
+
+from warpfold import _native
+from warpfold.arrays import ArrayElsewhere, Elements, Reference, check_mapping, dtype_of
+from warpfold.calls import settings_of, task_of
+from warpfold.errors import NotFoundError, WarpfoldError
+from warpfold.methods import Methods, R, V, matrix_of
+from warpfold.progress import Meter
+from warpfold.results import Result
+
+if TYPE_CHECKING:
+    import numpy
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ArrayInfo(NamedTuple):
+    """One of the arrays that a server keeps. Times are seconds; expires_in, if nobody uses it."""
+
+    id: int
+    owner: str
+    type: str
+    matrix: tuple[int, int] | None
+    element_count: int
+    nbytes: int
+    age: float
+    expires_in: float
+
+
+def _bound(method: Callable[Concatenate[Methods[V, R], Any, P], T]) \
+        -> Callable[Concatenate[ArrayPart[V, R], P], T]:
+    """A client's method, as one of the array's."""
+
+    @functools.wraps(method)
+    def call(self: ArrayPart[V, R], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(self._client, self, *args, **kwargs)
+
+    signature = inspect.signature(method)
+    parameters = [parameter for name, parameter in signature.parameters.items() if name != "array"]
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return call
+
+
+class ArrayPart(ArrayElsewhere, Generic[V, R]):
+    """Adjacent rows of an array that a server keeps, or all of them: array[begin:end].
+
+    Its methods are those of the client, and say there what they take and answer; a client's methods take it
+    for an array, too. Where the array was deleted or has expired they raise NotFoundError (UNKNOWN_MEMORY).
+    """
+
+    def __init__(self, client: Methods[V, R], elements: Elements):
+        self._client = client
+        self._elements = elements
+
+    reduce = _bound(Methods.reduce)
+    sum = _bound(Methods.sum)
+    prod = _bound(Methods.prod)
+    min = _bound(Methods.min)
+    max = _bound(Methods.max)
+    minmax = _bound(Methods.minmax)
+    argmin = _bound(Methods.argmin)
+    argmax = _bound(Methods.argmax)
+    mean = _bound(Methods.mean)
+    var = _bound(Methods.var)
+    std = _bound(Methods.std)
+    any = _bound(Methods.any)
+    all = _bound(Methods.all)
+    count_nonzero = _bound(Methods.count_nonzero)
+    norm = _bound(Methods.norm)
+    max_abs = _bound(Methods.max_abs)
+    sum_of_squares = _bound(Methods.sum_of_squares)
+    exact_sum = _bound(Methods.exact_sum)
+    logsumexp = _bound(Methods.logsumexp)
+    bit_and = _bound(Methods.bit_and)
+    bit_or = _bound(Methods.bit_or)
+    bit_xor = _bound(Methods.bit_xor)
+    first = _bound(Methods.first)
+    last = _bound(Methods.last)
+    describe = _bound(Methods.describe)
+    max_subarray_sum = _bound(Methods.max_subarray_sum)
+    matrix_product = _bound(Methods.matrix_product)
+    affine_compose = _bound(Methods.affine_compose)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._elements.shape or ()
+
+    @property
+    def dtype(self) -> numpy.dtype[Any]:
+        """Of results that are elements: float32 for bfloat16 where ml_dtypes' is not known."""
+        return self._elements.dtype
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    # Python would otherwise ask for [0], [1] and so on.
+    __iter__ = None
+
+    def __getitem__(self, part: slice) -> ArrayPart[V, R]:
+        """Rows of the first dimension, as NumPy has it; nothing is copied or sent."""
+        if not isinstance(part, slice):
+            raise TypeError(f"a kept array has only slices, as array[begin:end], and no [{part!r}]")
+        begin, end, step = part.indices(len(self))
+        if step != 1:
+            raise ValueError(f"elements of a part must be adjacent: the step must be 1, not {step}")
+        rows = max(end - begin, 0)
+        shape = (rows, *self.shape[1:])
+        whole = self._elements
+        assert whole.reference is not None
+        row_bytes = math.prod(self.shape[1:]) * _element_bytes(whole.type)
+        offset = whole.reference.byte_offset + (begin * row_bytes if rows else 0)
+        reference = Reference(whole.reference.token, offset, math.prod(shape))
+        return ArrayPart(self._client, Elements(whole.type, whole.dtype, whole.way, shape=shape,
+                                                reference=reference))
+
+    def __repr__(self) -> str:
+        return f"<warpfold.{type(self).__name__} {self._elements.type} {self.shape}>"
+
+
+class _Whole(ArrayPart[V, R]):
+    """What the server said of an array when it was put, or asked for by its token."""
+
+    def __init__(self, client: Methods[V, R], answer: _native.Array, put: Elements | None = None):
+        super().__init__(client, _elements_of(answer, put))
+        self.token = answer[0]
+        self.info = ArrayInfo(*answer[1:])
+
+    @property
+    def expires_in(self) -> float:
+        """Seconds without use, as they were when this object was made."""
+        return self.info.expires_in
+
+    def __repr__(self) -> str:
+        owner = f", owner {self.info.owner!r}" if self.info.owner else ""
+        return f"{super().__repr__()[:-1]} id {self.info.id}{owner}, expires in {self.expires_in:.3g} s>"
+
+
+class ResidentArray(_Whole[Any, Result]):
+    """An array that the server keeps. For a with statement, which deletes it, or delete().
+
+    Without either it stays until it has not been used for its time to live.
+
+    token: bytes; who has them may reduce and delete the array (Client.array).
+    info: an ArrayInfo.
+    """
+
+    def delete(self, *, timeout: float | None = None) -> None:
+        """NotFoundError if it is gone already. Reductions that have begun go on."""
+        self._client._perform(deleting(self.token, timeout), _nothing)
+
+    def __enter__(self) -> ResidentArray:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *unused: object) -> None:
+        try:
+            self.delete()
+        except NotFoundError:
+            pass
+        except WarpfoldError:
+            if kind is None:  # else what has happened before says more
+                raise
+
+
+class AsyncResidentArray(_Whole[Awaitable[Any], Awaitable[Result]]):
+    """As ResidentArray, for `async with await client.put(array) as kept`."""
+
+    async def delete(self, *, timeout: float | None = None) -> None:
+        """As ResidentArray.delete."""
+        await self._client._perform(deleting(self.token, timeout), _nothing)
+
+    async def __aenter__(self) -> AsyncResidentArray:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *unused: object) -> None:
+        try:
+            await self.delete()
+        except NotFoundError:
+            pass
+        except WarpfoldError:
+            if kind is None:
+                raise
+
+
+def putting(elements: Elements, matrix: bool, ttl: float | None, owner: str, options: Mapping[str, Any]) \
+        -> Callable[[_native.Client, _native.Stop | None], _native.Array]:
+    """Sends an array to be kept: a client's work."""
+    view = elements.view
+    if view is None:
+        raise TypeError("what is kept must be an array in the host's memory, which says how large it is: "
+                        "numpy.concatenate(list(pieces)), array.cpu() or array.get() is one")
+    if ttl is not None and not 0 < ttl < math.inf:
+        raise ValueError(f"ttl must be seconds, or None for the server's own time, not {ttl!r}")
+    task = task_of(elements.type, (), matrix_of(elements) if matrix else None)
+    settings = settings_of(options)
+    progress = options.get("progress")
+
+    def work(client: _native.Client, stop: _native.Stop | None) -> _native.Array:
+        try:
+            if progress is None:
+                return client.put(view, task, ttl or 0, owner, settings, None, stop)
+            with Meter(progress, view.nbytes) as meter:
+                answer = client.put(view, task, ttl or 0, owner, settings, meter.tell, stop)
+                meter.finish()
+                return answer
+        except Exception:
+            check_mapping(elements.owner)
+            raise
+
+    return work
+
+
+def asking(token: bytes, timeout: float | None) \
+        -> Callable[[_native.Client, _native.Stop | None], _native.Array]:
+    _check_token(token)
+    settings = settings_of({"timeout": timeout})
+    return lambda client, stop: client.get_array(token, settings, stop)
+
+
+def listing(owner: str, timeout: float | None) \
+        -> Callable[[_native.Client, _native.Stop | None], list[_native.Array]]:
+    settings = settings_of({"timeout": timeout})
+    return lambda client, stop: client.list_arrays(owner, settings, stop)
+
+
+def deleting(token: bytes, timeout: float | None) -> Callable[[_native.Client, _native.Stop | None], None]:
+    settings = settings_of({"timeout": timeout})
+    return lambda client, stop: client.delete_array(token, settings, stop)
+
+
+def infos_of(answers: list[_native.Array]) -> list[ArrayInfo]:
+    return [ArrayInfo(*answer[1:]) for answer in answers]
+
+
+def _nothing(answer: None) -> None:
+    return answer
+
+
+def _check_token(token: bytes) -> None:
+    if not isinstance(token, bytes):
+        raise TypeError(f"a token is bytes, as ResidentArray.token, not {type(token).__name__}")
+
+
+def _element_bytes(type_name: str) -> int:
+    return 2 if type_name == "bfloat16" else dtype_of(type_name).itemsize
+
+
+def _elements_of(answer: _native.Array, put: Elements | None) -> Elements:
+    info = ArrayInfo(*answer[1:])
+    shape: tuple[int, ...] = (info.element_count, *(info.matrix or ()))
+    dtype = dtype_of(info.type)
+    if put is not None:
+        shape, dtype = put.shape or (), put.dtype
+    return Elements(info.type, dtype, "resident", shape=shape,
+                    reference=Reference(answer[0], 0, math.prod(shape)))

@@ -1,0 +1,192 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays that the server keeps: the values of NumPy's, in parts, and what ends them."""
+
+import asyncio
+import inspect
+import threading
+import time
+
+import numpy
+import pytest
+
+import warpfold
+from calls_test import slow_pieces
+from conftest import Server
+from warpfold import aio, errors, resident
+
+X = numpy.random.default_rng(8).normal(size=(3000, 7))
+
+
+@pytest.fixture(scope="module")
+def keeper():
+    with Server("--resident_bytes=4194304", "--resident_owner_bytes=1048576") as server:
+        yield server
+
+
+@pytest.fixture
+def client(keeper):
+    with warpfold.connect(keeper.address) as client:
+        yield client
+        assert client.arrays() == []
+        assert client.sum(X[0]) == pytest.approx(X[0].sum())
+
+
+@pytest.mark.parametrize("cut", [lambda x: x, lambda x: x.T, lambda x: x[::-3], lambda x: x[5:6, 2],
+                                 lambda x: x[:0], lambda x: (x * 100).astype("int16"), lambda x: x > 0])
+def test_values_are_those_of_the_array_that_was_put(client, cut):
+    x = cut(X)
+    with client.put(x) as kept:
+        assert (kept.shape, kept.dtype, kept.size, len(kept)) == (x.shape, x.dtype, x.size, len(x))
+        result = kept.reduce(["sum", "count_nonzero"])
+        assert result.way == "resident" and result.element_count == x.size
+        assert result["sum"] == client.sum(x)
+        if x.size:
+            assert kept.max() == x.max() and kept.max().dtype == x.dtype
+            assert client.argmin(kept) == x.argmin()
+            assert kept.sum(keepdims=True).shape == (1,) * x.ndim
+
+
+def test_parts_are_those_of_numpy(client):
+    with client.put(X) as kept:
+        for part in (slice(1000, None), slice(5), slice(-3, None), slice(7, 3), slice(2, 9000), slice(None)):
+            assert kept[part].shape == X[part].shape
+            assert kept[part].sum() == client.sum(X[part])
+        assert kept[10:90][5:7].max() == X[15:17].max()
+        assert kept[10:90][5:7].argmax(keepdims=True) == X[15:17].argmax()
+        assert "2990, 7" in repr(kept[10:])
+
+
+def test_matrices(client):
+    x = numpy.random.default_rng(9).normal(size=(40, 3, 3))
+    with client.put(x, matrix=True) as kept:
+        assert (kept.matrix_product() == client.matrix_product(x)).all()
+        assert (kept[10:20].reduce(["max"], matrix=True)["max"] == x[10:20].max(0)).all()
+        again = client.array(kept.token)
+        assert again.shape == (40, 3, 3)
+        with pytest.raises(ValueError):
+            kept.sum()
+
+
+def test_what_one_can_know_of_an_array(client, keeper):
+    with client.put(X, ttl=50, owner="me") as kept, client.put(X[0]) as other:
+        assert len(kept.token) == 16 and 40 < kept.expires_in <= 50
+        assert repr(kept).startswith("<warpfold.ResidentArray float64 (3000, 7) id ")
+        assert "owner 'me', expires in" in repr(kept) and kept.token.hex() not in repr(kept)
+        assert [info.id for info in client.arrays()] == [kept.info.id, other.info.id]
+        [mine] = client.arrays("me")
+        assert (mine.owner, mine.type, mine.nbytes, mine.matrix) == ("me", "float64", X.nbytes, None)
+        with warpfold.connect(keeper.address) as stranger:
+            assert stranger.array(kept.token)[7:14].sum() == client.sum(X.reshape(-1)[7:14])
+    assert client.arrays() == []
+
+
+def test_arrays_that_are_gone(client, keeper):
+    kept = client.put(X)
+    part = kept[5:]
+    kept.delete()
+    short = client.put(X, ttl=1)
+    while client.arrays():
+        time.sleep(0.05)
+    with client.put(X) as twice:
+        twice.delete()
+    for call in (kept.sum, part.max, kept.delete, short.sum, lambda: client.array(kept.token),
+                 lambda: client.array(b"x" * 16), lambda: client.array(b"")):
+        with pytest.raises(LookupError) as raised:
+            call()
+        assert raised.value.code == "NOT_FOUND" and raised.value.reason == "UNKNOWN_MEMORY"
+    with pytest.raises(KeyError), client.put(X):
+        raise KeyError
+
+
+def test_tokens_are_of_one_server(client):
+    with client.put(X) as kept, Server() as server, warpfold.connect(server.address) as other:
+        for call in (lambda: other.sum(kept), lambda: other.array(kept.token)):
+            with pytest.raises(errors.NotFoundError):
+                call()
+        with pytest.raises(NotImplementedError) as raised:
+            other.put(X)
+        assert raised.value.reason == "NO_RESIDENT_ARRAYS"
+
+
+def test_what_cannot_be_asked_for(client, keeper):
+    with client.put(X) as kept, client.put(numpy.float64(3)) as number:
+        assert number.shape == () and number.sum() == 3
+        for bad, kind in ((lambda: kept[::2], ValueError), (lambda: kept[::-1], ValueError),
+                          (lambda: kept[3], TypeError), (lambda: kept[1:2, 3], TypeError),
+                          (lambda: list(kept), TypeError), (lambda: number[1:], TypeError),
+                          (lambda: kept.sum(dtype="float32"), TypeError),
+                          (lambda: kept.sum(3), NotImplementedError),
+                          (lambda: kept.reduce("sum"), TypeError), (kept.bit_and, ValueError),
+                          (lambda: client.put(kept), TypeError), (lambda: client.put(iter([X])), TypeError),
+                          (lambda: client.put(["text"]), TypeError),
+                          (lambda: client.put(X, ttl=0), ValueError),
+                          (lambda: client.put(X, ttl=float("nan")), ValueError),
+                          (lambda: client.put(X, owner="\n"), ValueError),
+                          (lambda: client.put(X, matrix=True), ValueError),
+                          (lambda: client.array("token"), TypeError),
+                          (lambda: client.put(numpy.ones(1 << 18)), RuntimeError)):
+            with pytest.raises(kind):
+                bad()
+        assert kept.sum() == client.sum(X)
+        assert len(client.arrays()) == 2
+    with warpfold.connect([keeper.address] * 2) as two, pytest.raises(ValueError, match="one target"):
+        two.put(X)
+
+
+def test_progress_and_names(client):
+    told = []
+    with client.put(X, progress=lambda done, total: told.append((done, total))) as kept:
+        assert told[-1] == (X.nbytes, X.nbytes)
+        assert kept.sum(progress=lambda done, total: told.append(total)) == client.sum(X) and told[-1] is None
+    methods = {name for name, _ in inspect.getmembers(warpfold.Client, inspect.isfunction)}
+    methods -= {"put", "array", "arrays", "empty", "info", "is_serving", "close"}
+    assert {name for name in methods if not name.startswith("_")} <= set(dir(warpfold.ArrayPart))
+    assert "array" not in inspect.signature(warpfold.ArrayPart.sum).parameters
+
+
+def test_asyncio(keeper):
+    async def scenario():
+        async with aio.connect(keeper.address) as client:
+            async with await client.put(X, owner="me") as kept:
+                sums = await asyncio.gather(kept.sum(), kept[5:].sum(), client.sum(X), client.sum(X[5:]))
+                assert sums[:2] == sums[2:]
+                assert (await kept.reduce(["max"])).way == "resident"
+                again = await client.array(kept.token)
+                assert await again.max() == X.max()
+                assert [info.owner for info in await client.arrays()] == ["me"]
+                await kept.delete()
+            with pytest.raises(errors.NotFoundError):
+                await kept.sum()
+            with pytest.raises(TypeError):
+                await client.put(slow_pieces(1))
+
+    asyncio.run(scenario())
+
+
+def test_a_put_that_is_cancelled_too_late_is_deleted(client, keeper, monkeypatch):
+    kept, cancelled = threading.Event(), threading.Event()
+
+    def putting(*arguments):
+        def work(native, stop):
+            answer = resident.putting(*arguments)(native, None)
+            kept.set()
+            cancelled.wait()
+            return answer
+
+        return work
+
+    async def scenario():
+        async with aio.connect(keeper.address) as other:
+            task = asyncio.create_task(other.put(X))
+            await asyncio.to_thread(kept.wait)
+            assert len(client.arrays()) == 1
+            task.cancel()
+            await asyncio.sleep(0)
+            cancelled.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert client.arrays() == []
+
+    monkeypatch.setattr(aio, "putting", putting)
+    asyncio.run(scenario())
