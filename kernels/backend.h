@@ -36,7 +36,7 @@
 namespace warpfold::kernels {
 
 struct SlotResult {
-  // Of the range that was started; without operators' states, and empty, after a StartStore.
+  // The state of the range that was started. After a StartStore it is empty and of no operator.
   std::optional<PartialState> state;
   absl::Duration copy;    // to the device; zero on the CPU
   absl::Duration kernel;  // reducing

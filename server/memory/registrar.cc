@@ -18,7 +18,7 @@
 namespace warpfold::server {
 namespace {
 
-// Of all connections; a process may have 65,530 mappings (vm.max_map_count), and needs some for itself.
+// For all connections together. Linux allows a process 65,530 (vm.max_map_count), and it needs some itself.
 constexpr std::size_t kMaxMappings = 4096;
 
 absl::Status BadMemory(absl::string_view what) {
@@ -32,8 +32,8 @@ absl::Status CheckMemfd(int fd, std::uint64_t byte_count) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) return BadMemory("the descriptor is not of a memfd that can be sealed");
   if ((seals & F_SEAL_SHRINK) == 0) return BadMemory("the memfd is not sealed against shrinking");
-  // Of huge pages (hugetlbfs) a hole may be punched that no page is left for: reading it would end this
-  // process.
+  // Where a hole is punched into huge pages (hugetlbfs), no page may be left to fill it again: reading there
+  // would end this process.
   struct statfs system = {};
   if (fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC) {
     return BadMemory("the memfd must not be of huge pages");
