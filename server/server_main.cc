@@ -72,10 +72,17 @@ absl::Status OpenResidentArrays(const Flags& flags, Service& service) {
 }
 
 absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flags, Service& service) {
-  return MemorySocket::Open({.path = flags.memory_socket,
-                             .users = {flags.memory_socket_users.begin(), flags.memory_socket_users.end()},
-                             .max_registered_bytes = flags.max_registered_bytes},
-                            service.backend, service.memories);
+  MemorySocketOptions options = {
+      .path = flags.memory_socket,
+      .users = {flags.memory_socket_users.begin(), flags.memory_socket_users.end()},
+      .max_registered_bytes = flags.max_registered_bytes,
+  };
+  if (service.backend.name() == "cuda") {
+    const std::string device = service.backend.device();  // "cuda:0 NVIDIA H200"
+    options.prober_command = {"/proc/self/exe",
+                              absl::StrCat(kProbeMemoryFlag, device.substr(0, device.find(' ')))};
+  }
+  return MemorySocket::Open(options, service.backend, service.memories);
 }
 
 // Ends the process without running what would touch the device.

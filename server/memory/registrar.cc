@@ -91,6 +91,9 @@ absl::StatusOr<std::string> Registrar::RegisterHost(const FileDescriptor& memfd,
 absl::StatusOr<std::string> Registrar::RegisterGpu(const kernels::ProcessMemory& memory) {
   if (memory.byte_count == 0) return BadMemory("byte_count must be at least 1");
   if (absl::Status status = CheckRoom(memory.byte_count); !status.ok()) return status;
+  if (prober_ != nullptr) {
+    if (absl::Status status = prober_->Probe(memory); !status.ok()) return status;
+  }
   absl::StatusOr<std::unique_ptr<kernels::Memory>> opened = backend_.Open(memory);
   if (!opened.ok()) return opened.status();
   return Name(*std::move(opened));

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,19 +20,22 @@
 #include "kernels/backend.h"
 #include "server/core/memory_registry.h"
 #include "server/memory/file_descriptor.h"
+#include "server/memory/handle_prober.h"
 
 namespace warpfold::server {
 
 class Registrar {
  public:
-  // `backend` and `registry` must outlive the registrar.
-  Registrar(kernels::Backend& backend, MemoryRegistry& registry, std::uint64_t max_bytes)
-      : backend_(backend), registry_(registry), max_bytes_(max_bytes) {}
+  // `backend` and `registry` must outlive the registrar. `prober` reads memory of other processes' on the GPU
+  // before the backend opens it; without one, nobody does.
+  Registrar(kernels::Backend& backend, MemoryRegistry& registry, std::uint64_t max_bytes,
+            std::unique_ptr<HandleProber> prober)
+      : backend_(backend), registry_(registry), max_bytes_(max_bytes), prober_(std::move(prober)) {}
   // Nothing may name or read the memory any more.
   ~Registrar() = default;
 
   // Each returns a token. INVALID_ARGUMENT (BAD_MEMORY), RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY), and what the
-  // backend says.
+  // prober and the backend say.
   absl::StatusOr<std::string> RegisterHost(const FileDescriptor& memfd, std::uint64_t byte_count);
   absl::StatusOr<std::string> RegisterGpu(const kernels::ProcessMemory& memory);
 
@@ -55,7 +59,8 @@ class Registrar {
   kernels::Backend& backend_;
   MemoryRegistry& registry_;
   const std::uint64_t max_bytes_;
-  std::uint64_t registered_bytes_ = 0;  // those that are being read by the last reductions among them
+  const std::unique_ptr<HandleProber> prober_;  // may be null
+  std::uint64_t registered_bytes_ = 0;          // those that are being read by the last reductions among them
   std::vector<Registration> registrations_;
   std::vector<std::shared_ptr<const NamedMemory>> given_back_;
 };
