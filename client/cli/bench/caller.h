@@ -19,8 +19,14 @@ namespace warpfold::cli {
 // Makes a call with this array, which is ignored by methods that have none. Threads: one at a time.
 using Caller = std::function<absl::StatusOr<Reduction>(std::span<const std::byte> array)>;
 
-// Calls a server that speaks the protocol. It connects with the first call.
+// What the calls compute.
+Spec SpecOf(const BenchFlags& flags);
+
+// Calls a server that speaks the protocol, by the client library. It connects with the first call.
 Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags);
+
+// The same for --method reduce over one stream, by the classes that are generated from the protocol.
+Caller MakeGeneratedCaller(const Server& server, const BenchFlags& flags);
 
 // Calls a server that reads the caller's memory without a wire. First hands over `memory`, which holds each
 // call's array, by way of the server's `memory_socket` where the source needs one. Adds to *handed_over how
