@@ -35,26 +35,28 @@ endfunction()
 
 add_library(warpfold_absl INTERFACE)
 add_library(warpfold_grpc INTERFACE)
+set(modules)
+set(absl_targets)
+foreach(module IN LISTS WARPFOLD_ABSL_MODULES)
+  if(TARGET absl::${module})
+    list(APPEND modules absl_${module})
+    list(APPEND absl_targets absl::${module})
+  endif()
+endforeach()
+set(grpc_targets gRPC::grpc++ protobuf::libprotobuf)
 if(WARPFOLD_STATIC)
-  set(modules)
-  foreach(module IN LISTS WARPFOLD_ABSL_MODULES)
-    if(TARGET absl::${module})
-      list(APPEND modules absl_${module})
-    endif()
-  endforeach()
   warpfold_static_archives(absl_archives ${modules})
   warpfold_static_archives(grpc_archives grpc++ protobuf)
-  # The archives refer to each other in both directions; a group lets the linker look again.
+  # The archives refer to each other in both directions; a group lets the linker look again. A program that
+  # uses the installed client library links the distribution's shared libraries, however it was built here.
   target_link_libraries(warpfold_absl INTERFACE
-    -Wl,--start-group ${absl_archives} -Wl,--end-group Threads::Threads)
+    "$<BUILD_INTERFACE:-Wl,--start-group;${absl_archives};-Wl,--end-group;Threads::Threads>"
+    "$<INSTALL_INTERFACE:${absl_targets}>")
   target_link_libraries(warpfold_grpc INTERFACE
-    -Wl,--start-group ${grpc_archives} ${absl_archives} -Wl,--end-group Threads::Threads dl rt)
+    "$<BUILD_INTERFACE:-Wl,--start-group;${grpc_archives};${absl_archives};-Wl,--end-group;Threads::Threads;dl;rt>"
+    "$<INSTALL_INTERFACE:${grpc_targets}>")
 else()
-  foreach(module IN LISTS WARPFOLD_ABSL_MODULES)
-    if(TARGET absl::${module})
-      target_link_libraries(warpfold_absl INTERFACE absl::${module})
-    endif()
-  endforeach()
-  target_link_libraries(warpfold_grpc INTERFACE gRPC::grpc++ protobuf::libprotobuf)
+  target_link_libraries(warpfold_absl INTERFACE ${absl_targets})
+  target_link_libraries(warpfold_grpc INTERFACE ${grpc_targets})
 endif()
 target_link_libraries(warpfold_grpc INTERFACE warpfold_absl)
