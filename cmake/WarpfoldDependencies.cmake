@@ -49,12 +49,12 @@ if(WARPFOLD_STATIC)
   warpfold_static_archives(grpc_archives grpc++ protobuf)
   # The archives refer to each other in both directions; a group lets the linker look again. A program that
   # uses the installed client library links the distribution's shared libraries, however it was built here.
+  set(absl_group -Wl,--start-group ${absl_archives} -Wl,--end-group Threads::Threads)
+  set(grpc_group -Wl,--start-group ${grpc_archives} ${absl_archives} -Wl,--end-group Threads::Threads dl rt)
   target_link_libraries(warpfold_absl INTERFACE
-    "$<BUILD_INTERFACE:-Wl,--start-group;${absl_archives};-Wl,--end-group;Threads::Threads>"
-    "$<INSTALL_INTERFACE:${absl_targets}>")
+    "$<BUILD_INTERFACE:${absl_group}>" "$<INSTALL_INTERFACE:${absl_targets}>")
   target_link_libraries(warpfold_grpc INTERFACE
-    "$<BUILD_INTERFACE:-Wl,--start-group;${grpc_archives};${absl_archives};-Wl,--end-group;Threads::Threads;dl;rt>"
-    "$<INSTALL_INTERFACE:${grpc_targets}>")
+    "$<BUILD_INTERFACE:${grpc_group}>" "$<INSTALL_INTERFACE:${grpc_targets}>")
 else()
   target_link_libraries(warpfold_absl INTERFACE ${absl_targets})
   target_link_libraries(warpfold_grpc INTERFACE ${grpc_targets})

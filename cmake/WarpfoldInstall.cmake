@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What `cmake --install` lays down, in components: server (the service), client (the command line) and dev
-# (the client library for C++ programs, and the protocol). docs/operating.md and docs/install.md are for those
-# who use them.
+# (the client library for C++ programs, and the protocol). docs/operating.md and client/examples are for
+# those who use them.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 # The headers that a program includes, as "warpfold/client.h"; none of them includes one that is not here. In
-# this tree they are "client/client.h", a name that is too common for a system's include folder (docs/adr/0050).
+# this tree they are "client/client.h", too common a name for a system's include folder (docs/adr/0050).
 set(public_headers array array_reference client error operators options result shared_memory writer)
 set(staged ${CMAKE_BINARY_DIR}/include)
 foreach(name IN LISTS public_headers)

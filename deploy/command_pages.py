@@ -4,8 +4,8 @@
 
   command_pages.py WARPFOLD_SERVER WARPFOLD VERSION FOLDER
 
-Writes FOLDER/warpfold.1, warpfold-server.8, bash (for both commands) and _warpfold (for zsh, both). The flags'
-own texts are the only source, so that a new flag needs no second description.
+Writes to FOLDER warpfold.1 and warpfold-server.8, bash (for both commands) and _warpfold (for zsh, both).
+The flags' own texts are the only source, so that a new flag needs no second description.
 """
 
 import dataclasses
@@ -16,6 +16,8 @@ import sys
 
 _DESCRIPTION_COLUMN = 28  # of CLI11's help, behind a section's indent
 _FILES = {"FILE", "PATH", "INPUT"}
+_BASH_LOCALS = ('  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}',
+                '  local words="" files=""')
 
 
 @dataclasses.dataclass
@@ -208,7 +210,7 @@ def bash_completion(server: Command, client: Command) -> str:
              '  mapfile -t COMPREPLY < <(compgen -W "$2" -- "$1"; [[ -z $3 ]] || compgen -f -- "$1")',
              "}",
              "_warpfold() {",
-             '  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words="" files=""',
+             *_BASH_LOCALS,
              "  if ((COMP_CWORD == 1)); then",
              f'    words="{" ".join([c.name for c in client.subcommands] + flags_of(client))}"',
              "  else",
@@ -217,7 +219,7 @@ def bash_completion(server: Command, client: Command) -> str:
         lines += [f"      {command.name})", *bash_cases(command, "        "), "        ;;"]
     lines += ["    esac", "  fi", '  _warpfold_reply "$current" "$words" "$files"', "}",
               "_warpfold_server() {",
-              '  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words="" files=""',
+              *_BASH_LOCALS,
               *bash_cases(server, "  "), '  _warpfold_reply "$current" "$words" "$files"', "}",
               "complete -o filenames -F _warpfold warpfold",
               "complete -o filenames -F _warpfold_server warpfold-server"]
