@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #   docker build -t warpfold .
-#   docker run --gpus all -p 50051:50051 warpfold
+#   docker run --gpus all -p 50051:50051 --read-only --cap-drop ALL warpfold
 #
-# Further flags of warpfold-server go after the image's name.
+# Further flags of warpfold-server go after the image's name. A release names its bases by digest, as in
+# docs/operating.md: --build-arg RUNTIME_DIGEST=sha256:... is both what is taken and what the label says.
 ARG BUILD_IMAGE=nvidia/cuda:13.0.2-devel-ubuntu24.04
+ARG BUILD_DIGEST=
 ARG RUNTIME_IMAGE=nvidia/cuda:13.0.2-base-ubuntu24.04
+ARG RUNTIME_DIGEST=
 
-FROM ${BUILD_IMAGE} AS build
+FROM ${RUNTIME_IMAGE}${RUNTIME_DIGEST:+@}${RUNTIME_DIGEST} AS base
+
+FROM ${BUILD_IMAGE}${BUILD_DIGEST:+@}${BUILD_DIGEST} AS build
 ARG CUDA=ON
 # Each is a compilation of its own; the last also as PTX, for GPUs to come (docs/adr/0024).
 ARG CUDA_ARCHITECTURES=75-real;80-real;86-real;89-real;90-real;100-real;120
@@ -17,14 +22,31 @@ COPY deploy/install_packages.sh deploy/
 RUN deploy/install_packages.sh build
 COPY . .
 RUN cmake --preset release -DWARPFOLD_CUDA="${CUDA}" -DCMAKE_CUDA_ARCHITECTURES="${CUDA_ARCHITECTURES}" \
-    && cmake --build --preset release \
+    && cmake --build --preset release --target warpfold-server warpfold \
     && strip build/release/bin/warpfold-server build/release/bin/warpfold
+ARG RUNTIME_IMAGE
+ARG VERSION=0.1.0
+COPY --from=base /var/lib/dpkg/status /tmp/base-status
+RUN python3 -B deploy/sbom.py build/release /tmp/base-status "${RUNTIME_IMAGE}" "${VERSION}" >sbom.spdx.json
 
 # The driver's libraries come from the host, through the NVIDIA container toolkit.
-FROM ${RUNTIME_IMAGE}
+FROM base
+ARG RUNTIME_IMAGE
+ARG RUNTIME_DIGEST
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="Warpfold" \
+      org.opencontainers.image.description="gRPC service that reduces arrays on a GPU" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.vendor="The Warpfold Authors" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="${RUNTIME_IMAGE}" \
+      org.opencontainers.image.base.digest="${RUNTIME_DIGEST}"
 COPY --from=build /src/build/release/bin/warpfold-server /src/build/release/bin/warpfold /usr/local/bin/
-# Nobody in particular; not root.
+COPY --from=build /src/sbom.spdx.json /usr/local/share/warpfold/
+# Nobody in particular; not root. Any other user will do as well, since nothing is written.
 USER 65532:65532
-EXPOSE 50051
+EXPOSE 50051 9464
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s CMD ["/usr/local/bin/warpfold", "health"]
 ENTRYPOINT ["/usr/local/bin/warpfold-server", "--listen=0.0.0.0:50051"]

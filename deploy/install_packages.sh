@@ -7,21 +7,23 @@
 set -euo pipefail
 
 # Compiler, tools and libraries of both executables. With static linking, everything that gRPC itself
-# links has to be named too: the -dev packages hold the archives.
+# links has to be named too: the -dev packages hold the archives. Python writes the manual pages, dpkg-dev
+# finds what a Debian package depends on.
 build=(
   ca-certificates ccache cmake g++ git ninja-build pkg-config
   protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libc-ares-dev libgrpc++-dev libgrpc-dev libprotobuf-dev libprotoc-dev
   libre2-dev libssl-dev zlib1g-dev
   libboost-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
+  dpkg-dev python3
 )
 # What makes the Python package, which takes the rest from PyPI.
 python=(python3-dev python3-venv)
-# GoogleTest, and what the Python tests import; then what the tests of format, scripts and the container
-# image call.
+# GoogleTest, and what the Python tests import; then what the tests of format, scripts, proxies, manual pages,
+# the unit and the container image call.
 test=(
-  libgmock-dev libgtest-dev python3 python3-grpcio python3-numpy python3-protobuf
-  buildah clang-format-14 debootstrap iproute2 shellcheck
+  libgmock-dev libgtest-dev python3-grpcio python3-numpy python3-protobuf
+  buildah clang-format-14 debootstrap haproxy iproute2 mandoc nginx-light python3-venv shellcheck systemd zsh
 )
 
 wanted=()

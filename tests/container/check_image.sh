@@ -2,48 +2,91 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# check_image.sh BASE BUILDAH...: checks the image localhost/warpfold, made on top of the archive BASE, in
-# the store that the command BUILDAH... works on: its configuration, its files, and that its server
-# starts, reduces an array that its client sends, and drains. Changes the network namespace it runs in.
+# check_image.sh BASE DIGEST TOOLS BUILDAH...: checks the image localhost/warpfold, made on top of the archive
+# BASE that has the digest DIGEST, in the store that the command BUILDAH... works on: its configuration, its
+# files, its bill of materials, and that its server starts, answers and drains where it may do hardly
+# anything. TOOLS is the environment of deploy/tools_environment.sh; without it the bill is not validated.
+# Changes the network namespace it runs in.
 set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=/dev/null
+. "$here/stand_in.sh"
 base=$1
-buildah=("${@:2}")
+digest=$2
+tools=$3
+buildah=("${@:4}")
 readonly kReadyTimeoutS=60
-readonly kUser=65532
-server_pid=
+# Beyond the base; 150 MB is the goal with the cuda backend in it.
+readonly kMostBytes=150000000
+readonly kSbom=usr/local/share/warpfold/sbom.spdx.json
+runner_pid=
 
-fail() { echo "FAILED: $*" >&2; exit 1; }
 expect() { [[ $1 == "$2" ]] || fail "expected '$2', got '$1'"; }
-config() { "${buildah[@]}" inspect --type image --format "{{.Docker.Config.$1}}" localhost/warpfold; }
-trap '[[ -z $server_pid ]] || kill -KILL "$server_pid"' EXIT
+inspect() { "${buildah[@]}" inspect --type image --format "$1" localhost/warpfold; }
+config() { inspect "{{.Docker.Config.$1}}"; }
+label() { inspect "{{index .Docker.Config.Labels \"$1\"}}"; }
+trap '[[ -z $runner_pid ]] || kill -KILL "$runner_pid"' EXIT
 
 check_configuration() {
-  expect "$(config User)" "$kUser:$kUser"
+  expect "$(config User)" 65532:65532
   expect "$(config Entrypoint)" "[/usr/local/bin/warpfold-server --listen=0.0.0.0:50051]"
+  # Neither it nor the entry point is a shell's command.
   expect "$(config Healthcheck.Test)" "[CMD /usr/local/bin/warpfold health]"
+  expect "$(label org.opencontainers.image.licenses)" Apache-2.0
+  expect "$(label org.opencontainers.image.revision)" 0123abcd
+  expect "$(label org.opencontainers.image.base.digest)" "$digest"
+  [[ $(label org.opencontainers.image.version) =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "no version"
 }
 
-# The image adds the two executables to its base, and they load nothing but the C library.
+# The image adds the two executables and their bill to its base, and they load nothing but the C library.
 check_files() {
-  local root=$1 before after added libraries
+  local root=$1 before after added libraries bytes
   before=$(tar -tf "$base" | sed 's|/$||' | sort)
-  after=$(cd "$root" && find . -not -path './run/*' | sort)
+  after=$(cd "$root" && find . -not -path './run/*' -not -type d | sort)
   added=$(comm -13 <(echo "$before") <(echo "$after"))
-  expect "$added" $'./usr/local/bin/warpfold\n./usr/local/bin/warpfold-server'
+  expect "$added" "./usr/local/bin/warpfold
+./usr/local/bin/warpfold-server
+./$kSbom"
   libraries=$(chroot "$root" ldd /usr/local/bin/warpfold-server /usr/local/bin/warpfold)
   ! grep -qE 'not found|libstdc|libgrpc|libprotobuf|libabsl|libssl' <<<"$libraries" || fail "$libraries"
+  bytes=$(cd "$root" && stat --format %s usr/local/bin/warpfold-server usr/local/bin/warpfold "$kSbom" |
+    awk '{ sum += $1 } END { print sum }')
+  echo "Beyond its base the image has $bytes bytes"
+  ((bytes < kMostBytes)) || fail "$bytes bytes"
 }
 
-# Runs a command in a container of the image, as the image's user.
-run() { "${buildah[@]}" run --isolation chroot "$@"; }
+check_sbom() {
+  local root=$1 name
+  for name in libgrpc-dev libssl-dev base-files; do
+    grep -q "\"name\": \"$name\"" "$root/$kSbom" || fail "$name is not in the bill of materials"
+  done
+  if [[ -x $tools/bin/pyspdxtools ]]; then
+    "$tools/bin/pyspdxtools" --infile "$root/$kSbom" || fail "the bill of materials is not valid"
+  fi
+}
 
-# Sets `server_pid`, the server's own process, and `runner_pid`, that of buildah around it.
-start_server() {
-  local container=$1 root=$2 log deadline=$((SECONDS + kReadyTimeoutS))
-  log=$(mktemp)
+# Runs a command of the image as its process 1: any user, no capability, none to be had, nothing that can be
+# written, and neither a shell nor another program of the base.
+confined() {
+  local root=$1 command=$2
+  shift 2
   # shellcheck disable=SC2016 # expanded by the inner shell
-  run "$container" -- sh -c 'echo $$ >/tmp/pid; exec "$@"' sh \
-    /usr/local/bin/warpfold-server --listen=0.0.0.0:50051 --device=cpu >"$log" 2>&1 &
+  exec unshare --mount --pid --fork --kill-child bash -c '
+    root=$1 command=$2
+    shift 2
+    mount --bind "$root" "$root"
+    mount -o remount,ro,bind "$root"
+    for folder in usr/bin usr/sbin; do mount -t tmpfs -o ro none "$root/$folder"; done
+    mount -t proc proc "$root/proc"
+    exec capsh --chroot="$root" --drop=all --no-new-privs --groups= --gid=12345 --uid=12345 \
+      --shell="$command" -- "$@"' bash "$root" "$command" "$@"
+}
+
+# Sets `runner_pid`, and `server_pid`, the server's own process as it is numbered here.
+start_server() {
+  local log deadline=$((SECONDS + kReadyTimeoutS)) status
+  log=$(mktemp)
+  confined "$1" /usr/local/bin/warpfold-server --listen=0.0.0.0:50051 --device=cpu >"$log" 2>&1 &
   runner_pid=$!
   until grep '^READY ' "$log"; do
     if ! kill -0 "$runner_pid" 2>/dev/null || ((SECONDS >= deadline)); then
@@ -53,27 +96,33 @@ start_server() {
     sleep 0.1
   done
   rm "$log"
-  server_pid=$(<"$root/tmp/pid")
-  expect "$(awk '/^Uid:/ { print $2 }' "/proc/$server_pid/status")" "$kUser"
+  server_pid=$(tr -d ' ' <"/proc/$runner_pid/task/$runner_pid/children")
+  status=$(<"/proc/$server_pid/status")
+  expect "$(awk '/^Uid:/ { print $2, $3, $4, $5 }' <<<"$status")" "12345 12345 12345 12345"
+  expect "$(awk '/^NSpid:/ { print $NF }' <<<"$status")" 1
+  expect "$(awk '/^NoNewPrivs:/ { print $2 }' <<<"$status")" 1
+  expect "$(awk '/^Cap(Inh|Prm|Eff|Bnd|Amb):/ { print $2 }' <<<"$status" | sort -u)" 0000000000000000
 }
 
 stop_server() {
   local status=0
   kill -TERM "$server_pid"
   wait "$runner_pid" || status=$?
-  server_pid=
+  runner_pid=
   expect "the server's exit code $status" "the server's exit code 0"
 }
 
 ip link set lo up
 check_configuration
-server=$("${buildah[@]}" from --pull-never localhost/warpfold)
-client=$("${buildah[@]}" from --pull-never localhost/warpfold)
-root=$("${buildah[@]}" mount "$server")
+container=$("${buildah[@]}" from --pull-never localhost/warpfold)
+root=$("${buildah[@]}" mount "$container")
 check_files "$root"
-start_server "$server" "$root"
-run "$client" -- /usr/local/bin/warpfold health
-sum=$(run "$client" -- /usr/local/bin/warpfold reduce --op sum --dtype int64 --iota 1000000)
+check_sbom "$root"
+start_server "$root"
+(confined "$root" /usr/local/bin/warpfold health)
+sum=$(confined "$root" /usr/local/bin/warpfold reduce --op sum --dtype int64 --iota 1000000)
 expect "$sum" "sum 499999500000"
+# What the confinement takes away is really gone.
+! (confined "$root" /bin/sh -c true) 2>/dev/null || fail "there is a shell"
 stop_server
-echo "The image's server starts as user $kUser, reduces and drains"
+echo "The image's server starts as any user without privileges or a shell, reduces and drains"

@@ -2,20 +2,21 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# container_test.sh FOLDER: builds the Dockerfile and checks the result, without a Docker daemon or a
+# container_test.sh FOLDER [TOOLS]: builds the Dockerfile and checks the result, without a Docker daemon or a
 # registry: buildah builds, on a stand-in for both base images that debootstrap makes from this machine's
 # own package sources. FOLDER keeps that stand-in for the next run. The compiler's cache is the machine's:
-# the same compiler with the same options has left there what the release consists of.
+# the same compiler with the same options has left there what the release consists of. TOOLS is for
+# check_image.sh.
 # Exit code 77: skipped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_folder=$(cd "$here/../.." && pwd)
 
-skip() { echo "Skipped: $*"; exit 77; }
-fail() { echo "FAILED: $*" >&2; exit 1; }
+# shellcheck source=/dev/null
+. "$here/stand_in.sh"
 
 ((EUID == 0)) || skip "needs root"
-for tool in buildah ccache debootstrap ip unshare; do
+for tool in buildah capsh ccache debootstrap ip unshare; do
   type -P "$tool" >/dev/null || skip "needs $tool (deploy/install_packages.sh build test)"
 done
 
@@ -27,34 +28,12 @@ base=$folder/base.tar
 store=$folder/store
 buildah=(buildah --storage-driver vfs --root "$store/root" --runroot "$store/run")
 
-# The root file system of this machine's distribution, minimal.
-make_base() {
-  [[ -s $base ]] && return
-  local ID VERSION_CODENAME mirror components=main
-  # shellcheck source=/dev/null
-  . /etc/os-release
-  [[ $ID == ubuntu ]] && components=main,universe
-  # shellcheck disable=SC2016 # apt-get's variables, not the shell's
-  mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
-    awk -v release="$VERSION_CODENAME" '$2 == release && !found { print $1; found = 1 }')
-  [[ -n $mirror ]] || skip "apt has no source for $VERSION_CODENAME"
-  echo "Making a stand-in for the base images"
-  rm -rf "$folder/base"
-  if ! debootstrap --variant=minbase --components="$components" "$VERSION_CODENAME" "$folder/base" "$mirror" \
-    >"$folder/base.log"; then
-    tail "$folder/base.log" >&2
-    fail "debootstrap"
-  fi
-  tar -C "$folder/base" -cf "$base.part" .
-  rm -rf "$folder/base"
-  mv "$base.part" "$base"
-}
-
 build_image() {
   local container
   container=$("${buildah[@]}" from scratch)
   "${buildah[@]}" add --quiet "$container" "$base" / >/dev/null
   "${buildah[@]}" commit --quiet --rm "$container" stand-in >/dev/null
+  digest=$("${buildah[@]}" images --format '{{.Digest}}' stand-in)
   echo "Building the image"
   local cache
   cache=$(ccache --get-config cache_dir)
@@ -63,7 +42,8 @@ build_image() {
   "${buildah[@]}" bud --isolation chroot --format docker --pull-never \
     --volume "$cache:/root/.cache/ccache" --ignorefile "$source_folder/.dockerignore" \
     --build-arg BUILD_IMAGE=localhost/stand-in --build-arg RUNTIME_IMAGE=localhost/stand-in \
-    --build-arg CUDA=OFF --tag warpfold --file "$source_folder/Dockerfile" "$source_folder"
+    --build-arg RUNTIME_DIGEST="$digest" --build-arg REVISION=0123abcd --build-arg CUDA=OFF \
+    --tag warpfold --file "$source_folder/Dockerfile" "$source_folder"
 }
 
 clean_up() {
@@ -72,8 +52,8 @@ clean_up() {
 }
 trap clean_up EXIT
 
-make_base
+make_base "$folder"
 rm -rf "$store"
 build_image
 # The image's port is fixed: in a network of its own, nothing else listens on it.
-unshare --net "$here/check_image.sh" "$base" "${buildah[@]}"
+unshare --net "$here/check_image.sh" "$base" "$digest" "${2-}" "${buildah[@]}"

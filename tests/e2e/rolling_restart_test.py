@@ -29,10 +29,12 @@ def free_port() -> int:
 class Pair:
     """Two servers on addresses that stay theirs, restarted in turns until the with statement ends."""
 
-    def __init__(self):
+    def __init__(self, restarts: bool = True):
         self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
         self._servers = [Server(listen=address) for address in self.addresses]
         self._over = threading.Event()
+        if not restarts:
+            self._over.set()
         self._thread = threading.Thread(target=self._restart_in_turns)
         self.restarts = 0
         self.exit_codes = []
@@ -40,11 +42,19 @@ class Pair:
     def _restart_in_turns(self):
         turn = 0
         while not self._over.is_set():
+            self.take_out(turn)
             self.exit_codes.append(self._servers[turn].stop())
             self._servers[turn].__exit__(None)
             self._servers[turn] = Server(listen=self.addresses[turn])
+            self.put_back(turn)
             self.restarts += 1
             turn = 1 - turn
+
+    def take_out(self, turn: int) -> None:
+        """Called before a server is stopped; here there is nobody to be told."""
+
+    def put_back(self, turn: int) -> None:
+        """Called when it serves again."""
 
     def __enter__(self) -> "Pair":
         self._thread.start()

@@ -1,17 +1,11 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of README.md in C++ and of docs/grpc-python.md, run as they stand but for the address.
-
-Environment: WARPFOLD_README_CXX, the program made of the C++ call, which takes the address from
-WARPFOLD_TARGET.
-"""
+"""The call of docs/grpc-python.md, run as it stands but for the address."""
 
 import contextlib
 import io
-import os
 import pathlib
 import re
-import subprocess
 import unittest
 
 import numpy
@@ -34,11 +28,6 @@ class ReadmeTest(service.ServerTestCase):
         self.assertAlmostEqual(float(total.removeprefix("OPERATOR_SUM ")),
                                float(numpy.linspace(0, 1, 1_000_000).sum()), places=6)
         self.assertEqual(largest, "OPERATOR_MAX 1.0")
-
-    def test_cxx(self):
-        done = subprocess.run([os.environ["WARPFOLD_README_CXX"]], stdout=subprocess.PIPE, check=True,
-                              env=os.environ | {"WARPFOLD_TARGET": self.server.address})
-        self.assertEqual(done.stdout, b"14\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Makes FOLDER a virtual environment with what the tests of manifests and images call. Takes it from PyPI. May
+# be run again.
+set -euo pipefail
+if (( $# != 1 )); then
+  echo "usage: tools_environment.sh FOLDER" >&2
+  exit 2
+fi
+folder=$(realpath -m "$1")
+cd "$(dirname "${BASH_SOURCE[0]}")/../tests/deploy"
+
+[[ -x $folder/bin/python ]] || /usr/bin/python3 -m venv "$folder"
+pip=("$folder/bin/pip" --quiet --disable-pip-version-check install)
+"${pip[@]}" --requirement requirements.txt
+"${pip[@]}" --require-hashes --no-deps --requirement kubectl.txt

@@ -1,0 +1,114 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The pages for those who run and change the service: their commands run, their flags and links exist.
+
+A block of commands runs here as it stands, on other ports, unless the line above it says what it needs or
+which test of ctest runs it: <!-- needs: a cluster -->, <!-- run by: package -->.
+Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
+"""
+
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import tempfile
+import unittest
+
+import flags
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_PAGES = ("docs/operating.md", "docs/versioning.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+_NEEDS = {"a GPU", "a cluster", "Docker", "Docker and a GPU", "systemd", "half an hour"}
+_BLOCK = re.compile(r"^(?:<!-- (needs|run by): (.*?) -->\n)?```(?:sh|console)\n(.*?)^```$",
+                    re.MULTILINE | re.DOTALL)
+# Of other programs that the pages call.
+_OTHER_FLAGS = re.compile(r"^(?:docker|cmake|ctest|cpack|dpkg|kubectl|journalctl|openssl)\b|--build-arg")
+# Pages and files of the metrics, which are being built; their names are settled.
+_COMING = {"runbook.md", "../deploy/prometheus/warpfold.rules.yml", "../deploy/grafana/warpfold.json"}
+_TIMEOUT_S = 60
+
+
+def text_of(page: str) -> str:
+    return (_ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks() -> list[tuple[str, str | None, str | None, str]]:
+    """(page, needs or run by, of what, commands) of each block."""
+    return [(page, *match.groups()) for page in _PAGES for match in _BLOCK.finditer(text_of(page))]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class DocumentsTest(unittest.TestCase):
+
+    def test_commands(self):
+        ran = 0
+        for page, kind, _, commands in blocks():
+            if kind is not None:
+                continue
+            with self.subTest(page=page, commands=commands):
+                self.run_block(commands)
+                ran += 1
+        self.assertGreaterEqual(ran, 2)
+
+    def run_block(self, commands: str):
+        path = ":".join([*{os.path.dirname(os.environ[name]) for name in ("WARPFOLD_SERVER", "WARPFOLD_CLI")},
+                         os.environ["PATH"]])
+        commands = commands.replace(":50051", f":{free_port()}")
+        with tempfile.TemporaryDirectory(prefix="warpfold_documents_") as folder:
+            # Job control, for %1. A block that fails leaves no server behind.
+            script = f"set -em\ntrap 'kill %1 2>/dev/null || true' EXIT\n{commands}"
+            done = subprocess.run(["bash", "-c", script], cwd=folder, env={**os.environ, "PATH": path},
+                                  capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_blocks_that_are_not_run_say_why(self):
+        tests = {match for path in (_ROOT / "tests").rglob("CMakeLists.txt")
+                 for match in re.findall(r"[\w]+", path.read_text(encoding="utf-8"))}
+        for page, kind, what, _ in blocks():
+            if kind == "needs":
+                self.assertIn(what, _NEEDS, page)
+            elif kind == "run by" and what != ".ci/run":
+                # Names are made of a room and a suite.
+                self.assertTrue(what in tests or set(what.split("_", 1)) <= tests, f"{page}: {what}")
+
+    def test_flags_exist(self):
+        known = flags.server().union(*map(flags.client, flags.commands()))
+        for page in _PAGES:
+            for line in text_of(page).splitlines():
+                if _OTHER_FLAGS.search(line):
+                    continue
+                for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", line):
+                    self.assertIn(flag, known, f"{page}: {line}")
+
+    def test_every_flag_of_the_server_is_described(self):
+        page = text_of("docs/operating.md")
+        table = page[page.index("## Flags"):page.index("## Sizing")]
+        described = set(re.findall(r"`(--\w+)`", "\n".join(
+            line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))))
+        self.assertEqual(described, {flag for flag in flags.server() if flag.startswith("--")}
+                         - {"--help", "--version"})
+
+    def test_exit_codes(self):
+        codes = re.findall(r"^\| (\d) \|", text_of("docs/operating.md"), re.MULTILINE)
+        self.assertEqual(codes, ["0", "2", "3", "4"])
+
+    def test_links(self):
+        for page in _PAGES:
+            for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text_of(page)):
+                there = ((_ROOT / page).parent / target).exists()
+                self.assertTrue(there or target in _COMING, f"{page} leads to {target}")
+
+    def test_files_that_are_named_exist(self):
+        for page in _PAGES:
+            for name in re.findall(r"`((?:deploy|docs|tests|kernels|client|proto)/[\w/.-]+)`", text_of(page)):
+                self.assertTrue((_ROOT / name).exists(), f"{page} names {name}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,168 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""deploy/kubernetes, rendered by kubectl: valid for Kubernetes' schemas, and fit together.
+
+Runs in the environment that deploy/tools_environment.sh makes. Environment: WARPFOLD_SERVER.
+"""
+
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import kubernetes_validate
+import yaml
+
+import flags
+
+_KUBERNETES = pathlib.Path(__file__).resolve().parents[2] / "deploy/kubernetes"
+_OVERLAYS = ("cpu", "gpu", "mtls")
+# The newest whose schemas are there, and the oldest that has all that the manifests use (preStop.sleep).
+_VERSIONS = ("1.37", "1.30")
+_LABELS = {"app.kubernetes.io/name": "warpfold"}
+_KINDS = {"Namespace", "ServiceAccount", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy",
+          "HorizontalPodAutoscaler", "ServiceMonitor"}
+
+
+def render(folder: pathlib.Path) -> dict[str, dict]:
+    """The objects by kind."""
+    kubectl = pathlib.Path(sys.prefix) / "bin/kubectl"
+    text = subprocess.run([kubectl, "kustomize", str(folder)], check=True, stdout=subprocess.PIPE,
+                          text=True).stdout
+    return {document["kind"]: document for document in yaml.safe_load_all(text)}
+
+
+def restriction_complaints(pod: dict) -> list[str]:
+    """What of a pod's specification the Pod Security Standards' profile "restricted" would refuse."""
+    complaints = [f"{field} is set" for field in ("hostNetwork", "hostPID", "hostIPC") if pod.get(field)]
+    security = pod.get("securityContext", {})
+    if not security.get("runAsNonRoot") or not security.get("runAsUser"):
+        complaints.append("runs as root")
+    if security.get("seccompProfile", {}).get("type") != "RuntimeDefault":
+        complaints.append("no seccomp profile")
+    allowed = {"configMap", "emptyDir", "secret", "projected"}
+    complaints += [f"volume {volume['name']}" for volume in pod.get("volumes", [])
+                   if not allowed & set(volume)]
+    for container in pod["containers"]:
+        security = container.get("securityContext", {})
+        if security.get("allowPrivilegeEscalation") is not False:
+            complaints.append("may gain privileges")
+        if security.get("capabilities") != {"drop": ["ALL"]}:
+            complaints.append("keeps capabilities")
+        if security.get("readOnlyRootFilesystem") is not True:  # beyond the profile
+            complaints.append("may write to its root")
+        if any("hostPort" in port for port in container.get("ports", [])):
+            complaints.append("takes a port of the host")
+    return complaints
+
+
+class ManifestsTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.rendered = {overlay: render(_KUBERNETES / "overlays" / overlay) for overlay in _OVERLAYS}
+
+    def container(self, overlay: str) -> dict:
+        (container,) = self.rendered[overlay]["Deployment"]["spec"]["template"]["spec"]["containers"]
+        return container
+
+    def test_schemas(self):
+        for _, objects in self.rendered.items():
+            self.assertEqual(set(objects), _KINDS)
+            for kind, document in objects.items():
+                if kind == "ServiceMonitor":  # the operator's; see test_names_meet
+                    continue
+                for version in _VERSIONS:
+                    kubernetes_validate.validate(document, version, strict=True)
+
+    def test_a_wrong_field_is_found(self):
+        wrong = render(_KUBERNETES / "overlays/cpu")["Deployment"]
+        wrong["spec"]["template"]["spec"]["containers"][0]["readinesProbe"] = {}
+        with self.assertRaises(kubernetes_validate.ValidationError):
+            kubernetes_validate.validate(wrong, _VERSIONS[0], strict=True)
+
+    def test_restricted(self):
+        for _, objects in self.rendered.items():
+            labels = objects["Namespace"]["metadata"]["labels"]
+            self.assertEqual(labels["pod-security.kubernetes.io/enforce"], "restricted")
+            pod = objects["Deployment"]["spec"]["template"]["spec"]
+            self.assertEqual(restriction_complaints(pod), [])
+            self.assertIs(pod["automountServiceAccountToken"], False)
+
+    def test_restrictions_are_missed(self):
+        self.assertEqual(len(restriction_complaints({"hostNetwork": True, "containers": [{}],
+                                                     "volumes": [{"name": "a", "hostPath": {}}]})), 7)
+
+    def test_selectors(self):
+        for _, objects in self.rendered.items():
+            self.assertEqual(objects["Deployment"]["spec"]["template"]["metadata"]["labels"], _LABELS)
+            for selector in (objects["Deployment"]["spec"]["selector"]["matchLabels"],
+                             objects["Service"]["spec"]["selector"],
+                             objects["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
+                             objects["ServiceMonitor"]["spec"]["selector"]["matchLabels"],
+                             objects["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"]):
+                self.assertEqual(selector, _LABELS)
+            self.assertEqual(objects["Service"]["metadata"]["labels"], _LABELS)
+
+    def test_names_meet(self):
+        for _, objects in self.rendered.items():
+            namespaces = {document["metadata"].get("namespace") for kind, document in objects.items()
+                          if kind != "Namespace"}
+            self.assertEqual(namespaces, {objects["Namespace"]["metadata"]["name"]})
+            pod = objects["Deployment"]["spec"]["template"]["spec"]
+            self.assertEqual(pod["serviceAccountName"], objects["ServiceAccount"]["metadata"]["name"])
+            ports = {port["name"] for port in pod["containers"][0]["ports"]}
+            self.assertEqual(objects["Service"]["spec"]["clusterIP"], "None")
+            service = objects["Service"]["spec"]["ports"]
+            self.assertEqual({port["targetPort"] for port in service}, ports)
+            (endpoint,) = objects["ServiceMonitor"]["spec"]["endpoints"]
+            self.assertIn(endpoint["port"], {port["name"] for port in service})
+            allowed = {port["port"] for rule in objects["NetworkPolicy"]["spec"]["ingress"]
+                       for port in rule["ports"]}
+            self.assertEqual(allowed, ports)
+            scaled = objects["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]["name"]
+            self.assertEqual(scaled, objects["Deployment"]["metadata"]["name"])
+
+    def test_probes(self):
+        for overlay, _ in self.rendered.items():
+            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                how = self.container(overlay)[probe]
+                # The kubelet's gRPC probes have no TLS.
+                self.assertEqual("grpc" in how, overlay != "mtls")
+                self.assertEqual("httpGet" in how, overlay == "mtls")
+
+    def test_the_drain_has_its_time(self):
+        for overlay, objects in self.rendered.items():
+            arguments = dict(a.split("=", 1) for a in self.container(overlay)["args"])
+            pause = self.container(overlay)["lifecycle"]["preStop"]["sleep"]["seconds"]
+            grace = objects["Deployment"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+            self.assertGreater(grace, pause + int(arguments["--drain_seconds"]))
+
+    def test_flags(self):
+        for overlay, _ in self.rendered.items():
+            for argument in self.container(overlay)["args"]:
+                self.assertIn(argument.partition("=")[0], flags.server())
+
+    def test_devices(self):
+        self.assertIn("--device=cpu", self.container("cpu")["args"])
+        self.assertNotIn("nvidia.com/gpu", self.container("cpu")["resources"]["limits"])
+        for overlay in ("gpu", "mtls"):
+            self.assertIn("--device=cuda:0", self.container(overlay)["args"])
+            self.assertEqual(self.container(overlay)["resources"]["limits"]["nvidia.com/gpu"], 1)
+
+    def test_certificates_change_in_place(self):
+        container = self.container("mtls")
+        (mount,) = container["volumeMounts"]
+        self.assertNotIn("subPath", mount)
+        names = {argument.partition("=")[2] for argument in container["args"] if "--tls_" in argument}
+        self.assertEqual(names, {f"{mount['mountPath']}/{name}" for name in ("tls.crt", "tls.key", "ca.crt")})
+        self.assertEqual([a for a in self.container("gpu")["args"] if "--tls_" in a], [])
+
+    def test_what_the_autoscaler_asks_for_is_made(self):
+        (rule,) = yaml.safe_load((_KUBERNETES / "prometheus-adapter.yaml").read_text())["rules"]
+        (metric,) = self.rendered["cpu"]["HorizontalPodAutoscaler"]["spec"]["metrics"]
+        self.assertEqual(rule["name"]["as"], metric["pods"]["metric"]["name"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# package_test.sh BASES BUILD: makes the Debian packages of a release build in BUILD, installs them on a bare
+# machine (the archive base.tar in BASES, made if it is not there), runs what they hold as the service's user,
+# compiles a program with the development package, and purges all: what then remains is the bare machine. Exit
+# code 77: skipped.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source_folder=$(cd "$here/../.." && pwd)
+# shellcheck source=/dev/null
+. "$here/../container/stand_in.sh"
+readonly kReadyTimeoutS=60
+
+((EUID == 0)) || skip "needs root"
+for tool in debootstrap dpkg-shlibdeps ip unshare; do
+  type -P "$tool" >/dev/null || skip "needs $tool (deploy/install_packages.sh build test)"
+done
+# What is mounted and which processes run is gone with this script, however it ends.
+if [[ -z ${WARPFOLD_UNSHARED-} ]]; then
+  unshare --mount --pid --fork --kill-child true 2>/dev/null || skip "may not make namespaces"
+  WARPFOLD_UNSHARED=1 exec unshare --mount --pid --fork --kill-child --mount-proc "${BASH_SOURCE[0]}" "$@"
+fi
+
+mkdir -p "$1" "$2"
+bases=$(cd "$1" && pwd)
+build=$(cd "$2" && pwd)
+root=$(mktemp --directory)
+trap 'umount --lazy "$root/proc" 2>/dev/null || true; rm -rf "$root"' EXIT
+
+# Shows what a step printed only where it failed.
+quietly() {
+  local log=$build/step.log
+  "$@" >"$log" 2>&1 || { cat "$log" >&2; fail "$*"; }
+}
+
+make_packages() {
+  echo "Making the packages"
+  quietly cmake --preset release -S "$source_folder" -B "$build" -DWARPFOLD_CUDA=OFF
+  quietly cmake --build "$build"
+  rm -rf "$build/packages"
+  quietly cpack --config "$build/CPackConfig.cmake"
+  (cd "$build/packages" && du -k -- *.deb)
+  for package in warpfold-server warpfold libwarpfold-dev; do
+    compgen -G "$build/packages/${package}_0*.deb" >/dev/null || fail "no package $package"
+  done
+  local depends
+  depends=$(dpkg-deb --field "$build"/packages/warpfold-server_*.deb Depends)
+  # All but the C library is linked statically.
+  [[ $depends =~ ^'libc6 (>= '[0-9.]+'), passwd'$ || $depends =~ ^'passwd, libc6 (>= '[0-9.]+')'$ ]] ||
+    fail "warpfold-server depends on $depends"
+}
+
+inside() { chroot "$root" "$@"; }
+
+# Every file of the machine, but for what any installation of a package changes.
+files() {
+  (cd "$root" && find . -xdev \( -path ./proc -o -path ./tmp -o -path ./packages -o -path ./var/log -o \
+    -path ./var/cache -o -path ./var/lib/apt -o -path ./var/lib/dpkg \) -prune -o -print | sort)
+}
+
+make_machine() {
+  tar -C "$root" -xf "$bases/base.tar"
+  mount -t proc proc "$root/proc"
+  cp /etc/resolv.conf "$root/etc/resolv.conf"
+  mkdir "$root/packages"
+  cp "$build"/packages/*.deb "$root/packages"
+  files >"$build/before.txt"
+}
+
+install_packages() {
+  echo "Installing the server and the command line"
+  quietly inside sh -c 'dpkg --install /packages/warpfold-server_*.deb /packages/warpfold_*.deb'
+  [[ $(inside getent passwd warpfold) == *:/usr/sbin/nologin ]] || fail "no user warpfold"
+  [[ -L $root/etc/systemd/system/multi-user.target.wants/warpfold-server.service ]] || fail "not enabled"
+  # In place of systemd, which makes it as the unit says.
+  inside install --directory --owner=warpfold --group=warpfold --mode=0755 /run/warpfold
+}
+
+# As the unit's user.
+run_service() {
+  echo "Running the service"
+  local log=$build/server.log status=0 deadline=$((SECONDS + kReadyTimeoutS)) server sum
+  chroot --userspec=warpfold:warpfold "$root" /usr/bin/warpfold-server --listen=unix:/run/warpfold/grpc \
+    --device=cpu >"$log" 2>&1 &
+  server=$!
+  until grep -q '^READY ' "$log"; do
+    if ! kill -0 "$server" 2>/dev/null || ((SECONDS >= deadline)); then
+      cat "$log" >&2
+      fail "not ready"
+    fi
+    sleep 0.1
+  done
+  sum=$(inside warpfold reduce --target unix:/run/warpfold/grpc --op sum --iota 1000000)
+  [[ $sum == "sum 499999500000" ]] || fail "the sum is '$sum'"
+  inside warpfold health --target unix:/run/warpfold/grpc
+  kill -TERM "$server"
+  wait "$server" || status=$?
+  ((status == 0)) || fail "the server ended with $status"
+}
+
+# With what the package itself says that it depends on.
+use_development_package() {
+  echo "Compiling with the development package"
+  quietly inside apt-get -qq update
+  quietly inside env DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends \
+    g++ pkg-config /packages/libwarpfold-dev_*.deb
+  cp "$source_folder/client/examples/sum.cc" "$root/tmp"
+  # shellcheck disable=SC2016 # expanded inside
+  quietly inside sh -c 'g++ -std=c++20 /tmp/sum.cc -o /tmp/sum $(pkg-config --cflags --libs warpfold)'
+  # Nobody listens: the program runs, and says so.
+  ! inside /tmp/sum 127.0.0.1:1 2>"$build/sum.log" || fail "a sum without a server"
+  grep -q UNAVAILABLE "$build/sum.log" || fail "$(<"$build/sum.log")"
+}
+
+purge() {
+  echo "Purging"
+  quietly inside dpkg --purge warpfold-server warpfold
+  ! inside getent passwd warpfold >/dev/null || fail "the user remains"
+  files >"$build/after.txt"
+  # useradd keeps copies of the files that it changes.
+  comm -13 "$build/before.txt" "$build/after.txt" |
+    grep -vE '^\./etc/(passwd|group|shadow|gshadow|sub[ug]id)-?$' >"$build/left.txt" || true
+  [[ ! -s $build/left.txt ]] || fail "left behind: $(<"$build/left.txt")"
+}
+
+make_base "$bases"
+make_packages
+make_machine
+install_packages
+run_service
+purge
+use_development_package
+echo "The packages install, run, and leave nothing behind"
