@@ -209,7 +209,10 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   service.observer = &observers;
   absl::StatusOr<Crossovers> crossovers = Crossovers::Measure(**backend, service.clock);
   if (!crossovers.ok()) {
-    return Refuse(kNoDevice, absl::StrCat("--device=", flags.device, ": ", crossovers.status().message()));
+    Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", crossovers.status().message()));
+    // Whatever frees the device's memory would wait for it.
+    FlushLog();
+    std::_Exit(kNoDevice);
   }
   service.crossovers = *std::move(crossovers);
 
