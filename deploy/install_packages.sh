@@ -23,7 +23,8 @@ python=(python3-dev python3-venv)
 # the unit and the container image call.
 test=(
   libgmock-dev libgtest-dev python3-grpcio python3-numpy python3-protobuf
-  buildah clang-format-14 debootstrap haproxy iproute2 mandoc nginx-light python3-venv shellcheck systemd zsh
+  buildah clang-format-14 debootstrap haproxy iproute2 mandoc nginx-light python3-venv shellcheck strace
+  systemd zsh
 )
 
 wanted=()
