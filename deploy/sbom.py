@@ -4,10 +4,10 @@
 
   sbom.py BUILD BASE_STATUS BASE_NAME VERSION
 
-BUILD is a configured and built folder of CMake's Ninja generator, on a machine whose files belong to Debian
-packages. What is listed as linked into the executables is what they were made of: the packages of the
-archives that the linker was given, and those of the headers that the compiler read. BASE_STATUS is the file
-/var/lib/dpkg/status of the base image BASE_NAME.
+BUILD is a configured and built folder of CMake's Ninja generator, without tests, on a machine whose files
+belong to Debian packages. What is listed as linked into the executables is what they were made of: the
+packages of the archives that the linker was given, and those of the headers that the compiler read.
+BASE_STATUS is the file /var/lib/dpkg/status of the base image BASE_NAME.
 """
 
 import datetime

@@ -2,9 +2,16 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what is missing, builds, and runs every test that needs no GPU. Ends with ctest's summary.
+# Installs what is missing, builds, and runs the tests that need no GPU; with --all also the long ones: of the
+# container image and of the Debian packages on a bare machine. Ends with ctest's summary.
 # No test of these runs CUDA code, so none is compiled here; .ci/run does that.
 set -euo pipefail
+excluded='^(gpu|container|package)$'
+case ${1-} in
+  '') ;;
+  --all) excluded='^gpu$' ;;
+  *) echo "usage: test.sh [--all]" >&2; exit 2 ;;
+esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 deploy/install_packages.sh build python test
@@ -14,4 +21,4 @@ cmake --preset dev -DWARPFOLD_CUDA=OFF --log-level=WARNING
 echo "Building build/dev"
 cmake --build --preset dev
 echo "Time of the build: $SECONDS s. Testing build/dev"
-ctest --preset dev --label-exclude gpu --parallel "$(nproc)"
+ctest --preset dev --label-exclude "$excluded" --parallel "$(nproc)"

@@ -7,6 +7,9 @@
 # own package sources. FOLDER keeps that stand-in for the next run. The compiler's cache is the machine's:
 # the same compiler with the same options has left there what the release consists of. TOOLS is for
 # check_image.sh.
+#
+# WARPFOLD_CUDA_TOOLKIT=/usr/local/cuda builds the image with the cuda backend, too, with the toolkit mounted
+# into the build, for all its architectures or those in WARPFOLD_CUDA_ARCHITECTURES: hours on two cores.
 # Exit code 77: skipped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -38,11 +41,19 @@ build_image() {
   local cache
   cache=$(ccache --get-config cache_dir)
   mkdir -p "$cache"
+  local cuda=(--build-arg CUDA=OFF)
+  if [[ -n ${WARPFOLD_CUDA_TOOLKIT-} ]]; then
+    # Read-only, and at the same place: vfs would copy it into every layer.
+    cuda=(--build-arg CUDA=ON --volume "$(realpath "$WARPFOLD_CUDA_TOOLKIT"):/usr/local/cuda:ro")
+    if [[ -n ${WARPFOLD_CUDA_ARCHITECTURES-} ]]; then
+      cuda+=(--build-arg "CUDA_ARCHITECTURES=$WARPFOLD_CUDA_ARCHITECTURES")
+    fi
+  fi
   # Health checks are not in the OCI format.
   "${buildah[@]}" bud --isolation chroot --format docker --pull-never \
     --volume "$cache:/root/.cache/ccache" --ignorefile "$source_folder/.dockerignore" \
     --build-arg BUILD_IMAGE=localhost/stand-in --build-arg RUNTIME_IMAGE=localhost/stand-in \
-    --build-arg RUNTIME_DIGEST="$digest" --build-arg REVISION=0123abcd --build-arg CUDA=OFF \
+    --build-arg RUNTIME_DIGEST="$digest" --build-arg REVISION=0123abcd "${cuda[@]}" \
     --tag warpfold --file "$source_folder/Dockerfile" "$source_folder"
 }
 

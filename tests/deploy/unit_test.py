@@ -1,10 +1,16 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The systemd unit, judged by systemd's own tools. Skipped where they are not installed."""
+"""The systemd unit, judged by systemd's own tools. Skipped where they are not installed.
+
+Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
+"""
 
 import configparser
+import os
 import pathlib
+import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -16,6 +22,12 @@ _MOST_EXPOSED = 20
 
 def analyze(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(["systemd-analyze", *arguments], check=False, capture_output=True, text=True)
+
+
+def system_calls(group: str) -> set[str]:
+    """Those of one of systemd's groups, as "@system-service"."""
+    names = re.findall(r"^ {4}(@?\w[\w-]*)$", analyze("syscall-filter", group).stdout, re.MULTILINE)
+    return set().union(*(system_calls(name) if name.startswith("@") else {name} for name in names))
 
 
 @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd is not installed")
@@ -44,6 +56,38 @@ class UnitTest(unittest.TestCase):
             path.write_text(weak)
             self.assertNotEqual(analyze("security", "--offline=true", f"--threshold={_MOST_EXPOSED}",
                                         str(path)).returncode, 0)
+
+    @unittest.skipUnless(shutil.which("strace"), "strace is not installed")
+    def test_what_the_server_asks_of_the_kernel(self):
+        """A call that the unit forbids would end the process. On the CPU: a GPU's driver asks for more."""
+        filters = re.findall(r"^SystemCallFilter=(~?)(\S+)$", _UNIT.read_text(), re.MULTILINE)
+        self.assertEqual([sign for sign, _ in filters], ["", "~"])
+        allowed = system_calls(filters[0][1]) - system_calls(filters[1][1])
+        self.assertGreater(len(allowed), 200)
+        with tempfile.TemporaryDirectory(prefix="warpfold_unit_") as folder:
+            used = self.used_by_a_server(folder)
+        self.assertGreater(len(used), 20)
+        self.assertEqual(used - allowed, set())
+
+    def used_by_a_server(self, folder: str) -> set[str]:
+        """System calls of a server that reduces an array, opens a memory socket and drains."""
+        trace, address = f"{folder}/trace", f"unix:{folder}/grpc"
+        server = subprocess.Popen(
+            ["strace", "-f", "-qq", "-o", trace, os.environ["WARPFOLD_SERVER"], f"--listen={address}",
+             "--device=cpu", f"--memory_socket={folder}/memory", "--resident_bytes=65536"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            self.assertIn("READY", server.stdout.readline())
+            sum_of = [os.environ["WARPFOLD_CLI"], "reduce", "--target", address, "--op", "sum", "--iota", "9"]
+            self.assertEqual(subprocess.run(sum_of, check=True, capture_output=True).stdout, b"sum 36\n")
+            pid = pathlib.Path(trace).read_text().split()[0]
+            os.kill(int(pid), signal.SIGTERM)
+            self.assertEqual(server.wait(60), 0)
+        finally:
+            server.kill()
+            server.wait()
+            server.stdout.close()
+        return set(re.findall(r"^\d+ +(\w+)\(", pathlib.Path(trace).read_text(), re.MULTILINE))
 
     def test_contract_of_the_process(self):
         """Its exit codes and its drain: docs/operating.md."""

@@ -104,8 +104,8 @@ run_service() {
 use_development_package() {
   echo "Compiling with the development package"
   quietly inside apt-get -qq update
-  quietly inside env DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends \
-    g++ pkg-config /packages/libwarpfold-dev_*.deb
+  quietly inside sh -c "DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends \
+    g++ pkg-config /packages/libwarpfold-dev_*.deb"
   cp "$source_folder/client/examples/sum.cc" "$root/tmp"
   # shellcheck disable=SC2016 # expanded inside
   quietly inside sh -c 'g++ -std=c++20 /tmp/sum.cc -o /tmp/sum $(pkg-config --cflags --libs warpfold)'
