@@ -46,6 +46,14 @@ class World::WatchedSlot : public kernels::Slot {
     if (status.ok()) world_.OnStarted(identity);
     return status;
   }
+  absl::Status StartPieces(const kernels::Reduction& reduction, std::uint64_t first_element,
+                           std::uint64_t element_count, std::span<const kernels::HostPiece> pieces) override {
+    const std::uint64_t identity = IdentityOf(reduction.spec());
+    if (!world_.OnStart(identity)) return DeviceLost();
+    absl::Status status = slot_.StartPieces(reduction, first_element, element_count, pieces);
+    if (status.ok()) world_.OnStarted(identity);
+    return status;
+  }
   std::uint64_t CapacityFrom(const kernels::Reduction& reduction, const kernels::Memory& memory,
                              std::uint64_t byte_offset) const override {
     return slot_.CapacityFrom(reduction, memory, byte_offset);
@@ -89,6 +97,7 @@ World::World(std::uint64_t seed)
       fails_(OneIn(random_, 4) ? 1 + Below(random_, 20) : 0),
       is_slow_(OneIn(random_, 8)) {
   service_.cpu_crossover_bytes = OneIn(random_, 3) ? Below(random_, 5) * kLeafBytes : 0;
+  if (OneIn(random_, 2)) static_cast<void>(backend_.OpenPieces(heap_.memory()));
   service_.log_call = [this](const CallRecord&) { ++logged_; };
   MakeShards();
   FillPlaces();
@@ -137,7 +146,7 @@ void World::MakeClients() {
   const std::size_t count = 1 + Below(random_, 8);
   for (std::size_t i = 0; i < count; ++i) {
     Shard& shard = *shards_[Below(random_, shards_.size())].shard;
-    clients_.emplace_back(ledger_, shard, RandomScript(random_, i));
+    clients_.emplace_back(ledger_, shard, heap_, RandomScript(random_, i));
   }
 }
 
@@ -337,6 +346,7 @@ void World::CheckEnd() {
     ledger_.Expect(slots.waiting() == 0, "somebody still waits for a slot");
     ledger_.Expect(!shard.shard->is_busy(), "a shard that is busy with nothing");
   }
+  ledger_.Expect(heap_.held() == 0, "a message is held at the end");
   ledger_.Expect(service_.admission.in_progress() == 0, "admission holds places of nobody");
   ledger_.Expect(logged_ == static_cast<int>(clients_.size()), "not every call is logged once");
   ledger_.Expect(backend_.behaviour.starts == backend_.behaviour.waits, "a slot's result is not collected");
