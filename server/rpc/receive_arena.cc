@@ -62,8 +62,13 @@ absl::StatusOr<std::unique_ptr<ReceiveArena>> ReceiveArena::Create(std::size_t b
   const std::size_t before = -reinterpret_cast<std::uintptr_t>(mapped) % kHugePageBytes;
   if (before > 0) munmap(mapped, before);
   munmap(bytes_mapped + before + whole, kHugePageBytes - before);
-  madvise(bytes_mapped + before, whole, MADV_HUGEPAGE);  // advice: it may fail
-  return std::unique_ptr<ReceiveArena>(new ReceiveArena(bytes_mapped + before, whole));
+  std::unique_ptr<ReceiveArena> arena(new ReceiveArena(bytes_mapped + before, whole));
+  madvise(arena->begin_, whole, MADV_HUGEPAGE);  // advice: it may fail
+  // While another process shares the pages, a write may move one away from where the device reads it.
+  if (madvise(arena->begin_, whole, MADV_DONTFORK) != 0) {
+    return absl::ResourceExhaustedError("the system cannot keep memory from child processes");
+  }
+  return arena;
 }
 
 ReceiveArena::ReceiveArena(std::byte* begin, std::size_t bytes) : begin_(begin), bytes_(bytes) {
