@@ -27,6 +27,7 @@
 #include "server/memory/memory_socket.h"
 #include "server/memory_return.h"
 #include "server/process.h"
+#include "server/rpc/receive_arena.h"
 #include "server/rpc/rpc_server.h"
 #include "server/tls_keys.h"
 #include "server/tls_renewal.h"
@@ -63,6 +64,19 @@ absl::Status OpenResidentArrays(const Flags& flags, Service& service) {
   limits.owner_bytes = flags.resident_owner_bytes > 0 ? flags.resident_owner_bytes : flags.resident_bytes;
   service.residents.Open(*std::move(memory), limits);
   return absl::OkStatus();
+}
+
+// Has gRPC receive into memory that the device reads, where it does: twice what slots hold, since messages
+// come while others lie in slots. Without it, arrays are copied.
+void OpenReceiving(kernels::Backend& backend) {
+  if (!backend.takes_pieces()) return;
+  const std::size_t slot_bytes = backend.slots().size() * backend.slots().front()->staging().size();
+  absl::StatusOr<std::unique_ptr<ReceiveArena>> arena = ReceiveArena::Create(2 * slot_bytes);
+  const absl::Status status = arena.ok() ? backend.OpenPieces((*arena)->memory()) : arena.status();
+  if (!status.ok()) {
+    return Log(LogLevel::kWarning, absl::StrCat("arrays are copied on their way: ", status.message()));
+  }
+  UseForReceiving(*std::move(arena));
 }
 
 absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flags, Service& service) {
@@ -202,6 +216,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   if (!backend.ok()) {
     return Refuse(kNoDevice, absl::StrCat("--device=", flags.device, ": ", backend.status().message()));
   }
+  OpenReceiving(**backend);
   Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
   CallLog call_log(service.clock);
   service.reflection = flags.reflection;
