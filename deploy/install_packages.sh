@@ -21,7 +21,7 @@ python=(python3-dev python3-venv)
 # image call.
 test=(
   libgmock-dev libgtest-dev python3 python3-grpcio python3-numpy python3-protobuf
-  buildah clang-format-14 debootstrap iproute2 shellcheck
+  buildah clang-format-14 debootstrap iproute2 openssl prometheus shellcheck
 )
 
 wanted=()

@@ -32,6 +32,7 @@
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
 #include "kernels/segments.h"
+#include "kernels/telemetry.h"
 
 namespace warpfold::kernels {
 
@@ -137,6 +138,10 @@ class Backend {
 
   // OK until the device has failed in a way that only a new process mends. Cheap; poll it.
   virtual absl::Status fault() const = 0;
+
+  // What the driver tells of the device now; nothing where there is none. May take as long as the driver
+  // likes, also for ever: for a thread that nobody waits for.
+  virtual std::optional<DeviceTelemetry> Telemetry() { return std::nullopt; }
 };
 
 struct BackendOptions {

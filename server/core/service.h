@@ -10,14 +10,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
-#include <string>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "kernels/backend.h"
 #include "server/core/admission.h"
+#include "server/core/call_observer.h"
 #include "server/core/clock.h"
 #include "server/core/crossover.h"
 #include "server/core/limits.h"
@@ -25,16 +22,6 @@
 #include "server/core/resident_arrays.h"
 
 namespace warpfold::server {
-
-// A call that has been answered, for the log.
-struct CallRecord {
-  std::string method;
-  std::string peer;
-  std::string request_id;  // the client's, printable
-  absl::Status status;
-  std::uint64_t bytes = 0;  // of array data
-  absl::Duration took;
-};
 
 struct Service {
   Service(kernels::Backend& backend_in, const Limits& limits_in, Clock clock_in)
@@ -49,8 +36,8 @@ struct Service {
   // Arrays of fewer bytes than either says are reduced on the shard's thread, without a slot.
   Crossovers crossovers;
   std::uint64_t cpu_crossover_bytes = 0;  // whatever the operator
-  // Called on the shard's thread for every answered call; must not block.
-  std::function<void(const CallRecord&)> log_call = [](const CallRecord&) {};
+  // Hears of every call; null for nobody.
+  CallObserver* observer = nullptr;
 
   Admission admission;
   MemoryRegistry memories;

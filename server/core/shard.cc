@@ -37,6 +37,13 @@ void Shard::OnTick() {
   const absl::Time now = Now();
   service_.residents.Expire(now);
   ForEach([now](Call& call) { call.CheckTime(now); });
+  PublishGauges();
+}
+
+void Shard::PublishGauges() {
+  gauges_.slots_free.store(slots_.free(), std::memory_order_relaxed);
+  gauges_.slots_in_flight.store(slots_.in_flight(), std::memory_order_relaxed);
+  gauges_.waiting.store(slots_.waiting(), std::memory_order_relaxed);
 }
 
 }  // namespace warpfold::server

@@ -8,6 +8,8 @@
 // Threads: one.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -19,10 +21,20 @@
 
 namespace warpfold::server {
 
+// How much of a shard is in use, for others to look at without asking it: it may be busy. Of one moment each,
+// not of the same one.
+struct ShardGauges {
+  std::atomic<std::size_t> slots_free = 0;
+  std::atomic<std::size_t> slots_in_flight = 0;
+  std::atomic<std::size_t> waiting = 0;  // calls, for a slot
+};
+
 class Shard {
  public:
   // `service` and the slots must outlive the shard, and the shard its calls.
-  Shard(Service& service, const std::vector<kernels::Slot*>& slots) : service_(service), slots_(slots) {}
+  Shard(Service& service, const std::vector<kernels::Slot*>& slots) : service_(service), slots_(slots) {
+    PublishGauges();
+  }
 
   Service& service() { return service_; }
   SlotShare& slots() { return slots_; }
@@ -48,8 +60,14 @@ class Shard {
   // To be called before the shard's thread waits for events: from then on the device tells by an event what
   // is waited for. While AwaitsSoon says so it pays to look at the device (OnDeviceFinished) for a while
   // instead.
-  void BeforeWaiting() { slots_.AskForNotices(); }
+  void BeforeWaiting() {
+    slots_.AskForNotices();
+    PublishGauges();
+  }
   bool AwaitsSoon() const { return slots_.AwaitsSoon(); }
+
+  // From any thread.
+  const ShardGauges& gauges() const { return gauges_; }
 
   bool is_busy() const { return !calls_.empty() || slots_.in_flight() > 0; }
 
@@ -57,8 +75,11 @@ class Shard {
   // Calls `visit` for each call that there is now; it may answer calls, but must not destroy them.
   void ForEach(const std::function<void(Call&)>& visit);
 
+  void PublishGauges();
+
   Service& service_;
   SlotShare slots_;
+  ShardGauges gauges_;
   std::vector<Call*> calls_;
 };
 

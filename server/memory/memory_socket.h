@@ -41,6 +41,9 @@ class MemorySocket {
   // Ends all registrations and removes the socket's file. No reduction may be in progress any more.
   ~MemorySocket();
 
+  // From any thread.
+  const Registrar& registrar() const { return registrar_; }
+
  private:
   MemorySocket(const MemorySocketOptions& options, kernels::Backend& backend, MemoryRegistry& registry)
       : options_(options),

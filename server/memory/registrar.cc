@@ -104,6 +104,7 @@ std::string Registrar::Name(std::shared_ptr<const kernels::Memory> memory) {
   auto named = std::make_shared<const NamedMemory>(std::move(memory), 0, bytes);
   std::string token = registry_.Add(named);
   registered_bytes_ += bytes;
+  ++count_;
   registrations_.push_back({token, std::move(named)});
   return token;
 }
@@ -122,6 +123,7 @@ bool Registrar::Bury() {
   std::erase_if(given_back_, [this](std::shared_ptr<const NamedMemory>& memory) {
     if (memory.use_count() > 1) return false;
     registered_bytes_ -= memory->byte_count();
+    --count_;
     return true;
   });
   return !given_back_.empty();

@@ -6,9 +6,11 @@
 // What has been given back is destroyed by Bury, on the registrar's own thread: a shard that ends the last
 // reduction of it must not wait for the device to forget it.
 //
-// Threads: one.
+// Threads: one, but for what says otherwise.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,7 +47,9 @@ class Registrar {
   // Destroys what was unregistered and is read no more. Whether some is left.
   bool Bury();
 
+  // Those that are being read by the last reductions among them. From any thread.
   std::uint64_t registered_bytes() const { return registered_bytes_; }
+  std::size_t registrations() const { return count_; }
 
  private:
   struct Registration {
@@ -60,7 +64,8 @@ class Registrar {
   MemoryRegistry& registry_;
   const std::uint64_t max_bytes_;
   const std::unique_ptr<HandleProber> prober_;  // may be null
-  std::uint64_t registered_bytes_ = 0;          // those that are being read by the last reductions among them
+  std::atomic<std::uint64_t> registered_bytes_ = 0;
+  std::atomic<std::size_t> count_ = 0;
   std::vector<Registration> registrations_;
   std::vector<std::shared_ptr<const NamedMemory>> given_back_;
 };

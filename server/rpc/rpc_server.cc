@@ -185,8 +185,20 @@ SlotCounts RpcServer::slots() {
   for (const auto& shard : shards_) {
     shard->PostAndWait([&counts, &slots = shard->core().slots()] {
       counts.free += slots.free();
+      counts.in_flight += slots.in_flight();
       counts.waiting += slots.waiting();
     });
+  }
+  return counts;
+}
+
+SlotCounts RpcServer::published_slots() const {
+  SlotCounts counts;
+  for (const auto& shard : shards_) {
+    const ShardGauges& gauges = shard->gauges();
+    counts.free += gauges.slots_free.load(std::memory_order_relaxed);
+    counts.in_flight += gauges.slots_in_flight.load(std::memory_order_relaxed);
+    counts.waiting += gauges.waiting.load(std::memory_order_relaxed);
   }
   return counts;
 }

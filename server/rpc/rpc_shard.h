@@ -54,6 +54,8 @@ class RpcShard : private EventTag {
 
   // On the shard's thread, but for the slots' counts in tests that are quiet.
   Shard& core() { return core_; }
+  // From any thread.
+  const ShardGauges& gauges() const { return core_.gauges(); }
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
   grpc::AsyncGenericService& methods() { return methods_; }
   bool accepting() const { return accepting_; }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -235,6 +237,15 @@ class FakeBackend : public kernels::Backend {
     return has_algorithms || algorithm == kernels::Algorithm::kAuto;
   }
   std::span<const std::unique_ptr<kernels::Slot>> slots() override { return slots_; }
+  std::optional<kernels::DeviceTelemetry> Telemetry() override {
+    while (telemetry_hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return kernels::DeviceTelemetry{.memory_bytes = 1'000'000,
+                                    .memory_used_bytes = 250'000,
+                                    .temperature_celsius = 41,
+                                    .power_watts = 82.5,
+                                    .corrected_errors = 3,
+                                    .uncorrected_errors = 0};
+  }
   absl::Status fault() const override { return faulty ? DeviceLost() : absl::OkStatus(); }
 
   absl::StatusOr<std::unique_ptr<kernels::Memory>> Register(std::span<const std::byte> bytes) override {
@@ -250,6 +261,7 @@ class FakeBackend : public kernels::Backend {
   FakeBehaviour behaviour;
   std::atomic<bool> faulty = false;
   std::atomic<bool> has_algorithms = true;
+  std::atomic<bool> telemetry_hangs = false;
 
  private:
   std::vector<std::unique_ptr<kernels::Slot>> slots_;

@@ -89,7 +89,7 @@ World::World(std::uint64_t seed)
       fails_(OneIn(random_, 4) ? 1 + Below(random_, 20) : 0),
       is_slow_(OneIn(random_, 8)) {
   service_.cpu_crossover_bytes = OneIn(random_, 3) ? Below(random_, 5) * kLeafBytes : 0;
-  service_.log_call = [this](const CallRecord&) { ++logged_; };
+  service_.observer = &counter_;
   MakeShards();
   FillPlaces();
   MakeClients();
@@ -338,7 +338,8 @@ void World::CheckEnd() {
     ledger_.Expect(!shard.shard->is_busy(), "a shard that is busy with nothing");
   }
   ledger_.Expect(service_.admission.in_progress() == 0, "admission holds places of nobody");
-  ledger_.Expect(logged_ == static_cast<int>(clients_.size()), "not every call is logged once");
+  const int calls = static_cast<int>(clients_.size());
+  ledger_.Expect(counter_.begun == calls && counter_.ended == calls, "not every call is observed once");
   ledger_.Expect(backend_.behaviour.starts == backend_.behaviour.waits, "a slot's result is not collected");
   ledger_.Expect(backend_.behaviour.misuses == 0, "a slot is used against its contract");
 }

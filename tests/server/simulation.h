@@ -39,6 +39,13 @@ class World {
 
  private:
   class WatchedSlot;
+  class CallCounter : public CallObserver {
+   public:
+    void OnBegin(const std::shared_ptr<const LiveCall>&) override { ++begun; }
+    void OnEnd(const std::shared_ptr<const LiveCall>&, const CallRecord&) override { ++ended; }
+    int begun = 0;
+    int ended = 0;
+  };
   struct SimulatedShard {
     std::unique_ptr<Shard> shard;
     bool notified = false;  // a slot has finished, and the shard has not heard of it
@@ -90,7 +97,7 @@ class World {
   const bool is_slow_;  // much time passes between events
   bool device_lost_ = false;
   int drained_ = 0;  // how far
-  int logged_ = 0;
+  CallCounter counter_;
 };
 
 }  // namespace warpfold::server
