@@ -26,6 +26,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _RULES = _ROOT / "deploy/prometheus/warpfold.rules.yml"
 _DASHBOARD = _ROOT / "deploy/grafana/warpfold.json"
 _RUNBOOK = _ROOT / "docs/runbook.md"
+_PAGE = _ROOT / "docs/observability.md"
 _ALERTS = re.findall(r"- alert: (\w+)", _RULES.read_text())
 
 
@@ -82,7 +83,10 @@ class ScrapeTest(TestCase):
             warpfold("reduce", *trust, "--op", "sum", "--iota", "100000")
             warpfold("reduce", *trust, "--op", "matrix_product", "--iota", "1000")
             wait_until(lambda: "warpfold_device_" in get(admin, "/metrics")[1], "the device's state")
-            there = names(get(admin, "/metrics")[1]) | {"up"}
+            page = get(admin, "/metrics")[1]
+            there = names(page) | {"up"}
+            documented = re.findall(r"^\| `((?:warpfold|process)_\w+)` \|", _PAGE.read_text(), re.MULTILINE)
+            self.assertEqual(documented, re.findall(r"^# TYPE (\w+)", page, re.MULTILINE))
             with prometheus(self.folder, admin) as address:
                 wait_until(lambda: self.query(address, "up == 1"), "a scrape")
                 self.assertTrue(self.query(address, 'warpfold_results_total{operator="sum",code="OK"} == 1'))

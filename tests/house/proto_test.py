@@ -5,6 +5,7 @@
 Until there is one, the frozen set is the candidate of v1 (freeze_protos.py).
 """
 
+import re
 import unittest
 
 import protos
@@ -37,6 +38,23 @@ class ProtoTest(unittest.TestCase):
         self.assertEqual(
             list(protos.breaking(released, protos.compile_tree())), [],
             "Remedy: leave what was released as it is, and add beside it; reserve what is to go.")
+
+
+class ReasonsTest(unittest.TestCase):
+    def test_each_reason_of_the_api_is_a_label_of_the_metrics(self):
+        api = (protos.ROOT / "proto/warpfold/v1/reduction.proto").read_text()
+        listed = api.split("names the field and the limit:")[1]
+        listed = listed.split("Compressed messages")[0]
+        codes = {"INVALID_ARGUMENT", "OUT_OF_RANGE", "NOT_FOUND", "DATA_LOSS", "RESOURCE_EXHAUSTED",
+                 "DEADLINE_EXCEEDED", "UNAVAILABLE", "UNIMPLEMENTED"}
+        # Columns are two blanks or more apart.
+        rows = [re.split(r" {2,}", line.removeprefix("//")) for line in listed.splitlines()]
+        documented = {cell for row in rows for cell in row if re.fullmatch("[A-Z_]{4,}", cell)} - codes
+        self.assertIn("NO_COMMIT", documented)
+        source = (protos.ROOT / "server/admin/call_metrics.cc").read_text()
+        labels = set(re.findall(r'"([A-Z_]+)"', source.split("Reasons() {")[1].split("}")[0]))
+        # The first is of the device alone, the second of no ErrorInfo.
+        self.assertEqual(labels - {"LAUNCH_REFUSED", "CANCELLED"}, documented)
 
 
 class RulesCatchBreakersTest(unittest.TestCase):

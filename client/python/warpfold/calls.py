@@ -27,8 +27,8 @@ class CallOptions(TypedDict, total=False):
         servers advise. An iterator or a file has one. The value has the same bits.
     checksum: whether the server checks a CRC32C of the array; of what is sent to it, that is.
     request_id: appears in the server's log; at most 128 printable ASCII characters.
-    traceparent: the caller's place in a trace, as the W3C's Trace Context has it; its ids appear in the server's
-        log. A text of another form is not sent.
+    traceparent: the caller's place in a trace, as the W3C's Trace Context has it; its ids appear in the
+        server's log. A text of another form is not sent.
     progress: called with the bytes sent so far and those of the whole array (None if nobody knows), some 20
         times a second and at the end, on the thread that calls; what it raises ends the call. True: a bar by
         tqdm.
