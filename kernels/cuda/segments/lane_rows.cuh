@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/arg_floats.cuh"
 #include "kernels/cuda/vectors.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
@@ -27,6 +28,12 @@ class LaneRows {
   // 1], of which the lane has the first `present`; the identity if there are none.
   template <int kFirst, int kRows>
   __device__ __forceinline__ LeafState Fold(LaneVectors& vectors, std::uint32_t present) const {
+    if constexpr (requires(LeafState & out) { FoldArgs<kFirst, kRows>(op_, vectors, lane_, present, out); }) {
+      LeafState folded;
+      if (FoldArgs<kFirst, kRows>(op_, vectors, lane_ * kVector, present, folded)) {
+        return Choose(present == 0, op_.LeafIdentity(), folded);
+      }
+    }
     if constexpr (requires { typename Op::Range; }) {
       // A sweep of its own, done before the others, which would need more registers than there are.
       const typename Op::Range range_op;
