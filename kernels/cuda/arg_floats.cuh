@@ -13,24 +13,20 @@
 
 namespace warpfold::kernels::cuda {
 
-// Folds a lane's elements of a leaf, whose rows are vectors[kFirst] to vectors[kFirst + kRows - 1]. The lane
-// has those of the first `present` rows, at least one, and the first of them is at offset `first`. False if
-// one is NaN.
-template <int kFirst, int kRows, class T, bool kIgnoreNan, bool kMax>
+// Folds a lane's elements of a full leaf, of which the first is at offset `first`; false if one is NaN.
+template <class T, bool kIgnoreNan, bool kMax>
 requires(std::is_same_v<T, float> || std::is_same_v<T, double>) __device__ __forceinline__
     bool FoldArgs(const ArgExtremum<T, kIgnoreNan, kMax>& op, const uint4 (&vectors)[kLeafRows],
-                  std::uint32_t first, std::uint32_t present,
-                  typename ArgExtremum<T, kIgnoreNan, kMax>::LeafState& out) {
+                  std::uint32_t first, typename ArgExtremum<T, kIgnoreNan, kMax>::LeafState& out) {
   constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
   constexpr std::uint32_t kRowElements = kRowBytes / sizeof(T);
   T best[kVector];
   std::uint32_t offsets[kVector];
   bool has_nan = false;
 #pragma unroll
-  for (int row = 0; row < kRows; ++row) {
-    if (row > 0 && row >= static_cast<int>(present)) continue;
+  for (int row = 0; row < kLeafRows; ++row) {
     T elements[kVector];
-    std::memcpy(elements, &vectors[kFirst + row], sizeof elements);
+    std::memcpy(elements, &vectors[row], sizeof elements);
 #pragma unroll
     for (std::uint32_t c = 0; c < kVector; ++c) {
       const T x = elements[c];

@@ -27,7 +27,7 @@ class ScalarLeaves {
   using State = typename Op::State;
   // 16 warps of 128 registers, with 4 KiB in flight each, are what the memory needs; with 24 of 80, blocks
   // end less evenly. The largest states need more registers than that.
-  static constexpr bool kIsLarge = sizeof(LeafState) > 32;
+  static constexpr bool kIsLarge = sizeof(LeafState) > 40;
   static constexpr int kWarps = kIsLarge ? 4 : 8;
   static constexpr int kThreads = kWarps * kLanes;
   static constexpr int kBlocksPerMultiprocessor = kIsLarge ? 3 : 2;
@@ -234,11 +234,9 @@ class ScalarLeaves {
   }
 
   __device__ __forceinline__ LeafState FoldLane() {
-    if constexpr (requires(LeafState & out) {
-                    FoldArgs<0, kLeafRows>(op_, vectors_, lane_, kLeafRows, out);
-                  }) {
+    if constexpr (requires(LeafState & out) { FoldArgs(op_, vectors_, lane_, out); }) {
       LeafState folded;
-      if (FoldArgs<0, kLeafRows>(op_, vectors_, lane_ * kVector, kLeafRows, folded)) return folded;
+      if (FoldArgs(op_, vectors_, lane_ * kVector, folded)) return folded;
     }
     if constexpr (requires { FoldPacked(op_, vectors_); }) {
       return FoldPacked(op_, vectors_);

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/arg_floats.cuh"
 #include "kernels/cuda/vectors.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
@@ -24,16 +23,10 @@ class LaneRows {
 
   __device__ LaneRows(const Op& op, std::uint32_t lane) : op_(op), lane_(lane) {}
 
-  // The state of the lane's columns in the leaf whose rows are vectors[kFirst] to vectors[kFirst + kRows -
-  // 1], of which the lane has the first `present`; the identity if there are none.
+  // The state of the lane's columns in a leaf whose kRows rows begin with vectors[kFirst]. The lane has the
+  // first `present` of them; if it has none, the state is the identity.
   template <int kFirst, int kRows>
   __device__ __forceinline__ LeafState Fold(LaneVectors& vectors, std::uint32_t present) const {
-    if constexpr (requires(LeafState & out) { FoldArgs<kFirst, kRows>(op_, vectors, lane_, present, out); }) {
-      LeafState folded;
-      if (FoldArgs<kFirst, kRows>(op_, vectors, lane_ * kVector, present, folded)) {
-        return Choose(present == 0, op_.LeafIdentity(), folded);
-      }
-    }
     if constexpr (requires { typename Op::Range; }) {
       // A sweep of its own, done before the others, which would need more registers than there are.
       const typename Op::Range range_op;

@@ -64,7 +64,7 @@ __device__ __forceinline__ void ForEachStep(const SegmentPlan& plan, const Segme
     steps.Advance(step, cursor);
     has_next = steps.Exists(cursor);
     if (has_next) {
-      next = steps.At(cursor);
+      next = step.ends_item() ? steps.At(cursor) : steps.Following(step);
       copy(next, buffers[turn ^ 1]);
     }
     CommitCopies();

@@ -57,8 +57,8 @@ struct SegmentPlan {
   std::uint32_t run_level = 0;
   // Whether all segments are whole 16-byte vectors of elements of 32 or 64 bits, and are folded in registers.
   bool in_registers = false;
-  std::uint32_t step_level =
-      0;  // log2 of the leaves that a run is folded by: kSlotLevel in registers, else 0
+  // log2 of the leaves that a warp folds in one step of a run: kSlotLevel in registers, else 0.
+  std::uint32_t step_level = 0;
 };
 
 // Where partials and results go. Belongs to one stream.

@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How a warp folds segments of whole vectors in its registers, as scalar_leaves.cuh folds ranges. It loads
-// eight rows at a time, a *batch*, which has a slot for each of 1, 2, 4 or 8 leaves: the segments of a tile,
-// or the leaves of a run. A batch's loads are issued when the one before has been folded.
+// eight rows at a time, a *batch*, which has slots for one, two or four leaves: these are the segments of a
+// tile, or the leaves of a run. A batch's loads are issued when the one before has been folded.
+//
+// Of where it is a warp keeps a cursor only, and finds the rest again when it ends a step: registers are
+// short.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +58,6 @@ class SegmentRegisters {
 #pragma unroll 1
     while (steps_.Exists(cursor)) {
       LeafState folded = FoldBatch(slots, batch);
-      EndLeftRun();
       const std::uint32_t level = slots.level;
       const std::uint32_t batch_level = slots.batch_level;
       const std::uint32_t folded_batch = batch;
@@ -68,9 +70,8 @@ class SegmentRegisters {
       }
       Load(slots, batch, steps_.Exists(cursor));
       folded = Take(folded, level - batch_level, kLanes / 2 >> batch_level, folded_batch, waiting);
-      if (ends) End(current, level, folded);
+      if (ends) End(steps_.At(current), level, folded);
     }
-    EndLeftRun();
   }
 
  private:
@@ -78,10 +79,11 @@ class SegmentRegisters {
   static constexpr std::uint32_t kLeafElements = kLeafBytes / sizeof(T);
   static constexpr std::uint32_t kLeafVectors = kLeafBytes / kVectorBytes;
 
-  // The leaves of a step: 2^level slots, some of which may be empty, 2^batch_level of them in each batch.
+  // The leaves of a step: 2^level slots, some of which may be empty, 2^batch_level of them in each batch. All
+  // lanes have the same, but for those two members that say so.
   struct Slots {
     const uint4* base = nullptr;
-    // Of slot number `lane`, in vectors: where its leaf begins behind the base, and its length.
+    // Where the leaf of slot number `lane` begins behind the base, and its length, both in vectors.
     std::uint32_t begin = 0;
     std::uint32_t vectors = 0;
     std::uint32_t level = 0;
@@ -194,23 +196,20 @@ class SegmentRegisters {
     return op_.Combine(kept, ShuffleXor(sent, distance));
   }
 
-  // Ends the step at `at`.
-  __device__ __forceinline__ void End(const SegmentCursor& at, std::uint32_t level, LeafState folded) {
-    const SegmentStep step = steps_.At(at);
+  __device__ __forceinline__ void End(const SegmentStep& step, std::uint32_t level, LeafState folded) const {
 #pragma unroll 1
     for (int distance = kLanes / 2 >> level; distance > 0; distance /= 2) {
       folded = op_.Combine(folded, ShuffleXor(folded, distance));
     }
     const std::uint32_t slot = (__brev(lane_) >> 27) % (1u << level);  // whose state this lane has
     const State state = op_.Widen(folded, step.is_tile() ? 0 : step.first + slot * kLeafElements);
-    if (!step.is_tile()) return EndStep(at, step, level, state);
+    if (!step.is_tile()) return EndStep(step, level, state);
     if (slot >= step.item.count || lane_ % (kLanes >> level) != 0) return;
     const std::uint64_t segment = step.item.segment + slot;
     Finish(state, steps_.Offset(segment + 1) - steps_.Offset(segment), segment);
   }
 
-  __device__ __forceinline__ void EndStep(const SegmentCursor& at, const SegmentStep& step,
-                                          std::uint32_t level, State state) {
+  __device__ __forceinline__ void EndStep(const SegmentStep& step, std::uint32_t level, State state) const {
 #pragma unroll 1
     for (std::uint32_t l = 0; l < level; ++l) {
       state = op_.Combine(state, ShuffleXor(state, kLanes / 2 >> l));
@@ -223,27 +222,9 @@ class SegmentRegisters {
       }
       if (!step.ends_item()) return;
     }
-    const std::uint32_t runs = steps_.Runs(step.length);
-    if (runs > 1) {
-      left_ = at;
-      left_runs_ = runs;
-      drawn_ = LeaveRun<Op>(step, runs, work_, state);
-    } else if (lane_ == 0) {
+    if (EndRun(op_, step, steps_.Runs(step.length), work_, state) && lane_ == 0) {
       Finish(state, step.length, step.item.segment);
     }
-    __syncwarp();
-  }
-
-  // Finishes the segment of the run that was left last, if that was its last one. Asked only after the next
-  // batch has been folded: the ticket's number has then come, and no loads are on their way for which the
-  // fence would wait.
-  __device__ __forceinline__ void EndLeftRun() {
-    const std::uint32_t runs = left_runs_;
-    left_runs_ = 0;
-    if (runs == 0 || !IsLastRun(drawn_, runs)) return;
-    const SegmentStep step = steps_.At(left_);
-    const State state = FoldRuns(op_, step, runs, work_);
-    if (lane_ == 0) Finish(state, step.length, step.item.segment);
     __syncwarp();
   }
 
@@ -258,11 +239,6 @@ class SegmentRegisters {
   const SegmentSteps steps_;
   State* const states_;
   LeafState* const waiting_;
-  // The run that was left last, whose ticket has not been looked at: where it was, its segment's runs (0:
-  // there is none), and lane 0's ticket.
-  SegmentCursor left_;
-  std::uint32_t left_runs_ = 0;
-  unsigned drawn_ = 0;
   const std::uint32_t lane_;
   const LaneRows<Op> rows_;
   LaneVectors vectors_;  // this lane's part of the batch loaded last

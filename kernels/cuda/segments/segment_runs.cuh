@@ -15,6 +15,19 @@
 
 namespace warpfold::kernels::cuda {
 
+// Whether this warp is the last of `warps` to get here, as IsLastOf says it of blocks. What lane 0 of each of
+// them wrote before is then visible to all lanes.
+__device__ __forceinline__ bool IsLastWarp(unsigned* ticket, unsigned warps) {
+  unsigned drawn = 0;
+  if (threadIdx.x % kLanes == 0) {
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(drawn)
+                 : "l"(ticket), "r"(warps - 1)
+                 : "memory");
+  }
+  return __shfl_sync(kFullWarp, drawn, 0) == warps - 1;
+}
+
 // The tree over adjacent states, of which there may be any number; the outcome is in states[0]. All lanes of
 // a warp; each batch is read before it is written, and never written beyond what has been read.
 template <Operator Op>
@@ -54,49 +67,18 @@ __device__ __forceinline__ void TakeStep(const Op& op, const SegmentStep& step, 
   states[0] = state;
 }
 
-// Leaves the state of a step's run, which lane 0 has, where the segment's last run finds it. Lane 0 then
-// draws one of the segment's tickets, and has its number without waiting for it: IsLastRun may be asked
-// later.
-template <Operator Op>
-__device__ __forceinline__ unsigned LeaveRun(const SegmentStep& step, std::uint32_t runs,
-                                             const SegmentWork& work, const typename Op::State& state) {
-  unsigned drawn = 0;
-  if (threadIdx.x % kLanes == 0) {
-    reinterpret_cast<typename Op::State*>(work.partials)[step.item.first_run + step.item.run] = state;
-    asm volatile("atom.release.gpu.global.inc.u32 %0, [%1], %2;"
-                 : "=r"(drawn)
-                 : "l"(work.tickets + step.item.first_run), "r"(runs - 1)
-                 : "memory");
-  }
-  return drawn;
-}
-
-// Whether the ticket that lane 0 drew was the segment's last: then all lanes see what its runs left.
-__device__ __forceinline__ bool IsLastRun(unsigned drawn, std::uint32_t runs) {
-  if (__shfl_sync(kFullWarp, drawn, 0) != runs - 1) return false;
-  __threadfence();
-  __syncwarp();
-  return true;
-}
-
-// The state of a segment whose runs have all been left; in lane 0.
-template <Operator Op>
-__device__ __forceinline__ typename Op::State FoldRuns(const Op& op, const SegmentStep& step,
-                                                       std::uint32_t runs, const SegmentWork& work) {
-  auto* const partials = reinterpret_cast<typename Op::State*>(work.partials) + step.item.first_run;
-  FoldStates(op, partials, runs);
-  return partials[0];
-}
-
-// Leaves a step's run. True, in every lane, where it is the segment's last or only one; lane 0 then finds the
-// segment's state in `state`.
+// Leaves the state of a step's run where the segment's last run finds it. True, in every lane, where this is
+// that one, or the only one; lane 0 then finds the segment's state in `state`.
 template <Operator Op>
 __device__ __forceinline__ bool EndRun(const Op& op, const SegmentStep& step, std::uint32_t runs,
                                        const SegmentWork& work, typename Op::State& state) {
   if (runs == 1) return true;
-  if (!IsLastRun(LeaveRun<Op>(step, runs, work, state), runs)) return false;
-  const typename Op::State whole = FoldRuns(op, step, runs, work);
-  if (threadIdx.x % kLanes == 0) state = whole;
+  auto* const partials = reinterpret_cast<typename Op::State*>(work.partials) + step.item.first_run;
+  const bool leads = threadIdx.x % kLanes == 0;
+  if (leads) partials[step.item.run] = state;
+  if (!IsLastWarp(work.tickets + step.item.first_run, runs)) return false;
+  FoldStates(op, partials, runs);
+  if (leads) state = partials[0];
   return true;
 }
 

@@ -69,18 +69,24 @@ class SegmentSteps {
       return step;
     }
     step.length = Offset(step.item.segment + 1) - step.begin;
-    const std::uint32_t step_shift = plan_.leaf_shift + plan_.step_level;
-    const std::uint64_t run_elements = std::uint64_t{1} << (plan_.leaf_shift + plan_.run_level);
-    const std::uint64_t step_elements = std::uint64_t{1} << step_shift;
-    const std::uint64_t before = step.item.run * run_elements;
-    const std::uint64_t elements = min(run_elements, step.length - before);
+    const std::uint64_t before = step.item.run * RunElements();
+    const std::uint64_t elements = EndOfRun(step) - before;
     step.number = cursor.number;
-    step.steps = static_cast<std::uint32_t>((elements + step_elements - 1) >> step_shift);
-    const std::uint64_t skipped = std::uint64_t{step.number} << step_shift;
-    step.first = before + skipped;
+    step.steps = static_cast<std::uint32_t>((elements + StepElements() - 1) >> step_shift());
+    step.first = before + step.number * StepElements();
     step.begin += step.first;
-    step.end = step.begin + min(step_elements, elements - skipped);
+    step.end = step.begin + min(StepElements(), EndOfRun(step) - step.first);
     return step;
+  }
+
+  // The step after `step`, which does not end its item: what At would find, sooner.
+  __device__ __forceinline__ SegmentStep Following(const SegmentStep& step) const {
+    SegmentStep next = step;
+    ++next.number;
+    next.first += StepElements();
+    next.begin = step.end;
+    next.end = next.begin + min(StepElements(), EndOfRun(next) - next.first);
+    return next;
   }
 
   // How many runs a segment of `length` elements is cut into.
@@ -90,6 +96,16 @@ class SegmentSteps {
   }
 
  private:
+  __device__ __forceinline__ std::uint32_t step_shift() const { return plan_.leaf_shift + plan_.step_level; }
+  __device__ __forceinline__ std::uint64_t StepElements() const { return std::uint64_t{1} << step_shift(); }
+  __device__ __forceinline__ std::uint64_t RunElements() const {
+    return std::uint64_t{1} << (plan_.leaf_shift + plan_.run_level);
+  }
+  // Within its segment.
+  __device__ __forceinline__ std::uint64_t EndOfRun(const SegmentStep& step) const {
+    return min((std::uint64_t{step.item.run} + 1) * RunElements(), step.length);
+  }
+
   __device__ __forceinline__ SegmentItem Item(std::uint64_t number) const {
     if (plan_.items != nullptr) return plan_.items[number];
     SegmentItem item;
