@@ -27,7 +27,7 @@ class ScalarLeaves {
   using State = typename Op::State;
   // 16 warps of 128 registers, with 4 KiB in flight each, are what the memory needs; with 24 of 80, blocks
   // end less evenly. The largest states need more registers than that.
-  static constexpr bool kIsLarge = sizeof(LeafState) > 48;
+  static constexpr bool kIsLarge = sizeof(LeafState) > 40;
   static constexpr int kWarps = kIsLarge ? 4 : 8;
   static constexpr int kThreads = kWarps * kLanes;
   static constexpr int kBlocksPerMultiprocessor = kIsLarge ? 3 : 2;

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/geometry.h"
 #include "kernels/segment_out.h"
 #include "tests/kernels/device_under_test.h"
 #include "tests/kernels/elements.h"
@@ -27,6 +28,7 @@ namespace {
 constexpr std::size_t kArrayBytes = 4 << 20;
 constexpr std::size_t kResultBytes = 1 << 20;
 constexpr std::uint64_t kMostOffset = 3;  // elements
+constexpr std::uint64_t kFewRuns = 5;
 
 std::vector<Subject> OverScalars() {
   std::vector<Subject> subjects = AllSubjects();
@@ -41,14 +43,19 @@ class SegmentReducerTest : public testing::TestWithParam<Subject> {
         StatusOf(cudaMalloc(reinterpret_cast<void**>(&device_), kArrayBytes + kMostOffset * 8), "cudaMalloc")
             .ok());
     reducer_ = SegmentReducer::Create(kResultBytes, 1).value();
+    few_runs_ = SegmentReducer::Create(kResultBytes, 1, kFewRuns).value();
   }
   static void TearDownTestSuite() {
     reducer_.reset();
+    few_runs_.reset();
     cudaFree(device_);
   }
 
   // The segments that fill `bytes`, of which the first is `offset` elements behind the start of the memory.
   void Check(const SegmentCut& cut, std::uint64_t offset, Flavour flavour) {
+    Check(*reducer_, cut, offset, flavour);
+  }
+  void Check(SegmentReducer& reducer, const SegmentCut& cut, std::uint64_t offset, Flavour flavour) {
     const std::uint64_t elements = cut.ElementCount();
     const std::uint64_t element_bytes = reduction_.element_bytes();
     const std::vector<std::byte> data =
@@ -58,10 +65,10 @@ class SegmentReducerTest : public testing::TestWithParam<Subject> {
     ASSERT_EQ(cudaMemcpy(at, data.data(), data.size(), cudaMemcpyHostToDevice), cudaSuccess);
     // Twice: the first launch leaves its tickets as the second one needs them.
     for (int turn = 0; turn < (TinyScale() ? 1 : 2); ++turn) {
-      ASSERT_TRUE(reducer_->Launch(reduction_, cut, at, cudaStreamPerThread).ok());
-      ASSERT_TRUE(reducer_->CopyResults(cudaStreamPerThread).ok());
+      ASSERT_TRUE(reducer.Launch(reduction_, cut, at, cudaStreamPerThread).ok());
+      ASSERT_TRUE(reducer.CopyResults(cudaStreamPerThread).ok());
       ASSERT_EQ(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
-      ASSERT_NO_FATAL_FAILURE(Compare(cut, data, reducer_->Collect()));
+      ASSERT_NO_FATAL_FAILURE(Compare(cut, data, reducer.Collect()));
     }
   }
 
@@ -86,6 +93,7 @@ class SegmentReducerTest : public testing::TestWithParam<Subject> {
 
   static inline std::byte* device_ = nullptr;
   static inline std::unique_ptr<SegmentReducer> reducer_;
+  static inline std::unique_ptr<SegmentReducer> few_runs_;
   const Reduction reduction_ = Reduction::Create(GetParam().spec).value();
   Random random_;
 };
@@ -115,6 +123,36 @@ TEST_P(SegmentReducerTest, OfOneLength) {
     const std::uint64_t count = std::min<std::uint64_t>(most / length, 20'000);
     ASSERT_NO_FATAL_FAILURE(Check({.segment_count = count, .length = length}, turn++ % 4, flavour));
   }
+}
+
+// What most types' kernels fold in registers: from one vector to runs of several steps.
+TEST_P(SegmentReducerTest, OfWholeVectors) {
+  const std::uint64_t vector = kVectorBytes / reduction_.element_bytes();
+  const std::uint64_t leaf = reduction_.leaf_elements();
+  const std::uint64_t most = (TinyScale() ? 16 << 10 : 256 << 10) / reduction_.element_bytes();
+  std::uint64_t turn = 0;
+  for (const std::uint64_t length : {vector, leaf / 16, leaf / 8, leaf / 4, leaf / 4 + vector, leaf / 2,
+                                     3 * leaf / 4 + vector, leaf, leaf + vector, 3 * leaf}) {
+    const Flavour flavour = kFlavours[turn++ % std::size(kFlavours)];
+    const std::uint64_t count = std::min<std::uint64_t>(most / length, 1 + 517 / turn);
+    ASSERT_NO_FATAL_FAILURE(Check({.segment_count = count, .length = length}, 0, flavour));
+  }
+  // Runs of 16 leaves and more, of which the last has one vector of a last leaf.
+  ASSERT_NO_FATAL_FAILURE(
+      Check(*few_runs_, {.segment_count = 3, .length = 21 * leaf + vector}, 0, Flavour::kOutliers));
+  ASSERT_NO_FATAL_FAILURE(
+      Check(*few_runs_, {.segment_count = 1, .length = 100 * leaf + vector}, 0, Flavour::kOutliers));
+  std::vector<std::uint64_t> lengths;
+  std::uint64_t sum = 0;
+  while (true) {
+    const std::uint64_t longest[] = {5, 70, leaf / 4, leaf, 5 * leaf, 20 * leaf};
+    const std::uint64_t length = random_() % longest[random_() % (TinyScale() ? 4 : 6)] / vector * vector;
+    if (sum + length > 2 * most) break;
+    sum += length;
+    lengths.push_back(length);
+  }
+  const SegmentCut cut = {.segment_count = lengths.size(), .lengths = lengths};
+  ASSERT_NO_FATAL_FAILURE(Check(cut, 0, Flavour::kOutliers));
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, SegmentReducerTest, testing::ValuesIn(OverScalars()),

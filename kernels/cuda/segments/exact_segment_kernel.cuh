@@ -126,7 +126,7 @@ class ExactSegmentWarp {
 };
 
 template <AccumulatingOperator Op>
-__global__ void __launch_bounds__(kSegmentThreads, kSegmentBlocks<typename Op::State>)
+__global__ void __launch_bounds__(kSegmentThreads, SegmentBlocks<Op>())
     ExactSegmentKernel(OperatorParameters parameters, SegmentPlan plan, SegmentWork work) {
   __shared__ typename ExactSegmentWarp<Op>::Memory memory[kSegmentWarps];
   ExactSegmentWarp<Op>(MakeOperator<Op>(parameters), plan, work, memory[threadIdx.x / kLanes]).Run();
@@ -136,7 +136,7 @@ template <AccumulatingOperator Op>
 cudaError_t LaunchExactSegments(const OperatorParameters& parameters, const SegmentPlan& plan,
                                 const SegmentWork& work, cudaStream_t stream) {
   const std::uint64_t needed = (plan.item_count + kSegmentWarps - 1) / kSegmentWarps;
-  const std::uint64_t resident = std::uint64_t{work.multiprocessors} * kSegmentBlocks<typename Op::State>;
+  const std::uint64_t resident = std::uint64_t{work.multiprocessors} * SegmentBlocks<Op>();
   ExactSegmentKernel<Op><<<static_cast<unsigned>(std::min(needed, resident)), kSegmentThreads, 0, stream>>>(
       parameters, plan, work);
   return cudaGetLastError();

@@ -16,12 +16,16 @@
 
 namespace warpfold::kernels::cuda {
 
-template <Operator Op>
+// Op over elements of 64 bits, Narrow over those of 32.
+template <Operator Op, Operator Narrow>
 constexpr SegmentEntry SegmentEntryOf() {
   SegmentEntry entry;
   entry.state_bytes = sizeof(typename Op::State);
   if constexpr (AccumulatingOperator<Op>) {
     entry.launch = LaunchExactSegments<Op>;
+  } else if constexpr (FoldsInRegisters<Op>) {
+    entry.launch = LaunchSegments<Op, Narrow, Op>;
+    entry.has_registers = true;
   } else {
     entry.launch = LaunchSegments<Op>;
   }
@@ -36,23 +40,23 @@ constexpr SegmentRow MakeSegmentRow(ScalarFamily<Family>) {
   SegmentRow row;
   const auto entry = [&row](WideKind kind) -> SegmentEntry& { return row[static_cast<int>(kind)]; };
   if constexpr (kSupports<Family, std::uint64_t, false>) {
-    entry(WideKind::kUnsigned) = SegmentEntryOf<Family<std::uint64_t, false>>();
+    entry(WideKind::kUnsigned) = SegmentEntryOf<Family<std::uint64_t, false>, Family<std::uint32_t, false>>();
     using Signed = Family<std::int64_t, false>;
     if constexpr (std::is_same_v<typename SameBytesOf<Signed>::Element, std::uint64_t>) {
       entry(WideKind::kSigned) = entry(WideKind::kUnsigned);  // whose results are narrowed to elements
     } else {
-      entry(WideKind::kSigned) = SegmentEntryOf<Signed>();
+      entry(WideKind::kSigned) = SegmentEntryOf<Signed, Family<std::int32_t, false>>();
     }
   }
   if constexpr (kSupports<Family, double, false>) {
     using Plain = Family<double, false>;
     using Ignoring = Family<double, true>;
-    entry(WideKind::kFloat) = SegmentEntryOf<Plain>();
+    entry(WideKind::kFloat) = SegmentEntryOf<Plain, Family<float, false>>();
     if constexpr (!std::is_same_v<ReducerOf<Plain>, Plain> &&
                   std::is_same_v<ReducerOf<Ignoring>, ReducerOf<Plain>>) {
       entry(WideKind::kFloatIgnoringNan) = entry(WideKind::kFloat);
     } else {
-      entry(WideKind::kFloatIgnoringNan) = SegmentEntryOf<Ignoring>();
+      entry(WideKind::kFloatIgnoringNan) = SegmentEntryOf<Ignoring, Family<float, true>>();
     }
   }
   return row;

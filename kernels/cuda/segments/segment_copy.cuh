@@ -47,22 +47,26 @@ __device__ __forceinline__ void BeginCopy(const std::byte* from, std::uint32_t b
 template <class Leaf, class Fold>
 __device__ __forceinline__ void ForEachStep(const SegmentPlan& plan, const SegmentSteps& steps,
                                             StepBuffer (&buffers)[2], const Fold& fold) {
-  const std::uint32_t warps = blockDim.x / kLanes;
-  const std::uint64_t stride = std::uint64_t{gridDim.x} * warps;
   const auto copy = [&plan](const SegmentStep& step, StepBuffer& to) {
     const auto bytes = static_cast<std::uint32_t>(step.end - step.begin) << plan.element_shift;
     BeginCopy<Leaf>(AddressOf(plan, step.begin), bytes, to);
   };
+  SegmentCursor cursor = steps.Begin();
+  bool has_next = steps.Exists(cursor);
   SegmentStep next;
-  bool has_next = steps.Begin(std::uint64_t{blockIdx.x} * warps + threadIdx.x / kLanes, next);
+  if (has_next) next = steps.At(cursor);
   std::uint32_t turn = 0;
   if (has_next) copy(next, buffers[turn]);
   CommitCopies();
 #pragma unroll 1
   while (has_next) {
     const SegmentStep step = next;
-    has_next = steps.Next(stride, next);
-    if (has_next) copy(next, buffers[turn ^ 1]);
+    steps.Advance(step, cursor);
+    has_next = steps.Exists(cursor);
+    if (has_next) {
+      next = step.ends_item() ? steps.At(cursor) : steps.Following(step);
+      copy(next, buffers[turn ^ 1]);
+    }
     CommitCopies();
     WaitForAllButLastCopies();
     __syncwarp();

@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel over segments: each warp for itself takes one item after the other. While it folds the elements
-// of one step, those of the next are on their way to its other buffer. A tile's segments are folded several
-// at once, and finished by a lane each. A run leaves its state in global memory; the warp that draws the last
-// ticket of a segment folds those of all its runs.
+// The kernel over segments: each warp for itself takes one item after the other. A tile's segments are folded
+// several at once, and finished by a lane each. A run leaves its state in global memory; the warp that draws
+// the last ticket of a segment folds those of all its runs.
+//
+// Whole vectors of the common types are folded in registers (segment_registers.cuh). All others go by way of
+// shared memory: while a warp folds the elements of one step, those of the next are on their way to its other
+// buffer.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +16,7 @@
 #include "kernels/cuda/segments/segment_copy.cuh"
 #include "kernels/cuda/segments/segment_leaf.cuh"
 #include "kernels/cuda/segments/segment_plan.h"
+#include "kernels/cuda/segments/segment_registers.cuh"
 #include "kernels/cuda/segments/segment_runs.cuh"
 #include "kernels/cuda/segments/segment_steps.cuh"
 #include "kernels/geometry.h"
@@ -20,9 +24,14 @@
 
 namespace warpfold::kernels::cuda {
 
-// As many blocks as have room for their buffers and registers on the multiprocessors with the most of both.
-template <class State>
-inline constexpr int kSegmentBlocks = sizeof(State) <= 16 ? 6 : 4;
+// As many blocks as have room for their registers and buffers on the multiprocessors with the most of both:
+// without spills of note where states of leaves wait in registers beside 4 KiB of elements.
+template <Operator Op>
+constexpr int SegmentBlocks() {
+  if (!FoldsInRegisters<Op>) return sizeof(typename Op::State) <= 16 ? 6 : 4;
+  constexpr std::size_t kLeafStateBytes = sizeof(typename Op::LeafState);
+  return kLeafStateBytes <= 8 ? 5 : kLeafStateBytes <= 32 ? 4 : 3;
+}
 inline constexpr std::uint32_t kSegmentWarps = 4;
 inline constexpr std::uint32_t kSegmentThreads = kSegmentWarps * kLanes;
 
@@ -30,8 +39,7 @@ template <Operator Op>
 struct SegmentWarpMemory {
   using State = typename Op::State;
   StepBuffer buffers[2];
-  // A tile's states, by segment; of a run [0] is the last leaf's, and [1 + l] waits for its partner at level
-  // l.
+  // A tile's states, by segment; of a run what TakeStep keeps.
   alignas(16) std::byte states[kTileSegments * sizeof(State)];
 };
 
@@ -86,8 +94,6 @@ class SegmentWarp {
                                                std::uint32_t segments) {
     const std::uint32_t in_vector = InVector(AddressOf(plan_, step.begin));
     const LaneGroup group = leaf_.GroupFor(WarpMax(count));
-    const std::uint64_t first = (std::uint64_t{step.item.run} << (plan_.run_level + plan_.leaf_shift)) +
-                                (std::uint64_t{step.leaf} << plan_.leaf_shift);
 #pragma unroll 1
     for (std::uint32_t base = 0; base < segments; base += kLanes / group.size) {
       const std::uint32_t i = base + lane_ / group.size;
@@ -98,39 +104,16 @@ class SegmentWarp {
       elements.count = __shfl_sync(kFullWarp, count, source);
       if (i >= segments) elements.count = 0;
       const auto state = leaf_.Fold(elements, group);
-      if (group.lane == 0 && i < segments) states_[i] = op_.Widen(state, step.is_tile() ? 0 : first);
+      if (group.lane == 0 && i < segments) states_[i] = op_.Widen(state, step.first);
     }
-  }
-
-  static __device__ __forceinline__ std::uint32_t WarpMax(std::uint32_t x) {
-#pragma unroll
-    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-      x = max(x, __shfl_xor_sync(kFullWarp, x, distance));
-    }
-    return x;
   }
 
   // Takes the leaf's state into those of its run; true where that completes the segment, whose state is then
   // in states_[0].
   __device__ __forceinline__ bool EndLeaf(const SegmentStep& step) {
-    if (lane_ == 0) TakeLeaf(step);
+    if (lane_ == 0) TakeStep(op_, step, states_);
     if (!step.ends_item()) return false;
     return EndRun(op_, step, steps_.Runs(step.length), work_, states_[0]);
-  }
-
-  // A binary counter of the run's leaves, as far as they are full; at its end what remains is folded.
-  __device__ __forceinline__ void TakeLeaf(const SegmentStep& step) {
-    State* const waiting = states_ + 1;
-    State state = states_[0];
-    std::uint32_t level = 0;
-    // At the end all lower levels are folded, too: those that wait there have no right sibling but this one.
-    const std::uint32_t last = step.leaf + 1 == step.leaves ? kMostRunLevel : 0;
-#pragma unroll 1
-    for (; step.leaf >> level != 0 && ((step.leaf >> level) % 2 == 1 || level < last); ++level) {
-      if ((step.leaf >> level) % 2 == 1) state = op_.Combine(waiting[level], state);
-    }
-    if (last == 0) waiting[level] = state;
-    states_[0] = state;
   }
 
   const Op op_;
@@ -143,20 +126,27 @@ class SegmentWarp {
   const std::uint32_t lane_;
 };
 
-template <Operator Op>
-__global__ void __launch_bounds__(kSegmentThreads, kSegmentBlocks<typename Op::State>)
+// InRegisters: the operator over elements of 32 and of 64 bits, where it folds whole vectors in registers.
+template <Operator Op, Operator... InRegisters>
+__global__ void __launch_bounds__(kSegmentThreads, SegmentBlocks<Op>())
     SegmentKernel(OperatorParameters parameters, SegmentPlan plan, SegmentWork work) {
   __shared__ SegmentWarpMemory<Op> memory[kSegmentWarps];
-  SegmentWarp<Op>(MakeOperator<Op>(parameters), plan, work, memory[threadIdx.x / kLanes]).Run();
+  SegmentWarpMemory<Op>& own = memory[threadIdx.x / kLanes];
+  if (sizeof...(InRegisters) > 0 && plan.in_registers) {
+    (RunInRegisters<InRegisters>(parameters, plan, work, own.states, own.buffers), ...);
+    return;
+  }
+  SegmentWarp<Op>(MakeOperator<Op>(parameters), plan, work, own).Run();
 }
 
-template <Operator Op>
+template <Operator Op, Operator... InRegisters>
 cudaError_t LaunchSegments(const OperatorParameters& parameters, const SegmentPlan& plan,
                            const SegmentWork& work, cudaStream_t stream) {
   const std::uint64_t needed = (plan.item_count + kSegmentWarps - 1) / kSegmentWarps;
-  const std::uint64_t resident = std::uint64_t{work.multiprocessors} * kSegmentBlocks<typename Op::State>;
-  SegmentKernel<Op><<<static_cast<unsigned>(std::min(needed, resident)), kSegmentThreads, 0, stream>>>(
-      parameters, plan, work);
+  const std::uint64_t resident = std::uint64_t{work.multiprocessors} * SegmentBlocks<Op>();
+  SegmentKernel<Op, InRegisters...>
+      <<<static_cast<unsigned>(std::min(needed, resident)), kSegmentThreads, 0, stream>>>(parameters, plan,
+                                                                                          work);
   return cudaGetLastError();
 }
 

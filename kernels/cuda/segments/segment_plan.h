@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/geometry.h"
 #include "kernels/segment_out.h"
 #include "kernels/types.h"
 
@@ -21,6 +22,15 @@ namespace warpfold::kernels::cuda {
 
 inline constexpr std::uint32_t kTileSegments = 32;  // a lane finishes each
 inline constexpr std::uint32_t kMostRunLevel = 20;
+
+// Folded in registers, a tile is up to 2^kSlotLevel times as many segments as fit a leaf's rows together.
+inline constexpr std::uint32_t kSlotLevel = 3;
+
+// log2 of how many segments of `vectors` vectors, at most a leaf's, fit a leaf's rows when each begins with a
+// row of its own.
+constexpr std::uint32_t SegmentsInRows(std::uint64_t vectors) {
+  return vectors <= 2 * kLanes ? 2 : vectors <= 4 * kLanes ? 1 : 0;
+}
 
 // Segments [segment, segment + count); where count is 0, run number `run` of one segment, whose first run is
 // number `first_run` among those of all segments.
@@ -45,6 +55,10 @@ struct SegmentPlan {
   std::uint64_t item_count = 0;
   std::uint32_t tile_segments = 0;  // of like segments, in a tile; 0: they are cut into runs
   std::uint32_t run_level = 0;
+  // Whether all segments are whole 16-byte vectors of elements of 32 or 64 bits, and are folded in registers.
+  bool in_registers = false;
+  // log2 of the leaves that a warp folds in one step of a run: kSlotLevel in registers, else 0.
+  std::uint32_t step_level = 0;
 };
 
 // Where partials and results go. Belongs to one stream.
@@ -71,6 +85,7 @@ struct SegmentEntry {
   // A leaf's elements, where what a leaf's state can hold limits them; else 0. (Only where their order
   // makes no difference.)
   std::uint32_t leaf_elements = 0;
+  bool has_registers = false;  // folds whole vectors of elements of 32 and 64 bits in registers
 };
 using SegmentRow = std::array<SegmentEntry, kWideKinds>;
 

@@ -25,10 +25,14 @@ namespace warpfold::kernels::cuda {
 
 class SegmentReducer {
  public:
+  // More runs of long segments than this are made longer ones.
+  static constexpr std::uint64_t kMostRuns = 32768;
+
   // Of at most `result_bytes` of results (at least 16 KiB) at a time, on the current device, with grids for
-  // as many multiprocessors as it has, or as a test says.
+  // as many multiprocessors as it has, or as a test says; as it may of runs, fewer than kMostRuns.
   static absl::StatusOr<std::unique_ptr<SegmentReducer>> Create(std::size_t result_bytes,
-                                                                std::uint32_t multiprocessors = 0);
+                                                                std::uint32_t multiprocessors = 0,
+                                                                std::uint64_t most_runs = kMostRuns);
   ~SegmentReducer();
   SegmentReducer(const SegmentReducer&) = delete;
   SegmentReducer& operator=(const SegmentReducer&) = delete;
@@ -63,6 +67,7 @@ class SegmentReducer {
 
   std::size_t result_bytes_ = 0;
   std::uint32_t multiprocessors_ = 0;
+  std::uint64_t most_runs_ = 0;
   std::byte* results_ = nullptr;       // device memory
   std::byte* host_results_ = nullptr;  // pinned
   std::byte* partials_ = nullptr;      // device memory

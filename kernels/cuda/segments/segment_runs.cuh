@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the runs of a segment that is longer than a run become its state: by the warp that ends the last of
-// them.
+// How the steps of a run become its state, and the runs of a segment that is longer than a run the segment's:
+// by the warp that ends the last of them.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +47,24 @@ __device__ __forceinline__ void FoldStates(const Op& op, typename Op::State* sta
       __syncwarp();
     }
   }
+}
+
+// Takes the state of a run's step, states[0], into those of the run: after the last step, states[0] is the
+// run's. A binary counter of the steps, as far as they are full; states[1 + l] waits for its partner at level
+// l. By one lane.
+template <Operator Op>
+__device__ __forceinline__ void TakeStep(const Op& op, const SegmentStep& step, typename Op::State* states) {
+  auto* const waiting = states + 1;
+  typename Op::State state = states[0];
+  std::uint32_t level = 0;
+  // At the end all lower levels are folded, too: those that wait there have no right sibling but this one.
+  const std::uint32_t last = step.number + 1 == step.steps ? kMostRunLevel : 0;
+#pragma unroll 1
+  for (; step.number >> level != 0 && ((step.number >> level) % 2 == 1 || level < last); ++level) {
+    if ((step.number >> level) % 2 == 1) state = op.Combine(waiting[level], state);
+  }
+  if (last == 0) waiting[level] = state;
+  states[0] = state;
 }
 
 // Leaves the state of a step's run where the segment's last run finds it. True, in every lane, where this is

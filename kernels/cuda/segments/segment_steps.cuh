@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps in which a warp takes the elements of its items: a tile, or one leaf of a run. A step's bytes lie
-// one after the other, and are as many as a leaf's at most.
+// The steps in which a warp takes the elements of its items: a tile, or 2^step_level leaves of a run. A
+// step's bytes lie one after the other.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,25 @@
 
 namespace warpfold::kernels::cuda {
 
+// Where a warp is. The item's number is round + turn: of each round of items, one for each warp, a warp takes
+// another turn, so that no warp gets all the short runs at the ends of segments that are alike.
+struct SegmentCursor {
+  std::uint64_t round = 0;
+  std::uint32_t turn = 0;
+  std::uint32_t number = 0;  // of the step within the run
+};
+
 struct SegmentStep {
-  std::uint64_t item_number = 0;
   SegmentItem item;
   std::uint64_t begin = 0;  // the step's elements, counted from the first segment's start
   std::uint64_t end = 0;
   std::uint64_t length = 0;  // elements of the segment, where it is cut into runs
-  std::uint32_t leaf = 0;    // within the run
-  std::uint32_t leaves = 0;  // that the run has
+  std::uint64_t first = 0;   // of the step's elements within that segment
+  std::uint32_t number = 0;  // within the run
+  std::uint32_t steps = 0;   // that the run has
 
   __device__ bool is_tile() const { return item.count != 0; }
-  __device__ bool ends_item() const { return is_tile() || leaf + 1 == leaves; }
+  __device__ bool ends_item() const { return is_tile() || number + 1 == steps; }
 };
 
 class SegmentSteps {
@@ -33,36 +41,52 @@ class SegmentSteps {
     return plan_.offsets == nullptr ? i * plan_.length : plan_.offsets[i];
   }
 
-  // The first step of an item; false if there is no such item.
-  __device__ __forceinline__ bool Begin(std::uint64_t number, SegmentStep& step) const {
-    if (number >= plan_.item_count) return false;
-    step.item_number = number;
-    step.item = Item(number);
-    const std::uint64_t begin = Offset(step.item.segment);
-    if (step.is_tile()) {
-      step.begin = begin;
-      step.end = Offset(step.item.segment + step.item.count);
-      return true;
-    }
-    step.length = Offset(step.item.segment + 1) - begin;
-    const std::uint64_t run_elements = std::uint64_t{1} << (plan_.leaf_shift + plan_.run_level);
-    const std::uint64_t before = step.item.run * run_elements;
-    const std::uint64_t elements = min(run_elements, step.length - before);
-    step.leaf = 0;
-    step.leaves = static_cast<std::uint32_t>((elements + LeafElements() - 1) >> plan_.leaf_shift);
-    step.begin = begin + before;
-    step.end = step.begin + min(LeafElements(), elements);
-    return true;
+  // Where this warp begins. All warps of the grid take part.
+  __device__ __forceinline__ SegmentCursor Begin() const {
+    SegmentCursor cursor;
+    cursor.turn = blockIdx.x * (blockDim.x / kLanes) + threadIdx.x / kLanes;
+    return cursor;
+  }
+  __device__ __forceinline__ bool Exists(const SegmentCursor& cursor) const {
+    return cursor.round + cursor.turn < plan_.item_count;
+  }
+  // Where it goes on after `step`.
+  __device__ __forceinline__ void Advance(const SegmentStep& step, SegmentCursor& cursor) const {
+    ++cursor.number;
+    if (!step.ends_item()) return;
+    const std::uint32_t warps = gridDim.x * (blockDim.x / kLanes);
+    cursor.round += warps;
+    cursor.turn = cursor.turn + 1 == warps ? 0 : cursor.turn + 1;
+    cursor.number = 0;
   }
 
-  // The next one, after which `stride` items further; false if there is none.
-  __device__ __forceinline__ bool Next(std::uint64_t stride, SegmentStep& step) const {
-    if (step.ends_item()) return Begin(step.item_number + stride, step);
-    ++step.leaf;
-    step.begin = step.end;
-    const std::uint64_t segment_end = Offset(step.item.segment) + step.length;
-    step.end = min(step.begin + LeafElements(), segment_end);
-    return true;
+  __device__ __forceinline__ SegmentStep At(const SegmentCursor& cursor) const {
+    SegmentStep step;
+    step.item = Item(cursor.round + cursor.turn);
+    step.begin = Offset(step.item.segment);
+    if (step.is_tile()) {
+      step.end = Offset(step.item.segment + step.item.count);
+      return step;
+    }
+    step.length = Offset(step.item.segment + 1) - step.begin;
+    const std::uint64_t before = step.item.run * RunElements();
+    const std::uint64_t elements = EndOfRun(step) - before;
+    step.number = cursor.number;
+    step.steps = static_cast<std::uint32_t>((elements + StepElements() - 1) >> step_shift());
+    step.first = before + step.number * StepElements();
+    step.begin += step.first;
+    step.end = step.begin + min(StepElements(), EndOfRun(step) - step.first);
+    return step;
+  }
+
+  // The step after `step`, which does not end its item: what At would find, sooner.
+  __device__ __forceinline__ SegmentStep Following(const SegmentStep& step) const {
+    SegmentStep next = step;
+    ++next.number;
+    next.first += StepElements();
+    next.begin = step.end;
+    next.end = next.begin + min(StepElements(), EndOfRun(next) - next.first);
+    return next;
   }
 
   // How many runs a segment of `length` elements is cut into.
@@ -72,8 +96,14 @@ class SegmentSteps {
   }
 
  private:
-  __device__ __forceinline__ std::uint64_t LeafElements() const {
-    return std::uint64_t{1} << plan_.leaf_shift;
+  __device__ __forceinline__ std::uint32_t step_shift() const { return plan_.leaf_shift + plan_.step_level; }
+  __device__ __forceinline__ std::uint64_t StepElements() const { return std::uint64_t{1} << step_shift(); }
+  __device__ __forceinline__ std::uint64_t RunElements() const {
+    return std::uint64_t{1} << (plan_.leaf_shift + plan_.run_level);
+  }
+  // Within its segment.
+  __device__ __forceinline__ std::uint64_t EndOfRun(const SegmentStep& step) const {
+    return min((std::uint64_t{step.item.run} + 1) * RunElements(), step.length);
   }
 
   __device__ __forceinline__ SegmentItem Item(std::uint64_t number) const {
@@ -86,7 +116,7 @@ class SegmentSteps {
       return item;
     }
     const std::uint32_t runs = Runs(plan_.length);
-    item.segment = number / runs;
+    item.segment = runs == 1 ? number : number / runs;
     item.first_run = item.segment * runs;
     item.run = static_cast<std::uint32_t>(number - item.first_run);
     return item;

@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a warp folds segments of whole vectors in its registers, as scalar_leaves.cuh folds ranges. It loads
+// eight rows at a time, a *batch*, which has slots for one, two or four leaves: these are the segments of a
+// tile, or the leaves of a run. A batch's loads are issued when the one before has been folded.
+//
+// Of where it is a warp keeps a cursor only, and finds the rest again when it ends a step: registers are
+// short.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/segments/lane_rows.cuh"
+#include "kernels/cuda/segments/segment_copy.cuh"
+#include "kernels/cuda/segments/segment_leaf.cuh"
+#include "kernels/cuda/segments/segment_plan.h"
+#include "kernels/cuda/segments/segment_runs.cuh"
+#include "kernels/cuda/segments/segment_steps.cuh"
+#include "kernels/cuda/vectors.cuh"
+#include "kernels/cuda/warp.cuh"
+#include "kernels/geometry.h"
+#include "kernels/operators/operator.h"
+
+namespace warpfold::kernels::cuda {
+
+// Whether an operator's kernel folds whole vectors of 32 and 64 bits this way.
+template <Operator Op>
+inline constexpr bool FoldsInRegisters = Op::kCommutative && !AccumulatingOperator<Op>;
+
+template <ScalarOperator Op>
+class SegmentRegisters {
+ public:
+  using T = typename Op::Element;
+  using LeafState = typename Op::LeafState;
+  using State = typename Op::State;
+
+  // Shared memory of the warp's own: `states` for what TakeStep keeps, `waiting` for kSlotLevel * kLanes
+  // states.
+  __device__ SegmentRegisters(const Op& op, const SegmentPlan& plan, const SegmentWork& work, State* states,
+                              LeafState* waiting)
+      : op_(op),
+        plan_(plan),
+        work_(work),
+        steps_(plan),
+        states_(states),
+        waiting_(waiting + threadIdx.x % kLanes),
+        lane_(threadIdx.x % kLanes),
+        rows_(op, threadIdx.x % kLanes) {}
+
+  __device__ __forceinline__ void Run() {
+    SegmentCursor cursor = steps_.Begin();
+    Slots slots;
+    if (steps_.Exists(cursor)) slots = SlotsOf(steps_.At(cursor));
+    Load(slots, 0, steps_.Exists(cursor));
+    LeafState waiting[kWaits];
+    std::uint32_t batch = 0;
+#pragma unroll 1
+    while (steps_.Exists(cursor)) {
+      LeafState folded = FoldBatch(slots, batch);
+      const std::uint32_t level = slots.level;
+      const std::uint32_t batch_level = slots.batch_level;
+      const std::uint32_t folded_batch = batch;
+      const SegmentCursor current = cursor;
+      const bool ends = (++batch << batch_level) >> level != 0;
+      if (ends) {
+        batch = 0;
+        steps_.Advance(steps_.At(current), cursor);
+        if (steps_.Exists(cursor)) slots = SlotsOf(steps_.At(cursor));
+      }
+      Load(slots, batch, steps_.Exists(cursor));
+      folded = Take(folded, level - batch_level, kLanes / 2 >> batch_level, folded_batch, waiting);
+      if (ends) End(steps_.At(current), level, folded);
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
+  static constexpr std::uint32_t kLeafElements = kLeafBytes / sizeof(T);
+  static constexpr std::uint32_t kLeafVectors = kLeafBytes / kVectorBytes;
+
+  // The leaves of a step: 2^level slots, some of which may be empty, 2^batch_level of them in each batch. All
+  // lanes have the same, but for those two members that say so.
+  struct Slots {
+    const uint4* base = nullptr;
+    // Where the leaf of slot number `lane` begins behind the base, and its length, both in vectors.
+    std::uint32_t begin = 0;
+    std::uint32_t vectors = 0;
+    std::uint32_t level = 0;
+    std::uint32_t batch_level = 0;
+  };
+
+  __device__ __forceinline__ Slots SlotsOf(const SegmentStep& step) const {
+    Slots slots;
+    slots.base = reinterpret_cast<const uint4*>(plan_.data) + step.begin / kVector;
+    std::uint32_t count = step.item.count;
+    if (step.is_tile()) {
+      const std::uint64_t segment = step.item.segment + min(lane_, count);
+      const std::uint64_t begin = steps_.Offset(segment) - step.begin;
+      const std::uint64_t end = steps_.Offset(segment + (lane_ < count ? 1 : 0)) - step.begin;
+      slots.begin = static_cast<std::uint32_t>(begin) / kVector;
+      slots.vectors = static_cast<std::uint32_t>(end) / kVector - slots.begin;
+      slots.batch_level = SegmentsInRows(WarpMax(slots.vectors));
+    } else {
+      const std::uint32_t vectors = static_cast<std::uint32_t>(step.end - step.begin) / kVector;
+      slots.begin = lane_ * kLeafVectors;
+      slots.vectors = vectors > slots.begin ? min(vectors - slots.begin, kLeafVectors) : 0;
+      count = (vectors + kLeafVectors - 1) / kLeafVectors;
+    }
+    slots.level = max(slots.batch_level, count <= 1 ? 0 : 32 - __clz(count - 1));
+    return slots;
+  }
+
+  // Begins to load a batch, if it exists.
+  __device__ __forceinline__ void Load(const Slots& slots, std::uint32_t batch, bool exists) {
+    switch (slots.batch_level) {
+      case 0:
+        return LoadBatch<0>(slots, batch, exists);
+      case 1:
+        return LoadBatch<1>(slots, batch, exists);
+      default:
+        return LoadBatch<2>(slots, batch, exists);
+    }
+  }
+  template <int kBatchLevel>
+  __device__ __forceinline__ void LoadBatch(const Slots& slots, std::uint32_t batch, bool exists) {
+    constexpr int kRows = kLeafRows >> kBatchLevel;
+    const std::uint32_t first = batch << kBatchLevel;
+#pragma unroll
+    for (int slot = 0; slot < 1 << kBatchLevel; ++slot) {
+      const uint4* const leaf = slots.base + __shfl_sync(kFullWarp, slots.begin, first + slot) + lane_;
+      const std::uint32_t vectors = exists ? __shfl_sync(kFullWarp, slots.vectors, first + slot) : 0;
+#pragma unroll
+      for (int row = 0; row < kRows; ++row) {
+        vectors_[slot * kRows + row] = LoadStreamed(leaf + row * kLanes, row * kLanes + lane_ < vectors);
+      }
+    }
+  }
+
+  // Waiting states, of which number l is that of 2^l batches without a partner: in registers, or in shared
+  // memory where there are not registers enough.
+  static constexpr bool kWaitsInMemory = sizeof(LeafState) > 16;
+  static constexpr std::uint32_t kWaits = kWaitsInMemory ? 1 : kSlotLevel;
+
+  // Takes a batch's state into those of its step. They pair as those of leaves do in FoldRun
+  // (scalar_leaves.cuh), each pair at half the distance of those before.
+  __device__ __forceinline__ LeafState Take(LeafState folded, std::uint32_t levels, int distance,
+                                            std::uint32_t batch, LeafState (&waiting)[kWaits]) const {
+    bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
+#pragma unroll
+    for (std::uint32_t l = 0; l < kSlotLevel; ++l) {
+      if (!pairs || l >= levels) continue;
+      pairs = (batch >> l) % 2 == 1;
+      LeafState& partner = kWaitsInMemory ? waiting_[l * kLanes] : waiting[kWaitsInMemory ? 0 : l];
+      if (pairs) {
+        folded = Exchange(partner, folded, distance >> l);
+      } else {
+        partner = folded;
+      }
+    }
+    return folded;
+  }
+
+  __device__ __forceinline__ LeafState FoldBatch(const Slots& slots, std::uint32_t batch) {
+    switch (slots.batch_level) {
+      case 0:
+        return FoldBetween<0, 0, 1>(slots, batch);
+      case 1:
+        return FoldBetween<1, 0, 2>(slots, batch << 1);
+      default:
+        return FoldBetween<2, 0, 4>(slots, batch << 2);
+    }
+  }
+  // Slots [kBegin, kEnd) of the batch whose first slot is number `first`.
+  template <int kBatchLevel, int kBegin, int kEnd>
+  __device__ __forceinline__ LeafState FoldBetween(const Slots& slots, std::uint32_t first) {
+    if constexpr (kEnd - kBegin == 1) {
+      constexpr int kRows = kLeafRows >> kBatchLevel;
+      const std::uint32_t vectors = __shfl_sync(kFullWarp, slots.vectors, first + kBegin);
+      return rows_.template Fold<kBegin * kRows, kRows>(vectors_, (vectors + kLanes - 1 - lane_) / kLanes);
+    } else {
+      constexpr int kMiddle = (kBegin + kEnd) / 2;
+      const LeafState left = FoldBetween<kBatchLevel, kBegin, kMiddle>(slots, first);
+      const LeafState right = FoldBetween<kBatchLevel, kMiddle, kEnd>(slots, first);
+      return Exchange(left, right, kLanes / (kEnd - kBegin));
+    }
+  }
+
+  // Combines lanes l and l + distance of two slots at once: of `first` where the lane's bit `distance` is
+  // clear, of `second` where it is set.
+  __device__ __forceinline__ LeafState Exchange(const LeafState& first, const LeafState& second,
+                                                int distance) const {
+    const bool upper = (lane_ & distance) != 0;
+    const LeafState kept = Choose(upper, second, first);
+    const LeafState sent = Choose(upper, first, second);
+    return op_.Combine(kept, ShuffleXor(sent, distance));
+  }
+
+  __device__ __forceinline__ void End(const SegmentStep& step, std::uint32_t level, LeafState folded) const {
+#pragma unroll 1
+    for (int distance = kLanes / 2 >> level; distance > 0; distance /= 2) {
+      folded = op_.Combine(folded, ShuffleXor(folded, distance));
+    }
+    const std::uint32_t slot = (__brev(lane_) >> 27) % (1u << level);  // whose state this lane has
+    const State state = op_.Widen(folded, step.is_tile() ? 0 : step.first + slot * kLeafElements);
+    if (!step.is_tile()) return EndStep(step, level, state);
+    if (slot >= step.item.count || lane_ % (kLanes >> level) != 0) return;
+    const std::uint64_t segment = step.item.segment + slot;
+    Finish(state, steps_.Offset(segment + 1) - steps_.Offset(segment), segment);
+  }
+
+  __device__ __forceinline__ void EndStep(const SegmentStep& step, std::uint32_t level, State state) const {
+#pragma unroll 1
+    for (std::uint32_t l = 0; l < level; ++l) {
+      state = op_.Combine(state, ShuffleXor(state, kLanes / 2 >> l));
+    }
+    if (step.steps > 1) {
+      if (lane_ == 0) {
+        states_[0] = state;
+        TakeStep(op_, step, states_);
+        state = states_[0];
+      }
+      if (!step.ends_item()) return;
+    }
+    if (EndRun(op_, step, steps_.Runs(step.length), work_, state) && lane_ == 0) {
+      Finish(state, step.length, step.item.segment);
+    }
+    __syncwarp();
+  }
+
+  __device__ __forceinline__ void Finish(const State& state, std::uint64_t count,
+                                         std::uint64_t segment) const {
+    if (!FinishSegment(op_, state, count, segment, work_.out)) *work_.has_errors = 1;
+  }
+
+  const Op op_;
+  const SegmentPlan plan_;
+  const SegmentWork work_;
+  const SegmentSteps steps_;
+  State* const states_;
+  LeafState* const waiting_;
+  const std::uint32_t lane_;
+  const LaneRows<Op> rows_;
+  LaneVectors vectors_;  // this lane's part of the batch loaded last
+};
+
+// Folds all items, if the elements are those of Op.
+template <ScalarOperator Op>
+__device__ __forceinline__ void RunInRegisters(const OperatorParameters& parameters, const SegmentPlan& plan,
+                                               const SegmentWork& work, std::byte* states,
+                                               StepBuffer (&buffers)[2]) {
+  using LeafState = typename Op::LeafState;
+  static_assert(kSlotLevel * kLanes * sizeof(LeafState) <= sizeof buffers);
+  if (plan.element_shift != Log2(sizeof(typename Op::Element))) return;
+  SegmentRegisters<Op>(MakeOperator<Op>(parameters), plan, work,
+                       reinterpret_cast<typename Op::State*>(states), reinterpret_cast<LeafState*>(buffers))
+      .Run();
+}
+
+}  // namespace warpfold::kernels::cuda
