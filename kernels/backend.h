@@ -32,11 +32,12 @@
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
 #include "kernels/segments.h"
+#include "kernels/telemetry.h"
 
 namespace warpfold::kernels {
 
 struct SlotResult {
-  // Of the range that was started; without operators' states, and empty, after a StartStore.
+  // The state of the range that was started. After a StartStore it is empty and of no operator.
   std::optional<PartialState> state;
   absl::Duration copy;    // to the device; zero on the CPU
   absl::Duration kernel;  // reducing
@@ -137,6 +138,10 @@ class Backend {
 
   // OK until the device has failed in a way that only a new process mends. Cheap; poll it.
   virtual absl::Status fault() const = 0;
+
+  // What the driver tells of the device now; nothing where there is none. May take as long as the driver
+  // likes, also for ever: for a thread that nobody waits for.
+  virtual std::optional<DeviceTelemetry> Telemetry() { return std::nullopt; }
 };
 
 struct BackendOptions {

@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/devices.h"
 
+#include <optional>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "kernels/cpu/cpu_backend.h"
 #if defined(WARPFOLD_HAVE_CUDA)
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_memory.h"
 #endif
 
 namespace warpfold::kernels {
@@ -23,6 +26,15 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCuda(int ordinal, const BackendOpti
 #endif
 }
 
+// The number of "cuda:N".
+std::optional<int> OrdinalOf(absl::string_view device) {
+  int ordinal = 0;
+  if (!absl::ConsumePrefix(&device, "cuda:") || !absl::SimpleAtoi(device, &ordinal) || ordinal < 0) {
+    return std::nullopt;
+  }
+  return ordinal;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, const BackendOptions& options,
@@ -35,12 +47,20 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, c
     *note = absl::StrCat("no GPU, taking the CPU: ", gpu.status().message());
     return cpu::MakeCpuBackend(options);
   }
-  absl::string_view number = device;
-  int ordinal = 0;
-  if (!absl::ConsumePrefix(&number, "cuda:") || !absl::SimpleAtoi(number, &ordinal) || ordinal < 0) {
-    return absl::InvalidArgumentError("the device must be auto, cpu or cuda:N");
-  }
-  return MakeCuda(ordinal, options);
+  const std::optional<int> ordinal = OrdinalOf(device);
+  if (!ordinal) return absl::InvalidArgumentError("the device must be auto, cpu or cuda:N");
+  return MakeCuda(*ordinal, options);
+}
+
+absl::Status ProbeMemory(absl::string_view device, const ProcessMemory& memory) {
+  const std::optional<int> ordinal = OrdinalOf(device);
+  if (!ordinal) return absl::InvalidArgumentError("the device must be cuda:N");
+#if defined(WARPFOLD_HAVE_CUDA)
+  return cuda::ProbeProcessMemory(*ordinal, memory);
+#else
+  static_cast<void>(memory);
+  return absl::NotFoundError("this build has no CUDA");
+#endif
 }
 
 }  // namespace warpfold::kernels

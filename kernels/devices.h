@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kernels/backend.h"
@@ -19,5 +20,10 @@ namespace warpfold::kernels {
 // With "auto", `*note` says why the CPU was taken, else it is left empty.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, const BackendOptions& options,
                                                      std::string* note);
+
+// Reads all bytes of `memory` on the GPU that `device` ("cuda:N") names. Statuses are those of Backend::Open;
+// UNAVAILABLE means that this process can use the device no more, which is what a handle that was tampered
+// with may do to it. So a process that can be spared should call this.
+absl::Status ProbeMemory(absl::string_view device, const ProcessMemory& memory);
 
 }  // namespace warpfold::kernels

@@ -25,7 +25,7 @@ constexpr std::uint64_t LeafElements(std::uint64_t element_bytes) {
   return elements;
 }
 
-// Of a power of two.
+// The binary logarithm of a power of two.
 constexpr std::uint32_t Log2(std::uint32_t x) { return x == 1 ? 0 : 1 + Log2(x / 2); }
 
 }  // namespace warpfold::kernels

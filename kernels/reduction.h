@@ -37,8 +37,8 @@ struct ReductionSpec {
   Algorithm algorithm = Algorithm::kAuto;
 };
 inline constexpr int kMaxOperators = 16;
-// Of the states of one node, all operators together: what slots have memory for, and such that the states of
-// arrays of 2^50 bytes fit messages.
+// The most bytes that the states of one node have, all operators together. Slots have memory for so many, and
+// the partial states of arrays of 2^50 bytes fit messages.
 inline constexpr std::size_t kMaxNodeBytes = std::size_t{32} << 10;
 
 // The value of one operator. A matrix where shape.is_matrix(), row-major.

@@ -20,7 +20,7 @@ struct SegmentOut {
   std::uint64_t* values = nullptr;
   std::uint64_t stride = 0;         // values from a column to the next one
   std::uint32_t index_columns = 0;  // 0, 1 or 2
-  // What backends that read all integers as 64-bit ones say of them; 0 bits: they are what they seem.
+  // The true type of integers that a backend reads as 64-bit ones; 0 bits where it is the element type.
   struct {
     std::uint32_t bits = 0;
     bool is_signed = false;

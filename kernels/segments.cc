@@ -15,8 +15,8 @@ std::uint64_t SegmentCut::ElementCount() const {
   return std::accumulate(lengths.begin(), lengths.end(), std::uint64_t{0});
 }
 
-// What kinds of results there are shows in those of a single element: 0, which every operator has a result
-// of.
+// Reduces an array of one element to learn the kinds of results: the element is 0, for which every operator
+// has a result.
 SegmentLayout::SegmentLayout(const Reduction& reduction) {
   constexpr std::array<std::byte, 8> kZero = {};
   const PartialState one = ReduceOnHost(reduction, 0, std::span(kZero).first(reduction.element_bytes()));

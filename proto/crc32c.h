@@ -20,7 +20,7 @@ class Crc32c {
   // checksum of a part and that of the whole are both wanted.
   void ExtendBy(std::uint32_t crc32c, std::uint64_t count);
 
-  // Of everything extended so far; 0 for no bytes.
+  // The checksum of everything extended so far; 0 for no bytes.
   std::uint32_t value() const { return ~register_; }
 
  private:

@@ -5,31 +5,74 @@
 
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "server/core/operator_names.h"
 #include "server/logging.h"
 
 namespace warpfold::server {
+namespace {
+
+// As the API names it, without the prefix: "float32".
+std::string TypeName(kernels::ElementType type) {
+  constexpr std::size_t kPrefix = sizeof("ELEMENT_TYPE_") - 1;
+  return absl::AsciiStrToLower(v1::ElementType_Name(ElementTypeToProto(type)).substr(kPrefix));
+}
+
+LogFields FieldsOf(const CallRecord& call, const std::string& reason) {
+  LogFields fields = {{"method", call.method},
+                      {"status", absl::StatusCodeToString(call.status.code())},
+                      {"bytes", call.bytes},
+                      {"duration_ms", absl::ToDoubleMilliseconds(call.took)},
+                      {"peer", call.peer}};
+  const auto add_text = [&fields](const char* name, const std::string& text) {
+    if (!text.empty()) fields.emplace_back(name, text);
+  };
+  add_text("identity", call.identity);
+  add_text("request_id", call.request_id);
+  if (call.trace.has_value()) {
+    add_text("trace_id", call.trace->trace_id);
+    add_text("parent_span_id", call.trace->parent_span_id);
+    add_text("span_id", call.trace->span_id);
+  }
+  if (call.reduction.has_value()) {
+    fields.emplace_back("operators", call.reduction->spec().operators);
+    add_text("type", TypeName(call.reduction->spec().element_type));
+  }
+  if (call.stages.has_value()) {
+    const auto add_time = [&fields](const char* name, absl::Duration time) {
+      fields.emplace_back(name, absl::ToDoubleMilliseconds(time));
+    };
+    add_time("queue_ms", call.stages->queue);
+    add_time("receive_ms", call.stages->receive);
+    add_time("copy_ms", call.stages->copy);
+    add_time("kernel_ms", call.stages->kernel);
+  }
+  add_text("reason", reason);
+  if (!call.status.ok()) add_text("message", std::string(call.status.message()));
+  return fields;
+}
+
+}  // namespace
 
 void CallLog::Add(const CallRecord& call) {
   const absl::Status& status = call.status;
   const std::string reason = kernels::ErrorReason(status);
   const std::string kind = reason.empty() ? absl::StatusCodeToString(status.code()) : reason;
   if (!status.ok() && !sampler_.Admit(kind, clock_())) return;
-  std::string line =
-      absl::StrCat(call.method, " ", absl::StatusCodeToString(status.code()), " bytes=", call.bytes,
-                   " ms=", absl::ToDoubleMilliseconds(call.took), " peer=", call.peer);
-  if (!call.request_id.empty()) absl::StrAppend(&line, " request_id=\"", call.request_id, "\"");
-  if (!reason.empty()) absl::StrAppend(&line, " reason=", reason);
-  if (!status.ok()) absl::StrAppend(&line, ": ", status.message());
   // Probes that find all well are no news.
   const bool is_probe = call.method == "Check" || call.method == "GetServerInfo";
-  Log(is_probe && status.ok() ? LogLevel::kDebug : LogLevel::kInfo, line);
+  const LogLevel level = is_probe && status.ok() ? LogLevel::kDebug : LogLevel::kInfo;
+  if (IsLogged(level)) LogEvent(level, "call", FieldsOf(call, reason));
 }
 
 void CallLog::SayLeftOut(bool all) {
   for (const auto& [kind, calls] : sampler_.TakeLeftOut(all ? absl::InfiniteFuture() : clock_())) {
-    Log(LogLevel::kInfo, absl::StrCat(calls, " more calls ended with ", kind));
+    LogEvent(LogLevel::kInfo, "calls_left_out",
+             {{"reason", kind},
+              {"calls", static_cast<std::uint64_t>(calls)},
+              {"message", absl::StrCat(calls, " more calls ended with ", kind)}});
   }
 }
 

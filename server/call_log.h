@@ -5,18 +5,23 @@
 // line; the others are counted.
 #pragma once
 
+#include <memory>
+
+#include "server/core/call_observer.h"
 #include "server/core/clock.h"
-#include "server/core/service.h"
 #include "server/log_sampler.h"
 
 namespace warpfold::server {
 
 // Threads: any.
-class CallLog {
+class CallLog : public CallObserver {
  public:
   explicit CallLog(Clock clock) : clock_(std::move(clock)) {}
 
   void Add(const CallRecord& call);
+
+  void OnBegin(const std::shared_ptr<const LiveCall>&) override {}
+  void OnEnd(const std::shared_ptr<const LiveCall>&, const CallRecord& record) override { Add(record); }
 
   // Says how many calls had no line. To be called now and then, and with `all` at the end.
   void SayLeftOut(bool all = false);

@@ -6,11 +6,13 @@
 #include <sys/un.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "kernels/geometry.h"
 #include "server/version.h"
@@ -32,6 +34,30 @@ std::string CheckAddress(const std::string& address) {
     return "";
   }
   return "must be host:port with a port of 0 to 65535, or unix:/path";
+}
+
+std::string CheckAdminAddress(const std::string& address) {
+  if (!absl::StartsWith(address, "unix:") && CheckAddress(address).empty()) return "";
+  return "must be host:port with a port of 0 to 65535";
+}
+
+// Two sockets on one address would be one too many.
+std::string CheckTogether(const Flags& flags) {
+  const bool is_shared =
+      !absl::EndsWith(flags.admin_listen, ":0") &&
+      std::find(flags.listen.begin(), flags.listen.end(), flags.admin_listen) != flags.listen.end();
+  return is_shared ? "--admin_listen: must not be an address of --listen" : "";
+}
+
+// What each flag was given, or else has by default.
+std::vector<std::pair<std::string, std::string>> AllOf(const CLI::App& app) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option == app.get_help_ptr() || option == app.get_version_ptr()) continue;
+    const std::string given = absl::StrJoin(option->results(), ",");
+    all.emplace_back(option->get_name(), option->count() > 0 ? given : option->get_default_str());
+  }
+  return all;
 }
 
 std::string CheckSlotBytes(const std::string& text) {
@@ -132,6 +158,10 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
   AddLimits(app, flags);
   AddMemory(app, flags);
   AddTls(app, flags);
+  app.add_option(
+         "--admin_listen", flags->admin_listen,
+         "Where /metrics, /healthz, /readyz and /statusz are served over HTTP: host:port, not for clients")
+      ->check(CLI::Validator(CheckAdminAddress, "ADDRESS"));
   const std::map<std::string, LogFormat> formats = {{"text", LogFormat::kText}, {"json", LogFormat::kJson}};
   app.add_option("--log_format", flags->log_format, "Of the log on standard error")
       ->transform(CLI::CheckedTransformer(formats))
@@ -141,6 +171,11 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
   } catch (const CLI::ParseError& e) {
     return app.exit(e, out, error) == 0 ? 0 : kBadFlags;
   }
+  if (const std::string complaint = CheckTogether(*flags); !complaint.empty()) {
+    error << complaint << std::endl;
+    return kBadFlags;
+  }
+  flags->all = AllOf(app);
   return std::nullopt;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace warpfold::server {
@@ -35,6 +36,10 @@ struct Flags {
   std::string tls_key;
   std::string tls_client_ca;
   LogFormat log_format = LogFormat::kText;
+  std::string admin_listen;  // host:port; none if empty
+
+  // All of them as they are in force, name and value, for people.
+  std::vector<std::pair<std::string, std::string>> all;
 };
 
 // Reads the flags, or returns the exit code to end with: 0 after --help and --version, 2 after a flag that

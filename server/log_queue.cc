@@ -48,6 +48,7 @@ void LogQueue::Push(std::string line) {
   const std::lock_guard lock(mutex_);
   if (bytes_ + line.size() > capacity_bytes_) {
     ++dropped_;
+    ++all_dropped_;
     return;
   }
   NoteDropsLocked();

@@ -5,6 +5,7 @@
 // whoever logs. A thread of the queue's own writes; what does not fit in the queue is dropped and counted.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +30,9 @@ class LogQueue {
   // Takes a line, ended by a newline, or drops it. From any thread; does not wait for the descriptor.
   void Push(std::string line);
 
+  // Since the queue was made. From any thread; does not wait.
+  std::int64_t dropped() const { return all_dropped_; }
+
   // Waits until all lines are written, at most `timeout`. Whether they are.
   bool Flush(absl::Duration timeout);
 
@@ -47,7 +51,8 @@ class LogQueue {
   std::deque<std::string> lines_;  // guarded by mutex_
   std::size_t bytes_ = 0;          // guarded by mutex_; of lines_
   std::int64_t dropped_ = 0;       // guarded by mutex_; since the last line that was taken
-  bool writing_ = false;           // guarded by mutex_
+  std::atomic<std::int64_t> all_dropped_ = 0;
+  bool writing_ = false;  // guarded by mutex_
 };
 
 }  // namespace warpfold::server

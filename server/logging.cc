@@ -11,32 +11,36 @@
 #include <unistd.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/log_line.h"
 #include "server/log_queue.h"
 
 namespace warpfold::server {
 namespace {
 
-// %* in a pattern: the message as a JSON string.
-class JsonMessage : public spdlog::custom_flag_formatter {
- public:
-  void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
-              spdlog::memory_buf_t& out) override {
-    const nlohmann::json json = std::string(message.payload.data(), message.payload.size());
-    const std::string text = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-    out.append(text.data(), text.data() + text.size());
-  }
-  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JsonMessage>(); }
-};
-
 // What may wait for a reader.
 constexpr std::size_t kQueueBytes = std::size_t{1} << 20;
 
-LogQueue* queue = nullptr;  // from SetUpLogging on
+// From SetUpLogging on.
+LogQueue* queue = nullptr;
+LogFormat log_format = LogFormat::kText;
+
+constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
+                                                 spdlog::level::warn, spdlog::level::critical};
+
+// What stands behind the time and the level.
+std::string PayloadOf(const char* event, const LogFields& fields) {
+  if (log_format == LogFormat::kText) return PlainText(fields);
+  return absl::StrCat(JsonMembers({{"event", event}}), ",", JsonMembers(fields));
+}
+
+std::string PayloadOf(absl::string_view message) {
+  if (log_format == LogFormat::kText) return std::string(message);
+  return PayloadOf("message", {{"message", std::string(message)}});
+}
 
 // Formats lines on the thread that logs, and leaves them to the queue.
 class QueueSink : public spdlog::sinks::base_sink<std::mutex> {
@@ -51,14 +55,13 @@ class QueueSink : public spdlog::sinks::base_sink<std::mutex> {
 
 std::unique_ptr<spdlog::pattern_formatter> Formatter(LogFormat format) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
-  formatter->add_flag<JsonMessage>('*').set_pattern(
-      format == LogFormat::kJson ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":%*})"
-                                 : "%Y-%m-%dT%H:%M:%S.%eZ %l %v");
+  formatter->set_pattern(format == LogFormat::kJson ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})"
+                                                    : "%Y-%m-%dT%H:%M:%S.%eZ %l %v");
   return formatter;
 }
 
 std::string DropNotice(spdlog::formatter& formatter, std::int64_t dropped) {
-  const std::string text = absl::StrCat(dropped, " lines dropped: nobody read the log");
+  const std::string text = PayloadOf(absl::StrCat(dropped, " lines dropped: nobody read the log"));
   spdlog::memory_buf_t line;
   formatter.format(spdlog::details::log_msg("", spdlog::level::warn, text), line);
   return std::string(line.data(), line.size());
@@ -67,12 +70,13 @@ std::string DropNotice(spdlog::formatter& formatter, std::int64_t dropped) {
 void LogFromGrpc(gpr_log_func_args* args) {
   const spdlog::level::level_enum level =
       args->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::err : spdlog::level::debug;
-  spdlog::log(level, "gRPC: {}", args->message);
+  if (spdlog::should_log(level)) spdlog::log(level, "{}", PayloadOf(absl::StrCat("gRPC: ", args->message)));
 }
 
 }  // namespace
 
 void SetUpLogging(LogFormat format) {
+  log_format = format;
   // Under the queue's lock, and so in one thread at a time.
   const std::shared_ptr<spdlog::formatter> for_notices = Formatter(format);
   queue = &LogQueue::Make(STDERR_FILENO, kQueueBytes,
@@ -85,10 +89,16 @@ void SetUpLogging(LogFormat format) {
 }
 
 void Log(LogLevel level, absl::string_view message) {
-  constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
-                                                   spdlog::level::warn, spdlog::level::critical};
-  spdlog::log(kLevels[static_cast<int>(level)], "{}", std::string(message));
+  spdlog::log(kLevels[static_cast<int>(level)], "{}", PayloadOf(message));
 }
+
+void LogEvent(LogLevel level, const char* event, const LogFields& fields) {
+  spdlog::log(kLevels[static_cast<int>(level)], "{}", PayloadOf(event, fields));
+}
+
+bool IsLogged(LogLevel level) { return spdlog::should_log(kLevels[static_cast<int>(level)]); }
+
+std::int64_t LogLinesDropped() { return queue == nullptr ? 0 : queue->dropped(); }
 
 void FlushLog() {
   constexpr absl::Duration kLongest = absl::Milliseconds(250);

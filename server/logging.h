@@ -5,21 +5,33 @@
 // and when there is room again a line says how many.
 #pragma once
 
+#include <cstdint>
+
 #include "absl/strings/string_view.h"
 #include "server/flags.h"
+#include "server/log_line.h"
 
 namespace warpfold::server {
 
-// Lines of text, or JSON objects with time (UTC), level and message. Also takes in what gRPC logs; what
-// protobuf has to say about malformed messages is dropped, since any client could fill the log with it.
-// Throws std::system_error where there is no thread for it. Call once.
+// Lines of text, or JSON objects with time (UTC), level, event and the event's own fields. Also takes in what
+// gRPC logs; what protobuf has to say about malformed messages is dropped, since any client could fill the
+// log with it. Throws std::system_error where there is no thread for it. Call once.
 void SetUpLogging(LogFormat format);
 
 enum class LogLevel { kDebug, kInfo, kWarning, kCritical };
 
-// Writes a line. From any thread. The only way to the log: the logging library's headers cost every source
-// that includes them ten seconds of compilation.
+// Writes a line: the event "message" with that text. From any thread. The only way to the log: the logging
+// library's headers cost every source that includes them ten seconds of compilation.
 void Log(LogLevel level, absl::string_view message);
+
+// Writes a line of fields. `event` is a word that programs can look for.
+void LogEvent(LogLevel level, const char* event, const LogFields& fields);
+
+// Whether lines of this level are written: else it is not worth making one.
+bool IsLogged(LogLevel level);
+
+// Lines that were dropped since the process began.
+std::int64_t LogLinesDropped();
 
 // Waits until the lines so far are written, a quarter of a second at most. For the end of the process.
 void FlushLog();

@@ -6,8 +6,11 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "kernels/devices.h"
 #include "server/logging.h"
+#include "server/memory/handle_prober.h"
 #include "server/rpc/rpc_server.h"
 #include "server/server_main.h"
 
@@ -29,5 +32,11 @@ absl::StatusOr<std::unique_ptr<kernels::Backend>> OpenDevice(const Flags& flags)
 }  // namespace warpfold::server
 
 int main(int argc, char** argv) {
+  if (absl::string_view device = argc == 2 ? argv[1] : "";
+      absl::ConsumePrefix(&device, warpfold::server::kProbeMemoryFlag)) {
+    return warpfold::server::ServeProbes([device](const warpfold::kernels::ProcessMemory& memory) {
+      return warpfold::kernels::ProbeMemory(device, memory);
+    });
+  }
   return warpfold::server::ServerMain(argc, argv, warpfold::server::OpenDevice);
 }

@@ -14,10 +14,12 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "server/admin/admin.h"
 #include "server/call_log.h"
 #include "server/core/crossover.h"
 #include "server/core/service.h"
@@ -72,10 +74,86 @@ absl::Status OpenResidentArrays(const Flags& flags, Service& service) {
 }
 
 absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flags, Service& service) {
-  return MemorySocket::Open({.path = flags.memory_socket,
-                             .users = {flags.memory_socket_users.begin(), flags.memory_socket_users.end()},
-                             .max_registered_bytes = flags.max_registered_bytes},
-                            service.backend, service.memories);
+  MemorySocketOptions options = {
+      .path = flags.memory_socket,
+      .users = {flags.memory_socket_users.begin(), flags.memory_socket_users.end()},
+      .max_registered_bytes = flags.max_registered_bytes,
+  };
+  if (service.backend.name() == "cuda") {
+    const std::string device = service.backend.device();  // "cuda:0 NVIDIA H200"
+    options.prober_command = {"/proc/self/exe",
+                              absl::StrCat(kProbeMemoryFlag, device.substr(0, device.find(' ')))};
+  }
+  return MemorySocket::Open(options, service.backend, service.memories);
+}
+
+// Tells several observers of each call.
+class Observers : public CallObserver {
+ public:
+  void Add(CallObserver* observer) { observers_.push_back(observer); }
+
+  void OnBegin(const std::shared_ptr<const LiveCall>& call) override {
+    for (CallObserver* const observer : observers_) observer->OnBegin(call);
+  }
+  void OnEnd(const std::shared_ptr<const LiveCall>& call, const CallRecord& record) override {
+    for (CallObserver* const observer : observers_) observer->OnEnd(call, record);
+  }
+
+ private:
+  std::vector<CallObserver*> observers_;
+};
+
+// Null without the flag.
+absl::StatusOr<std::unique_ptr<Admin>> OpenAdmin(const Flags& flags) {
+  if (flags.admin_listen.empty()) return nullptr;
+  absl::StatusOr<std::unique_ptr<Admin>> admin = Admin::Open(flags.admin_listen);
+  if (admin.ok()) return admin;
+  return absl::Status(admin.status().code(), absl::StrCat("--admin_listen: ", admin.status().message()));
+}
+
+AdminSources SourcesOf(const Flags& flags, Service& service, const RpcServer& server,
+                       const MemorySocket* memory_socket, const std::optional<TlsKeys>& tls) {
+  std::optional<absl::Time> expiry;
+  if (tls.has_value()) expiry = ExpiryOf(tls->certificate);
+  return {.service = &service,
+          .pool =
+              [&server] {
+                const SlotCounts counts = server.published_slots();
+                return PoolGauges{.slots_free = counts.free,
+                                  .slots_in_flight = counts.in_flight,
+                                  .waiting_calls = counts.waiting};
+              },
+          .registrations =
+              [memory_socket] {
+                if (memory_socket == nullptr) return RegistrationGauges();
+                const Registrar& registrar = memory_socket->registrar();
+                return RegistrationGauges{.registrations = registrar.registrations(),
+                                          .bytes = registrar.registered_bytes()};
+              },
+          .log_lines_dropped = LogLinesDropped,
+          .certificate_expiry = [expiry] { return expiry; },
+          .addresses = server.addresses(),
+          .flags = flags.all};
+}
+
+// What those who started the process wait for.
+void SayReady(const RpcServer& server, const Admin* admin, const Service& service) {
+  std::cout << "READY listen=" << absl::StrJoin(server.addresses(), ",");
+  if (admin != nullptr) std::cout << " admin=" << admin->address();
+  std::cout << " device=" << service.backend.device() << std::endl;
+  Log(LogLevel::kInfo, absl::StrCat("warpfold-server ", kVersion, " serves on ", service.backend.device()));
+  const Crossovers::WarmUp& warm_up = service.crossovers.warm_up();
+  if (warm_up.operators == 0) return;
+  Log(LogLevel::kInfo,
+      absl::StrCat("ran ", warm_up.operators, " operators over their types in ",
+                   absl::ToInt64Milliseconds(warm_up.took), " ms; the slowest first call took ",
+                   absl::ToDoubleMilliseconds(warm_up.slowest), " ms more: ", warm_up.slowest_operator));
+}
+
+// Says why the server does not start, and returns the exit code.
+int Refuse(int exit_code, absl::string_view why) {
+  Log(LogLevel::kCritical, why);
+  return exit_code;
 }
 
 // Ends the process without running what would touch the device.
@@ -112,59 +190,53 @@ void DrainUnlessFaulted(RpcServer& server, const Flags& flags) {
 
 int Run(const Flags& flags, const OpenBackend& open_backend) {
   const absl::StatusOr<std::optional<TlsKeys>> tls = ReadTlsKeys(flags);
-  if (!tls.ok()) {
-    Log(LogLevel::kCritical, tls.status().message());
-    return kBadFlags;
-  }
+  if (!tls.ok()) return Refuse(kBadFlags, tls.status().message());
   if (tls->has_value()) WarnOfExpiry(**tls);
+  absl::StatusOr<std::unique_ptr<Admin>> admin = OpenAdmin(flags);
+  if (!admin.ok()) {
+    return Refuse(absl::IsResourceExhausted(admin.status()) ? kNoDevice : kBadFlags,
+                  admin.status().message());
+  }
   const absl::StatusOr<std::unique_ptr<kernels::Backend>> backend = open_backend(flags);
   if (!backend.ok()) {
-    Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", backend.status().message()));
-    return kNoDevice;
+    return Refuse(kNoDevice, absl::StrCat("--device=", flags.device, ": ", backend.status().message()));
   }
   Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
   CallLog call_log(service.clock);
-  service.log_call = [&call_log](const CallRecord& call) { call_log.Add(call); };
+  Observers observers;
+  observers.Add(&call_log);
+  if (*admin != nullptr) observers.Add(admin->get());
+  service.observer = &observers;
   absl::StatusOr<Crossovers> crossovers = Crossovers::Measure(**backend, service.clock);
   if (!crossovers.ok()) {
     Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", crossovers.status().message()));
-    return kNoDevice;
+    // Whatever frees the device's memory would wait for it.
+    FlushLog();
+    std::_Exit(kNoDevice);
   }
   service.crossovers = *std::move(crossovers);
 
   if (absl::Status status = OpenResidentArrays(flags, service); !status.ok()) {
-    Log(LogLevel::kCritical, absl::StrCat("--resident_bytes=", flags.resident_bytes, ": ", status.message()));
-    return kNoDevice;
+    return Refuse(kNoDevice, absl::StrCat("--resident_bytes=", flags.resident_bytes, ": ", status.message()));
   }
   std::unique_ptr<MemorySocket> memory_socket;
   if (!flags.memory_socket.empty()) {
     absl::StatusOr<std::unique_ptr<MemorySocket>> socket = OpenMemorySocket(flags, service);
-    if (!socket.ok()) {
-      Log(LogLevel::kCritical, absl::StrCat("--memory_socket: ", socket.status().message()));
-      return kBadFlags;
-    }
+    if (!socket.ok()) return Refuse(kBadFlags, absl::StrCat("--memory_socket: ", socket.status().message()));
     memory_socket = *std::move(socket);
   }
 
   const auto server = RpcServer::Start(
       service, {.listen = flags.listen, .tls = *tls, .max_connections = flags.max_connections});
   if (absl::IsResourceExhausted(server.status())) {
-    Log(LogLevel::kCritical, absl::StrCat("--slots=", flags.slots, ": ", server.status().message()));
-    return kNoDevice;
+    return Refuse(kNoDevice, absl::StrCat("--slots=", flags.slots, ": ", server.status().message()));
   }
-  if (!server.ok()) {
-    Log(LogLevel::kCritical, server.status().message());
-    return kBadFlags;
+  if (!server.ok()) return Refuse(kBadFlags, server.status().message());
+  if (*admin != nullptr) {
+    absl::Status attached = (*admin)->Attach(SourcesOf(flags, service, **server, memory_socket.get(), *tls));
+    if (!attached.ok()) return Refuse(kNoDevice, absl::StrCat("--admin_listen: ", attached.message()));
   }
-  std::cout << "READY listen=" << absl::StrJoin((*server)->addresses(), ",")
-            << " device=" << (*backend)->device() << std::endl;
-  Log(LogLevel::kInfo, absl::StrCat("warpfold-server ", kVersion, " serves on ", (*backend)->device()));
-  if (const Crossovers::WarmUp& warm_up = service.crossovers.warm_up(); warm_up.operators > 0) {
-    Log(LogLevel::kInfo,
-        absl::StrCat("ran ", warm_up.operators, " operators over their types in ",
-                     absl::ToInt64Milliseconds(warm_up.took), " ms; the slowest first call took ",
-                     absl::ToDoubleMilliseconds(warm_up.slowest), " ms more: ", warm_up.slowest_operator));
-  }
+  SayReady(**server, admin->get(), service);
 
   const auto failed = [&] {
     call_log.SayLeftOut();
@@ -175,6 +247,8 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   DrainUnlessFaulted(**server, flags);
   call_log.SayLeftOut(/*all=*/true);
   Log(LogLevel::kInfo, "drained");
+  // It reads what ends before it.
+  admin->reset();
   return kDrained;
 }
 

@@ -65,7 +65,7 @@ struct InfoFlags {
 
 struct HealthFlags {};
 
-// Of every command.
+// The flags that every command has.
 struct ServerFlags {
   // One server, or several that share an array.
   std::vector<std::string> targets = {kDefaultTarget};

@@ -73,7 +73,7 @@ inline __attribute__((always_inline)) State FoldLanes(const State* lanes, const 
   }
 }
 
-// Of a leaf's first `count` elements, how many are in the lane's vectors.
+// How many of a leaf's first `count` elements are in the lane's vectors.
 template <class T>
 constexpr std::uint32_t PresentInLane(std::uint64_t count, std::uint32_t lane) {
   constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);

@@ -44,7 +44,7 @@ void* AllocatePages(std::size_t bytes) {
 // its second-level cache.
 constexpr std::size_t kDefaultSlotBytes = 512 << 10;
 
-// What one StartFrom takes: long enough for all threads, short enough that calls take turns.
+// A StartFrom takes at most so many bytes: enough work for all threads, so little that calls take turns.
 constexpr std::size_t kMemoryPieceBytes = 32 << 20;
 
 // Results of segments have a quarter of a slot's bytes: enough for a value for every 32 bytes of elements.
@@ -271,7 +271,7 @@ class CpuSlot : public Slot {
   const std::unique_ptr<void, void (*)(void*)> memory_;
   std::function<void()> on_finished_;
 
-  // Of the current Start.
+  // What the current Start was given and has made of it.
   bool is_range_ = true;  // or segments
   SegmentJob segments_;
   std::optional<Reduction> reduction_;  // none of a StartStore

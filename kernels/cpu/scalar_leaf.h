@@ -33,7 +33,7 @@ struct ColumnsLeaf {
   using Reader = typename ReadingOperator<Op>::type;
   using ReaderState = typename Reader::LeafState;
 
-  // Of `count` > 0 elements, no more than a leaf has.
+  // Reduces 0 < `count` elements, at most as many as a leaf has.
   static LeafState Reduce(const Op&, const std::byte* data, std::uint64_t count) {
     const Reader op;
     ReaderState lanes[kLanes];
@@ -106,7 +106,7 @@ struct ScalarLeaf<Op> {
 
   static LeafState Reduce(const Op& op, const std::byte* data, std::uint64_t count) {
     constexpr std::uint64_t kElements = kLeafBytes / sizeof(T);
-    // Of whole leaves the compiler knows the length.
+    // For whole leaves the compiler knows the length and unrolls the loop.
     return count == kElements ? Fold(op, data, kElements) : Fold(op, data, count);
   }
 

@@ -60,7 +60,7 @@ class SegmentJob {
   const std::unique_ptr<std::uint64_t[]> values_;
   std::vector<std::uint8_t> errors_;  // all 0 between one Collect and the next Plan
 
-  // Of the current Start.
+  // What the current Start was given and has made of it.
   std::optional<Reduction> reduction_;
   std::optional<SegmentLayout> layout_;
   SegmentCut cut_;

@@ -38,8 +38,8 @@ inline __attribute__((always_inline)) Simd<U> LoadSimd(const std::byte* data) {
   return x;
 }
 
-// Of each pair of signed lanes the first times kFirst plus the second times kSecond, in a lane twice as wide:
-// an instruction that GCC does not find. Where one factor is 0, it widens and shifts at once.
+// Multiplies the first of each pair of signed lanes by kFirst, the second by kSecond, and adds both, in a
+// lane twice as wide. GCC does not find the instruction. Where one factor is 0, it widens and shifts at once.
 template <std::int16_t kFirst, std::int16_t kSecond>
 inline __attribute__((always_inline)) Simd<std::int32_t> TimesPair(const Simd<std::uint16_t>& x) {
 #if defined(__AVX2__)

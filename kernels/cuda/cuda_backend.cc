@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "kernels/cuda/cuda_slot.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/fault.h"
+#include "kernels/cuda/nvml.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
@@ -36,6 +39,9 @@ class CudaBackend : public Backend {
       slots_.push_back(*std::move(slot));
     }
     ordinal_ = ordinal;
+    char bus_id[32] = {};
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), ordinal));
+    nvml_ = Nvml::Open(bus_id);
     return absl::OkStatus();
   }
 
@@ -44,6 +50,9 @@ class CudaBackend : public Backend {
   bool Supports(Algorithm) const override { return true; }
   std::span<const std::unique_ptr<Slot>> slots() override { return slots_; }
   absl::Status fault() const override { return fault_.Get(); }
+  std::optional<DeviceTelemetry> Telemetry() override {
+    return nvml_ == nullptr ? std::nullopt : std::optional(nvml_->Read());
+  }
 
   absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) override {
     return RegisterHostMemory(ordinal_, bytes, fault_);
@@ -59,6 +68,7 @@ class CudaBackend : public Backend {
   Fault fault_;
   int ordinal_ = 0;
   std::string device_;
+  std::unique_ptr<Nvml> nvml_;  // null where the driver's library is not there
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 

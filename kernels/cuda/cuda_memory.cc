@@ -5,6 +5,7 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -131,6 +132,24 @@ absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(int ordinal, std::u
   }
   const std::span<const std::byte> span(static_cast<const std::byte*>(base), bytes);
   return std::make_unique<CudaMemory<cudaFree>>(ordinal, base, span, false, fault);
+}
+
+absl::Status ProbeProcessMemory(int ordinal, const ProcessMemory& memory) {
+  constexpr std::uint64_t kPieceBytes = std::uint64_t{32} << 20;
+  Fault fault;
+  const absl::StatusOr<std::unique_ptr<Memory>> opened = OpenProcessMemory(ordinal, memory, fault);
+  if (!opened.ok()) return opened.status();
+  const auto copy = AllocateDeviceMemory(ordinal, std::min(memory.byte_count, kPieceBytes), fault);
+  if (!copy.ok()) return copy.status();
+  const auto read_all = [&]() -> absl::Status {
+    for (std::uint64_t begin = 0; begin < memory.byte_count; begin += kPieceBytes) {
+      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(
+          const_cast<std::byte*>((*copy)->data()), (*opened)->data() + begin,
+          std::min(memory.byte_count - begin, kPieceBytes), cudaMemcpyDeviceToDevice, cudaStreamPerThread));
+    }
+    return StatusOf(cudaStreamSynchronize(cudaStreamPerThread), "reading the memory of the handle");
+  };
+  return fault.Check(read_all());
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -25,4 +25,7 @@ absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(int ordinal, const Pro
                                                           Fault& fault);
 absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(int ordinal, std::uint64_t bytes, Fault& fault);
 
+// As kernels/devices.h has it.
+absl::Status ProbeProcessMemory(int ordinal, const ProcessMemory& memory);
+
 }  // namespace warpfold::kernels::cuda

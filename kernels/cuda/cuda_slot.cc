@@ -17,8 +17,8 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// What a slot's reducer has workspace for: of matrices that lie on the device it takes so many bytes at once,
-// of scalars much more.
+// A slot's reducer has workspace for so many bytes of matrices at once where they lie on the device; of
+// scalars it takes much more.
 constexpr std::size_t kReducerBytes = 32 << 20;
 
 // Results of segments have a quarter of a slot's bytes: enough for a value for every 32 bytes of elements.

@@ -46,7 +46,7 @@ class EndLeaves {
   __device__ State FoldShort(std::uint64_t) const { return op_.Identity(); }
 
  private:
-  // Of the range's elements [begin, begin + count), a warp's width at a time.
+  // Reads the range's elements [begin, begin + count), a warp's width at a time.
   __device__ State Search(std::uint64_t begin, std::uint64_t count) const {
     const T* const elements = reinterpret_cast<const T*>(range_.data) + begin;
     for (std::uint64_t skipped = 0; skipped < count; skipped += kLanes) {

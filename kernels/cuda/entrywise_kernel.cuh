@@ -122,7 +122,7 @@ class EntrywiseFolder {
     return states[0];
   }
 
-  // Of this thread's entry.
+  // The state of this thread's entry.
   __device__ __forceinline__ const State* StatesOf(const TreeRun& run) const {
     return reinterpret_cast<const State*>(run.data) + entry_;
   }

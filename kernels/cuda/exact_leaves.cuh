@@ -112,7 +112,7 @@ class ExactLeaves {
     }
   }
 
-  // Of bins that hold the run's numbers if they are like those of the loaded leaf.
+  // The top of bins that can hold the run's numbers, if these are like those of the loaded leaf.
   __device__ __forceinline__ int Top() const {
     if constexpr (kNarrow) return kTop;
     std::uint32_t largest = 0;
@@ -123,7 +123,7 @@ class ExactLeaves {
     largest = __reduce_max_sync(kFullWarp, largest);
     return TopFor(BitCast<double>(std::uint64_t{largest} << 32));
   }
-  // Of a magnitude: orders as magnitudes do.
+  // The upper bits of a magnitude. Compared as integers, they order as the magnitudes do.
   __device__ __forceinline__ static std::uint32_t UpperHalf(double x) {
     return static_cast<std::uint32_t>(BitCast<std::uint64_t>(x) >> 32) & 0x7fffffffu;
   }

@@ -43,11 +43,11 @@ class MatrixLayout {
   __device__ __forceinline__ std::uint32_t Waiting(std::uint32_t level) const {
     return Buffer(2) + level * plan_.waiting_stride;
   }
-  // Of a matrix among those of a batch.
+  // Where a matrix lies among those of a batch.
   __device__ __forceinline__ std::uint32_t Offset(std::uint32_t matrix) const {
     return matrix / 2 * pair_stride() + matrix % 2 * matrix_stride();
   }
-  // Of an entry of a matrix, or of a pair.
+  // Where an entry of a matrix, or of a pair, lies.
   __device__ __forceinline__ std::uint32_t PlaceOf(std::uint32_t entry) const {
     return entry + (Tile::kRowGap > 0 ? entry / dimension() * Tile::kRowGap : 0);
   }

@@ -110,7 +110,7 @@ inline PairStrides PairStridesOf(const TileShape& shape) {
 
 // Units are large, so that few of them go by way of global memory, but so many that every warp has some.
 inline constexpr std::uint64_t kUnitsPerMultiprocessor = 64;
-// Of a block. GPUs before sm_80 have less.
+// The shared memory that a block may have. GPUs before sm_80 have less.
 inline constexpr std::uint32_t kMostSharedBytes = 96 << 10;
 // And at least so large that the nodes of all rounds are a quarter of the elements or less, and tickets few.
 inline constexpr std::uint32_t kSmallestUnitLevel = 3;
@@ -119,7 +119,7 @@ inline constexpr std::uint32_t kSmallestUnitLevel = 3;
 struct MatrixPlan {
   TreePlan tree;
   std::uint32_t dimension = 0;
-  // Of the block's shared memory, in entries and bytes.
+  // How the block's shared memory is laid out, in entries and bytes.
   std::uint32_t pair_stride = 0;
   std::uint32_t waiting_stride = 0;
   std::uint32_t piece_bytes = 0;  // what batches are copied by: 4, 8 or 16

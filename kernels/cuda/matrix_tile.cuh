@@ -56,7 +56,7 @@ class MatrixTile {
         column_(static_cast<int>(Shape().PlaceOf(lane).column) * kVector),
         dimension_(kFixedDimension > 0 ? kFixedDimension : dimension) {}
 
-  // Of the block.
+  // Waits for all threads of the block.
   static __device__ __forceinline__ void Synchronize() {
     if constexpr (kThreads == kLanes) {
       __syncwarp();
@@ -66,11 +66,11 @@ class MatrixTile {
   }
 
   __device__ int dimension() const { return dimension_; }
-  // Between rows in shared memory.
+  // The distance between rows in shared memory.
   __device__ int row_stride() const { return static_cast<int>(Shape().RowStride(dimension_)); }
 
-  // Of matrices that begin at these entries of shared memory. Each entry's terms are added in order, and none
-  // beyond the matrices: there may be anything.
+  // Multiplies the matrices that begin at these entries of shared memory. Each entry's terms are added in
+  // order, and none from beyond the matrices, where there may be anything.
   __device__ __forceinline__ void Multiply(std::uint32_t a, std::uint32_t b) {
 #pragma unroll
     for (int pass = 0; pass < kRows; pass += kPassRows) {

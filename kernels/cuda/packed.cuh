@@ -84,7 +84,7 @@ __device__ __forceinline__ std::uint32_t ExtremaOfHalves(std::uint32_t a, std::u
   }
 }
 
-// Of the two halves of a word, seen as elements; one of 8 bits is a half's upper byte.
+// Combines the two halves of a word as elements; an element of 8 bits is the upper byte of its half.
 template <class Op, class T = typename Op::Element>
 __device__ __forceinline__ typename Op::LeafState CombineHalves(const Op& op, std::uint32_t word) {
   constexpr int kShift = 16 - 8 * sizeof(T);

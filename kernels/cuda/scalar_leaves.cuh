@@ -294,7 +294,7 @@ class ScalarLeaves {
     }
   }
 
-  // Of a leaf's first `count` elements, how many are in this lane's vectors.
+  // How many of a leaf's first `count` elements are in this lane's vectors.
   __device__ __forceinline__ std::uint32_t PresentInLane(std::uint32_t count) const {
     const std::uint32_t rest = count % kRowElements;
     const std::uint32_t before = lane_ * kVector;

@@ -53,7 +53,7 @@ class TensorTile {
   static constexpr int kBlocksPerMultiprocessor = kDimension == 32 ? 6 : 16;
   static_assert(kDimension == 16 || kDimension == 32);
 
-  // Of the block.
+  // Waits for all threads of the block.
   static __device__ __forceinline__ void Synchronize() {
     if constexpr (kThreads == kLanes) {
       __syncwarp();
@@ -137,7 +137,7 @@ class TensorTile {
   // Planes further up count multiples of 2^32.
   static constexpr int kSums = std::is_same_v<Terms, RingTerms<Entry>> ? kPlanes : 2 * kPlanes - 1;
 
-  // Of row r of the lane's two, and its column c.
+  // Where column c of the lane's row r (of two) lies.
   __device__ __forceinline__ std::uint32_t PlaceOf(int r, int c) const {
     return static_cast<std::uint32_t>((row_ + 8 * r) * kRowStride + column_ * 2 * kSteps + c);
   }

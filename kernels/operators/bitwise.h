@@ -12,7 +12,7 @@
 
 namespace warpfold::kernels {
 
-// Of booleans it is not the bits of an element that count.
+// A boolean is true for every byte but 0, so its bits must not be combined as they are.
 template <IntegerElement T>
 using SameBitsAs = std::conditional_t<std::same_as<T, Boolean>, T, Bits<T>>;
 

@@ -34,7 +34,7 @@ class ExactBins {
   static constexpr int kMostAddends = 512;
 
   WARPFOLD_FN explicit ExactBins(int top) : top_(top) {}
-  // Of bins that were filled elsewhere.
+  // Takes over bins that were filled elsewhere.
   WARPFOLD_FN ExactBins(int top, const double (&sums)[kBins]) : top_(top) {
     for (int i = 0; i < kBins; ++i) sums_[i] = sums[i];
   }

@@ -22,7 +22,7 @@ struct RingTerms {
   using Entry = RingEntry<T>;
   using Sum = Entry;
 
-  // Of floats: fma(a, b, -0.0) is the rounded product of a and b, to the bit.
+  // Sums of floats begin with -0.0: fma(a, b, -0.0) is the rounded product of a and b, to the bit.
   static WARPFOLD_FN Sum Empty() { return FloatElement<T> ? static_cast<Sum>(-0.0) : Sum{0}; }
   WARPFOLD_FN void Add(Sum& sum, Entry left, Entry right) const {
     if constexpr (FloatElement<T>) {
@@ -34,7 +34,7 @@ struct RingTerms {
   WARPFOLD_FN Entry Finish(const Sum& sum) const { return sum; }
 };
 
-// Of any Words, to any Words that are congruent.
+// Adds products of any Words; the results are any Words that are congruent to the sums.
 template <class Word>
 struct CongruentTerms {
   using Entry = Word;

@@ -39,7 +39,7 @@ WARPFOLD_FN SubarraySums<Sum, Index> JoinSubarrays(const SubarraySums<Sum, Index
   if (b.present == 0) return a;
   SubarraySums<Sum, Index> c = a;
   c.total = a.total + b.total;
-  // Of equal sums the one that starts first, then the one that ends first.
+  // Among equal sums the one that starts first wins, then the one that ends first.
   const Sum across = a.suffix + b.prefix;
   const auto offer = [&c](Sum sum, Index begin, Index end) {
     if (sum > c.best || (sum == c.best && begin < c.best_begin)) {
@@ -88,7 +88,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   static constexpr bool kCommutative = false;
   static constexpr bool kHasIdentity = false;
   static constexpr bool kScalarsOnly = true;
-  // Of unsigned elements each part grows with each element, so that CPUs predict what becomes of them.
+  // Sums of unsigned elements only grow, so CPUs predict these comparisons well.
   static constexpr bool kHostAppends = IntegerElement<T> && !kIsSigned<T>;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t offset) const {

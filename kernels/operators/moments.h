@@ -50,7 +50,7 @@ struct CountedSum {
 
 WARPFOLD_FN CountedSum operator+(CountedSum a, CountedSum b) { return {a.sum + b.sum, a.count + b.count}; }
 
-// Of integers of which a double holds a lane's sum exactly: as integers, which takes no conversions.
+// Lanes add these elements as integers: a double holds the sum exactly, and no element is converted.
 template <class T>
 inline constexpr bool kHasIntegerLanes = IntegerElement<T> && sizeof(T) <= 4;
 
@@ -150,7 +150,7 @@ struct MomentsOperator {
   }
 };
 
-// Of `count` elements, of which the state counts those that are not ignored; NaN if too few are left.
+// The variance of the elements that `m` counts, which leaves out ignored ones; NaN if too few are left.
 WARPFOLD_FN double VarianceOf(const Moments& m, std::uint64_t ddof) {
   if (m.count <= ddof) return CanonicalNan(NAN);
   return CanonicalNan(m.deviations / static_cast<double>(m.count - ddof));

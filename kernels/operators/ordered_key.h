@@ -20,7 +20,7 @@ inline constexpr Key<T> kLargestKey = static_cast<Key<T>>(static_cast<Bits<T>>(~
 template <AnyElement T>
 inline constexpr Key<T> kSmallestKey = static_cast<Key<T>>(~static_cast<Bits<T>>(kLargestKey<T>));
 
-// Of an integer, which is its own key.
+// The largest magnitude of an integer, which is its own key.
 template <IntegerElement T>
 inline constexpr std::uint64_t kLargestMagnitude =
     std::same_as<T, Boolean> ? 1 : static_cast<std::uint64_t>(kLargestKey<T>) + kIsSigned<T>;

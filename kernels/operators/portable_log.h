@@ -14,7 +14,7 @@
 
 namespace warpfold::kernels {
 
-// Of a normal, positive number; infinity and NaN are their own logarithms.
+// The natural logarithm of a normal, positive number; infinity and NaN are their own logarithms.
 WARPFOLD_FN double Logarithm(double x) {
   constexpr double kLn2High = 0x1.62e42feep-1;
   constexpr double kLn2Low = 0x1.a39ef35793c76p-33;

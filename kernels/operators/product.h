@@ -38,8 +38,8 @@ struct Product<T, false> {
   static constexpr bool kAnyOrder = true;
   static constexpr Bits<T> kNeutral = 1;
 
-  // Of up to 32 bits magnitudes are multiplied, which takes a multiplication less on a GPU; of 64 bits the
-  // elements themselves, whose product modulo 2^64 is right but for its sign.
+  // Elements of up to 32 bits are multiplied as magnitudes, which takes one multiplication less on a GPU.
+  // Elements of 64 bits are multiplied as they are: the product modulo 2^64 is right but for its sign.
   static constexpr bool kOfMagnitudes = sizeof(T) < 8;
   // To within two roundings.
   static WARPFOLD_FN float EstimateOf(T x) {
@@ -78,8 +78,8 @@ struct Product<T, false> {
     return {magnitude, negative, overflow};
   }
   WARPFOLD_FN LeafState LeafIdentity() const { return {1, 1, 0}; }
-  // Of what has been multiplied in another way; negative: 0 or 1. A product of 2^64 or more is given modulo
-  // that.
+  // The state for a product that was computed in another way. `negative` is 0 or 1; `magnitude` is modulo
+  // 2^64 where the product is that large.
   static LeafState LeafStateOf(std::uint64_t magnitude, std::uint32_t negative, bool overflow) {
     const float estimate = overflow ? HUGE_VALF : static_cast<float>(magnitude);
     return {!kOfMagnitudes && negative != 0 ? 0 - magnitude : magnitude, estimate, negative << 31};

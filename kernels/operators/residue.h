@@ -89,7 +89,7 @@ class Congruences {
     offset_ = (kHighestBit + modulus - 1) / modulus * modulus;
   }
 
-  // Of bits of a signed integer. (Signed moduli are less than the highest bit, and the offset is a Word.)
+  // The residue of a signed integer with these bits. Signed moduli are so small that offset_ is a Word.
   WARPFOLD_FN Word OfSigned(Word bits) const { return bits >= kHighestBit ? bits + offset_ : bits; }
 
   WARPFOLD_FN Word Of(DoubleWord<Word> x) const {
@@ -97,7 +97,7 @@ class Congruences {
     return Reduce(DoubleWord<Word>{high} << kBits | static_cast<Word>(x));
   }
 
-  // Of a sum of up to kMostTerms products of any Words.
+  // The residue of a sum of up to kMostTerms products of any Words.
   //
   // What the carry stands for is added to the rest, from which M 2^bits has been taken if it is in there.
   // That does not overflow: where M <= 2^bits - 64, there is room for 64 Words times 2^bits; where it is
@@ -119,7 +119,7 @@ class Congruences {
     return less < x ? less : x;
   }
 
-  // Of less than M 2^bits. N. Möller, T. Granlund, "Improved division by invariant integers", IEEE
+  // The residue of x < M 2^bits. N. Möller, T. Granlund, "Improved division by invariant integers", IEEE
   // Transactions on Computers 60 (2011), algorithm 4, of which only the remainder is kept, and not the last
   // step: what it would mend is a Word, too.
   WARPFOLD_FN Word Reduce(DoubleWord<Word> x) const {

@@ -55,7 +55,7 @@ struct SubarrayKeys {
   static constexpr int kIndexBits = Log2(kLastIndex + 1);
   static constexpr int kSumShift = 2 * kIndexBits;
   static constexpr int kKeyBits = kWide ? 96 : 64;
-  // Of no part. Less than any part, also with any sum added that meets it, and so far from the smallest key
+  // The key of no part: less than that of any part, even with any sum added, and so far from the smallest key
   // that neither adding two of them nor the difference of any two keys overflows.
   static constexpr Key kNone = -(Key{1} << (kKeyBits - 2));
   static_assert(kSumShift + 8 * static_cast<int>(sizeof(T)) + kIndexBits <= kKeyBits - 2);

@@ -46,7 +46,7 @@ inline constexpr std::uint32_t kHasNegativeInfinity = 2;
 inline constexpr std::uint32_t kIsNan = kHasInfinity | kHasNegativeInfinity;  // what their sum is
 
 WARPFOLD_FN bool IsFinite(double x) { return x - x == 0; }
-// Of a number that is not finite.
+// The flag for a number that is not finite.
 WARPFOLD_FN std::uint32_t SpecialOf(double x) {
   return x != x ? kIsNan : x > 0 ? kHasInfinity : kHasNegativeInfinity;
 }
@@ -75,7 +75,7 @@ WARPFOLD_FN DigitTriple DigitsOf(std::uint64_t magnitude, bool negative, int exp
   return triple;
 }
 
-// Of a finite number.
+// The digits of a finite number.
 template <FloatElement T>
 WARPFOLD_FN DigitTriple DigitsOf(double x) {
   const auto bits = BitCast<std::uint64_t>(x);

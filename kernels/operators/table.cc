@@ -101,7 +101,7 @@ constexpr OperatorEntry EntryOf() {
           .finish = FinishState<Op>};
 }
 
-// Of operators like LargeMatrixProduct.
+// Describes the states of operators like LargeMatrixProduct.
 template <class Op>
 struct LargeStates {
   using T = typename Op::Entry;

@@ -36,7 +36,7 @@ struct OperatorEntry {
   // Whether elements [first, first + count), count > 0, could have this state.
   bool (*is_possible)(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* state,
                       std::uint64_t first, std::uint64_t count) = nullptr;
-  // Of one entry of a matrix, or of one field.
+  // Finishes one entry of a matrix, or one field.
   Outcome (*finish)(const OperatorParameters& parameters, const std::byte* state, std::uint64_t count,
                     std::uint32_t entry) = nullptr;
 };

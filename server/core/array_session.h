@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/core/call_observer.h"
 #include "server/core/incoming_array.h"
 #include "server/core/message.h"
 #include "server/core/protocol.h"
@@ -52,8 +53,12 @@ class ArraySession {
   // messages of a few bytes.
   bool made_progress() const { return made_progress_; }
 
-  // For logs.
   virtual const std::string& request_id() const = 0;
+  // For logs and metrics: what is known of the array and its reduction.
+  virtual void Describe(CallRecord* record) const {
+    record->request_id = request_id();
+    record->bytes = array_bytes();
+  }
   // Of the array, as far as it has come; all of one that need not come.
   virtual std::uint64_t array_bytes() const {
     return incoming_.has_value() ? incoming_->received_bytes() : 0;

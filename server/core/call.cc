@@ -67,6 +67,15 @@ Call::~Call() { shard_.Remove(this); }
 
 void Call::Begin() {
   shard_.Add(this);
+  if (CallObserver* const observer = shard_.service().observer; observer != nullptr) {
+    live_ = std::make_shared<LiveCall>();
+    live_->method = MethodName();
+    live_->peer = info_.peer;
+    live_->identity = info_.identity;
+    live_->trace = info_.trace;
+    live_->begin = timer_.start();
+    observer->OnBegin(live_);
+  }
   if (method_ == Method::kUnknown) {
     Answer(kernels::Error(absl::StatusCode::kUnimplemented, "UNKNOWN_METHOD",
                           "this server does not have the method"));
@@ -130,6 +139,7 @@ void Call::OnMessage(Message message) {
   if (session_ != nullptr) {
     const absl::StatusOr<ArraySession::Need> need = session_->OnMessage(std::move(message));
     if (session_->made_progress()) timer_.Progress(shard_.Now(), session_->array_bytes());
+    if (live_ != nullptr) live_->bytes.store(session_->array_bytes(), std::memory_order_relaxed);
     if (session_->returns_state()) ticket_.MarkAsPart();
     return Follow(need);
   }
@@ -259,20 +269,20 @@ void Call::CheckTime(absl::Time now) {
 
 void Call::Answer(const absl::Status& status, std::string response) {
   answered_ = true;
-  CallRecord record = {.method = MethodName(),
-                       .peer = info_.peer,
-                       .request_id = "",
-                       .status = status,
-                       .bytes = 0,
-                       .took = shard_.Now() - timer_.start()};
-  if (session_ != nullptr) {
-    record.request_id = session_->request_id();
-    record.bytes = session_->array_bytes();
+  CallRecord record;
+  if (live_ != nullptr) {
+    record.method = live_->method;
+    record.peer = info_.peer;
+    record.identity = info_.identity;
+    record.trace = info_.trace;
+    record.status = status;
+    record.took = shard_.Now() - timer_.start();
+    if (session_ != nullptr) session_->Describe(&record);
   }
   transport_.Answer(status, std::move(response));
   if (session_ != nullptr) session_->Release();
   ticket_ = {};
-  shard_.service().log_call(record);
+  if (live_ != nullptr) shard_.service().observer->OnEnd(live_, record);
 }
 
 std::string Call::MethodName() const {

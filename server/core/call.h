@@ -23,8 +23,10 @@
 #include "absl/time/time.h"
 #include "server/core/admission.h"
 #include "server/core/array_session.h"
+#include "server/core/call_observer.h"
 #include "server/core/call_timer.h"
 #include "server/core/message.h"
+#include "server/core/trace_context.h"
 
 namespace warpfold::server {
 
@@ -43,9 +45,11 @@ class Transport {
 };
 
 struct CallInfo {
-  std::string method;  // "/package.Service/Method", as the client wrote it
-  std::string peer;    // for the log
-  std::string array;   // of which array this is a part, in the client's words; "" for none
+  std::string method;         // "/package.Service/Method", as the client wrote it
+  std::string peer;           // for the log
+  std::string array;          // of which array this is a part, in the client's words; "" for none
+  std::string identity = "";  // whom the certificate of the connection names; "" without one
+  std::optional<TraceContext> trace = std::nullopt;
   absl::Time deadline = absl::InfiniteFuture();
 };
 
@@ -112,6 +116,7 @@ class Call {
   const CallInfo info_;
   const Method method_;
   CallTimer timer_;
+  std::shared_ptr<LiveCall> live_;  // null where nobody observes
   Admission::Ticket ticket_;
   std::unique_ptr<ArraySession> session_;  // of methods that take arrays
   bool reading_ = false;

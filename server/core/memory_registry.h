@@ -44,7 +44,7 @@ class NamedMemory {
   const kernels::Memory& memory() const { return *memory_; }
   std::uint64_t byte_offset() const { return byte_offset_; }  // in memory()
   std::uint64_t byte_count() const { return byte_count_; }
-  // Of an array; none where the bytes may be anything.
+  // What elements an array has; none where the bytes may be anything.
   const std::optional<ElementLayout>& layout() const { return layout_; }
 
   // Whether nobody may find it any more.

@@ -32,7 +32,7 @@ struct ResidentArrays::Pool {
   const std::shared_ptr<const kernels::Memory> memory;
   std::mutex mutex;
   RangeAllocator ranges;  // guarded by mutex
-  // Of the ranges taken, which are never empty. Guarded by mutex.
+  // How many bytes each owner has; ranges are never empty. Guarded by mutex.
   std::unordered_map<std::string, std::uint64_t> owner_bytes;
   std::size_t arrays = 0;     // guarded by mutex
   std::uint64_t next_id = 1;  // guarded by mutex

@@ -161,6 +161,15 @@ std::uint64_t Session::array_bytes() const {
   return header_.reference().element_count() * reducer_->state().reduction().element_bytes();
 }
 
+void Session::Describe(CallRecord* record) const {
+  ArraySession::Describe(record);
+  if (reducer_ == nullptr) return;
+  record->reduction = reducer_->state().reduction();
+  const ReducerTimings& timings = reducer_->timings();
+  record->stages = {
+      .queue = timings.queue, .receive = receive_, .copy = timings.copy, .kernel = timings.kernel};
+}
+
 std::uint64_t Session::CrossoverBytes(const kernels::Reduction& reduction) const {
   return std::max(service_.cpu_crossover_bytes, service_.crossovers.BytesFor(reduction));
 }

@@ -38,6 +38,7 @@ class Session : public ArraySession {
 
   bool returns_state() const override { return header_.return_state(); }
   const std::string& request_id() const override { return header_.request_id(); }
+  void Describe(CallRecord* record) const override;
   std::uint64_t array_bytes() const override;
 
  protected:

@@ -35,8 +35,18 @@ void Shard::EndAll(const absl::Status& why) {
 void Shard::OnTick() {
   slots_.Poll();
   const absl::Time now = Now();
+  slots_.LookAtDevice(now);
+  canary_.OnTick(now);
   service_.residents.Expire(now);
   ForEach([now](Call& call) { call.CheckTime(now); });
+  if (const absl::Status fault = service_.device.fault(); !fault.ok()) StopAll(fault);
+  PublishGauges();
+}
+
+void Shard::PublishGauges() {
+  gauges_.slots_free.store(slots_.free(), std::memory_order_relaxed);
+  gauges_.slots_in_flight.store(slots_.in_flight(), std::memory_order_relaxed);
+  gauges_.waiting.store(slots_.waiting(), std::memory_order_relaxed);
 }
 
 }  // namespace warpfold::server

@@ -8,21 +8,35 @@
 // Threads: one.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/core/call.h"
+#include "server/core/canary.h"
 #include "server/core/service.h"
 #include "server/core/slot_share.h"
 
 namespace warpfold::server {
 
+// How much of a shard is in use, for others to look at without asking it: it may be busy. Of one moment each,
+// not of the same one.
+struct ShardGauges {
+  std::atomic<std::size_t> slots_free = 0;
+  std::atomic<std::size_t> slots_in_flight = 0;
+  std::atomic<std::size_t> waiting = 0;  // calls, for a slot
+};
+
 class Shard {
  public:
   // `service` and the slots must outlive the shard, and the shard its calls.
-  Shard(Service& service, const std::vector<kernels::Slot*>& slots) : service_(service), slots_(slots) {}
+  Shard(Service& service, const std::vector<kernels::Slot*>& slots)
+      : service_(service), slots_(slots, &service.device), canary_(slots_, service.device, service.clock()) {
+    PublishGauges();
+  }
 
   Service& service() { return service_; }
   SlotShare& slots() { return slots_; }
@@ -37,8 +51,13 @@ class Shard {
   void OnHealthChanged();
   void StopAll(const absl::Status& why);
   void EndAll(const absl::Status& why);
-  // Looks at the clock and at the device. To be called some twenty times a second while is_busy().
+  // Looks at the clock and at the device. To be called some twenty times a second while is_busy(), and at
+  // next_trial(). Ends all reductions once the device is lost.
   void OnTick();
+  // When the device, if nobody uses it, is to be tried.
+  absl::Time next_trial() const { return canary_.next(); }
+  // The server ends: tries the device no more.
+  void Retire() { canary_.Retire(); }
 
   // To be called after each event of a call: what the call gave back, or the device has finished meanwhile,
   // may be what others wait for.
@@ -48,8 +67,14 @@ class Shard {
   // To be called before the shard's thread waits for events: from then on the device tells by an event what
   // is waited for. While AwaitsSoon says so it pays to look at the device (OnDeviceFinished) for a while
   // instead.
-  void BeforeWaiting() { slots_.AskForNotices(); }
+  void BeforeWaiting() {
+    slots_.AskForNotices();
+    PublishGauges();
+  }
   bool AwaitsSoon() const { return slots_.AwaitsSoon(); }
+
+  // From any thread.
+  const ShardGauges& gauges() const { return gauges_; }
 
   bool is_busy() const { return !calls_.empty() || slots_.in_flight() > 0; }
 
@@ -57,8 +82,12 @@ class Shard {
   // Calls `visit` for each call that there is now; it may answer calls, but must not destroy them.
   void ForEach(const std::function<void(Call&)>& visit);
 
+  void PublishGauges();
+
   Service& service_;
   SlotShare slots_;
+  ShardGauges gauges_;
+  Canary canary_;
   std::vector<Call*> calls_;
 };
 

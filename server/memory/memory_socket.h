@@ -27,6 +27,8 @@ struct MemorySocketOptions {
   std::string path;
   std::vector<uid_t> users;  // beside the server's own
   std::uint64_t max_registered_bytes = 0;
+  // What HandleProber starts; empty: handles of GPU memory are opened without having been probed.
+  std::vector<std::string> prober_command = {};
 };
 
 class MemorySocket {
@@ -39,9 +41,15 @@ class MemorySocket {
   // Ends all registrations and removes the socket's file. No reduction may be in progress any more.
   ~MemorySocket();
 
+  // From any thread.
+  const Registrar& registrar() const { return registrar_; }
+
  private:
   MemorySocket(const MemorySocketOptions& options, kernels::Backend& backend, MemoryRegistry& registry)
-      : options_(options), registrar_(backend, registry, options.max_registered_bytes) {}
+      : options_(options),
+        registrar_(backend, registry, options.max_registered_bytes,
+                   options.prober_command.empty() ? nullptr
+                                                  : std::make_unique<HandleProber>(options.prober_command)) {}
 
   void Run();
   void Await(bool some_left);

@@ -18,7 +18,7 @@
 namespace warpfold::server {
 namespace {
 
-// Of all connections; a process may have 65,530 mappings (vm.max_map_count), and needs some for itself.
+// For all connections together. Linux allows a process 65,530 (vm.max_map_count), and it needs some itself.
 constexpr std::size_t kMaxMappings = 4096;
 
 absl::Status BadMemory(absl::string_view what) {
@@ -32,8 +32,8 @@ absl::Status CheckMemfd(int fd, std::uint64_t byte_count) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) return BadMemory("the descriptor is not of a memfd that can be sealed");
   if ((seals & F_SEAL_SHRINK) == 0) return BadMemory("the memfd is not sealed against shrinking");
-  // Of huge pages (hugetlbfs) a hole may be punched that no page is left for: reading it would end this
-  // process.
+  // Where a hole is punched into huge pages (hugetlbfs), no page may be left to fill it again: reading there
+  // would end this process.
   struct statfs system = {};
   if (fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC) {
     return BadMemory("the memfd must not be of huge pages");
@@ -91,6 +91,9 @@ absl::StatusOr<std::string> Registrar::RegisterHost(const FileDescriptor& memfd,
 absl::StatusOr<std::string> Registrar::RegisterGpu(const kernels::ProcessMemory& memory) {
   if (memory.byte_count == 0) return BadMemory("byte_count must be at least 1");
   if (absl::Status status = CheckRoom(memory.byte_count); !status.ok()) return status;
+  if (prober_ != nullptr) {
+    if (absl::Status status = prober_->Probe(memory); !status.ok()) return status;
+  }
   absl::StatusOr<std::unique_ptr<kernels::Memory>> opened = backend_.Open(memory);
   if (!opened.ok()) return opened.status();
   return Name(*std::move(opened));
@@ -101,6 +104,7 @@ std::string Registrar::Name(std::shared_ptr<const kernels::Memory> memory) {
   auto named = std::make_shared<const NamedMemory>(std::move(memory), 0, bytes);
   std::string token = registry_.Add(named);
   registered_bytes_ += bytes;
+  ++count_;
   registrations_.push_back({token, std::move(named)});
   return token;
 }
@@ -119,6 +123,7 @@ bool Registrar::Bury() {
   std::erase_if(given_back_, [this](std::shared_ptr<const NamedMemory>& memory) {
     if (memory.use_count() > 1) return false;
     registered_bytes_ -= memory->byte_count();
+    --count_;
     return true;
   });
   return !given_back_.empty();

@@ -6,12 +6,15 @@
 // What has been given back is destroyed by Bury, on the registrar's own thread: a shard that ends the last
 // reduction of it must not wait for the device to forget it.
 //
-// Threads: one.
+// Threads: one, but for what says otherwise.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,19 +22,22 @@
 #include "kernels/backend.h"
 #include "server/core/memory_registry.h"
 #include "server/memory/file_descriptor.h"
+#include "server/memory/handle_prober.h"
 
 namespace warpfold::server {
 
 class Registrar {
  public:
-  // `backend` and `registry` must outlive the registrar.
-  Registrar(kernels::Backend& backend, MemoryRegistry& registry, std::uint64_t max_bytes)
-      : backend_(backend), registry_(registry), max_bytes_(max_bytes) {}
+  // `backend` and `registry` must outlive the registrar. `prober` reads memory of other processes' on the GPU
+  // before the backend opens it; without one, nobody does.
+  Registrar(kernels::Backend& backend, MemoryRegistry& registry, std::uint64_t max_bytes,
+            std::unique_ptr<HandleProber> prober)
+      : backend_(backend), registry_(registry), max_bytes_(max_bytes), prober_(std::move(prober)) {}
   // Nothing may name or read the memory any more.
   ~Registrar() = default;
 
   // Each returns a token. INVALID_ARGUMENT (BAD_MEMORY), RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY), and what the
-  // backend says.
+  // prober and the backend say.
   absl::StatusOr<std::string> RegisterHost(const FileDescriptor& memfd, std::uint64_t byte_count);
   absl::StatusOr<std::string> RegisterGpu(const kernels::ProcessMemory& memory);
 
@@ -41,7 +47,9 @@ class Registrar {
   // Destroys what was unregistered and is read no more. Whether some is left.
   bool Bury();
 
+  // Those that are being read by the last reductions among them. From any thread.
   std::uint64_t registered_bytes() const { return registered_bytes_; }
+  std::size_t registrations() const { return count_; }
 
  private:
   struct Registration {
@@ -55,7 +63,9 @@ class Registrar {
   kernels::Backend& backend_;
   MemoryRegistry& registry_;
   const std::uint64_t max_bytes_;
-  std::uint64_t registered_bytes_ = 0;  // those that are being read by the last reductions among them
+  const std::unique_ptr<HandleProber> prober_;  // may be null
+  std::atomic<std::uint64_t> registered_bytes_ = 0;
+  std::atomic<std::size_t> count_ = 0;
   std::vector<Registration> registrations_;
   std::vector<std::shared_ptr<const NamedMemory>> given_back_;
 };

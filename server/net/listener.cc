@@ -158,7 +158,7 @@ absl::Status Listener::OpenTcp() {
       if (made.ok()) sockets_.push_back(*made);
       if (!made.ok()) failure = made.status();
     }
-    // Of several addresses some may be of a kind that this machine does not have.
+    // A name may have addresses of a kind that this machine lacks: one that can be bound is enough.
     if (sockets_.empty()) return failure;
   }
   address_ = absl::StrCat(address_.substr(0, colon + 1), BoundPort(sockets_[0]));

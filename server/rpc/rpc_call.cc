@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "server/core/trace_context.h"
 #include "server/rpc/status_translation.h"
 
 namespace warpfold::server {
@@ -14,6 +16,8 @@ namespace {
 
 // Longer names are no names.
 constexpr std::size_t kMaxArrayNameBytes = 64;
+// Of the version that there is; a later one may have more.
+constexpr std::size_t kMaxTraceparentBytes = 256;
 
 // The message's slices, which live as long as the message's owner.
 std::optional<Message> MessageOf(const grpc::ByteBuffer& buffer) {
@@ -26,6 +30,21 @@ std::optional<Message> MessageOf(const grpc::ByteBuffer& buffer) {
   }
   message.owner = std::move(owner);
   return message;
+}
+
+// The value of a header that the client sent; "" where there is none, or one of more than `most_bytes`.
+absl::string_view HeaderOf(const grpc::ServerContextBase& context, const char* name, std::size_t most_bytes) {
+  const auto found = context.client_metadata().find(name);
+  if (found == context.client_metadata().end() || found->second.size() > most_bytes) return "";
+  return {found->second.data(), found->second.size()};
+}
+
+// Whom the client's certificate names first (a subject alternative name, or else the common name).
+std::string IdentityOf(const grpc::ServerContextBase& context) {
+  const auto auth = context.auth_context();
+  if (auth == nullptr || !auth->IsPeerAuthenticated()) return "";
+  const std::vector<grpc::string_ref> names = auth->GetPeerIdentity();
+  return names.empty() ? "" : std::string(names.front().data(), names.front().size());
 }
 
 grpc::ByteBuffer BufferOf(const std::string& bytes) {
@@ -60,15 +79,15 @@ void RpcCall::OnRequested(bool ok) {
   if (shard_.accepting()) Request(shard_);
   const absl::Time deadline =
       DeadlineOn(shard_.core().service().clock, absl::Now, absl::FromChrono(context_.deadline()));
-  std::string array;
-  if (const auto found = context_.client_metadata().find("warpfold-array");
-      found != context_.client_metadata().end() && found->second.size() <= kMaxArrayNameBytes) {
-    array.assign(found->second.data(), found->second.size());
-  }
+  std::optional<TraceContext> trace =
+      ParseTraceparent(HeaderOf(context_, "traceparent", kMaxTraceparentBytes));
+  if (trace.has_value()) context_.AddTrailingMetadata("traceresponse", ToTraceresponse(*trace));
   core_.emplace(shard_.core(), static_cast<Transport&>(*this),
                 CallInfo{.method = context_.method(),
                          .peer = context_.peer(),
-                         .array = std::move(array),
+                         .array = std::string(HeaderOf(context_, "warpfold-array", kMaxArrayNameBytes)),
+                         .identity = IdentityOf(context_),
+                         .trace = std::move(trace),
                          .deadline = deadline});
   core_->Begin();
 }

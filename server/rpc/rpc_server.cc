@@ -21,6 +21,9 @@
 namespace warpfold::server {
 namespace {
 
+// Calls to the device take microseconds, and the slowest, those that wait for the driver, less than a second.
+constexpr absl::Duration kLongestDeviceCall = absl::Seconds(15);
+
 // How soon an overdue call or a lost device is noticed.
 constexpr auto kWatchInterval = std::chrono::milliseconds(50);
 constexpr auto kDrainCheckInterval = std::chrono::milliseconds(10);
@@ -143,6 +146,10 @@ absl::Status RpcServer::Serve() {
 
 void RpcServer::Watch() {
   while (!stop_watchdog_) {
+    for (const auto& shard : shards_) {
+      if (shard->core().slots().device_calls().Look(service_.clock()) < kLongestDeviceCall) continue;
+      service_.device.Lose("a call to the device does not return");
+    }
     CheckForFault();
     std::this_thread::sleep_for(kWatchInterval);
   }
@@ -150,7 +157,7 @@ void RpcServer::Watch() {
 
 void RpcServer::CheckForFault() {
   if (faulted_) return;
-  const absl::Status fault = service_.backend.fault();
+  const absl::Status fault = service_.device.fault();
   if (fault.ok()) return;
   Log(LogLevel::kCritical, absl::StrCat("the device failed: ", fault.message()));
   StopServing();
@@ -185,8 +192,20 @@ SlotCounts RpcServer::slots() {
   for (const auto& shard : shards_) {
     shard->PostAndWait([&counts, &slots = shard->core().slots()] {
       counts.free += slots.free();
+      counts.in_flight += slots.in_flight();
       counts.waiting += slots.waiting();
     });
+  }
+  return counts;
+}
+
+SlotCounts RpcServer::published_slots() const {
+  SlotCounts counts;
+  for (const auto& shard : shards_) {
+    const ShardGauges& gauges = shard->gauges();
+    counts.free += gauges.slots_free.load(std::memory_order_relaxed);
+    counts.in_flight += gauges.slots_in_flight.load(std::memory_order_relaxed);
+    counts.waiting += gauges.waiting.load(std::memory_order_relaxed);
   }
   return counts;
 }

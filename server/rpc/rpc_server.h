@@ -39,9 +39,10 @@ struct RpcServerOptions {
 // How many shards to run: one for each core, as far as there are slots for them.
 int ShardCount(std::size_t slots);
 
-// Of all shards together, at one moment.
+// Of all shards together.
 struct SlotCounts {
   std::size_t free = 0;
+  std::size_t in_flight = 0;
   std::size_t waiting = 0;  // calls
 };
 
@@ -66,7 +67,10 @@ class RpcServer {
 
   int reductions_in_progress() const { return service_.admission.in_progress(); }
 
+  // At one moment. Waits for each shard.
   SlotCounts slots();
+  // As each shard has published them last. Waits for nobody.
+  SlotCounts published_slots() const;
 
   // Blocks until no reduction is in progress; false if that took longer than `timeout`.
   bool WaitUntilIdle(absl::Duration timeout) { return service_.admission.WaitUntilEmpty(timeout); }

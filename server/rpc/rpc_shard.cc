@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/rpc_shard.h"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <utility>
@@ -106,8 +107,10 @@ bool RpcShard::LooksAgain() {
 }
 
 RpcShard::Deadline RpcShard::DeadlineOf(Clock::time_point next_tick) const {
-  if (!core_.is_busy()) return Deadline::max();
-  return Deadline::clock::now() + std::chrono::duration_cast<Deadline::duration>(next_tick - Clock::now());
+  absl::Duration rest = absl::FromChrono(next_tick - Clock::now());
+  if (!core_.is_busy()) rest = std::max(rest, core_.next_trial() - core_.Now());
+  if (rest == absl::InfiniteDuration()) return Deadline::max();
+  return Deadline::clock::now() + absl::ToChronoNanoseconds(rest);
 }
 
 void RpcShard::Join() {

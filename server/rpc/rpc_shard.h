@@ -45,15 +45,21 @@ class RpcShard : private EventTag {
   // As Post, and waits until it has run. Not from the shard's thread.
   void PostAndWait(const std::function<void()>& event);
 
-  // Takes no more calls. On the shard's thread.
-  void StopAccepting() { accepting_ = false; }
+  // Takes no more calls, and leaves the device alone. On the shard's thread.
+  void StopAccepting() {
+    accepting_ = false;
+    core_.Retire();
+  }
 
   // Once no call is left and the device is idle: ends the thread, if there is one.
   void Join();
   bool has_thread() const { return thread_.joinable(); }
 
-  // On the shard's thread, but for the slots' counts in tests that are quiet.
+  // On the shard's thread, but for the slots' counts in tests that are quiet, and the look at calls to the
+  // device.
   Shard& core() { return core_; }
+  // From any thread.
+  const ShardGauges& gauges() const { return core_.gauges(); }
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
   grpc::AsyncGenericService& methods() { return methods_; }
   bool accepting() const { return accepting_; }

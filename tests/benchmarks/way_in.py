@@ -42,11 +42,12 @@ class Case(NamedTuple):
     streams: int = 1
     baseline: bool = True
     flight: bool = False
+    generated: bool = False  # the server is loaded by generated classes, too
     beside_large: bool = False  # while eight other callers send large arrays
     weight: float = 1  # of its turns, in time
 
     def turns(self, has_flight: bool) -> int:
-        return 1 + (_SINKS if self.baseline else 0) + (1 if self.flight and has_flight else 0)
+        return 1 + (_SINKS if self.baseline else 0) + self.generated + (self.flight and has_flight)
 
 
 def all_cases(bytes_: int) -> list:
@@ -55,6 +56,9 @@ def all_cases(bytes_: int) -> list:
         for streams in (1, 2, 4, 8):
             arguments = ("--method", "reduce", "--bytes", str(bytes_), "--streams", str(streams))
             cases.append(Case("streams", transport, arguments, streams=streams, flight=True))
+        for callers in (1, 4):
+            arguments = ("--method", "reduce", "--bytes", str(bytes_ // callers), "--callers", str(callers))
+            cases.append(Case(f"generated_x{callers}", transport, arguments, baseline=False, generated=True))
         array = ("--method", "array", "--bytes", "4096")
         cases += [
             Case("array_4_kib", transport, array, weight=0.6),
@@ -120,8 +124,8 @@ class WayIn:
                 self._server.pid, "--memory_bytes", self._flags.bytes, *arguments]
 
     def run(self, case: Case, turn_s: float) -> list:
-        baseline = ["--baseline"] if case.baseline else []
-        command = self._bench(case.transport, *case.arguments, *baseline, *times(turn_s, self._flags))
+        sides = ["--baseline"] * case.baseline + ["--generated"] * case.generated
+        command = self._bench(case.transport, *case.arguments, *sides, *times(turn_s, self._flags))
         lines = self._beside_large(case, command, turn_s) if case.beside_large else lines_of(command)
         if case.flight and self.has_flight:
             lines += lines_of([sys.executable, "-B", _HERE / "flight.py", "--transport", case.transport,

@@ -123,6 +123,9 @@ TEST(BenchFlagsTest, WhatDoesNotFitTogetherExitsWith2) {
   const std::vector<std::vector<const char*>> bad = {
       {"--method", "sum"},
       {"--source", "ipc"},
+      {"--generated", "--streams", "2"},
+      {"--generated", "--method", "array"},
+      {"--generated", "--source", "resident"},
       {"--method", "array", "--streams", "2"},
       {"--method", "health", "--bytes", "8"},
       {"--bytes", "65536"},  // no stream

@@ -100,6 +100,14 @@ class BenchTest(TestCase):
             self.assertGreater(line["receive_us"], 0)
             self.assertTrue(line["device"].startswith(DEVICE), line["device"])
 
+    def test_generated_classes_beside_the_library(self):
+        lines = bench("--target", self.server.address, "--generated", "--bytes", "1000000", "--callers", "2",
+                      "--op", "min,argmax")
+        self.assertEqual([line["side"] for line in lines], ["warpfold", "generated"])
+        for line in lines:
+            self.assert_consistent(line)
+            self.assertEqual(line["device"], lines[0]["device"])
+
     def test_sinks_over_a_unix_socket(self):
         with Server(listen=f"unix:{self.folder}/socket") as server:
             lines = bench("--target", server.address, "--baseline", "--bytes", "1000000")

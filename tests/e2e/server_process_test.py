@@ -87,7 +87,7 @@ class ReadyTest(TestCase):
             self.assertEqual(server.stop(), 0)
             log = server.log()
         for line in log.splitlines():
-            self.assertEqual(set(json.loads(line)), {"time", "level", "message"})
+            self.assertEqual(set(json.loads(line)), {"time", "level", "event", "message"})
         self.assertIn("drained", log)
 
     def test_auto_takes_what_there_is(self):

@@ -18,6 +18,7 @@
 #include "kernels/backend.h"
 #include "kernels/devices.h"
 #include "kernels/error.h"
+#include "server/memory/handle_prober.h"
 #include "tests/kernels/elements.h"
 #include "tests/kernels/expect_same.h"
 
@@ -25,6 +26,8 @@ namespace warpfold::kernels {
 namespace {
 
 constexpr char kExporterFlag[] = "--export_memory";
+constexpr char kProberFlag[] = "--probe_memory";
+constexpr char kDevice[] = "cuda:0";
 constexpr std::uint64_t kElements = (std::uint64_t{1} << 26) + 5;  // a quarter GiB of float32, and a bit
 constexpr std::uint64_t kBytes = 4 * kElements;
 
@@ -97,7 +100,7 @@ class ProcessMemoryTest : public testing::Test {
  protected:
   ProcessMemoryTest() {
     std::string note;
-    absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend("cuda:0", {.slots = 2}, &note);
+    absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(kDevice, {.slots = 2}, &note);
     EXPECT_TRUE(backend.ok()) << backend.status();
     backend_ = *std::move(backend);
   }
@@ -194,6 +197,33 @@ TEST_F(ProcessMemoryTest, OfAProcessThatHasEndedIsRefused) {
   ExpectRefused(exporter.memory());
 }
 
+// Whatever a handle was made to be, a process that can be spared reads it first. What that one can read, the
+// server can read, too.
+TEST_F(ProcessMemoryTest, HandlesThatWereTamperedWithDoNotReachTheDevice) {
+  server::HandleProber prober({"/proc/self/exe", kProberFlag});
+  const Exporter exporter;
+  EXPECT_TRUE(prober.Probe(exporter.memory()).ok());
+  Random random(2);
+  int readable = 0;
+  for (std::size_t i = 0; i < 3 * ProcessMemory::kHandleBytes; ++i) {
+    ProcessMemory tampered = exporter.memory();
+    tampered.handle[i % ProcessMemory::kHandleBytes] ^= static_cast<std::byte>(1 << random() % 8);
+    const absl::Status probed = prober.Probe(tampered);
+    if (!probed.ok()) {
+      EXPECT_EQ(ErrorReason(probed), "BAD_MEMORY") << probed;
+      continue;
+    }
+    ++readable;
+    const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(tampered);
+    if (memory.ok()) ReduceAll(**memory, 0, kElements);
+    ASSERT_TRUE(backend_->fault().ok()) << "byte " << i << ": " << backend_->fault();
+  }
+  RecordProperty("readable", readable);
+  const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(exporter.memory());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  ExpectSum(**memory, 0, 100'000);
+}
+
 // What is open stays, whatever becomes of its owner.
 TEST_F(ProcessMemoryTest, OwnerDiesWhileItIsRead) {
   Exporter exporter;
@@ -217,6 +247,11 @@ TEST_F(ProcessMemoryTest, OwnerDiesWhileItIsRead) {
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], warpfold::kernels::kExporterFlag) == 0) {
     return warpfold::kernels::ExportMemory();
+  }
+  if (argc > 1 && std::strcmp(argv[1], warpfold::kernels::kProberFlag) == 0) {
+    return warpfold::server::ServeProbes([](const warpfold::kernels::ProcessMemory& memory) {
+      return warpfold::kernels::ProbeMemory(warpfold::kernels::kDevice, memory);
+    });
   }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

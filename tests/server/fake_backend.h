@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,8 @@ class FakeBehaviour {
  public:
   std::atomic<bool> fail_start = false;
   std::atomic<bool> fail_wait = false;
+  std::atomic<bool> wrong_results = false;
+  std::atomic<bool> stuck = false;  // Start does not return, as long as this is so
   std::atomic<int> starts = 0;
   std::atomic<int> waits = 0;
   std::atomic<int> notices = 0;             // that were asked for
@@ -146,7 +150,8 @@ class FakeSlot : public kernels::Slot {
       std::copy_n(work.from, work.count, work.to);
       return result;
     }
-    const std::span data(work.from, work.count * work.reduction->element_bytes());
+    std::vector<std::byte> data(work.from, work.from + work.count * work.reduction->element_bytes());
+    if (behaviour_.wrong_results) data.back() ^= std::byte{1};
     result.state = kernels::ReduceOnHost(*work.reduction, work.first_element, data);
     return result;
   }
@@ -176,6 +181,7 @@ class FakeSlot : public kernels::Slot {
 
   absl::Status Begin(Work work) {
     if (work_.has_value()) ++behaviour_.misuses;
+    while (behaviour_.stuck) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (behaviour_.fail_start) return DeviceLost();
     ++behaviour_.starts;
     behaviour_.elements += work.count;
@@ -235,6 +241,15 @@ class FakeBackend : public kernels::Backend {
     return has_algorithms || algorithm == kernels::Algorithm::kAuto;
   }
   std::span<const std::unique_ptr<kernels::Slot>> slots() override { return slots_; }
+  std::optional<kernels::DeviceTelemetry> Telemetry() override {
+    while (telemetry_hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return kernels::DeviceTelemetry{.memory_bytes = 1'000'000,
+                                    .memory_used_bytes = 250'000,
+                                    .temperature_celsius = 41,
+                                    .power_watts = 82.5,
+                                    .corrected_errors = 3,
+                                    .uncorrected_errors = 0};
+  }
   absl::Status fault() const override { return faulty ? DeviceLost() : absl::OkStatus(); }
 
   absl::StatusOr<std::unique_ptr<kernels::Memory>> Register(std::span<const std::byte> bytes) override {
@@ -250,6 +265,7 @@ class FakeBackend : public kernels::Backend {
   FakeBehaviour behaviour;
   std::atomic<bool> faulty = false;
   std::atomic<bool> has_algorithms = true;
+  std::atomic<bool> telemetry_hangs = false;
 
  private:
   std::vector<std::unique_ptr<kernels::Slot>> slots_;

@@ -9,6 +9,7 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,8 +19,10 @@ namespace warpfold::server {
 // A stream of raw messages each way. Threads: one.
 class RawCall {
  public:
-  RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method)
+  RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+          const std::map<std::string, std::string>& metadata = {})
       : stub_(channel), stream_(stub_.PrepareCall(&context_, method, &queue_)) {
+    for (const auto& [name, text] : metadata) context_.AddMetadata(name, text);
     stream_->StartCall(this);
     Next();
   }

@@ -52,7 +52,7 @@ class RpcTest : public testing::Test {
   };
 
   RpcTest() : service_(backend_, kLimits, [this] { return absl::FromUnixMillis(now_ms_); }) {
-    service_.log_call = [this](const CallRecord& call) { call_log_.Add(call); };
+    service_.observer = &call_log_;
     auto server = RpcServer::Start(service_, {.listen = {"127.0.0.1:0"}, .tls = std::nullopt});
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);

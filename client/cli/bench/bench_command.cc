@@ -25,7 +25,8 @@ struct Contender {
 
 absl::StatusOr<Caller> MakeCaller(const Side& side, const BenchFlags& flags,
                                   std::span<const std::byte> memory, absl::Duration* handed_over) {
-  if (side.raw_socket) return MakeRawSocketCaller(side.server.target, flags);
+  if (side.caller == CallerKind::kRawSocket) return MakeRawSocketCaller(side.server.target, flags);
+  if (side.caller == CallerKind::kGenerated) return MakeGeneratedCaller(side.server, flags);
   if (flags.source == BenchSource::kChunks) return MakeGrpcCaller(side.server, flags);
   return MakeReferenceCaller(side.server, flags, memory, side.memory_socket, handed_over);
 }

@@ -19,17 +19,23 @@ namespace warpfold::cli {
 // Makes a call with this array, which is ignored by methods that have none. Threads: one at a time.
 using Caller = std::function<absl::StatusOr<Reduction>(std::span<const std::byte> array)>;
 
-// Of a server that speaks the protocol. Connects with the first call.
+// What the calls compute.
+Spec SpecOf(const BenchFlags& flags);
+
+// Calls a server that speaks the protocol, by the client library. It connects with the first call.
 Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags);
 
-// Of a server that reads the caller's memory without a wire: hands `memory` over, of which each call's array
-// is a part. `memory_socket` is the server's, where the source needs one. Adds to *handed_over what that
-// took, apart from copying the memory to where it is handed over from.
+// The same for --method reduce over one stream, by the classes that are generated from the protocol.
+Caller MakeGeneratedCaller(const Server& server, const BenchFlags& flags);
+
+// Calls a server that reads the caller's memory without a wire. First hands over `memory`, which holds each
+// call's array, by way of the server's `memory_socket` where the source needs one. Adds to *handed_over how
+// long that took; copying the bytes to where they can be handed over from is not counted.
 absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlags& flags,
                                            std::span<const std::byte> memory,
                                            const std::string& memory_socket, absl::Duration* handed_over);
 
-// Of the sink kRawSocket. Connects at once.
+// Calls the sink kRawSocket. It connects at once.
 absl::StatusOr<Caller> MakeRawSocketCaller(const std::string& address, const BenchFlags& flags);
 
 }  // namespace warpfold::cli

@@ -27,6 +27,9 @@ take turns for --rounds rounds:
   async_drop     the same without the copy
   plain_service  the generated synchronous service, which copies the chunks into a buffer
 
+With --generated the server is also loaded by the classes that the compiler of the protocol generates, as
+clients of other languages have them.
+
 With a --source other than chunks a caller's part of the memory is first shared with the server, handed to
 it as GPU memory, or put: that takes set_up_ms. A server that --server starts gets the flags that this
 needs.
@@ -83,6 +86,9 @@ void Complete(BenchFlags& flags, bool has_bytes) {
   if (registers && flags.server.empty() && flags.memory_socket.empty()) {
     throw CLI::ValidationError("--source", "such memory needs --memory_socket, or --server");
   }
+  if (flags.generated && (elsewhere || flags.method != BenchMethod::kReduce || flags.streams > 1)) {
+    throw CLI::ValidationError("--generated", "such clients are compared by one stream of chunks a caller");
+  }
   if (flags.streams > 1 && flags.method != BenchMethod::kReduce) {
     throw CLI::ValidationError("--streams", "only --method reduce has several for one array");
   }
@@ -116,6 +122,7 @@ void AddSides(CLI::App& app, BenchFlags& flags) {
                  "The process at --target, on this machine: for its CPU time")
       ->check(CLI::PositiveNumber)
       ->excludes(server);
+  app.add_flag("--generated", flags.generated, "Load the server by generated classes, too, and compare");
   app.add_flag("--baseline", flags.baseline, "Load sinks, too, and compare; see below");
 }
 

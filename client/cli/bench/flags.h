@@ -55,6 +55,7 @@ struct BenchFlags {
   double pause_ms = 0;
   int rounds = 3;
 
+  bool generated = false;
   bool baseline = false;
   bool json = false;
   bool csv = false;

@@ -19,11 +19,6 @@ constexpr char kReduceArrayMethod[] = "/warpfold.v1.ReductionService/ReduceArray
 // A server that answers nothing is an error, not a wait without an end.
 constexpr absl::Duration kTimeout = absl::Minutes(2);
 
-// Random integers overflow a sum or a product, which is not what is measured.
-Spec SpecOf(const BenchFlags& flags) {
-  return {.operators = absl::StrSplit(flags.op, ','), .wrap_overflow = true};
-}
-
 absl::StatusOr<Reduction> Stream(Client& client, const BenchFlags& flags, const Spec& spec,
                                  std::span<const std::byte> array) {
   return client.ReduceBytes(spec, flags.type, array,
@@ -53,6 +48,11 @@ absl::StatusOr<Reduction> Nothing(const absl::StatusOr<Answer>& answer) {
 }
 
 }  // namespace
+
+// Random integers overflow a sum or a product, which is not what is measured.
+Spec SpecOf(const BenchFlags& flags) {
+  return {.operators = absl::StrSplit(flags.op, ','), .wrap_overflow = true};
+}
 
 Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags) {
   const ClientOptions options = {.connections = flags.streams, .credentials = server.credentials};

@@ -8,7 +8,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "client/cli/bench/caller.h"
 #include "client/cli/bench/gpu_memory.h"
@@ -104,7 +103,7 @@ absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlag
   if (flags.source == BenchSource::kResident) status = Put(flags.type, memory, *there);
   if (!status.ok()) return status;
   *handed_over += there->handed_over;
-  const Spec spec = {.operators = absl::StrSplit(flags.op, ','), .wrap_overflow = true};
+  const Spec spec = SpecOf(flags);
   const std::uint64_t element_bytes = ElementTypeBytes(flags.type);
   return [there, spec, type = flags.type, element_bytes,
           begin = memory.data()](std::span<const std::byte> array) {

@@ -81,13 +81,19 @@ absl::StatusOr<std::vector<Side>> StartSides(const Server& server, const BenchFl
   if (!first.ok()) return first.status();
   const std::string transport = TransportOf(first->server.target);
   sides.push_back(*std::move(first));
+  if (flags.generated) {
+    sides.push_back({.name = "generated",
+                     .server = sides.front().server,
+                     .caller = CallerKind::kGenerated,
+                     .pid = sides.front().pid});
+  }
   if (!flags.baseline) return sides;
   const std::string executable = std::filesystem::read_symlink(kThisExecutable);
   for (const auto& [kind, name] : kSinks) {
     absl::StatusOr<Side> sink =
         Start(name, {executable, "bench-sink", name, "--listen", ListenAddress(transport, name, folder)});
     if (!sink.ok()) return sink.status();
-    sink->raw_socket = kind == SinkKind::kRawSocket;
+    if (kind == SinkKind::kRawSocket) sink->caller = CallerKind::kRawSocket;
     sides.push_back(*std::move(sink));
   }
   return sides;

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who takes part: the server, and with --baseline the sinks.
+// Who takes part: the server, and with --generated and --baseline those to compare it with.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,11 +17,18 @@
 
 namespace warpfold::cli {
 
+// Who calls a side.
+enum class CallerKind : std::uint8_t {
+  kLibrary,    // the client library
+  kGenerated,  // classes that are generated from the protocol
+  kRawSocket,  // somebody who does not speak gRPC
+};
+
 struct Side {
-  std::string name;  // "warpfold", or that of a sink
+  std::string name;  // "warpfold", "generated", or that of a sink
   Server server;
-  std::string memory_socket = {};            // if it has one
-  bool raw_socket = false;                   // it does not speak gRPC
+  std::string memory_socket = {};  // if it has one
+  CallerKind caller = CallerKind::kLibrary;
   std::optional<int> pid = {};               // of the process, if it is known
   std::optional<ChildProcess> process = {};  // if it is ours
 };

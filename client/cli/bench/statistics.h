@@ -19,10 +19,10 @@ struct Spread {
   double max = 0;
 };
 
-// Of at least one value.
+// `values` must not be empty.
 Spread SpreadOf(std::vector<double> values);
 
-// Of a[i] / b[i], as far as neither is 0; the median is that of a over that of b.
+// The spread of a[i] / b[i], as far as neither is 0; its median is that of a over that of b.
 Spread RatioOf(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace warpfold::cli

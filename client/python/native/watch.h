@@ -14,7 +14,7 @@
 
 namespace warpfold::python {
 
-// Of one call. Threads: made and destroyed by one that has Python's lock.
+// Watches one call. Threads: one that has Python's lock makes and destroys it.
 class Watch {
  public:
   // `progress` is None, or called with the bytes that were sent so far.

@@ -21,7 +21,7 @@ Way = Literal["memory", "copied", "staged", "pieces", "shared memory", "gpu memo
 
 ELEMENT_TYPES = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
                            "float16", "bfloat16", "float32", "float64"})
-# Of an array on a GPU, or of a file, that is in the host's memory at a time.
+# An array on a GPU, or in a file, is brought into the host's memory in pieces of this size.
 PIECE_BYTES = 16 << 20
 
 # DLPack's numbers of memory that the host reads (plain, pinned for CUDA, for ROCm), and of GPUs (CUDA, ROCm,

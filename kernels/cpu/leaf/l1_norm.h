@@ -25,7 +25,7 @@ struct ScalarLeaf<L1Norm<T, false>> {
   }
 
  private:
-  // Of one element or of a vector: all bits of a negative one are flipped, and 1 added.
+  // The magnitude of an element, or of each in a vector: all bits of a negative one are flipped, 1 is added.
   static constexpr auto Magnitude = [](auto x) {
     if constexpr (!kIsSigned<T>) {
       return x;

@@ -10,7 +10,7 @@
 
 namespace warpfold::kernels::cuda::textbook {
 
-// Of an operator that the textbook serves (algorithm.h).
+// The row of an operator that the textbook serves (algorithm.h).
 const Row& RowNamed(std::string_view name);
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -21,15 +21,22 @@
 #include "tests/benchmarks/cpu/read_loops.h"
 #include "tests/benchmarks/json_line.h"
 #include "tests/benchmarks/rounds.h"
+#include "tests/benchmarks/scalar_cases.h"
 
 namespace warpfold::benchmarks {
 namespace {
 
 using kernels::Reduction;
 
+std::vector<std::string> AllTypes() {
+  std::vector<std::string> names;
+  for (int type = 0; type < kernels::kElementTypeCount; ++type)
+    names.emplace_back(kernels::ElementTypeName(static_cast<kernels::ElementType>(type)));
+  return names;
+}
+
 struct Flags {
-  std::vector<std::string> operators = {"sum"};
-  std::vector<std::string> dtypes;  // none: all
+  ScalarCases cases = {.dtypes = AllTypes()};
   std::vector<int> threads = {1, 0};
   std::vector<int> log2_bytes = {16, 20, 24, 28, 30};
   RoundLimits rounds;
@@ -39,10 +46,7 @@ struct Flags {
 Flags ParseFlags(int argc, const char* const* argv) {
   Flags flags;
   CLI::App app("Reductions on the CPU against read-only loops, on data in memory: a JSON object per line.");
-  app.add_option("--operators", flags.operators, "sum,min,...")->delimiter(',')->capture_default_str();
-  app.add_option("--dtypes", flags.dtypes, "Element types; all if none")
-      ->delimiter(',')
-      ->check(DtypeValidator());
+  AddScalarCaseFlags(app, &flags.cases);
   app.add_option("--threads", flags.threads, "Numbers of threads; 0 for one per core")
       ->delimiter(',')
       ->check(CLI::Range(0, 1024))
@@ -54,11 +58,6 @@ Flags ParseFlags(int argc, const char* const* argv) {
   AddRoundFlags(app, &flags.rounds);
   AddProvenanceFlags(app, &flags.provenance);
   ParseOrExit(app, argc, argv);
-  if (flags.dtypes.empty()) {
-    for (int type = 0; type < kernels::kElementTypeCount; ++type) {
-      flags.dtypes.emplace_back(kernels::ElementTypeName(static_cast<kernels::ElementType>(type)));
-    }
-  }
   flags.provenance.device = CpuModel();
   flags.provenance.driver.clear();
   return flags;
@@ -191,20 +190,9 @@ int Main(int argc, const char* const* argv) {
   const Flags flags = ParseFlags(argc, argv);
   for (const int threads : flags.threads) {
     Bench bench(flags, threads);
-    for (const std::string& op : flags.operators) {
-      for (const std::string& dtype : flags.dtypes) {
-        kernels::ReductionSpec spec;
-        spec.operators = {op};
-        spec.element_type = *kernels::ElementTypeByName(dtype);
-        const auto reduction = Reduction::Create(spec);
-        if (!reduction.ok()) {
-          std::fprintf(stderr, "left out: %s of %s: %s\n", op.c_str(), dtype.c_str(),
-                       std::string(reduction.status().message()).c_str());
-          continue;
-        }
-        for (const int log2 : flags.log2_bytes) bench.Run(*reduction, std::size_t{1} << log2);
-      }
-    }
+    ForEachScalarCase(flags.cases, [&](const Reduction& reduction) {
+      for (const int log2 : flags.log2_bytes) bench.Run(reduction, std::size_t{1} << log2);
+    });
   }
   return 0;
 }

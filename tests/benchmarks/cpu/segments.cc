@@ -5,7 +5,6 @@
 // segments_beside_numpy.py runs it beside NumPy.
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "tests/benchmarks/cpu/cpu_model.h"
 #include "tests/benchmarks/json_line.h"
 #include "tests/benchmarks/rounds.h"
+#include "tests/benchmarks/scalar_cases.h"
 
 namespace warpfold::benchmarks {
 namespace {
@@ -23,8 +23,7 @@ using kernels::SegmentCut;
 using kernels::cpu::SegmentJob;
 
 struct Flags {
-  std::vector<std::string> operators = {"sum"};
-  std::vector<std::string> dtypes = {"float32"};
+  ScalarCases cases;
   std::vector<std::uint64_t> segment_elements = {4, 16, 256, 1024, 4096, 262144};
   std::uint64_t total_bytes = std::uint64_t{64} << 20;
   bool varying = false;
@@ -35,8 +34,7 @@ struct Flags {
 Flags ParseFlags(int argc, const char* const* argv) {
   Flags flags;
   CLI::App app("Segments on one thread of the CPU: a JSON object per line.");
-  app.add_option("--operators", flags.operators, "sum,max,...")->delimiter(',')->capture_default_str();
-  app.add_option("--dtypes", flags.dtypes, "Element types")->delimiter(',')->check(DtypeValidator());
+  AddScalarCaseFlags(app, &flags.cases);
   app.add_option("--segment_elements", flags.segment_elements, "Elements of each segment")->delimiter(',');
   app.add_option("--total_bytes", flags.total_bytes, "Of all segments")->capture_default_str();
   app.add_flag("--varying", flags.varying, "Segments of that many elements, less one or more one, in turns");
@@ -97,19 +95,9 @@ int Main(int argc, const char* const* argv) {
     state = state * 1664525 + 1013904223;
     byte = static_cast<std::byte>(state >> 24 & 0xbf);
   }
-  for (const std::string& op : flags.operators) {
-    for (const std::string& dtype : flags.dtypes) {
-      kernels::ReductionSpec spec;
-      spec.operators = {op};
-      spec.element_type = *kernels::ElementTypeByName(dtype);
-      const auto reduction = Reduction::Create(spec);
-      if (!reduction.ok()) {
-        std::fprintf(stderr, "left out: %s of %s\n", op.c_str(), dtype.c_str());
-        continue;
-      }
-      for (const std::uint64_t length : flags.segment_elements) Run(flags, *reduction, length, data);
-    }
-  }
+  ForEachScalarCase(flags.cases, [&](const Reduction& reduction) {
+    for (const std::uint64_t length : flags.segment_elements) Run(flags, reduction, length, data);
+  });
   return 0;
 }
 

@@ -23,6 +23,7 @@
 #include "tests/benchmarks/cuda/segments/cub_segments.h"
 #include "tests/benchmarks/cuda/stopwatches.h"
 #include "tests/benchmarks/json_line.h"
+#include "tests/benchmarks/scalar_cases.h"
 
 namespace warpfold::benchmarks {
 namespace {
@@ -32,8 +33,7 @@ using kernels::SegmentCut;
 using kernels::cuda::SegmentReducer;
 
 struct Flags {
-  std::vector<std::string> operators = {"sum"};
-  std::vector<std::string> dtypes = {"float32"};
+  ScalarCases cases;
   std::vector<std::uint64_t> segment_bytes = {64, 256, 1024, 2048, 4096, 16384, 65536, 262144, 1048576};
   std::uint64_t total_bytes = std::uint64_t{1} << 30;
   std::uint64_t offset_elements = 0;
@@ -44,8 +44,7 @@ struct Flags {
 Flags ParseFlags(int argc, const char* const* argv) {
   Flags flags;
   CLI::App app("Segments on the GPU against CUB and a read-only ceiling: a JSON object per line.");
-  app.add_option("--operators", flags.operators, "sum,max,...")->delimiter(',')->capture_default_str();
-  app.add_option("--dtypes", flags.dtypes, "Element types")->delimiter(',')->check(DtypeValidator());
+  AddScalarCaseFlags(app, &flags.cases);
   app.add_option("--segment_bytes", flags.segment_bytes, "Bytes of each segment")->delimiter(',');
   app.add_option("--total_bytes", flags.total_bytes, "Of all segments; fewer where these are many");
   app.add_option("--offset_elements", flags.offset_elements, "The array begins so many elements further on");
@@ -156,19 +155,9 @@ int Main(int argc, const char* const* argv) {
   Check(cudaGetDeviceProperties(&properties, 0), "no GPU");
   flags.provenance.device = properties.name;
   Bench bench(flags, static_cast<std::size_t>(properties.l2CacheSize));
-  for (const std::string& op : flags.operators) {
-    for (const std::string& dtype : flags.dtypes) {
-      kernels::ReductionSpec spec;
-      spec.operators = {op};
-      spec.element_type = *kernels::ElementTypeByName(dtype);
-      const auto reduction = Reduction::Create(spec);
-      if (!reduction.ok()) {
-        std::fprintf(stderr, "left out: %s of %s\n", op.c_str(), dtype.c_str());
-        continue;
-      }
-      for (const std::uint64_t bytes : flags.segment_bytes) bench.Run(*reduction, bytes);
-    }
-  }
+  ForEachScalarCase(flags.cases, [&](const Reduction& reduction) {
+    for (const std::uint64_t bytes : flags.segment_bytes) bench.Run(reduction, bytes);
+  });
   return 0;
 }
 

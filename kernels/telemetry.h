@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a device's driver tells of its state, for those who watch over it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace warpfold::kernels {
+
+// What the driver does not tell, as GPUs without ECC do, is left out.
+struct DeviceTelemetry {
+  std::optional<std::uint64_t> memory_bytes;       // in all
+  std::optional<std::uint64_t> memory_used_bytes;  // by all processes
+  std::optional<double> temperature_celsius;
+  std::optional<double> power_watts;
+  // Of memory, since the driver was loaded.
+  std::optional<std::uint64_t> corrected_errors;
+  std::optional<std::uint64_t> uncorrected_errors;
+};
+
+}  // namespace warpfold::kernels

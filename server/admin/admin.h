@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the service shows to those who operate it, over HTTP at --admin_listen:
+//
+//   /healthz  200 until the device has failed: the process need not be restarted
+//   /readyz   200 while it takes calls; 503 while it starts, drains or has failed
+//   /metrics  for Prometheus
+//   /statusz  a page for people
+//
+// It hears of calls as an observer, and reads what shards have published: no page waits for a shard or for
+// the device.
+//
+// Threads: Open, Attach and the destructor from one thread; the observer's functions from any.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/admin/call_metrics.h"
+#include "server/admin/call_table.h"
+#include "server/admin/device_sampler.h"
+#include "server/admin/http_server.h"
+#include "server/core/call_observer.h"
+#include "server/core/service.h"
+
+namespace warpfold::server {
+
+struct PoolGauges {
+  std::size_t slots_free = 0;
+  std::size_t slots_in_flight = 0;
+  std::size_t waiting_calls = 0;
+};
+
+struct RegistrationGauges {
+  std::size_t registrations = 0;
+  std::uint64_t bytes = 0;
+};
+
+// What the pages read. The functions are called on the thread of the pages, and must not block.
+struct AdminSources {
+  Service* service = nullptr;
+  std::function<PoolGauges()> pool;
+  std::function<RegistrationGauges()> registrations;
+  std::function<std::int64_t()> log_lines_dropped;
+  std::function<std::optional<absl::Time>()> certificate_expiry;  // of the one in use; none without TLS
+  std::vector<std::string> addresses;                             // that the service listens on
+  std::vector<std::pair<std::string, std::string>> flags;         // name and value
+};
+
+class Admin : public CallObserver {
+ public:
+  // Serves from its return on, as a server that starts. `address` is host:port, with port 0 for a free one.
+  // INVALID_ARGUMENT with the address and the reason where it cannot be listened at, RESOURCE_EXHAUSTED where
+  // there is no thread.
+  static absl::StatusOr<std::unique_ptr<Admin>> Open(const std::string& address);
+
+  // The service takes calls from now on. All that the sources refer to must outlive the Admin.
+  // RESOURCE_EXHAUSTED where there is no thread.
+  absl::Status Attach(AdminSources sources);
+
+  // As it was bound.
+  const std::string& address() const { return server_->address(); }
+
+  void OnBegin(const std::shared_ptr<const LiveCall>& call) override { table_.Add(call); }
+  void OnEnd(const std::shared_ptr<const LiveCall>& call, const CallRecord& record) override;
+
+ private:
+  Admin() = default;
+
+  HttpResponse Answer(const std::string& path) const;
+  std::string Metrics() const;
+  bool is_ready() const { return attached_ && sources_.service->serving; }
+
+  CallMetrics calls_;
+  CallTable table_{MethodNames()};
+  AdminSources sources_;                 // constant once attached_
+  std::optional<DeviceSampler> device_;  // likewise
+  std::atomic<bool> attached_ = false;
+  std::unique_ptr<HttpServer> server_;  // the last: its thread reads the others
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/admin/call_metrics.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+#include "kernels/reduction.h"
+#include "warpfold/v1/arrays.pb.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold::server {
+namespace {
+
+std::vector<std::string> AllOperators() {
+  const auto names = kernels::OperatorNames();
+  return {names.begin(), names.end()};
+}
+// Those of reduction.proto, and LAUNCH_REFUSED; CANCELLED has no ErrorInfo and counts as its code.
+std::vector<std::string> Reasons() {
+  return {"BAD_MESSAGE",
+          "BAD_ORDER",
+          "BAD_HEADER",
+          "UNSUPPORTED_TYPE",
+          "EMPTY_ARRAY",
+          "BAD_STATE",
+          "OVERFLOW",
+          "UNKNOWN_MEMORY",
+          "NO_COMMIT",
+          "COUNT_MISMATCH",
+          "CHECKSUM_MISMATCH",
+          "TOO_MANY_REDUCTIONS",
+          "TOO_MANY_CALLS",
+          "ARRAY_TOO_LARGE",
+          "RESIDENT_FULL",
+          "OWNER_QUOTA",
+          "MESSAGE_TOO_LARGE",
+          "DEADLINE",
+          "IDLE",
+          "RATE",
+          "DURATION",
+          "DRAINING",
+          "DEVICE_LOST",
+          "UNKNOWN_METHOD",
+          "UNKNOWN_OPERATOR",
+          "UNSUPPORTED_ALGORITHM",
+          "NO_RESIDENT_ARRAYS",
+          "LAUNCH_REFUSED",
+          "CANCELLED"};
+}
+
+}  // namespace
+
+std::vector<std::string> MethodNames() {
+  std::vector<std::string> names = {"Check", "Watch", "ServerReflectionInfo", "unknown"};
+  for (const auto* file :
+       {v1::ReduceRequest::descriptor()->file(), v1::PutArrayRequest::descriptor()->file()}) {
+    for (int s = 0; s < file->service_count(); ++s) {
+      const google::protobuf::ServiceDescriptor& service = *file->service(s);
+      for (int m = 0; m < service.method_count(); ++m) names.push_back(service.method(m)->name());
+    }
+  }
+  return names;
+}
+
+LabelSet::LabelSet(std::vector<std::string> values) : values_(std::move(values)) {
+  values_.emplace_back("other");
+  for (std::size_t i = 0; i < values_.size(); ++i) indexes_.emplace(values_[i], i);
+}
+
+std::size_t LabelSet::IndexOf(absl::string_view value) const {
+  const auto found = indexes_.find(value);
+  return found == indexes_.end() ? values_.size() - 1 : found->second;
+}
+
+void DurationHistogram::Add(absl::Duration duration) {
+  const double seconds = absl::ToDoubleSeconds(duration);
+  const auto bound = std::lower_bound(kBoundsSeconds.begin(), kBoundsSeconds.end(), seconds);
+  counts_[static_cast<std::size_t>(bound - kBoundsSeconds.begin())].fetch_add(1, std::memory_order_relaxed);
+  sum_ns_.fetch_add(absl::ToInt64Nanoseconds(duration), std::memory_order_relaxed);
+}
+
+void DurationHistogram::Write(Exposition& out, const Exposition::Labels& labels) const {
+  std::uint64_t count = 0;
+  Exposition::Labels with_bound = labels;
+  with_bound.emplace_back("le", "");
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    count += counts_[i].load(std::memory_order_relaxed);
+    const std::string bound = i < kBoundsSeconds.size() ? absl::StrCat(kBoundsSeconds[i]) : "+Inf";
+    with_bound.back().second = bound;
+    out.Sample(with_bound, count, "_bucket");
+  }
+  out.Sample(labels, static_cast<double>(sum_ns_.load(std::memory_order_relaxed)) * 1e-9, "_sum");
+  out.Sample(labels, count, "_count");
+}
+
+CallMetrics::CallMetrics()
+    : methods_(MethodNames()),
+      operators_(AllOperators()),
+      reasons_(Reasons()),
+      calls_(methods_.size() * kCodes),
+      results_(operators_.size() * kCodes),
+      rejections_(reasons_.size()),
+      durations_(methods_.size()) {}
+
+void CallMetrics::Add(const CallRecord& record) {
+  const std::size_t method = methods_.IndexOf(record.method);
+  const std::size_t code = std::min(static_cast<std::size_t>(record.status.code()), kCodes - 1);
+  const auto count = [](std::atomic<std::uint64_t>& counter) {
+    counter.fetch_add(1, std::memory_order_relaxed);
+  };
+  count(calls_[method * kCodes + code]);
+  durations_[method].Add(record.took);
+  if (!record.status.ok()) {
+    const std::string reason = kernels::ErrorReason(record.status);
+    const bool cancelled = reason.empty() && record.status.code() == absl::StatusCode::kCancelled;
+    count(rejections_[reasons_.IndexOf(cancelled ? "CANCELLED" : reason)]);
+  }
+  if (record.reduction.has_value()) {
+    for (const std::string& name : record.reduction->spec().operators) {
+      count(results_[operators_.IndexOf(name) * kCodes + code]);
+    }
+  }
+  if (record.status.ok() && record.stages.has_value()) {
+    const StageTimes& times = *record.stages;
+    const std::array<absl::Duration, kStages> stages = {times.queue, times.receive, times.copy, times.kernel};
+    for (std::size_t i = 0; i < kStages; ++i) stages_[i].Add(stages[i]);
+  }
+}
+
+// What went well is there from the start, so that a rate can be had of the first one; each other series, and
+// there are at most 17 for each value, from its first count on.
+void CallMetrics::WriteByCode(Exposition& out, absl::string_view label, const LabelSet& set,
+                              const Counts& counts) const {
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    for (std::size_t code = 0; code < kCodes; ++code) {
+      const std::uint64_t count = counts[i * kCodes + code].load(std::memory_order_relaxed);
+      if (count == 0 && code != 0) continue;
+      const std::string name = absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+      out.Sample({{label, set[i]}, {"code", name}}, count);
+    }
+  }
+}
+
+void CallMetrics::Write(Exposition& out) const {
+  out.Family("warpfold_calls_total", "counter", "Calls that have been answered.");
+  WriteByCode(out, "method", methods_, calls_);
+  out.Family("warpfold_call_duration_seconds", "histogram", "From a call's arrival to its answer.");
+  for (std::size_t i = 0; i < durations_.size(); ++i) durations_[i].Write(out, {{"method", methods_[i]}});
+  out.Family("warpfold_results_total", "counter",
+             "Results asked for, by operator: a call of two operators counts for each.");
+  WriteByCode(out, "operator", operators_, results_);
+  out.Family("warpfold_rejections_total", "counter",
+             "Calls that were not answered OK, by the reason in their ErrorInfo.");
+  for (std::size_t i = 0; i < rejections_.size(); ++i) {
+    out.Sample({{"reason", reasons_[i]}}, rejections_[i].load(std::memory_order_relaxed));
+  }
+  out.Family("warpfold_stage_duration_seconds", "histogram",
+             "Of each reduction that succeeded: waiting for a slot (queue), from its header to its commit "
+             "(receive), copies to the device (copy), reducing (kernel). Stages overlap.");
+  constexpr std::array<const char*, kStages> kNames = {"queue", "receive", "copy", "kernel"};
+  for (std::size_t i = 0; i < kStages; ++i) stages_[i].Write(out, {{"stage", kNames[i]}});
+}
+
+}  // namespace warpfold::server

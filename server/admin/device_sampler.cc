@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/admin/device_sampler.h"
+
+#include <chrono>
+
+#include "absl/time/clock.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr auto kInterval = std::chrono::seconds(5);
+
+}  // namespace
+
+DeviceSampler::DeviceSampler(kernels::Backend& backend) : backend_(backend), thread_([this] { Run(); }) {}
+
+DeviceSampler::~DeviceSampler() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  ended_.notify_all();
+  thread_.join();
+}
+
+std::optional<DeviceSampler::Sample> DeviceSampler::last() const {
+  const std::lock_guard lock(mutex_);
+  return last_;
+}
+
+void DeviceSampler::Run() {
+  std::unique_lock lock(mutex_);
+  do {
+    lock.unlock();
+    const std::optional<kernels::DeviceTelemetry> telemetry = backend_.Telemetry();
+    lock.lock();
+    if (!telemetry.has_value()) return;
+    last_ = {.time = absl::Now(), .telemetry = *telemetry};
+  } while (!ended_.wait_for(lock, kInterval, [this] { return ending_; }));
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/admin/http_server.h"
+
+#include <fcntl.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace warpfold::server {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using Tcp = asio::ip::tcp;
+
+// For a request to arrive, and for its answer to leave; an idle connection is closed after the same time.
+constexpr auto kTimeout = std::chrono::seconds(30);
+constexpr std::uint32_t kMaxHeaderBytes = 8 << 10;
+constexpr unsigned kHttp11 = 11;
+// Where the system is short of something.
+constexpr auto kPause = std::chrono::milliseconds(100);
+
+}  // namespace
+
+class HttpServer::Impl {
+ public:
+  Impl(Listener listener, Handler handler) : listener_(std::move(listener)), handler_(std::move(handler)) {
+    for (const int socket : listener_.sockets()) {
+      // The acceptor closes its own.
+      acceptors_.emplace_back(context_, Tcp::v4(), fcntl(socket, F_DUPFD_CLOEXEC, 0));
+    }
+    for (Tcp::acceptor& acceptor : acceptors_) Accept(acceptor);
+    thread_ = std::thread([this] { context_.run(); });
+  }
+
+  ~Impl() {
+    context_.stop();
+    thread_.join();
+  }
+
+  const std::string& address() const { return listener_.address(); }
+  HttpResponse Answer(const std::string& path) const { return handler_(path); }
+  std::size_t& connections() { return connections_; }
+
+ private:
+  void Accept(Tcp::acceptor& acceptor);
+
+  Listener listener_;
+  const Handler handler_;
+  std::size_t connections_ = 0;
+  asio::io_context context_{1};
+  std::vector<Tcp::acceptor> acceptors_;
+  asio::steady_timer pause_{context_};
+  std::thread thread_;
+};
+
+// One connection: reads a request, answers it, and again. It lives as long as an operation is under way.
+class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Impl& server, Tcp::socket socket) : server_(server), stream_(std::move(socket)) {
+    ++server_.connections();
+  }
+  ~Connection() { --server_.connections(); }
+
+  void Read() {
+    parser_.emplace();
+    parser_->header_limit(kMaxHeaderBytes);
+    parser_->body_limit(kMaxHeaderBytes);
+    is_head_ = false;
+    stream_.expires_after(kTimeout);
+    http::async_read(
+        stream_, buffer_, *parser_,
+        [self = shared_from_this()](beast::error_code error, std::size_t) { self->OnRead(error); });
+  }
+
+ private:
+  using Request = http::request<http::string_body>;
+
+  void OnRead(beast::error_code error) {
+    if (!error) return Answer(parser_->get());
+    const bool is_malformed = error.category() == make_error_code(http::error::end_of_stream).category();
+    if (!is_malformed || error == http::error::end_of_stream) return;
+    Send({.status = 400, .body = "not a request that is served here\n"}, kHttp11, /*keep_alive=*/false);
+  }
+
+  void Answer(const Request& request) {
+    is_head_ = request.method() == http::verb::head;
+    const std::string target(request.target());
+    HttpResponse answer = {.status = 405, .body = "GET and HEAD alone\n"};
+    if (is_head_ || request.method() == http::verb::get)
+      answer = server_.Answer(target.substr(0, target.find('?')));
+    Send(std::move(answer), request.version(), request.keep_alive());
+  }
+
+  void Send(HttpResponse answer, unsigned version, bool keep_alive) {
+    response_ = {};
+    response_.version(version);
+    response_.result(answer.status);
+    response_.keep_alive(keep_alive);
+    response_.set(http::field::content_type, answer.content_type);
+    response_.set(http::field::cache_control, "no-store");
+    response_.set("X-Content-Type-Options", "nosniff");
+    if (answer.status == 405) response_.set(http::field::allow, "GET, HEAD");
+    response_.content_length(answer.body.size());
+    if (!is_head_) response_.body() = std::move(answer.body);
+    stream_.expires_after(kTimeout);
+    http::async_write(stream_, response_, [self = shared_from_this()](beast::error_code error, std::size_t) {
+      if (!error && self->response_.keep_alive()) self->Read();
+    });
+  }
+
+  Impl& server_;
+  beast::tcp_stream stream_;
+  beast::flat_buffer buffer_{kMaxHeaderBytes};
+  std::optional<http::request_parser<http::string_body>> parser_;
+  bool is_head_ = false;
+  http::response<http::string_body> response_;
+};
+
+void HttpServer::Impl::Accept(Tcp::acceptor& acceptor) {
+  acceptor.async_accept([this, &acceptor](beast::error_code error, Tcp::socket socket) {
+    if (!error) {
+      if (connections_ < kMaxConnections) {
+        std::make_shared<Connection>(*this, std::move(socket))->Read();
+      }
+      return Accept(acceptor);
+    }
+    pause_.expires_after(kPause);
+    // Another acceptor's pause may end this one early.
+    pause_.async_wait([this, &acceptor](beast::error_code) { Accept(acceptor); });
+  });
+}
+
+HttpServer::HttpServer(Listener listener, Handler handler)
+    : impl_(std::make_unique<Impl>(std::move(listener), std::move(handler))) {}
+HttpServer::~HttpServer() = default;
+const std::string& HttpServer::address() const { return impl_->address(); }
+
+}  // namespace warpfold::server

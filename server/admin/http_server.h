@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A few pages over HTTP/1.1, for probes, scrapes and people: GET and HEAD alone, one thread, and bounds on
+// connections, sizes and time. Boost.Beast does the protocol.
+//
+// Threads: the constructor and the destructor from one thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "server/net/listener.h"
+
+namespace warpfold::server {
+
+struct HttpResponse {
+  unsigned status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+};
+
+class HttpServer {
+ public:
+  static constexpr std::size_t kMaxConnections = 64;  // more are closed
+
+  // Answers the request for a path (without its query). Called on the server's thread; must not block.
+  using Handler = std::function<HttpResponse(const std::string& path)>;
+
+  // Serves from now on. Throws std::system_error where there is no thread.
+  HttpServer(Listener listener, Handler handler);
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // As it was bound.
+  const std::string& address() const;
+
+ private:
+  class Connection;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/admin/service_metrics.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <string>
+
+#include "server/process.h"
+#include "server/version.h"
+
+namespace warpfold::server {
+namespace {
+
+double Seconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
+
+// Until when the process ran before, as good as its start: the first look at the clock, made at start.
+const double kStart =
+    std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+
+double CpuSeconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// The second number of this file is of pages (proc(5)).
+std::uint64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t all = 0;
+  std::uint64_t resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+void WriteMemory(Exposition& out, const AdminSources& sources) {
+  const ResidentArrays::Room room = sources.service->residents.room();
+  out.Gauge("warpfold_kept_array_capacity_bytes", "The device's memory for arrays that stay.", room.bytes);
+  out.Gauge("warpfold_kept_array_bytes", "How much of it arrays take.", room.bytes - room.free_bytes);
+  const RegistrationGauges registrations = sources.registrations();
+  out.Gauge("warpfold_registrations", "Memory of other processes that the server can read.",
+            std::uint64_t{registrations.registrations});
+  out.Gauge("warpfold_registered_bytes", "How much that is.", registrations.bytes);
+}
+
+}  // namespace
+
+void WriteServiceMetrics(Exposition& out, const AdminSources& sources, bool is_ready) {
+  const Service& service = *sources.service;
+  out.Family("warpfold_build_info", "gauge", "Always 1; what runs, on which device.");
+  const std::string backend = service.backend.name();
+  const std::string device = service.backend.device();
+  out.Sample({{"version", kVersion}, {"backend", backend}, {"device", device}}, std::uint64_t{1});
+  out.Gauge("warpfold_ready", "1 while the service takes calls, 0 while it drains or has failed.",
+            std::uint64_t{is_ready});
+  const PoolGauges pool = sources.pool();
+  out.Gauge("warpfold_slots", "Staging buffers, each with its twin on the device.", service.limits.slots);
+  out.Gauge("warpfold_slot_size_bytes", "Bytes of each of them.", service.limits.slot_bytes);
+  out.Gauge("warpfold_slots_free", "Slots that nobody uses.", std::uint64_t{pool.slots_free});
+  out.Gauge("warpfold_slots_in_flight", "Slots that the device works on.",
+            std::uint64_t{pool.slots_in_flight});
+  out.Gauge("warpfold_slot_waiters", "Calls that wait for a slot.", std::uint64_t{pool.waiting_calls});
+  out.Gauge("warpfold_reductions_in_progress", "Reductions and merges that have been admitted.",
+            static_cast<std::uint64_t>(service.admission.in_progress()));
+  out.Gauge("warpfold_reductions_limit", "More reductions at once are refused.",
+            static_cast<std::uint64_t>(service.limits.max_concurrent_reductions));
+  WriteMemory(out, sources);
+  out.Counter("warpfold_log_lines_dropped_total", "Lines that found no room since nobody read the log.",
+              static_cast<std::uint64_t>(sources.log_lines_dropped()));
+  if (const std::optional<absl::Time> expiry = sources.certificate_expiry(); expiry.has_value()) {
+    out.Gauge("warpfold_certificate_expiry_timestamp_seconds", "When the server's certificate expires.",
+              Seconds(*expiry));
+  }
+}
+
+void WriteCallTable(Exposition& out, const CallTable& table) {
+  const auto counts = table.CountsByMethod();
+  out.Family("warpfold_calls_in_progress", "gauge", "Calls that have come and are not answered.");
+  for (const auto& [method, count] : counts) out.Sample({{"method", method}}, count.live);
+  out.Family("warpfold_array_bytes_total", "counter",
+             "Bytes of arrays that were received, or read from memory that the server can read.");
+  for (const auto& [method, count] : counts) out.Sample({{"method", method}}, count.bytes);
+}
+
+void WriteDevice(Exposition& out, const std::optional<DeviceSampler::Sample>& sample) {
+  if (!sample.has_value()) return;
+  const kernels::DeviceTelemetry& told = sample->telemetry;
+  out.Gauge("warpfold_device_sample_timestamp_seconds", "When the driver told what follows.",
+            Seconds(sample->time));
+  if (told.memory_bytes.has_value()) {
+    out.Gauge("warpfold_device_memory_bytes", "The device's memory.", *told.memory_bytes);
+  }
+  if (told.memory_used_bytes.has_value()) {
+    out.Gauge("warpfold_device_memory_used_bytes", "How much of it all processes use.",
+              *told.memory_used_bytes);
+  }
+  if (told.temperature_celsius.has_value()) {
+    out.Gauge("warpfold_device_temperature_celsius", "Of the GPU's chip.", *told.temperature_celsius);
+  }
+  if (told.power_watts.has_value()) {
+    out.Gauge("warpfold_device_power_watts", "What the GPU draws.", *told.power_watts);
+  }
+  if (!told.corrected_errors.has_value() && !told.uncorrected_errors.has_value()) return;
+  out.Family("warpfold_device_memory_errors_total", "counter",
+             "Errors of the device's memory (ECC) since its driver was loaded.");
+  if (told.corrected_errors.has_value()) out.Sample({{"kind", "corrected"}}, *told.corrected_errors);
+  if (told.uncorrected_errors.has_value()) out.Sample({{"kind", "uncorrected"}}, *told.uncorrected_errors);
+}
+
+void WriteProcess(Exposition& out) {
+  out.Counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", CpuSeconds());
+  out.Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", ResidentBytes());
+  out.Gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", kStart);
+  rlimit files = {};
+  getrlimit(RLIMIT_NOFILE, &files);
+  out.Gauge("process_max_fds", "Maximum number of open file descriptors.", std::uint64_t{files.rlim_cur});
+  out.Gauge("process_open_fds", "Number of open file descriptors.",
+            std::uint64_t{files.rlim_cur} - FreeDescriptors());
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What those who watch the service (its log, its metrics, its status page) hear of calls. The core tells, and
+// knows nothing of how it is kept or shown.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "kernels/reduction.h"
+#include "server/core/trace_context.h"
+
+namespace warpfold::server {
+
+// A call in progress. Constant but for the bytes, which the shard's thread writes and any may read.
+struct LiveCall {
+  std::string method;    // its last part, as "Reduce", or "unknown": not the client's text
+  std::string peer;      // "ipv4:192.0.2.1:50123"
+  std::string identity;  // whom the certificate of the connection names; "" without one
+  std::optional<TraceContext> trace;
+  absl::Time begin;                      // by the service's clock
+  std::atomic<std::uint64_t> bytes = 0;  // of the array, so far
+};
+
+// Where the time of a reduction went. They overlap: while bytes are received, others are reduced.
+struct StageTimes {
+  absl::Duration queue;    // waiting for a slot
+  absl::Duration receive;  // from the header to the commit; zero where nothing is received
+  absl::Duration copy;     // to the device
+  absl::Duration kernel;   // reducing
+};
+
+// A call that has been answered.
+struct CallRecord {
+  std::string method;      // as LiveCall's
+  std::string peer;        // likewise
+  std::string identity;    // likewise
+  std::string request_id;  // the client's, printable
+  std::optional<TraceContext> trace;
+  absl::Status status;
+  std::uint64_t bytes = 0;  // of array data
+  absl::Duration took;
+  // Of a call that reduces, once its header has been accepted.
+  std::optional<kernels::Reduction> reduction;
+  std::optional<StageTimes> stages;
+};
+
+// Threads: the functions are called on the threads of all shards, at the same time. They must not block.
+class CallObserver {
+ public:
+  virtual ~CallObserver() = default;
+  // A call has come.
+  virtual void OnBegin(const std::shared_ptr<const LiveCall>& call) = 0;
+  // It has been answered. Each begin has one end.
+  virtual void OnEnd(const std::shared_ptr<const LiveCall>& call, const CallRecord& record) = 0;
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,107 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of --admin_listen, as probes, scrapes and people see them."""
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import unittest
+
+from executables import DEVICE, Server, TestCase, run_server, value, warpfold
+from http_pages import get, samples, wait_until
+
+_ADMIN = "--admin_listen=127.0.0.1:0"
+
+
+def admin_of(server: Server) -> str:
+    return re.search(r" admin=(\S+) device=", server.ready_line)[1]
+
+
+class PagesTest(TestCase):
+    def test_the_pages_are_there(self):
+        with Server(_ADMIN) as server:
+            admin = admin_of(server)
+            self.assertNotEqual(admin, server.address)
+            self.assertEqual(get(admin, "/healthz"), (200, "ok\n"))
+            self.assertEqual(get(admin, "/readyz"), (200, "ready\n"))
+            self.assertEqual(get(admin, "/nothing")[0], 404)
+            self.assertIn("statusz", get(admin, "/")[1])
+
+    def test_without_the_flag_there_are_none(self):
+        with Server() as server:
+            self.assertNotIn("admin=", server.ready_line)
+
+    def test_metrics_count_what_was_asked(self):
+        with Server(_ADMIN) as server:
+            admin = admin_of(server)
+            self.assertEqual(value(server.address, "sum", "--iota", "1000000", "--streams", "1"), 499999500000)
+            warpfold("reduce", "--target", server.address, "--op", "matrix_product", "--iota", "1000")
+            page = wait_until(lambda: (seen := samples(get(admin, "/metrics")[1]))
+                              ['warpfold_rejections_total{reason="UNSUPPORTED_TYPE"}'] and seen, "the refusal")
+            self.assertEqual(page['warpfold_results_total{operator="sum",code="OK"}'], 1)
+            self.assertEqual(page['warpfold_array_bytes_total{method="Reduce"}'], 8_000_000)
+            self.assertEqual(page['warpfold_stage_duration_seconds_count{stage="receive"}'], 1)
+            self.assertGreater(page['warpfold_stage_duration_seconds_sum{stage="kernel"}'], 0)
+            self.assertGreater(page["warpfold_slots"], 0)
+            if DEVICE != "cpu":
+                self.assertGreater(page["warpfold_device_memory_used_bytes"], 0)
+                self.assertGreater(page["warpfold_device_temperature_celsius"], 0)
+
+    @unittest.skipUnless(shutil.which("promtool"), "needs promtool")
+    def test_promtool_finds_nothing_to_say(self):
+        with Server(_ADMIN) as server:
+            value(server.address, "sum", "--iota", "1000")
+            page = get(admin_of(server), "/metrics")[1]
+            done = subprocess.run(["promtool", "check", "metrics"], input=page, text=True, capture_output=True,
+                                  check=False, timeout=60)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_not_ready_while_it_drains(self):
+        with Server(_ADMIN, "--drain_seconds=60") as server:
+            admin = admin_of(server)
+            client = self.start("reduce", "--target", server.address, "--op", "sum", "--dtype", "int32", "-",
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            client.stdin.write(bytes(4 << 20))
+            client.stdin.flush()
+            series = 'warpfold_calls_in_progress{method="Reduce"}'
+            wait_until(lambda: samples(get(admin, "/metrics")[1])[series] == 1, "the call")
+            self.assertRegex(get(admin, "/statusz")[1], r"<td>Reduce</td><td>[0-9.]+m?s</td><td>\d")
+            server.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: get(admin, "/readyz")[0] == 503, "the drain")
+            self.assertEqual(get(admin, "/healthz")[0], 200)
+            client.stdin.close()
+            self.assertEqual(client.wait(), 0)
+
+
+class RefusalTest(TestCase):
+    def refused(self, code: int, *flags: str) -> None:
+        done = run_server("--device=cpu", *flags)
+        self.assert_exit(code, done, "--admin_listen")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_addresses_that_are_none(self):
+        for address in ("", "nowhere", "127.0.0.1", "127.0.0.1:65536", "unix:/run/admin.sock"):
+            with self.subTest(address):
+                self.assert_exit(2, run_server("--device=cpu", f"--admin_listen={address}"), "--admin_listen")
+
+    def test_an_address_in_use(self):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            self.refused(2, f"--admin_listen=127.0.0.1:{other.getsockname()[1]}")
+        self.refused(2, "--admin_listen=192.0.2.1:1")
+
+    def test_the_address_of_the_service(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.refused(2, f"--listen=127.0.0.1:{port}", f"--admin_listen=127.0.0.1:{port}")
+        # The same one by another name: whoever comes second is refused.
+        done = run_server("--device=cpu", f"--listen=localhost:{port}", f"--admin_listen=127.0.0.1:{port}")
+        self.assert_exit(2, done, "--listen")
+
+
+if __name__ == "__main__":
+    unittest.main()

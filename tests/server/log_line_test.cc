@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/log_line.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace warpfold::server {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+nlohmann::json Parsed(const LogFields& fields) {
+  return nlohmann::json::parse("{" + JsonMembers(fields) + "}");
+}
+
+TEST(LogLineTest, JsonHasTheTypesOfTheFields) {
+  const nlohmann::json line = Parsed({{"method", "Reduce"},
+                                      {"bytes", std::uint64_t{18446744073709551615u}},
+                                      {"duration_ms", 0.25},
+                                      {"operators", Texts{"sum", "max"}}});
+  EXPECT_EQ(line["method"], "Reduce");
+  EXPECT_EQ(line["bytes"].get<std::uint64_t>(), 18446744073709551615u);
+  EXPECT_EQ(line["duration_ms"].get<double>(), 0.25);
+  EXPECT_EQ(line["operators"], (Texts{"sum", "max"}));
+}
+
+TEST(LogLineTest, AnyTextOfAClientIsOneJsonString) {
+  const std::string hostile = "a\"},{\n\r\x01\x7f\\ \xff\xc3\xa9";
+  const std::string members = JsonMembers({{"identity", hostile}});
+  EXPECT_EQ(members.find('\n'), std::string::npos);
+  for (const char c : members) EXPECT_LT(static_cast<unsigned char>(c), 0x80);
+  EXPECT_EQ(Parsed({{"identity", hostile}})["identity"], "a\"},{\n\r\x01\x7f\\ \xef\xbf\xbd\xc3\xa9");
+}
+
+TEST(LogLineTest, PlainTextIsForPeople) {
+  EXPECT_EQ(PlainText({{"method", "Reduce"},
+                       {"status", "OUT_OF_RANGE"},
+                       {"bytes", std::uint64_t{8}},
+                       {"request_id", "my request"},
+                       {"operators", Texts{"sum", "max"}},
+                       {"message", "the sum does not fit"}}),
+            "Reduce OUT_OF_RANGE bytes=8 request_id=\"my request\" operators=sum,max: the sum does not fit");
+}
+
+TEST(LogLineTest, PlainTextStaysInItsLineAndItsField) {
+  const std::string text = PlainText({{"identity", "x\" bytes=7\n"}, {"message", "two\nlines"}});
+  EXPECT_EQ(text, "identity=\"x\\\" bytes=7\\n\": two\\nlines");
+  EXPECT_EQ(PlainText({{"identity", "\\n"}}), "identity=\"\\\\n\"");
+  EXPECT_EQ(PlainText({{"message", "alone"}}), "alone");
+}
+
+}  // namespace
+}  // namespace warpfold::server
