@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 
 namespace warpfold {
@@ -40,9 +42,22 @@ grpc::ChannelArguments Arguments(const ClientOptions& options) {
   return arguments;
 }
 
+// gRPC ends the process over a header of characters that none may have.
+bool IsTraceparent(absl::string_view text) {
+  constexpr absl::string_view kForm = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00";
+  if (text.size() != kForm.size()) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_hex = absl::ascii_isdigit(text[i]) || (text[i] >= 'a' && text[i] <= 'f');
+    if (kForm[i] == '-' ? text[i] != '-' : !is_hex) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-Interrupts InterruptsOf(const CallOptions& options) { return {options.stop, options.keep_going}; }
+Interrupts InterruptsOf(const CallOptions& options) {
+  return {options.stop, options.keep_going, options.traceparent};
+}
 
 Connection::Connection(const std::string& target, const ClientOptions& options)
     : channel_(grpc::CreateCustomChannel(
@@ -79,6 +94,7 @@ CallScope::CallScope(const Connection& connection, absl::Time deadline, const In
       keep_going_(interrupts.keep_going),
       asked_next_(absl::Now() + kAskedEvery) {
   if (!array.empty()) context_.AddMetadata("warpfold-array", array);
+  if (IsTraceparent(interrupts.traceparent)) context_.AddMetadata("traceparent", interrupts.traceparent);
   if (deadline != absl::InfiniteFuture()) context_.set_deadline(absl::ToChronoTime(deadline));
 }
 

@@ -17,10 +17,11 @@
 
 namespace warpfold {
 
-// What may end a call early.
+// What a caller gives to each call that a request takes: what may end it early, and its trace.
 struct Interrupts {
   std::stop_token stop = {};
   std::function<bool()> keep_going = nullptr;  // as in CallOptions
+  std::string traceparent = {};                // likewise
 };
 // Between two questions to keep_going.
 inline constexpr absl::Duration kAskedEvery = absl::Milliseconds(50);

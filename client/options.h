@@ -52,6 +52,10 @@ struct CallOptions {
   std::function<bool()> keep_going = nullptr;
   // Appears in the server's log; at most 128 printable ASCII characters.
   std::string request_id = {};
+  // The caller's place in a trace, as https://www.w3.org/TR/trace-context has it: 00-<trace>-<span>-<flags>
+  // in lower-case hexadecimals. Goes with every call that the request takes; the server's log has its ids. A
+  // text of another form is not sent.
+  std::string traceparent = {};
   // How many parts of the array are under way at once, each on its own connection: 1 to the connections to
   // all targets together. 0: as many as the servers advise for an array of this size (they are asked once),
   // and 1 where they do not answer. The result has the same bits.

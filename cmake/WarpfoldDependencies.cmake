@@ -44,19 +44,26 @@ foreach(module IN LISTS WARPFOLD_ABSL_MODULES)
   endif()
 endforeach()
 set(grpc_targets gRPC::grpc++ protobuf::libprotobuf)
+# gRPC's service about itself, for the server alone; before the archives of gRPC.
+add_library(warpfold_channelz INTERFACE)
 if(WARPFOLD_STATIC)
   warpfold_static_archives(absl_archives ${modules})
   warpfold_static_archives(grpc_archives grpc++ protobuf)
+  find_library(WARPFOLD_ARCHIVE_grpcpp_channelz NAMES libgrpcpp_channelz.a REQUIRED)
+  mark_as_advanced(WARPFOLD_ARCHIVE_grpcpp_channelz)
   # The archives refer to each other in both directions; a group lets the linker look again. A program that
   # uses the installed client library links the distribution's shared libraries, however it was built here.
   set(absl_group -Wl,--start-group ${absl_archives} -Wl,--end-group Threads::Threads)
   set(grpc_group -Wl,--start-group ${grpc_archives} ${absl_archives} -Wl,--end-group Threads::Threads dl rt)
   target_link_libraries(warpfold_absl INTERFACE
     "$<BUILD_INTERFACE:${absl_group}>" "$<INSTALL_INTERFACE:${absl_targets}>")
+  target_link_libraries(warpfold_channelz INTERFACE ${WARPFOLD_ARCHIVE_grpcpp_channelz})
   target_link_libraries(warpfold_grpc INTERFACE
     "$<BUILD_INTERFACE:${grpc_group}>" "$<INSTALL_INTERFACE:${grpc_targets}>")
 else()
   target_link_libraries(warpfold_absl INTERFACE ${absl_targets})
+  target_link_libraries(warpfold_channelz INTERFACE gRPC::grpcpp_channelz)
   target_link_libraries(warpfold_grpc INTERFACE ${grpc_targets})
 endif()
 target_link_libraries(warpfold_grpc INTERFACE warpfold_absl)
+target_link_libraries(warpfold_channelz INTERFACE warpfold_grpc)

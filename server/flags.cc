@@ -162,6 +162,9 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
          "--admin_listen", flags->admin_listen,
          "Where /metrics, /healthz, /readyz and /statusz are served over HTTP: host:port, not for clients")
       ->check(CLI::Validator(CheckAdminAddress, "ADDRESS"));
+  app.add_flag("--reflection", flags->reflection, "Tell tools as grpcurl of the services and their messages");
+  app.add_flag("--channelz", flags->channelz,
+               "Tell clients of connections and calls, by gRPC's channelz service");
   const std::map<std::string, LogFormat> formats = {{"text", LogFormat::kText}, {"json", LogFormat::kJson}};
   app.add_option("--log_format", flags->log_format, "Of the log on standard error")
       ->transform(CLI::CheckedTransformer(formats))

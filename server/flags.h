@@ -37,6 +37,8 @@ struct Flags {
   std::string tls_client_ca;
   LogFormat log_format = LogFormat::kText;
   std::string admin_listen;  // host:port; none if empty
+  bool reflection = false;
+  bool channelz = false;
 
   // All of them as they are in force, name and value, for people.
   std::vector<std::pair<std::string, std::string>> all;

@@ -203,6 +203,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   }
   Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
   CallLog call_log(service.clock);
+  service.reflection = flags.reflection;
   Observers observers;
   observers.Add(&call_log);
   if (*admin != nullptr) observers.Add(admin->get());
@@ -226,8 +227,10 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
     memory_socket = *std::move(socket);
   }
 
-  const auto server = RpcServer::Start(
-      service, {.listen = flags.listen, .tls = *tls, .max_connections = flags.max_connections});
+  const auto server = RpcServer::Start(service, {.listen = flags.listen,
+                                                 .tls = *tls,
+                                                 .max_connections = flags.max_connections,
+                                                 .channelz = flags.channelz});
   if (absl::IsResourceExhausted(server.status())) {
     return Refuse(kNoDevice, absl::StrCat("--slots=", flags.slots, ": ", server.status().message()));
   }

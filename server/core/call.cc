@@ -10,6 +10,7 @@
 #include "kernels/error.h"
 #include "server/core/merge.h"
 #include "server/core/put_session.h"
+#include "server/core/reflection.h"
 #include "server/core/server_info.h"
 #include "server/core/session.h"
 #include "server/core/shard.h"
@@ -38,7 +39,7 @@ std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind('
 }  // namespace
 
 Call::Method Call::MethodOf(const std::string& name) {
-  constexpr std::array<std::pair<absl::string_view, Method>, 10> kMethods = {{
+  constexpr std::array<std::pair<absl::string_view, Method>, 12> kMethods = {{
       {"/warpfold.v1.ReductionService/Reduce", Method::kReduce},
       {"/warpfold.v1.ReductionService/ReduceArray", Method::kReduceArray},
       {"/warpfold.v1.ArrayService/PutArray", Method::kPutArray},
@@ -49,6 +50,8 @@ Call::Method Call::MethodOf(const std::string& name) {
       {"/warpfold.v1.ReductionService/GetServerInfo", Method::kGetServerInfo},
       {"/grpc.health.v1.Health/Check", Method::kHealthCheck},
       {"/grpc.health.v1.Health/Watch", Method::kHealthWatch},
+      {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Method::kReflection},
+      {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Method::kReflection},
   }};
   for (const auto& [known, method] : kMethods) {
     if (name == known) return method;
@@ -76,7 +79,8 @@ void Call::Begin() {
     live_->begin = timer_.start();
     observer->OnBegin(live_);
   }
-  if (method_ == Method::kUnknown) {
+  const bool is_off = method_ == Method::kReflection && !shard_.service().reflection;
+  if (method_ == Method::kUnknown || is_off) {
     Answer(kernels::Error(absl::StatusCode::kUnimplemented, "UNKNOWN_METHOD",
                           "this server does not have the method"));
   } else {
@@ -151,6 +155,8 @@ void Call::OnMessage(Message message) {
     case Method::kHealthCheck:
     case Method::kHealthWatch:
       return BeginHealth(message);
+    case Method::kReflection:
+      return Reflect(message);
     default:
       return AnswerArrays(message);
   }
@@ -161,6 +167,7 @@ void Call::OnEnd() {
   if (answered_) return;
   timer_.ClientCame(shard_.Now());
   if (session_ != nullptr) return Follow(session_->OnEnd());
+  if (method_ == Method::kReflection) return Answer(absl::OkStatus());
   Answer(BadMessage("the call ended before its request"));
 }
 
@@ -235,9 +242,19 @@ void Call::SendHealth() {
   transport_.Send(HealthMessage(serving ? HealthResponse::SERVING : HealthResponse::NOT_SERVING));
 }
 
+void Call::Reflect(const Message& message) {
+  grpc::reflection::v1::ServerReflectionRequest request;
+  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+  timer_.Progress(shard_.Now(), 0);
+  transport_.Send(server::Reflect(request).SerializeAsString());
+}
+
 void Call::OnSent() {
   sending_ = false;
-  if (!answered_) SendHealth();
+  if (answered_) return;
+  // One answer at a time: whoever does not take it is not asked for more.
+  if (method_ == Method::kReflection) return Read();
+  SendHealth();
 }
 
 void Call::OnHealthChanged() {
@@ -267,7 +284,7 @@ void Call::CheckTime(absl::Time now) {
   if (const absl::Status overdue = timer_.Overdue(now); !overdue.ok()) Answer(overdue);
 }
 
-void Call::Answer(const absl::Status& status, std::string response) {
+void Call::Answer(const absl::Status& status, std::optional<std::string> response) {
   answered_ = true;
   CallRecord record;
   if (live_ != nullptr) {

@@ -40,8 +40,8 @@ class Transport {
   virtual void Read() = 0;
   // Sends a message that does not end the call: OnSent follows.
   virtual void Send(std::string message) = 0;
-  // Ends the call; `response` goes out before it where the status is OK.
-  virtual void Answer(const absl::Status& status, std::string response) = 0;
+  // Ends the call; a `response` goes out before it where the status is OK.
+  virtual void Answer(const absl::Status& status, std::optional<std::string> response) = 0;
 };
 
 struct CallInfo {
@@ -90,6 +90,7 @@ class Call {
     kGetServerInfo,
     kHealthCheck,
     kHealthWatch,
+    kReflection,
     kUnknown
   };
   static Method MethodOf(const std::string& name);
@@ -108,7 +109,8 @@ class Call {
   void SendHealth();
   void AnswerSession();
   void AnswerArrays(const Message& message);
-  void Answer(const absl::Status& status, std::string response = "");
+  void Reflect(const Message& message);
+  void Answer(const absl::Status& status, std::optional<std::string> response = std::nullopt);
   std::string MethodName() const;
 
   Shard& shard_;
@@ -122,7 +124,7 @@ class Call {
   bool reading_ = false;
   bool answered_ = false;
 
-  // Of Watch: what was sent last, and whether it is still being sent.
+  // Of Watch: what was sent last. And whether it is still being sent.
   std::optional<bool> told_serving_;
   bool knows_service_ = true;
   bool sending_ = false;

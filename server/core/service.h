@@ -38,6 +38,7 @@ struct Service {
   // Arrays of fewer bytes than either says are reduced on the shard's thread, without a slot.
   Crossovers crossovers;
   std::uint64_t cpu_crossover_bytes = 0;  // whatever the operator
+  bool reflection = false;                // whether the reflection service is one of the server's
   // Hears of every call; null for nobody.
   CallObserver* observer = nullptr;
 

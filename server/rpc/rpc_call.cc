@@ -113,9 +113,9 @@ void RpcCall::Read() { stream_.Read(&incoming_, read_.Begin()); }
 
 void RpcCall::Send(std::string message) { stream_.Write(BufferOf(message), sent_.Begin()); }
 
-void RpcCall::Answer(const absl::Status& status, std::string response) {
-  if (status.ok()) {
-    stream_.WriteAndFinish(BufferOf(response), grpc::WriteOptions(), grpc::Status::OK, finished_.Begin());
+void RpcCall::Answer(const absl::Status& status, std::optional<std::string> response) {
+  if (status.ok() && response.has_value()) {
+    stream_.WriteAndFinish(BufferOf(*response), grpc::WriteOptions(), grpc::Status::OK, finished_.Begin());
   } else {
     stream_.Finish(ToGrpcStatus(status), finished_.Begin());
   }

@@ -3,6 +3,7 @@
 //
 #include "server/rpc/rpc_server.h"
 
+#include <grpcpp/ext/channelz_service_plugin.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
@@ -91,6 +92,8 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
   const int shards = ShardCount(service_.backend.slots().size());
   const absl::StatusOr<std::size_t> max_connections = MaxConnections(options, shards);
   if (!max_connections.ok()) return max_connections.status();
+  // Of every server that the process builds from now on.
+  if (options.channelz) grpc::channelz::experimental::InitChannelzService();
   grpc::ServerBuilder builder;
   ApplyTransportSettings(builder, service_.limits.max_concurrent_reductions);
   builder.RegisterAsyncGenericService(&methods_);

@@ -34,6 +34,7 @@ struct RpcServerOptions {
   std::vector<std::string> listen;  // "host:port" (port 0: a free one) or "unix:/path"
   std::optional<TlsKeys> tls = {};  // for host:port; unix sockets are always plaintext
   std::size_t max_connections = 0;  // 0: what the limit on open files leaves room for
+  bool channelz = false;            // gRPC's own service about connections and calls, on threads of gRPC's
 };
 
 // How many shards to run: one for each core, as far as there are slots for them.

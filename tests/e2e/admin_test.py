@@ -36,10 +36,12 @@ class PagesTest(TestCase):
     def test_metrics_count_what_was_asked(self):
         with Server(_ADMIN) as server:
             admin = admin_of(server)
-            self.assertEqual(value(server.address, "sum", "--iota", "1000000", "--streams", "1"), 499999500000)
+            total = value(server.address, "sum", "--iota", "1000000", "--streams", "1")
+            self.assertEqual(total, 499999500000)
             warpfold("reduce", "--target", server.address, "--op", "matrix_product", "--iota", "1000")
-            page = wait_until(lambda: (seen := samples(get(admin, "/metrics")[1]))
-                              ['warpfold_rejections_total{reason="UNSUPPORTED_TYPE"}'] and seen, "the refusal")
+            refused = 'warpfold_rejections_total{reason="UNSUPPORTED_TYPE"}'
+            wait_until(lambda: samples(get(admin, "/metrics")[1])[refused] == 1, "the refusal")
+            page = samples(get(admin, "/metrics")[1])
             self.assertEqual(page['warpfold_results_total{operator="sum",code="OK"}'], 1)
             self.assertEqual(page['warpfold_array_bytes_total{method="Reduce"}'], 8_000_000)
             self.assertEqual(page['warpfold_stage_duration_seconds_count{stage="receive"}'], 1)
@@ -54,8 +56,8 @@ class PagesTest(TestCase):
         with Server(_ADMIN) as server:
             value(server.address, "sum", "--iota", "1000")
             page = get(admin_of(server), "/metrics")[1]
-            done = subprocess.run(["promtool", "check", "metrics"], input=page, text=True, capture_output=True,
-                                  check=False, timeout=60)
+            done = subprocess.run(["promtool", "check", "metrics"], input=page, text=True,
+                                  capture_output=True, check=False, timeout=60)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
     def test_not_ready_while_it_drains(self):

@@ -26,6 +26,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _RULES = _ROOT / "deploy/prometheus/warpfold.rules.yml"
 _DASHBOARD = _ROOT / "deploy/grafana/warpfold.json"
 _RUNBOOK = _ROOT / "docs/runbook.md"
+_PAGE = _ROOT / "docs/observability.md"
 _ALERTS = re.findall(r"- alert: (\w+)", _RULES.read_text())
 
 
@@ -45,7 +46,8 @@ def prometheus(folder: pathlib.Path, target: str):
     """A Prometheus that scrapes the target each second; its address."""
     config = folder / "prometheus.yml"
     config.write_text(f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: ['{_RULES}']\n"
-                      f"scrape_configs: [{{job_name: warpfold, static_configs: [{{targets: ['{target}']}}]}}]\n")
+                      "scrape_configs:\n"
+                      f"  - {{job_name: warpfold, static_configs: [{{targets: ['{target}']}}]}}\n")
     process = subprocess.Popen(
         ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder}/data",
          "--web.listen-address=127.0.0.1:0"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -81,10 +83,12 @@ class ScrapeTest(TestCase):
             warpfold("reduce", *trust, "--op", "sum", "--iota", "100000")
             warpfold("reduce", *trust, "--op", "matrix_product", "--iota", "1000")
             wait_until(lambda: "warpfold_device_" in get(admin, "/metrics")[1], "the device's state")
-            there = names(get(admin, "/metrics")[1]) | {"up"}
+            page = get(admin, "/metrics")[1]
+            there = names(page) | {"up"}
+            documented = re.findall(r"^\| `((?:warpfold|process)_\w+)` \|", _PAGE.read_text(), re.MULTILINE)
+            self.assertEqual(documented, re.findall(r"^# TYPE (\w+)", page, re.MULTILINE))
             with prometheus(self.folder, admin) as address:
-                wait_until(lambda: [result for result in self.query(address, "up") if result["value"][1] == "1"],
-                           "a scrape")
+                wait_until(lambda: self.query(address, "up == 1"), "a scrape")
                 self.assertTrue(self.query(address, 'warpfold_results_total{operator="sum",code="OK"} == 1'))
                 for expression in _dashboard_expressions():
                     self.query(address, expression)
@@ -103,7 +107,8 @@ class ShippedFilesTest(unittest.TestCase):
     def test_each_alert_fires_as_it_should(self):
         tests = pathlib.Path(__file__).with_name("alerts.test.yml")
         for command in (("check", "rules", str(_RULES)), ("test", "rules", str(tests))):
-            done = subprocess.run(["promtool", *command], capture_output=True, text=True, check=False, timeout=60)
+            done = subprocess.run(["promtool", *command], capture_output=True, text=True, check=False,
+                                  timeout=60)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(re.findall(r"^    name: (\w+)", tests.read_text(), re.MULTILINE), _ALERTS)
 

@@ -22,8 +22,8 @@ _ROOM_MAY_INCLUDE = {
     "tests": {"tests", "server", "client", "kernels", "proto"},
 }
 _GRPC_ROOMS = ("server", "client", "tests")
-# The messages of the standard health service are plain protobuf, generated from proto/grpc/health.
-_GRPC = re.compile(r"^(grpc(?!/health/v1/health\.pb\.h$)|grpcpp|grpc\+\+)/|\.grpc\.pb\.h$")
+# The messages of the standard services are plain protobuf, generated from proto/grpc.
+_GRPC = re.compile(r"^(grpc(?!/(health|reflection)/\w+/\w+\.pb\.h$)|grpcpp|grpc\+\+)/|\.grpc\.pb\.h$")
 _CUDA = re.compile(r"^(cuda|cub|thrust|nv|nvtx3|cooperative_groups)(/|_|\.h)|^(driver|vector)_types\.h$")
 # Statuses are common to all of the server; what stands in these headers is not yet the domain.
 _NOT_THE_DOMAIN = {"kernels/error.h"}
@@ -31,7 +31,7 @@ _NOT_THE_DOMAIN = {"kernels/error.h"}
 
 def room_of(header: str) -> str | None:
     """The room a header belongs to, or None for one that is not ours."""
-    if header.startswith(("warpfold/v1/", "google/rpc/", "grpc/health/v1/")):
+    if header.startswith(("warpfold/v1/", "google/rpc/", "grpc/health/v1/", "grpc/reflection/")):
         return "proto"  # generated
     room = header.split("/", 1)[0]
     return room if room in _ROOM_MAY_INCLUDE else None

@@ -190,14 +190,14 @@ void SimulatedClient::Send(std::string message) {
   sending_ = true;
 }
 
-void SimulatedClient::Answer(const absl::Status& status, std::string response) {
+void SimulatedClient::Answer(const absl::Status& status, std::optional<std::string> response) {
   Expect(!answered_, "answered twice");
   if (answered_) return;
   if (status.ok()) {
-    JudgeResult(response);
+    JudgeResult(response.value_or(""));
   } else {
     JudgeError(status);
-    Expect(response.empty(), "a response with an error");
+    Expect(response.value_or("").empty(), "a response with an error");
   }
   answered_ = true;
   const std::string reason = kernels::ErrorReason(status);

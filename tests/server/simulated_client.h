@@ -83,7 +83,7 @@ class SimulatedClient : private Transport {
  private:
   void Read() override;
   void Send(std::string message) override;
-  void Answer(const absl::Status& status, std::string response) override;
+  void Answer(const absl::Status& status, std::optional<std::string> response) override;
 
   void JudgeResult(const std::string& response) const;
   void JudgeError(const absl::Status& status) const;

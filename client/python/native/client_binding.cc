@@ -126,8 +126,11 @@ void MakeTask(Task* self, const std::string& type, std::vector<std::string> oper
 }
 
 void MakeSettings(CallOptions* self, std::optional<double> timeout_s, int streams, bool checksum,
-                  std::string request_id) {
-  new (self) CallOptions{.request_id = std::move(request_id), .streams = streams, .checksum = checksum};
+                  std::string request_id, std::string traceparent) {
+  new (self) CallOptions{.request_id = std::move(request_id),
+                         .traceparent = std::move(traceparent),
+                         .streams = streams,
+                         .checksum = checksum};
   if (timeout_s.has_value()) self->timeout = absl::Seconds(*timeout_s);
 }
 

@@ -36,7 +36,8 @@ class Task:
 class Settings:
     """How to call: timeout in seconds, streams, checksum, request id."""
 
-    def __init__(self, timeout: float | None, streams: int, checksum: bool, request_id: str, /) -> None: ...
+    def __init__(self, timeout: float | None, streams: int, checksum: bool, request_id: str,
+                 traceparent: str, /) -> None: ...
 
 class Stop:
     """Ends the calls that were given it, from any thread."""

@@ -27,6 +27,8 @@ class CallOptions(TypedDict, total=False):
         servers advise. An iterator or a file has one. The value has the same bits.
     checksum: whether the server checks a CRC32C of the array; of what is sent to it, that is.
     request_id: appears in the server's log; at most 128 printable ASCII characters.
+    traceparent: the caller's place in a trace, as the W3C's Trace Context has it; its ids appear in the
+        server's log. A text of another form is not sent.
     progress: called with the bytes sent so far and those of the whole array (None if nobody knows), some 20
         times a second and at the end, on the thread that calls; what it raises ends the call. True: a bar by
         tqdm.
@@ -37,11 +39,12 @@ class CallOptions(TypedDict, total=False):
     streams: int
     checksum: bool
     request_id: str
+    traceparent: str
     progress: Progress
     dtype: str | None
 
 
-_SETTINGS = frozenset({"timeout", "streams", "checksum", "request_id"})
+_SETTINGS = frozenset({"timeout", "streams", "checksum", "request_id", "traceparent"})
 _OPTIONS = frozenset(CallOptions.__annotations__)
 
 
@@ -90,7 +93,7 @@ def settings_of(options: Mapping[str, Any]) -> _native.Settings:
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout must be seconds, or None, not {timeout!r}")
     return _native.Settings(timeout, options.get("streams", 0), options.get("checksum", False),
-                            options.get("request_id", ""))
+                            options.get("request_id", ""), options.get("traceparent", ""))
 
 
 def run(call: Call, client: _native.Client, stop: _native.Stop | None = None) -> _native.Answer:

@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The log as programs read it: a line for each finished call, with fields."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+from executables import Server, TestCase, warpfold
+from tls_test import make_keys
+
+_PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/observability.md"
+
+
+def calls(log: str, method: str) -> list[dict]:
+    lines = [json.loads(line) for line in log.splitlines()]
+    return [line for line in lines if line["event"] == "call" and line["method"] == method]
+
+
+def documented_fields() -> set[str]:
+    table = _PAGE.read_text().split("| field | meaning |")[1].split("\n\n")[0]
+    return {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+
+
+class LogTest(TestCase):
+    @unittest.skipUnless(shutil.which("openssl"), "makes its keys with openssl")
+    def test_a_finished_call_is_a_line_of_fields(self):
+        cert, key = make_keys(str(self.folder), "server")
+        client = make_keys(str(self.folder), "client")
+        trust = ("--tls_ca", cert, "--tls_cert", client[0], "--tls_key", client[1])
+        with Server("--log_format=json", f"--tls_cert={cert}", f"--tls_key={key}",
+                    f"--tls_client_ca={client[0]}") as server:
+            common = ("reduce", "--target", server.address, *trust, "--request_id", 'my "id"',
+                      "--streams", "1")
+            warpfold(*common, "--op", "sum,max", "--dtype", "float32", "--iota", "1000000")
+            warpfold(*common, "--op", "matrix_product", "--iota", "1000000")
+            self.assertEqual(server.stop(), 0)
+            done, refused = calls(server.log(), "Reduce")
+        self.assertEqual(
+            {name: done[name] for name in ("level", "status", "bytes", "identity", "request_id", "operators",
+                                           "type")},
+            {"level": "info", "status": "OK", "bytes": 4_000_000, "identity": "127.0.0.1",
+             "request_id": 'my "id"', "operators": ["sum", "max"], "type": "float32"})
+        self.assertRegex(done["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+        self.assertRegex(done["peer"], r"^ipv4:127\.0\.0\.1:\d+$")
+        self.assertGreaterEqual(done["duration_ms"], done["receive_ms"])
+        for name in ("queue_ms", "receive_ms", "copy_ms", "kernel_ms"):
+            self.assertIsInstance(done[name], (int, float))
+        self.assertEqual((refused["status"], refused["reason"]), ("INVALID_ARGUMENT", "UNSUPPORTED_TYPE"))
+        self.assertIn("matrix_product", refused["message"])
+        fields = (set(done) | set(refused) | {"trace_id", "parent_span_id", "span_id"})
+        self.assertEqual(fields - {"time", "level", "event"}, documented_fields())
+
+    def test_refusals_are_sampled(self):
+        with Server("--log_format=json") as server:
+            arguments = ("reduce", "--target", server.address, "--op", "matrix_product", "--iota", "10")
+            processes = [self.start(*arguments, stderr=subprocess.DEVNULL) for _ in range(30)]
+            for process in processes:
+                self.assertEqual(process.wait(), 1)
+            self.assertEqual(server.stop(), 0)
+            lines = [json.loads(line) for line in server.log().splitlines()]
+        told = sum(line["event"] == "call" and line.get("reason") == "UNSUPPORTED_TYPE" for line in lines)
+        left_out = sum(line["calls"] for line in lines if line["event"] == "calls_left_out")
+        self.assertEqual(told + left_out, 30)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,13 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the API's protos, as they are, those that later ones are compared with. To be run at a release:
+
+    python3 tests/house/freeze_protos.py
+"""
+
+import protos
+
+if __name__ == "__main__":
+    current = protos.compile_tree()
+    protos.RELEASED.write_bytes(current.SerializeToString(deterministic=True))
+    print(f"{protos.RELEASED.name}: {len(current.file)} files")
