@@ -24,7 +24,7 @@ python=(python3-dev python3-venv)
 test=(
   libgmock-dev libgtest-dev python3-grpcio python3-numpy python3-protobuf python3-venv
   buildah clang-format-14 debootstrap haproxy iproute2 mandoc nginx-light openssl prometheus shellcheck
-  strace systemd zsh
+  strace systemd systemd-container zsh
 )
 
 wanted=()

@@ -53,7 +53,8 @@ class ComposeTest(unittest.TestCase):
     def test_prometheus_takes_its_configuration(self):
         rules = _DEPLOY / self.file["configs"]["rules"]["file"]
         with tempfile.TemporaryDirectory(prefix="warpfold_compose_") as folder:
-            (pathlib.Path(folder) / "prometheus.yml").write_text(self.file["configs"]["prometheus"]["content"])
+            content = self.file["configs"]["prometheus"]["content"]
+            (pathlib.Path(folder) / "prometheus.yml").write_text(content)
             shutil.copy(rules, folder)
             done = subprocess.run(["promtool", "check", "config", f"{folder}/prometheus.yml"], check=False,
                                   capture_output=True, text=True)

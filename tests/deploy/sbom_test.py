@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bill of materials of a build: valid SPDX, and it has what went into the executables and the base.
 
-Runs in the environment that deploy/tools_environment.sh makes. Environment: WARPFOLD_BUILD, a built folder. The
-container's test looks at the bill of a real image.
+Runs in the environment that deploy/tools_environment.sh makes. Environment: WARPFOLD_BUILD, a built folder.
+The container's test looks at the bill of a real image.
 """
 
 import json
@@ -57,8 +57,8 @@ class SbomTest(unittest.TestCase):
         linked = self.packages("linked")
         for name in ("libgrpc++-dev", "libprotobuf-dev", "libabsl-dev", "libcli11-dev"):
             self.assertIn(name, linked)
-        done = subprocess.run(["dpkg-query", "--show", "--showformat=${Version}", "libgrpc++-dev"], check=True,
-                              stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(["dpkg-query", "--show", "--showformat=${Version}", "libgrpc++-dev"],
+                              check=True, stdout=subprocess.PIPE, text=True)
         self.assertEqual(linked["libgrpc++-dev"]["versionInfo"], done.stdout)
 
     def test_what_is_beneath(self):
