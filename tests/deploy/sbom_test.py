@@ -57,8 +57,8 @@ class SbomTest(unittest.TestCase):
         linked = self.packages("linked")
         for name in ("libgrpc++-dev", "libprotobuf-dev", "libabsl-dev", "libcli11-dev"):
             self.assertIn(name, linked)
-        done = subprocess.run(["dpkg-query", "--show", "--showformat=${Version}", "libgrpc++-dev"],
-                              check=True, stdout=subprocess.PIPE, text=True)
+        query = ["dpkg-query", "--show", "--showformat=${Version}", "libgrpc++-dev"]
+        done = subprocess.run(query, check=True, stdout=subprocess.PIPE, text=True)
         self.assertEqual(linked["libgrpc++-dev"]["versionInfo"], done.stdout)
 
     def test_what_is_beneath(self):
