@@ -102,7 +102,12 @@ run_service() {
 
 # The machine boots, looks at its service (service_checks.sh) and powers itself off.
 boot() {
-  type -P systemd-nspawn >/dev/null || { echo "Not booted: no systemd-nspawn"; return; }
+  local nspawn=(systemd-nspawn --quiet --register=no --keep-unit --private-network "--directory=$root")
+  umount "$root/proc"
+  if ! "${nspawn[@]}" true >"$build/boot.log" 2>&1; then
+    echo "Not booted: systemd-nspawn is not there, or may not run"
+    return
+  fi
   echo "Booting with the service"
   quietly inside sh -c "DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends \
     dbus systemd-sysv && dpkg --install /packages/warpfold-server_*.deb /packages/warpfold_*.deb"
@@ -119,9 +124,10 @@ StandardOutput=file:/root/result
 StandardError=file:/root/result
 UNIT
   ln -s ../service-checks.service "$root/etc/systemd/system/multi-user.target.wants/"
-  umount "$root/proc"
-  timeout 300 systemd-nspawn --register=no --keep-unit --private-network --directory="$root" --boot \
-    >"$build/boot.log" 2>&1 || { tail -n 50 "$build/boot.log" >&2; fail "the machine is not off"; }
+  if ! timeout 300 "${nspawn[@]}" --boot >"$build/boot.log" 2>&1; then
+    tail -n 50 "$build/boot.log" >&2
+    fail "the machine did not power itself off"
+  fi
   [[ $(tail -n 1 "$root/root/result") == passed ]] || { cat "$root/root/result" >&2; fail "the service"; }
 }
 
