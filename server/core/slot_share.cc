@@ -81,6 +81,15 @@ std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::Collect(kernels::S
   return result;
 }
 
+std::optional<absl::StatusOr<kernels::SegmentsResult>> SlotShare::CollectSegments(kernels::Slot* slot) {
+  const DeviceCalls::Scope call(device_calls_);
+  if (!slot->Finished()) return std::nullopt;
+  absl::StatusOr<kernels::SegmentsResult> result = slot->WaitSegments();
+  if (device_ != nullptr) device_->End(EntryOf(slot).in_use.bytes);
+  Return(slot);
+  return result;
+}
+
 void SlotShare::Leave(Holder& holder) {
   waiters_.erase(std::remove(waiters_.begin(), waiters_.end(), &holder), waiters_.end());
   for (Entry& entry : entries_) {
@@ -92,6 +101,11 @@ void SlotShare::Poll() {
   for (Entry& entry : entries_) {
     if (entry.state != State::kInFlight) continue;
     Holder* const holder = entry.holder;
+    if (entry.in_use.segments) {
+      const auto segments = CollectSegments(entry.slot);
+      if (segments.has_value() && holder != nullptr) holder->OnSegmentsFinished(entry.slot, *segments);
+      continue;
+    }
     std::optional<absl::StatusOr<kernels::SlotResult>> result = Collect(entry.slot);
     if (result.has_value() && holder != nullptr) holder->OnSlotFinished(entry.slot, *std::move(result));
   }

@@ -108,6 +108,14 @@ class BenchTest(TestCase):
             self.assert_consistent(line)
             self.assertEqual(line["device"], lines[0]["device"])
 
+    def test_segments(self):
+        for source in ("chunks", "resident"):
+            line, = bench("--server", os.environ["WARPFOLD_SERVER"],
+                          "--server_flags", f"--device={DEVICE}", "--source", source, "--bytes", "200000",
+                          "--memory_bytes", "400000", "--segment_length", "50")
+            self.assert_consistent(line)
+            self.assertEqual((line["segment_length"], line["source"]), (50, source))
+
     def test_sinks_over_a_unix_socket(self):
         with Server(listen=f"unix:{self.folder}/socket") as server:
             lines = bench("--target", server.address, "--baseline", "--bytes", "1000000")

@@ -13,6 +13,7 @@
 #include "client/cli/bench/flags.h"
 #include "client/cli/server.h"
 #include "client/result.h"
+#include "client/segments.h"
 
 namespace warpfold::cli {
 
@@ -21,6 +22,13 @@ using Caller = std::function<absl::StatusOr<Reduction>(std::span<const std::byte
 
 // What the calls compute.
 Spec SpecOf(const BenchFlags& flags);
+
+// What is measured of a call that answers segments.
+inline absl::StatusOr<Reduction> ReductionOf(const absl::StatusOr<SegmentSummary>& summary) {
+  if (!summary.ok()) return summary.status();
+  return Reduction{
+      .element_count = summary->element_count, .device = summary->device, .timings = summary->timings};
+}
 
 // Calls a server that speaks the protocol, by the client library. It connects with the first call.
 Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags);
