@@ -20,8 +20,8 @@ foreach(name IN LISTS public_headers)
   list(TRANSFORM included REPLACE ".*/" "")
   list(REMOVE_ITEM included ${public_headers})
   if(included)
-    message(FATAL_ERROR "client/${name}.h is installed, but includes ${included}, which is not: make it public "
-      "in cmake/WarpfoldInstall.cmake, or do without it")
+    message(FATAL_ERROR "client/${name}.h is installed, but includes ${included}, which is not: "
+      "make it public in cmake/WarpfoldInstall.cmake, or do without it")
   endif()
   string(REPLACE "#include \"client/" "#include \"warpfold/" text "${text}")
   file(GENERATE OUTPUT ${staged}/warpfold/${name}.h CONTENT "${text}")

@@ -3,14 +3,13 @@
 //
 // The smallest and the largest value of each row of a matrix: many results from one pass over an array.
 //
-//   segments [TARGET]
-#include "warpfold/segments.h"
-
+//   rows [TARGET]
 #include <cstdint>
 #include <iostream>
 #include <vector>
 
 #include "warpfold/client.h"
+#include "warpfold/segments.h"
 
 int main(int argc, char** argv) {
   warpfold::Client client(argc > 1 ? argv[1] : warpfold::kDefaultTarget);
