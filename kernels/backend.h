@@ -43,8 +43,14 @@ struct SlotResult {
   absl::Duration kernel;  // reducing
 };
 
+// A part of an array's bytes, which lies anywhere on the host.
+using HostPiece = std::span<const std::byte>;
+
 class Slot {
  public:
+  // How many pieces one StartPieces takes at most.
+  static constexpr std::size_t kMaxPieces = 1024;
+
   virtual ~Slot() = default;
 
   // Where the host writes elements before Start. 16-byte aligned. Not to be touched between Start and
@@ -81,6 +87,13 @@ class Slot {
   virtual absl::Status StartFrom(const Reduction& reduction, std::uint64_t first_element,
                                  std::uint64_t element_count, const Memory& memory,
                                  std::uint64_t byte_offset) = 0;
+
+  // As Start, over elements that lie in 1 to kMaxPieces `pieces`, one after the other: together they have the
+  // bytes of the elements, and each is a part of staging() or of the backend's piece_memory(), at any
+  // alignment. The bytes must stay as they are until Wait has returned; the list itself need not.
+  // UNIMPLEMENTED where the backend takes no pieces.
+  virtual absl::Status StartPieces(const Reduction& reduction, std::uint64_t first_element,
+                                   std::uint64_t element_count, std::span<const HostPiece> pieces) = 0;
 
   // Begins to copy the first `byte_count` bytes of staging() to `memory` (made by Allocate). The same rules
   // hold as after Start.
@@ -127,6 +140,18 @@ class Backend {
   // so long, and never shrink. Where the system does not let them be registered with the device they are
   // copied by way of the driver's own buffers: slower, but the same bits. May take 50 ms for each GiB.
   virtual absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) = 0;
+
+  // Whether slots may take pieces: those of a GPU.
+  virtual bool takes_pieces() const { return false; }
+
+  // Has slots take pieces that lie in `bytes` of the host (Slot::StartPieces), whole pages, which must stay
+  // mapped until the backend is destroyed. At most once, before any slot is used. UNIMPLEMENTED where the
+  // device takes no pieces; RESOURCE_EXHAUSTED where the system does not let it read so many bytes.
+  virtual absl::Status OpenPieces(std::span<const std::byte>) {
+    return absl::UnimplementedError("this device takes no pieces");
+  }
+  // Where pieces may lie; empty unless OpenPieces returned OK.
+  virtual std::span<const std::byte> piece_memory() const { return {}; }
 
   // Opens device memory of another process. INVALID_ARGUMENT (BAD_MEMORY) where this device knows no such
   // memory, or the range is not within it; UNIMPLEMENTED (UNSUPPORTED_MEMORY) where the device has no such

@@ -87,7 +87,8 @@ void AddLimits(CLI::App& app, Flags* flags) {
   app.add_option("--slots", flags->slots, "Staging buffers, shared out among the shards")
       ->check(CLI::Range(1, 256))
       ->default_str("two for each shard");
-  app.add_option("--slot_bytes", flags->slot_bytes, "Bytes of each of them")
+  app.add_option("--slot_bytes", flags->slot_bytes,
+                 "Bytes of each of them; a GPU's server takes twice as many more to receive messages into")
       ->check(CLI::Validator(CheckSlotBytes, "BYTES"))
       ->default_str("what suits the device");
   app.add_option("--cpu_threads", flags->cpu_threads, "Threads of the CPU backend; 0: one per core")

@@ -25,9 +25,12 @@
 #include "server/core/service.h"
 #include "server/logging.h"
 #include "server/memory/memory_socket.h"
+#include "server/memory_return.h"
 #include "server/process.h"
+#include "server/rpc/receive_arena.h"
 #include "server/rpc/rpc_server.h"
 #include "server/tls_keys.h"
+#include "server/tls_renewal.h"
 #include "server/version.h"
 
 namespace warpfold::server {
@@ -42,16 +45,6 @@ constexpr absl::Duration kOneRequest = absl::Milliseconds(200);
 
 // How long the answers to calls in progress may take once the device has failed.
 constexpr absl::Duration kLastAnswers = absl::Milliseconds(250);
-
-// Clients would refuse the connection and say so only to their own users.
-void WarnOfExpiry(const TlsKeys& keys) {
-  constexpr absl::Duration kSoon = absl::Hours(24 * 7);
-  const absl::Time expiry = ExpiryOf(keys.certificate);
-  const absl::Time now = absl::Now();
-  if (expiry > now + kSoon) return;
-  Log(LogLevel::kWarning, absl::StrCat("--tls_cert: the certificate ", expiry <= now ? "expired" : "expires",
-                                       " on ", absl::FormatTime(expiry, absl::UTCTimeZone())));
-}
 
 Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
   return {.max_stream_bytes = flags.max_stream_bytes,
@@ -71,6 +64,19 @@ absl::Status OpenResidentArrays(const Flags& flags, Service& service) {
   limits.owner_bytes = flags.resident_owner_bytes > 0 ? flags.resident_owner_bytes : flags.resident_bytes;
   service.residents.Open(*std::move(memory), limits);
   return absl::OkStatus();
+}
+
+// Has gRPC receive into memory that the device reads, where it does: twice what slots hold, since messages
+// come while others lie in slots. Without it, arrays are copied.
+void OpenReceiving(kernels::Backend& backend) {
+  if (!backend.takes_pieces()) return;
+  const std::size_t slot_bytes = backend.slots().size() * backend.slots().front()->staging().size();
+  absl::StatusOr<std::unique_ptr<ReceiveArena>> arena = ReceiveArena::Create(2 * slot_bytes);
+  const absl::Status status = arena.ok() ? backend.OpenPieces((*arena)->memory()) : arena.status();
+  if (!status.ok()) {
+    return Log(LogLevel::kWarning, absl::StrCat("arrays are copied on their way: ", status.message()));
+  }
+  UseForReceiving(*std::move(arena));
 }
 
 absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flags, Service& service) {
@@ -188,7 +194,16 @@ void DrainUnlessFaulted(RpcServer& server, const Flags& flags) {
   drain.join();
 }
 
+// What a server that serves has to be asked to do, often.
+void LookAfter(RpcServer& server, CallLog& call_log, MemoryReturn& memory_return, TlsRenewal& tls_renewal,
+               absl::Time now) {
+  call_log.SayLeftOut();
+  memory_return.Look(now);
+  if (const std::optional<TlsKeys> keys = tls_renewal.Look(now); keys.has_value()) server.UseTls(*keys);
+}
+
 int Run(const Flags& flags, const OpenBackend& open_backend) {
+  TlsRenewal tls_renewal(flags);
   const absl::StatusOr<std::optional<TlsKeys>> tls = ReadTlsKeys(flags);
   if (!tls.ok()) return Refuse(kBadFlags, tls.status().message());
   if (tls->has_value()) WarnOfExpiry(**tls);
@@ -201,6 +216,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   if (!backend.ok()) {
     return Refuse(kNoDevice, absl::StrCat("--device=", flags.device, ": ", backend.status().message()));
   }
+  OpenReceiving(**backend);
   Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
   CallLog call_log(service.clock);
   service.reflection = flags.reflection;
@@ -241,8 +257,9 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   }
   SayReady(**server, admin->get(), service);
 
+  MemoryReturn memory_return(service.clock());
   const auto failed = [&] {
-    call_log.SayLeftOut();
+    LookAfter(**server, call_log, memory_return, tls_renewal, service.clock());
     return (*server)->faulted();
   };
   if (!AwaitEnd(failed)) EndAfterFault(**server, flags);

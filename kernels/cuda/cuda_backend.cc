@@ -57,6 +57,17 @@ class CudaBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) override {
     return RegisterHostMemory(ordinal_, bytes, fault_);
   }
+  bool takes_pieces() const override { return true; }
+  absl::Status OpenPieces(std::span<const std::byte> bytes) override {
+    absl::StatusOr<std::unique_ptr<Memory>> memory = RegisterPieces(ordinal_, bytes, fault_);
+    if (!memory.ok()) return memory.status();
+    pieces_ = *std::move(memory);
+    return absl::OkStatus();
+  }
+  std::span<const std::byte> piece_memory() const override {
+    if (pieces_ == nullptr) return {};
+    return {pieces_->data(), pieces_->size()};
+  }
   absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory& memory) override {
     return OpenProcessMemory(ordinal_, memory, fault_);
   }
@@ -68,7 +79,8 @@ class CudaBackend : public Backend {
   Fault fault_;
   int ordinal_ = 0;
   std::string device_;
-  std::unique_ptr<Nvml> nvml_;  // null where the driver's library is not there
+  std::unique_ptr<Nvml> nvml_;      // null where the driver's library is not there
+  std::unique_ptr<Memory> pieces_;  // where pieces may lie, if anywhere
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 

@@ -100,6 +100,24 @@ absl::StatusOr<std::unique_ptr<Memory>> RegisterHostMemory(int ordinal, std::spa
                                                           bytes, true, fault);
 }
 
+absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(int ordinal, std::span<const std::byte> bytes,
+                                                       Fault& fault) {
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
+  int same_addresses = 0;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(
+      cudaDeviceGetAttribute(&same_addresses, cudaDevAttrCanUseHostPointerForRegisteredMem, ordinal));
+  if (same_addresses == 0) {
+    return absl::ResourceExhaustedError("the GPU does not read the host's memory by the host's addresses");
+  }
+  void* const base = const_cast<std::byte*>(bytes.data());
+  if (cudaHostRegister(base, bytes.size(), cudaHostRegisterMapped) != cudaSuccess) {
+    if (absl::Status lost = LostAfterRefusal("cudaHostRegister", fault); !lost.ok()) return lost;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the system does not let the GPU read ", bytes.size(), " bytes of the host"));
+  }
+  return std::make_unique<CudaMemory<cudaHostUnregister>>(ordinal, base, bytes, true, fault);
+}
+
 absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(int ordinal, const ProcessMemory& memory,
                                                           Fault& fault) {
   if (absl::Status lost = fault.Get(); !lost.ok()) return lost;

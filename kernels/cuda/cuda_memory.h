@@ -21,6 +21,10 @@ namespace warpfold::kernels::cuda {
 // memory.
 absl::StatusOr<std::unique_ptr<Memory>> RegisterHostMemory(int ordinal, std::span<const std::byte> bytes,
                                                            Fault& fault);
+// Memory of the host that kernels read by the host's own addresses: RESOURCE_EXHAUSTED where the system does
+// not let it be registered, or the device has other addresses for it.
+absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(int ordinal, std::span<const std::byte> bytes,
+                                                       Fault& fault);
 absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(int ordinal, const ProcessMemory& memory,
                                                           Fault& fault);
 absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(int ordinal, std::uint64_t bytes, Fault& fault);

@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/device_reducer.h"
+#include "kernels/cuda/gatherer.h"
 #include "kernels/cuda/segments/segment_reducer.h"
 #include "kernels/geometry.h"
 
@@ -33,6 +34,7 @@ class CudaSlot : public Slot {
       // The context is unusable; freeing would only fail, or hang.
       static_cast<void>(reducer_.release());
       static_cast<void>(segments_.release());
+      static_cast<void>(gatherer_.release());
       return;
     }
     cudaSetDevice(ordinal_);
@@ -60,6 +62,9 @@ class CudaSlot : public Slot {
     absl::StatusOr<std::unique_ptr<SegmentReducer>> segments = SegmentReducer::Create(bytes_ / kResultShare);
     if (!segments.ok()) return segments.status();
     segments_ = *std::move(segments);
+    absl::StatusOr<std::unique_ptr<Gatherer>> gatherer = Gatherer::Create(bytes_, kMaxPieces);
+    if (!gatherer.ok()) return gatherer.status();
+    gatherer_ = *std::move(gatherer);
     return absl::OkStatus();
   }
 
@@ -96,6 +101,12 @@ class CudaSlot : public Slot {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return Begun(Enqueue(reduction, first_element, element_count, memory.data() + byte_offset,
                          !IsReducedInPlace(memory, byte_offset)));
+  }
+
+  absl::Status StartPieces(const Reduction& reduction, std::uint64_t first_element,
+                           std::uint64_t element_count, std::span<const HostPiece> pieces) override {
+    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
+    return Begun(EnqueuePieces(reduction, first_element, element_count, pieces));
   }
 
   absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
@@ -168,6 +179,20 @@ class CudaSlot : public Slot {
     }
     if (absl::Status status =
             reducer_->Launch(reduction, first_element, copies ? device_ : data, element_count, stream_);
+        !status.ok()) {
+      return status;
+    }
+    return EnqueueEnd();
+  }
+
+  absl::Status EnqueuePieces(const Reduction& reduction, std::uint64_t first_element,
+                             std::uint64_t element_count, std::span<const HostPiece> pieces) {
+    stores_ = false;
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(gatherer_->Launch(pieces, device_, stream_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(copied_, stream_));
+    if (absl::Status status = reducer_->Launch(reduction, first_element, device_, element_count, stream_);
         !status.ok()) {
       return status;
     }
@@ -248,6 +273,7 @@ class CudaSlot : public Slot {
   std::byte* device_ = nullptr;
   std::unique_ptr<DeviceReducer> reducer_;
   std::unique_ptr<SegmentReducer> segments_;
+  std::unique_ptr<Gatherer> gatherer_;
   bool stores_ = false;  // the current work is a StartStore
   std::function<void()> on_finished_;
 };

@@ -3,7 +3,6 @@
 #include "server/core/array_reducer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace warpfold::server {
@@ -12,17 +11,19 @@ ArrayReducer::ArrayReducer(SlotShare& share, const Clock& clock, const Options& 
                            std::function<void()> listener)
     : SlotReducer(share, clock, options.reduction, options.first_element, std::move(listener)),
       crossover_bytes_(options.crossover_bytes),
+      piece_memory_(options.piece_memory),
       uses_slots_(options.least_bytes >= options.crossover_bytes || !options.reduction.canonical()) {}
 
 void ArrayReducer::Release() {
-  if (filling_.has_value()) share_.Return(filling_->slot);
+  if (filling_.has_value()) share_.Return(filling_->slot());
   filling_.reset();
   SlotReducer::Release();
   held_ = {};
   backlog_ = {};
 }
 
-absl::StatusOr<std::size_t> ArrayReducer::Append(ByteSlice bytes) {
+absl::StatusOr<std::size_t> ArrayReducer::AppendOwned(ByteSlice bytes,
+                                                      const std::shared_ptr<const void>& owner) {
   if (!status_.ok()) return status_;
   if (!uses_slots_) {
     if (held_.size() + bytes.size() < crossover_bytes_) {
@@ -36,18 +37,20 @@ absl::StatusOr<std::size_t> ArrayReducer::Append(ByteSlice bytes) {
     if (absl::Status status = PlaceBacklog(); !status.ok()) return status;
     if (!backlog_.empty()) return 0;
   }
-  return AppendToSlots(bytes);
+  return AppendToSlots(bytes, owner);
 }
 
 absl::Status ArrayReducer::PlaceBacklog() {
-  const absl::StatusOr<std::size_t> placed = AppendToSlots(std::span(backlog_).subspan(backlog_placed_));
+  const absl::StatusOr<std::size_t> placed =
+      AppendToSlots(std::span(backlog_).subspan(backlog_placed_), nullptr);
   if (!placed.ok()) return placed.status();
   backlog_placed_ += *placed;
   if (backlog_placed_ == backlog_.size()) backlog_ = {};
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::size_t> ArrayReducer::AppendToSlots(ByteSlice bytes) {
+absl::StatusOr<std::size_t> ArrayReducer::AppendToSlots(ByteSlice bytes,
+                                                        const std::shared_ptr<const void>& owner) {
   std::size_t taken = 0;
   while (taken < bytes.size()) {
     const ByteSlice rest = bytes.subspan(taken);
@@ -58,11 +61,8 @@ absl::StatusOr<std::size_t> ArrayReducer::AppendToSlots(ByteSlice bytes) {
       }
       if (!StartFilling()) break;
     }
-    const std::size_t n = std::min(rest.size(), filling_->room.size() - filling_->bytes);
-    std::memcpy(filling_->room.data() + filling_->bytes, rest.data(), n);
-    filling_->bytes += n;
-    taken += n;
-    if (filling_->bytes < filling_->room.size()) continue;
+    taken += filling_->Append(rest, owner);
+    if (!filling_->is_full()) continue;
     if (absl::Status status = StartFilled(); !status.ok()) return status;
   }
   return taken;
@@ -71,7 +71,7 @@ absl::StatusOr<std::size_t> ArrayReducer::AppendToSlots(ByteSlice bytes) {
 absl::Status ArrayReducer::Pause() {
   if (!filling_.has_value()) return absl::OkStatus();
   if (share_.waiting() > 0) return StartFilled();
-  share_.SetAwaitingClient(filling_->slot, true);
+  share_.SetAwaitingClient(filling_->slot(), true);
   return absl::OkStatus();
 }
 
@@ -81,11 +81,8 @@ absl::StatusOr<bool> ArrayReducer::TryFinish() {
     if (absl::Status status = StartFilled(); !status.ok()) return status;
   }
   if (!held_.empty() && !reduction().canonical()) {
-    const std::uint64_t elements = held_.size() / reduction().element_bytes();
     if (!StartFilling()) return false;
-    kernels::Slot* const slot = filling_->slot;
-    filling_.reset();
-    if (absl::Status status = Start(slot, elements); !status.ok()) return status;
+    if (absl::Status status = Start(*std::exchange(filling_, std::nullopt)); !status.ok()) return status;
   }
   if (!AllCollected()) return false;
   // What remains is less than a leaf, or all of an array below the crossover.
@@ -96,31 +93,28 @@ absl::StatusOr<bool> ArrayReducer::TryFinish() {
 bool ArrayReducer::StartFilling() {
   kernels::Slot* const slot = TakeSlot();
   if (slot == nullptr) return false;
-  const std::size_t room = slot->Capacity(reduction()) * reduction().element_bytes();
-  filling_.emplace(Filling{.slot = slot, .room = slot->staging().first(room), .bytes = held_.size()});
-  std::copy(held_.begin(), held_.end(), filling_->room.begin());
+  filling_.emplace(slot, slot->Capacity(reduction()) * reduction().element_bytes(), piece_memory_);
+  filling_->Append(held_, nullptr);
   held_.clear();
   return true;
 }
 
 absl::Status ArrayReducer::StartFilled() {
-  const Filling filled = *std::exchange(filling_, std::nullopt);
-  const std::size_t leaves = filled.bytes / reduction().leaf_bytes();
-  const std::span<const std::byte> tail =
-      filled.room.subspan(leaves * reduction().leaf_bytes(), filled.bytes % reduction().leaf_bytes());
-  held_.assign(tail.begin(), tail.end());
-  if (leaves > 0) return Start(filled.slot, leaves * reduction().leaf_elements());
-  share_.Return(filled.slot);
+  Filling filled = *std::exchange(filling_, std::nullopt);
+  held_ = filled.CutTail(filled.bytes() % reduction().leaf_bytes());
+  if (filled.bytes() > 0) return Start(std::move(filled));
+  share_.Return(filled.slot());
   return absl::OkStatus();
 }
 
-absl::Status ArrayReducer::Start(kernels::Slot* slot, std::uint64_t elements) {
-  absl::Status status;
+absl::Status ArrayReducer::Start(Filling filling) {
+  const std::uint64_t elements = filling.bytes() / reduction().element_bytes();
+  absl::Status started;
   {
     const DeviceCalls::Scope call(share_.device_calls());
-    status = slot->Start(reduction(), next_element(), elements);
+    started = filling.Start(reduction(), next_element());
   }
-  return Started(slot, elements, std::move(status));
+  return Started(filling.slot(), elements, std::move(started), {.memory = filling.TakeOwners()});
 }
 
 }  // namespace warpfold::server

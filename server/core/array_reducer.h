@@ -3,8 +3,9 @@
 //
 // Reduces an array that arrives in pieces, by way of a shard's slots.
 //
-// Bytes are copied once, into a slot's staging buffer. A full slot is started and the next one fills, so that
-// the device works while bytes arrive. Nothing blocks: Append takes what there is room for, and the listener
+// Bytes are copied once, into a slot's staging buffer, or not at all, where the device reads them in the
+// messages (filling.h). A full slot is started and the next one fills, so that the device works while bytes
+// arrive. Nothing blocks: Append takes what there is room for, and the listener
 // hears when there is room again. Between two messages the reducer holds its partial state, less than a leaf
 // of bytes, and a slot that others may call in (slot_share.h). An array that stays below the crossover never
 // sees a slot. Where the reduction names an algorithm there is no crossover, and the last bytes take a slot,
@@ -16,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,6 +27,7 @@
 #include "kernels/reduction.h"
 #include "server/core/array_sink.h"
 #include "server/core/byte_slices.h"
+#include "server/core/filling.h"
 #include "server/core/slot_reducer.h"
 
 namespace warpfold::server {
@@ -36,6 +39,7 @@ class ArrayReducer : public SlotReducer, public ArraySink {
     std::uint64_t first_element = 0;    // a multiple of the leaf size
     std::uint64_t crossover_bytes = 0;  // arrays smaller than this are reduced on the calling thread
     std::uint64_t least_bytes = 0;      // the array has at least so many, as far as is known
+    ByteSlice piece_memory = {};        // the backend's
   };
 
   // `share` and `clock` must outlive the reducer. `listener` is called from the share when an Append that
@@ -45,7 +49,8 @@ class ArrayReducer : public SlotReducer, public ArraySink {
   ~ArrayReducer() override { Release(); }
 
   // UNAVAILABLE (DEVICE_LOST).
-  absl::StatusOr<std::size_t> Append(ByteSlice bytes) override;
+  absl::StatusOr<std::size_t> Append(ByteSlice bytes) override { return AppendOwned(bytes, nullptr); }
+  absl::StatusOr<std::size_t> AppendOwned(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
   // The slot that is being filled may be called in.
   absl::Status Pause() override;
 
@@ -55,21 +60,16 @@ class ArrayReducer : public SlotReducer, public ArraySink {
   void Release() override;
 
  private:
-  // A slot that is being filled.
-  struct Filling {
-    kernels::Slot* slot;
-    std::span<std::byte> room;  // of its staging buffer, a whole number of leaves
-    std::size_t bytes = 0;      // so far
-  };
   absl::Status StartLent() override { return StartFilled(); }
 
   absl::Status PlaceBacklog();
-  absl::StatusOr<std::size_t> AppendToSlots(ByteSlice bytes);
+  absl::StatusOr<std::size_t> AppendToSlots(ByteSlice bytes, const std::shared_ptr<const void>& owner);
   bool StartFilling();
   absl::Status StartFilled();
-  absl::Status Start(kernels::Slot* slot, std::uint64_t elements);
+  absl::Status Start(Filling filling);
 
   const std::uint64_t crossover_bytes_;
+  const ByteSlice piece_memory_;
   std::vector<std::byte> held_;  // bytes from next_element() on, before those in filling_
   bool uses_slots_;              // the array has reached the crossover
   // What was held when it did, of which the first bytes are in slots by now.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,6 +19,12 @@ class ArraySink {
   // Takes the next bytes of the array and returns how many: fewer where no slot is free; the sink's owner
   // hears when there is room again.
   virtual absl::StatusOr<std::size_t> Append(ByteSlice bytes) = 0;
+  // The same of bytes that stay where they are, and as they are, for as long as `owner` is held: the sink may
+  // hold it instead of copying them.
+  virtual absl::StatusOr<std::size_t> AppendOwned(ByteSlice bytes, const std::shared_ptr<const void>& owner) {
+    static_cast<void>(owner);
+    return Append(bytes);
+  }
   // No more bytes are at hand for now.
   virtual absl::Status Pause() = 0;
 };

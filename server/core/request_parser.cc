@@ -187,12 +187,11 @@ absl::StatusOr<Parsed> ParseStreamRequest(ByteSlices message) {
   return Unpack<Parsed>(request);
 }
 
-// Where in a ReduceArrayRequest its data begin, if they are the last field, reach to the end, and have little
-// before them.
+// Where in a ReduceArrayRequest its data begin, if they are the last field, reach to the end, and have no
+// more than `most_before` bytes before them.
 std::optional<std::uint64_t> FindTrailingData(ByteSlices message, std::uint64_t total_bytes,
-                                              std::string* before) {
-  constexpr std::uint64_t kMostBefore = kMaxFramingBytes;
-  const std::string head = Flatten(Head(message, std::min(total_bytes, kMostBefore)));
+                                              std::uint64_t most_before, std::string* before) {
+  const std::string head = Flatten(Head(message, std::min(total_bytes, most_before)));
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const std::uint8_t*>(head.data()),
                                             static_cast<int>(head.size()));
   while (true) {
@@ -228,7 +227,11 @@ absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message) {
   const std::uint64_t total_bytes = TotalBytes(message);
   ParsedArray array;
   std::string before;
-  if (const auto data = FindTrailingData(message, total_bytes, &before); data.has_value()) {
+  // Mostly there is next to nothing before the data.
+  constexpr std::uint64_t kMostlyBefore = 256;
+  auto data = FindTrailingData(message, total_bytes, kMostlyBefore, &before);
+  if (!data.has_value()) data = FindTrailingData(message, total_bytes, kMaxFramingBytes, &before);
+  if (data.has_value()) {
     array.data.data = Tail(message, *data);
     const std::vector<ByteSlice> rest = {std::as_bytes(std::span(before))};
     if (absl::Status status = ParseWhole(rest, &array.request); !status.ok()) return status;

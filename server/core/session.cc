@@ -92,7 +92,8 @@ absl::Status Session::BeginChunks(const kernels::Reduction& reduction) {
       ArrayReducer::Options{.reduction = reduction,
                             .first_element = header_.first_element(),
                             .crossover_bytes = CrossoverBytes(reduction),
-                            .least_bytes = has_count ? count * element_bytes : 0},
+                            .least_bytes = has_count ? count * element_bytes : 0,
+                            .piece_memory = service_.backend.piece_memory()},
       listener_);
   sink_ = reducer.get();
   incoming_.emplace(*reducer,

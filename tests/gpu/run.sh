@@ -48,6 +48,7 @@ if has contract; then
   step contract "$bin/kernels_contract_test" --gtest_brief=1
   step device_reducer "$bin/device_reducer_test" --gtest_brief=1
   step process_memory "$bin/process_memory_test" --gtest_brief=1
+  step gather "$bin/gather_test" --gtest_brief=1
   step grids "$bin/grids_test" --gtest_brief=1
   step segment_reducer "$bin/segment_reducer_test" --gtest_brief=1
   step large_arrays "$bin/large_arrays_test" --gtest_brief=1
@@ -86,6 +87,7 @@ if has sanitizers; then
     sharded "$tool-kernels_contract_test" "${check[@]}" "$bin/kernels_contract_test" --gtest_brief=1 \
       '--gtest_filter=*BitsAtTheBoundaries*:*SegmentsTest*:*OfManyTest.*'
     sharded "$tool-segment_reducer_test" "${check[@]}" "$bin/segment_reducer_test" --gtest_brief=1
+    sharded "$tool-gather_test" "${check[@]}" "$bin/gather_test" --gtest_brief=1
     sharded "$tool-grids_test" "${check[@]}" "$bin/grids_test" --gtest_brief=1
     sharded "$tool-textbook_test" "${check[@]}" "$bin/textbook_test" --gtest_brief=1
     export WARPFOLD_TEST_SCALE=small

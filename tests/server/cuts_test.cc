@@ -11,6 +11,7 @@
 
 #include "kernels/devices.h"
 #include "tests/server/drive_session.h"
+#include "tests/server/piece_heap.h"
 #include "tests/server/requests.h"
 
 namespace warpfold::server {
@@ -62,8 +63,11 @@ Array Matrices(std::size_t elements) {
 
 class CutsTest : public testing::Test {
  protected:
-  CutsTest()
-      : backend_(BackendUnderTest()), service_(*backend_, Limits(), [] { return absl::UnixEpoch(); }) {}
+  CutsTest() : backend_(BackendUnderTest()), service_(*backend_, Limits(), [] { return absl::UnixEpoch(); }) {
+    // A device that takes pieces reads half of the messages where they lie.
+    const absl::Status opened = backend_->OpenPieces(heap_.memory());
+    EXPECT_TRUE(opened.ok() || absl::IsUnimplemented(opened)) << opened;
+  }
 
   // The partial state of the array, whose bytes are sent as a chunk for each piece between `cuts`. Each
   // message arrives in slices; with `slow`, others want all slots between two.
@@ -76,7 +80,8 @@ class CutsTest : public testing::Test {
       std::string bytes = request.SerializeAsString();
       const std::size_t slice = random_() % (bytes.size() + 1);
       const std::size_t middle = (slice + bytes.size()) / 2;
-      messages.push_back(MessageOf(std::move(bytes), {slice, middle}));
+      messages.push_back(random_() % 2 == 0 ? MessageOf(std::move(bytes), {slice, middle})
+                                            : heap_.MessageIn(bytes, {slice, middle}, random_() % 16));
     }
     const absl::StatusOr<v1::Reduction> reduction = DriveSession(service_, share_, messages, [&] {
       if (slow) CallInLoans(share_);
@@ -86,6 +91,7 @@ class CutsTest : public testing::Test {
     return reduction.ok() ? reduction->state().SerializeAsString() : "";
   }
 
+  PieceHeap heap_;
   std::unique_ptr<kernels::Backend> backend_;
   Service service_;
   SlotShare share_{SlotsOf(*backend_)};

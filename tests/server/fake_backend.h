@@ -39,10 +39,13 @@ class FakeBehaviour {
   std::atomic<bool> wrong_results = false;
   std::atomic<bool> stuck = false;  // Start does not return, as long as this is so
   std::atomic<int> starts = 0;
+  std::atomic<int> piece_starts = 0;  // of them, on pieces
   std::atomic<int> waits = 0;
   std::atomic<int> notices = 0;             // that were asked for
   std::atomic<std::uint64_t> elements = 0;  // of all starts
   std::atomic<int> misuses = 0;             // calls that the contract of kernels::Slot forbids
+
+  std::span<const std::byte> piece_memory;  // constant once a slot is used
 
   // Slots that are started while blocked work until they are unblocked or finished one by one.
   void SetBlocked(bool blocked) {
@@ -100,7 +103,29 @@ class FakeSlot : public kernels::Slot {
   absl::Status Start(const kernels::Reduction& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
     if (element_count == 0 || element_count > Capacity(reduction)) ++behaviour_.misuses;
-    return Begin({reduction, first_element, element_count, staging_.data(), nullptr});
+    return Begin({reduction, first_element, element_count, staging_.data(), nullptr, {}});
+  }
+
+  absl::Status StartPieces(const kernels::Reduction& reduction, std::uint64_t first_element,
+                           std::uint64_t element_count, std::span<const kernels::HostPiece> pieces) override {
+    std::uint64_t bytes = 0;
+    for (const kernels::HostPiece piece : pieces) {
+      if (piece.empty() || !(IsIn(piece, staging_) || IsIn(piece, behaviour_.piece_memory))) {
+        ++behaviour_.misuses;
+      }
+      bytes += piece.size();
+    }
+    if (element_count == 0 || element_count > Capacity(reduction) || pieces.size() > kMaxPieces ||
+        bytes != element_count * reduction.element_bytes()) {
+      ++behaviour_.misuses;
+    }
+    ++behaviour_.piece_starts;
+    return Begin({.reduction = reduction,
+                  .first_element = first_element,
+                  .count = element_count,
+                  .from = nullptr,
+                  .to = nullptr,
+                  .pieces = {pieces.begin(), pieces.end()}});
   }
 
   // Twice of what staging() holds, so that tests see the difference.
@@ -117,7 +142,7 @@ class FakeSlot : public kernels::Slot {
         byte_offset + bytes > memory.size()) {
       ++behaviour_.misuses;
     }
-    return Begin({reduction, first_element, element_count, memory.data() + byte_offset, nullptr});
+    return Begin({reduction, first_element, element_count, memory.data() + byte_offset, nullptr, {}});
   }
 
   absl::Status StartStore(const kernels::Memory& memory, std::uint64_t byte_offset,
@@ -125,8 +150,8 @@ class FakeSlot : public kernels::Slot {
     if (byte_count == 0 || byte_count > staging_.size() || byte_offset + byte_count > memory.size()) {
       ++behaviour_.misuses;
     }
-    return Begin(
-        {std::nullopt, 0, byte_count, staging_.data(), const_cast<std::byte*>(memory.data()) + byte_offset});
+    std::byte* const to = const_cast<std::byte*>(memory.data()) + byte_offset;
+    return Begin({std::nullopt, 0, byte_count, staging_.data(), to, {}});
   }
 
   bool Finished() override {
@@ -139,13 +164,15 @@ class FakeSlot : public kernels::Slot {
   absl::StatusOr<kernels::SlotResult> Wait() override {
     if (!work_.has_value() || work_->cut.has_value()) ++behaviour_.misuses;
     if (absl::Status status = Await(); !status.ok()) return status;
-    const Work work = *std::exchange(work_, std::nullopt);
+    Work work = *std::exchange(work_, std::nullopt);
     kernels::SlotResult result = {.state = {}, .copy = absl::Nanoseconds(1), .kernel = absl::Nanoseconds(2)};
     if (work.to != nullptr) {
       std::copy_n(work.from, work.count, work.to);
       return result;
     }
-    std::vector<std::byte> data(work.from, work.from + work.count * work.reduction->element_bytes());
+    std::vector<std::byte> data;
+    for (const kernels::HostPiece piece : work.pieces) data.insert(data.end(), piece.begin(), piece.end());
+    if (work.pieces.empty()) data.assign(work.from, work.from + work.count * work.reduction->element_bytes());
     if (behaviour_.wrong_results) data.back() ^= std::byte{1};
     result.state = kernels::ReduceOnHost(*work.reduction, work.first_element, data);
     return result;
@@ -201,7 +228,14 @@ class FakeSlot : public kernels::Slot {
     const std::byte* from;
     std::byte* to;                                          // of a store
     std::optional<kernels::SegmentCut> cut = std::nullopt;  // of segments
+    std::vector<kernels::HostPiece> pieces = {};            // instead of `from`
   };
+
+  static bool IsIn(kernels::HostPiece piece, std::span<const std::byte> memory) {
+    constexpr std::less_equal<> kNotAfter;
+    return kNotAfter(memory.data(), piece.data()) &&
+           kNotAfter(piece.data() + piece.size(), memory.data() + memory.size());
+  }
 
   absl::Status Await() {
     ++behaviour_.waits;
@@ -297,6 +331,12 @@ class FakeBackend : public kernels::Backend {
   absl::StatusOr<std::unique_ptr<kernels::Memory>> Register(std::span<const std::byte> bytes) override {
     return std::make_unique<FakeMemory>(bytes, true);
   }
+  bool takes_pieces() const override { return true; }
+  absl::Status OpenPieces(std::span<const std::byte> bytes) override {
+    behaviour.piece_memory = bytes;
+    return absl::OkStatus();
+  }
+  std::span<const std::byte> piece_memory() const override { return behaviour.piece_memory; }
   absl::StatusOr<std::unique_ptr<kernels::Memory>> Open(const kernels::ProcessMemory& memory) override {
     return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(memory.byte_count), false);
   }

@@ -93,7 +93,8 @@ void SimulatedClient::Say(Random& random) {
     std::vector<std::size_t> cuts = {Below(random, line.bytes.size() + 1),
                                      Below(random, line.bytes.size() + 1)};
     std::sort(cuts.begin(), cuts.end());
-    Message message = MessageOf(line.bytes, cuts);
+    Message message =
+        OneIn(random, 4) ? MessageOf(line.bytes, cuts) : heap_.MessageIn(line.bytes, cuts, Below(random, 16));
     message_ = message.owner;
     // Of segments a client may also wait because it does not take results.
     const bool is_chunk =
@@ -152,12 +153,18 @@ void SimulatedClient::Check() {
   if (!begun_) return;
   if (reading_ || answered_) {
     waits_for_slot_ = false;
-    Expect(message_.expired(), "a message is kept that nobody needs");
+    Expect(IsMessageLetGo(), "a message is kept that nobody needs");
   }
   Expect(answered_ || !start_failed_, "a failed start is not noticed");
   if (told_serving_.has_value() && !sending_ && !answered_) {
     Expect(*told_serving_ == shard_.service().serving, "a watch that knows the last health only");
   }
+}
+
+bool SimulatedClient::IsMessageLetGo() const {
+  const SlotShare& slots = shard_.slots();
+  const bool has_pieces = !shard_.service().backend.piece_memory().empty() && slots.free() < slots.size();
+  return message_.expired() || has_pieces;
 }
 
 bool SimulatedClient::IsOverdue() const {
@@ -176,7 +183,7 @@ void SimulatedClient::Read() {
   Expect(!reading_, "two reads at once");
   Expect(!answered_, "a read after the answer");
   Expect(!ended_, "a read after the end");
-  Expect(message_.expired(), "a read while it holds a message");
+  Expect(IsMessageLetGo(), "a read while it holds a message");
   const Admission& admission = shard_.service().admission;
   Expect(admission.in_progress() == ledger_.Inside(Kind::kReduction) + ledger_.Inside(Kind::kMerge),
          "a read without admission");

@@ -16,6 +16,7 @@
 #include "server/core/call.h"
 #include "server/core/shard.h"
 #include "tests/server/drive_segments.h"
+#include "tests/server/piece_heap.h"
 #include "tests/server/stream_script.h"
 
 namespace warpfold::server {
@@ -48,8 +49,8 @@ struct Ledger {
 // Threads: one.
 class SimulatedClient : private Transport {
  public:
-  SimulatedClient(Ledger& ledger, Shard& shard, Script script)
-      : ledger_(ledger), shard_(shard), script_(std::move(script)) {}
+  SimulatedClient(Ledger& ledger, Shard& shard, PieceHeap& heap, Script script)
+      : ledger_(ledger), shard_(shard), heap_(heap), script_(std::move(script)) {}
 
   // Events, and when there can be one.
   bool begun() const { return begun_; }
@@ -103,11 +104,14 @@ class SimulatedClient : private Transport {
   void GiveUpPlace() { --ledger_.Count(script_.peer, script_.kind); }
   void JudgeResult(const std::string& response) const;
   void JudgeError(const absl::Status& status) const;
+  // A message may outlast the read that follows it only where a slot may be started on it.
+  bool IsMessageLetGo() const;
   bool IsOverdue() const;
   void Expect(bool condition, const std::string& what) const;
 
   Ledger& ledger_;
   Shard& shard_;
+  PieceHeap& heap_;
   const Script script_;
   std::optional<Call> call_;
   bool begun_ = false;

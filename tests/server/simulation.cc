@@ -49,6 +49,11 @@ class World::WatchedSlot : public kernels::Slot {
     }
     return Watch(reduction, [&] { return slot_.Start(reduction, first_element, element_count); });
   }
+  absl::Status StartPieces(const kernels::Reduction& reduction, std::uint64_t first_element,
+                           std::uint64_t element_count, std::span<const kernels::HostPiece> pieces) override {
+    return Watch(reduction,
+                 [&] { return slot_.StartPieces(reduction, first_element, element_count, pieces); });
+  }
   std::uint64_t CapacityFrom(const kernels::Reduction& reduction, const kernels::Memory& memory,
                              std::uint64_t byte_offset) const override {
     return slot_.CapacityFrom(reduction, memory, byte_offset);
@@ -101,6 +106,7 @@ World::World(std::uint64_t seed)
       is_slow_(OneIn(random_, 8)),
       may_hang_(OneIn(random_, 8)) {
   service_.cpu_crossover_bytes = OneIn(random_, 3) ? Below(random_, 5) * kLeafBytes : 0;
+  if (OneIn(random_, 2)) static_cast<void>(backend_.OpenPieces(heap_.memory()));
   service_.observer = &counter_;
   MakeShards();
   FillPlaces();
@@ -149,7 +155,7 @@ void World::MakeClients() {
   const std::size_t count = 1 + Below(random_, 8);
   for (std::size_t i = 0; i < count; ++i) {
     Shard& shard = *shards_[Below(random_, shards_.size())].shard;
-    clients_.emplace_back(ledger_, shard, RandomScript(random_, i));
+    clients_.emplace_back(ledger_, shard, heap_, RandomScript(random_, i));
   }
 }
 
@@ -395,6 +401,7 @@ void World::CheckEnd() {
     ledger_.Expect(slots.free() == slots.size(), "a slot is lost");
     ledger_.Expect(!shard.shard->is_busy(), "a shard that is busy with nothing");
   }
+  ledger_.Expect(device_hangs_ || heap_.held() == 0, "a message is held at the end");
   ledger_.Expect(service_.admission.in_progress() == 0, "admission holds places of nobody");
   const int calls = static_cast<int>(clients_.size());
   ledger_.Expect(counter_.begun == calls && counter_.ended == calls, "not every call is observed once");

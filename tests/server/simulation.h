@@ -18,6 +18,7 @@
 #include "server/core/service.h"
 #include "server/core/shard.h"
 #include "tests/server/fake_backend.h"
+#include "tests/server/piece_heap.h"
 #include "tests/server/simulated_client.h"
 #include "tests/server/stream_script.h"
 
@@ -34,6 +35,9 @@ class World {
   // Lets things happen at random, then everything that still can, until all calls have been answered. What
   // went wrong first, or "".
   std::string Run();
+
+  // How many slots were started on pieces.
+  int piece_starts() const { return backend_.behaviour.piece_starts; }
 
   // How many answers there were of each reason, or code where there is none.
   const std::map<std::string, int>& answers() const { return ledger_.answers; }
@@ -87,6 +91,7 @@ class World {
 
   Random random_;
   Ledger ledger_;
+  PieceHeap heap_;  // messages come in it
   FakeBackend backend_;
   const int places_;
   Service service_;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <malloc.h>
 
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
 #include "client/cli/bench/sinks.h"
 #include "client/cli/commands.h"
@@ -9,6 +11,13 @@
 
 namespace warpfold::cli {
 namespace {
+
+// As warpfold-server does (docs/adr/0029), where the sink is a server on completion queues like it. The plain
+// service stays as gRPC has it.
+void ChoosePolling(SinkKind kind) {
+  if (kind == SinkKind::kPlainService) return;
+  setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0);
+}
 
 // warpfold-server's, too.
 void TuneAllocator() {
@@ -37,6 +46,7 @@ absl::Status Serve(const BenchSinkFlags& flags) {
 
 int RunBenchSink(const BenchSinkFlags& flags) {
   TuneAllocator();
+  ChoosePolling(flags.kind);
   return ReportServerError(Serve(flags));
 }
 

@@ -26,8 +26,6 @@ class Results(NamedTuple):
     ladder: list  # the textbook algorithms; and of the same run the production kernels where they meet
     from_host: list  # host call to value
     cpu: list
-    throughput: list  # end to end
-    latency: list
     way_in: list  # end to end, of all sides
 
 
@@ -63,8 +61,6 @@ def pick(lines: list) -> Results:
         ladder=textbook + [line for line in unique(production) if any(_meet(line, t) for t in textbook)],
         from_host=newest_run([line for line in of("from_host") if line["device"] == GPU]),
         cpu=cpu,
-        throughput=newest_run(of("throughput")),
-        latency=newest_run(of("latency")),
         way_in=newest_run(of("load")),
     )
 

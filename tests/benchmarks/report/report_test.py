@@ -26,7 +26,7 @@ class PickTest(unittest.TestCase):
         results = m.pick([old, line(), line("cpu", device="Some CPU", threads=1, date="2025-12-31")])
         self.assertEqual([l["commit"] for l in results.kernels], ["c1"])
         self.assertEqual(len(results.cpu), 1)
-        self.assertEqual(m.pick([]), m.Results([], [], [], [], [], [], []))
+        self.assertEqual(m.pick([]), m.Results([], [], [], [], []))
 
     def test_a_run_in_several_files(self):
         again = line(gbps=4100.0, file="b.jsonl")
@@ -139,10 +139,6 @@ class TablesTest(unittest.TestCase):
             ["sum of int32", "8", "80.0", "160", "0.50", "5.00", "16.00"],
             ["sum of bfloat16", "1", "10.0", "20.0", "0.50", "-", "-"],
             ["sum of bfloat16", "8", "80.0", "160", "0.50", "-", "-"]])
-
-    def test_end_to_end(self):
-        self.assertEqual(cells(tables.end_to_end(everything()))[1:],
-                         [["cpu", "tcp", "4", "9.50", "88.0", "300"]])
 
     def test_way_in(self):
         self.assertEqual(cells(tables.way_in(everything())), [

@@ -45,8 +45,7 @@ def runs(results: m.Results) -> str:
     rows = []
     for name, lines in (("kernels on the device", results.kernels), ("textbook algorithms", results.ladder),
                         ("host call to value", results.from_host), ("CPU backend", results.cpu),
-                        ("throughput end to end", results.throughput),
-                        ("latency end to end", results.latency), ("the way in", results.way_in)):
+                        ("the way in", results.way_in)):
         if lines:
             devices = {line.get("server") or line["device"]: None for line in lines}
             first = lines[0]
@@ -139,18 +138,6 @@ def cpu(results: m.Results) -> str:
                          number(line.get("numpy_gbps")), ratio(m.ratio(line, "numpy"))])
     header = ["of", "threads", "GB/s", "read-only loop", "of that", "numpy.sum", "times that"]
     return markdown(header, rows, text_columns=1)
-
-
-def end_to_end(results: m.Results) -> str:
-    rows = []
-    latencies = {(line["device"], line["transport"], line["streams"]): line for line in results.latency}
-    for line in results.throughput:
-        key = (line["device"], line["transport"], line["streams"])
-        latency = latencies.get(key, {})
-        rows.append([*map(str, key), number(line["gbps"]), microseconds(latency.get("p50_us")),
-                     microseconds(latency.get("p99_us"))])
-    header = ["device", "transport", "streams", "GB/s", "1 KiB: median us", "99 in 100 within us"]
-    return markdown(header, rows, text_columns=2)
 
 
 def way_in(results: m.Results) -> str:

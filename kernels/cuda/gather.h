@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernel that brings scattered bytes of the host together in device memory. No abseil in here, for nvcc.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace warpfold::kernels::cuda {
+
+// What one block moves at most: four loads of each thread, all of them in flight at once.
+inline constexpr std::uint32_t kTileBytes = 16 << 10;
+
+// A block's part: 1 to kTileBytes bytes from anywhere to anywhere.
+struct Tile {
+  const std::byte* from;  // memory that the device can read; at any alignment
+  std::uint64_t to;       // byte of the target
+  std::uint64_t byte_count;
+};
+
+// Copies each tile to its place in `target`, which is 16-byte aligned. Reads whole aligned 16-byte vectors:
+// the up to 15 bytes before and behind a tile are read, too, and ignored. `tiles` (device or mapped memory)
+// must stay until the stream has reached that point. Returns cudaGetLastError().
+cudaError_t LaunchGather(const Tile* tiles, std::size_t tile_count, std::byte* target, cudaStream_t stream);
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/gatherer.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cuda/cuda_status.h"
+
+namespace warpfold::kernels::cuda {
+
+absl::StatusOr<std::unique_ptr<Gatherer>> Gatherer::Create(std::size_t max_bytes, std::size_t max_pieces) {
+  // Each piece may end with a tile that is not full.
+  std::unique_ptr<Gatherer> gatherer(new Gatherer(max_bytes / kTileBytes + max_pieces));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaHostAlloc(reinterpret_cast<void**>(&gatherer->tiles_),
+                                              gatherer->max_tiles_ * sizeof(Tile), cudaHostAllocMapped));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(
+      cudaHostGetDevicePointer(reinterpret_cast<void**>(&gatherer->device_tiles_), gatherer->tiles_, 0));
+  return gatherer;
+}
+
+Gatherer::~Gatherer() { cudaFreeHost(tiles_); }
+
+cudaError_t Gatherer::Launch(std::span<const HostPiece> pieces, std::byte* target, cudaStream_t stream) {
+  std::size_t tiles = 0;
+  std::uint64_t to = 0;
+  for (const HostPiece piece : pieces) {
+    for (std::size_t done = 0; done < piece.size();) {
+      if (tiles == max_tiles_) return cudaErrorInvalidValue;
+      const std::size_t n = std::min<std::size_t>(piece.size() - done, kTileBytes);
+      tiles_[tiles++] = {.from = piece.data() + done, .to = to, .byte_count = n};
+      done += n;
+      to += n;
+    }
+  }
+  return LaunchGather(device_tiles_, tiles, target, stream);
+}
+
+}  // namespace warpfold::kernels::cuda

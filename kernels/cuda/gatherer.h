@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Brings pieces of the host's memory together on the device, where copy commands would be too many: one for
+// each piece of 16 KiB carries 4.5 GB/s, the kernel 44 (docs/data-path.md).
+//
+// Threads: one caller at a time, with one stream. All memory is allocated by Create.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/gather.h"
+
+namespace warpfold::kernels::cuda {
+
+class Gatherer {
+ public:
+  // Takes up to `max_pieces` pieces of `max_bytes` together.
+  static absl::StatusOr<std::unique_ptr<Gatherer>> Create(std::size_t max_bytes, std::size_t max_pieces);
+  ~Gatherer();
+  Gatherer(const Gatherer&) = delete;
+  Gatherer& operator=(const Gatherer&) = delete;
+
+  // Enqueues the copy of the pieces, one after the other, to `target` (device memory, 16-byte aligned), and
+  // returns without waiting. Not before the stream has finished the last one. cudaErrorInvalidValue for more
+  // than Create was told of.
+  cudaError_t Launch(std::span<const HostPiece> pieces, std::byte* target, cudaStream_t stream);
+
+ private:
+  explicit Gatherer(std::size_t max_tiles) : max_tiles_(max_tiles) {}
+
+  const std::size_t max_tiles_;
+  Tile* tiles_ = nullptr;         // mapped host memory, as the host sees it
+  Tile* device_tiles_ = nullptr;  // and as the device does
+};
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pieces of the host come together on the device byte for byte, wherever each of them lies, how long it is
+// and however it is aligned; and a slot that is started on pieces reduces them.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/gatherer.h"
+#include "kernels/devices.h"
+
+namespace warpfold::kernels::cuda {
+namespace {
+
+constexpr std::size_t kSlotBytes = std::size_t{1} << 20;
+constexpr std::size_t kMemoryBytes = 4 * kSlotBytes;
+// Behind what is gathered: must stay as it is.
+constexpr std::size_t kGuardBytes = 64;
+
+// Random bytes in whole pages.
+class Pages {
+ public:
+  Pages() : bytes_(static_cast<std::byte*>(std::aligned_alloc(4096, kMemoryBytes)), std::free) {
+    std::ranges::generate(all(), [this] { return static_cast<std::byte>(random_()); });
+  }
+  std::span<std::byte> all() const { return {bytes_.get(), kMemoryBytes}; }
+
+  // Pieces of up to `longest` bytes, of a slot's bytes together or as many as one start takes.
+  std::vector<HostPiece> RandomPieces(std::size_t longest) {
+    std::vector<HostPiece> pieces;
+    for (std::size_t left = kSlotBytes; left > 0 && pieces.size() < Slot::kMaxPieces;) {
+      const std::size_t bytes = std::min<std::size_t>(left, 1 + random_() % longest);
+      pieces.push_back(all().subspan(random_() % (kMemoryBytes - bytes), bytes));
+      left -= bytes;
+    }
+    return pieces;
+  }
+
+ private:
+  std::mt19937 random_{7};  // NOLINT(cert-msc51-cpp): the same bytes on every run
+  const std::unique_ptr<std::byte, void (*)(void*)> bytes_;
+};
+
+std::vector<std::byte> Concatenated(const std::vector<HostPiece>& pieces) {
+  std::vector<std::byte> bytes;
+  for (const HostPiece piece : pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
+  return bytes;
+}
+
+class GatherTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(cudaHostRegister(pages_.all().data(), kMemoryBytes, cudaHostRegisterMapped), cudaSuccess);
+    ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&target_), kSlotBytes + kGuardBytes), cudaSuccess);
+    gatherer_ = Gatherer::Create(kSlotBytes, Slot::kMaxPieces).value();
+  }
+  void TearDown() override {
+    cudaHostUnregister(pages_.all().data());
+    cudaFree(target_);
+  }
+
+  std::span<std::byte> memory() const { return pages_.all(); }
+
+  void ExpectGathered(const std::vector<HostPiece>& pieces) {
+    constexpr int kGuard = 0x5a;
+    std::vector<std::byte> expected = Concatenated(pieces);
+    expected.insert(expected.end(), kGuardBytes, std::byte{kGuard});
+    ASSERT_EQ(cudaMemset(target_, kGuard, kSlotBytes + kGuardBytes), cudaSuccess);
+    ASSERT_EQ(gatherer_->Launch(pieces, target_, cudaStreamLegacy), cudaSuccess);
+    std::vector<std::byte> gathered(expected.size());
+    ASSERT_EQ(cudaMemcpy(gathered.data(), target_, gathered.size(), cudaMemcpyDeviceToHost), cudaSuccess);
+    const auto [differs, is] = std::ranges::mismatch(gathered, expected);
+    ASSERT_TRUE(differs == gathered.end()) << "at byte " << differs - gathered.begin();
+  }
+
+  Pages pages_;
+  std::byte* target_ = nullptr;
+  std::unique_ptr<Gatherer> gatherer_;
+};
+
+TEST_F(GatherTest, EveryAlignmentOfSourceAndTarget) {
+  for (std::size_t source = 0; source < 16; ++source) {
+    for (std::size_t target = 0; target < 16; ++target) {
+      std::vector<HostPiece> pieces;
+      if (target > 0) pieces.push_back(memory().subspan(100'001, target));
+      for (const std::size_t bytes : {1, 3, 15, 16, 17, 31, 4095, 16383, 16384, 16385, 40001}) {
+        pieces.push_back(memory().subspan(200'000 + source, bytes));
+      }
+      ASSERT_NO_FATAL_FAILURE(ExpectGathered(pieces)) << source << " " << target;
+    }
+  }
+}
+
+TEST_F(GatherTest, PiecesOfAnyLength) {
+  for (const std::size_t longest : {std::size_t{1}, std::size_t{40}, std::size_t{2'000}, std::size_t{17'000},
+                                    std::size_t{70'000}, kSlotBytes}) {
+    ASSERT_NO_FATAL_FAILURE(ExpectGathered(pages_.RandomPieces(longest))) << longest;
+  }
+}
+
+TEST_F(GatherTest, PiecesAtTheEndsOfTheMemory) {
+  for (const std::size_t bytes : {1, 17, 4097}) {
+    ASSERT_NO_FATAL_FAILURE(ExpectGathered({memory().first(bytes), memory().last(bytes)}));
+  }
+}
+
+TEST_F(GatherTest, MoreThanThereIsRoomForIsRefused) {
+  const std::vector<HostPiece> pieces(2 * Slot::kMaxPieces, memory().first(1));
+  EXPECT_EQ(gatherer_->Launch(pieces, target_, cudaStreamLegacy), cudaErrorInvalidValue);
+}
+
+TEST(GatheringSlotTest, ReducesPiecesAmongStagedBytes) {
+  Pages pages;
+  std::string note;
+  const auto backend = MakeBackend("cuda:0", {.slots = 1, .slot_bytes = kSlotBytes}, &note).value();
+  EXPECT_TRUE(backend->piece_memory().empty());
+  ASSERT_TRUE(backend->OpenPieces(pages.all()).ok());
+  EXPECT_EQ(backend->piece_memory().data(), pages.all().data());
+  ReductionSpec spec;
+  spec.operators = {"sum", "min"};
+  spec.element_type = ElementType::kUint8;
+  const Reduction reduction = Reduction::Create(spec).value();
+  Slot& slot = *backend->slots().front();
+  for (const std::size_t longest : {std::size_t{2'000}, std::size_t{70'000}, kSlotBytes}) {
+    std::vector<HostPiece> pieces = pages.RandomPieces(longest);
+    const std::size_t staged = pieces.front().size();
+    std::ranges::copy(pieces.front(), slot.staging().begin());
+    pieces.front() = slot.staging().first(staged);
+    const std::vector<std::byte> all = Concatenated(pieces);
+    ASSERT_TRUE(slot.StartPieces(reduction, 0, all.size(), pieces).ok());
+    const absl::StatusOr<SlotResult> result = slot.Wait();
+    ASSERT_TRUE(result.ok()) << result.status();
+    const PartialState expected = ReduceOnHost(reduction, 0, all);
+    ASSERT_EQ(result->state->nodes().size(), expected.nodes().size());
+    for (std::size_t i = 0; i < expected.nodes().size(); ++i) {
+      EXPECT_TRUE(std::ranges::equal(result->state->NodeStates(i), expected.NodeStates(i))) << "node " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::kernels::cuda
