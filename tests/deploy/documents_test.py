@@ -23,7 +23,8 @@ _NEEDS = {"a GPU", "a cluster", "Docker", "Docker and a GPU", "systemd", "half a
 _BLOCK = re.compile(r"^(?:<!-- (needs|run by): (.*?) -->\n)?```(?:sh|console)\n(.*?)^```$",
                     re.MULTILINE | re.DOTALL)
 # Of other programs that the pages call.
-_OTHER_FLAGS = re.compile(r"^(?:docker|cmake|ctest|cpack|dpkg|kubectl|journalctl|openssl)\b|--build-arg")
+_OTHER_FLAGS = re.compile(r"^(?:docker|cmake|ctest|cpack|dpkg|kubectl|journalctl|openssl)\b"
+                          r"|--build-arg|deploy/test\.sh --all")
 _TIMEOUT_S = 60
 
 
