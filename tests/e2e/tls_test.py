@@ -154,7 +154,7 @@ class TlsTest(TestCase):
                                          "--tls_key", other[1]), 0)
 
     def test_keys_of_a_mounted_secret_are_renewed(self):
-        """As the kubelet does it (deploy/kubernetes/overlays/mtls): a link to a folder gets another target."""
+        """As the kubelet does it (deploy/kubernetes/overlays/mtls): a link gets another folder to lead to."""
         folders = []
         for name in ("first", "second"):
             folders.append(self.folder / name)
