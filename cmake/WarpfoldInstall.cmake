@@ -9,12 +9,20 @@ include(GNUInstallDirs)
 
 # The headers that a program includes, as "warpfold/client.h"; none of them includes one that is not here. In
 # this tree they are "client/client.h", too common a name for a system's include folder (docs/adr/0050).
-set(public_headers array array_reference client error operators options result shared_memory writer)
+set(public_headers
+  array array_reference client error operators options result segments shared_memory writer)
 set(staged ${CMAKE_BINARY_DIR}/include)
 foreach(name IN LISTS public_headers)
   set(source ${CMAKE_SOURCE_DIR}/client/${name}.h)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
   file(READ ${source} text)
+  string(REGEX MATCHALL "#include \"client/[a-z_]+" included "${text}")
+  list(TRANSFORM included REPLACE ".*/" "")
+  list(REMOVE_ITEM included ${public_headers})
+  if(included)
+    message(FATAL_ERROR "client/${name}.h is installed, but includes ${included}, which is not: "
+      "make it public in cmake/WarpfoldInstall.cmake, or do without it")
+  endif()
   string(REPLACE "#include \"client/" "#include \"warpfold/" text "${text}")
   file(GENERATE OUTPUT ${staged}/warpfold/${name}.h CONTENT "${text}")
   install(FILES ${staged}/warpfold/${name}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/warpfold COMPONENT dev)

@@ -22,9 +22,9 @@ python=(python3-dev python3-venv)
 # GoogleTest, and what the Python tests import; then what the tests of format, scripts, proxies, manual pages,
 # the unit and the container image call.
 test=(
-  libgmock-dev libgtest-dev python3 python3-grpcio python3-h2 python3-numpy python3-protobuf python3-venv
-  buildah clang-format-14 debootstrap haproxy iproute2 mandoc nginx-light openssl prometheus shellcheck strace
-  systemd zsh
+  libgmock-dev libgtest-dev python3-grpcio python3-h2 python3-numpy python3-protobuf python3-venv
+  buildah clang-format-14 debootstrap haproxy iproute2 mandoc nginx-light openssl prometheus shellcheck
+  strace systemd systemd-container zsh
 )
 
 wanted=()

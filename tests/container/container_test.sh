@@ -40,7 +40,10 @@ build_image() {
   echo "Building the image"
   local cache
   cache=$(ccache --get-config cache_dir)
-  mkdir -p "$cache"
+  mkdir -p "$cache" "$folder/ccache"
+  # With other settings (compiler_check above all) nothing would be found.
+  ccache --show-config | sed -n '/^(default)/!s/^([^)]*) //p' | sed '/^cache_dir /d' \
+    >"$folder/ccache/ccache.conf"
   local cuda=(--build-arg CUDA=OFF)
   if [[ -n ${WARPFOLD_CUDA_TOOLKIT-} ]]; then
     # Read-only, and at the same place: vfs would copy it into every layer.
@@ -51,7 +54,8 @@ build_image() {
   fi
   # Health checks are not in the OCI format.
   "${buildah[@]}" bud --isolation chroot --format docker --pull-never \
-    --volume "$cache:/root/.cache/ccache" --ignorefile "$source_folder/.dockerignore" \
+    --volume "$cache:/root/.cache/ccache" --volume "$folder/ccache:/root/.config/ccache:ro" \
+    --ignorefile "$source_folder/.dockerignore" \
     --build-arg BUILD_IMAGE=localhost/stand-in --build-arg RUNTIME_IMAGE=localhost/stand-in \
     --build-arg RUNTIME_DIGEST="$digest" --build-arg REVISION=0123abcd "${cuda[@]}" \
     --tag warpfold --file "$source_folder/Dockerfile" "$source_folder"

@@ -45,7 +45,7 @@ class ManualPagesTest(unittest.TestCase):
 
     def test_every_flag_of_the_server(self):
         source = (_PAGES / "warpfold-server.8").read_text()
-        for flag in flags.server() - {"--admin_listen"}:
+        for flag in flags.server():
             self.assertIn("\\fB" + flag.replace("-", "\\-") + "\\fR", source)
         self.assertIn("From 1 to 256. Default: two for each shard.", source)
 
@@ -65,7 +65,7 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(complete("warpfold", "he"), {"health"})
 
     def test_flags(self):
-        self.assertEqual(complete("warpfold-server", "-"), flags.server() - {"--admin_listen"})
+        self.assertEqual(complete("warpfold-server", "-"), flags.server())
         for command in flags.commands():
             self.assertEqual(complete("warpfold", command, "-"), flags.client(command))
 
@@ -81,7 +81,7 @@ class CompletionTest(unittest.TestCase):
     def test_zsh(self):
         subprocess.run(["zsh", "-n", _PAGES / "_warpfold"], check=True)
         text = (_PAGES / "_warpfold").read_text()
-        for flag in (flags.server() - {"--admin_listen"}).union(*map(flags.client, flags.commands())):
+        for flag in flags.server().union(*map(flags.client, flags.commands())):
             self.assertRegex(text, f"'{flag}=?\\[")
 
 

@@ -23,8 +23,7 @@ def _flags(text: str) -> set[str]:
 
 @functools.cache
 def server() -> set[str]:
-    # The address for metrics is being built; its name is settled.
-    return _flags(_help("WARPFOLD_SERVER")) | {"--admin_listen"}
+    return _flags(_help("WARPFOLD_SERVER"))
 
 
 @functools.cache

@@ -6,6 +6,7 @@ Runs in the environment that deploy/tools_environment.sh makes. Environment: WAR
 """
 
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
@@ -15,7 +16,8 @@ import yaml
 
 import flags
 
-_KUBERNETES = pathlib.Path(__file__).resolve().parents[2] / "deploy/kubernetes"
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_KUBERNETES = _ROOT / "deploy/kubernetes"
 _OVERLAYS = ("cpu", "gpu", "mtls")
 # The newest whose schemas are there, and the oldest that has all that the manifests use (preStop.sleep).
 _VERSIONS = ("1.37", "1.30")
@@ -162,6 +164,12 @@ class ManifestsTest(unittest.TestCase):
         (rule,) = yaml.safe_load((_KUBERNETES / "prometheus-adapter.yaml").read_text())["rules"]
         (metric,) = self.rendered["cpu"]["HorizontalPodAutoscaler"]["spec"]["metrics"]
         self.assertEqual(rule["name"]["as"], metric["pods"]["metric"]["name"])
+        # And of metrics that the server has.
+        names = set(re.findall(r"(warpfold_\w+)_(?:sum|count)\b", rule["metricsQuery"] + rule["seriesQuery"]))
+        sources = "".join(path.read_text() for path in (_ROOT / "server").rglob("*.cc"))
+        self.assertTrue(names)
+        for name in names:
+            self.assertIn(f'"{name}"', sources)
 
 
 if __name__ == "__main__":

@@ -153,6 +153,25 @@ class TlsTest(TestCase):
             self.assertEqual(self.health(server, "--tls_ca", self.cert, "--tls_cert", other[0],
                                          "--tls_key", other[1]), 0)
 
+    def test_keys_of_a_mounted_secret_are_renewed(self):
+        """As the kubelet does it (deploy/kubernetes/overlays/mtls): a link gets another folder to lead to."""
+        folders = []
+        for name in ("first", "second"):
+            folders.append(self.folder / name)
+            folders[-1].mkdir()
+            for source, target in zip(make_keys(str(self.folder), name), ("tls.crt", "tls.key")):
+                os.replace(source, folders[-1] / target)
+        current = self.folder / "..data"
+        current.symlink_to(folders[0])
+        for name in ("tls.crt", "tls.key"):
+            (self.folder / name).symlink_to(f"..data/{name}")
+        with Server(f"--tls_cert={self.folder}/tls.crt", f"--tls_key={self.folder}/tls.key") as server:
+            self.assertEqual(self.health(server, "--tls_ca", str(folders[0] / "tls.crt")), 0)
+            (self.folder / "..new").symlink_to(folders[1])
+            os.replace(self.folder / "..new", current)
+            server.await_log("--tls_cert: a new certificate is in use")
+            self.assertEqual(self.health(server, "--tls_ca", str(folders[1] / "tls.crt")), 0)
+
     def test_bad_new_keys_are_refused_and_the_old_ones_stay(self):
         old = str(self.folder / "old.crt")
         shutil.copy(self.cert, old)

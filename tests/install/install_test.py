@@ -69,6 +69,9 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(self.example("several_operators"),
                          "mean 2\nargmax 8 at 1\nmatrix_product 3 2 2 1\nOUT_OF_RANGE OVERFLOW\n")
 
+    def test_example_rows(self):
+        self.assertEqual(self.example("rows"), "row 0: 1 to 4\nrow 1: 1 to 9\nrow 2: 2 to 6\n")
+
     def test_example_kept_array(self):
         self.assertEqual(self.example("kept_array"), "499500\n94950\n")
 

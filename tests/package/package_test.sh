@@ -4,8 +4,8 @@
 #
 # package_test.sh BASES BUILD: makes the Debian packages of a release build in BUILD, installs them on a bare
 # machine (the archive base.tar in BASES, made if it is not there), runs what they hold as the service's user,
-# compiles a program with the development package, and purges all: what then remains is the bare machine. Exit
-# code 77: skipped.
+# and purges them: what then remains is the bare machine. Then compiles a program with the development
+# package, and boots the machine with the service, where systemd-nspawn is there. Exit code 77: skipped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_folder=$(cd "$here/../.." && pwd)
@@ -100,6 +100,37 @@ run_service() {
   ((status == 0)) || fail "the server ended with $status"
 }
 
+# The machine boots, looks at its service (service_checks.sh) and powers itself off.
+boot() {
+  local nspawn=(systemd-nspawn --quiet --register=no --keep-unit --private-network "--directory=$root")
+  umount "$root/proc"
+  if ! "${nspawn[@]}" true >"$build/boot.log" 2>&1; then
+    echo "Not booted: systemd-nspawn is not there, or may not run"
+    return
+  fi
+  echo "Booting with the service"
+  quietly inside sh -c "DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends \
+    dbus systemd-sysv && dpkg --install /packages/warpfold-server_*.deb /packages/warpfold_*.deb"
+  echo 'WARPFOLD_FLAGS=--listen=unix:/run/warpfold/grpc --memory_socket=/run/warpfold/memory --device=cpu' \
+    >"$root/etc/default/warpfold-server"
+  install "$here/service_checks.sh" "$root/root"
+  cat >"$root/etc/systemd/system/service-checks.service" <<'UNIT'
+[Unit]
+After=warpfold-server.service
+[Service]
+Type=oneshot
+ExecStart=/root/service_checks.sh
+StandardOutput=file:/root/result
+StandardError=file:/root/result
+UNIT
+  ln -s ../service-checks.service "$root/etc/systemd/system/multi-user.target.wants/"
+  if ! timeout 300 "${nspawn[@]}" --boot >"$build/boot.log" 2>&1; then
+    tail -n 50 "$build/boot.log" >&2
+    fail "the machine did not power itself off"
+  fi
+  [[ $(tail -n 1 "$root/root/result") == passed ]] || { cat "$root/root/result" >&2; fail "the service"; }
+}
+
 # With what the package itself says that it depends on.
 use_development_package() {
   echo "Compiling with the development package"
@@ -132,4 +163,5 @@ install_packages
 run_service
 purge
 use_development_package
+boot
 echo "The packages install, run, and leave nothing behind"
