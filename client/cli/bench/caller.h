@@ -26,8 +26,10 @@ Spec SpecOf(const BenchFlags& flags);
 // What is measured of a call that answers segments.
 inline absl::StatusOr<Reduction> ReductionOf(const absl::StatusOr<SegmentSummary>& summary) {
   if (!summary.ok()) return summary.status();
-  return Reduction{
-      .element_count = summary->element_count, .device = summary->device, .timings = summary->timings};
+  return Reduction{.results = {},
+                   .element_count = summary->element_count,
+                   .device = summary->device,
+                   .timings = summary->timings};
 }
 
 // Calls a server that speaks the protocol, by the client library. It connects with the first call.
