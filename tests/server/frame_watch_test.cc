@@ -66,6 +66,10 @@ TEST_F(FrameWatchTest, ServesCallsOfAnySize) {
   }
   ASSERT_TRUE(Pass(Frame(kHeaders, 200)));
   for (int i = 0; i < 20'000; ++i) ASSERT_TRUE(Pass(Frame(kData, 16'384) + Frame(kPing, 8)));
+  // Ends of streams, and frames whose length needs each of its three bytes.
+  for (int i = 0; i < 5000; ++i) ASSERT_TRUE(Pass(Frame(kData, 0, kEndStream)));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(Pass(Frame(kData, 0x010203)));
+  EXPECT_EQ(Count(Frame(kPing, 8), 2000), 1004) << "and the next head is found";
 }
 
 TEST_F(FrameWatchTest, HeadersHaveAnEnd) {
@@ -103,6 +107,10 @@ TEST_F(FrameWatchTest, FramesThatCarryNothingAreFew) {
 TEST_F(FrameWatchTest, WhatGoesWithACallIsFree) {
   for (int i = 0; i < 5000; ++i) {
     ASSERT_TRUE(Pass(Frame(kData, 1)));
+    ASSERT_EQ(Count(Frame(kPing, 8), 4), 4);
+  }
+  for (int i = 0; i < 5000; ++i) {
+    ASSERT_TRUE(Pass(Frame(kHeaders, 1)));
     ASSERT_EQ(Count(Frame(kPing, 8), 4), 4);
   }
   EXPECT_TRUE(Pass(Frame(kData, 1)));
