@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "kernels/cpu/host_reduce.h"
 #include "kernels/geometry.h"
+#include "kernels/segment_row.h"
 
 namespace warpfold::kernels::cpu {
 namespace {
@@ -95,27 +96,14 @@ void SegmentJob::Run(std::size_t i) {
 }
 
 void SegmentJob::FinishLong(const PartialState& state, std::uint64_t segment) {
-  for (std::size_t op = 0; op < reduction_->operators().size(); ++op) {
-    const SegmentOut out = OutOf(op);
-    const absl::StatusOr<OperatorValue> value = state.Finish(op);
-    const std::size_t columns =
-        (op + 1 < reduction_->operators().size() ? layout_->FirstColumn(op + 1) : layout_->columns().size()) -
-        layout_->FirstColumn(op);
-    const std::size_t fields = columns - out.index_columns;
-    for (std::size_t field = 0; field < fields; ++field) {
-      out.values[field * out.stride + segment] = value.ok() ? ColumnBits(value->entries[field]) : 0;
-    }
-    const std::optional<std::uint64_t> indices[] = {value.ok() ? value->index : std::nullopt,
-                                                    value.ok() ? value->end_index : std::nullopt};
-    for (std::size_t i = 0; i < out.index_columns; ++i) {
-      out.values[(fields + i) * out.stride + segment] = indices[i].value_or(Outcome::kNoIndex);
-    }
-    if (value.ok()) continue;
-    ok_ = false;
-    const bool overflow = absl::IsOutOfRange(value.status());
-    out.errors[segment] =
-        static_cast<std::uint8_t>(overflow ? Outcome::Error::kOverflow : Outcome::Error::kEmpty);
+  const SegmentRow row = FinishSegment(*layout_, state);
+  for (std::size_t column = 0; column < row.values.size(); ++column) {
+    values_[column * cut_.segment_count + segment] = row.values[column];
   }
+  for (const SegmentError& error : row.errors) {
+    errors_[error.op * cut_.segment_count + segment] = static_cast<std::uint8_t>(error.error);
+  }
+  ok_ = ok_ && row.errors.empty();
 }
 
 SegmentsResult SegmentJob::Collect() {

@@ -39,7 +39,8 @@ absl::Status CheckText(absl::string_view field, const std::string& text) {
 absl::StatusOr<ArraySession::Need> ArraySession::OnMessage(Message message) {
   absl::StatusOr<StreamMessage> parsed = Parse(message.slices);
   if (!parsed.ok()) return parsed.status();
-  made_progress_ = parsed->kind != MessageKind::kChunk || TotalBytes(parsed->chunk.data) > 0;
+  made_progress_ = (parsed->kind != MessageKind::kChunk && parsed->kind != MessageKind::kLengths) ||
+                   parsed->byte_count() > 0;
   const StreamState before = state_;
   const Transition transition = Next(state_, parsed->kind);
   state_ = transition.next;
@@ -55,10 +56,12 @@ absl::StatusOr<ArraySession::Need> ArraySession::Act(Action action, StreamState 
       break;
     case Action::kTake:
       return AfterPlacing(incoming_->Take(std::move(parsed.chunk), std::move(message)));
+    case Action::kTakeLengths:
+      return AfterLengths(TakeLengths());
     case Action::kCompare:
       status = incoming_->Compare(parsed.commit);
+      if (status.ok()) status = OnCommitted();
       if (!status.ok()) break;
-      OnCommitted();
       // The device need not wait for the end of the stream.
       status = TryFinish().status();
       break;
@@ -75,6 +78,16 @@ absl::StatusOr<ArraySession::Need> ArraySession::AfterPlacing(absl::StatusOr<boo
   if (!*placed) return Need::kDevice;
   if (finishing_) return Finish();
   if (absl::Status status = sink_->Pause(); !status.ok()) return status;
+  return Need::kMessage;
+}
+
+absl::StatusOr<ArraySession::Need> ArraySession::AfterLengths(absl::StatusOr<bool> placed) {
+  if (!placed.ok()) return placed.status();
+  placing_lengths_ = !*placed;
+  if (!*placed) return Need::kDevice;
+  if (sink_ != nullptr) {
+    if (absl::Status status = sink_->Pause(); !status.ok()) return status;
+  }
   return Need::kMessage;
 }
 
@@ -104,6 +117,7 @@ absl::StatusOr<ArraySession::Need> ArraySession::Finish() {
 absl::StatusOr<ArraySession::Need> ArraySession::Resume() {
   if (absl::Status status = SinkStatus(); !status.ok()) return status;
   if (incoming_.has_value() && incoming_->is_placing()) return AfterPlacing(incoming_->Place());
+  if (placing_lengths_) return AfterLengths(PlaceLengths());
   if (finishing_) return Finish();
   if (state_ == StreamState::kCommitted || state_ == StreamState::kElsewhere) {
     if (absl::Status status = TryFinish().status(); !status.ok()) return status;

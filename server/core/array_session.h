@@ -40,6 +40,11 @@ class ArraySession {
   // The answer, serialised, once nothing is needed.
   virtual absl::StatusOr<std::string> Response() = 0;
 
+  // What is to be sent before the response, oldest first: results that are there while the array still comes.
+  // Taking one may give room: Resume then gets further.
+  virtual bool has_output() const { return false; }
+  virtual std::string TakeOutput() { return ""; }
+
   // Gives back slots and messages: the session has been answered.
   virtual void Release();
 
@@ -58,13 +63,18 @@ class ArraySession {
   virtual std::uint64_t array_bytes() const {
     return incoming_.has_value() ? incoming_->received_bytes() : 0;
   }
+  // What the client has brought: of the array, and what it says about it.
+  virtual std::uint64_t progress_bytes() const { return array_bytes(); }
 
  protected:
   // A message of the stream. The header itself stays with who parsed it.
   struct StreamMessage {
     MessageKind kind = MessageKind::kHeader;
     ParsedChunk chunk;
+    std::uint64_t length_bytes = 0;  // of lengths, which stay with who parsed them
     v1::ReduceCommit commit;
+
+    std::uint64_t byte_count() const { return TotalBytes(chunk.data) + length_bytes; }
   };
   template <class Header>
   static StreamMessage Divide(ParsedRequest<Header> request, Header* header);
@@ -74,13 +84,18 @@ class ArraySession {
   virtual absl::Status Begin() = 0;
   // What the sink heard from the device.
   virtual absl::Status SinkStatus() const = 0;
-  // The array has been committed.
-  virtual void OnCommitted() {}
+  // The array has been committed, and matches. An error where the commit says what does not.
+  virtual absl::Status OnCommitted() { return absl::OkStatus(); }
+  // The lengths that were parsed last cut what follows, or the next PlaceLengths goes on with them. True once
+  // there is room for more of them.
+  virtual absl::StatusOr<bool> TakeLengths() { return true; }
+  virtual absl::StatusOr<bool> PlaceLengths() { return true; }
   // All has come. True once the response is there.
   virtual absl::StatusOr<bool> TryFinish() = 0;
 
   // Places the chunk that has come, or the rest of it.
   absl::StatusOr<Need> AfterPlacing(absl::StatusOr<bool> placed);
+  absl::StatusOr<Need> AfterLengths(absl::StatusOr<bool> placed);
   // All has come: the array has begun, and nothing may follow.
   absl::StatusOr<Need> Finish();
 
@@ -91,7 +106,8 @@ class ArraySession {
   absl::StatusOr<Need> Act(Action action, StreamState before, StreamMessage parsed, Message message);
 
   StreamState state_ = StreamState::kStart;
-  bool finishing_ = false;  // all has come
+  bool finishing_ = false;        // all has come
+  bool placing_lengths_ = false;  // not all of those that have come
   bool made_progress_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include "kernels/error.h"
 #include "server/core/merge.h"
 #include "server/core/put_session.h"
+#include "server/core/segment_session.h"
 #include "server/core/server_info.h"
 #include "server/core/session.h"
 #include "server/core/shard.h"
@@ -38,9 +39,10 @@ std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind('
 }  // namespace
 
 Call::Method Call::MethodOf(const std::string& name) {
-  constexpr std::array<std::pair<absl::string_view, Method>, 10> kMethods = {{
+  constexpr std::array<std::pair<absl::string_view, Method>, 11> kMethods = {{
       {"/warpfold.v1.ReductionService/Reduce", Method::kReduce},
       {"/warpfold.v1.ReductionService/ReduceArray", Method::kReduceArray},
+      {"/warpfold.v1.SegmentService/ReduceSegments", Method::kReduceSegments},
       {"/warpfold.v1.ArrayService/PutArray", Method::kPutArray},
       {"/warpfold.v1.ArrayService/GetArray", Method::kGetArray},
       {"/warpfold.v1.ArrayService/ListArrays", Method::kListArrays},
@@ -78,6 +80,7 @@ void Call::Begin() {
 Admission::Kind Call::KindOf(Method method) {
   switch (method) {
     case Method::kReduce:
+    case Method::kReduceSegments:
     case Method::kPutArray:
       return Admission::Kind::kReduction;
     case Method::kReduceArray:
@@ -109,6 +112,8 @@ std::unique_ptr<ArraySession> Call::MakeSession() {
       return std::make_unique<Session>(service, shard_.slots(), std::move(listener));
     case Method::kReduceArray:
       return std::make_unique<ReduceArraySession>(service, shard_.slots(), std::move(listener));
+    case Method::kReduceSegments:
+      return std::make_unique<SegmentSession>(service, shard_.slots(), std::move(listener));
     case Method::kPutArray:
       return std::make_unique<PutSession>(service, shard_.slots(), std::move(listener));
     default:
@@ -126,10 +131,10 @@ void Call::Read() {
 void Call::OnMessage(Message message) {
   reading_ = false;
   if (answered_) return;
-  timer_.ClientCame(shard_.Now());
+  if (!sending_) timer_.ClientCame(shard_.Now());
   if (session_ != nullptr) {
     const absl::StatusOr<ArraySession::Need> need = session_->OnMessage(std::move(message));
-    if (session_->made_progress()) timer_.Progress(shard_.Now(), session_->array_bytes());
+    if (session_->made_progress()) ReportProgress();
     if (session_->returns_state()) ticket_.MarkAsPart();
     return Follow(need);
   }
@@ -149,7 +154,7 @@ void Call::OnMessage(Message message) {
 void Call::OnEnd() {
   reading_ = false;
   if (answered_) return;
-  timer_.ClientCame(shard_.Now());
+  if (!sending_) timer_.ClientCame(shard_.Now());
   if (session_ != nullptr) return Follow(session_->OnEnd());
   Answer(BadMessage("the call ended before its request"));
 }
@@ -160,9 +165,32 @@ void Call::OnProgress() {
 
 void Call::Follow(const absl::StatusOr<ArraySession::Need>& need) {
   if (!need.ok()) return Answer(need.status());
+  SendOutput();
   if (*need == ArraySession::Need::kMessage) Read();
-  if (*need == ArraySession::Need::kNothing) AnswerSession();
+  // Once the client has taken what comes before it.
+  if (*need == ArraySession::Need::kNothing && !sending_) AnswerSession();
 }
+
+void Call::SendOutput() {
+  if (sending_ || !session_->has_output()) return;
+  timer_.AwaitClient(shard_.Now());
+  Send(session_->TakeOutput());
+}
+
+void Call::Send(std::string message) {
+  sending_ = true;
+  sending_bytes_ = message.size();
+  transport_.Send(std::move(message));
+}
+
+void Call::OnOutputTaken() {
+  if (!reading_) timer_.ClientCame(shard_.Now());
+  output_bytes_ += sending_bytes_;
+  ReportProgress();
+  OnProgress();
+}
+
+void Call::ReportProgress() { timer_.Progress(shard_.Now(), session_->progress_bytes() + output_bytes_); }
 
 void Call::AnswerSession() {
   absl::StatusOr<std::string> response = session_->Response();
@@ -220,14 +248,19 @@ void Call::SendHealth() {
   if (sending_ || told_serving_ == serving) return;
   if (!knows_service_ && told_serving_.has_value()) return;
   told_serving_ = serving;
-  sending_ = true;
-  if (!knows_service_) return transport_.Send(HealthMessage(HealthResponse::SERVICE_UNKNOWN));
-  transport_.Send(HealthMessage(serving ? HealthResponse::SERVING : HealthResponse::NOT_SERVING));
+  if (!knows_service_) return Send(HealthMessage(HealthResponse::SERVICE_UNKNOWN));
+  Send(HealthMessage(serving ? HealthResponse::SERVING : HealthResponse::NOT_SERVING));
 }
 
 void Call::OnSent() {
   sending_ = false;
-  if (!answered_) SendHealth();
+  if (answered_) {
+    ticket_ = {};
+  } else if (session_ != nullptr) {
+    OnOutputTaken();
+  } else {
+    SendHealth();
+  }
 }
 
 void Call::OnHealthChanged() {
@@ -235,7 +268,9 @@ void Call::OnHealthChanged() {
 }
 
 void Call::OnLeft() {
+  sending_ = false;  // to nobody
   if (answered_) {
+    ticket_ = {};
     if (session_ != nullptr) session_->OnNotDelivered();
     return;
   }
@@ -252,13 +287,19 @@ void Call::End(const absl::Status& why) {
 }
 
 void Call::CheckTime(absl::Time now) {
-  if (answered_) return;
+  if (answered_) {
+    if (!sending_ || now - answered_at_ < shard_.service().limits.call.idle) return;
+    sending_ = false;
+    ticket_ = {};
+    return transport_.CutOff();
+  }
   if (method_ == Method::kHealthWatch && told_serving_.has_value()) return;
   if (const absl::Status overdue = timer_.Overdue(now); !overdue.ok()) Answer(overdue);
 }
 
 void Call::Answer(const absl::Status& status, std::string response) {
   answered_ = true;
+  answered_at_ = shard_.Now();
   CallRecord record = {.method = MethodName(),
                        .peer = info_.peer,
                        .request_id = "",
@@ -271,7 +312,7 @@ void Call::Answer(const absl::Status& status, std::string response) {
   }
   transport_.Answer(status, std::move(response));
   if (session_ != nullptr) session_->Release();
-  ticket_ = {};
+  if (!sending_) ticket_ = {};
   shard_.service().log_call(record);
 }
 

@@ -8,7 +8,9 @@
 //
 // A message is asked for only when there is room for it, so that flow control holds the client back, and only
 // after the call has been admitted, so that nobody makes the server read what it would refuse. The call is
-// answered once; afterwards it holds nothing, and what still happens to it is ignored.
+// answered once; afterwards it holds nothing, and what still happens to it is ignored. Only where the client
+// has not taken the message before the answer does the call keep its place, until the client has, or is cut
+// off for its idleness.
 //
 // Threads: the shard's only.
 #pragma once
@@ -40,6 +42,8 @@ class Transport {
   virtual void Send(std::string message) = 0;
   // Ends the call; `response` goes out before it where the status is OK.
   virtual void Answer(const absl::Status& status, std::string response) = 0;
+  // Cuts off a client that does not take the answer.
+  virtual void CutOff() = 0;
 };
 
 struct CallInfo {
@@ -78,6 +82,7 @@ class Call {
   enum class Method : std::uint8_t {
     kReduce,
     kReduceArray,
+    kReduceSegments,
     kPutArray,
     kGetArray,
     kListArrays,
@@ -102,6 +107,10 @@ class Call {
   void AnswerInfo(const Message& message);
   void BeginHealth(const Message& message);
   void SendHealth();
+  void Send(std::string message);
+  void SendOutput();
+  void OnOutputTaken();
+  void ReportProgress();
   void AnswerSession();
   void AnswerArrays(const Message& message);
   void Answer(const absl::Status& status, std::string response = "");
@@ -116,11 +125,14 @@ class Call {
   std::unique_ptr<ArraySession> session_;  // of methods that take arrays
   bool reading_ = false;
   bool answered_ = false;
+  absl::Time answered_at_;
+  bool sending_ = false;            // a message that does not end the call
+  std::uint64_t output_bytes_ = 0;  // that the client has taken
+  std::uint64_t sending_bytes_ = 0;
 
-  // Of Watch: what was sent last, and whether it is still being sent.
+  // Of Watch: what was sent last.
   std::optional<bool> told_serving_;
   bool knows_service_ = true;
-  bool sending_ = false;
 };
 
 }  // namespace warpfold::server

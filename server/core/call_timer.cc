@@ -56,7 +56,8 @@ absl::Status CallTimer::Overdue(absl::Time now) const {
     return LimitError("DURATION", "the call outlived", "max_stream_seconds", limits_.duration);
   }
   if (awaiting_client_ && now - progress_ >= limits_.idle) {
-    return LimitError("IDLE", "no bytes came for", "idle_timeout_seconds", limits_.idle);
+    return LimitError("IDLE", "no bytes came, and no results were taken, for", "idle_timeout_seconds",
+                      limits_.idle);
   }
   if (awaiting_client_ && now - pace_begin_ >= 2 * limits_.idle) {
     return LimitError("RATE", absl::StrCat("fewer than ", limits_.pace_bytes, " bytes came in twice"),

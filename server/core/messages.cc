@@ -133,6 +133,35 @@ absl::StatusOr<ElementLayout> LayoutFromProto(v1::ElementType type, const v1::Ma
   return ElementLayout{.type = *element_type, .shape = {.rows = shape->rows(), .columns = shape->columns()}};
 }
 
+absl::Status CheckNoStream(bool has_count, bool with_crc32c) {
+  if (has_count) {
+    return BadHeader("expected_element_count", "must not be set where there is a reference");
+  }
+  if (with_crc32c) return BadHeader("with_crc32c", "must not be set where there is a reference");
+  return absl::OkStatus();
+}
+
+absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemory& memory,
+                            const kernels::Reduction& reduction) {
+  const std::uint64_t element_bytes = reduction.element_bytes();
+  if (memory.layout().has_value()) {
+    if (memory.layout()->type != reduction.spec().element_type ||
+        !(memory.layout()->shape == reduction.spec().shape)) {
+      return BadHeader("spec.element_type", "and matrix_shape must be those of the resident array");
+    }
+    if (reference.byte_offset() % element_bytes != 0) {
+      return BadHeader("reference.byte_offset",
+                       absl::StrCat("must be a multiple of an element's ", element_bytes, " bytes"));
+    }
+  }
+  if (reference.byte_offset() > memory.byte_count() ||
+      reference.element_count() > (memory.byte_count() - reference.byte_offset()) / element_bytes) {
+    return BadHeader("reference.element_count",
+                     absl::StrCat("reaches beyond the ", memory.byte_count(), " bytes that there are"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,
                                                      const v1::PartialState& state) {
   const auto operators = reduction.operators();

@@ -24,6 +24,13 @@ absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& s
 // INVALID_ARGUMENT (BAD_HEADER). `shape` may be null: scalars.
 absl::StatusOr<ElementLayout> LayoutFromProto(v1::ElementType type, const v1::MatrixShape* shape);
 
+// Where the array lies nothing is received, and so nothing is counted or checksummed: INVALID_ARGUMENT
+// (BAD_HEADER) if the header announces that.
+absl::Status CheckNoStream(bool has_count, bool with_crc32c);
+// INVALID_ARGUMENT (BAD_HEADER) unless the referenced elements lie within the memory, and are of its kind.
+absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemory& memory,
+                            const kernels::Reduction& reduction);
+
 // INVALID_ARGUMENT (BAD_STATE).
 absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,
                                                      const v1::PartialState& state);

@@ -20,18 +20,20 @@ enum class StreamState : std::uint8_t {
 inline constexpr int kStreamStates = 5;
 
 // What comes next. kEnd is the client's half-close, or a stream that broke: the two look alike.
-// kReference is a header that says where the array lies.
-enum class MessageKind : std::uint8_t { kHeader, kReference, kChunk, kCommit, kEnd };
-inline constexpr int kMessageKinds = 5;
+// kReference is a header that says where the array lies, kLengths says how the array is cut into segments:
+// there is none on streams that carry no segments.
+enum class MessageKind : std::uint8_t { kHeader, kReference, kChunk, kLengths, kCommit, kEnd };
+inline constexpr int kMessageKinds = 6;
 
 enum class Action : std::uint8_t {
-  kBegin,      // check the header, make the reduction
-  kTake,       // count and reduce the chunk's bytes
-  kCompare,    // compare the commit with what came
-  kAnswer,     // send the result
-  kBadOrder,   // INVALID_ARGUMENT (BAD_ORDER)
-  kTruncated,  // DATA_LOSS (NO_COMMIT)
-  kNone,       // nothing any more
+  kBegin,        // check the header, make the reduction
+  kTake,         // count and reduce the chunk's bytes
+  kTakeLengths,  // cut the elements that follow by them
+  kCompare,      // compare the commit with what came
+  kAnswer,       // send the result
+  kBadOrder,     // INVALID_ARGUMENT (BAD_ORDER)
+  kTruncated,    // DATA_LOSS (NO_COMMIT)
+  kNone,         // nothing any more
 };
 
 struct Transition {
@@ -44,18 +46,25 @@ namespace protocol_table {
 using enum StreamState;
 using enum Action;
 
+constexpr Transition kBegins = {kArray, kBegin};
+constexpr Transition kNamed = {kElsewhere, kBegin};
+constexpr Transition kTaken = {kArray, kTake};
+constexpr Transition kCutArray = {kArray, kTakeLengths};
+constexpr Transition kCutNamed = {kElsewhere, kTakeLengths};
+constexpr Transition kCompared = {kCommitted, kCompare};
+constexpr Transition kWhole = {kDone, kAnswer};
 constexpr Transition kRefused = {kDone, kBadOrder};
 constexpr Transition kCut = {kDone, kTruncated};
 constexpr Transition kOver = {kDone, kNone};
 
 // clang-format off
 inline constexpr std::array<std::array<Transition, kMessageKinds>, kStreamStates> kTable = {{
-  //                header            reference              chunk            commit                  end
-  /* kStart */     {{{kArray, kBegin}, {kElsewhere, kBegin}, kRefused,        kRefused,               kCut}},
-  /* kArray */     {{kRefused,         kRefused,             {kArray, kTake}, {kCommitted, kCompare}, kCut}},
-  /* kElsewhere */ {{kRefused,         kRefused,             kRefused,        kRefused,   {kDone, kAnswer}}},
-  /* kCommitted */ {{kRefused,         kRefused,             kRefused,        kRefused,   {kDone, kAnswer}}},
-  /* kDone */      {{kOver,            kOver,                kOver,           kOver,                 kOver}},
+  //                header    reference chunk     lengths    commit     end
+  /* kStart */     {{kBegins,  kNamed,   kRefused, kRefused,  kRefused,  kCut}},
+  /* kArray */     {{kRefused, kRefused, kTaken,   kCutArray, kCompared, kCut}},
+  /* kElsewhere */ {{kRefused, kRefused, kRefused, kCutNamed, kRefused,  kWhole}},
+  /* kCommitted */ {{kRefused, kRefused, kRefused, kRefused,  kRefused,  kWhole}},
+  /* kDone */      {{kOver,    kOver,    kOver,    kOver,     kOver,     kOver}},
 }};
 // clang-format on
 }  // namespace protocol_table

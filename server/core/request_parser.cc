@@ -149,39 +149,42 @@ ParsedChunk ChunkOf(const std::string& data, std::shared_ptr<const google::proto
   return chunk;
 }
 
+absl::StatusOr<ParsedChunk> ChunkOf(const v1::ReduceChunk& chunk,
+                                    std::shared_ptr<const google::protobuf::Message> owner) {
+  ParsedChunk parsed = ChunkOf(chunk.data(), std::move(owner));
+  if (chunk.has_crc32c()) parsed.crc32c = chunk.crc32c();
+  if (absl::Status status = CheckPayload(parsed); !status.ok()) return status;
+  return parsed;
+}
+
 // What `request` carries.
-template <class Header, class Request>
-absl::StatusOr<ParsedRequest<Header>> Unpack(const std::shared_ptr<Request>& request) {
-  switch (request->message_case()) {
-    case Request::kHeader:
-      return ParsedRequest<Header>(std::move(*request->mutable_header()));
-    case Request::kCommit:
-      return ParsedRequest<Header>(std::move(*request->mutable_commit()));
-    case Request::kChunk: {
-      ParsedChunk chunk = ChunkOf(request->chunk().data(), request);
-      if (request->chunk().has_crc32c()) chunk.crc32c = request->chunk().crc32c();
-      if (absl::Status status = CheckPayload(chunk); !status.ok()) return status;
-      return ParsedRequest<Header>(std::move(chunk));
-    }
-    case Request::MESSAGE_NOT_SET:
-      break;
+template <class Parsed, class Request>
+absl::StatusOr<Parsed> Unpack(const std::shared_ptr<Request>& request) {
+  if (request->has_header()) return Parsed(std::move(*request->mutable_header()));
+  if (request->has_commit()) return Parsed(std::move(*request->mutable_commit()));
+  if (request->has_chunk()) {
+    absl::StatusOr<ParsedChunk> chunk = ChunkOf(request->chunk(), request);
+    return chunk.ok() ? absl::StatusOr<Parsed>(*std::move(chunk)) : chunk.status();
+  }
+  if constexpr (requires { request->lengths(); }) {
+    if (request->has_lengths()) return Parsed(std::move(*request->mutable_lengths()));
   }
   return BadMessage(absl::StrCat("a ", request->GetDescriptor()->name(),
                                  " carries a header, a chunk or a commit; this one none"));
 }
 
-// All requests of streams have the same fields but for the header.
-template <class Header, class Request>
-absl::StatusOr<ParsedRequest<Header>> ParseStreamRequest(ByteSlices message) {
+// All requests of streams have the same fields but for the header, and lengths where there are segments.
+template <class Parsed, class Request>
+absl::StatusOr<Parsed> ParseStreamRequest(ByteSlices message) {
   const std::uint64_t total_bytes = TotalBytes(message);
   ParsedChunk chunk;
   if (ParseChunkInPlace(message, total_bytes, &chunk)) {
     if (absl::Status status = CheckPayload(chunk); !status.ok()) return status;
-    return ParsedRequest<Header>(std::move(chunk));
+    return Parsed(std::move(chunk));
   }
   auto request = std::make_shared<Request>();
   if (absl::Status status = ParseWhole(message, request.get()); !status.ok()) return status;
-  return Unpack<Header>(request);
+  return Unpack<Parsed>(request);
 }
 
 // Where in a ReduceArrayRequest its data begin, if they are the last field, reach to the end, and have little
@@ -210,11 +213,15 @@ std::optional<std::uint64_t> FindTrailingData(ByteSlices message, std::uint64_t 
 }  // namespace
 
 absl::StatusOr<ParsedRequest<v1::ReduceHeader>> ParseReduceRequest(ByteSlices message) {
-  return ParseStreamRequest<v1::ReduceHeader, v1::ReduceRequest>(message);
+  return ParseStreamRequest<ParsedRequest<v1::ReduceHeader>, v1::ReduceRequest>(message);
 }
 
 absl::StatusOr<ParsedRequest<v1::PutArrayHeader>> ParsePutArrayRequest(ByteSlices message) {
-  return ParseStreamRequest<v1::PutArrayHeader, v1::PutArrayRequest>(message);
+  return ParseStreamRequest<ParsedRequest<v1::PutArrayHeader>, v1::PutArrayRequest>(message);
+}
+
+absl::StatusOr<ParsedSegmentsRequest> ParseReduceSegmentsRequest(ByteSlices message) {
+  return ParseStreamRequest<ParsedSegmentsRequest, v1::ReduceSegmentsRequest>(message);
 }
 
 absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message) {

@@ -29,6 +29,7 @@
 #include "server/core/byte_slices.h"
 #include "warpfold/v1/arrays.pb.h"
 #include "warpfold/v1/reduction.pb.h"
+#include "warpfold/v1/segments.pb.h"
 
 namespace warpfold::server {
 
@@ -44,6 +45,10 @@ struct ParsedChunk {
 template <class Header>
 using ParsedRequest = std::variant<Header, ParsedChunk, v1::ReduceCommit>;
 
+// Of a stream that carries segments.
+using ParsedSegmentsRequest =
+    std::variant<v1::ReduceSegmentsHeader, ParsedChunk, v1::SegmentsCommit, v1::SegmentLengths>;
+
 // A whole array in one message.
 struct ParsedArray {
   v1::ReduceArrayRequest request;  // without its data
@@ -51,9 +56,10 @@ struct ParsedArray {
 };
 
 // `message` must live as long as what is made of it. BAD_MESSAGE also where a request of a stream carries
-// neither header, chunk nor commit.
+// none of what it may.
 absl::StatusOr<ParsedRequest<v1::ReduceHeader>> ParseReduceRequest(ByteSlices message);
 absl::StatusOr<ParsedRequest<v1::PutArrayHeader>> ParsePutArrayRequest(ByteSlices message);
+absl::StatusOr<ParsedSegmentsRequest> ParseReduceSegmentsRequest(ByteSlices message);
 absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message);
 
 // Any other request, by protobuf alone.

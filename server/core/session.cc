@@ -30,37 +30,6 @@ absl::Status CheckNoStripe(const v1::ReduceHeader& header) {
   return absl::OkStatus();
 }
 
-// Where the array lies nothing is received, and so nothing is counted or checksummed.
-absl::Status CheckNoStream(const v1::ReduceHeader& header) {
-  if (header.has_expected_element_count()) {
-    return BadHeader("expected_element_count", "must not be set where there is a reference");
-  }
-  if (header.with_crc32c()) return BadHeader("with_crc32c", "must not be set where there is a reference");
-  return absl::OkStatus();
-}
-
-// Whether the referenced elements lie within the memory, and are of its kind.
-absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemory& memory,
-                            const kernels::Reduction& reduction) {
-  const std::uint64_t element_bytes = reduction.element_bytes();
-  if (memory.layout().has_value()) {
-    if (memory.layout()->type != reduction.spec().element_type ||
-        !(memory.layout()->shape == reduction.spec().shape)) {
-      return BadHeader("spec.element_type", "and matrix_shape must be those of the resident array");
-    }
-    if (reference.byte_offset() % element_bytes != 0) {
-      return BadHeader("reference.byte_offset",
-                       absl::StrCat("must be a multiple of an element's ", element_bytes, " bytes"));
-    }
-  }
-  if (reference.byte_offset() > memory.byte_count() ||
-      reference.element_count() > (memory.byte_count() - reference.byte_offset()) / element_bytes) {
-    return BadHeader("reference.element_count",
-                     absl::StrCat("reaches beyond the ", memory.byte_count(), " bytes that there are"));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<Session::StreamMessage> Session::Parse(ByteSlices message) {
@@ -136,7 +105,9 @@ absl::Status Session::BeginChunks(const kernels::Reduction& reduction) {
 }
 
 absl::Status Session::BeginElsewhere(const kernels::Reduction& reduction) {
-  if (absl::Status status = CheckNoStream(header_); !status.ok()) return status;
+  if (absl::Status status = CheckNoStream(header_.has_expected_element_count(), header_.with_crc32c());
+      !status.ok())
+    return status;
   const v1::ArrayReference& reference = header_.reference();
   absl::StatusOr<std::shared_ptr<const NamedMemory>> memory =
       service_.memories.Find(reference.token(), begin_);

@@ -44,7 +44,10 @@ class Session : public ArraySession {
   absl::StatusOr<StreamMessage> Parse(ByteSlices message) override;
   absl::Status Begin() override;
   absl::Status SinkStatus() const override { return reducer_->status(); }
-  void OnCommitted() override { receive_ = service_.clock() - begin_; }
+  absl::Status OnCommitted() override {
+    receive_ = service_.clock() - begin_;
+    return absl::OkStatus();
+  }
   absl::StatusOr<bool> TryFinish() override { return reducer_->TryFinish(); }
 
  private:

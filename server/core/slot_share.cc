@@ -74,6 +74,13 @@ std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::Collect(kernels::S
   return result;
 }
 
+std::optional<absl::StatusOr<kernels::SegmentsResult>> SlotShare::CollectSegments(kernels::Slot* slot) {
+  if (!slot->Finished()) return std::nullopt;
+  absl::StatusOr<kernels::SegmentsResult> result = slot->WaitSegments();
+  Return(slot);
+  return result;
+}
+
 void SlotShare::Leave(Holder& holder) {
   waiters_.erase(std::remove(waiters_.begin(), waiters_.end(), &holder), waiters_.end());
   for (Entry& entry : entries_) {
@@ -85,6 +92,11 @@ void SlotShare::Poll() {
   for (Entry& entry : entries_) {
     if (entry.state != State::kInFlight) continue;
     Holder* const holder = entry.holder;
+    if (entry.in_use.segments) {
+      const auto segments = CollectSegments(entry.slot);
+      if (segments.has_value() && holder != nullptr) holder->OnSegmentsFinished(entry.slot, *segments);
+      continue;
+    }
     std::optional<absl::StatusOr<kernels::SlotResult>> result = Collect(entry.slot);
     if (result.has_value() && holder != nullptr) holder->OnSlotFinished(entry.slot, *std::move(result));
   }

@@ -29,6 +29,7 @@ namespace warpfold::server {
 struct InUse {
   std::shared_ptr<const void> memory = nullptr;
   bool ends_soon = false;  // mostly within a millisecond
+  bool segments = false;   // the slot was started on segments, not on a range
 };
 
 class SlotShare {
@@ -44,6 +45,8 @@ class SlotShare {
     virtual void OnSlotWanted() = 0;
     // The range that this holder started on `slot` is reduced, or failed. The slot is no longer its.
     virtual void OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) = 0;
+    // The same of segments. The values are valid until the holder calls the share, or returns.
+    virtual void OnSegmentsFinished(kernels::Slot*, const absl::StatusOr<kernels::SegmentsResult>&) {}
   };
 
   // The slots must outlive the share.
@@ -79,6 +82,8 @@ class SlotShare {
   // The result, where the device finished within Start or has finished since; the slot is then given back.
   // Null while it works. For the one who started it.
   std::optional<absl::StatusOr<kernels::SlotResult>> Collect(kernels::Slot* slot);
+  // The same of segments. The values are valid until the share is called.
+  std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegments(kernels::Slot* slot);
 
   // The holder leaves: it waits no more and hears no more; what the device still works on for it is given
   // back when it is done. It must have returned what it took.

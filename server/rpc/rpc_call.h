@@ -55,6 +55,7 @@ class RpcCall : private Transport {
   void Read() override;
   void Send(std::string message) override;
   void Answer(const absl::Status& status, std::string response) override;
+  void CutOff() override { context_.TryCancel(); }
 
   RpcShard& shard_;
   int operations_ = 0;  // that gRPC has been given and not reported

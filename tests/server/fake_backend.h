@@ -19,6 +19,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/error.h"
+#include "kernels/segment_row.h"
 
 namespace warpfold::server {
 
@@ -132,15 +133,9 @@ class FakeSlot : public kernels::Slot {
 
   // The elements are looked at only now: whoever has touched them since Start gets a wrong result.
   absl::StatusOr<kernels::SlotResult> Wait() override {
-    if (!work_.has_value()) ++behaviour_.misuses;
-    ++behaviour_.waits;
-    {
-      std::unique_lock lock(behaviour_.mutex_);
-      behaviour_.finished_.wait(lock, [this] { return !works_; });
-    }
+    if (!work_.has_value() || work_->cut.has_value()) ++behaviour_.misuses;
+    if (absl::Status status = Await(); !status.ok()) return status;
     const Work work = *std::exchange(work_, std::nullopt);
-    if (behaviour_.fail_wait) return DeviceLost();
-    if (!status_.ok()) return status_;
     kernels::SlotResult result = {.state = {}, .copy = absl::Nanoseconds(1), .kernel = absl::Nanoseconds(2)};
     if (work.to != nullptr) {
       std::copy_n(work.from, work.count, work.to);
@@ -151,17 +146,45 @@ class FakeSlot : public kernels::Slot {
     return result;
   }
 
-  // No session asks for segments.
-  std::uint64_t SegmentCapacity(const kernels::Reduction&) const override { return 1; }
-  absl::Status StartSegments(const kernels::Reduction&, const kernels::SegmentCut&) override {
-    return absl::UnimplementedError("no segments");
+  // Few enough for tests to see the limit.
+  std::uint64_t SegmentCapacity(const kernels::Reduction&) const override { return 100; }
+  absl::Status StartSegments(const kernels::Reduction& reduction, const kernels::SegmentCut& cut) override {
+    if (cut.ElementCount() * reduction.element_bytes() > staging_.size()) ++behaviour_.misuses;
+    return BeginSegments(reduction, cut, staging_.data());
   }
-  absl::Status StartSegmentsFrom(const kernels::Reduction&, const kernels::SegmentCut&,
-                                 const kernels::Memory&, std::uint64_t) override {
-    return absl::UnimplementedError("no segments");
+  absl::Status StartSegmentsFrom(const kernels::Reduction& reduction, const kernels::SegmentCut& cut,
+                                 const kernels::Memory& memory, std::uint64_t byte_offset) override {
+    if (cut.ElementCount() > CapacityFrom(reduction, memory, byte_offset) ||
+        byte_offset + cut.ElementCount() * reduction.element_bytes() > memory.size()) {
+      ++behaviour_.misuses;
+    }
+    return BeginSegments(reduction, cut, memory.data() + byte_offset);
   }
+
   absl::StatusOr<kernels::SegmentsResult> WaitSegments() override {
-    return absl::UnimplementedError("no segments");
+    if (!work_.has_value() || !work_->cut.has_value()) ++behaviour_.misuses;
+    if (absl::Status status = Await(); !status.ok()) return status;
+    const Work work = *std::exchange(work_, std::nullopt);
+    const kernels::SegmentLayout layout(*work.reduction);
+    kernels::SegmentsResult result = {.segment_count = work.cut->segment_count,
+                                      .copy = absl::Nanoseconds(1),
+                                      .kernel = absl::Nanoseconds(2)};
+    values_.assign(layout.columns().size() * result.segment_count, 0);
+    const std::byte* from = work.from;
+    for (std::uint64_t segment = 0; segment < result.segment_count; ++segment) {
+      const std::uint64_t bytes = work.cut->LengthOf(segment) * work.reduction->element_bytes();
+      const kernels::SegmentRow row =
+          kernels::FinishSegment(layout, kernels::ReduceOnHost(*work.reduction, 0, std::span(from, bytes)));
+      from += bytes;
+      for (std::size_t column = 0; column < row.values.size(); ++column) {
+        values_[column * result.segment_count + segment] = row.values[column];
+      }
+      for (const kernels::SegmentError& error : row.errors) {
+        result.errors.push_back({segment, error.op, error.error});
+      }
+    }
+    result.values = values_;
+    return result;
   }
 
  private:
@@ -171,8 +194,26 @@ class FakeSlot : public kernels::Slot {
     std::uint64_t first_element;
     std::uint64_t count;  // of elements, or bytes of a store
     const std::byte* from;
-    std::byte* to;  // of a store
+    std::byte* to;                                          // of a store
+    std::optional<kernels::SegmentCut> cut = std::nullopt;  // of segments
   };
+
+  absl::Status Await() {
+    ++behaviour_.waits;
+    {
+      std::unique_lock lock(behaviour_.mutex_);
+      behaviour_.finished_.wait(lock, [this] { return !works_; });
+    }
+    absl::Status status = behaviour_.fail_wait ? DeviceLost() : status_;
+    if (!status.ok()) work_.reset();
+    return status;
+  }
+
+  absl::Status BeginSegments(const kernels::Reduction& reduction, const kernels::SegmentCut& cut,
+                             const std::byte* from) {
+    if (cut.segment_count == 0 || cut.segment_count > SegmentCapacity(reduction)) ++behaviour_.misuses;
+    return Begin({reduction, 0, cut.ElementCount(), from, nullptr, cut});
+  }
 
   absl::Status Begin(Work work) {
     if (work_.has_value()) ++behaviour_.misuses;
@@ -190,6 +231,7 @@ class FakeSlot : public kernels::Slot {
 
   FakeBehaviour& behaviour_;
   std::vector<std::byte> staging_;
+  std::vector<std::uint64_t> values_;  // of segments
   std::function<void()> on_finished_;
   std::optional<Work> work_;  // that was started
   bool works_ = false;        // guarded by the behaviour's mutex

@@ -13,31 +13,37 @@ struct Row {
   Transition expected;
 };
 
-// Written out a second time, from the comments of reduction.proto rather than from the table.
+// Written out a second time, from the comments of reduction.proto and segments.proto rather than from the
+// table.
 constexpr Row kExpected[] = {
     {StreamState::kStart, MessageKind::kHeader, {StreamState::kArray, Action::kBegin}},
     {StreamState::kStart, MessageKind::kReference, {StreamState::kElsewhere, Action::kBegin}},
     {StreamState::kStart, MessageKind::kChunk, {StreamState::kDone, Action::kBadOrder}},
+    {StreamState::kStart, MessageKind::kLengths, {StreamState::kDone, Action::kBadOrder}},
     {StreamState::kStart, MessageKind::kCommit, {StreamState::kDone, Action::kBadOrder}},
     {StreamState::kStart, MessageKind::kEnd, {StreamState::kDone, Action::kTruncated}},
     {StreamState::kArray, MessageKind::kHeader, {StreamState::kDone, Action::kBadOrder}},
     {StreamState::kArray, MessageKind::kReference, {StreamState::kDone, Action::kBadOrder}},
     {StreamState::kArray, MessageKind::kChunk, {StreamState::kArray, Action::kTake}},
+    {StreamState::kArray, MessageKind::kLengths, {StreamState::kArray, Action::kTakeLengths}},
     {StreamState::kArray, MessageKind::kCommit, {StreamState::kCommitted, Action::kCompare}},
     {StreamState::kArray, MessageKind::kEnd, {StreamState::kDone, Action::kTruncated}},
     {StreamState::kElsewhere, MessageKind::kHeader, {StreamState::kDone, Action::kBadOrder}},
     {StreamState::kElsewhere, MessageKind::kReference, {StreamState::kDone, Action::kBadOrder}},
     {StreamState::kElsewhere, MessageKind::kChunk, {StreamState::kDone, Action::kBadOrder}},
+    {StreamState::kElsewhere, MessageKind::kLengths, {StreamState::kElsewhere, Action::kTakeLengths}},
     {StreamState::kElsewhere, MessageKind::kCommit, {StreamState::kDone, Action::kBadOrder}},
     {StreamState::kElsewhere, MessageKind::kEnd, {StreamState::kDone, Action::kAnswer}},
     {StreamState::kCommitted, MessageKind::kHeader, {StreamState::kDone, Action::kBadOrder}},
     {StreamState::kCommitted, MessageKind::kReference, {StreamState::kDone, Action::kBadOrder}},
     {StreamState::kCommitted, MessageKind::kChunk, {StreamState::kDone, Action::kBadOrder}},
+    {StreamState::kCommitted, MessageKind::kLengths, {StreamState::kDone, Action::kBadOrder}},
     {StreamState::kCommitted, MessageKind::kCommit, {StreamState::kDone, Action::kBadOrder}},
     {StreamState::kCommitted, MessageKind::kEnd, {StreamState::kDone, Action::kAnswer}},
     {StreamState::kDone, MessageKind::kHeader, {StreamState::kDone, Action::kNone}},
     {StreamState::kDone, MessageKind::kReference, {StreamState::kDone, Action::kNone}},
     {StreamState::kDone, MessageKind::kChunk, {StreamState::kDone, Action::kNone}},
+    {StreamState::kDone, MessageKind::kLengths, {StreamState::kDone, Action::kNone}},
     {StreamState::kDone, MessageKind::kCommit, {StreamState::kDone, Action::kNone}},
     {StreamState::kDone, MessageKind::kEnd, {StreamState::kDone, Action::kNone}},
 };

@@ -94,14 +94,11 @@ void SimulatedClient::Say(Random& random) {
     std::sort(cuts.begin(), cuts.end());
     Message message = MessageOf(line.bytes, cuts);
     message_ = message.owner;
+    // Of segments a client may also wait because it does not take results.
     const bool is_chunk =
-        absl::EndsWith(script_.method, "/Reduce") && next_line_ > 1 && next_line_ < script_.lines.size();
-    if (absl::EndsWith(script_.method, "/Reduce") && line.carries_something) idle_ = absl::ZeroDuration();
-    said_since_ += line.array_bytes;
-    if (said_since_ >= shard_.service().limits.call.pace_bytes) {
-      slow_ = absl::ZeroDuration();
-      said_since_ = 0;
-    }
+        IsStream(script_) && !IsSegments(script_) && next_line_ > 1 && next_line_ < script_.lines.size();
+    if (IsStream(script_) && line.carries_something) idle_ = absl::ZeroDuration();
+    CountProgress(line.array_bytes);
     call_->OnMessage(std::move(message));
     waits_for_slot_ = is_chunk;
     starts_of_others_.clear();
@@ -111,6 +108,8 @@ void SimulatedClient::Say(Random& random) {
 }
 
 void SimulatedClient::ReportBreak() {
+  sending_ = false;
+  if (std::exchange(keeps_its_place_, false)) GiveUpPlace();
   call_->OnLeft();
   Expect(answered_, "not answered when the client left");
   shard_.AfterEvent();
@@ -119,13 +118,19 @@ void SimulatedClient::ReportBreak() {
 
 void SimulatedClient::Confirm() {
   sending_ = false;
+  ++taken_;
+  if (std::exchange(keeps_its_place_, false)) GiveUpPlace();
+  if (IsSegments(script_)) {
+    idle_ = absl::ZeroDuration();
+    CountProgress(sending_bytes_);
+  }
   call_->OnSent();
   shard_.AfterEvent();
   shard_.BeforeWaiting();
 }
 
 void SimulatedClient::TimePasses(absl::Duration time) {
-  if (!reading_ || answered_) return;
+  if (!IsAwaited() || answered_) return;
   idle_ += time;
   slow_ += time;
 }
@@ -157,7 +162,7 @@ void SimulatedClient::Check() {
 bool SimulatedClient::IsOverdue() const {
   const CallLimits& limits = shard_.service().limits.call;
   return ledger_.now >= begun_at_ + script_.patience || ledger_.now - begun_at_ >= limits.duration ||
-         (reading_ && (idle_ >= limits.idle || slow_ >= 2 * limits.idle));
+         (IsAwaited() && (idle_ >= limits.idle || slow_ >= 2 * limits.idle));
 }
 
 void SimulatedClient::CheckTime() const {
@@ -180,6 +185,7 @@ void SimulatedClient::Read() {
 void SimulatedClient::Send(std::string message) {
   Expect(!sending_, "two messages sent at once");
   Expect(!answered_, "a message after the answer");
+  if (IsSegments(script_)) return TakePart(message);
   Expect(script_.kind == Kind::kWatch, "a message that does not end the call");
   grpc::health::v1::HealthCheckResponse response;
   Expect(response.ParseFromString(message), "no health");
@@ -199,9 +205,32 @@ void SimulatedClient::Answer(const absl::Status& status, std::string response) {
     Expect(response.empty(), "a response with an error");
   }
   answered_ = true;
+  Expect(!status.ok() || !sending_, "an answer before what was sent before it is taken");
+  keeps_its_place_ = sending_;
   const std::string reason = kernels::ErrorReason(status);
   ++ledger_.answers[reason.empty() ? absl::StatusCodeToString(status.code()) : reason];
-  --ledger_.Count(script_.peer, script_.kind);
+  if (!keeps_its_place_) GiveUpPlace();
+}
+
+void SimulatedClient::TakePart(const std::string& message) {
+  Expect(reader_.Add(message), "results that contradict what came before");
+  sending_bytes_ = message.size();
+  sending_ = true;
+}
+
+void SimulatedClient::CountProgress(std::size_t bytes) {
+  said_since_ += bytes;
+  if (said_since_ < shard_.service().limits.call.pace_bytes) return;
+  slow_ = absl::ZeroDuration();
+  said_since_ = 0;
+}
+
+// As gRPC does: the call hears of it later.
+void SimulatedClient::CutOff() {
+  Expect(answered_ && sending_, "cut off without need");
+  sending_ = false;
+  if (std::exchange(keeps_its_place_, false)) GiveUpPlace();
+  gone_ = true;
 }
 
 void SimulatedClient::JudgeResult(const std::string& response) const {
@@ -210,9 +239,14 @@ void SimulatedClient::JudgeResult(const std::string& response) const {
     Expect(script_.reason.empty(), "a result instead of " + script_.reason);
     Expect(next_line_ == script_.lines.size(), "a result of what has not come");
   }
-  Expect(ended_ || !absl::EndsWith(script_.method, "/Reduce"), "a result before the end");
+  Expect(ended_ || !IsStream(script_), "a result before the end");
   Expect(!slot_failed_ && !start_failed_, "a result of a device that failed");
   Expect(!response.empty(), "no response");
+  if (IsSegments(script_)) {
+    SegmentReader whole = reader_;
+    Expect(whole.Add(response) && whole.has_summary(), "a summary of other results");
+    Expect(whole.rows().rows == script_.rows, "other results than those of the segments one by one");
+  }
   if (!script_.reduction.empty()) {
     Expect(WhatCounts(response) == script_.reduction, "another result than that of a single pass");
   }
@@ -227,8 +261,8 @@ void SimulatedClient::JudgeError(const absl::Status& status) const {
   if (reason == "DRAINING" && refusal_.empty()) deserved = ledger_.stopped && IsWork(script_.kind);
   if (reason == "DEVICE_LOST") deserved = slot_failed_ || start_failed_;
   const CallLimits& limits = shard_.service().limits.call;
-  if (reason == "IDLE") deserved = reading_ && idle_ >= limits.idle;
-  if (reason == "RATE") deserved = reading_ && slow_ >= 2 * limits.idle;
+  if (reason == "IDLE") deserved = IsAwaited() && idle_ >= limits.idle;
+  if (reason == "RATE") deserved = IsAwaited() && slow_ >= 2 * limits.idle;
   if (reason == "DEADLINE") deserved = ledger_.now >= begun_at_ + script_.patience;
   if (reason == "DURATION") deserved = ledger_.now - begun_at_ >= limits.duration;
   if (absl::IsCancelled(status)) deserved = gone_;

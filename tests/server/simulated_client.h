@@ -12,8 +12,10 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "server/core/call.h"
 #include "server/core/shard.h"
+#include "tests/server/drive_segments.h"
 #include "tests/server/stream_script.h"
 
 namespace warpfold::server {
@@ -56,7 +58,7 @@ class SimulatedClient : private Transport {
   void Break() { gone_ = true; }
   bool CanReportBreak() const { return gone_ && call_.has_value(); }
   void ReportBreak();
-  bool CanConfirm() const { return sending_; }
+  bool CanConfirm() const { return sending_ && taken_ < script_.takes; }
   void Confirm();
   bool CanForget() const { return call_.has_value() && answered_ && !reading_ && !sending_; }
   void Forget() { call_.reset(); }
@@ -74,15 +76,29 @@ class SimulatedClient : private Transport {
   void CheckDevice() const { Expect(answered_ || !slot_failed_, "a failed slot is not noticed"); }
 
   bool answered() const { return answered_; }
-  bool is_silent() const { return !script_.ends || (script_.kind == Admission::Kind::kWatch && !gone_); }
+  bool is_silent() const {
+    return !script_.ends || taken_ >= script_.takes || (script_.kind == Admission::Kind::kWatch && !gone_);
+  }
   const Script& script() const { return script_; }
+  // For what went wrong.
+  std::string State() const {
+    return absl::StrCat("said ", next_line_, " of ", script_.lines.size(), ", took ", taken_,
+                        reading_ ? ", is asked" : "", sending_ ? ", is sent to" : "",
+                        gone_ ? ", is gone" : "");
+  }
   const Shard& shard() const { return shard_; }
 
  private:
   void Read() override;
   void Send(std::string message) override;
   void Answer(const absl::Status& status, std::string response) override;
+  void CutOff() override;
 
+  // Whether it is the client's turn.
+  bool IsAwaited() const { return reading_ || (sending_ && IsSegments(script_)); }
+  void CountProgress(std::size_t bytes);
+  void TakePart(const std::string& message);
+  void GiveUpPlace() { --ledger_.Count(script_.peer, script_.kind); }
   void JudgeResult(const std::string& response) const;
   void JudgeError(const absl::Status& status) const;
   bool IsOverdue() const;
@@ -104,6 +120,10 @@ class SimulatedClient : private Transport {
   bool gone_ = false;
   bool answered_ = false;
   bool sending_ = false;
+  std::size_t sending_bytes_ = 0;
+  std::size_t taken_ = 0;         // messages
+  SegmentReader reader_;          // of the messages that were sent to it
+  bool keeps_its_place_ = false;  // answered, but what was sent before is not taken
   std::optional<bool> told_serving_;
   bool start_failed_ = false;
   bool slot_failed_ = false;

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 
@@ -40,11 +41,7 @@ class World::WatchedSlot : public kernels::Slot {
   }
   absl::Status Start(const kernels::Reduction& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
-    const std::uint64_t identity = IdentityOf(reduction.spec());
-    if (!world_.OnStart(identity)) return DeviceLost();
-    absl::Status status = slot_.Start(reduction, first_element, element_count);
-    if (status.ok()) world_.OnStarted(identity);
-    return status;
+    return Watch(reduction, [&] { return slot_.Start(reduction, first_element, element_count); });
   }
   std::uint64_t CapacityFrom(const kernels::Reduction& reduction, const kernels::Memory& memory,
                              std::uint64_t byte_offset) const override {
@@ -65,7 +62,7 @@ class World::WatchedSlot : public kernels::Slot {
     return slot_.SegmentCapacity(reduction);
   }
   absl::Status StartSegments(const kernels::Reduction& reduction, const kernels::SegmentCut& cut) override {
-    return slot_.StartSegments(reduction, cut);
+    return Watch(reduction, [&] { return slot_.StartSegments(reduction, cut); });
   }
   absl::Status StartSegmentsFrom(const kernels::Reduction& reduction, const kernels::SegmentCut& cut,
                                  const kernels::Memory& memory, std::uint64_t byte_offset) override {
@@ -74,6 +71,14 @@ class World::WatchedSlot : public kernels::Slot {
   absl::StatusOr<kernels::SegmentsResult> WaitSegments() override { return slot_.WaitSegments(); }
 
  private:
+  absl::Status Watch(const kernels::Reduction& reduction, absl::FunctionRef<absl::Status()> start) {
+    const std::uint64_t identity = IdentityOf(reduction.spec());
+    if (!world_.OnStart(identity)) return DeviceLost();
+    absl::Status status = start();
+    if (status.ok()) world_.OnStarted(identity);
+    return status;
+  }
+
   World& world_;
   kernels::Slot& slot_;
 };
@@ -288,7 +293,10 @@ void World::Settle() {
   std::vector<std::size_t> order(clients_.size());
   std::iota(order.begin(), order.end(), 0);
   for (int round = 0; !AllAnswered() && ledger_.violation.empty(); ++round) {
-    ledger_.Expect(round < kMostRounds, "a call is never answered");
+    for (const SimulatedClient& client : clients_) {
+      if (client.answered() || client.is_silent()) continue;
+      ledger_.Expect(round < kMostRounds, client.script().method + " is never answered: " + client.State());
+    }
     std::shuffle(order.begin(), order.end(), random_);
     for (const std::size_t client : order) {
       EventOf(client);
@@ -317,6 +325,9 @@ void World::LetTheSilentTimeOut() {
     TimePasses(absl::Milliseconds(1));
     Check();
   } while (!working_.empty());
+  TimePasses(kCallLimits.idle);
+  Check();
+  // Who does not even take the answer is cut off.
   TimePasses(kCallLimits.idle);
   Check();
 }

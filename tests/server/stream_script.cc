@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "kernels/backend.h"
 #include "proto/crc32c.h"
 #include "server/core/messages.h"
+#include "tests/server/drive_segments.h"
 #include "tests/server/requests.h"
 
 namespace warpfold::server {
@@ -174,6 +176,51 @@ Script ReduceScript(Random& random, std::uint64_t identity) {
   return script;
 }
 
+// Some longer than a slot, some empty; in pieces, of which none is taken or many are.
+Script SegmentsScript(Random& random, std::uint64_t identity) {
+  Script script;
+  script.method = "/warpfold.v1.SegmentService/ReduceSegments";
+  const bool floats = OneIn(random, 2);
+  SegmentedArray array;
+  *array.header.mutable_spec() = Spec(floats, identity);
+  const std::size_t elements = kSizes[Below(random, kSizes.size())];
+  const bool is_even = OneIn(random, 2);
+  // So few that their results are no more messages than a world has rounds.
+  const std::size_t length = 4 + Below(random, OneIn(random, 2) ? 20 : elements);
+  for (std::size_t left = elements; left > 0;) {
+    const std::size_t next = is_even ? length : std::min(left, Below(random, 2 * length));
+    if (next > left) break;
+    array.lengths.push_back(next);
+    left -= next;
+  }
+  const auto data = Data(floats, std::accumulate(array.lengths.begin(), array.lengths.end(), std::size_t{0}));
+  array.data.assign(reinterpret_cast<const char*>(data.data()), data.size());
+  if (is_even) array.header.set_segment_length(length);
+  std::vector<std::size_t> cuts(Below(random, 5));
+  for (std::size_t& cut : cuts) cut = Below(random, data.size() + 1);
+  std::sort(cuts.begin(), cuts.end());
+  std::vector<v1::ReduceSegmentsRequest> requests =
+      array.Requests(cuts, std::max<std::size_t>(array.lengths.size() / 4, 1));
+  script.rows = array.Expected().rows;
+  const std::size_t fault = Below(random, 8);
+  if (fault == 0) {
+    v1::SegmentsCommit& commit = *requests.back().mutable_commit();
+    commit.set_segment_count(commit.segment_count() + 1);
+    script.reason = "COUNT_MISMATCH";
+  } else if (fault == 1) {
+    requests.pop_back();
+    script.reason = "NO_COMMIT";
+  } else if (fault == 2) {
+    script.takes = Below(random, 4);
+  }
+  for (const v1::ReduceSegmentsRequest& request : requests) {
+    const std::size_t bytes = request.chunk().data().size() + request.lengths().lengths().size();
+    const bool is_piece = request.has_chunk() || request.has_lengths();
+    script.lines.push_back({request.SerializeAsString(), !is_piece || bytes > 0, bytes});
+  }
+  return script;
+}
+
 Script ArrayScript(Random& random, std::uint64_t identity) {
   Script script;
   script.method = "/warpfold.v1.ReductionService/ReduceArray";
@@ -243,7 +290,8 @@ std::string RandomPeer(Random& random) {
 
 Script RandomScript(Random& random, std::uint64_t identity) {
   const std::size_t method = Below(random, 10);
-  Script script = method < 6   ? ReduceScript(random, identity)
+  Script script = method < 4   ? ReduceScript(random, identity)
+                  : method < 6 ? SegmentsScript(random, identity)
                   : method < 8 ? ArrayScript(random, identity)
                   : method < 9 ? MergeScript(random)
                                : SmallScript(random);

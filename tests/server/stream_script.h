@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/time/time.h"
 #include "kernels/reduction.h"
 #include "server/core/admission.h"
@@ -43,6 +44,9 @@ struct Script {
 
   // The reason of the error that the lines deserve, "" if they deserve a result.
   std::string reason;
+  // Of segments: the rows of the result, and after how many messages the client takes no more of them.
+  std::vector<std::vector<std::uint64_t>> rows;
+  std::size_t takes = ~std::size_t{0};
   // The result: a v1::Reduction, without what depends on the device. Empty for calls that are no reductions.
   std::string reduction;
 };
@@ -57,6 +61,12 @@ std::string RandomPeer(Random& random);
 
 // A script of any method, whole or with a fault. Whose it is can be told from the reduction's spec.
 Script RandomScript(Random& random, std::uint64_t identity);
+
+inline bool IsSegments(const Script& script) { return absl::EndsWith(script.method, "/ReduceSegments"); }
+// Whether it is a header, chunks and a commit.
+inline bool IsStream(const Script& script) {
+  return absl::EndsWith(script.method, "/Reduce") || IsSegments(script);
+}
 
 // Of the reductions of a script.
 inline std::uint64_t IdentityOf(const kernels::ReductionSpec& spec) {

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/memory_segment_reducer.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "server/core/memory_reducer.h"
+
+namespace warpfold::server {
+
+MemorySegmentReducer::MemorySegmentReducer(SlotShare& share, const Clock& clock, const Options& options,
+                                           std::function<void()> listener)
+    : SegmentReducer(share, clock, options.reduction, options.segment_length, std::move(listener)),
+      options_(options) {}
+
+bool MemorySegmentReducer::HasNext() const {
+  // Segments of one length end with the array.
+  return cursor_.length().has_value() ? next_element_ < options_.element_count : cursor_.HasNext();
+}
+
+absl::StatusOr<bool> MemorySegmentReducer::PlaceLengths() {
+  while (status_.ok() && HasNext()) {
+    kernels::Slot* const slot = TakeSlot();
+    if (slot == nullptr) return false;
+    const std::uint64_t capacity = slot->CapacityFrom(reduction(), options_.memory->memory(), NextByte());
+    if (cursor_.NextLength() > capacity) {
+      share_.Return(slot);
+      status_.Update(StartWhole());
+    } else {
+      status_.Update(Start(slot));
+    }
+  }
+  return status_.ok() ? absl::StatusOr<bool>(true) : status_;
+}
+
+// As many segments as it takes, at least one.
+absl::Status MemorySegmentReducer::Start(kernels::Slot* slot) {
+  const kernels::Memory& memory = options_.memory->memory();
+  const std::uint64_t byte_offset = NextByte();
+  const std::uint64_t most_elements = slot->CapacityFrom(reduction(), memory, byte_offset);
+  const std::uint64_t most_segments = slot->SegmentCapacity(reduction());
+  std::uint64_t segments = 0;
+  std::uint64_t elements = 0;
+  std::vector<std::uint64_t> lengths;
+  if (cursor_.length().has_value()) {
+    const std::uint64_t left = (options_.element_count - next_element_) / *cursor_.length();
+    segments = std::min({left, most_segments, most_elements / *cursor_.length()});
+    elements = segments * *cursor_.length();
+  } else {
+    while (cursor_.HasNext() && segments < most_segments &&
+           cursor_.NextLength() <= most_elements - elements) {
+      elements += cursor_.NextLength();
+      lengths.push_back(cursor_.NextLength());
+      ++segments;
+      cursor_.Pass();
+    }
+  }
+  next_element_ += elements;
+  const Cut cut = CutOf(segments, std::move(lengths));
+  // Kernels read what lies on the device at terabytes a second.
+  return Started(slot, cut, slot->StartSegmentsFrom(reduction(), cut.cut, memory, byte_offset),
+                 {.memory = options_.memory, .ends_soon = !memory.host_can_read()});
+}
+
+absl::Status MemorySegmentReducer::StartWhole() {
+  const std::uint64_t length = cursor_.NextLength();
+  AddWhole(std::make_unique<MemoryReducer>(
+      share_, clock_,
+      MemoryReducer::Options{.reduction = reduction(),
+                             .memory = options_.memory,
+                             .byte_offset = NextByte() - options_.memory->byte_offset(),
+                             .element_count = length},
+      [this] { OnWholeProgress(); }));
+  EndWhole();
+  cursor_.Pass();
+  next_element_ += length;
+  FinishWholes();
+  return status_;
+}
+
+absl::StatusOr<bool> MemorySegmentReducer::TryFinish() {
+  const absl::StatusOr<bool> placed = PlaceLengths();
+  if (!placed.ok() || !*placed) return placed;
+  const bool finished = AllCollected();
+  return status_.ok() ? absl::StatusOr<bool>(finished) : status_;
+}
+
+void MemorySegmentReducer::Release() {
+  SegmentReducer::Release();
+  options_.memory.reset();
+}
+
+std::uint64_t MemorySegmentReducer::NextByte() const {
+  return options_.memory->byte_offset() + options_.byte_offset + next_element_ * reduction().element_bytes();
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the segments of an array end: all after the same number of elements, or as announced lengths say.
+//
+// Threads: one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace warpfold::server {
+
+class SegmentCursor {
+ public:
+  // `length` of all segments, as many as are asked for; none: Announce says them one by one.
+  explicit SegmentCursor(std::optional<std::uint64_t> length) : length_(length) {}
+
+  const std::optional<std::uint64_t>& length() const { return length_; }
+
+  void Announce(std::uint64_t length) {
+    // What has been passed is given back when it is the larger part.
+    if (next_ > announced_.size() / 2) {
+      announced_.erase(announced_.begin(), announced_.begin() + static_cast<std::ptrdiff_t>(next_));
+      next_ = 0;
+    }
+    announced_.push_back(length);
+  }
+
+  bool HasNext() const { return length_.has_value() || next_ < announced_.size(); }
+  std::uint64_t NextLength() const { return length_.has_value() ? *length_ : announced_[next_]; }
+  void Pass() {
+    if (!length_.has_value()) ++next_;
+  }
+  // Announced, and not passed.
+  std::size_t waiting() const { return announced_.size() - next_; }
+
+ private:
+  const std::optional<std::uint64_t> length_;
+  std::vector<std::uint64_t> announced_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/segment_reducer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/core/limits.h"
+
+namespace warpfold::server {
+namespace {
+
+// Long segments that are reduced at once: so many that the next one's bytes need not wait for the last one's
+// results.
+constexpr std::ptrdiff_t kMostWholes = 4;
+
+}  // namespace
+
+SegmentReducer::SegmentReducer(SlotShare& share, const Clock& clock, const kernels::Reduction& reduction,
+                               std::optional<std::uint64_t> segment_length, std::function<void()> listener)
+    : share_(share),
+      clock_(clock),
+      listener_(std::move(listener)),
+      cursor_(segment_length),
+      reduction_(reduction),
+      results_(reduction) {
+  messages_.push_back(results_.Layout());
+  message_bytes_ = messages_.back().size();
+}
+
+std::string SegmentReducer::TakeMessage() {
+  std::string message = std::move(messages_.front());
+  messages_.pop_front();
+  message_bytes_ -= message.size();
+  return message;
+}
+
+void SegmentReducer::Release() {
+  share_.Leave(*this);
+  for (Pending& pending : pending_) {
+    // Not destroyed: this may be its own call of its listener.
+    if (pending.whole != nullptr) pending.whole->Release();
+  }
+  messages_.clear();
+}
+
+bool SegmentReducer::HasRoom() const {
+  return message_bytes_ < kMaxWaitingResultBytes &&
+         std::count_if(pending_.begin(), pending_.end(),
+                       [](const Pending& p) { return p.whole != nullptr && !p.done; }) < kMostWholes;
+}
+
+kernels::Slot* SegmentReducer::TakeSlot() {
+  if (!HasRoom()) {
+    // What others have started is told by itself; what this one has is waited for.
+    share_.AwaitFinish(*this);
+    return nullptr;
+  }
+  kernels::Slot* const slot = share_.Take(*this);
+  if (slot == nullptr) {
+    if (!waiting_since_.has_value()) waiting_since_ = clock_();
+  } else if (waiting_since_.has_value()) {
+    timings_.queue += clock_() - *std::exchange(waiting_since_, std::nullopt);
+  }
+  return slot;
+}
+
+SegmentReducer::Cut SegmentReducer::CutOf(std::uint64_t segment_count,
+                                          std::vector<std::uint64_t> lengths) const {
+  if (cursor_.length().has_value()) {
+    return {.cut = {.segment_count = segment_count, .length = *cursor_.length()}};
+  }
+  auto owner = std::make_shared<const std::vector<std::uint64_t>>(std::move(lengths));
+  return {.cut = {.segment_count = segment_count, .lengths = *owner}, .owner = owner};
+}
+
+absl::Status SegmentReducer::Started(kernels::Slot* slot, const Cut& cut, absl::Status status, InUse in_use) {
+  in_use.segments = true;
+  // The device may read lengths until it is done, whatever becomes of the call.
+  in_use.memory = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+      std::move(in_use.memory), cut.owner);
+  if (absl::Status started = share_.Started(*this, slot, std::move(status), in_use); !started.ok()) {
+    return started;
+  }
+  pending_.push_back({.first_segment = started_segments_, .slot = slot});
+  started_segments_ += cut.cut.segment_count;
+  // The CPU backend has mostly finished by now.
+  const auto result = share_.CollectSegments(slot);
+  if (!result.has_value()) return absl::OkStatus();
+  if (!result->ok()) return result->status();
+  Take(pending_.back(), **result);
+  return absl::OkStatus();
+}
+
+void SegmentReducer::Take(Pending& pending, const kernels::SegmentsResult& result) {
+  pending.slot = nullptr;
+  timings_.copy += result.copy;
+  timings_.kernel += result.kernel;
+  error_count_ += result.errors.size();
+  End(pending, results_.Encode(pending.first_segment, result));
+}
+
+void SegmentReducer::End(Pending& pending, std::vector<std::string> messages) {
+  for (const std::string& message : messages) message_bytes_ += message.size();
+  pending.messages = std::move(messages);
+  pending.done = true;
+  // Slots finish in any order, but results are sent in that of the segments.
+  while (!pending_.empty() && pending_.front().done) {
+    for (std::string& message : pending_.front().messages) messages_.push_back(std::move(message));
+    pending_.pop_front();
+  }
+}
+
+void SegmentReducer::AddWhole(std::unique_ptr<SlotReducer> reducer) {
+  pending_.push_back({.first_segment = started_segments_++, .whole = std::move(reducer)});
+}
+
+void SegmentReducer::FinishWholes() {
+  for (std::size_t i = 0; i < pending_.size();) {
+    Pending& pending = pending_[i];
+    if (pending.whole == nullptr || pending.done || !pending.whole_has_all) {
+      ++i;
+      continue;
+    }
+    const absl::StatusOr<bool> finished = pending.whole->TryFinish();
+    status_.Update(finished.status());
+    if (!status_.ok()) return;
+    if (!*finished) {
+      ++i;
+      continue;
+    }
+    const ReducerTimings& timings = pending.whole->timings();
+    timings_.queue += timings.queue;
+    timings_.copy += timings.copy;
+    timings_.kernel += timings.kernel;
+    std::vector<std::string> message = {
+        results_.Encode(pending.first_segment, pending.whole->state(), &error_count_)};
+    // Not destroyed: this may be its own call of its listener.
+    pending.whole->Release();
+    finished_.push_back(std::move(pending.whole));
+    const std::size_t before = pending_.size();
+    End(pending, std::move(message));
+    // Those that were done are gone, from the front on.
+    const std::size_t gone = before - pending_.size();
+    i = i >= gone ? i - gone : 0;
+    if (gone == 0) ++i;
+  }
+}
+
+void SegmentReducer::OnWholeProgress() {
+  for (const Pending& pending : pending_) {
+    if (pending.whole != nullptr) status_.Update(pending.whole->status());
+  }
+  if (status_.ok()) FinishWholes();
+  listener_();
+}
+
+bool SegmentReducer::AllCollected() {
+  FinishWholes();
+  if (!pending_.empty()) share_.AwaitFinish(*this);
+  return pending_.empty();
+}
+
+void SegmentReducer::OnSegmentsFinished(kernels::Slot* slot,
+                                        const absl::StatusOr<kernels::SegmentsResult>& result) {
+  const auto started =
+      std::find_if(pending_.begin(), pending_.end(), [slot](const Pending& p) { return p.slot == slot; });
+  if (result.ok()) {
+    Take(*started, *result);
+  } else {
+    status_.Update(result.status());
+  }
+  listener_();
+}
+
+}  // namespace warpfold::server
