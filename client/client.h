@@ -49,6 +49,7 @@
 #include "client/operators.h"
 #include "client/options.h"
 #include "client/result.h"
+#include "client/segments.h"
 #include "client/writer.h"
 #include "warpfold/v1/reduction.pb.h"
 
@@ -104,6 +105,35 @@ class Client {
   absl::StatusOr<Reduction> ReduceReference(const Spec& spec, ElementType type,
                                             const ArrayReference& reference, const CallOptions& options = {});
 
+  // The results of segments (segments.h) of an array of scalars; those of an array in memory as one table.
+  // On one stream. Once a part of the array was taken, or results were, it is not sent again.
+  template <ElementRange Range>
+  absl::StatusOr<SegmentTable> ReduceSegments(const Spec& spec, const Range& values, const SegmentCut& cut,
+                                              const CallOptions& options = {}) {
+    return CollectSegments([&](const SegmentVisitor& visitor) {
+      return ReduceSegmentsOf(spec, ElementTypeOf<std::ranges::range_value_t<Range>>(),
+                              std::as_bytes(std::span(std::ranges::data(values), std::ranges::size(values))),
+                              cut, visitor, options);
+    });
+  }
+  absl::StatusOr<SegmentSummary> ReduceSegmentsOf(const Spec& spec, ElementType type,
+                                                  std::span<const std::byte> data, const SegmentCut& cut,
+                                                  const SegmentVisitor& visitor,
+                                                  const CallOptions& options = {});
+  // Of an array that is computed while it is sent; one thread at a time calls the generator.
+  absl::StatusOr<SegmentSummary> ReduceSegmentsGenerated(const Spec& spec, ElementType type,
+                                                         std::uint64_t byte_count, const Generator& generator,
+                                                         const SegmentCut& cut, const SegmentVisitor& visitor,
+                                                         const CallOptions& options = {});
+  // Of an array that the server can read by itself. For a Client of one target.
+  absl::StatusOr<SegmentSummary> ReduceSegmentsReference(const Spec& spec, ElementType type,
+                                                         const ArrayReference& reference,
+                                                         const SegmentCut& cut, const SegmentVisitor& visitor,
+                                                         const CallOptions& options = {});
+  // The table of all that `reduce`, one of the three, hands to the visitor.
+  static absl::StatusOr<SegmentTable> CollectSegments(
+      const std::function<absl::StatusOr<SegmentSummary>(const SegmentVisitor&)>& reduce);
+
   // Sends an array once and leaves it in the memory of the server's device, for ReduceReference. For a Client
   // of one target. `byte_count` of data must be a whole number of elements, matrices where there is a shape.
   // RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA); UNIMPLEMENTED (NO_RESIDENT_ARRAYS).
@@ -143,6 +173,10 @@ class Client {
   absl::StatusOr<ResidentArray> PutSource(ElementType type, std::optional<MatrixShape> matrix_shape,
                                           std::uint64_t byte_count, const SliceSource& source,
                                           const PutOptions& put, const CallOptions& options);
+  absl::StatusOr<SegmentSummary> ReduceSegmentsSource(const Spec& spec, ElementType type,
+                                                      std::uint64_t byte_count, const SliceSource& source,
+                                                      const SegmentCut& cut, const SegmentVisitor& visitor,
+                                                      const CallOptions& options);
   absl::Status CheckOneTarget() const;
 
   ClientOptions options_;

@@ -10,7 +10,8 @@
 
 namespace warpfold {
 
-RawCall::RawCall(CallScope& scope, const char* method) : scope_(scope) {
+RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message)
+    : scope_(scope), on_message_(std::move(on_message)) {
   // The call's metadata go out with the first message: one packet, and one waking of the server, less.
   scope.context().set_initial_metadata_corked(true);
   call_ = grpc::GenericStub(scope.channel()).PrepareCall(&scope.context(), method, &queue_);
@@ -37,6 +38,11 @@ bool RawCall::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions opt
   return true;
 }
 
+void RawCall::WritesDone() {
+  if (!Await(write_)) return;
+  call_->WritesDone(Begin(write_));
+}
+
 bool RawCall::AwaitEnd(absl::Duration timeout) {
   const auto deadline = absl::ToChronoTime(absl::Now() + timeout);
   void* tag = nullptr;
@@ -55,7 +61,8 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response) {
   grpc::Status status;
   call_->Finish(&status, Begin(finish_));
   Await(finish_);
-  if (status.ok() && !has_response) return absl::InternalError("the server answered OK without a message");
+  if (status.ok() && !has_response && !on_message_)
+    return absl::InternalError("the server answered OK without a message");
   response->Swap(&response_);
   return FromGrpc(status);
 }
@@ -68,6 +75,18 @@ void* RawCall::Begin(Operation& operation) {
 void RawCall::Complete(void* tag, bool ok) {
   *static_cast<Operation*>(tag) = {.pending = false, .ok = ok};
   if (tag == &write_ && ok) ++writes_completed_;
+  if (tag == &read_ && ok && on_message_) TakeMessage();
+}
+
+void RawCall::TakeMessage() {
+  grpc::ByteBuffer message;
+  message.Swap(&response_);
+  // What a call that is cancelled still brings is not wanted.
+  if (!finished_by_client_ && !on_message_(std::move(message))) {
+    finished_by_client_ = true;
+    scope_.context().TryCancel();
+  }
+  call_->Read(&response_, Begin(read_));
 }
 
 bool RawCall::Await(const Operation& operation) {

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A client-streaming or unary call whose messages are raw bytes. It has a completion queue of its own,
+// A call of any kind whose messages are raw bytes. It has a completion queue of its own,
 // drained by the calling thread: no thread of gRPC's is between the caller and the network. Internal.
 #pragma once
 
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -20,8 +21,13 @@ namespace warpfold {
 // Threads: one at a time.
 class RawCall {
  public:
-  // Prepares the call, which starts with the first message. `scope` must outlive it.
-  RawCall(CallScope& scope, const char* method);
+  // Takes a message of a server that sends several, on the thread that is in this class: any of its functions
+  // may call it. False ends the call.
+  using OnMessage = std::function<bool(grpc::ByteBuffer message)>;
+
+  // Prepares the call, which starts with the first message. `scope` must outlive it. Without `on_message` the
+  // server sends one message, the response.
+  RawCall(CallScope& scope, const char* method, OnMessage on_message = nullptr);
   // Cancels the call unless Finish was called.
   ~RawCall();
   RawCall(const RawCall&) = delete;
@@ -34,6 +40,9 @@ class RawCall {
     return StartWrite(message, grpc::WriteOptions().set_last_message());
   }
 
+  // There are no more messages. For a call whose last message was not sent by WriteLast.
+  void WritesDone();
+
   // Waits until the network has taken all messages. False if the call is over: Finish says why.
   bool Flush() { return Await(write_); }
 
@@ -44,7 +53,8 @@ class RawCall {
   // Messages that the network is known to have taken.
   int writes_completed() const { return writes_completed_; }
 
-  // Waits for the end of the call. *response is the server's message if the status is OK. Call once.
+  // Waits for the end of the call. *response is the server's message if the status is OK, unless there is an
+  // on_message, which has taken them all. Call once.
   absl::Status Finish(grpc::ByteBuffer* response);
 
  private:
@@ -58,12 +68,14 @@ class RawCall {
   // Marks it as pending, and returns the tag.
   static void* Begin(Operation& operation);
   void Complete(void* tag, bool ok);
+  void TakeMessage();
   // The next event; false if there will be none.
   bool Next(void** tag, bool* ok);
   // Waits until it is not pending: whether it succeeded.
   bool Await(const Operation& operation);
 
   CallScope& scope_;
+  const OnMessage on_message_;
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
   grpc::ByteBuffer response_;
@@ -72,6 +84,7 @@ class RawCall {
   Operation finish_;
   int writes_completed_ = 0;
   bool started_ = false;
+  bool finished_by_client_ = false;  // on_message said so
   bool finished_ = false;
 };
 

@@ -11,6 +11,8 @@
 namespace warpfold::cli {
 
 int RunReduce(const Server& server, const ReduceFlags& flags);
+// Of RunReduce, where flags cut the array into segments.
+int RunSegments(const Server& server, const ReduceFlags& flags);
 int RunPut(const Server& server, const PutFlags& flags);
 int RunArrays(const Server& server, const ArraysFlags& flags);
 int RunDelete(const Server& server, const DeleteFlags& flags);

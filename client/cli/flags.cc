@@ -34,6 +34,11 @@ constexpr char kReduceFooter[] = R"(INPUT is one of
 integers are its low bits, bool its highest one, and floats of p bits of precision (z >> (64 - p)) / 2^p: p is
 53 for float64, 24 for float32, 11 for float16 and 8 for bfloat16.
 
+Segments: the array is cut into consecutive parts, and each has results of its own, those that it would have
+alone. Answers are one line per segment, its number and then what there is in the lines of an array; with
+--json an object per line. They are printed while the array is sent: only an exit code of 0 says that all are
+right. Segments without a result (overflow, no elements) have an error's reason for it, and make the code 1.
+
 Answers are one line per operator, 'op value': matrices as rows in brackets, argmin and argmax with
 'index I' after the value, max_subarray_sum with 'index I end_index E'; minmax and describe, which have
 several values, with a name before each.
@@ -79,6 +84,25 @@ void AddServer(CLI::App& app, ServerFlags& flags) {
   for (CLI::Option* file : {ca, cert, key}) file->check(CLI::ExistingFile);
   cert->needs(key)->needs(ca);
   key->needs(cert);
+}
+
+// How the array is cut into segments.
+void AddSegments(CLI::App& app, ReduceFlags& flags, CLI::Option& streams) {
+  CLI::Option* length = app.add_option("--segment_length", flags.segment_length,
+                                       "A result for each N elements: see Segments, below")
+                            ->transform(UnsignedValidator("N"))
+                            ->check(CLI::PositiveNumber);
+  CLI::Option* lengths =
+      app.add_option("--segment_lengths", flags.segment_lengths,
+                     "The same for segments of these lengths: a one-dimensional .npy file of int64 or uint64")
+          ->option_text("FILE")
+          ->excludes(length);
+  CLI::Option* axis = app.add_option("--axis", flags.axis,
+                                     "The same along this axis of an .npy file, which must be its last one")
+                          ->option_text("INT")
+                          ->excludes(length)
+                          ->excludes(lengths);
+  for (CLI::Option* cut : {length, lengths, axis}) cut->excludes(&streams);
 }
 
 void AddReduce(CLI::App& app, ReduceFlags& flags) {
@@ -127,6 +151,7 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   CLI::Option* iota = input.add_option("--iota", flags.iota, "The N elements 0, 1, 2, ...");
   CLI::Option* random = input.add_option("--random", flags.random, "N pseudo-random elements");
   for (CLI::Option* count : {iota, random}) count->transform(UnsignedValidator("N"));
+  AddSegments(app, flags, *streams);
   CLI::Option* array =
       input.add_option("--array", flags.array, "An array that the server keeps (warpfold put)")
           ->transform(TokenValidator());

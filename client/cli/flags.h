@@ -37,8 +37,12 @@ struct ReduceFlags {
   std::optional<std::uint64_t> iota;
   std::optional<std::uint64_t> random;
   std::uint64_t seed = 0;
-  std::uint64_t first = 0;             // element of `array`
-  std::optional<std::uint64_t> count;  // of its elements; from `first` to its end unless given
+  // At most one of these three cuts the array into segments, which have results of their own.
+  std::uint64_t segment_length = 0;            // 0 for none
+  std::optional<std::string> segment_lengths;  // a path
+  std::optional<std::int64_t> axis;            // of an .npy file
+  std::uint64_t first = 0;                     // element of `array`
+  std::optional<std::uint64_t> count;          // of its elements; from `first` to its end unless given
 };
 
 struct PutFlags {

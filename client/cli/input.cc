@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/generated_arrays.h"
@@ -45,7 +46,7 @@ absl::StatusOr<Input> OpenNpy(const ReduceFlags& flags, MappedFile file) {
   if (!array.ok()) return array.status();
   const auto matrix_shape = CheckNpy(flags, array->type, array->shape, array->data.size());
   if (!matrix_shape.ok()) return matrix_shape.status();
-  return Input{array->type, *matrix_shape, FileInput{std::move(file), array->data}};
+  return Input{array->type, *matrix_shape, FileInput{std::move(file), array->data}, array->shape};
 }
 
 absl::StatusOr<std::string> ReadUpTo(std::size_t size) {
@@ -129,6 +130,24 @@ absl::Status CheckWholeElements(std::uint64_t byte_count, std::uint64_t element_
   if (byte_count % element_bytes == 0) return absl::OkStatus();
   return Refuse(
       absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes, " bytes"));
+}
+
+std::optional<std::uint64_t> Input::byte_count() const {
+  if (const auto* file = std::get_if<FileInput>(&source)) return file->data.size();
+  if (const auto* generated = std::get_if<GeneratedInput>(&source)) return generated->byte_count;
+  return std::get<StreamInput>(source).byte_count;
+}
+
+absl::StatusOr<KeptArray> FindKeptArray(Client& client, const ReduceFlags& flags) {
+  const CallOptions options = {.timeout = flags.timeout, .request_id = flags.request_id};
+  const absl::StatusOr<ResidentArray> array = client.GetArray(absl::HexStringToBytes(*flags.array), options);
+  if (!array.ok()) return array.status();
+  const std::uint64_t rest = array->element_count - std::min(flags.first, array->element_count);
+  if (flags.first > array->element_count || flags.count.value_or(0) > rest) {
+    return Refuse(
+        absl::StrCat("--first and --count reach beyond the array's ", array->element_count, " elements"));
+  }
+  return KeptArray{array->type, array->matrix_shape, array->part(flags.first, flags.count.value_or(rest))};
 }
 
 absl::StatusOr<Input> OpenInput(const ReduceFlags& flags) {

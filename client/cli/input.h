@@ -35,7 +35,19 @@ struct Input {
   ElementType type = ElementType::kInt32;
   std::optional<MatrixShape> matrix_shape;
   std::variant<FileInput, GeneratedInput, StreamInput> source;
+  std::vector<std::uint64_t> shape = {};  // of an .npy file
+
+  // None of a stream whose length is not known.
+  std::optional<std::uint64_t> byte_count() const;
 };
+
+// A part of an array that the server keeps.
+struct KeptArray {
+  ElementType type = ElementType::kInt32;
+  std::optional<MatrixShape> matrix_shape;
+  ArrayReference part;
+};
+absl::StatusOr<KeptArray> FindKeptArray(Client& client, const ReduceFlags& flags);
 
 // The statuses' messages are for people: what is wrong with the input or with the flags that describe it.
 absl::StatusOr<Input> OpenInput(const ReduceFlags& flags);

@@ -1,12 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
 #include "client/cli/flags.h"
 #include "client/cli/input.h"
@@ -55,14 +52,8 @@ Outcome ReduceStandardInput(Client& client, const Spec& spec, const Input& input
   return {absl::OkStatus(), writer->Commit()};
 }
 
-std::optional<std::uint64_t> ByteCount(const Input& input) {
-  if (const auto* file = std::get_if<FileInput>(&input.source)) return file->data.size();
-  if (const auto* generated = std::get_if<GeneratedInput>(&input.source)) return generated->byte_count;
-  return std::get<StreamInput>(input.source).byte_count;
-}
-
 Outcome Reduce(Client& client, const Spec& spec, const Input& input, const ReduceFlags& flags) {
-  Progress progress(ByteCount(input));
+  Progress progress(input.byte_count());
   const CallOptions options = {.timeout = flags.timeout,
                                .request_id = flags.request_id,
                                .streams = flags.streams,
@@ -81,17 +72,11 @@ Outcome Reduce(Client& client, const Spec& spec, const Input& input, const Reduc
 // An array that the server keeps, or a part of it.
 absl::StatusOr<Reduction> ReduceArray(Client& client, const ReduceFlags& flags) {
   const CallOptions options = {.timeout = flags.timeout, .request_id = flags.request_id};
-  const absl::StatusOr<ResidentArray> array = client.GetArray(absl::HexStringToBytes(*flags.array), options);
+  const absl::StatusOr<KeptArray> array = FindKeptArray(client, flags);
   if (!array.ok()) return array.status();
   Spec spec = flags.spec;
   spec.matrix_shape = array->matrix_shape;
-  const std::uint64_t rest = array->element_count - std::min(flags.first, array->element_count);
-  if (flags.first > array->element_count || flags.count.value_or(0) > rest) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--first and --count reach beyond the array's ", array->element_count, " elements"));
-  }
-  return client.ReduceReference(spec, array->type, array->part(flags.first, flags.count.value_or(rest)),
-                                options);
+  return client.ReduceReference(spec, array->type, array->part, options);
 }
 
 // The values that there are, and on standard error why there are no others.
@@ -106,6 +91,9 @@ int PrintReduction(const Reduction& reduction, bool json) {
 }  // namespace
 
 int RunReduce(const Server& server, const ReduceFlags& flags) {
+  const bool has_segments =
+      flags.segment_length != 0 || flags.segment_lengths.has_value() || flags.axis.has_value();
+  if (has_segments) return RunSegments(server, flags);
   if (flags.array.has_value()) {
     Client client(server.targets, {.credentials = server.credentials});
     const absl::StatusOr<Reduction> reduction = ReduceArray(client, flags);

@@ -86,6 +86,20 @@ std::string ResultJson(const OperatorResult& result) {
   return json + "}";
 }
 
+std::string ResultsJson(const std::vector<OperatorResult>& results) {
+  const auto append = [](std::string* out, const OperatorResult& result) {
+    absl::StrAppend(out, ResultJson(result));
+  };
+  return absl::StrCat("[", absl::StrJoin(results, ",", append), "]");
+}
+
+std::string ResultText(const OperatorResult& result) {
+  std::string text = absl::StrCat(result.name, " ", ValueText(result.value));
+  if (result.index.has_value()) absl::StrAppend(&text, " index ", *result.index);
+  if (result.end_index.has_value()) absl::StrAppend(&text, " end_index ", *result.end_index);
+  return text;
+}
+
 std::vector<std::string> AlgorithmNamesOf(const v1::GetServerInfoResponse& info) {
   std::vector<std::string> names;
   for (const int algorithm : info.algorithms()) {
@@ -123,22 +137,29 @@ std::string FormatDouble(double value) {
 std::string ReductionText(const Reduction& reduction) {
   std::string text;
   for (const OperatorResult& result : reduction.results) {
-    if (!result.status.ok()) continue;
-    absl::StrAppend(&text, result.name, " ", ValueText(result.value));
-    if (result.index.has_value()) absl::StrAppend(&text, " index ", *result.index);
-    if (result.end_index.has_value()) absl::StrAppend(&text, " end_index ", *result.end_index);
-    absl::StrAppend(&text, "\n");
+    if (result.status.ok()) absl::StrAppend(&text, ResultText(result), "\n");
   }
   return text;
 }
 
 std::string ReductionJson(const Reduction& reduction) {
-  const auto append_result = [](std::string* out, const OperatorResult& result) {
-    absl::StrAppend(out, ResultJson(result));
-  };
   return absl::StrCat("{\"element_count\":", reduction.element_count,
-                      ",\"device\":", QuotedJson(reduction.device), ",\"results\":[",
-                      absl::StrJoin(reduction.results, ",", append_result), "]}\n");
+                      ",\"device\":", QuotedJson(reduction.device),
+                      ",\"results\":", ResultsJson(reduction.results), "}\n");
+}
+
+std::string SegmentText(std::uint64_t segment, const std::vector<OperatorResult>& results) {
+  std::string text = absl::StrCat(segment);
+  for (const OperatorResult& result : results) {
+    const std::optional<ErrorInfo> error = GetErrorInfo(result.status);
+    absl::StrAppend(&text, " ",
+                    error.has_value() ? absl::StrCat(result.name, " ", error->reason) : ResultText(result));
+  }
+  return text + "\n";
+}
+
+std::string SegmentJson(std::uint64_t segment, const std::vector<OperatorResult>& results) {
+  return absl::StrCat("{\"segment\":", segment, ",\"results\":", ResultsJson(results), "}\n");
 }
 
 std::string InfoText(const v1::GetServerInfoResponse& info) {

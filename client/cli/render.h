@@ -24,6 +24,10 @@ std::string ReductionText(const Reduction& reduction);
 // non-finite doubles are strings, matrices are arrays of rows, and argmin and argmax have an "index".
 std::string ReductionJson(const Reduction& reduction);
 
+// The results of one segment, as those two: "N op value op value", {"segment":N,"results":[..]}.
+std::string SegmentText(std::uint64_t segment, const std::vector<OperatorResult>& results);
+std::string SegmentJson(std::uint64_t segment, const std::vector<OperatorResult>& results);
+
 // An array that the server keeps. Its token, if it is known, is 32 hexadecimal digits.
 std::string ArrayText(const ResidentArray& array);
 std::string ArrayJson(const ResidentArray& array);

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/commands.h"
+#include "client/cli/flags.h"
+#include "client/cli/input.h"
+#include "client/cli/mapped_file.h"
+#include "client/cli/npy.h"
+#include "client/cli/output.h"
+#include "client/cli/progress.h"
+#include "client/cli/render.h"
+#include "client/client.h"
+
+namespace warpfold::cli {
+namespace {
+
+absl::Status Refuse(absl::string_view why) { return absl::InvalidArgumentError(why); }
+
+absl::StatusOr<std::vector<std::uint64_t>> ReadLengths(const std::string& path) {
+  SurviveShortenedFiles();
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (!file.ok()) return file.status();
+  const absl::StatusOr<NpyArray> array = ParseNpy(file->bytes());
+  if (!array.ok()) return array.status();
+  if (array->shape.size() != 1 ||
+      (array->type != ElementType::kInt64 && array->type != ElementType::kUint64)) {
+    return Refuse("lengths are a one-dimensional array of int64 or uint64");
+  }
+  std::vector<std::uint64_t> lengths(array->data.size() / sizeof(std::uint64_t));
+  std::memcpy(lengths.data(), array->data.data(), array->data.size());
+  if (absl::Status whole = file->CheckWhole(); !whole.ok()) return whole;
+  return lengths;
+}
+
+// The length of the axis, which must be the last one: along others segments would not be consecutive.
+absl::StatusOr<std::uint64_t> LengthAlong(std::int64_t axis, const std::vector<std::uint64_t>& shape) {
+  const auto last = static_cast<std::int64_t>(shape.size()) - 1;
+  if (last < 0) return Refuse("--axis needs an .npy file that has axes");
+  if (axis != last && axis != -1) {
+    return Refuse(absl::StrCat("--axis must be the array's last axis, ", last, " or -1"));
+  }
+  if (shape.back() == 0) return Refuse("--axis: the axis has no elements");
+  return shape.back();
+}
+
+// Prints results as they come.
+class Printer {
+ public:
+  explicit Printer(bool json) : json_(json) {}
+
+  void Print(const SegmentResults& results) {
+    std::string text;
+    for (std::uint64_t row = 0; row < results.segment_count; ++row) {
+      const std::vector<OperatorResult> values = results.Row(row);
+      const std::uint64_t segment = results.first_segment + row;
+      absl::StrAppend(&text, json_ ? SegmentJson(segment, values) : SegmentText(segment, values));
+    }
+    if (exit_code_ == kExitOk && !text.empty()) exit_code_ = PrintAnswer(text);
+  }
+
+  // kExitOk as long as standard output takes them.
+  int exit_code() const { return exit_code_; }
+
+ private:
+  const bool json_;
+  int exit_code_ = kExitOk;
+};
+
+absl::StatusOr<SegmentSummary> Reduce(Client& client, const Input& input, const ReduceFlags& flags,
+                                      const SegmentCut& cut, Printer& printer) {
+  Spec spec = flags.spec;
+  spec.matrix_shape = input.matrix_shape;
+  Progress progress(input.byte_count());
+  const CallOptions options = {.timeout = flags.timeout,
+                               .keep_going = [&printer] { return printer.exit_code() == kExitOk; },
+                               .request_id = flags.request_id,
+                               .checksum = flags.checksum,
+                               .on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }};
+  const auto print = [&printer](const SegmentResults& results) { printer.Print(results); };
+  if (const auto* file = std::get_if<FileInput>(&input.source)) {
+    return client.ReduceSegmentsOf(spec, input.type, file->data, cut, print, options);
+  }
+  const auto& generated = std::get<GeneratedInput>(input.source);
+  return client.ReduceSegmentsGenerated(spec, input.type, generated.byte_count, generated.generator, cut,
+                                        print, options);
+}
+
+int Report(const absl::StatusOr<SegmentSummary>& summary, const Printer& printer) {
+  if (printer.exit_code() != kExitOk) return printer.exit_code();
+  if (!summary.ok()) return ReportServerError(summary.status());
+  if (summary->failure_count == 0) return kExitOk;
+  return ReportServerError(
+      absl::OutOfRangeError(absl::StrCat(summary->failure_count, " results are missing: see the answers")));
+}
+
+int RunKept(Client& client, const ReduceFlags& flags, const SegmentCut& cut) {
+  const absl::StatusOr<KeptArray> array = FindKeptArray(client, flags);
+  if (!array.ok()) return ReportServerError(array.status());
+  Spec spec = flags.spec;
+  spec.matrix_shape = array->matrix_shape;
+  Printer printer(flags.json);
+  const CallOptions options = {.timeout = flags.timeout,
+                               .keep_going = [&printer] { return printer.exit_code() == kExitOk; },
+                               .request_id = flags.request_id};
+  return Report(client.ReduceSegmentsReference(
+                    spec, array->type, array->part, cut,
+                    [&printer](const SegmentResults& results) { printer.Print(results); }, options),
+                printer);
+}
+
+}  // namespace
+
+int RunSegments(const Server& server, const ReduceFlags& flags) {
+  std::vector<std::uint64_t> lengths;
+  if (flags.segment_lengths.has_value()) {
+    absl::StatusOr<std::vector<std::uint64_t>> read = ReadLengths(*flags.segment_lengths);
+    if (!read.ok()) return ReportInputError(*flags.segment_lengths, read.status());
+    lengths = *std::move(read);
+  }
+  SegmentCut cut = {.length = flags.segment_length, .lengths = lengths};
+  Client client(server.targets, {.credentials = server.credentials});
+  const std::string name = flags.input.value_or("input");
+  if (flags.array.has_value()) {
+    if (flags.axis.has_value()) return ReportInputError("input", Refuse("--axis needs an .npy file"));
+    return RunKept(client, flags, cut);
+  }
+  if (name == "-") return ReportInputError(name, Refuse("segments are not taken from standard input"));
+  const absl::StatusOr<Input> input = OpenInput(flags);
+  if (!input.ok()) return ReportInputError(name, input.status());
+  if (flags.axis.has_value()) {
+    const absl::StatusOr<std::uint64_t> length = LengthAlong(*flags.axis, input->shape);
+    if (!length.ok()) return ReportInputError(name, length.status());
+    cut.length = *length;
+  }
+  Printer printer(flags.json);
+  const absl::StatusOr<SegmentSummary> summary = Reduce(client, *input, flags, cut, printer);
+  if (const auto* file = std::get_if<FileInput>(&input->source)) {
+    if (absl::Status whole = file->file.CheckWhole(); !whole.ok()) return ReportInputError(name, whole);
+  }
+  return Report(summary, printer);
+}
+
+}  // namespace warpfold::cli

@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/segments.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/chunk_stream.h"
+#include "client/client.h"
+#include "client/retry.h"
+#include "client/segment_stream.h"
+#include "client/status.h"
+#include "client/targets.h"
+#include "client/translate.h"
+#include "client/wire.h"
+
+namespace warpfold {
+namespace {
+
+absl::Status BadCut(absl::string_view what) {
+  return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER", what);
+}
+
+// Whether the cut is one of so many elements: an array need not be sent to learn that it is not.
+absl::Status CheckCut(const SegmentCut& cut, std::uint64_t element_count) {
+  if (cut.length != 0) {
+    if (!cut.lengths.empty()) return BadCut("segments have one length, or lengths: not both");
+    if (element_count % cut.length == 0) return absl::OkStatus();
+    return BadCut(
+        absl::StrCat(element_count, " elements are not a whole number of segments of ", cut.length));
+  }
+  std::uint64_t left = element_count;
+  for (const std::uint64_t length : cut.lengths) {
+    if (length > left) return BadCut(absl::StrCat("lengths cut more than the ", element_count, " elements"));
+    left -= length;
+  }
+  if (left == 0) return absl::OkStatus();
+  return BadCut(absl::StrCat("lengths leave ", left, " of ", element_count, " elements over"));
+}
+
+Scalar ScalarOf(SegmentColumn::Kind kind, std::uint64_t bits) {
+  switch (kind) {
+    case SegmentColumn::Kind::kInt64:
+      return static_cast<std::int64_t>(bits);
+    case SegmentColumn::Kind::kDouble:
+      return std::bit_cast<double>(bits);
+    case SegmentColumn::Kind::kBool:
+      return bits != 0;
+    default:
+      return bits;
+  }
+}
+
+// As the server puts it of an array.
+absl::Status StatusOf(SegmentFailure::Reason reason, absl::string_view name) {
+  if (reason == SegmentFailure::Reason::kOverflow) {
+    return MakeError(absl::StatusCode::kOutOfRange, "OVERFLOW",
+                     absl::StrCat("the exact value of ", name, " does not fit"));
+  }
+  return MakeError(absl::StatusCode::kInvalidArgument, "EMPTY_ARRAY",
+                   absl::StrCat(name, " of no elements has no value"));
+}
+
+}  // namespace
+
+Scalar SegmentTable::Column::At(std::uint64_t segment) const { return ScalarOf(kind, bits[segment]); }
+
+std::vector<OperatorResult> SegmentResults::Row(std::uint64_t row) const {
+  std::vector<OperatorResult> results;
+  const SegmentColumn* before = nullptr;
+  for (std::size_t i = 0; i < columns.size(); before = &columns[i++]) {
+    const SegmentColumn& column = columns[i];
+    if (before == nullptr || before->name != column.name) results.push_back({.name = column.name});
+    OperatorResult& result = results.back();
+    const std::uint64_t bits = Column(i)[row];
+    if (column.content == SegmentColumn::Content::kIndex) {
+      result.index = bits;
+    } else if (column.content == SegmentColumn::Content::kEndIndex) {
+      result.end_index = bits;
+    } else if (column.field.empty()) {
+      result.value = ScalarOf(column.kind, bits);
+    } else {
+      if (!std::holds_alternative<Fields>(result.value)) result.value = Fields();
+      std::get<Fields>(result.value).emplace_back(column.field, ScalarOf(column.kind, bits));
+    }
+  }
+  const std::uint64_t segment = first_segment + row;
+  const auto is_before = [](const SegmentFailure& failure, std::uint64_t at) { return failure.segment < at; };
+  for (auto failure = std::lower_bound(failures.begin(), failures.end(), segment, is_before);
+       failure != failures.end() && failure->segment == segment; ++failure) {
+    results[failure->op] = {.name = results[failure->op].name,
+                            .status = StatusOf(failure->reason, results[failure->op].name)};
+  }
+  return results;
+}
+
+absl::StatusOr<SegmentSummary> Client::ReduceSegmentsSource(const Spec& spec, ElementType type,
+                                                            std::uint64_t byte_count,
+                                                            const SliceSource& source, const SegmentCut& cut,
+                                                            const SegmentVisitor& visitor,
+                                                            const CallOptions& options) {
+  const absl::Time start = absl::Now();
+  const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
+  if (!proto_spec.ok()) return proto_spec.status();
+  const std::uint64_t element_bytes = ElementBytes(spec, type);
+  if (byte_count % element_bytes != 0) return BadCut("the bytes are not a whole number of elements");
+  if (absl::Status status = CheckCut(cut, byte_count / element_bytes); !status.ok()) return status;
+  const ReduceJob job = {*proto_spec,
+                         element_bytes,
+                         byte_count / element_bytes,
+                         options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes,
+                         source,
+                         *targets_,
+                         options_,
+                         options,
+                         start + options.timeout,
+                         ""};
+  RetryLoop retry(*targets_, targets_->Next(), options_, job.deadline, InterruptsOf(options));
+  while (true) {
+    Attempt attempt;
+    absl::StatusOr<SegmentSummary> summary =
+        SendSegments(job, cut, visitor, retry.connection(), retry.interrupts(), &attempt.took_data);
+    if (!summary.ok() && retry.Again(summary.status(), attempt)) continue;
+    if (summary.ok()) summary->timings.total = absl::Now() - start;
+    return summary;
+  }
+}
+
+absl::StatusOr<SegmentSummary> Client::ReduceSegmentsOf(const Spec& spec, ElementType type,
+                                                        std::span<const std::byte> data,
+                                                        const SegmentCut& cut, const SegmentVisitor& visitor,
+                                                        const CallOptions& options) {
+  const auto lend = [data](std::uint64_t offset, std::size_t size, LentMemory& memory) {
+    return memory.Lend(data.subspan(offset, size));
+  };
+  return ReduceSegmentsSource(spec, type, data.size(), {lend}, cut, visitor, options);
+}
+
+absl::StatusOr<SegmentSummary> Client::ReduceSegmentsGenerated(
+    const Spec& spec, ElementType type, std::uint64_t byte_count, const Generator& generator,
+    const SegmentCut& cut, const SegmentVisitor& visitor, const CallOptions& options) {
+  const auto generate = [&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
+    OwnedChunk chunk = std::make_unique_for_overwrite<std::byte[]>(size);
+    generator(offset, std::span(chunk.get(), size));
+    return SliceOf(std::move(chunk), size);
+  };
+  return ReduceSegmentsSource(spec, type, byte_count, {generate}, cut, visitor, options);
+}
+
+absl::StatusOr<SegmentSummary> Client::ReduceSegmentsReference(const Spec& spec, ElementType type,
+                                                               const ArrayReference& reference,
+                                                               const SegmentCut& cut,
+                                                               const SegmentVisitor& visitor,
+                                                               const CallOptions& options) {
+  const absl::Time start = absl::Now();
+  if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
+  const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
+  if (!proto_spec.ok()) return proto_spec.status();
+  if (absl::Status status = CheckCut(cut, reference.element_count); !status.ok()) return status;
+  const SliceSource none;
+  const ReduceJob job = {*proto_spec,
+                         ElementBytes(spec, type),
+                         reference.element_count,
+                         kChunkBytes,
+                         none,
+                         *targets_,
+                         options_,
+                         options,
+                         start + options.timeout,
+                         ""};
+  RetryLoop retry(*targets_, 0, options_, job.deadline, InterruptsOf(options));
+  while (true) {
+    Attempt attempt;
+    absl::StatusOr<SegmentSummary> summary = SendSegmentsReference(
+        job, cut, reference, visitor, retry.connection(), retry.interrupts(), &attempt.took_data);
+    if (!summary.ok() && retry.Again(summary.status(), attempt)) continue;
+    if (summary.ok()) summary->timings.total = absl::Now() - start;
+    return summary;
+  }
+}
+
+absl::StatusOr<SegmentTable> Client::CollectSegments(
+    const std::function<absl::StatusOr<SegmentSummary>(const SegmentVisitor&)>& reduce) {
+  SegmentTable table;
+  absl::StatusOr<SegmentSummary> summary = reduce([&table](const SegmentResults& results) {
+    if (table.columns.empty()) {
+      for (const SegmentColumn& column : results.columns) table.columns.push_back({column, {}});
+    }
+    for (std::size_t i = 0; i < table.columns.size(); ++i) {
+      const std::span<const std::uint64_t> bits = results.Column(i);
+      table.columns[i].bits.insert(table.columns[i].bits.end(), bits.begin(), bits.end());
+    }
+    table.failures.insert(table.failures.end(), results.failures.begin(), results.failures.end());
+  });
+  if (!summary.ok()) return summary.status();
+  table.summary = *std::move(summary);
+  return table;
+}
+
+}  // namespace warpfold

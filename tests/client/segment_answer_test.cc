@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Results of segments are handed on only as far as they fit the request and each other.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+#include "client/segment_stream.h"
+#include "client/wire.h"
+
+namespace warpfold {
+namespace {
+
+using Response = v1::ReduceSegmentsResponse;
+
+v1::ReductionSpec Spec() {
+  v1::ReductionSpec spec;
+  spec.add_operators(v1::OPERATOR_SUM);
+  spec.add_operators(v1::OPERATOR_ARGMAX);
+  spec.set_element_type(v1::ELEMENT_TYPE_INT32);
+  return spec;
+}
+
+void AddColumn(Response& response, v1::Operator op, v1::SegmentContent content, v1::SegmentValueKind kind) {
+  v1::SegmentColumn& column = *response.mutable_layout()->add_columns();
+  column.set_operator_(op);
+  column.set_content(content);
+  column.set_kind(kind);
+}
+
+Response Layout() {
+  Response response;
+  AddColumn(response, v1::OPERATOR_SUM, v1::SEGMENT_CONTENT_VALUE, v1::SEGMENT_VALUE_KIND_INT64);
+  AddColumn(response, v1::OPERATOR_ARGMAX, v1::SEGMENT_CONTENT_VALUE, v1::SEGMENT_VALUE_KIND_INT64);
+  AddColumn(response, v1::OPERATOR_ARGMAX, v1::SEGMENT_CONTENT_INDEX, v1::SEGMENT_VALUE_KIND_UINT64);
+  return response;
+}
+
+Response Results(std::uint64_t first, std::uint64_t count) {
+  Response response;
+  response.mutable_results()->set_first_segment(first);
+  response.mutable_results()->set_segment_count(count);
+  response.mutable_results()->set_values(std::string(count * 3 * 8, '\1'));
+  return response;
+}
+
+Response Summary(std::uint64_t segments, std::uint64_t elements) {
+  Response response;
+  response.mutable_summary()->set_segment_count(segments);
+  response.mutable_summary()->set_element_count(elements);
+  return response;
+}
+
+struct Heard {
+  absl::Status status;
+  std::uint64_t segments = 0;
+};
+
+// Of 5 segments and 10 elements.
+Heard Hear(const std::vector<Response>& responses) {
+  Heard heard;
+  const v1::ReductionSpec spec = Spec();
+  const SegmentVisitor visitor = [&](const SegmentResults& results) {
+    heard.segments += results.segment_count;
+  };
+  SegmentAnswer answer(spec, visitor);
+  for (const Response& response : responses) {
+    heard.status = answer.Add(Serialize(response));
+    if (!heard.status.ok()) return heard;
+  }
+  heard.status = answer.Finish(10, 5).status();
+  return heard;
+}
+
+TEST(SegmentAnswerTest, AWholeAnswer) {
+  const Heard heard = Hear({Layout(), Results(0, 3), Results(3, 2), Summary(5, 10)});
+  EXPECT_TRUE(heard.status.ok()) << heard.status;
+  EXPECT_EQ(heard.segments, 5u);
+}
+
+TEST(SegmentAnswerTest, AnswersThatContradictThemselves) {
+  Response short_values = Results(0, 5);
+  short_values.mutable_results()->mutable_values()->pop_back();
+  Response bad_error = Results(0, 5);
+  bad_error.mutable_results()->add_errors()->set_segment(5);
+  Response bad_operator = Results(0, 5);
+  bad_operator.mutable_results()->add_errors()->set_operator_position(2);
+  Response uncounted = Results(0, 5);
+  uncounted.mutable_results()->add_errors();
+  Response other = Layout();
+  other.mutable_layout()->mutable_columns(0)->set_operator_(v1::OPERATOR_MAX);
+  Response fewer = Layout();
+  fewer.mutable_layout()->mutable_columns()->RemoveLast();
+  fewer.mutable_layout()->mutable_columns()->RemoveLast();
+  Response unknown = Layout();
+  unknown.mutable_layout()->mutable_columns(1)->set_kind(v1::SEGMENT_VALUE_KIND_UNSPECIFIED);
+  const std::vector<std::vector<Response>> bad = {
+      {},
+      {Layout()},
+      {Results(0, 5), Summary(5, 10)},
+      {Layout(), Layout()},
+      {Layout(), Response()},
+      {Layout(), Results(0, 3), Results(4, 2)},
+      {Layout(), Results(0, 3), Results(3, 0)},
+      {Layout(), Results(0, 5)},
+      {Layout(), Results(0, 4), Summary(4, 10)},
+      {Layout(), Results(0, 5), Summary(5, 9)},
+      {Layout(), Results(0, 5), Summary(4, 10)},
+      {Layout(), Results(0, 5), Summary(5, 10), Results(5, 1)},
+      {Layout(), short_values, Summary(5, 10)},
+      {Layout(), bad_error, Summary(5, 10)},
+      {Layout(), bad_operator, Summary(5, 10)},
+      {Layout(), uncounted, Summary(5, 10)},
+      {other},
+      {fewer},
+      {unknown},
+  };
+  for (std::size_t i = 0; i < bad.size(); ++i) {
+    EXPECT_EQ(Hear(bad[i]).status.code(), absl::StatusCode::kInternal) << "answer " << i;
+  }
+}
+
+}  // namespace
+}  // namespace warpfold
