@@ -1,0 +1,138 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""axis= and keepdims= beside NumPy's: values, types and shapes of every method that has them."""
+
+import asyncio
+import itertools
+
+import ml_dtypes
+import numpy
+import pytest
+
+import warpfold
+from conftest import Server
+from methods_test import sample
+from warpfold import aio, errors
+
+METHODS = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std", "any", "all",
+           "count_nonzero")
+X = sample("int32", (7, 30, 11))
+
+
+def expected(name, array, axis, keepdims):
+    of = array.astype("float64") if name in ("sum", "prod") and array.dtype.kind == "f" else array
+    return numpy.asarray(getattr(numpy, name)(of, axis=axis, keepdims=keepdims))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -3, (0, 1), (1, 2), (0, 2), (2, 0), (0, 1, 2), ()])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_shapes_are_numpys(client, axis, keepdims):
+    got = client.sum(X, axis, keepdims=keepdims)
+    want = X.sum(axis, keepdims=keepdims)
+    assert numpy.shape(got) == want.shape and got.dtype == "int64"
+    numpy.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "float16", "float32", "float64", "bool"])
+def test_values_are_numpys(client, name, dtype):
+    array = sample(dtype, (6, 5, 4))
+    for axis, keepdims in itertools.product(range(3), (False, True)):
+        got = getattr(client, name)(array, axis, keepdims=keepdims)
+        flat = getattr(client, name)(array)
+        want = expected(name, array, axis, keepdims)
+        assert got.shape == want.shape and got.dtype == flat.dtype, (axis, got.dtype)
+        rtol = 1e-3 if dtype == "float16" else 1e-6
+        numpy.testing.assert_allclose(got.astype("float64"), want.astype("float64"), rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("cut", [lambda x: x, lambda x: x.T, lambda x: x[::-2, :, ::3], lambda x: x[:, 5:6],
+                                 lambda x: numpy.broadcast_to(x[0], (3, 30, 11)), numpy.asfortranarray])
+def test_the_bits_of_a_call_for_each(client, cut):
+    array = cut(numpy.random.default_rng(3).lognormal(0, 20, (7, 30, 11)))
+    for axis in range(3):
+        got = client.sum(array, axis)
+        rows = numpy.moveaxis(array, axis, -1)
+        for place in numpy.ndindex(got.shape):
+            assert got[place] == client.sum(numpy.ascontiguousarray(rows[place]))
+
+
+def test_norms(client):
+    array = numpy.random.default_rng(4).normal(size=(20, 30))
+    for of in (None, 1, 2, numpy.inf):
+        got = client.norm(array, of, axis=0)
+        numpy.testing.assert_allclose(got, numpy.linalg.norm(array, of, axis=0))
+        assert got.dtype == "float64"
+
+
+def test_bfloat16(client):
+    array = sample("float32", (5, 6)).astype(ml_dtypes.bfloat16)
+    got = client.max(array, axis=1)
+    assert got.dtype == array.dtype
+    numpy.testing.assert_array_equal(got.astype("float32"), array.astype("float32").max(axis=1))
+
+
+def test_options(client):
+    array = numpy.array([[1.0, numpy.nan], [numpy.nan, 5.0]])
+    numpy.testing.assert_array_equal(client.max(array, 0, nan="ignore"), [1.0, 5.0])
+    numpy.testing.assert_array_equal(client.var(X, 1, ddof=1), client.var(X, axis=1, correction=1))
+    sent = []
+    big = numpy.ones((1000, 1000))
+    client.sum(big, 0, progress=lambda done, total: sent.append((done, total)), checksum=True, timeout=60)
+    assert sent[-1] == (big.nbytes, big.nbytes)
+
+
+def test_empty_axes_and_empty_arrays(client):
+    assert client.sum(numpy.empty((3, 0)), axis=1).tolist() == [0, 0, 0]
+    assert client.sum(numpy.empty((0, 3)), axis=1).shape == (0,)
+    assert client.sum(numpy.empty((0, 3), "int8"), axis=0).tolist() == [0, 0, 0]
+    with pytest.raises(ValueError):
+        client.max(numpy.empty((3, 0)), axis=1)
+    with pytest.raises(errors.OutOfRangeError):
+        client.sum(numpy.full((3, 2), 2**62), axis=1)
+    numpy.testing.assert_array_equal(client.sum(numpy.full((1, 2), 2**62), axis=1, overflow="wrap"), [-2**63])
+
+
+def test_what_is_refused(client):
+    with pytest.raises(numpy.exceptions.AxisError):
+        client.sum(X, axis=3)
+    with pytest.raises(ValueError, match="duplicate"):
+        client.sum(X, axis=(1, -2))
+    with pytest.raises(TypeError):
+        client.sum(X, axis=1.5)
+    with pytest.raises(TypeError, match="one axis"):
+        client.argmax(X, axis=(0, 1))
+    with pytest.raises(TypeError, match="no axes"):
+        client.sum(iter([X, X]), axis=0)
+    with pytest.raises(numpy.exceptions.AxisError):
+        client.sum(numpy.float64(3), axis=0)
+
+
+def test_kept_arrays(client):
+    with client.put(X) as kept:
+        numpy.testing.assert_array_equal(kept.sum(axis=2), X.sum(axis=2))
+        numpy.testing.assert_array_equal(kept[2:5].argmax(axis=-1), X[2:5].argmax(axis=-1))
+        numpy.testing.assert_array_equal(client.max(kept, axis=(1, 2), keepdims=True),
+                                         X.max(axis=(1, 2), keepdims=True))
+        with pytest.raises(ValueError, match="last axes"):
+            kept.sum(axis=0)
+    with pytest.raises(errors.NotFoundError):
+        kept.sum(axis=2)
+
+
+def test_shared_memory(tmp_path):
+    with Server(f"--memory_socket={tmp_path}/socket") as server, \
+            warpfold.connect(server.address, memory_socket=tmp_path / "socket") as client:
+        shared = client.empty((50, 40), "float32")
+        shared[:] = sample("float32", (50, 40))
+        for axis in (0, 1):
+            numpy.testing.assert_array_equal(client.max(shared, axis), shared.max(axis))
+
+
+def test_asyncio(server):
+    async def ask():
+        async with aio.connect(server.address) as client:
+            return await asyncio.gather(*(client.sum(X, axis) for axis in range(3)))
+
+    for axis, got in enumerate(asyncio.run(ask())):
+        numpy.testing.assert_array_equal(got, X.sum(axis))
