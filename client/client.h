@@ -106,7 +106,7 @@ class Client {
                                             const ArrayReference& reference, const CallOptions& options = {});
 
   // The results of segments (segments.h) of an array of scalars; those of an array in memory as one table.
-  // On one stream. Once a part of the array was taken, or results were, it is not sent again.
+  // On one stream. Once the visitor has seen results, the array is not sent again.
   template <ElementRange Range>
   absl::StatusOr<SegmentTable> ReduceSegments(const Spec& spec, const Range& values, const SegmentCut& cut,
                                               const CallOptions& options = {}) {

@@ -40,7 +40,7 @@ bool RawCall::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions opt
 
 void RawCall::WritesDone() {
   if (!Await(write_)) return;
-  call_->WritesDone(Begin(write_));
+  call_->WritesDone(Begin(writes_done_));
 }
 
 bool RawCall::AwaitEnd(absl::Duration timeout) {
@@ -57,6 +57,7 @@ bool RawCall::AwaitEnd(absl::Duration timeout) {
 absl::Status RawCall::Finish(grpc::ByteBuffer* response) {
   finished_ = true;
   Await(write_);
+  Await(writes_done_);
   const bool has_response = Await(read_);
   grpc::Status status;
   call_->Finish(&status, Begin(finish_));

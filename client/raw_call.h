@@ -81,6 +81,7 @@ class RawCall {
   grpc::ByteBuffer response_;
   Operation write_;  // the last one
   Operation read_;
+  Operation writes_done_;
   Operation finish_;
   int writes_completed_ = 0;
   bool started_ = false;

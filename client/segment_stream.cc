@@ -77,7 +77,6 @@ class SegmentStream {
       const grpc::Slice slice = job_.source.slice(begin, size, memory_);
       if (job_.options.checksum) crc_.Extend(std::as_bytes(std::span(slice.begin(), slice.size())));
       if (!call_.Write(ChunkMessage(slice, std::nullopt))) return false;
-      took_data_ = true;
       if (job_.options.on_sent) job_.options.on_sent(size);
       begin += size;
     }
@@ -102,7 +101,9 @@ class SegmentStream {
     return answer_.Finish(job_.element_count, segment_count);
   }
 
-  bool took_data() const { return took_data_ || answer_.delivered(); }
+  // Whether the network has taken a part of the array.
+  bool took_data() const { return call_.writes_completed() > 1; }
+  bool delivered() const { return answer_.delivered(); }
 
  private:
   bool Take(grpc::ByteBuffer buffer) {
@@ -117,7 +118,6 @@ class SegmentStream {
   CallScope scope_;
   RawCall call_;
   proto::Crc32c crc_;
-  bool took_data_ = false;
 };
 
 std::uint64_t SegmentCount(const ReduceJob& job, const SegmentCut& cut) {
@@ -230,7 +230,7 @@ absl::StatusOr<SegmentSummary> SegmentAnswer::Finish(std::uint64_t element_count
 
 absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentCut& cut,
                                             const SegmentVisitor& visitor, const Connection& connection,
-                                            const Interrupts& interrupts, bool* took_data) {
+                                            const Interrupts& interrupts, SegmentAttempt* attempt) {
   v1::ReduceSegmentsHeader header = HeaderOf(job, cut);
   header.set_expected_element_count(job.element_count);
   header.set_with_crc32c(job.options.checksum);
@@ -240,7 +240,7 @@ absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentC
                                         : SendRagged(job, cut.lengths, stream));
   if (goes_on) stream.SendCommit(SegmentCount(job, cut));
   absl::StatusOr<SegmentSummary> summary = stream.Finish(SegmentCount(job, cut));
-  *took_data = stream.took_data();
+  *attempt = {.took_data = stream.took_data(), .delivered = stream.delivered()};
   return summary;
 }
 
@@ -248,7 +248,7 @@ absl::StatusOr<SegmentSummary> SendSegmentsReference(const ReduceJob& job, const
                                                      const ArrayReference& reference,
                                                      const SegmentVisitor& visitor,
                                                      const Connection& connection,
-                                                     const Interrupts& interrupts, bool* delivered) {
+                                                     const Interrupts& interrupts, SegmentAttempt* attempt) {
   v1::ReduceSegmentsHeader header = HeaderOf(job, cut);
   header.mutable_reference()->set_token(reference.token);
   header.mutable_reference()->set_byte_offset(reference.byte_offset);
@@ -259,7 +259,7 @@ absl::StatusOr<SegmentSummary> SendSegmentsReference(const ReduceJob& job, const
     goes_on = stream.SendLengths(cut.lengths.subspan(at, std::min(kLengthsAtOnce, cut.lengths.size() - at)));
   }
   absl::StatusOr<SegmentSummary> summary = stream.Finish(SegmentCount(job, cut));
-  *delivered = stream.took_data();
+  *attempt = {.took_data = false, .delivered = stream.delivered()};
   return summary;
 }
 

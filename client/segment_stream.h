@@ -47,17 +47,22 @@ class SegmentAnswer {
   std::vector<SegmentFailure> failures_;
 };
 
-// One attempt at an array that is sent. *took_data says whether a part of it may have reached the server, or
-// results the visitor.
+// What an attempt has done.
+struct SegmentAttempt {
+  bool took_data = false;  // a part of the array may have reached the server
+  bool delivered = false;  // the visitor has seen results: it must not see them again
+};
+
+// One attempt at an array that is sent.
 absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentCut& cut,
                                             const SegmentVisitor& visitor, const Connection& connection,
-                                            const Interrupts& interrupts, bool* took_data);
+                                            const Interrupts& interrupts, SegmentAttempt* attempt);
 
-// One attempt at an array that the server can read. *delivered says whether results have reached the visitor.
+// One attempt at an array that the server can read.
 absl::StatusOr<SegmentSummary> SendSegmentsReference(const ReduceJob& job, const SegmentCut& cut,
                                                      const ArrayReference& reference,
                                                      const SegmentVisitor& visitor,
                                                      const Connection& connection,
-                                                     const Interrupts& interrupts, bool* delivered);
+                                                     const Interrupts& interrupts, SegmentAttempt* attempt);
 
 }  // namespace warpfold

@@ -120,10 +120,11 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsSource(const Spec& spec, El
                          ""};
   RetryLoop retry(*targets_, targets_->Next(), options_, job.deadline, InterruptsOf(options));
   while (true) {
-    Attempt attempt;
+    SegmentAttempt attempt;
     absl::StatusOr<SegmentSummary> summary =
-        SendSegments(job, cut, visitor, retry.connection(), retry.interrupts(), &attempt.took_data);
-    if (!summary.ok() && retry.Again(summary.status(), attempt)) continue;
+        SendSegments(job, cut, visitor, retry.connection(), retry.interrupts(), &attempt);
+    const bool may_retry = !summary.ok() && !attempt.delivered;
+    if (may_retry && retry.Again(summary.status(), {.took_data = attempt.took_data})) continue;
     if (summary.ok()) summary->timings.total = absl::Now() - start;
     return summary;
   }
@@ -173,10 +174,11 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsReference(const Spec& spec,
                          ""};
   RetryLoop retry(*targets_, 0, options_, job.deadline, InterruptsOf(options));
   while (true) {
-    Attempt attempt;
-    absl::StatusOr<SegmentSummary> summary = SendSegmentsReference(
-        job, cut, reference, visitor, retry.connection(), retry.interrupts(), &attempt.took_data);
-    if (!summary.ok() && retry.Again(summary.status(), attempt)) continue;
+    SegmentAttempt attempt;
+    absl::StatusOr<SegmentSummary> summary =
+        SendSegmentsReference(job, cut, reference, visitor, retry.connection(), retry.interrupts(), &attempt);
+    const bool may_retry = !summary.ok() && !attempt.delivered;
+    if (may_retry && retry.Again(summary.status(), {.took_data = attempt.took_data})) continue;
     if (summary.ok()) summary->timings.total = absl::Now() - start;
     return summary;
   }

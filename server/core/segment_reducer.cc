@@ -82,7 +82,9 @@ absl::Status SegmentReducer::Started(kernels::Slot* slot, const Cut& cut, absl::
   if (absl::Status started = share_.Started(*this, slot, std::move(status), in_use); !started.ok()) {
     return started;
   }
-  pending_.push_back({.first_segment = started_segments_, .slot = slot});
+  const std::uint64_t result_bytes = cut.cut.segment_count * results_.row_bytes();
+  pending_.push_back({.first_segment = started_segments_, .slot = slot, .result_bytes = result_bytes});
+  message_bytes_ += result_bytes;
   started_segments_ += cut.cut.segment_count;
   // The CPU backend has mostly finished by now.
   const auto result = share_.CollectSegments(slot);
@@ -94,6 +96,7 @@ absl::Status SegmentReducer::Started(kernels::Slot* slot, const Cut& cut, absl::
 
 void SegmentReducer::Take(Pending& pending, const kernels::SegmentsResult& result) {
   pending.slot = nullptr;
+  message_bytes_ -= pending.result_bytes;
   timings_.copy += result.copy;
   timings_.kernel += result.kernel;
   error_count_ += result.errors.size();

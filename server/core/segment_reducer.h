@@ -5,8 +5,8 @@
 // messages of the results, in the order of segments, in whatever order the device finishes. A segment that is
 // longer than what a slot takes is reduced as an array of its own, by the reducers of arrays.
 //
-// Results that the client has not taken are bounded: from kMaxWaitingResultBytes on no more slots are taken,
-// so that only those of slots that have been started are added.
+// Results that the client has not taken are bounded: with those that are being made they are at most
+// kMaxWaitingResultBytes, and what one more slot has.
 //
 // Threads: the shard's only. After an error only Release and the destructor may follow.
 #pragma once
@@ -107,7 +107,8 @@ class SegmentReducer : protected SlotShare::Holder {
   // Adjacent segments that are being reduced: by a slot, or one by a reducer of its own.
   struct Pending {
     std::uint64_t first_segment = 0;
-    kernels::Slot* slot = nullptr;  // null once it is finished
+    kernels::Slot* slot = nullptr;   // null once it is finished
+    std::uint64_t result_bytes = 0;  // that the slot will have
     std::unique_ptr<SlotReducer> whole = nullptr;
     bool whole_has_all = false;
     std::vector<std::string> messages = {};
@@ -128,7 +129,7 @@ class SegmentReducer : protected SlotShare::Holder {
   std::uint64_t started_segments_ = 0;
   std::deque<Pending> pending_;       // in the order of segments
   std::deque<std::string> messages_;  // of the segments before those
-  std::uint64_t message_bytes_ = 0;   // of messages_, and of those in pending_
+  std::uint64_t message_bytes_ = 0;   // of messages_, and of those in pending_, also to be
   std::vector<std::unique_ptr<SlotReducer>> finished_;
   std::optional<absl::Time> waiting_since_;  // for a slot
   ReducerTimings timings_;

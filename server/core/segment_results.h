@@ -20,6 +20,9 @@ class SegmentResults {
  public:
   explicit SegmentResults(const kernels::Reduction& reduction);
 
+  // Bytes of a segment's values.
+  std::size_t row_bytes() const { return layout_.row_bytes(); }
+
   // A ReduceSegmentsResponse with the layout.
   std::string Layout() const;
   // With results: as many messages as it takes for each to be small enough for clients of gRPC as it is.

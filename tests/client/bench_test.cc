@@ -141,6 +141,10 @@ TEST(BenchFlagsTest, WhatDoesNotFitTogetherExitsWith2) {
       {"--op", "summ"},
       {"--baseline", "--op", "sum,describe"},
       {"--dtype", "int128"},
+      {"--segment_length", "3"},
+      {"--segment_length", "4", "--method", "health"},
+      {"--segment_length", "4", "--streams", "2"},
+      {"--segment_length", "4", "--baseline"},
   };
   for (const std::vector<const char*>& arguments : bad) {
     const auto outcome = Parse(arguments);

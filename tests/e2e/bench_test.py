@@ -100,6 +100,13 @@ class BenchTest(TestCase):
             self.assertGreater(line["receive_us"], 0)
             self.assertTrue(line["device"].startswith(DEVICE), line["device"])
 
+    def test_segments(self):
+        for source in ("chunks", "resident"):
+            line, = bench("--server", os.environ["WARPFOLD_SERVER"],
+                          "--server_flags", f"--device={DEVICE}", "--source", source, "--bytes", "200000", "--memory_bytes", "400000", "--segment_length", "50")
+            self.assert_consistent(line)
+            self.assertEqual((line["segment_length"], line["source"]), (50, source))
+
     def test_sinks_over_a_unix_socket(self):
         with Server(listen=f"unix:{self.folder}/socket") as server:
             lines = bench("--target", server.address, "--baseline", "--bytes", "1000000")

@@ -54,6 +54,7 @@ if has contract; then
   step textbook "$bin/textbook_test" --gtest_brief=1
   step textbook_device "$bin/textbook_device_test" --gtest_brief=1
   step cuts "$bin/server_cuts_test" --gtest_brief=1
+  step server-segments "$bin/server_segments_test" --gtest_brief=1
 fi
 # As step, in as many processes as there are cores: sanitizers wait for the host.
 sharded() {
@@ -104,7 +105,7 @@ if has memcheck_e2e; then
 fi
 if has e2e; then
   export WARPFOLD_SERVER=$bin/warpfold-server WARPFOLD_CLI=$bin/warpfold WARPFOLD_DEVICE=cuda:0
-  for suite in server_process client_process reduce algorithms real_data arrays bench exit_time; do
+  for suite in server_process client_process reduce algorithms real_data arrays segments bench exit_time; do
     step "e2e-$suite" python3 -B "$here/../e2e/${suite}_test.py" -v
   done
 fi

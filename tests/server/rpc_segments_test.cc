@@ -171,6 +171,30 @@ TEST_F(SegmentsRpcTest, ACancelledCallEnds) {
   ExpectUnharmed();
 }
 
+// Another server could answer: but results that were handed on are not handed on again.
+TEST_F(SegmentsRpcTest, AServerThatGoesInTheMiddle) {
+  FakeBackend other_backend;
+  Service other_service(other_backend, kLimits, service_.clock);
+  const auto other = RpcServer::Start(other_service, {.listen = {"127.0.0.1:0"}, .tls = std::nullopt});
+  ASSERT_TRUE(other.ok()) << other.status();
+  Client client({server_->addresses()[0], (*other)->addresses()[0]});
+  const std::vector<std::uint8_t> values(2'000'000, 3);
+  std::uint64_t rows = 0;
+  std::thread drain;
+  const auto summary =
+      client.ReduceSegmentsOf({.operators = {"sum"}}, ElementType::kUint8, std::as_bytes(std::span(values)),
+                              {.length = 1}, [&](const warpfold::SegmentResults& results) {
+                                EXPECT_EQ(results.first_segment, rows);
+                                rows += results.segment_count;
+                                if (rows > 0 && !drain.joinable()) {
+                                  drain = std::thread([this] { server_->Drain(absl::ZeroDuration()); });
+                                }
+                              });
+  drain.join();
+  EXPECT_EQ(GetErrorInfo(summary.status())->reason, "DRAINING");
+  EXPECT_EQ(other_backend.behaviour.starts, 0);
+}
+
 TEST_F(SegmentsRpcTest, NoCommitNoStatusOk) {
   const SegmentedArray array = Bytes(1000);
   auto requests = array.Requests({300, 600});

@@ -13,11 +13,19 @@
 #include "client/cli/bench/flags.h"
 #include "client/cli/server.h"
 #include "client/result.h"
+#include "client/segments.h"
 
 namespace warpfold::cli {
 
 // Makes a call with this array, which is ignored by methods that have none. Threads: one at a time.
 using Caller = std::function<absl::StatusOr<Reduction>(std::span<const std::byte> array)>;
+
+// What is measured of a call that answers segments.
+inline absl::StatusOr<Reduction> ReductionOf(const absl::StatusOr<SegmentSummary>& summary) {
+  if (!summary.ok()) return summary.status();
+  return Reduction{
+      .element_count = summary->element_count, .device = summary->device, .timings = summary->timings};
+}
 
 // Calls a server that speaks the protocol. It connects with the first call.
 Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags);

@@ -68,6 +68,17 @@ CLI::Validator ChunkValidator() {
   return CLI::Validator(check, "N");
 }
 
+// Of --bytes, which are known.
+void CheckSegments(const BenchFlags& flags) {
+  if (flags.segment_length == 0) return;
+  if (flags.method != BenchMethod::kReduce || flags.streams > 1 || flags.baseline) {
+    throw CLI::ValidationError("--segment_length", "only --method reduce has segments, on one stream");
+  }
+  if (flags.bytes / ElementTypeBytes(flags.type) % flags.segment_length != 0) {
+    throw CLI::ValidationError("--segment_length", "must divide the array's elements");
+  }
+}
+
 // Sets what depends on several options.
 void Complete(BenchFlags& flags, bool has_bytes) {
   for (const absl::string_view name : absl::StrSplit(flags.op, ',')) {
@@ -89,7 +100,7 @@ void Complete(BenchFlags& flags, bool has_bytes) {
   if (flags.method == BenchMethod::kInfo || flags.method == BenchMethod::kHealth) {
     if (has_bytes) throw CLI::ValidationError("--bytes", "such calls have no array");
     flags.bytes = 0;
-    return;
+    return CheckSegments(flags);
   }
   const bool stream = flags.method == BenchMethod::kReduce;
   if (!has_bytes) flags.bytes = stream ? kDefaultBytes : kDefaultSmallBytes;
@@ -99,6 +110,7 @@ void Complete(BenchFlags& flags, bool has_bytes) {
   if (flags.bytes == 0 || flags.bytes % ElementTypeBytes(flags.type) != 0) {
     throw CLI::ValidationError("--bytes", "must be one element or more, and whole ones");
   }
+  CheckSegments(flags);
 }
 
 void AddSides(CLI::App& app, BenchFlags& flags) {
@@ -145,6 +157,9 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
   app.add_option("--chunk_bytes", flags.chunk_bytes, "Array bytes in a message of a stream")
       ->transform(ChunkValidator())
       ->capture_default_str();
+  app.add_option("--segment_length", flags.segment_length,
+                 "A result for each N elements of an array, instead of one")
+      ->transform(UnsignedValidator("N"));
   app.add_option("--memory_bytes", flags.memory_bytes,
                  "Memory that the arrays are parts of, if that is enough")
       ->transform(UnsignedValidator("N"))

@@ -47,6 +47,7 @@ struct BenchFlags {
   std::uint64_t bytes = 0;  // of each call's array
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
   std::uint64_t memory_bytes = std::uint64_t{1} << 30;  // that the arrays are parts of
+  std::uint64_t segment_length = 0;  // elements, of results for each; 0 for one of the whole array
   int streams = 1;
   int callers = 1;
 

@@ -26,6 +26,11 @@ Spec SpecOf(const BenchFlags& flags) {
 
 absl::StatusOr<Reduction> Stream(Client& client, const BenchFlags& flags, const Spec& spec,
                                  std::span<const std::byte> array) {
+  if (flags.segment_length > 0) {
+    return ReductionOf(client.ReduceSegmentsOf(
+        spec, flags.type, array, {.length = flags.segment_length}, [](const SegmentResults&) {},
+        {.timeout = kTimeout, .chunk_bytes = static_cast<std::size_t>(flags.chunk_bytes)}));
+  }
   return client.ReduceBytes(spec, flags.type, array,
                             {.timeout = kTimeout,
                              .streams = flags.streams,

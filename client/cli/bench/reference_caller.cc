@@ -106,11 +106,16 @@ absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlag
   *handed_over += there->handed_over;
   const Spec spec = {.operators = absl::StrSplit(flags.op, ','), .wrap_overflow = true};
   const std::uint64_t element_bytes = ElementTypeBytes(flags.type);
-  return [there, spec, type = flags.type, element_bytes,
+  return [there, spec, type = flags.type, segment_length = flags.segment_length, element_bytes,
           begin = memory.data()](std::span<const std::byte> array) {
     const ArrayReference reference = {.token = there->token,
                                       .byte_offset = static_cast<std::uint64_t>(array.data() - begin),
                                       .element_count = array.size() / element_bytes};
+    if (segment_length > 0) {
+      return ReductionOf(
+          there->client->ReduceSegmentsReference(spec, type, reference, {.length = segment_length},
+                                                 [](const SegmentResults&) {}, {.timeout = kTimeout}));
+    }
     return there->client->ReduceReference(spec, type, reference, {.timeout = kTimeout});
   };
 }

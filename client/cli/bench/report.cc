@@ -120,6 +120,7 @@ Json Conditions(const BenchFlags& flags, const std::string& transport) {
   line["bytes"] = flags.bytes;
   line["chunk_bytes"] = flags.chunk_bytes;
   line["streams"] = flags.streams;
+  if (flags.segment_length > 0) line["segment_length"] = flags.segment_length;
   line["callers"] = flags.callers;
   line["pause_ms"] = flags.pause_ms;
   line["rounds"] = flags.rounds;
