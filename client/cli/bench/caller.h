@@ -23,8 +23,10 @@ using Caller = std::function<absl::StatusOr<Reduction>(std::span<const std::byte
 // What is measured of a call that answers segments.
 inline absl::StatusOr<Reduction> ReductionOf(const absl::StatusOr<SegmentSummary>& summary) {
   if (!summary.ok()) return summary.status();
-  return Reduction{
-      .element_count = summary->element_count, .device = summary->device, .timings = summary->timings};
+  return Reduction{.results = {},
+                   .element_count = summary->element_count,
+                   .device = summary->device,
+                   .timings = summary->timings};
 }
 
 // Calls a server that speaks the protocol. It connects with the first call.
