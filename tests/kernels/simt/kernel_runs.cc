@@ -6,6 +6,7 @@
 
 #include "kernels/algorithm.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/device_reducer.h"
 #include "kernels/cuda/textbook/warp_shared.cuh"
 #include "tests/kernels/elements.h"
 #include "tests/kernels/expect_same.h"
@@ -88,17 +89,15 @@ std::string SumsThreeByWarps(KernelRuns::Bench& bench, std::uint64_t seed) {
 
 }  // namespace
 
-KernelRuns::KernelRuns(std::string name, Function function)
-    : name_(std::move(name)), function_(std::move(function)) {
-  Renew();
+KernelRuns::Bench::Bench() {
+  const UseDevice use(device);
+  reducer = DeviceReducer::Create(kArrayBytes).value();
+  scratch = device.Allocate(kScratchBytes);
 }
+KernelRuns::Bench::~Bench() = default;
 
-void KernelRuns::Renew() {
-  bench_ = std::make_unique<Bench>();
-  const UseDevice use(bench_->device);
-  bench_->reducer = DeviceReducer::Create(kArrayBytes).value();
-  bench_->scratch = bench_->device.Allocate(kScratchBytes);
-}
+KernelRuns::KernelRuns(std::string name, Function function)
+    : name_(std::move(name)), function_(std::move(function)), bench_(std::make_unique<Bench>()) {}
 
 std::string KernelRuns::Run(std::uint64_t seed, const Site* removed) {
   bench_->device.Restart(seed);
@@ -110,7 +109,7 @@ std::string KernelRuns::Run(std::uint64_t seed, const Site* removed) {
     wrong = function_(*bench_, seed);
   }
   bench_->device.Remove(nullptr);
-  if (!wrong.empty()) Renew();
+  if (!wrong.empty()) bench_ = std::make_unique<Bench>();
   return wrong;
 }
 

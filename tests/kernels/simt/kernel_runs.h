@@ -12,15 +12,19 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/device_reducer.h"
 #include "kernels/simt/device.h"
 
 namespace warpfold::kernels::simt {
+
+class DeviceReducer;  // of kernels/cuda
 
 class KernelRuns {
  public:
   // What a run uses, made anew after one that went wrong: tickets may be left as they were.
   struct Bench {
+    Bench();
+    ~Bench();
+
     Device device{0};
     std::unique_ptr<DeviceReducer> reducer;  // of up to 64 KiB
     std::byte* scratch = nullptr;            // kScratchBytes that blocks share
@@ -40,8 +44,6 @@ class KernelRuns {
   std::set<Site> Sites();
 
  private:
-  void Renew();
-
   const std::string name_;
   const Function function_;
   std::unique_ptr<Bench> bench_;
