@@ -14,8 +14,7 @@ build=(
   protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libc-ares-dev libgrpc++-dev libgrpc-dev libprotobuf-dev libprotoc-dev
   libre2-dev libssl-dev zlib1g-dev
-  libboost-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
-  dpkg-dev python3
+  dpkg-dev libboost-context-dev libboost-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev python3
 )
 # What makes the Python package, which takes the rest from PyPI.
 python=(python3-dev python3-venv)

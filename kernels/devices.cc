@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/devices.h"
 
+#include <cstdint>
 #include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/simt/simt_backend.h"
 #if defined(WARPFOLD_HAVE_CUDA)
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_memory.h"
@@ -41,6 +43,11 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, c
                                                      std::string* note) {
   note->clear();
   if (device == "cpu") return cpu::MakeCpuBackend(options);
+  std::uint64_t seed = 0;
+  absl::string_view seed_text = device;
+  if (device == "simt" || (absl::ConsumePrefix(&seed_text, "simt:") && absl::SimpleAtoi(seed_text, &seed))) {
+    return simt::MakeSimtBackend(seed, options);
+  }
   if (device == "auto") {
     absl::StatusOr<std::unique_ptr<Backend>> gpu = MakeCuda(0, options);
     if (!absl::IsNotFound(gpu.status())) return gpu;
@@ -48,7 +55,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, c
     return cpu::MakeCpuBackend(options);
   }
   const std::optional<int> ordinal = OrdinalOf(device);
-  if (!ordinal) return absl::InvalidArgumentError("the device must be auto, cpu or cuda:N");
+  if (!ordinal) return absl::InvalidArgumentError("the device must be auto, cpu, cuda:N or simt:SEED");
   return MakeCuda(*ordinal, options);
 }
 

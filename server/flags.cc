@@ -74,7 +74,10 @@ std::string CheckDevice(const std::string& device) {
   if (device == "auto" || device == "cpu") return "";
   const absl::string_view view = device;
   if (absl::StartsWith(view, "cuda:") && absl::SimpleAtoi(view.substr(5), &index) && index >= 0) return "";
-  return "must be auto, cpu or cuda:N";
+  std::uint64_t seed = 0;
+  if (device == "simt" || (absl::StartsWith(view, "simt:") && absl::SimpleAtoi(view.substr(5), &seed)))
+    return "";
+  return "must be auto, cpu, cuda:N or simt:SEED";
 }
 
 std::string CheckSocketPath(const std::string& path) {
@@ -154,7 +157,9 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
                  "Addresses, comma-separated: host:port (0: a free one), unix:/path")
       ->delimiter(',')
       ->check(CLI::Validator(CheckAddress, "ADDRESS"));
-  app.add_option("--device", flags->device, "auto (a GPU if there is one), cpu, or cuda:N")
+  app.add_option(
+         "--device", flags->device,
+         "auto (a GPU if there is one), cpu, cuda:N, or simt:SEED, a slow executor of kernels on the CPU")
       ->check(CLI::Validator(CheckDevice, "DEVICE"));
   AddLimits(app, flags);
   AddMemory(app, flags);

@@ -4,9 +4,8 @@
 // The one way in which CUDA calls are checked.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include "absl/status/status.h"
+#include "kernels/cuda/vocabulary.h"
 
 namespace warpfold::kernels::cuda {
 

@@ -7,8 +7,6 @@
 // Threads: one caller at a time, with one stream. All memory is allocated by Create.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/vocabulary.h"
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
 

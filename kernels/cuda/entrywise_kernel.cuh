@@ -170,7 +170,7 @@ class EntrywiseFolder {
   // Folds the states of the threads that share an entry, neighbours first, into that of the first one.
   __device__ __forceinline__ void JoinStretches(bool folds, std::uint32_t stretches) {
     if (stretches == 1) return;
-    __shared__ alignas(16) std::byte shared[kEntrywiseThreads * sizeof(State)];
+    WARPFOLD_SHARED(std::byte, shared, [kEntrywiseThreads * sizeof(State)]);
     auto* const own = reinterpret_cast<State*>(shared) + threadIdx.x;
     if (folds) *own = state_;
     for (std::uint32_t apart = 1; apart < stretches; apart *= 2) {
@@ -228,9 +228,8 @@ cudaError_t LaunchEntrywise(const OperatorParameters& parameters, const Range& r
   const EntrywisePlan plan = PlanEntrywise(range.entries, sizeof(typename Op::Element), range.first_leaf,
                                            range.element_count, resident);
   const std::uint64_t blocks = std::min(plan.tree.tasks(), resident);
-  EntrywiseKernel<Op>
-      <<<static_cast<unsigned>(blocks), kEntrywiseThreads, 0, stream>>>(parameters, range, plan, workspace);
-  return cudaGetLastError();
+  return LaunchKernel<EntrywiseKernel<Op>>({static_cast<unsigned>(blocks), kEntrywiseThreads}, stream,
+                                           parameters, range, plan, workspace);
 }
 
 }  // namespace warpfold::kernels::cuda

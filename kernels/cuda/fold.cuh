@@ -277,7 +277,7 @@ template <class Folder, Operator Op>
 __device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, const Geometry& geometry,
                                              const Workspace& workspace, typename Op::State* edges) {
   using State = typename Op::State;
-  __shared__ alignas(16) std::byte shared[Folder::kSharedBytes];
+  WARPFOLD_SHARED(std::byte, shared, [Folder::kSharedBytes]);
   // There is room for 1 KiB a leaf (DeviceReducer::Create); a state for each and a third for what they are
   // folded into take no more than 683 bytes of that.
   static_assert(sizeof(State) <= 512);

@@ -5,12 +5,11 @@
 // compiles this once per operator.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/vocabulary.h"
 #include "kernels/types.h"
 
 namespace warpfold::kernels::cuda {

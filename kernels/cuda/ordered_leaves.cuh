@@ -115,7 +115,7 @@ class OrderedLeaves {
 
   // Folds this lane's run of the loaded leaf, and begins to load leaf `next`.
   __device__ __forceinline__ LeafState FoldLane(std::uint64_t next) {
-    __shared__ uint4 staged[kWarps][kLanes * kRunStride];
+    WARPFOLD_SHARED(uint4, staged, [kWarps][kLanes * kRunStride]);
     uint4* const runs = staged[threadIdx.x / kLanes];
     __syncwarp();  // the leaf before this one has been read
 #pragma unroll

@@ -4,7 +4,7 @@
 // Whether this executable's kernels run on a device at all.
 #pragma once
 
-#include <cuda_runtime.h>
+#include "kernels/cuda/vocabulary.h"
 
 namespace warpfold::kernels::cuda {
 

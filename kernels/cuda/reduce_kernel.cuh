@@ -39,8 +39,8 @@ __device__ __forceinline__ void ReduceRange(const Op& op, const Range& range, co
   const std::uint32_t warp = threadIdx.x / kLanes;
   const std::uint32_t lane = threadIdx.x % kLanes;
   // Two sets in turn, so that one barrier a unit is enough.
-  __shared__ alignas(16) std::byte shared[2][kWarps * sizeof(State)];
-  __shared__ unsigned drawn[2];
+  WARPFOLD_SHARED(std::byte, shared, [2][kWarps * sizeof(State)]);
+  WARPFOLD_SHARED(unsigned, drawn, [2]);
   // The partials of a single block need not leave it.
   const bool is_alone = gridDim.x == 1 && geometry.units == 0;
   auto* const edges = reinterpret_cast<State*>(is_alone ? shared[0] : workspace.partials);
@@ -130,9 +130,8 @@ cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& rang
   }
   const std::uint64_t blocks =
       geometry.unit_blocks + (geometry.edge_leaves() + Leaves::kWarps - 1) / Leaves::kWarps;
-  ReduceKernel<Leaves>
-      <<<static_cast<unsigned>(blocks), threads, 0, stream>>>(parameters, range, geometry, workspace);
-  return cudaGetLastError();
+  return LaunchKernel<ReduceKernel<Leaves>>({static_cast<unsigned>(blocks), threads}, stream, parameters,
+                                            range, geometry, workspace);
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -6,15 +6,18 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/arg_floats.cuh"
-#include "kernels/cuda/float_extrema.cuh"
 #include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/packed.cuh"
 #include "kernels/cuda/vectors.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
 #include "kernels/operators/operator.h"
+// Quicker ways to the same states, by instructions of GPUs.
+#if !defined(WARPFOLD_SIMT)
+#include "kernels/cuda/arg_floats.cuh"
+#include "kernels/cuda/float_extrema.cuh"
+#include "kernels/cuda/packed.cuh"
+#endif
 
 namespace warpfold::kernels::cuda {
 

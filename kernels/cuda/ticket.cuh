@@ -4,7 +4,24 @@
 // The last-block guard: how the blocks of one launch, or some of them, agree on who is the last.
 #pragma once
 
+#include "kernels/cuda/vocabulary.h"
+
 namespace warpfold::kernels::cuda {
+
+// Draws the next number, 0 to `last`; behind `last` comes 0 again. Releases what this thread may know of,
+// and acquires what those who drew before released.
+__device__ __forceinline__ unsigned DrawTicket(unsigned* ticket, unsigned last) {
+#if defined(WARPFOLD_SIMT)
+  return AtomicIncAcquireRelease(ticket, last);
+#else
+  unsigned drawn;
+  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+               : "=r"(drawn)
+               : "l"(ticket), "r"(last)
+               : "memory");
+  return drawn;
+#endif
+}
 
 // Whether this block is the last of `blocks` to get here. What each of them wrote before is then visible to
 // all threads of that block.
@@ -18,16 +35,9 @@ __device__ inline bool IsLastOf(unsigned* ticket, unsigned blocks) {
     __syncthreads();
     return true;
   }
-  __shared__ bool is_last;
+  WARPFOLD_SHARED(bool, is_last);
   __syncthreads();
-  if (threadIdx.x == 0) {
-    unsigned drawn;
-    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
-                 : "=r"(drawn)
-                 : "l"(ticket), "r"(blocks - 1)
-                 : "memory");
-    is_last = drawn == blocks - 1;
-  }
+  if (threadIdx.x == 0) is_last = DrawTicket(ticket, blocks - 1) == blocks - 1;
   __syncthreads();
   return is_last;
 }

@@ -52,7 +52,7 @@ class ElementRuns {
   __device__ void Advance() {
     begin_ += std::uint64_t{1} << subtree().level;
     if (begin_ < end_) return;
-    __shared__ unsigned next;
+    WARPFOLD_SHARED(unsigned, next);
     if (threadIdx.x == 0) next = drawn_;
     __syncthreads();
     task_ = std::uint64_t{gridDim.x} + next;

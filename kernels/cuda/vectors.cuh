@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/vocabulary.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/element_types.h"
 
@@ -17,6 +18,9 @@ using LaneVectors = uint4[kLeafRows];
 // Loads a vector that is read once, where `exists`; else it is anything. Not a branch, behind which the
 // compiler would have to wait with the loads until all that is in front of it is done.
 __device__ __forceinline__ uint4 LoadStreamed(const uint4* vector, bool exists) {
+#if defined(WARPFOLD_SIMT)
+  return exists ? *vector : uint4{};
+#else
   uint4 loaded;
   asm("{\n\t"
       ".reg .pred exists;\n\t"
@@ -26,6 +30,7 @@ __device__ __forceinline__ uint4 LoadStreamed(const uint4* vector, bool exists) 
       : "=r"(loaded.x), "=r"(loaded.y), "=r"(loaded.z), "=r"(loaded.w)
       : "l"(vector), "r"(static_cast<unsigned>(exists)));
   return loaded;
+#endif
 }
 
 // Element c of a vector, c being a constant after unrolling. By shifts of words: where states are many, nvcc

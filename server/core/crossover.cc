@@ -48,7 +48,8 @@ absl::Status AwaitEnd(kernels::Slot& slot, std::uint64_t bytes, const Clock& clo
 
 absl::StatusOr<Crossovers> Crossovers::Measure(kernels::Backend& backend, const Clock& clock) {
   Crossovers crossovers;
-  if (backend.name() == "cpu" || backend.slots().empty()) return crossovers;
+  // Who asks for simt wants its kernels, which are slower than the CPU at any size.
+  if (backend.name() == "cpu" || backend.name() == "simt" || backend.slots().empty()) return crossovers;
   kernels::Slot& slot = *backend.slots().front();
   const absl::Time start = clock();
   const auto names = kernels::OperatorNames();

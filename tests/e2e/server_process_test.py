@@ -96,6 +96,14 @@ class ReadyTest(TestCase):
             self.assertIn("device=" + ("cpu" if DEVICE == "cpu" else "cuda:0 "), server.ready_line)
             self.assertEqual("taking the CPU" in server.log(), DEVICE == "cpu")
 
+    def test_simt_runs_the_textbook_without_a_gpu(self):
+        with Server(device="simt:7") as server:
+            self.assertIn("device=simt:7 (slow", server.ready_line)
+            for algorithm in ("last_block", "last_block_ordered", "cooperative_grid", "auto"):
+                with self.subTest(algorithm):
+                    self.assertEqual(
+                        value(server.address, "sum", "--iota", "10000", "--algorithm", algorithm), 49995000)
+
 
 class RefusalTest(TestCase):
     """Servers that do not start."""

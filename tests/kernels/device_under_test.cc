@@ -64,7 +64,7 @@ DeviceUnderTest::DeviceUnderTest(const std::string& name) {
     backend_ = *std::move(backend);
     return;
   }
-  if (absl::StartsWith(name, "cuda:")) {
+  if (absl::StartsWith(name, "cuda:") || absl::StartsWith(name, "simt:")) {
     std::string note;
     absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(name, options, &note);
     Require(backend.status());

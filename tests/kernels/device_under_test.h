@@ -6,6 +6,7 @@
 //   host:baseline, host:avx2   the calling thread, with that instruction set
 //   cpu:N                      the CPU backend with N threads (default: cpu:2)
 //   cuda:N                     the cuda backend on GPU N
+//   simt:SEED                  kernels executed on the host, in the order that the seed chooses
 //
 // WARPFOLD_TEST_SCALE=small makes the suite short enough for the host's sanitizers and for memcheck, tiny for
 // the device's other sanitizers.

@@ -81,7 +81,8 @@ class Result(Mapping[str, Any]):
 
     outcomes: an Outcome for each operator, also for those without a value.
     element_count: of the whole array.
-    device: that reduced it, "cpu" or "cuda:N" and the GPU's name; backend: "cpu" or "cuda".
+    device: that reduced it, "cpu", "cuda:N" and the GPU's name, or "simt:SEED".
+    backend: "cpu", "cuda" or "simt".
     timings: a Timings.
     way: how the elements went: "memory" (sent from their place), "copied" (out of an array with gaps, piece
         by piece), "staged" (from a GPU through the host's memory), "pieces" (of an iterator or a file); or

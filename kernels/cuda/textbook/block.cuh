@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/vocabulary.h"
 #include "kernels/geometry.h"
 
 namespace warpfold::kernels::cuda::textbook {
@@ -28,7 +29,7 @@ constexpr int ThreadsFor(int most, int cells_per_thread = 1) {
 // same memory. (Not a plain array of State: that would run constructors.)
 template <class State, int kCells>
 __device__ __forceinline__ State* SharedCells() {
-  __shared__ alignas(16) std::byte cells[kCells * sizeof(State)];
+  WARPFOLD_SHARED(std::byte, cells, [kCells * sizeof(State)]);
   return reinterpret_cast<State*>(cells);
 }
 

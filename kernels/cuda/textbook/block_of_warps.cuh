@@ -7,6 +7,8 @@
 // does, one barrier later the first warp folds the warps' results in the same way, and that is all: 32 warps
 // of 32 lanes are two levels.
 //
+// Published as sumCommSingleBlockWithWarps (docs/textbook.md).
+//
 // Teaches: what a block barrier costs, by doing with one instead of the ten of a halving tree over 1024
 // threads.
 // Bound by: one multiprocessor's loads in flight, as single_block; the tree no longer matters.
@@ -46,9 +48,8 @@ cudaError_t LaunchBlockOfWarps(const OperatorParameters& parameters, const Secti
                                const Workspace& workspace, cudaStream_t stream) {
   using State = typename Op::State;
   constexpr int kThreads = ThreadsFor<State>(1024);
-  BlockOfWarpsKernel<Op, kThreads>
-      <<<1, kThreads, 0, stream>>>(parameters, Input<Op>(section), reinterpret_cast<State*>(workspace.nodes));
-  return cudaGetLastError();
+  return LaunchKernel<BlockOfWarpsKernel<Op, kThreads>>({1, kThreads}, stream, parameters, Input<Op>(section),
+                                                        reinterpret_cast<State*>(workspace.nodes));
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -14,7 +14,9 @@
 // Home-made barriers over a grid (a counter that all blocks spin on) hang as soon as one block does not fit.
 #pragma once
 
+#if !defined(WARPFOLD_SIMT)
 #include <cooperative_groups.h>
+#endif
 
 #include <algorithm>
 
@@ -46,19 +48,15 @@ cudaError_t LaunchCooperativeGrid(const OperatorParameters& parameters, const Se
                                   const Workspace& workspace, cudaStream_t stream) {
   using State = typename Op::State;
   constexpr int kThreads = ThreadsFor<State>(256);
-  const auto kernel = CooperativeGridKernel<Op, kThreads>;
   int resident = 0;  // blocks on one multiprocessor
-  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kThreads, 0);
+  const cudaError_t error = ResidentBlocks<CooperativeGridKernel<Op, kThreads>>(kThreads, &resident);
   if (error != cudaSuccess) return error;
   const Input<Op> input(section);
   const unsigned blocks =
       std::min(FixedGrid(workspace, input.count(), kThreads), resident * workspace.multiprocessors);
-  auto* partials = reinterpret_cast<State*>(workspace.partials);
-  auto* result = reinterpret_cast<State*>(workspace.nodes);
-  OperatorParameters copy = parameters;
-  Input<Op> items = input;
-  void* arguments[] = {&copy, &items, &partials, &result};
-  return cudaLaunchCooperativeKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0, stream);
+  return LaunchCooperatively<CooperativeGridKernel<Op, kThreads>>(
+      {blocks, kThreads}, stream, parameters, input, reinterpret_cast<State*>(workspace.partials),
+      reinterpret_cast<State*>(workspace.nodes));
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

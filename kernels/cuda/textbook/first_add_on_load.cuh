@@ -7,6 +7,8 @@
 // Half as many blocks: each thread loads two items, a block apart, and combines them on the way to shared
 // memory. The tree is that of sequential_addressing.
 //
+// reduce3 of the toolkit's reduction sample (docs/textbook.md).
+//
 // Teaches: the first step of the tree, in which half the threads idled, is now done by all of them, and the
 // two loads of a thread are in flight together. Bound by: instructions of the tree; half of the time on
 // partials is gone as well. Order: not kept.
@@ -36,8 +38,8 @@ template <Operator Op>
 cudaError_t LaunchFirstAddOnLoad(const OperatorParameters& parameters, const Section& section,
                                  const Workspace& workspace, cudaStream_t stream) {
   constexpr int kThreads = ThreadsFor<typename Op::State>(256);
-  return RelaunchUntilOne<Op>(FirstAddOnLoadKernel<Op, kThreads>, kThreads, 2 * kThreads, parameters, section,
-                              workspace, stream);
+  return RelaunchUntilOne<Op, FirstAddOnLoadKernel<Op, kThreads>>(kThreads, 2 * kThreads, parameters, section,
+                                                                  workspace, stream);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -6,6 +6,8 @@
 // A grid of fixed size; each thread folds many items, a grid apart, before the unrolled tree. One more launch
 // of one block folds the partials.
 //
+// reduce6 of the toolkit's reduction sample (docs/textbook.md).
+//
 // Teaches: algorithm cascading (Brent's theorem). A tree step costs as much as a load, and one tree for
 // hundreds of items per thread costs nothing. The partials are a few hundred, whatever the array.
 // Bound by: latency, for large arrays: of one load for each thread at a time.
@@ -34,7 +36,7 @@ template <Operator Op>
 cudaError_t LaunchGridStride(const OperatorParameters& parameters, const Section& section,
                              const Workspace& workspace, cudaStream_t stream) {
   constexpr int kThreads = ThreadsFor<typename Op::State>(256);
-  return LaunchTwice<Op>(GridStrideKernel<Op, kThreads>, kThreads, parameters, section, workspace, stream);
+  return LaunchTwice<Op, GridStrideKernel<Op, kThreads>>(kThreads, parameters, section, workspace, stream);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

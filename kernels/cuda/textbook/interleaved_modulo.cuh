@@ -8,6 +8,8 @@
 // is a multiple of 2s add the cell s to their right. A block leaves one partial; the kernel runs again on the
 // partials until one is left.
 //
+// reduce0 of the toolkit's reduction sample (docs/textbook.md).
+//
 // Teaches: what divergence costs. In every step the active threads are spread over all warps, so all warps
 // run for a half, a quarter, an eighth of their lanes; and `%` by a number that is not known to be a power of
 // two takes some twenty instructions. Bound by: instructions. Order: kept. Neighbouring runs are joined.
@@ -43,8 +45,8 @@ template <Operator Op>
 cudaError_t LaunchInterleavedModulo(const OperatorParameters& parameters, const Section& section,
                                     const Workspace& workspace, cudaStream_t stream) {
   constexpr int kThreads = ThreadsFor<typename Op::State>(256);
-  return RelaunchUntilOne<Op>(InterleavedModuloKernel<Op, kThreads>, kThreads, kThreads, parameters, section,
-                              workspace, stream);
+  return RelaunchUntilOne<Op, InterleavedModuloKernel<Op, kThreads>>(kThreads, kThreads, parameters, section,
+                                                                     workspace, stream);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

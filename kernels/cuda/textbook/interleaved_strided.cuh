@@ -7,6 +7,8 @@
 // The tree of interleaved_modulo, with the work given to contiguous threads: thread t folds the cells 2st and
 // 2st + s, so that whole warps are active or done.
 //
+// reduce1 of the toolkit's reduction sample (docs/textbook.md).
+//
 // Teaches: divergence is gone, and bank conflicts have come. In the step s the lanes of a warp touch cells 2s
 // apart; shared memory has 32 banks of 4 bytes, so from s = 16 on (for states of 4 bytes) all lanes want the
 // same bank and are served one after the other.
@@ -45,8 +47,8 @@ template <Operator Op>
 cudaError_t LaunchInterleavedStrided(const OperatorParameters& parameters, const Section& section,
                                      const Workspace& workspace, cudaStream_t stream) {
   constexpr int kThreads = ThreadsFor<typename Op::State>(256);
-  return RelaunchUntilOne<Op>(InterleavedStridedKernel<Op, kThreads>, kThreads, kThreads, parameters, section,
-                              workspace, stream);
+  return RelaunchUntilOne<Op, InterleavedStridedKernel<Op, kThreads>>(kThreads, kThreads, parameters, section,
+                                                                      workspace, stream);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

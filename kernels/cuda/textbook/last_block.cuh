@@ -6,6 +6,8 @@
 // Each block writes its partial and draws a ticket from a counter in device memory. The block that draws the
 // last ticket knows that every partial has been written, and folds them.
 //
+// Published as sumCommMultiBlock with a last-block guard (docs/textbook.md).
+//
 // Teaches: one launch can do without a barrier over the grid, because nobody waits: all blocks but one simply
 // end. And that a flag is not enough: the ticket must release what its block wrote and acquire what the
 // others did (kernels/cuda/ticket.cuh; PTX ISA, "Memory Consistency Model"). Bound by: latency; then one
@@ -46,10 +48,10 @@ cudaError_t LaunchLastBlock(const OperatorParameters& parameters, const Section&
   using State = typename Op::State;
   constexpr int kThreads = ThreadsFor<State>(256);
   const Input<Op> input(section);
-  LastBlockKernel<Op, kThreads><<<FixedGrid(workspace, input.count(), kThreads), kThreads, 0, stream>>>(
-      parameters, input, reinterpret_cast<State*>(workspace.partials),
-      reinterpret_cast<State*>(workspace.nodes), workspace.tickets);
-  return cudaGetLastError();
+  return LaunchKernel<LastBlockKernel<Op, kThreads>>(
+      {FixedGrid(workspace, input.count(), kThreads), kThreads}, stream, parameters, input,
+      reinterpret_cast<State*>(workspace.partials), reinterpret_cast<State*>(workspace.nodes),
+      workspace.tickets);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -7,6 +7,8 @@
 // single_block_ordered does. The block that draws the last ticket folds the partials, in the order of the
 // blocks, by the same scheme.
 //
+// Published as sumNoncommMultiBlock (docs/textbook.md).
+//
 // Teaches: order needs contiguous parts, but not that blocks run or finish in order: partial b stands in cell
 // b, whoever wrote it when.
 // Bound by: barriers, two for every block-full.
@@ -48,11 +50,10 @@ cudaError_t LaunchLastBlockOrdered(const OperatorParameters& parameters, const S
   using State = typename Op::State;
   constexpr int kThreads = ThreadsFor<State>(256, /*cells_per_thread=*/2);
   const Input<Op> input(section);
-  LastBlockOrderedKernel<Op, kThreads>
-      <<<FixedGrid(workspace, input.count(), kThreads), kThreads, 0, stream>>>(
-          parameters, input, reinterpret_cast<State*>(workspace.partials),
-          reinterpret_cast<State*>(workspace.nodes), workspace.tickets);
-  return cudaGetLastError();
+  return LaunchKernel<LastBlockOrderedKernel<Op, kThreads>>(
+      {FixedGrid(workspace, input.count(), kThreads), kThreads}, stream, parameters, input,
+      reinterpret_cast<State*>(workspace.partials), reinterpret_cast<State*>(workspace.nodes),
+      workspace.tickets);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

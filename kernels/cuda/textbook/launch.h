@@ -4,14 +4,13 @@
 // What the host hands to a textbook reduction, and the table of functions that launch one.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/algorithm.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/vocabulary.h"
 #include "kernels/types.h"
 
 namespace warpfold::kernels::cuda::textbook {

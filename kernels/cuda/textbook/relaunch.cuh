@@ -5,7 +5,7 @@
 // everything that the first wrote is visible to the second: the end of a launch is the only barrier over all
 // blocks that needs no care.
 //
-// A Kernel is called as kernel(parameters, Input<Op>, State* partials) and writes partials[blockIdx.x].
+// A kernel is called as kernel(parameters, Input<Op>, State* partials) and writes partials[blockIdx.x].
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace warpfold::kernels::cuda::textbook {
 
 // Launches on the section with one block per `items_per_block`, then on the partials, until one is left.
-template <Operator Op, class Kernel>
-cudaError_t RelaunchUntilOne(Kernel kernel, int threads, std::uint64_t items_per_block,
+template <Operator Op, auto kKernel>
+cudaError_t RelaunchUntilOne(unsigned threads, std::uint64_t items_per_block,
                              const OperatorParameters& parameters, const Section& section,
                              const Workspace& workspace, cudaStream_t stream) {
   using State = typename Op::State;
@@ -27,8 +27,8 @@ cudaError_t RelaunchUntilOne(Kernel kernel, int threads, std::uint64_t items_per
   while (true) {
     const std::uint64_t blocks = (input.count() + items_per_block - 1) / items_per_block;
     State* const out = blocks == 1 ? reinterpret_cast<State*>(workspace.nodes) : partials;
-    kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(parameters, input, out);
-    const cudaError_t error = cudaGetLastError();
+    const cudaError_t error =
+        LaunchKernel<kKernel>({static_cast<unsigned>(blocks), threads}, stream, parameters, input, out);
     if (error != cudaSuccess || blocks == 1) return error;
     input = Input<Op>(partials, blocks);
     // Behind those of this level, not over them: blocks run in any order, and one that is ahead must not
@@ -39,25 +39,24 @@ cudaError_t RelaunchUntilOne(Kernel kernel, int threads, std::uint64_t items_per
 
 // About two blocks per multiprocessor, which is enough to keep it busy while one block waits at a barrier; no
 // more than have something to do.
-inline unsigned FixedGrid(const Workspace& workspace, std::uint64_t count, int threads) {
+inline unsigned FixedGrid(const Workspace& workspace, std::uint64_t count, unsigned threads) {
   const std::uint64_t useful = (count + threads - 1) / threads;
   return static_cast<unsigned>(std::min<std::uint64_t>(useful, 2 * workspace.multiprocessors));
 }
 
 // Launches a fixed grid on the section, then one block on the partials.
-template <Operator Op, class Kernel>
-cudaError_t LaunchTwice(Kernel kernel, int threads, const OperatorParameters& parameters,
-                        const Section& section, const Workspace& workspace, cudaStream_t stream) {
+template <Operator Op, auto kKernel>
+cudaError_t LaunchTwice(unsigned threads, const OperatorParameters& parameters, const Section& section,
+                        const Workspace& workspace, cudaStream_t stream) {
   using State = typename Op::State;
   auto* const result = reinterpret_cast<State*>(workspace.nodes);
   auto* const partials = reinterpret_cast<State*>(workspace.partials);
   const Input<Op> elements(section);
   const unsigned blocks = FixedGrid(workspace, elements.count(), threads);
-  kernel<<<blocks, threads, 0, stream>>>(parameters, elements, blocks == 1 ? result : partials);
-  const cudaError_t error = cudaGetLastError();
+  const cudaError_t error =
+      LaunchKernel<kKernel>({blocks, threads}, stream, parameters, elements, blocks == 1 ? result : partials);
   if (error != cudaSuccess || blocks == 1) return error;
-  kernel<<<1, threads, 0, stream>>>(parameters, Input<Op>(partials, blocks), result);
-  return cudaGetLastError();
+  return LaunchKernel<kKernel>({1, threads}, stream, parameters, Input<Op>(partials, blocks), result);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

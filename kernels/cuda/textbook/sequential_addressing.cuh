@@ -7,6 +7,8 @@
 // One item per thread, as before; but the stride starts at half the block and halves: thread t < s adds the
 // cell t + s.
 //
+// reduce2 of the toolkit's reduction sample (docs/textbook.md).
+//
 // Teaches: neighbouring lanes on neighbouring cells are free of bank conflicts, whatever the step. The price
 // is the order: the first step joins items half a block apart.
 // Bound by: instructions; half the threads do nothing but load, in the very first step.
@@ -42,8 +44,8 @@ template <Operator Op>
 cudaError_t LaunchSequentialAddressing(const OperatorParameters& parameters, const Section& section,
                                        const Workspace& workspace, cudaStream_t stream) {
   constexpr int kThreads = ThreadsFor<typename Op::State>(256);
-  return RelaunchUntilOne<Op>(SequentialAddressingKernel<Op, kThreads>, kThreads, kThreads, parameters,
-                              section, workspace, stream);
+  return RelaunchUntilOne<Op, SequentialAddressingKernel<Op, kThreads>>(kThreads, kThreads, parameters,
+                                                                        section, workspace, stream);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -7,6 +7,8 @@
 // then a tree in shared memory halves the active threads: thread t takes the cell of thread t + size, for
 // size = B/2, ..., 1.
 //
+// Published as sumCommSingleBlock (docs/textbook.md).
+//
 // Teaches: the two phases of every reduction on a GPU, each thread alone and then all together, and why
 // neighbouring threads read neighbouring items (one transaction of memory serves a warp).
 // Bound by: one multiprocessor's loads in flight, a few per cent of the device's bandwidth.
@@ -24,8 +26,8 @@
 
 namespace warpfold::kernels::cuda::textbook {
 
-// The states of all threads of the block, folded; in thread 0. `cells` has room for kThreads states and may
-// be used again by the whole block when this returns.
+// The states of all threads of the block, folded; in thread 0. `cells` has room for kThreads states. Others
+// may write to them behind the block's next barrier: until then thread 0 may still read.
 template <int kThreads, Operator Op>
 __device__ typename Op::State HalvingTree(const Op& op, const typename Op::State& state,
                                           typename Op::State* cells) {
@@ -37,9 +39,7 @@ __device__ typename Op::State HalvingTree(const Op& op, const typename Op::State
     if (t < size) cells[t] = op.Combine(cells[t], cells[t + size]);
     __syncthreads();
   }
-  const typename Op::State folded = cells[0];
-  __syncthreads();
-  return folded;
+  return cells[0];
 }
 
 // This thread's share of the items, by strides of the whole grid.
@@ -68,9 +68,8 @@ cudaError_t LaunchSingleBlock(const OperatorParameters& parameters, const Sectio
                               const Workspace& workspace, cudaStream_t stream) {
   using State = typename Op::State;
   constexpr int kThreads = ThreadsFor<State>(1024);
-  SingleBlockKernel<Op, kThreads>
-      <<<1, kThreads, 0, stream>>>(parameters, Input<Op>(section), reinterpret_cast<State*>(workspace.nodes));
-  return cudaGetLastError();
+  return LaunchKernel<SingleBlockKernel<Op, kThreads>>({1, kThreads}, stream, parameters, Input<Op>(section),
+                                                       reinterpret_cast<State*>(workspace.nodes));
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -9,6 +9,8 @@
 // ones arrive above them, so the cells stay in array order. When nothing is left to load, strides 1, 2, 4,
 // ... fold the lower half.
 //
+// Published as sumNoncommSingleBlock (docs/textbook.md).
+//
 // Teaches: associativity alone is enough to run in parallel. Only neighbours are ever joined, left before
 // right, so matrices may be multiplied like this.
 // Bound by: two barriers a round, and one multiprocessor.
@@ -27,7 +29,7 @@
 namespace warpfold::kernels::cuda::textbook {
 
 // Items [begin, end), folded in order by the whole block; in every thread. `cells` has room for twice
-// kThreads states and may be used again when this returns.
+// kThreads states, which may be written to again behind the block's next barrier.
 template <int kThreads, Operator Op>
 __device__ typename Op::State FoldInOrder(const Op& op, const Input<Op>& input, std::uint64_t begin,
                                           std::uint64_t end, typename Op::State* cells) {
@@ -49,9 +51,7 @@ __device__ typename Op::State FoldInOrder(const Op& op, const Input<Op>& input, 
     if (left < kThreads) cells[left] = op.Combine(cells[left], cells[left + stride]);
     __syncthreads();
   }
-  const State folded = cells[0];
-  __syncthreads();
-  return folded;
+  return cells[0];
 }
 
 template <Operator Op, int kThreads>
@@ -68,9 +68,8 @@ cudaError_t LaunchSingleBlockOrdered(const OperatorParameters& parameters, const
                                      const Workspace& workspace, cudaStream_t stream) {
   using State = typename Op::State;
   constexpr int kThreads = ThreadsFor<State>(1024, /*cells_per_thread=*/2);
-  SingleBlockOrderedKernel<Op, kThreads>
-      <<<1, kThreads, 0, stream>>>(parameters, Input<Op>(section), reinterpret_cast<State*>(workspace.nodes));
-  return cudaGetLastError();
+  return LaunchKernel<SingleBlockOrderedKernel<Op, kThreads>>(
+      {1, kThreads}, stream, parameters, Input<Op>(section), reinterpret_cast<State*>(workspace.nodes));
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -6,6 +6,8 @@
 // Each thread strides through the section by the size of the whole grid; each block folds its threads by the
 // tree of single_block. The second launch is the same kernel on the partials.
 //
+// Published as sumCommMultiBlock, launched twice (docs/textbook.md).
+//
 // Teaches: the end of a launch is a barrier over all blocks, and the only one that costs no thought: the
 // second launch sees all that the first wrote.
 // Bound by: latency, of one load for each thread at a time; for small arrays by the second launch.
@@ -33,7 +35,7 @@ template <Operator Op>
 cudaError_t LaunchTwoLaunch(const OperatorParameters& parameters, const Section& section,
                             const Workspace& workspace, cudaStream_t stream) {
   constexpr int kThreads = ThreadsFor<typename Op::State>(256);
-  return LaunchTwice<Op>(TwoLaunchKernel<Op, kThreads>, kThreads, parameters, section, workspace, stream);
+  return LaunchTwice<Op, TwoLaunchKernel<Op, kThreads>>(kThreads, parameters, section, workspace, stream);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -7,6 +7,8 @@
 // As first_add_on_load, with the size of the block a template parameter, so that the tree unrolls to straight
 // code, and the last 32 states folded by shuffles, without a barrier.
 //
+// reduce4 and reduce5 of the toolkit's reduction sample (docs/textbook.md).
+//
 // Teaches: the compiler removes what it knows. The last warp needs no block barrier, because nobody else is
 // left, and no shared memory either.
 // Bound by: memory, nearly; what remains is one launch after another for the partials.
@@ -60,8 +62,8 @@ template <Operator Op>
 cudaError_t LaunchUnrolledWarp(const OperatorParameters& parameters, const Section& section,
                                const Workspace& workspace, cudaStream_t stream) {
   constexpr int kThreads = ThreadsFor<typename Op::State>(256);
-  return RelaunchUntilOne<Op>(UnrolledWarpKernel<Op, kThreads>, kThreads, 2 * kThreads, parameters, section,
-                              workspace, stream);
+  return RelaunchUntilOne<Op, UnrolledWarpKernel<Op, kThreads>>(kThreads, 2 * kThreads, parameters, section,
+                                                                workspace, stream);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

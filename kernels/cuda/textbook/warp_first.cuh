@@ -8,6 +8,8 @@
 // the warps' results to the first warp, and that folds them by shuffles. One more launch of one block folds
 // the partials.
 //
+// reduce7 of the toolkit's reduction sample (docs/textbook.md).
+//
 // Teaches: the tree with one barrier and a cell per warp, instead of a cell per thread and a barrier per
 // step. Bound by: latency. Order: not kept, because of the strides; the shuffles would keep it.
 //
@@ -44,7 +46,7 @@ template <Operator Op>
 cudaError_t LaunchWarpFirst(const OperatorParameters& parameters, const Section& section,
                             const Workspace& workspace, cudaStream_t stream) {
   constexpr int kThreads = ThreadsFor<typename Op::State>(256);
-  return LaunchTwice<Op>(WarpFirstKernel<Op, kThreads>, kThreads, parameters, section, workspace, stream);
+  return LaunchTwice<Op, WarpFirstKernel<Op, kThreads>>(kThreads, parameters, section, workspace, stream);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

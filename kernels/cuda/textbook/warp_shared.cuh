@@ -7,6 +7,8 @@
 // lanes below the step work and the others wait; without one, every lane works, those above compute what
 // nobody reads, and 16 cells of padding keep their reads in bounds.
 //
+// Published as sumCommSingleWarp, in both variants (docs/textbook.md).
+//
 // Teaches: inside a warp no block barrier is needed, but lanes are not in step by nature. Since Volta each
 // has its own program counter, and only __syncwarp() makes one lane's write visible to the next lane's read.
 // Bound by: latency of shared memory, two accesses for each of five steps.

@@ -8,6 +8,8 @@
 // tree's work; without one, every lane works, and 16 cells of padding, kept at the identity, end the runs of
 // the upper lanes.
 //
+// Published as sumNoncommSingleWarp and sumNoncommSingleWarpPadded (docs/textbook.md).
+//
 // Teaches: turning the steps of warp_shared around is all that order costs. The unconditional variant
 // computes every suffix of the warp on the way: it is half a scan (Hillis and Steele, "Data Parallel
 // Algorithms", 1986). Bound by: latency of shared memory, two accesses for each of five steps. Order: kept.

@@ -7,6 +7,8 @@
 // after five steps lane 0 has all 32 and broadcasts them. Lanes too far to the right for a partner receive
 // their own state back: what they compute then never reaches lane 0.
 //
+// Published as sumSingleWarpReg (docs/textbook.md).
+//
 // Teaches: lanes can read each other's registers; no memory, no barrier. The mask names the lanes that take
 // part, and the shuffle itself brings them together.
 // Bound by: shuffles, one for each 8 bytes of a state and step.

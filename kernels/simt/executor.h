@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One launch on a simt::Device: its blocks, their threads as fibers (Boost.Context), and where they wait.
+//
+// A thread runs until it waits for others, or ends. The loop in Run then resumes another one, as the schedule
+// says. So a thread never sees another one in the middle of something; instead all orders of what lies
+// between two synchronisations are tried, one for each seed.
+#pragma once
+
+#include <boost/context/fiber.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/simt/device.h"
+#include "kernels/simt/schedule.h"
+#include "kernels/simt/stacks.h"
+#include "kernels/simt/visibility.h"
+
+namespace warpfold::kernels::simt {
+
+class Executor {
+ public:
+  Executor(Device& device, const LaunchSpec& spec, const std::function<void()>& kernel);
+  // To its end, or to the device's failure.
+  void Run();
+
+  // The one whose fiber runs on this thread of the host.
+  static Executor& Running();
+
+  // These are called on fibers: see device.h.
+  void SyncBlock(const Where& where);
+  void SyncGrid(const Where& where);
+  void Fence(const Where& where);
+  std::uint64_t MeetWarp(WarpCall call, unsigned mask, std::uint64_t value, int source, const Where& where);
+  unsigned ChangeAtomically(unsigned* address, Order order, const std::function<unsigned(unsigned)>& change,
+                            const Where& where);
+  std::byte* SharedMemory(const void* key, std::size_t bytes);
+
+ private:
+  enum class Doing { kRuns, kWaitsForBlock, kWaitsForWarp, kWaitsForGrid, kHasEnded };
+
+  struct Thread {
+    boost::context::fiber fiber;      // of it, while others run
+    boost::context::fiber scheduler;  // of Run, while it runs
+    unsigned number = 0;
+    std::uint64_t rank = 0;
+    Doing doing = Doing::kRuns;
+    // What it waits with.
+    Where where;
+    WarpCall call = WarpCall::kSync;
+    unsigned mask = 0;
+    int source = 0;
+    std::uint64_t value = 0;  // its own, then what the lanes made of all
+  };
+
+  struct Warp {
+    unsigned lanes = 0;    // those that have not ended
+    unsigned waiting = 0;  // of these, for others of the warp
+  };
+
+  struct SharedVariable {
+    const void* key;
+    std::size_t offset;
+  };
+
+  struct Block {
+    unsigned number = 0;
+    std::vector<Thread> threads;
+    std::vector<Warp> warps;
+    std::vector<std::pair<std::uint64_t, unsigned>> runnable;  // a heap of ranks and threads
+    unsigned alive = 0;
+    unsigned at_barrier = 0;
+    Visibility::View view;
+    std::unique_ptr<std::byte[]> shared;
+    std::vector<SharedVariable> variables;
+    std::size_t shared_bytes = 0;  // of variables
+  };
+
+  std::unique_ptr<Block> BeginBlock(unsigned number);
+  void BeginThread(Block& block, Thread& thread);
+  void EndThread(Block& block, Thread& thread);
+  Block* ChooseBlock();
+  void RunBlock(Block& block);
+  void Enter(Block& block);
+  void Resume(Block& block, Thread& thread);
+  // On a fiber: others run until this one is made runnable, and chosen.
+  void Suspend();
+  void MakeRunnable(Block& block, Thread& thread);
+  void PassBarrier(Block& block);
+  void PassGrid();
+  // Lets the lanes of a mask pass, if all of them are there.
+  void TryToMeet(Block& block, const Thread& last);
+  void Exchange(Block& block, const Thread& last, unsigned lanes);
+  void FillByChance(std::byte* bytes, std::size_t count);
+
+  bool IsRemoved(const Where& where, Part part) const;
+  bool HasFailed() const { return !device_.failure_.empty(); }
+  void Fail(const Block& block, const Thread& thread, const std::string& what);
+  void FailStuck();
+  std::string Waiting(const Thread& thread) const;
+
+  Device& device_;
+  const LaunchSpec spec_;
+  const std::function<void()>& kernel_;
+  Schedule schedule_;
+  Visibility visibility_;
+  std::vector<std::unique_ptr<Block>> blocks_;  // resident
+  std::uint64_t at_grid_barrier_ = 0;
+  unsigned turns_ = 0;        // that the running block has left
+  Block* entered_ = nullptr;  // whose view stands in the memory
+  Block* block_ = nullptr;    // of the fiber that runs
+  Thread* thread_ = nullptr;  // it
+};
+
+}  // namespace warpfold::kernels::simt

@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/simt/simt_backend.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cuda/device_reducer.h"
+#include "kernels/cuda/rows.h"
+#include "kernels/geometry.h"
+#include "kernels/operators/table.h"
+
+namespace warpfold::kernels::simt {
+namespace {
+
+constexpr int kMostSlots = 4;
+// Of matrices at once. Little, since every block has a view of all memory that blocks share.
+constexpr std::size_t kReducerBytes = 128 << 10;
+
+bool HasKernel(const Reduction& reduction, const BoundOperator& op) {
+  const Row& row = *Rows()[op.entry->reducer];
+  const ReductionSpec& spec = reduction.spec();
+  const auto type = static_cast<std::size_t>(spec.element_type);
+  if (op.entry->whole_matrix) return row.whole[type][WholeIndex(spec.shape)] != nullptr;
+  const auto& table = spec.shape.is_matrix() ? row.entrywise : row.scalar;
+  return table[type][op.entry->reducer_ignores_nan ? 1 : 0] != nullptr;
+}
+
+// The textbook has a kernel for whatever a reduction may ask of it.
+bool HasKernels(const Reduction& reduction) {
+  return !reduction.canonical() ||
+         std::all_of(reduction.operators().begin(), reduction.operators().end(),
+                     [&](const BoundOperator& op) { return HasKernel(reduction, op); });
+}
+
+// A slot of the CPU backend, and a device beside it for reductions that have kernels.
+class SimtSlot : public Slot {
+ public:
+  SimtSlot(Slot& cpu, std::uint64_t seed, cpu::ThreadPool& pool) : cpu_(cpu), seed_(seed), pool_(pool) {}
+
+  absl::Status Allocate() {
+    reducer_.reset();
+    device_ = std::make_unique<Device>(seed_);
+    const UseDevice use(*device_);
+    absl::StatusOr<std::unique_ptr<DeviceReducer>> reducer = DeviceReducer::Create(kReducerBytes);
+    if (!reducer.ok()) return reducer.status();
+    reducer_ = *std::move(reducer);
+    return absl::OkStatus();
+  }
+
+  std::span<std::byte> staging() override { return cpu_.staging(); }
+
+  void NotifyBy(std::function<void()> on_finished) override {
+    on_finished_ = on_finished;
+    cpu_.NotifyBy(std::move(on_finished));
+  }
+
+  void Notify() override {
+    if (is_on_cpu_) return cpu_.Notify();
+    {
+      const std::lock_guard lock(mutex_);
+      notifies_ = runs_;
+      if (notifies_) return;
+    }
+    on_finished_();
+  }
+
+  std::uint64_t Capacity(const Reduction& reduction) const override {
+    const std::uint64_t capacity = cpu_.Capacity(reduction);
+    return HasKernels(reduction) ? std::min(capacity, reducer_->Capacity(reduction)) : capacity;
+  }
+
+  absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
+                     std::uint64_t element_count) override {
+    is_on_cpu_ = !HasKernels(reduction);
+    if (is_on_cpu_) return cpu_.Start(reduction, first_element, element_count);
+    Run(reduction, first_element, element_count, cpu_.staging().data());
+    return absl::OkStatus();
+  }
+
+  std::uint64_t CapacityFrom(const Reduction& reduction, const Memory& memory,
+                             std::uint64_t byte_offset) const override {
+    return HasKernels(reduction) ? reducer_->Capacity(reduction)
+                                 : cpu_.CapacityFrom(reduction, memory, byte_offset);
+  }
+
+  absl::Status StartFrom(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
+                         const Memory& memory, std::uint64_t byte_offset) override {
+    is_on_cpu_ = !HasKernels(reduction);
+    if (is_on_cpu_) return cpu_.StartFrom(reduction, first_element, element_count, memory, byte_offset);
+    const std::byte* data = memory.data() + byte_offset;
+    if (reinterpret_cast<std::uintptr_t>(data) % kVectorBytes != 0) {
+      aligned_.assign(data, data + element_count * reduction.element_bytes());
+      data = aligned_.data();
+    }
+    Run(reduction, first_element, element_count, data);
+    return absl::OkStatus();
+  }
+
+  absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
+                          std::uint64_t byte_count) override {
+    is_on_cpu_ = true;
+    return cpu_.StartStore(memory, byte_offset, byte_count);
+  }
+
+  std::uint64_t SegmentCapacity(const Reduction& reduction) const override {
+    return cpu_.SegmentCapacity(reduction);
+  }
+  absl::Status StartSegments(const Reduction& reduction, const SegmentCut& cut) override {
+    is_on_cpu_ = true;
+    return cpu_.StartSegments(reduction, cut);
+  }
+  absl::Status StartSegmentsFrom(const Reduction& reduction, const SegmentCut& cut, const Memory& memory,
+                                 std::uint64_t byte_offset) override {
+    is_on_cpu_ = true;
+    return cpu_.StartSegmentsFrom(reduction, cut, memory, byte_offset);
+  }
+  absl::StatusOr<SegmentsResult> WaitSegments() override { return cpu_.WaitSegments(); }
+
+  bool Finished() override {
+    if (is_on_cpu_) return cpu_.Finished();
+    const std::lock_guard lock(mutex_);
+    return !runs_;
+  }
+
+  absl::StatusOr<SlotResult> Wait() override {
+    if (is_on_cpu_) return cpu_.Wait();
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [this] { return !runs_; });
+    if (!status_.ok()) return status_;
+    return SlotResult{.state = reducer_->Collect(), .copy = {}, .kernel = took_};
+  }
+
+ private:
+  void Run(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
+           const std::byte* data) {
+    runs_ = true;  // no task runs yet
+    pool_.Run([=, this] {
+      const auto begin = std::chrono::steady_clock::now();
+      const absl::Status status = Launch(reduction, first_element, element_count, data);
+      End(status, absl::FromChrono(std::chrono::steady_clock::now() - begin));
+    });
+  }
+
+  absl::Status Launch(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
+                      const std::byte* data) {
+    device_->Restart(seed_);
+    device_->Scramble();
+    absl::Status status;
+    {
+      const UseDevice use(*device_);
+      status = reducer_->Launch(reduction, first_element, data, element_count, device_.get());
+    }
+    // A kernel that was given up leaves tickets as they were.
+    if (!status.ok()) status.Update(Allocate());
+    return status;
+  }
+
+  void End(const absl::Status& status, absl::Duration took) {
+    {
+      const std::lock_guard lock(mutex_);
+      status_ = status;
+      took_ = took;
+      runs_ = false;
+      done_.notify_one();
+      if (!std::exchange(notifies_, false)) return;
+    }
+    on_finished_();
+  }
+
+  Slot& cpu_;
+  const std::uint64_t seed_;
+  cpu::ThreadPool& pool_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<DeviceReducer> reducer_;  // before its device ends
+  std::vector<std::byte> aligned_;
+  std::function<void()> on_finished_;
+
+  bool is_on_cpu_ = true;  // what was started last
+  std::mutex mutex_;
+  std::condition_variable done_;
+  // Guarded by mutex_ while a task runs.
+  bool runs_ = false;
+  bool notifies_ = false;
+  absl::Status status_;
+  absl::Duration took_;
+};
+
+class SimtBackend : public Backend {
+ public:
+  SimtBackend(std::uint64_t seed, std::unique_ptr<Backend> cpu)
+      : seed_(seed), cpu_(std::move(cpu)), pool_(static_cast<int>(cpu_->slots().size())) {}
+
+  absl::Status Open() {
+    if (pool_.size() < static_cast<int>(cpu_->slots().size())) {
+      return absl::ResourceExhaustedError(absl::StrCat("the system allows ", pool_.size(), " of ",
+                                                       cpu_->slots().size(),
+                                                       " threads to execute kernels on"));
+    }
+    for (const auto& cpu_slot : cpu_->slots()) {
+      auto slot = std::make_unique<SimtSlot>(*cpu_slot, seed_, pool_);
+      if (absl::Status status = slot->Allocate(); !status.ok()) return status;
+      slots_.push_back(std::move(slot));
+    }
+    return absl::OkStatus();
+  }
+
+  std::string name() const override { return "simt"; }
+  std::string device() const override {
+    return absl::StrCat("simt:", seed_, " (slow: kernels executed on the CPU)");
+  }
+  bool Supports(Algorithm) const override { return true; }
+  std::span<const std::unique_ptr<Slot>> slots() override { return slots_; }
+  absl::Status fault() const override { return absl::OkStatus(); }
+  absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) override {
+    return cpu_->Register(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory& memory) override {
+    return cpu_->Open(memory);
+  }
+  absl::StatusOr<std::unique_ptr<Memory>> Allocate(std::uint64_t bytes) override {
+    return cpu_->Allocate(bytes);
+  }
+
+ private:
+  const std::uint64_t seed_;
+  const std::unique_ptr<Backend> cpu_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  cpu::ThreadPool pool_;  // after the slots: its threads end before they do
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeSimtBackend(std::uint64_t seed, const BackendOptions& options) {
+  BackendOptions few = options;
+  few.slots = std::min(options.slots, kMostSlots);
+  absl::StatusOr<std::unique_ptr<Backend>> cpu = cpu::MakeCpuBackend(few);
+  if (!cpu.ok()) return cpu.status();
+  auto backend = std::make_unique<SimtBackend>(seed, *std::move(cpu));
+  if (absl::Status status = backend->Open(); !status.ok()) return status;
+  return backend;
+}
+
+}  // namespace warpfold::kernels::simt

@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A backend that executes the kernels of the cuda backend and of the textbook on the host, as a simt::Device
+// does: to read them by, to step through them, and to test them where there is no GPU. Thousands of times
+// slower than either other backend, with the same bits.
+//
+// It has kernels for few operators (rows.h); the others, and segments, its CPU backend reduces.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+
+namespace warpfold::kernels::simt {
+
+// Every Start begins anew with `seed` (device.h), so that a request can be repeated as it ran. Has at most
+// four slots.
+absl::StatusOr<std::unique_ptr<Backend>> MakeSimtBackend(std::uint64_t seed, const BackendOptions& options);
+
+}  // namespace warpfold::kernels::simt

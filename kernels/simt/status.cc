@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// For the host code of kernels/cuda: what its calls can answer on a simt::Device.
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/probe.h"
+#include "kernels/error.h"
+
+namespace warpfold::kernels::simt {
+
+absl::Status StatusOf(cudaError_t error, const char*) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  return Error(absl::StatusCode::kInternal, "LAUNCH_REFUSED", UseDevice::Current().failure());
+}
+
+cudaError_t FindKernels() { return cudaSuccess; }
+
+}  // namespace warpfold::kernels::simt

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What blocks see of memory that they share. Kernels read and write it by plain pointers; so each block has a
+// view of its own, which stands in the memory itself while one of the block's threads runs.
+//
+//   a write      is in the block's view alone, until the block releases
+//   a release    brings what the block has written to the memory that all can see
+//   an acquire   brings that to the block's view, but for what the block wrote and has not released
+//
+// Between them nothing has to become visible, but anything may: BringSome does that to a part, by chance.
+// What was not released until a block ends becomes visible when the launch ends (Finish).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/simt/chance.h"
+
+namespace warpfold::kernels::simt {
+
+class Visibility {
+ public:
+  // What a block sees when it does not run, and what it saw when it last synchronised.
+  struct View {
+    std::vector<std::byte> now;
+    std::vector<std::byte> before;
+  };
+
+  explicit Visibility(std::vector<std::span<std::byte>> memory);
+
+  // Of a block that begins: it sees what is visible now.
+  View Begin() const { return {visible_, visible_}; }
+  // Puts the view into the memory, and takes it out again. Between these two its block runs, and these hold:
+  void Enter(View& view);
+  void Leave(View& view);
+
+  void Release(View& view);
+  void Acquire(View& view);
+  void BringSome(View& view, Chance& chance);
+  // An atomic operation has written this word, for all to see.
+  void Update(View& view, unsigned* word);
+  // What all see of a word; the word itself where it is in no memory that blocks share.
+  unsigned Load(const unsigned* word) const;
+
+  // The block of this view, which is in the memory, has ended.
+  void End(View& view);
+  // The launch has ended: everything is visible.
+  void Finish();
+
+ private:
+  static constexpr std::size_t kNowhere = ~std::size_t{0};
+  // Where in a view a byte of the memory is.
+  std::size_t OffsetOf(const void* byte) const;
+  // Calls visit(offset, word in the memory) for each 4 bytes.
+  template <class Visit>
+  void ForEachWord(const Visit& visit) const;
+
+  struct Write {
+    std::size_t offset;
+    std::byte value;
+  };
+
+  const std::vector<std::span<std::byte>> memory_;
+  std::vector<std::byte> visible_;
+  std::vector<Write> unreleased_;  // by blocks that have ended
+};
+
+}  // namespace warpfold::kernels::simt

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/kernels/simt/kernel_runs.h"
+
+#include <utility>
+
+#include "kernels/algorithm.h"
+#include "kernels/backend.h"
+#include "kernels/cuda/device_reducer.h"
+#include "kernels/cuda/textbook/warp_shared.cuh"
+#include "tests/kernels/elements.h"
+#include "tests/kernels/expect_same.h"
+
+namespace warpfold::kernels::simt {
+namespace {
+
+constexpr std::size_t kArrayBytes = 64 << 10;
+
+ReductionSpec SpecOf(const std::string& op, ElementType type, ElementShape shape = {},
+                     Algorithm algorithm = Algorithm::kAuto) {
+  ReductionSpec spec;
+  spec.operators = {op};
+  spec.element_type = type;
+  spec.shape = shape;
+  spec.algorithm = algorithm;
+  return spec;
+}
+
+// Other elements for each seed: what a run before this one left is not what this one should.
+std::vector<std::byte> ElementsOf(const ReductionSpec& spec, std::uint64_t count, std::uint64_t seed) {
+  Random random(seed + 1);
+  std::vector<std::byte> data =
+      RandomElements(spec.element_type, count * spec.shape.entries(), Flavour::kTame, random);
+  if (spec.operators[0] == "matrix_product") MakeUnitLike(spec.element_type, spec.shape.rows, data);
+  return data;
+}
+
+KernelRuns::Function Reduces(const ReductionSpec& spec, std::uint64_t count) {
+  ReductionSpec canonical = spec;
+  canonical.algorithm = Algorithm::kAuto;
+  return [=, reduction = Reduction::Create(spec).value(), canonical = Reduction::Create(canonical).value()](
+             KernelRuns::Bench& bench, std::uint64_t seed) -> std::string {
+    const std::vector<std::byte> data = ElementsOf(spec, count, seed);
+    const absl::Status status = bench.reducer->Launch(reduction, 0, data.data(), count, &bench.device);
+    if (!status.ok()) return std::string(status.message());
+    const bool is_right =
+        Describe(bench.reducer->Collect().Finish(0)) == Describe(ReduceOnHost(canonical, 0, data).Finish(0));
+    return is_right ? "" : "wrong result";
+  };
+}
+
+// Three sums in one: no operator that the textbook serves and that commutes has states so large, for which
+// warp_shared has a way of its own.
+struct ThreeSums {
+  using Element = std::uint32_t;
+  struct State {
+    std::uint64_t sums[3];
+  };
+  using LeafState = State;
+  static constexpr bool kCommutative = true;
+  static constexpr bool kHasIdentity = true;
+
+  State Lift(Element x, std::uint32_t) const { return {{x, 2 * std::uint64_t{x}, 1}}; }
+  State Combine(const State& a, const State& b) const {
+    return {{a.sums[0] + b.sums[0], a.sums[1] + b.sums[1], a.sums[2] + b.sums[2]}};
+  }
+  State Widen(const State& state, std::uint64_t) const { return state; }
+  State LeafIdentity() const { return {}; }
+  State Identity() const { return {}; }
+};
+
+std::string SumsThreeByWarps(KernelRuns::Bench& bench, std::uint64_t seed) {
+  constexpr std::uint32_t kCount = 1000;
+  std::vector<std::uint32_t> data(kCount);
+  std::uint64_t sum = 0;
+  for (std::uint32_t i = 0; i < kCount; ++i) sum += data[i] = static_cast<std::uint32_t>(i * (seed + 1));
+  Workspace workspace;
+  workspace.partials = bench.scratch;
+  workspace.nodes = bench.scratch + KernelRuns::kScratchBytes / 2;
+  workspace.multiprocessors = 2;
+  const textbook::Section section = {reinterpret_cast<const std::byte*>(data.data()), kCount, 0};
+  if (textbook::LaunchWarpShared<ThreeSums>({}, section, workspace, &bench.device) != cudaSuccess) {
+    return bench.device.failure();
+  }
+  const auto& result = *reinterpret_cast<const ThreeSums::State*>(workspace.nodes);
+  const bool is_right = result.sums[0] == sum && result.sums[1] == 2 * sum && result.sums[2] == kCount;
+  return is_right ? "" : "wrong result";
+}
+
+}  // namespace
+
+KernelRuns::Bench::Bench() {
+  const UseDevice use(device);
+  reducer = DeviceReducer::Create(kArrayBytes).value();
+  scratch = device.Allocate(kScratchBytes);
+}
+KernelRuns::Bench::~Bench() = default;
+
+KernelRuns::KernelRuns(std::string name, Function function)
+    : name_(std::move(name)), function_(std::move(function)), bench_(std::make_unique<Bench>()) {}
+
+std::string KernelRuns::Run(std::uint64_t seed, const Site* removed) {
+  bench_->device.Restart(seed);
+  bench_->device.Scramble();
+  bench_->device.Remove(removed);
+  std::string wrong;
+  {
+    const UseDevice use(bench_->device);
+    wrong = function_(*bench_, seed);
+  }
+  bench_->device.Remove(nullptr);
+  if (!wrong.empty()) bench_ = std::make_unique<Bench>();
+  return wrong;
+}
+
+std::set<Site> KernelRuns::Sites() {
+  std::set<Site> sites;
+  bench_->device.NoteSites(&sites);
+  Run(1);
+  bench_->device.NoteSites(nullptr);
+  return sites;
+}
+
+std::vector<std::unique_ptr<KernelRuns>> AllKernelRuns() {
+  std::vector<std::unique_ptr<KernelRuns>> all;
+  const auto add = [&](std::string name, KernelRuns::Function function) {
+    all.push_back(std::make_unique<KernelRuns>(std::move(name), std::move(function)));
+  };
+  constexpr std::uint64_t kCount = 3001;
+  for (int i = 1; i < kAlgorithmCount; ++i) {
+    const auto algorithm = static_cast<Algorithm>(i);
+    const std::string name = AlgorithmName(algorithm);
+    add(name, Reduces(SpecOf("sum", ElementType::kInt32, {}, algorithm), kCount));
+    if (!KeepsOrder(algorithm)) continue;
+    // States of 32 bytes, for which some have a way of their own.
+    const ReductionSpec spec = SpecOf("matrix_product", ElementType::kInt64, {2, 2}, algorithm);
+    add(name + " of matrices", Reduces(spec, kCount / 4));
+  }
+  add("warp_shared of large states", SumsThreeByWarps);
+  add("a block alone", Reduces(SpecOf("sum", ElementType::kInt32), 7 * 1024 + 5));
+  add("several blocks", Reduces(SpecOf("sum", ElementType::kInt64), 70 * 512 + 5));
+  add("ordered leaves", Reduces(SpecOf("max_subarray_sum", ElementType::kInt32), 13 * 1024 + 5));
+  add("matrices in order", Reduces(SpecOf("matrix_product", ElementType::kInt32, {2, 2}), 13 * 256 + 5));
+  add("entry by entry", Reduces(SpecOf("sum", ElementType::kInt32, {3, 3}), 1800));
+  return all;
+}
+
+}  // namespace warpfold::kernels::simt
