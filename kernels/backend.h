@@ -92,8 +92,10 @@ class Slot {
   // bytes of the elements, and each is a part of staging() or of the backend's piece_memory(), at any
   // alignment. The bytes must stay as they are until Wait has returned; the list itself need not.
   // UNIMPLEMENTED where the backend takes no pieces.
-  virtual absl::Status StartPieces(const Reduction& reduction, std::uint64_t first_element,
-                                   std::uint64_t element_count, std::span<const HostPiece> pieces) = 0;
+  virtual absl::Status StartPieces(const Reduction&, std::uint64_t /*first_element*/,
+                                   std::uint64_t /*element_count*/, std::span<const HostPiece> /*pieces*/) {
+    return absl::UnimplementedError("this device takes no pieces");
+  }
 
   // Begins to copy the first `byte_count` bytes of staging() to `memory` (made by Allocate). The same rules
   // hold as after Start.

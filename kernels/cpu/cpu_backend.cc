@@ -143,11 +143,6 @@ class CpuSlot : public Slot {
     return absl::OkStatus();
   }
 
-  absl::Status StartPieces(const Reduction&, std::uint64_t, std::uint64_t,
-                           std::span<const HostPiece>) override {
-    return absl::UnimplementedError("the CPU takes no pieces");
-  }
-
   std::uint64_t SegmentCapacity(const Reduction& reduction) const override {
     return segments_.Capacity(reduction);
   }
