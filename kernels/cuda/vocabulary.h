@@ -27,7 +27,10 @@ struct LaunchShape {
 
 template <auto kKernel, class... Arguments>
 cudaError_t LaunchKernel(const LaunchShape& shape, cudaStream_t stream, const Arguments&... arguments) {
-  kKernel<<<shape.blocks, shape.threads, shape.shared_bytes, stream> > >(arguments...);
+  // clang-format does not know launches in a .h.
+  // clang-format off
+  kKernel<<<shape.blocks, shape.threads, shape.shared_bytes, stream>>>(arguments...);
+  // clang-format on
   return cudaGetLastError();
 }
 

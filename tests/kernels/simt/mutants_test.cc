@@ -27,6 +27,8 @@ namespace warpfold::kernels::simt {
 namespace {
 
 constexpr std::uint64_t kSeeds = 1000;
+// Of production kernels, whose finds are printed and not asked for.
+constexpr std::uint64_t kSeedsOfOthers = 50;
 
 std::vector<std::unique_ptr<KernelRuns>>& Runs() {
   static auto* const runs = new auto(AllKernelRuns());
@@ -110,7 +112,9 @@ TEST(MutantsTest, EachIsFound) {
   for (const auto& [site, all] : Reached()) {
     std::string how;
     std::string found;
-    for (std::uint64_t seed = 1; seed <= kSeeds && found.empty(); ++seed) {
+    const bool is_of_textbook = names.contains(site.file);
+    const std::uint64_t seeds = is_of_textbook ? kSeeds : kSeedsOfOthers;
+    for (std::uint64_t seed = 1; seed <= seeds && found.empty(); ++seed) {
       for (KernelRuns* runs : all) {
         how = runs->Run(seed, &site);
         if (how.empty()) continue;
@@ -120,7 +124,7 @@ TEST(MutantsTest, EachIsFound) {
     }
     std::printf("%s%s |\n", RowOf(site).c_str(), found.empty() ? " nobody" : found.c_str());
     std::fflush(stdout);
-    if (!names.contains(site.file)) continue;
+    if (!is_of_textbook) continue;
     EXPECT_FALSE(found.empty()) << RowOf(site);
     EXPECT_THAT(page, testing::HasSubstr(RowOf(site)));
   }
