@@ -135,7 +135,9 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   absl::StatusOr<Crossovers> crossovers = Crossovers::Measure(**backend, service.clock);
   if (!crossovers.ok()) {
     Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", crossovers.status().message()));
-    return kNoDevice;
+    // Whatever frees the device's memory would wait for it.
+    FlushLog();
+    std::_Exit(kNoDevice);
   }
   service.crossovers = *std::move(crossovers);
 

@@ -55,7 +55,8 @@ absl::Status ArrayWriter::StoreFilled() {
   const Filling filled = *std::exchange(filling_, std::nullopt);
   const absl::Status tried =
       filled.slot->StartStore(memory_->memory(), memory_->byte_offset() + stored_bytes_, filled.bytes);
-  const absl::Status started = share_.Started(*this, filled.slot, tried, {.memory = memory_});
+  const absl::Status started = share_.Started(*this, filled.slot, tried,
+                                              {.memory = memory_, .ends_soon = false, .bytes = filled.bytes});
   if (!started.ok()) return started;
   stored_bytes_ += filled.bytes;
   // The CPU backend has finished by now.

@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "kernels/error.h"
+#include "server/core/device_health.h"
 
 namespace warpfold::server {
 namespace {
@@ -29,6 +31,17 @@ std::vector<std::byte> Numbers(std::uint64_t bytes) {
   std::vector<std::byte> numbers(bytes);
   for (std::uint64_t i = 0; i < bytes; ++i) numbers[i] = static_cast<std::byte>(i * 37 % 61);
   return numbers;
+}
+
+// As Wait, but not for ever.
+absl::Status AwaitEnd(kernels::Slot& slot, std::uint64_t bytes, const Clock& clock) {
+  WatchedTime lasts;
+  while (!slot.Finished()) {
+    if (lasts.Look(clock()) < DeviceDeadline(bytes)) continue;
+    return kernels::Error(absl::StatusCode::kUnavailable, "DEVICE_LOST",
+                          "the device does not end what it is given");
+  }
+  return slot.Wait().status();
 }
 
 }  // namespace
@@ -81,7 +94,7 @@ absl::Status Crossovers::MeasureOne(const kernels::ReductionSpec& spec, kernels:
     start = clock();
     std::memcpy(slot.staging().data(), array.data(), array.size());
     if (absl::Status status = slot.Start(*reduction, 0, elements); !status.ok()) return status;
-    if (absl::Status status = slot.Wait().status(); !status.ok()) return status;
+    if (absl::Status status = AwaitEnd(slot, array.size(), clock); !status.ok()) return status;
     device = std::min(device, clock() - start);
     if (i == 0) first = clock() - start;
   }

@@ -38,7 +38,7 @@ class Crossovers {
   // Runs every operator over every type that it takes, on slot 0 of a backend that nobody uses yet and on the
   // host: so it also loads the kernels that first calls would wait for. Measures nothing on the CPU backend.
   // Where the slot fails, its error: a device that cannot reduce an array now should not be waited for by
-  // users.
+  // users. UNAVAILABLE (DEVICE_LOST) where it does not end, and then nothing may wait for it.
   static absl::StatusOr<Crossovers> Measure(kernels::Backend& backend, const Clock& clock);
 
   // Arrays of fewer bytes are better reduced on the host. 0 where nothing was measured.

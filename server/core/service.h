@@ -3,9 +3,8 @@
 //
 // All shards share one service: the device, the limits, the admission of calls. It is made once at start.
 //
-// Threads: constant once the first shard exists, but for admission, memories, residents and health, which any
-// thread may use.
-// Must outlive the shards.
+// Threads: constant once the first shard exists, but for device, admission, memories, residents and health,
+// which any thread may use. Must outlive the shards.
 #pragma once
 
 #include <atomic>
@@ -20,6 +19,7 @@
 #include "server/core/admission.h"
 #include "server/core/clock.h"
 #include "server/core/crossover.h"
+#include "server/core/device_health.h"
 #include "server/core/limits.h"
 #include "server/core/memory_registry.h"
 #include "server/core/resident_arrays.h"
@@ -39,11 +39,13 @@ struct CallRecord {
 struct Service {
   Service(kernels::Backend& backend_in, const Limits& limits_in, Clock clock_in)
       : backend(backend_in),
+        device(backend_in),
         limits(limits_in),
         clock(std::move(clock_in)),
         admission(limits_in.max_concurrent_reductions) {}
 
   kernels::Backend& backend;
+  DeviceHealth device;
   const Limits limits;
   const Clock clock;
   // Arrays of fewer bytes than either says are reduced on the shard's thread, without a slot.

@@ -35,8 +35,11 @@ void Shard::EndAll(const absl::Status& why) {
 void Shard::OnTick() {
   slots_.Poll();
   const absl::Time now = Now();
+  slots_.LookAtDevice(now);
+  canary_.OnTick(now);
   service_.residents.Expire(now);
   ForEach([now](Call& call) { call.CheckTime(now); });
+  if (const absl::Status fault = service_.device.fault(); !fault.ok()) StopAll(fault);
 }
 
 }  // namespace warpfold::server

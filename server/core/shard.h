@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/core/call.h"
+#include "server/core/canary.h"
 #include "server/core/service.h"
 #include "server/core/slot_share.h"
 
@@ -22,7 +23,8 @@ namespace warpfold::server {
 class Shard {
  public:
   // `service` and the slots must outlive the shard, and the shard its calls.
-  Shard(Service& service, const std::vector<kernels::Slot*>& slots) : service_(service), slots_(slots) {}
+  Shard(Service& service, const std::vector<kernels::Slot*>& slots)
+      : service_(service), slots_(slots, &service.device), canary_(slots_, service.device, service.clock()) {}
 
   Service& service() { return service_; }
   SlotShare& slots() { return slots_; }
@@ -37,8 +39,13 @@ class Shard {
   void OnHealthChanged();
   void StopAll(const absl::Status& why);
   void EndAll(const absl::Status& why);
-  // Looks at the clock and at the device. To be called some twenty times a second while is_busy().
+  // Looks at the clock and at the device. To be called some twenty times a second while is_busy(), and at
+  // next_trial(). Ends all reductions once the device is lost.
   void OnTick();
+  // When the device, if nobody uses it, is to be tried.
+  absl::Time next_trial() const { return canary_.next(); }
+  // The server ends: tries the device no more.
+  void Retire() { canary_.Retire(); }
 
   // To be called after each event of a call: what the call gave back, or the device has finished meanwhile,
   // may be what others wait for.
@@ -59,6 +66,7 @@ class Shard {
 
   Service& service_;
   SlotShare slots_;
+  Canary canary_;
   std::vector<Call*> calls_;
 };
 

@@ -32,7 +32,9 @@ kernels::Slot* SlotReducer::TakeSlot() {
 
 absl::Status SlotReducer::Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
                                   const InUse& in_use) {
-  if (absl::Status started = share_.Started(*this, slot, std::move(status), in_use); !started.ok()) {
+  InUse work = in_use;
+  work.bytes = elements * reduction().element_bytes() * reduction().spec().operators.size();
+  if (absl::Status started = share_.Started(*this, slot, std::move(status), work); !started.ok()) {
     return started;
   }
   next_element_ += elements;

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace warpfold::server {
 
-SlotShare::SlotShare(const std::vector<kernels::Slot*>& slots) {
+SlotShare::SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device) : device_(device) {
   for (kernels::Slot* slot : slots) entries_.push_back({.slot = slot});
 }
 
@@ -42,7 +44,9 @@ absl::Status SlotShare::Started(Holder& holder, kernels::Slot* slot, absl::Statu
     Return(slot);
     return started;
   }
-  EntryOf(slot) = {.slot = slot, .state = State::kInFlight, .holder = &holder, .in_use = in_use};
+  Entry& entry = EntryOf(slot);
+  entry = {.slot = slot, .state = State::kInFlight, .holder = &holder, .in_use = in_use};
+  if (device_ != nullptr) entry.deadline = DeviceDeadline(device_->Begin(in_use.bytes));
   return started;
 }
 
@@ -70,6 +74,7 @@ void SlotShare::AskForNotices() {
 std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::Collect(kernels::Slot* slot) {
   if (!slot->Finished()) return std::nullopt;
   absl::StatusOr<kernels::SlotResult> result = slot->Wait();
+  if (device_ != nullptr) device_->End(EntryOf(slot).in_use.bytes);
   Return(slot);
   return result;
 }
@@ -89,6 +94,15 @@ void SlotShare::Poll() {
     if (result.has_value() && holder != nullptr) holder->OnSlotFinished(entry.slot, *std::move(result));
   }
   Serve();
+}
+
+void SlotShare::LookAtDevice(absl::Time now) {
+  if (device_ == nullptr) return;
+  for (Entry& entry : entries_) {
+    if (entry.state != State::kInFlight || entry.lasts.Look(now) < entry.deadline) continue;
+    device_->Lose(absl::StrCat("the device did not end within ", absl::ToInt64Seconds(entry.deadline),
+                               " s what it was given"));
+  }
 }
 
 void SlotShare::Serve() {

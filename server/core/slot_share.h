@@ -22,13 +22,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "server/core/device_health.h"
 
 namespace warpfold::server {
 
 // What the device uses for a slot's work, beside the slot.
 struct InUse {
   std::shared_ptr<const void> memory = nullptr;
-  bool ends_soon = false;  // mostly within a millisecond
+  bool ends_soon = false;   // mostly within a millisecond
+  std::uint64_t bytes = 0;  // that it reads, once for each operator: the device may take longer for more
 };
 
 class SlotShare {
@@ -46,8 +48,8 @@ class SlotShare {
     virtual void OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) = 0;
   };
 
-  // The slots must outlive the share.
-  explicit SlotShare(const std::vector<kernels::Slot*>& slots);
+  // The slots must outlive the share, and so must `device`, which hears of work that does not end.
+  explicit SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device = nullptr);
 
   // A slot to fill, the holder's until Start or Return; null if none is free, or if others wait for one: then
   // OnSlotFree tells when to ask again.
@@ -86,6 +88,8 @@ class SlotShare {
 
   // Reports what the device has finished, and serves.
   void Poll();
+  // Whether the device has had something for too long: then it is lost. To be called after Poll, often.
+  void LookAtDevice(absl::Time now);
   // Hands free slots to those who wait.
   void Serve();
 
@@ -102,8 +106,10 @@ class SlotShare {
     bool awaiting_client = false;
     Holder* holder = nullptr;  // null in flight: whoever started it has left
     InUse in_use = {};
-    bool awaited = false;  // by its holder
-    bool noticed = false;  // the device was asked to tell
+    bool awaited = false;                                // by its holder
+    bool noticed = false;                                // the device was asked to tell
+    absl::Duration deadline = absl::InfiniteDuration();  // of what is in flight
+    WatchedTime lasts = {};                              // likewise
   };
 
   bool IsAwaited(const Entry& entry) const {
@@ -113,6 +119,7 @@ class SlotShare {
   Entry* FindFree();
   void CallInALoan();
 
+  DeviceHealth* const device_;
   std::vector<Entry> entries_;
   std::deque<Holder*> waiters_;     // longest waiting first
   const Holder* served_ = nullptr;  // has its turn: the next Take of this one does not queue

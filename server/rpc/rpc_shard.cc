@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/rpc_shard.h"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <utility>
@@ -70,12 +71,17 @@ void RpcShard::OnEvent(bool) {
 void RpcShard::Run() {
   // Ticks are steady, whatever happens to the time of day, in which gRPC has its deadlines.
   auto next_tick = Clock::now() + kTick;
+  EndTurn();  // that of not being there
   while (true) {
     void* tag = nullptr;
     bool ok = false;
     const bool looks = LooksAgain();
     if (!looks) core_.BeforeWaiting();
-    switch (queue_->AsyncNext(&tag, &ok, looks ? kAtOnce : DeadlineOf(next_tick))) {
+    EndTurn();
+    const grpc::CompletionQueue::NextStatus next =
+        queue_->AsyncNext(&tag, &ok, looks ? kAtOnce : DeadlineOf(next_tick));
+    EndTurn();
+    switch (next) {
       case grpc::CompletionQueue::SHUTDOWN:
         return;
       case grpc::CompletionQueue::GOT_EVENT:
@@ -106,8 +112,10 @@ bool RpcShard::LooksAgain() {
 }
 
 RpcShard::Deadline RpcShard::DeadlineOf(Clock::time_point next_tick) const {
-  if (!core_.is_busy()) return Deadline::max();
-  return Deadline::clock::now() + std::chrono::duration_cast<Deadline::duration>(next_tick - Clock::now());
+  absl::Duration rest = absl::FromChrono(next_tick - Clock::now());
+  if (!core_.is_busy()) rest = std::max(rest, core_.next_trial() - core_.Now());
+  if (rest == absl::InfiniteDuration()) return Deadline::max();
+  return Deadline::clock::now() + absl::ToChronoNanoseconds(rest);
 }
 
 void RpcShard::Join() {

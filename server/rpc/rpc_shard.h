@@ -10,7 +10,9 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/async_generic_service.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -45,8 +47,15 @@ class RpcShard : private EventTag {
   // As Post, and waits until it has run. Not from the shard's thread.
   void PostAndWait(const std::function<void()>& event);
 
-  // Takes no more calls. On the shard's thread.
-  void StopAccepting() { accepting_ = false; }
+  // Takes no more calls, and leaves the device alone. On the shard's thread.
+  void StopAccepting() {
+    accepting_ = false;
+    core_.Retire();
+  }
+
+  // Changes whenever the shard's thread goes to work or to wait. From any thread.
+  std::uint64_t turn() const { return turn_.load(std::memory_order_relaxed); }
+  static bool IsWorking(std::uint64_t turn) { return turn % 2 == 1; }
 
   // Once no call is left and the device is idle: ends the thread, if there is one.
   void Join();
@@ -64,6 +73,7 @@ class RpcShard : private EventTag {
 
   void Run();
   bool LooksAgain();
+  void EndTurn() { turn_.fetch_add(1, std::memory_order_relaxed); }
   Deadline DeadlineOf(Clock::time_point next_tick) const;
   void OnEvent(bool ok) override;
 
@@ -73,6 +83,7 @@ class RpcShard : private EventTag {
   bool accepting_ = true;
   bool joined_ = false;
   Clock::time_point looks_until_ = Clock::time_point::min();  // of the thread's; min(): it does not look
+  std::atomic<std::uint64_t> turn_ = 0;
   std::thread thread_;
 
   // Wakes the queue: an alarm whose time has come. It is set at most once at a time.

@@ -29,7 +29,7 @@ class DeviceAtStartTest(unittest.TestCase):
         self.assertIn("--device=auto: the device failed", done.stderr)
 
 
-class DeviceFaultTest(unittest.TestCase):
+class FaultTestCase(unittest.TestCase):
 
     def setUp(self):
         self.server = service.Server()
@@ -63,6 +63,9 @@ class DeviceFaultTest(unittest.TestCase):
         failure = Failure.of(call.exception())
         self.assertEqual((failure.code, failure.reason), ("UNAVAILABLE", "DEVICE_LOST"))
 
+
+class DeviceFaultTest(FaultTestCase):
+
     def test_calls_health_and_exit_code(self):
         watch = self.server.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=_TIMEOUT_S)
         self.assertEqual(next(watch), _SERVING)
@@ -81,6 +84,41 @@ class DeviceFaultTest(unittest.TestCase):
         self.server.send_signal(signal.SIGUSR2)
         self.assert_lost(hangs)
         self.assertEqual(self.server.wait(), 4)
+
+
+class HangingDeviceTest(FaultTestCase):
+    """Of a device that reports nothing: the server notices by itself, 10 s after what it was given."""
+
+    def assert_ends(self, why: str):
+        self.await_log("the device failed: " + why)
+        self.assertEqual(self.server.wait(), 4)
+
+    def test_calls_health_and_exit_code(self):
+        watch = self.server.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=_TIMEOUT_S)
+        self.assertEqual(next(watch), _SERVING)
+        waits, hangs = self.reduce(header(_SPEC)), self.start_one_that_hangs()
+        self.assertEqual(next(watch), _NOT_SERVING)
+        self.assert_lost(waits)
+        self.assert_lost(hangs)
+        self.assert_ends("the device did not end within 10 s")
+
+    def test_while_it_drains(self):
+        """SIGTERM ends the process, though its device is still at work for somebody who has left."""
+        hangs = self.start_one_that_hangs()
+        hangs.cancel()
+        self.server.send_signal(signal.SIGTERM)
+        self.assert_ends("the device did not end within 10 s")
+
+    def test_while_nobody_uses_it(self):
+        self.server.send_signal(signal.SIGUSR1)
+        self.assert_ends("the device did not end within 10 s")
+
+    def test_a_call_to_the_device_that_does_not_return(self):
+        self.server.send_signal(signal.SIGHUP)
+        self.await_log("starts will not return")
+        stuck = self.reduce(header(_SPEC), chunk(_ARRAY.tobytes()))
+        self.assertEqual(Failure.of(stuck.exception()).code, "UNAVAILABLE")
+        self.assert_ends("a call to the device does not return")
 
 
 if __name__ == "__main__":

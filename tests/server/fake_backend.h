@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,8 @@ class FakeBehaviour {
  public:
   std::atomic<bool> fail_start = false;
   std::atomic<bool> fail_wait = false;
+  std::atomic<bool> wrong_results = false;
+  std::atomic<bool> stuck = false;  // Start does not return, as long as this is so
   std::atomic<int> starts = 0;
   std::atomic<int> waits = 0;
   std::atomic<int> notices = 0;             // that were asked for
@@ -146,7 +150,8 @@ class FakeSlot : public kernels::Slot {
       std::copy_n(work.from, work.count, work.to);
       return result;
     }
-    const std::span data(work.from, work.count * work.reduction->element_bytes());
+    std::vector<std::byte> data(work.from, work.from + work.count * work.reduction->element_bytes());
+    if (behaviour_.wrong_results) data.back() ^= std::byte{1};
     result.state = kernels::ReduceOnHost(*work.reduction, work.first_element, data);
     return result;
   }
@@ -176,6 +181,7 @@ class FakeSlot : public kernels::Slot {
 
   absl::Status Begin(Work work) {
     if (work_.has_value()) ++behaviour_.misuses;
+    while (behaviour_.stuck) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (behaviour_.fail_start) return DeviceLost();
     ++behaviour_.starts;
     behaviour_.elements += work.count;

@@ -3,8 +3,8 @@
 //
 // warpfold-server over a fake device that fails on command, to test what the process then owes its users.
 // SIGUSR1: its slots hang from now on, as those of a GPU may that is about to fail. SIGUSR2: it reports that
-// it has failed. Standard error says when the first is obeyed, and when a slot hangs. With --slots=1 it
-// cannot even start a reduction.
+// it has failed. SIGHUP: a call that starts a slot does not return. Standard error says when the first or the
+// last is obeyed, and when a slot hangs. With --slots=1 it cannot even start a reduction.
 #include <csignal>
 #include <iostream>
 #include <memory>
@@ -21,6 +21,7 @@ sigset_t Commands() {
   sigemptyset(&commands);
   sigaddset(&commands, SIGUSR1);
   sigaddset(&commands, SIGUSR2);
+  sigaddset(&commands, SIGHUP);
   return commands;
 }
 
@@ -30,6 +31,11 @@ void Obey(FakeBackend& backend) {
   for (int command = 0; sigwait(&commands, &command) == 0;) {
     if (command == SIGUSR2) {
       backend.faulty = true;
+      continue;
+    }
+    if (command == SIGHUP) {
+      backend.behaviour.stuck = true;
+      std::cerr << "starts will not return" << std::endl;
       continue;
     }
     backend.behaviour.SetBlocked(true);

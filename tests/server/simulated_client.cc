@@ -55,9 +55,10 @@ void SimulatedClient::Expect(bool condition, const std::string& what) const {
 
 void SimulatedClient::Begin() {
   const Limits& limits = shard_.service().limits;
-  const bool closed = script_.kind == Kind::kMerge ? ledger_.closed_to_merges : ledger_.closed_to_reductions;
-  if (IsWork(script_.kind) && closed) {
-    refusal_ = "DRAINING";
+  const std::string& closed =
+      script_.kind == Kind::kMerge ? ledger_.closed_to_merges : ledger_.closed_to_reductions;
+  if (IsWork(script_.kind) && !closed.empty()) {
+    refusal_ = closed;
   } else if (IsWork(script_.kind) &&
              !ledger_.HasPlace(script_.peer, script_.kind, limits.max_concurrent_reductions)) {
     refusal_ = "TOO_MANY_REDUCTIONS";
@@ -225,7 +226,8 @@ void SimulatedClient::JudgeError(const absl::Status& status) const {
   if (reason == "BAD_MESSAGE" && gone_) deserved = ended_;
   if (!refusal_.empty()) deserved = reason == refusal_ && !reading_;
   if (reason == "DRAINING" && refusal_.empty()) deserved = ledger_.stopped && IsWork(script_.kind);
-  if (reason == "DEVICE_LOST") deserved = slot_failed_ || start_failed_;
+  const bool is_lost = !shard_.service().device.fault().ok();
+  if (reason == "DEVICE_LOST" && refusal_.empty()) deserved = slot_failed_ || start_failed_ || is_lost;
   const CallLimits& limits = shard_.service().limits.call;
   if (reason == "IDLE") deserved = reading_ && idle_ >= limits.idle;
   if (reason == "RATE") deserved = reading_ && slow_ >= 2 * limits.idle;

@@ -23,9 +23,11 @@ struct Ledger {
   absl::Time now = absl::UnixEpoch();
   // Calls that have begun and are not answered: how many of each kind each host has.
   std::map<std::string, std::array<int, Admission::kKinds>> inside;
-  bool closed_to_reductions = false;
-  bool closed_to_merges = false;
+  // With which reason newcomers are refused; "" while they are not.
+  std::string closed_to_reductions;
+  std::string closed_to_merges;
   bool stopped = false;
+  bool device_lost = false;            // and all have been told
   std::map<std::string, int> answers;  // how many of each reason, or code where there is none
   std::string violation;               // the first
 

@@ -23,6 +23,9 @@ absl::Status Draining() {
   return kernels::Error(absl::StatusCode::kUnavailable, "DRAINING", "the server is shutting down");
 }
 
+// In place of a client's identity: the shard itself tries the device.
+constexpr std::uint64_t kTrial = ~std::uint64_t{0};
+
 bool Happens(Random& random, std::size_t one_in) { return one_in != 0 && OneIn(random, one_in); }
 
 }  // namespace
@@ -40,6 +43,9 @@ class World::WatchedSlot : public kernels::Slot {
   }
   absl::Status Start(const kernels::Reduction& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
+    if (reduction.spec().operators.size() == 1) {  // clients ask for two
+      return world_.StartTrial([&] { return slot_.Start(reduction, first_element, element_count); });
+    }
     const std::uint64_t identity = IdentityOf(reduction.spec());
     if (!world_.OnStart(identity)) return DeviceLost();
     absl::Status status = slot_.Start(reduction, first_element, element_count);
@@ -87,7 +93,8 @@ World::World(std::uint64_t seed)
                [this] { return ledger_.now; }),
       finishes_at_once_(std::size_t{2} * Below(random_, 3)),
       fails_(OneIn(random_, 4) ? 1 + Below(random_, 20) : 0),
-      is_slow_(OneIn(random_, 8)) {
+      is_slow_(OneIn(random_, 8)),
+      may_hang_(OneIn(random_, 8)) {
   service_.cpu_crossover_bytes = OneIn(random_, 3) ? Below(random_, 5) * kLeafBytes : 0;
   service_.log_call = [this](const CallRecord&) { ++logged_; };
   MakeShards();
@@ -147,20 +154,32 @@ bool World::OnStart(std::uint64_t identity) {
   return !fails;
 }
 
+absl::Status World::StartTrial(const std::function<absl::Status()>& start) {
+  ledger_.Expect(working_.size() < slots_.size(), "a trial of a device that is in use");
+  if (device_lost_ || Happens(random_, fails_ * 4)) return DeviceLost();
+  absl::Status status = start();
+  if (status.ok()) working_.push_back(kTrial);
+  return status;
+}
+
 void World::OnStarted(std::uint64_t identity) {
   working_.push_back(identity);
   const Shard* const shard = &clients_[identity].shard();
   for (std::size_t i = 0; i < clients_.size(); ++i) {
     if (i != identity && &clients_[i].shard() == shard) clients_[i].OnStartOfOther(identity);
   }
-  if (Happens(random_, finishes_at_once_)) FinishSlot(working_.size() - 1);
+  if (!device_hangs_ && Happens(random_, finishes_at_once_)) FinishSlot(working_.size() - 1);
 }
 
 void World::FinishSlot(std::size_t n) {
   const bool fails = device_lost_ || Happens(random_, fails_);
-  if (fails) clients_[working_[n]].OnOwnSlotFailed();
+  if (fails && working_[n] != kTrial) clients_[working_[n]].OnOwnSlotFailed();
   working_.erase(working_.begin() + static_cast<std::ptrdiff_t>(n));
   backend_.behaviour.Finish(n, fails ? DeviceLost() : absl::OkStatus());
+}
+
+void World::FinishSlots() {
+  while (!working_.empty() && !device_hangs_) FinishSlot(Below(random_, working_.size()));
 }
 
 void World::Notify(SimulatedShard& shard) {
@@ -183,6 +202,22 @@ void World::TimePasses(absl::Duration time) {
     client.CheckTime();
     client.CheckDevice();
   }
+  WatchTheDevice();
+}
+
+// As RpcServer does.
+void World::WatchTheDevice() {
+  const absl::Status fault = service_.device.fault();
+  if (fault.ok() || std::exchange(ledger_.device_lost, true)) return;
+  service_.admission.Close(fault);
+  for (std::string* reason : {&ledger_.closed_to_reductions, &ledger_.closed_to_merges}) {
+    if (reason->empty()) *reason = "DEVICE_LOST";
+  }
+  for (SimulatedShard& shard : shards_) shard.shard->StopAll(fault);
+  for (const SimulatedClient& client : clients_) {
+    const bool stops = client.begun() && IsWork(client.script().kind);
+    ledger_.Expect(!stops || client.answered(), "not answered when the device was lost");
+  }
 }
 
 void World::EventOf(std::size_t which) {
@@ -199,11 +234,11 @@ void World::Drain() {
   switch (drained_++) {
     case 0:
       service_.admission.CloseToReductions(Draining());
-      ledger_.closed_to_reductions = true;
+      if (!ledger_.device_lost) ledger_.closed_to_reductions = "DRAINING";
       break;
     case 1:
       service_.admission.Close(Draining());
-      ledger_.closed_to_merges = true;
+      if (!ledger_.device_lost) ledger_.closed_to_merges = "DRAINING";
       break;
     case 2:
       ledger_.stopped = true;
@@ -219,7 +254,7 @@ void World::Drain() {
 }
 
 void World::EventOfTheService() {
-  switch (Below(random_, 13)) {
+  switch (Below(random_, 14)) {
     case 0:
       return Drain();
     case 1:
@@ -227,6 +262,9 @@ void World::EventOfTheService() {
       return;
     case 2:
       return LeaveAPlace();
+    case 3:
+      device_hangs_ = may_hang_;
+      return;
     default:
       service_.serving = !service_.serving;
       for (SimulatedShard& shard : shards_) shard.shard->OnHealthChanged();
@@ -238,7 +276,7 @@ void World::RandomEvent() {
   if (event < 36) {
     EventOf(Below(random_, clients_.size()));
   } else if (event < 50) {
-    if (!working_.empty()) FinishSlot(Below(random_, working_.size()));
+    if (!working_.empty() && !device_hangs_) FinishSlot(Below(random_, working_.size()));
   } else if (event < 58) {
     SimulatedShard& shard = shards_[Below(random_, shards_.size())];
     if (shard.notified) Notify(shard);
@@ -293,13 +331,15 @@ void World::Settle() {
     for (const std::size_t client : order) {
       EventOf(client);
       Check();
-      if (!working_.empty() && OneIn(random_, 2)) FinishSlot(Below(random_, working_.size()));
+      if (!working_.empty() && !device_hangs_ && OneIn(random_, 2)) {
+        FinishSlot(Below(random_, working_.size()));
+      }
     }
-    while (!working_.empty()) FinishSlot(Below(random_, working_.size()));
+    FinishSlots();
     for (SimulatedShard& shard : shards_) {
       if (shard.notified) Notify(shard);
     }
-    TimePasses(absl::Milliseconds(1));
+    TimePasses(device_hangs_ ? absl::Seconds(1) : absl::Milliseconds(1));
     Check();
   }
 }
@@ -313,16 +353,22 @@ void World::LetTheSilentTimeOut() {
   }
   // What they have said is reduced first: only then are they waited for.
   do {
-    while (!working_.empty()) FinishSlot(0);
+    FinishSlots();
     TimePasses(absl::Milliseconds(1));
     Check();
-  } while (!working_.empty());
+  } while (!working_.empty() && !device_hangs_);
+  constexpr int kLooks = 30;  // that count for a second each: calls end, a trial begins, and does not end
+  for (int look = 0; device_hangs_ && look < kLooks; ++look) {
+    TimePasses(absl::Seconds(look == 5 ? 1000 : 1));  // it was suspended
+    Check();
+  }
+  ledger_.Expect(working_.empty() || ledger_.device_lost, "a device that hangs is not noticed");
   TimePasses(kCallLimits.idle);
   Check();
 }
 
 void World::CheckEnd() {
-  while (!working_.empty()) FinishSlot(0);
+  FinishSlots();
   while (!others_.empty()) LeaveAPlace();
   for (SimulatedShard& shard : shards_) shard.shard->OnTick();
   for (SimulatedClient& client : clients_) {
@@ -333,13 +379,15 @@ void World::CheckEnd() {
   }
   for (const SimulatedShard& shard : shards_) {
     const SlotShare& slots = shard.shard->slots();
-    ledger_.Expect(slots.free() == slots.size(), "a slot is lost");
     ledger_.Expect(slots.waiting() == 0, "somebody still waits for a slot");
+    if (device_hangs_) continue;
+    ledger_.Expect(slots.free() == slots.size(), "a slot is lost");
     ledger_.Expect(!shard.shard->is_busy(), "a shard that is busy with nothing");
   }
   ledger_.Expect(service_.admission.in_progress() == 0, "admission holds places of nobody");
   ledger_.Expect(logged_ == static_cast<int>(clients_.size()), "not every call is logged once");
-  ledger_.Expect(backend_.behaviour.starts == backend_.behaviour.waits, "a slot's result is not collected");
+  ledger_.Expect(backend_.behaviour.starts - backend_.behaviour.waits == static_cast<int>(working_.size()),
+                 "a slot's result is not collected");
   ledger_.Expect(backend_.behaviour.misuses == 0, "a slot is used against its contract");
 }
 

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The whole core in one thread: a service with shards, a device whose slots finish in any order or fail,
-// clients of all methods, and a clock. A seed chooses who is there and what happens next; the same seed gives
-// the same schedule.
+// The whole core in one thread: a service with shards, a device whose slots finish in any order, fail or
+// hang, clients of all methods, and a clock. A seed chooses who is there and what happens next; the same seed
+// gives the same schedule.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -57,6 +58,7 @@ class World {
 
   // By slots.
   bool OnStart(std::uint64_t identity);
+  absl::Status StartTrial(const std::function<absl::Status()>& start);
   void OnStarted(std::uint64_t identity);
 
   void RandomEvent();
@@ -64,8 +66,10 @@ class World {
   void EventOfTheService();
   void Drain();
   void FinishSlot(std::size_t n);
+  void FinishSlots();
   void Notify(SimulatedShard& shard);
   void TimePasses(absl::Duration time);
+  void WatchTheDevice();
   void Check();
 
   // The fair end.
@@ -88,8 +92,10 @@ class World {
   const std::size_t finishes_at_once_;
   const std::size_t fails_;
   const bool is_slow_;  // much time passes between events
+  const bool may_hang_;
   bool device_lost_ = false;
-  int drained_ = 0;  // how far
+  bool device_hangs_ = false;  // it ends nothing any more
+  int drained_ = 0;            // how far
   int logged_ = 0;
 };
 

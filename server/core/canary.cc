@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/canary.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr std::uint64_t kLeaves = 2;
+
+kernels::Reduction SumOfDoubles() {
+  kernels::ReductionSpec spec;
+  spec.operators = {"sum"};
+  spec.element_type = kernels::ElementType::kFloat64;
+  return kernels::Reduction::Create(spec).value();
+}
+
+// Numbers whose sum rounds differently in every other order.
+std::vector<double> Numbers(std::uint64_t count) {
+  std::vector<double> numbers(count);
+  for (std::uint64_t i = 0; i < count; ++i) numbers[i] = 1.0 / static_cast<double>(i + 1);
+  return numbers;
+}
+
+}  // namespace
+
+Canary::Canary(SlotShare& share, DeviceHealth& device, absl::Time now)
+    : share_(share),
+      device_(device),
+      reduction_(SumOfDoubles()),
+      array_(Numbers(kLeaves * reduction_.leaf_elements())),
+      expected_(kernels::ReduceOnHost(reduction_, 0, std::as_bytes(std::span(array_)))),
+      next_(now + kInterval) {}
+
+void Canary::OnTick(absl::Time now) {
+  if (retired_ || share_.size() == 0) return;
+  const bool is_used = share_.free() < share_.size() || share_.waiting() > 0;
+  const bool is_due = now >= next_;
+  if (is_used || is_due) next_ = now + kInterval;
+  if (is_due && !is_used) Start();
+}
+
+void Canary::Retire() {
+  retired_ = true;
+  next_ = absl::InfiniteFuture();
+}
+
+void Canary::Start() {
+  kernels::Slot* const slot = share_.Take(*this);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(array_));
+  std::memcpy(slot->staging().data(), bytes.data(), bytes.size());
+  const absl::Status started = share_.Started(*this, slot, slot->Start(reduction_, 0, array_.size()),
+                                              {.memory = nullptr, .ends_soon = false, .bytes = bytes.size()});
+  if (!started.ok()) return Judge(started);
+  // The CPU backend has finished by now.
+  if (const auto result = share_.Collect(slot); result.has_value()) Judge(*result);
+}
+
+void Canary::OnSlotFinished(kernels::Slot*, absl::StatusOr<kernels::SlotResult> result) { Judge(result); }
+
+void Canary::Judge(const absl::StatusOr<kernels::SlotResult>& result) {
+  if (!result.ok()) {
+    return device_.Lose(
+        absl::StrCat("the device failed in a trial while it was idle: ", result.status().message()));
+  }
+  const kernels::PartialState& state = *result->state;
+  if (state.nodes().size() != 1 || !std::ranges::equal(state.NodeStates(0), expected_.NodeStates(0))) {
+    device_.Lose("the device gave a wrong result in a trial while it was idle");
+  }
+}
+
+}  // namespace warpfold::server

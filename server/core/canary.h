@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A tiny reduction now and then while nobody uses a shard's slots, whose result is compared with the host's:
+// a device that has failed is found before the next client meets it. The deadline of what a client starts
+// holds for it, too.
+//
+// Threads: the shard's only.
+#pragma once
+
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/core/device_health.h"
+#include "server/core/slot_share.h"
+
+namespace warpfold::server {
+
+class Canary : private SlotShare::Holder {
+ public:
+  static constexpr absl::Duration kInterval = absl::Seconds(5);
+
+  // `share` and `device`, which hears of failures, must outlive it. Made at `now`.
+  Canary(SlotShare& share, DeviceHealth& device, absl::Time now);
+  ~Canary() override { share_.Leave(*this); }
+  Canary(const Canary&) = delete;
+  Canary& operator=(const Canary&) = delete;
+
+  // Starts a reduction if it is time for one.
+  void OnTick(absl::Time now);
+  // When it wants OnTick to be called at the latest.
+  absl::Time next() const { return next_; }
+
+  // Starts none any more.
+  void Retire();
+
+ private:
+  void OnSlotFree() override {}
+  void OnSlotWanted() override {}
+  void OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) override;
+
+  void Start();
+  void Judge(const absl::StatusOr<kernels::SlotResult>& result);
+
+  SlotShare& share_;
+  DeviceHealth& device_;
+  const kernels::Reduction reduction_;
+  const std::vector<double> array_;
+  const kernels::PartialState expected_;
+  absl::Time next_;
+  bool retired_ = false;
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/device_health.h"
+
+#include <algorithm>
+
+#include "kernels/error.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr absl::Duration kGrace = absl::Seconds(10);
+constexpr absl::Duration kForAByte = absl::Microseconds(1);
+
+}  // namespace
+
+absl::Duration DeviceDeadline(std::uint64_t bytes) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 60;  // a Duration multiplies by signed numbers
+  return kGrace + kForAByte * std::min(bytes, kMost);
+}
+
+absl::Duration WatchedTime::Look(absl::Time now) {
+  if (last_.has_value()) total_ += std::clamp(now - *last_, absl::ZeroDuration(), kLongestGap);
+  last_ = now;
+  return total_;
+}
+
+absl::Status DeviceHealth::fault() const {
+  if (absl::Status fault = backend_.fault(); !fault.ok()) return fault;
+  if (!lost_) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  return why_;
+}
+
+void DeviceHealth::Lose(absl::string_view why) {
+  const std::lock_guard lock(mutex_);
+  if (why_.ok()) why_ = kernels::Error(absl::StatusCode::kUnavailable, "DEVICE_LOST", why);
+  lost_ = true;
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether the device still works: what the backend says of it, and whether it ends what it begins. A kernel
+// that never ends raises no error, and the container platform's own health checks of the GPU do not see it
+// (docs/adr/0044).
+//
+// Threads: DeviceHealth's methods may be called from any, WatchedTime's from one at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "kernels/backend.h"
+
+namespace warpfold::server {
+
+// How long the device may take for `bytes`: 10 s, and 1 s more for each megabyte. The slowest operator takes
+// a hundredth of that.
+absl::Duration DeviceDeadline(std::uint64_t bytes);
+
+// How long something has lasted, as far as somebody looked at it. The time between two looks counts for at
+// most kLongestGap: a process that was suspended must not take its own absence for the device's.
+class WatchedTime {
+ public:
+  static constexpr absl::Duration kLongestGap = absl::Seconds(1);
+
+  // Looks at `now`. The first look counts nothing.
+  absl::Duration Look(absl::Time now);
+
+ private:
+  std::optional<absl::Time> last_;
+  absl::Duration total_;
+};
+
+class DeviceHealth {
+ public:
+  // `backend` must outlive this.
+  explicit DeviceHealth(const kernels::Backend& backend) : backend_(backend) {}
+
+  // OK, or UNAVAILABLE (DEVICE_LOST) from the first failure on. Then the process must end, and must not wait
+  // for what the device was given.
+  absl::Status fault() const;
+
+  // The device is lost for the reason given, unless it has been already.
+  void Lose(absl::string_view why);
+
+  // The device is given work of so many bytes, or has done it. Begin returns how many it then has: it may
+  // take them in the order in which they came.
+  std::uint64_t Begin(std::uint64_t bytes) { return bytes_ += bytes; }
+  void End(std::uint64_t bytes) { bytes_ -= bytes; }
+
+ private:
+  const kernels::Backend& backend_;
+  std::atomic<std::uint64_t> bytes_ = 0;
+  std::atomic<bool> lost_ = false;
+  mutable std::mutex mutex_;
+  absl::Status why_;  // guarded by mutex_
+};
+
+}  // namespace warpfold::server

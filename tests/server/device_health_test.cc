@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/device_health.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "server/core/canary.h"
+#include "server/core/slot_share.h"
+#include "tests/server/drive_session.h"
+#include "tests/server/fake_backend.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr std::uint64_t kMegabyte = 1'000'000;
+constexpr absl::Duration kTick = absl::Milliseconds(50);
+
+kernels::Reduction SumOfInts() {
+  kernels::ReductionSpec spec;
+  spec.operators = {"sum"};
+  spec.element_type = kernels::ElementType::kInt32;
+  return kernels::Reduction::Create(spec).value();
+}
+
+TEST(DeviceDeadlineTest, GrowsWithTheBytes) {
+  EXPECT_EQ(DeviceDeadline(0), absl::Seconds(10));
+  EXPECT_EQ(DeviceDeadline(kMegabyte), absl::Seconds(11));
+  EXPECT_EQ(DeviceDeadline(50'000 * kMegabyte), absl::Seconds(50'010));
+  EXPECT_GT(DeviceDeadline(~std::uint64_t{0}), absl::Hours(1)) << "no overflow";
+}
+
+TEST(WatchedTimeTest, CountsOnlyWhatIsWatched) {
+  absl::Time now = absl::UnixEpoch();
+  WatchedTime lasts;
+  EXPECT_EQ(lasts.Look(now), absl::ZeroDuration());
+  EXPECT_EQ(lasts.Look(now += absl::Milliseconds(300)), absl::Milliseconds(300));
+  EXPECT_EQ(lasts.Look(now += WatchedTime::kLongestGap), absl::Milliseconds(1300));
+  EXPECT_EQ(lasts.Look(now += absl::Hours(1)), absl::Milliseconds(2300)) << "the process was suspended";
+  EXPECT_EQ(lasts.Look(now - absl::Hours(2)), absl::Milliseconds(2300)) << "a clock that goes back";
+}
+
+class DeviceHealthTest : public testing::Test {
+ protected:
+  // Looks at the device as a shard does, for so long.
+  void Watch(absl::Duration time) {
+    for (const absl::Time end = now_ + time; now_ < end; now_ += kTick) {
+      share_.Poll();
+      share_.LookAtDevice(now_);
+    }
+  }
+  void Start(SlotShare& share, std::uint64_t bytes) {
+    kernels::Slot* const slot = share.Take(holder_);
+    ASSERT_NE(slot, nullptr);
+    ASSERT_TRUE(share
+                    .Started(holder_, slot, slot->Start(SumOfInts(), 0, 1024),
+                             {.memory = nullptr, .ends_soon = false, .bytes = bytes})
+                    .ok());
+  }
+  bool lost() const { return !device_.fault().ok(); }
+
+  FakeBackend backend_{3};
+  DeviceHealth device_{backend_};
+  SlotShare share_{SlotsOf(backend_), &device_};
+  CountingHolder holder_;
+  absl::Time now_ = absl::UnixEpoch();
+};
+
+TEST_F(DeviceHealthTest, TheFirstFailureStays) {
+  EXPECT_TRUE(device_.fault().ok());
+  device_.Lose("the first");
+  device_.Lose("the second");
+  EXPECT_EQ(device_.fault().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(device_.fault().message(), "the first");
+  EXPECT_EQ(kernels::ErrorReason(device_.fault()), "DEVICE_LOST");
+}
+
+TEST_F(DeviceHealthTest, TheBackendsWordCounts) {
+  backend_.faulty = true;
+  EXPECT_EQ(device_.fault(), DeviceLost());
+}
+
+TEST_F(DeviceHealthTest, WorkThatDoesNotEndIsALoss) {
+  backend_.behaviour.SetBlocked(true);
+  Start(share_, 2 * kMegabyte);
+  Watch(DeviceDeadline(2 * kMegabyte) - kTick);
+  EXPECT_FALSE(lost());
+  Watch(2 * kTick);
+  EXPECT_TRUE(lost());
+  backend_.behaviour.FinishAll();
+}
+
+TEST_F(DeviceHealthTest, WorkThatEndsIsNone) {
+  backend_.behaviour.SetBlocked(true);
+  for (int i = 0; i < 5; ++i) {
+    Start(share_, 0);
+    Watch(DeviceDeadline(0) - kTick);
+    backend_.behaviour.FinishAll();
+    share_.Poll();
+  }
+  Watch(DeviceDeadline(0));
+  EXPECT_FALSE(lost());
+}
+
+// A device may take what it is given in the order in which it comes, whichever shard it is from.
+TEST_F(DeviceHealthTest, WhatCameBeforeCountsToo) {
+  FakeBackend slots_of_another(1);
+  SlotShare other(SlotsOf(slots_of_another), &device_);
+  slots_of_another.behaviour.SetBlocked(true);
+  backend_.behaviour.SetBlocked(true);
+  Start(other, 30 * kMegabyte);
+  Start(share_, kMegabyte);
+  Watch(DeviceDeadline(31 * kMegabyte) - kTick);
+  EXPECT_FALSE(lost());
+  Watch(2 * kTick);
+  EXPECT_TRUE(lost());
+  slots_of_another.behaviour.FinishAll();
+  other.Poll();
+  backend_.behaviour.FinishAll();
+}
+
+TEST_F(DeviceHealthTest, WhatIsDoneCountsNoMore) {
+  backend_.behaviour.SetBlocked(true);
+  Start(share_, 30 * kMegabyte);
+  backend_.behaviour.FinishAll();
+  share_.Poll();
+  backend_.behaviour.SetBlocked(true);
+  Start(share_, 0);
+  Watch(DeviceDeadline(0) + kTick);
+  EXPECT_TRUE(lost());
+  backend_.behaviour.FinishAll();
+}
+
+TEST_F(DeviceHealthTest, ASuspendedProcessBlamesNobody) {
+  backend_.behaviour.SetBlocked(true);
+  Start(share_, 0);
+  for (int i = 0; i < 8; ++i) {
+    Watch(2 * kTick);
+    now_ += absl::Hours(1);
+  }
+  EXPECT_FALSE(lost());
+  backend_.behaviour.FinishAll();
+}
+
+class CanaryTest : public DeviceHealthTest {
+ protected:
+  void Tick(absl::Duration time) {
+    now_ += time;
+    share_.Poll();
+    share_.LookAtDevice(now_);
+    canary_.OnTick(now_);
+  }
+
+  Canary canary_{share_, device_, now_};
+};
+
+TEST_F(CanaryTest, TriesAnIdleDevice) {
+  EXPECT_EQ(canary_.next(), now_ + Canary::kInterval);
+  Tick(Canary::kInterval - kTick);
+  EXPECT_EQ(backend_.behaviour.starts, 0);
+  for (int trial = 1; trial <= 3; ++trial) {
+    Tick(canary_.next() - now_);
+    EXPECT_EQ(backend_.behaviour.starts, trial);
+    EXPECT_EQ(canary_.next(), now_ + Canary::kInterval);
+    EXPECT_EQ(share_.free(), share_.size());
+  }
+  EXPECT_FALSE(lost());
+}
+
+TEST_F(CanaryTest, LeavesABusyDeviceAlone) {
+  kernels::Slot* const slot = share_.Take(holder_);
+  for (int i = 0; i < 10; ++i) Tick(Canary::kInterval);
+  EXPECT_EQ(backend_.behaviour.starts, 0);
+  share_.Return(slot);
+  Tick(Canary::kInterval - kTick);
+  EXPECT_EQ(backend_.behaviour.starts, 0) << "it was used until now";
+  Tick(kTick);
+  EXPECT_EQ(backend_.behaviour.starts, 1);
+}
+
+TEST_F(CanaryTest, NoticesADeviceThatHangs) {
+  backend_.behaviour.SetBlocked(true);
+  Tick(Canary::kInterval);
+  EXPECT_EQ(share_.in_flight(), 1u);
+  while (now_ < absl::UnixEpoch() + Canary::kInterval + DeviceDeadline(0)) Tick(kTick);
+  EXPECT_FALSE(lost()) << "the first look counts nothing";
+  Tick(kTick);
+  Tick(kTick);
+  EXPECT_TRUE(lost());
+  backend_.behaviour.FinishAll();
+}
+
+TEST_F(CanaryTest, NoticesADeviceThatRefuses) {
+  backend_.behaviour.fail_start = true;
+  Tick(Canary::kInterval);
+  EXPECT_TRUE(lost());
+}
+
+TEST_F(CanaryTest, NoticesADeviceThatFails) {
+  backend_.behaviour.fail_wait = true;
+  Tick(Canary::kInterval);
+  EXPECT_TRUE(lost());
+}
+
+TEST_F(CanaryTest, NoticesAnErrorThatIsReportedLate) {
+  backend_.behaviour.SetBlocked(true);
+  Tick(Canary::kInterval);
+  backend_.behaviour.Finish(0, DeviceLost());
+  EXPECT_FALSE(lost());
+  Tick(kTick);
+  EXPECT_TRUE(lost());
+}
+
+TEST_F(CanaryTest, NoticesAWrongResult) {
+  backend_.behaviour.wrong_results = true;
+  Tick(Canary::kInterval);
+  EXPECT_TRUE(lost());
+}
+
+TEST_F(CanaryTest, EndsWithTheServer) {
+  canary_.Retire();
+  EXPECT_EQ(canary_.next(), absl::InfiniteFuture());
+  Tick(absl::Hours(1));
+  EXPECT_EQ(backend_.behaviour.starts, 0);
+}
+
+}  // namespace
+}  // namespace warpfold::server
