@@ -115,7 +115,12 @@ absl::Status ArrayReducer::StartFilled() {
 }
 
 absl::Status ArrayReducer::Start(kernels::Slot* slot, std::uint64_t elements) {
-  return Started(slot, elements, slot->Start(reduction(), next_element(), elements));
+  absl::Status status;
+  {
+    const DeviceCalls::Scope call(share_.device_calls());
+    status = slot->Start(reduction(), next_element(), elements);
+  }
+  return Started(slot, elements, std::move(status));
 }
 
 }  // namespace warpfold::server

@@ -53,8 +53,11 @@ void ArrayWriter::Release() {
 
 absl::Status ArrayWriter::StoreFilled() {
   const Filling filled = *std::exchange(filling_, std::nullopt);
-  const absl::Status tried =
-      filled.slot->StartStore(memory_->memory(), memory_->byte_offset() + stored_bytes_, filled.bytes);
+  absl::Status tried;
+  {
+    const DeviceCalls::Scope call(share_.device_calls());
+    tried = filled.slot->StartStore(memory_->memory(), memory_->byte_offset() + stored_bytes_, filled.bytes);
+  }
   const absl::Status started = share_.Started(*this, filled.slot, tried,
                                               {.memory = memory_, .ends_soon = false, .bytes = filled.bytes});
   if (!started.ok()) return started;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -55,8 +56,13 @@ void Canary::Start() {
   kernels::Slot* const slot = share_.Take(*this);
   const std::span<const std::byte> bytes = std::as_bytes(std::span(array_));
   std::memcpy(slot->staging().data(), bytes.data(), bytes.size());
-  const absl::Status started = share_.Started(*this, slot, slot->Start(reduction_, 0, array_.size()),
-                                              {.memory = nullptr, .ends_soon = false, .bytes = bytes.size()});
+  absl::Status started;
+  {
+    const DeviceCalls::Scope call(share_.device_calls());
+    started = slot->Start(reduction_, 0, array_.size());
+  }
+  started = share_.Started(*this, slot, std::move(started),
+                           {.memory = nullptr, .ends_soon = false, .bytes = bytes.size()});
   if (!started.ok()) return Judge(started);
   // The CPU backend has finished by now.
   if (const auto result = share_.Collect(slot); result.has_value()) Judge(*result);

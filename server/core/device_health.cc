@@ -3,6 +3,7 @@
 #include "server/core/device_health.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/error.h"
 
@@ -23,6 +24,12 @@ absl::Duration WatchedTime::Look(absl::Time now) {
   if (last_.has_value()) total_ += std::clamp(now - *last_, absl::ZeroDuration(), kLongestGap);
   last_ = now;
   return total_;
+}
+
+absl::Duration DeviceCalls::Look(absl::Time now) {
+  const std::uint64_t turns = turns_.load(std::memory_order_relaxed);
+  if (turns != std::exchange(seen_, turns) || turns % 2 == 0) lasts_ = {};
+  return lasts_.Look(now);
 }
 
 absl::Status DeviceHealth::fault() const {

@@ -38,6 +38,33 @@ class WatchedTime {
   absl::Duration total_;
 };
 
+// Whether a thread is in a call to the device, told to another thread.
+class DeviceCalls {
+ public:
+  // Marks a call for as long as it lives. Threads: that one.
+  class Scope {
+   public:
+    explicit Scope(DeviceCalls& calls) : calls_(calls) { calls_.Next(); }
+    ~Scope() { calls_.Next(); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    DeviceCalls& calls_;
+  };
+
+  // How long the call has lasted that the thread is in, as far as it has been looked at. Threads: one that
+  // looks often.
+  absl::Duration Look(absl::Time now);
+
+ private:
+  void Next() { turns_.fetch_add(1, std::memory_order_relaxed); }
+
+  std::atomic<std::uint64_t> turns_ = 0;  // odd in a call
+  std::uint64_t seen_ = 0;
+  WatchedTime lasts_;
+};
+
 class DeviceHealth {
  public:
   // `backend` must outlive this.

@@ -27,7 +27,11 @@ absl::StatusOr<bool> MemoryReducer::TryFinish() {
     if (slot == nullptr) return false;
     const std::uint64_t elements =
         std::min(end_element_ - next_element(), slot->CapacityFrom(reduction(), memory, NextByte()));
-    absl::Status status = slot->StartFrom(reduction(), next_element(), elements, memory, NextByte());
+    absl::Status status;
+    {
+      const DeviceCalls::Scope call(share_.device_calls());
+      status = slot->StartFrom(reduction(), next_element(), elements, memory, NextByte());
+    }
     // Kernels read what lies on the device at terabytes a second.
     const InUse in_use = {.memory = options_.memory, .ends_soon = !memory.host_can_read()};
     if (status = Started(slot, elements, std::move(status), in_use); !status.ok()) return status;

@@ -66,12 +66,14 @@ void SlotShare::AskForNotices() {
   for (Entry& entry : entries_) {
     if (!entry.noticed && IsAwaited(entry)) {
       entry.noticed = true;
+      const DeviceCalls::Scope call(device_calls_);
       entry.slot->Notify();
     }
   }
 }
 
 std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::Collect(kernels::Slot* slot) {
+  const DeviceCalls::Scope call(device_calls_);
   if (!slot->Finished()) return std::nullopt;
   absl::StatusOr<kernels::SlotResult> result = slot->Wait();
   if (device_ != nullptr) device_->End(EntryOf(slot).in_use.bytes);

@@ -90,6 +90,8 @@ class SlotShare {
   void Poll();
   // Whether the device has had something for too long: then it is lost. To be called after Poll, often.
   void LookAtDevice(absl::Time now);
+  // To be marked with each call that starts something on a slot. Those that the share makes are.
+  DeviceCalls& device_calls() { return device_calls_; }
   // Hands free slots to those who wait.
   void Serve();
 
@@ -120,6 +122,7 @@ class SlotShare {
   void CallInALoan();
 
   DeviceHealth* const device_;
+  DeviceCalls device_calls_;
   std::vector<Entry> entries_;
   std::deque<Holder*> waiters_;     // longest waiting first
   const Holder* served_ = nullptr;  // has its turn: the next Take of this one does not queue

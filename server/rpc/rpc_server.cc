@@ -21,9 +21,8 @@
 namespace warpfold::server {
 namespace {
 
-// A shard's events take microseconds, and the longest, the merge of 4 MiB of states, less than a second: what
-// takes so long is a call to the device that does not return.
-constexpr absl::Duration kLongestTurn = absl::Seconds(15);
+// Calls to the device take microseconds, and the slowest, those that wait for the driver, less than a second.
+constexpr absl::Duration kLongestDeviceCall = absl::Seconds(15);
 
 // How soon an overdue call or a lost device is noticed.
 constexpr auto kWatchInterval = std::chrono::milliseconds(50);
@@ -146,19 +145,14 @@ absl::Status RpcServer::Serve() {
 }
 
 void RpcServer::Watch() {
-  std::vector<TurnWatch> watches(shards_.size());
   while (!stop_watchdog_) {
-    for (std::size_t i = 0; i < shards_.size(); ++i) CheckTurn(*shards_[i], watches[i]);
+    for (const auto& shard : shards_) {
+      if (shard->core().slots().device_calls().Look(service_.clock()) < kLongestDeviceCall) continue;
+      service_.device.Lose("a call to the device does not return");
+    }
     CheckForFault();
     std::this_thread::sleep_for(kWatchInterval);
   }
-}
-
-void RpcServer::CheckTurn(const RpcShard& shard, TurnWatch& watch) {
-  const std::uint64_t turn = shard.turn();
-  if (turn != watch.turn || !RpcShard::IsWorking(turn)) watch = {.turn = turn, .lasts = {}};
-  if (watch.lasts.Look(service_.clock()) < kLongestTurn) return;
-  service_.device.Lose("a call to the device does not return");
 }
 
 void RpcServer::CheckForFault() {

@@ -87,14 +87,7 @@ class RpcServer {
   void MakeAcceptor(std::vector<Listener> listeners, std::size_t max_connections);
   void MakeShards(std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues);
   absl::Status Serve();
-  // How long a shard's thread has been in one turn.
-  struct TurnWatch {
-    std::uint64_t turn = 0;
-    WatchedTime lasts = {};
-  };
-
   void Watch();
-  void CheckTurn(const RpcShard& shard, TurnWatch& watch);
   void CheckForFault();
   void StopServing();
   void StopAll(const absl::Status& why);

@@ -71,17 +71,12 @@ void RpcShard::OnEvent(bool) {
 void RpcShard::Run() {
   // Ticks are steady, whatever happens to the time of day, in which gRPC has its deadlines.
   auto next_tick = Clock::now() + kTick;
-  EndTurn();  // that of not being there
   while (true) {
     void* tag = nullptr;
     bool ok = false;
     const bool looks = LooksAgain();
     if (!looks) core_.BeforeWaiting();
-    EndTurn();
-    const grpc::CompletionQueue::NextStatus next =
-        queue_->AsyncNext(&tag, &ok, looks ? kAtOnce : DeadlineOf(next_tick));
-    EndTurn();
-    switch (next) {
+    switch (queue_->AsyncNext(&tag, &ok, looks ? kAtOnce : DeadlineOf(next_tick))) {
       case grpc::CompletionQueue::SHUTDOWN:
         return;
       case grpc::CompletionQueue::GOT_EVENT:

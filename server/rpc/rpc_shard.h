@@ -10,9 +10,7 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/async_generic_service.h>
 
-#include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -53,15 +51,12 @@ class RpcShard : private EventTag {
     core_.Retire();
   }
 
-  // Changes whenever the shard's thread goes to work or to wait. From any thread.
-  std::uint64_t turn() const { return turn_.load(std::memory_order_relaxed); }
-  static bool IsWorking(std::uint64_t turn) { return turn % 2 == 1; }
-
   // Once no call is left and the device is idle: ends the thread, if there is one.
   void Join();
   bool has_thread() const { return thread_.joinable(); }
 
-  // On the shard's thread, but for the slots' counts in tests that are quiet.
+  // On the shard's thread, but for the slots' counts in tests that are quiet, and the look at calls to the
+  // device.
   Shard& core() { return core_; }
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
   grpc::AsyncGenericService& methods() { return methods_; }
@@ -73,7 +68,6 @@ class RpcShard : private EventTag {
 
   void Run();
   bool LooksAgain();
-  void EndTurn() { turn_.fetch_add(1, std::memory_order_relaxed); }
   Deadline DeadlineOf(Clock::time_point next_tick) const;
   void OnEvent(bool ok) override;
 
@@ -83,7 +77,6 @@ class RpcShard : private EventTag {
   bool accepting_ = true;
   bool joined_ = false;
   Clock::time_point looks_until_ = Clock::time_point::min();  // of the thread's; min(): it does not look
-  std::atomic<std::uint64_t> turn_ = 0;
   std::thread thread_;
 
   // Wakes the queue: an alarm whose time has come. It is set at most once at a time.

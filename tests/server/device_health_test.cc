@@ -41,6 +41,24 @@ TEST(WatchedTimeTest, CountsOnlyWhatIsWatched) {
   EXPECT_EQ(lasts.Look(now - absl::Hours(2)), absl::Milliseconds(2300)) << "a clock that goes back";
 }
 
+TEST(DeviceCallsTest, LastUntilTheyReturn) {
+  absl::Time now = absl::UnixEpoch();
+  DeviceCalls calls;
+  const auto watch = [&](absl::Duration time) {
+    absl::Duration lasted;
+    for (const absl::Time end = now + time; now < end; now += kTick) lasted = calls.Look(now);
+    return lasted;
+  };
+  EXPECT_LE(watch(absl::Seconds(20)), absl::ZeroDuration()) << "there is none";
+  for (int i = 0; i < 10; ++i) {
+    const DeviceCalls::Scope call(calls);
+    EXPECT_LT(watch(absl::Seconds(2)), absl::Seconds(2));
+  }
+  EXPECT_LE(watch(absl::Seconds(20)), absl::ZeroDuration());
+  const DeviceCalls::Scope call(calls);
+  EXPECT_GT(watch(absl::Seconds(20)), absl::Seconds(19));
+}
+
 class DeviceHealthTest : public testing::Test {
  protected:
   // Looks at the device as a shard does, for so long.
