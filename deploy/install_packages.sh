@@ -20,7 +20,7 @@ python=(python3-dev python3-venv)
 # GoogleTest, and what the Python tests import; then what the tests of format, scripts and the container
 # image call.
 test=(
-  libgmock-dev libgtest-dev python3 python3-grpcio python3-numpy python3-protobuf
+  libgmock-dev libgtest-dev python3 python3-grpcio python3-h2 python3-numpy python3-protobuf
   buildah clang-format-14 debootstrap iproute2 shellcheck
 )
 

@@ -23,9 +23,11 @@
 #include "server/core/service.h"
 #include "server/logging.h"
 #include "server/memory/memory_socket.h"
+#include "server/memory_return.h"
 #include "server/process.h"
 #include "server/rpc/rpc_server.h"
 #include "server/tls_keys.h"
+#include "server/tls_renewal.h"
 #include "server/version.h"
 
 namespace warpfold::server {
@@ -40,16 +42,6 @@ constexpr absl::Duration kOneRequest = absl::Milliseconds(200);
 
 // How long the answers to calls in progress may take once the device has failed.
 constexpr absl::Duration kLastAnswers = absl::Milliseconds(250);
-
-// Clients would refuse the connection and say so only to their own users.
-void WarnOfExpiry(const TlsKeys& keys) {
-  constexpr absl::Duration kSoon = absl::Hours(24 * 7);
-  const absl::Time expiry = ExpiryOf(keys.certificate);
-  const absl::Time now = absl::Now();
-  if (expiry > now + kSoon) return;
-  Log(LogLevel::kWarning, absl::StrCat("--tls_cert: the certificate ", expiry <= now ? "expired" : "expires",
-                                       " on ", absl::FormatTime(expiry, absl::UTCTimeZone())));
-}
 
 Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
   return {.max_stream_bytes = flags.max_stream_bytes,
@@ -117,7 +109,16 @@ void DrainUnlessFaulted(RpcServer& server, const Flags& flags) {
   drain.join();
 }
 
+// What a server that serves has to be asked to do, often.
+void LookAfter(RpcServer& server, CallLog& call_log, MemoryReturn& memory_return, TlsRenewal& tls_renewal,
+               absl::Time now) {
+  call_log.SayLeftOut();
+  memory_return.Look(now);
+  if (const std::optional<TlsKeys> keys = tls_renewal.Look(now); keys.has_value()) server.UseTls(*keys);
+}
+
 int Run(const Flags& flags, const OpenBackend& open_backend) {
+  TlsRenewal tls_renewal(flags);
   const absl::StatusOr<std::optional<TlsKeys>> tls = ReadTlsKeys(flags);
   if (!tls.ok()) {
     Log(LogLevel::kCritical, tls.status().message());
@@ -175,8 +176,9 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
                      absl::ToDoubleMilliseconds(warm_up.slowest), " ms more: ", warm_up.slowest_operator));
   }
 
+  MemoryReturn memory_return(service.clock());
   const auto failed = [&] {
-    call_log.SayLeftOut();
+    LookAfter(**server, call_log, memory_return, tls_renewal, service.clock());
     return (*server)->faulted();
   };
   if (!AwaitEnd(failed)) EndAfterFault(**server, flags);

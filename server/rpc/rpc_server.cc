@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "server/logging.h"
+#include "server/net/watched_sockets.h"
 #include "server/process.h"
 #include "server/rpc/goaway.h"
 #include "server/rpc/transport_settings.h"
@@ -37,16 +38,6 @@ constexpr std::size_t kMostConnections = 4096;
 // What gRPC opens beside connections.
 constexpr std::size_t kDescriptorsOfAShard = 2;
 constexpr std::size_t kOtherDescriptors = 16;
-
-std::shared_ptr<grpc::ServerCredentials> Credentials(const std::optional<TlsKeys>& tls) {
-  if (!tls.has_value()) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions options(tls->client_ca.has_value()
-                                                ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
-                                                : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
-  options.pem_root_certs = tls->client_ca.value_or("");
-  options.pem_key_cert_pairs.push_back({.private_key = tls->key, .cert_chain = tls->certificate});
-  return grpc::SslServerCredentials(options);
-}
 
 // How many connections to take: what was asked for, if there are descriptors for so many.
 absl::StatusOr<std::size_t> MaxConnections(const RpcServerOptions& options, int shards) {
@@ -97,8 +88,12 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues;
   for (int i = 0; i < shards; ++i) queues.push_back(builder.AddCompletionQueue());
   constexpr auto kFromFd = grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD;
-  plain_entrance_ = builder.experimental().AddExternalConnectionAcceptor(kFromFd, Credentials(std::nullopt));
-  tcp_entrance_ = builder.experimental().AddExternalConnectionAcceptor(kFromFd, Credentials(options.tls));
+  plain_entrance_ =
+      builder.experimental().AddExternalConnectionAcceptor(kFromFd, grpc::InsecureServerCredentials());
+  if (options.tls.has_value()) {
+    tls_ = std::make_shared<TlsCredentials>(*options.tls);
+    tls_entrance_ = builder.experimental().AddExternalConnectionAcceptor(kFromFd, tls_);
+  }
   server_ = builder.BuildAndStart();
   MakeShards(std::move(queues));
   if (server_ == nullptr) return absl::InvalidArgumentError("--tls_*: the keys are not usable");
@@ -109,10 +104,12 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
 void RpcServer::MakeAcceptor(std::vector<Listener> listeners, std::size_t max_connections) {
   acceptor_ = std::make_unique<Acceptor>(
       std::move(listeners), max_connections, [this](const Listener& listener, int socket, int descriptor) {
+        const bool is_plain = tls_ == nullptr || listener.is_unix();
+        (is_plain ? WatchSocket : LeaveSocketUnwatched)(descriptor);
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
         connection.listener_fd = socket;
         connection.fd = descriptor;
-        (listener.is_unix() ? plain_entrance_ : tcp_entrance_)->HandleNewConnection(&connection);
+        (is_plain ? plain_entrance_ : tls_entrance_)->HandleNewConnection(&connection);
       });
 }
 
@@ -181,6 +178,10 @@ void RpcServer::StopAll(const absl::Status& why) {
 
 void RpcServer::StopListening() {
   std::call_once(stopped_listening_, [this] { acceptor_->Stop(); });
+}
+
+void RpcServer::UseTls(const TlsKeys& keys) {
+  if (tls_ != nullptr) tls_->Use(keys);
 }
 
 std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel(const grpc::ChannelArguments& arguments) {

@@ -26,6 +26,7 @@
 #include "server/core/service.h"
 #include "server/net/acceptor.h"
 #include "server/rpc/rpc_shard.h"
+#include "server/rpc/tls_credentials.h"
 #include "server/tls_keys.h"
 
 namespace warpfold::server {
@@ -57,6 +58,9 @@ class RpcServer {
 
   // As `listen`, with the ports that were bound.
   const std::vector<std::string>& addresses() const { return addresses_; }
+
+  // The keys for handshakes from now on, where there were keys at the start. From any thread.
+  void UseTls(const TlsKeys& keys);
 
   std::shared_ptr<grpc::Channel> InProcessChannel(const grpc::ChannelArguments& arguments);
 
@@ -98,11 +102,12 @@ class RpcServer {
 
   Service& service_;
   grpc::AsyncGenericService methods_;
+  std::shared_ptr<TlsCredentials> tls_;  // null without keys
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
   // Where connections are handed over, in plaintext and with TLS.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> plain_entrance_;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> tcp_entrance_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> tls_entrance_;  // null without keys
   std::unique_ptr<Acceptor> acceptor_;
   std::once_flag stopped_listening_;
   std::vector<std::unique_ptr<RpcShard>> shards_;

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 from typing import Iterator
 
@@ -71,6 +72,14 @@ class Server:
         """What it has logged so far. For use within the with statement."""
         # Not by seeking: the server writes where this file's offset stands.
         return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode()
+
+    def await_log(self, text: str, times: int = 1) -> None:
+        """Waits until it has logged this, so often: lines are written by a thread of their own."""
+        deadline = time.monotonic() + _READY_TIMEOUT_S
+        while self.log().count(text) < times:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"not logged {times} times: {text!r} but {self.log()}")
+            time.sleep(0.02)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Drains the server and returns its exit code; that of SIGKILL if it does not end."""

@@ -3,6 +3,7 @@
 """Whom a server and a client with TLS keys talk to."""
 
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -12,33 +13,41 @@ import time
 import unittest
 
 from executables import Server, TestCase, run_server, value, warpfold
+from keys import make_keys
 
 _TIMEOUT_S = 60
+_PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + b"are you?"  # an HTTP/2 frame, and the answer to it
+_PONG = bytes([0, 0, 8, 6, 1, 0, 0, 0, 0]) + b"are you?"
 
 
-def make_keys(folder: str, name: str) -> tuple[str, str]:
-    """Paths of a self-signed certificate for 127.0.0.1 and of its key."""
-    cert, key = os.path.join(folder, f"{name}.crt"), os.path.join(folder, f"{name}.key")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                    "-nodes", "-days", "1", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
-                    "-keyout", key, "-out", cert], check=True, capture_output=True, timeout=_TIMEOUT_S)
-    return cert, key
-
-
-def first_bytes(address: str, trusted: str, own: tuple[str, str] | None = None) -> bytes:
-    """What the server says first (its HTTP/2 settings) after the handshake; nothing if it refuses us."""
+def connect(address: str, trusted: str, own: tuple[str, str] | None = None) -> ssl.SSLSocket:
+    """A connection on which HTTP/2 has begun."""
     context = ssl.create_default_context(cafile=trusted)
     context.set_alpn_protocols(["h2"])
     if own:
         context.load_cert_chain(*own)
     host, port = address.split(":")
+    secure = context.wrap_socket(socket.create_connection((host, int(port)), timeout=_TIMEOUT_S),
+                                 server_hostname=host)
+    secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    return secure
+
+
+def first_bytes(address: str, trusted: str, own: tuple[str, str] | None = None) -> bytes:
+    """What the server says first (its HTTP/2 settings) after the handshake; nothing if it refuses us."""
     try:
-        with socket.create_connection((host, int(port)), timeout=_TIMEOUT_S) as plain:
-            with context.wrap_socket(plain, server_hostname=host) as secure:
-                secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
-                return secure.recv(9)
+        with connect(address, trusted, own) as secure:
+            return secure.recv(9)
     except (ssl.SSLError, ConnectionError):
         return b""
+
+
+def read_to_end_of(connection: socket.socket, text: bytes) -> bytes:
+    """All that comes up to this text, or the connection's end."""
+    read = b""
+    while text not in read and (more := connection.recv(4096)):
+        read += more
+    return read
 
 
 @unittest.skipUnless(shutil.which("openssl"), "makes its keys with openssl")
@@ -118,6 +127,52 @@ class TlsTest(TestCase):
             subprocess.run(["openssl", *command], check=True, capture_output=True, timeout=_TIMEOUT_S)
         with Server("--tls_cert", old, "--tls_key", self.key) as server:
             self.assertIn("--tls_cert: the certificate expired on", server.log())
+
+    def test_new_keys_are_used_without_a_restart(self):
+        authority = str(self.folder / "authority.pem")
+        shutil.copy(self.client[0], authority)
+        with Server(*self.flags, f"--tls_client_ca={authority}") as server:
+            old = str(self.folder / "old.crt")
+            shutil.copy(self.cert, old)
+            self.assertEqual(self.health(server, "--tls_ca", old, *self.own), 0)
+            stays = self.enterContext(connect(server.address, old, self.client))
+            for source, target in zip(make_keys(str(self.folder), "new"), (self.cert, self.key)):
+                os.replace(source, target)
+            server.await_log("--tls_cert: a new certificate is in use")
+            self.assertEqual(self.health(server, "--tls_ca", self.cert, *self.own), 0)
+            self.assertEqual(self.health(server, "--tls_ca", old, *self.own), 1)
+            # Connections that there are go on.
+            stays.sendall(_PING)
+            self.assertIn(_PONG, read_to_end_of(stays, _PONG))
+
+            # So is the authority for clients.
+            other = make_keys(str(self.folder), "other")
+            shutil.copy(other[0], authority)
+            server.await_log("a new certificate is in use", times=2)
+            self.assertEqual(self.health(server, "--tls_ca", self.cert, *self.own), 1)
+            self.assertEqual(self.health(server, "--tls_ca", self.cert, "--tls_cert", other[0],
+                                         "--tls_key", other[1]), 0)
+
+    def test_bad_new_keys_are_refused_and_the_old_ones_stay(self):
+        old = str(self.folder / "old.crt")
+        shutil.copy(self.cert, old)
+        with Server(*self.flags) as server:
+            for content, reason in ((b"", "--tls_cert: the file holds no PEM block"),
+                                    (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+                                     "--tls_cert: certificate 1 of the file cannot be read"),
+                                    (pathlib.Path(self.client[0]).read_bytes(),
+                                     "--tls_key: the key is not that of the certificate"),
+                                    (None, "--tls_cert: the file cannot be read")):
+                with self.subTest(reason):
+                    if content is None:
+                        os.remove(self.cert)
+                    else:
+                        self.file("server.crt", content)
+                    server.await_log(f"new keys are refused, the old ones stay in use: {reason}")
+                    self.assertEqual(self.health(server, "--tls_ca", old), 0)
+            shutil.copy(old, self.cert)
+            server.await_log("a new certificate is in use")
+            self.assertEqual(self.health(server, "--tls_ca", old), 0)
 
     def test_a_file_that_is_shortened_while_it_is_sent(self):
         for name, flags, trust in (("plaintext", [], []), ("TLS", self.flags, ["--tls_ca", self.cert])):

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/memory_return.h"
+
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "server/process.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr absl::Duration kLookInterval = absl::Seconds(5);
+constexpr absl::Duration kBusyPause = absl::Minutes(1);
+constexpr absl::Duration kLongestPause = absl::Minutes(10);
+// Of one core: a server that does less has time to take its memory anew.
+constexpr double kQuietShare = 0.1;
+
+std::uint64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t all_pages = 0;
+  std::uint64_t resident_pages = 0;
+  file >> all_pages >> resident_pages;
+  return resident_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+absl::Duration CpuTime() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return absl::DurationFromTimeval(usage.ru_utime) + absl::DurationFromTimeval(usage.ru_stime);
+}
+
+// Until TuneAllocator is called again. malloc_trim gives back what is free in the middle of the arenas, but
+// of all but the first not their ends, of up to 64 MiB each: those go when their threads next free something.
+void MakeAllocatorEager() {
+  mallopt(M_TRIM_THRESHOLD, 1 << 20);
+  mallopt(M_TOP_PAD, 0);
+}
+
+}  // namespace
+
+MemoryReturn::MemoryReturn(absl::Time now)
+    : enough_bytes_(ResidentBytes() / 4 * 5),
+      next_look_(now + kLookInterval),
+      last_return_(now),
+      pause_(kLookInterval),
+      cpu_time_(CpuTime()) {}
+
+void MemoryReturn::Look(absl::Time now) {
+  if (now < next_look_) return;
+  next_look_ = now + kLookInterval;
+  const bool quiet = IsQuiet();
+  if (std::exchange(is_eager_, false)) TuneAllocator();
+  if (!quiet) pause_ = kLookInterval;
+  if (now - last_return_ < (quiet ? pause_ : kBusyPause)) return;
+  if (ResidentBytes() <= enough_bytes_) return;
+  last_return_ = now;
+  malloc_trim(/*pad=*/0);
+  if (!quiet || ResidentBytes() <= enough_bytes_) return;
+  MakeAllocatorEager();
+  is_eager_ = true;
+  pause_ = std::min(2 * pause_, kLongestPause);
+}
+
+bool MemoryReturn::IsQuiet() {
+  const absl::Duration cpu_time = CpuTime();
+  return cpu_time - std::exchange(cpu_time_, cpu_time) < kQuietShare * kLookInterval;
+}
+
+}  // namespace warpfold::server

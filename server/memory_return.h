@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gives freed memory back to the system, where the process has much more than at its start. The allocator
+// keeps it (TuneAllocator), which the next messages are faster for; what a flood took would stay for ever.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace warpfold::server {
+
+// Threads: one.
+class MemoryReturn {
+ public:
+  // The process has what it needs, and serves from now on.
+  explicit MemoryReturn(absl::Time now);
+
+  // To be called often. Every five seconds, while the process has more than a quarter beyond what it had at
+  // first, frees what it can: once a minute while the process is busy, less and less often where that does
+  // not help.
+  void Look(absl::Time now);
+
+ private:
+  bool IsQuiet();
+
+  const std::uint64_t enough_bytes_;
+  absl::Time next_look_;
+  absl::Time last_return_;
+  absl::Duration pause_;     // before the next one, while the process is quiet
+  absl::Duration cpu_time_;  // at the last look
+  bool is_eager_ = false;    // the allocator keeps nothing
+};
+
+}  // namespace warpfold::server

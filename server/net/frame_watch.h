@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Follows the HTTP/2 frames that a client sends, as far as their nine-byte heads go, and says when they are
+// none that a client of a gRPC service sends: headers without an end, resets without measure, frames that
+// carry nothing. gRPC 1.51 has no limits on these (docs/adr/0045).
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace warpfold::server {
+
+// Threads: one at a time.
+class FrameWatch {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // The header block of one call, each frame of it counted with kFrameCost beside its length. The service
+  // announces 8 KiB (gRPC's default), to which clients keep.
+  static constexpr std::uint64_t kMaxHeaderBytes = 64 << 10;
+  static constexpr std::uint64_t kFrameCost = 64;
+  // Calls that the client takes back: so many at once, and so many in a second for ever.
+  static constexpr double kMostResets = 1000;
+  static constexpr double kResetsPerSecond = 500;
+  // Frames without a part in a call: settings, pings, windows, data frames without data. Those that go with
+  // frames of calls are free, kFreeFrames for each.
+  static constexpr double kMostIdleFrames = 1000;
+  static constexpr double kIdleFramesPerSecond = 100;
+  static constexpr int kFreeFrames = 4;
+
+  // Takes the bytes that came next. Null, or what is wrong with them; then the connection should end.
+  const char* Take(std::span<const std::byte> bytes, Time now);
+
+ private:
+  // What is taken out of it comes back with time.
+  class Allowance {
+   public:
+    Allowance(double most, double per_second) : most_(most), per_second_(per_second), left_(most) {}
+    bool Spend(Time now);
+
+   private:
+    const double most_;
+    const double per_second_;
+    double left_;
+    Time then_;
+  };
+
+  const char* TakeHead(Time now);
+  const char* TakeHeaders(std::uint32_t length);
+  const char* TakeIdle(Time now);
+
+  std::uint64_t skip_ = 24;  // bytes that are no head: at first the connection's preface
+  std::array<std::byte, 9> head_ = {};
+  std::size_t head_bytes_ = 0;  // of head_, that have come
+  std::uint64_t header_bytes_ = 0;
+  int free_frames_ = 0;
+  Allowance resets_{kMostResets, kResetsPerSecond};
+  Allowance idle_frames_{kMostIdleFrames, kIdleFramesPerSecond};
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/net/watched_sockets.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/log_sampler.h"
+#include "server/logging.h"
+#include "server/net/connections.h"
+#include "server/net/frame_watch.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr std::size_t kMostDescriptors = 65'536;
+
+// A connection. Whoever reads from it is one thread at a time, and nobody does when its descriptor is given
+// to the next one: gRPC has then closed it.
+struct Watched {
+  ino_t inode = 0;
+  FrameWatch frames;
+};
+
+std::array<std::atomic<Watched*>, kMostDescriptors> watched = {};
+
+ino_t InodeOf(int descriptor) {
+  struct stat info = {};
+  return fstat(descriptor, &info) == 0 ? info.st_ino : 0;
+}
+
+bool HasPlace(int descriptor) {
+  return descriptor >= 0 && static_cast<std::size_t>(descriptor) < kMostDescriptors;
+}
+
+void Replace(int descriptor, std::unique_ptr<Watched> by) {
+  if (HasPlace(descriptor)) delete watched[descriptor].exchange(by.release());
+}
+
+void Complain(int descriptor, const char* complaint) {
+  static LogSampler& sampler = *new LogSampler;  // there may be readers until the process ends
+  if (!sampler.Admit(complaint, absl::Now())) return;
+  Log(LogLevel::kWarning,
+      absl::StrCat("closed a connection of ", PeerOf(descriptor), ": it sends ", complaint));
+}
+
+// Null, or what is wrong with the `size` bytes that were read into `message`.
+const char* Look(Watched& connection, const msghdr& message, std::size_t size) {
+  const auto now = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < message.msg_iovlen && size > 0; ++i) {
+    const iovec& part = message.msg_iov[i];
+    const std::size_t n = std::min(part.iov_len, size);
+    size -= n;
+    const char* const complaint =
+        connection.frames.Take({static_cast<const std::byte*>(part.iov_base), n}, now);
+    if (complaint != nullptr) return complaint;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void WatchSocket(int descriptor) {
+  auto connection = std::make_unique<Watched>();
+  connection->inode = InodeOf(descriptor);
+  Replace(descriptor, std::move(connection));
+}
+
+void LeaveSocketUnwatched(int descriptor) { Replace(descriptor, nullptr); }
+
+}  // namespace warpfold::server
+
+// In place of the C library's. gRPC reads without flags.
+extern "C" ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
+  using namespace warpfold::server;  // NOLINT(google-build-using-namespace): the body belongs to it
+  const ssize_t size = syscall(SYS_recvmsg, descriptor, message, flags);
+  if (size <= 0 || flags != 0 || !HasPlace(descriptor)) return size;
+  Watched* const connection = watched[descriptor].load(std::memory_order_acquire);
+  if (connection == nullptr) return size;
+  const char* const complaint = Look(*connection, *message, static_cast<std::size_t>(size));
+  // The descriptor may have become another's, who does not speak HTTP/2.
+  if (complaint == nullptr || InodeOf(descriptor) != connection->inode) return size;
+  Complain(descriptor, complaint);
+  shutdown(descriptor, SHUT_RDWR);
+  errno = ECONNRESET;
+  return -1;
+}

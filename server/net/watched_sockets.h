@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sees what gRPC reads from the sockets that it was handed over, before gRPC does: this file's source defines
+// recvmsg, by which gRPC reads, in place of the C library's (docs/adr/0045). Who abuses HTTP/2 finds the
+// connection closed.
+#pragma once
+
+namespace warpfold::server {
+
+// Watches a plaintext HTTP/2 connection from its first byte on, for as long as it is this descriptor. To be
+// called before anybody reads from it. Connections with descriptors beyond the 65,536th are not watched.
+void WatchSocket(int descriptor);
+
+// To be called for a connection that is encrypted: an earlier one may have had the same descriptor.
+void LeaveSocketUnwatched(int descriptor);
+
+}  // namespace warpfold::server

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// TLS with keys that can be replaced while the server serves: gRPC asks for them at each handshake.
+#pragma once
+
+#include <grpc/grpc_security.h>
+#include <grpcpp/security/server_credentials.h>
+
+#include <mutex>
+#include <string>
+
+#include "server/tls_keys.h"
+
+namespace warpfold::server {
+
+class TlsCredentials : public grpc::ServerCredentials {
+ public:
+  // Whether clients must show certificates is decided here, once for all keys.
+  explicit TlsCredentials(TlsKeys keys) : keys_(std::move(keys)) {}
+
+  // Connections from now on are made with these keys; those that there are go on. From any thread.
+  void Use(TlsKeys keys);
+
+  // There is none: callers are known by their certificates alone.
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
+
+ private:
+  int AddPortToServer(const std::string& address, grpc_server* server) override;
+  static grpc_ssl_certificate_config_reload_status Fetch(void* self,
+                                                         grpc_ssl_server_certificate_config** config);
+
+  std::mutex mutex_;
+  TlsKeys keys_;        // guarded by mutex_
+  bool is_new_ = true;  // guarded by mutex_; gRPC has not got keys_ yet
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// New certificates for a server that runs: their files are read again when they change. Keys that could not
+// be served with are refused, and those in use stay.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/flags.h"
+#include "server/tls_keys.h"
+
+namespace warpfold::server {
+
+// Threads: one.
+class TlsRenewal {
+ public:
+  // The keys in use are those that the files hold now. `flags` must outlive this.
+  explicit TlsRenewal(const Flags& flags);
+
+  // To be called often; looks at the files once a second. The keys to use from now on, if they are new ones
+  // and good. Says in the log what was found.
+  std::optional<TlsKeys> Look(absl::Time now);
+
+ private:
+  std::string Signature() const;
+
+  const Flags& flags_;
+  std::string seen_;
+  absl::Time next_look_ = absl::InfinitePast();
+};
+
+// Says in the log if the certificate of these keys has expired, or will within a week: clients would refuse
+// it and say so only to their own users.
+void WarnOfExpiry(const TlsKeys& keys);
+
+}  // namespace warpfold::server

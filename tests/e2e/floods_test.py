@@ -1,0 +1,119 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that abuse HTTP/2 lose their connection, at little cost; others notice nothing."""
+
+import itertools
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+import floods
+from executables import Server, TestCase, value, warpfold
+from floods import Flood, resident_bytes
+from keys import make_keys
+
+_MEBIBYTE = 2**20
+_TIMEOUT_S = 60
+
+
+class FloodsTest(TestCase):
+    def assert_served(self, server: Server):
+        self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
+
+    def test_each_is_cut(self):
+        complaints = {floods.resets: "calls that are taken back",
+                      floods.continuations: "headers without an end",
+                      floods.long_string: "headers without an end",
+                      floods.empty_data: "frames that carry nothing",
+                      floods.settings: "frames that carry nothing",
+                      floods.pings: "frames that carry nothing"}
+        self.assertEqual(set(complaints), set(floods.FLOODS))
+        for flood, complaint in complaints.items():
+            with self.subTest(flood.__name__), Server() as server:
+                before = resident_bytes(server.process.pid)
+                self.assertTrue(Flood(server.address, flood(), _TIMEOUT_S).cut)
+                self.assertLess(resident_bytes(server.process.pid) - before, 100 * _MEBIBYTE)
+                server.await_log(f"closed a connection of 127.0.0.1: it sends {complaint}")
+                self.assert_served(server)
+
+    def test_again_and_again(self):
+        with Server() as server:
+            before = resident_bytes(server.process.pid)
+            for _ in range(20):
+                for flood in (floods.resets, floods.continuations, floods.empty_data):
+                    self.assertTrue(Flood(server.address, flood(), _TIMEOUT_S).cut)
+            self.assertLess(resident_bytes(server.process.pid) - before, 200 * _MEBIBYTE)
+            self.assert_served(server)
+
+    def test_honest_callers_notice_nothing(self):
+        """Large arrays and small ones, beside one flood after the other from another address."""
+        with Server() as server:
+            calls = [self.start("bench", "--target", server.address, *arguments, "--duration", "4",
+                                "--rounds", "1", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                     for arguments in (("--bytes", "100000000", "--streams", "2"),
+                                       ("--method", "array", "--callers", "2"))]
+            over = threading.Event()
+
+            def attack():
+                for flood in itertools.cycle(floods.FLOODS):
+                    if over.is_set():
+                        return
+                    Flood(server.address, flood(), _TIMEOUT_S, source="127.0.0.2")
+
+            attacker = threading.Thread(target=attack)
+            attacker.start()
+            try:
+                for call in calls:
+                    error = call.communicate(timeout=_TIMEOUT_S)[1]
+                    self.assertEqual(call.returncode, 0, error)
+            finally:
+                over.set()
+                attacker.join()
+            self.assertNotIn("closed a connection of 127.0.0.1", server.log())
+
+    def test_honest_traffic_is_not_cut(self):
+        with Server() as server:
+            for load in (("--method", "array", "--callers", "16"), ("--method", "health", "--callers", "4"),
+                         ("--bytes", "1000000", "--callers", "8"),
+                         ("--bytes", "100000000", "--streams", "4")):
+                done = warpfold("bench", "--target", server.address, *load, "--duration", "1",
+                                "--rounds", "1")
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("closed a connection", server.log())
+
+    def test_over_a_unix_socket_too(self):
+        with Server(listen=f"127.0.0.1:0,unix:{self.folder}/s") as server:
+            cut = False
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(f"{self.folder}/s")
+                connection.settimeout(_TIMEOUT_S)
+                pieces = floods.empty_data()
+                connection.sendall(floods.BEGINNING)
+                try:
+                    for _ in range(10_000):
+                        connection.sendall(next(pieces))
+                except OSError:
+                    cut = True
+            self.assertTrue(cut)
+            server.await_log("closed a connection of unix:")
+
+    @unittest.skipUnless(shutil.which("openssl"), "makes its keys with openssl")
+    def test_memory_comes_back(self):
+        """What is encrypted is not looked into; but what such floods take does not stay."""
+        cert, key = make_keys(str(self.folder), "server")
+        with Server(f"--tls_cert={cert}", f"--tls_key={key}") as server:
+            before = resident_bytes(server.process.pid)
+            for flood in (floods.resets, floods.empty_data):
+                Flood(server.address, flood(), 4, cert)
+            self.assertGreater(resident_bytes(server.process.pid), 3 * before)
+            deadline = time.monotonic() + 60
+            while resident_bytes(server.process.pid) > 1.5 * before and time.monotonic() < deadline:
+                time.sleep(0.5)
+            self.assertLessEqual(resident_bytes(server.process.pid) / before, 1.5)
+
+
+if __name__ == "__main__":
+    unittest.main()

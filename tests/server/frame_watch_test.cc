@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/net/frame_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+
+namespace warpfold::server {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): 10s
+
+constexpr int kData = 0;
+constexpr int kHeaders = 1;
+constexpr int kReset = 3;
+constexpr int kSettings = 4;
+constexpr int kPing = 6;
+constexpr int kWindowUpdate = 8;
+constexpr int kContinuation = 9;
+constexpr int kUnknown = 200;
+constexpr int kEndStream = 1;
+
+const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+std::string Frame(int type, std::size_t length, int flags = 0) {
+  std::string frame;
+  for (const std::size_t shift : {16, 8, 0}) frame += static_cast<char>(length >> shift & 255);
+  frame += static_cast<char>(type);
+  frame += static_cast<char>(flags);
+  frame += std::string(3, '\0') + '\1';
+  // What stands in a frame must not be taken for a head.
+  return frame + std::string(length, '\x03');
+}
+
+class FrameWatchTest : public testing::Test {
+ protected:
+  FrameWatchTest() { Reconnect(); }
+
+  void Reconnect() {
+    watch_.emplace();
+    EXPECT_TRUE(Pass(kPreface));
+  }
+  bool Pass(const std::string& bytes) {
+    return watch_->Take(std::as_bytes(std::span(bytes)), now_) == nullptr;
+  }
+  // How many of these frames pass, of `most`.
+  int Count(const std::string& frame, int most) {
+    int passed = 0;
+    while (passed < most && Pass(frame)) ++passed;
+    return passed;
+  }
+
+  std::optional<FrameWatch> watch_;
+  FrameWatch::Time now_ = FrameWatch::Time() + 1h;
+};
+
+TEST_F(FrameWatchTest, ServesCallsOfAnySize) {
+  for (int call = 0; call < 20'000; ++call) {
+    ASSERT_TRUE(Pass(Frame(kHeaders, 200) + Frame(kData, 100) + Frame(kData, 0, kEndStream)));
+    ASSERT_TRUE(Pass(Frame(kPing, 8) + Frame(kWindowUpdate, 4) + Frame(kWindowUpdate, 4)));
+  }
+  ASSERT_TRUE(Pass(Frame(kHeaders, 200)));
+  for (int i = 0; i < 20'000; ++i) ASSERT_TRUE(Pass(Frame(kData, 16'384) + Frame(kPing, 8)));
+}
+
+TEST_F(FrameWatchTest, HeadersHaveAnEnd) {
+  constexpr std::size_t kMost = FrameWatch::kMaxHeaderBytes;
+  constexpr std::size_t kCost = FrameWatch::kFrameCost;
+  EXPECT_TRUE(Pass(Frame(kHeaders, kMost - kCost)));
+  EXPECT_TRUE(Pass(Frame(kHeaders, kMost / 2 - kCost) + Frame(kContinuation, kMost / 2 - kCost)));
+  EXPECT_FALSE(Pass(Frame(kContinuation, 0)));
+  Reconnect();
+  EXPECT_FALSE(Pass(Frame(kHeaders, kMost - kCost + 1)));
+}
+
+TEST_F(FrameWatchTest, EmptyContinuationsCountToo) {
+  EXPECT_TRUE(Pass(Frame(kHeaders, 0)));
+  EXPECT_EQ(Count(Frame(kContinuation, 0), 2000), 1023);
+}
+
+TEST_F(FrameWatchTest, CallsMayBeTakenBack) {
+  for (int second = 0; second < 100; ++second) {
+    ASSERT_EQ(Count(Frame(kHeaders, 100) + Frame(kReset, 4), 500), 500);
+    now_ += 1s;
+  }
+  now_ += 1h;
+  EXPECT_EQ(Count(Frame(kHeaders, 100) + Frame(kReset, 4), 2000), 1000);
+}
+
+TEST_F(FrameWatchTest, FramesThatCarryNothingAreFew) {
+  for (const int type : {kData, kSettings, kPing, kWindowUpdate, kUnknown}) {
+    now_ += 1h;
+    Reconnect();
+    EXPECT_EQ(Count(Frame(type, type == kData ? 0 : 8), 2000), 1000) << type;
+  }
+}
+
+TEST_F(FrameWatchTest, WhatGoesWithACallIsFree) {
+  for (int i = 0; i < 5000; ++i) {
+    ASSERT_TRUE(Pass(Frame(kData, 1)));
+    ASSERT_EQ(Count(Frame(kPing, 8), 4), 4);
+  }
+  EXPECT_TRUE(Pass(Frame(kData, 1)));
+  EXPECT_EQ(Count(Frame(kPing, 8), 2000), 1004);
+}
+
+// A call that waits for days, with a ping every ten seconds.
+TEST_F(FrameWatchTest, KeepalivePingsAreFine) {
+  for (int i = 0; i < 50'000; ++i) {
+    ASSERT_TRUE(Pass(Frame(kPing, 8)));
+    now_ += 10s;
+  }
+}
+
+TEST_F(FrameWatchTest, ComplaintsSayWhat) {
+  const auto complaint = [this](const std::string& frame) {
+    Reconnect();
+    const char* first = nullptr;
+    for (int i = 0; i < 5000 && first == nullptr; ++i) {
+      first = watch_->Take(std::as_bytes(std::span(frame)), now_);
+    }
+    return std::string(first == nullptr ? "" : first);
+  };
+  EXPECT_EQ(complaint(Frame(kContinuation, 100)), "headers without an end");
+  EXPECT_EQ(complaint(Frame(kReset, 4)), "calls that are taken back");
+  EXPECT_EQ(complaint(Frame(kPing, 8)), "frames that carry nothing");
+}
+
+// However the bytes are cut, the same frame is the last one.
+TEST_F(FrameWatchTest, CutsDoNotMatter) {
+  std::string bytes = kPreface;
+  std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same on every run
+  for (int i = 0; i < 800; ++i) {
+    bytes += Frame(kHeaders, random() % 300) + Frame(kData, random() % 3) + Frame(kReset, 4);
+  }
+  const std::size_t good = bytes.size();
+  for (int i = 0; i < 300; ++i) bytes += Frame(kReset, 4);
+  for (const std::size_t piece : {1, 2, 7, 8, 9, 10, 100, 4096, 1 << 20}) {
+    FrameWatch watch;
+    std::size_t at = 0;
+    const char* complaint = nullptr;
+    for (; at < bytes.size() && complaint == nullptr; at += piece) {
+      complaint =
+          watch.Take(std::as_bytes(std::span(bytes).subspan(at, std::min(piece, bytes.size() - at))), now_);
+    }
+    ASSERT_NE(complaint, nullptr) << piece;
+    // The 201st reset after the good ones: its head has been seen.
+    EXPECT_GE(at, good + 200 * 13 + 9) << piece;
+    EXPECT_LT(at, good + 200 * 13 + 9 + piece) << piece;
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::server
