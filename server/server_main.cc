@@ -109,12 +109,13 @@ void DrainUnlessFaulted(RpcServer& server, const Flags& flags) {
   drain.join();
 }
 
-// What a server that serves has to be asked to do, often.
-void LookAfter(RpcServer& server, CallLog& call_log, MemoryReturn& memory_return, TlsRenewal& tls_renewal,
+// Does what has to be done often while the server serves. Whether the device has failed.
+bool LookAfter(RpcServer& server, CallLog& call_log, MemoryReturn& memory_return, TlsRenewal& tls_renewal,
                absl::Time now) {
   call_log.SayLeftOut();
   memory_return.Look(now);
   if (const std::optional<TlsKeys> keys = tls_renewal.Look(now); keys.has_value()) server.UseTls(*keys);
+  return server.faulted();
 }
 
 int Run(const Flags& flags, const OpenBackend& open_backend) {
@@ -178,8 +179,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
 
   MemoryReturn memory_return(service.clock());
   const auto failed = [&] {
-    LookAfter(**server, call_log, memory_return, tls_renewal, service.clock());
-    return (*server)->faulted();
+    return LookAfter(**server, call_log, memory_return, tls_renewal, service.clock());
   };
   if (!AwaitEnd(failed)) EndAfterFault(**server, flags);
   Log(LogLevel::kInfo, "draining");

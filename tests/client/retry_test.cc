@@ -42,6 +42,9 @@ TEST(RetryPolicyTest, NoPauseGoesBeyondTheDeadline) {
   EXPECT_TRUE(policy.PauseAfter(Draining(), {}, kNow).has_value());
   EXPECT_FALSE(policy.PauseAfter(Draining(), {}, kNow + absl::Milliseconds(100)).has_value());
   EXPECT_FALSE(policy.PauseAfter(Busy(absl::Seconds(1)), {.patient = true}, kNow).has_value());
+  // Nor to it: nothing can be done at a deadline.
+  RetryPolicy at_once({.max_attempts = 3, .backoff = absl::ZeroDuration()}, kNow);
+  EXPECT_FALSE(at_once.PauseAfter(Draining(), {}, kNow).has_value());
 }
 
 TEST(RetryPolicyTest, AServerThatSaysWhenIsHeard) {

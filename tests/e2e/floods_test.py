@@ -16,7 +16,7 @@ from floods import Flood, resident_bytes
 from keys import make_keys
 
 _MEBIBYTE = 2**20
-_TIMEOUT_S = 60
+_TIMEOUT_S = 60  # and the time in which memory comes back
 
 
 class FloodsTest(TestCase):
@@ -100,19 +100,32 @@ class FloodsTest(TestCase):
             self.assertTrue(cut)
             server.await_log("closed a connection of unix:")
 
-    @unittest.skipUnless(shutil.which("openssl"), "makes its keys with openssl")
+    def assert_comes_back(self, server: Server, most: float):
+        deadline = time.monotonic() + _TIMEOUT_S
+        while (left := resident_bytes(server.process.pid)) > most and time.monotonic() < deadline:
+            time.sleep(0.5)
+        self.assertLessEqual(left / _MEBIBYTE, most / _MEBIBYTE)
+
     def test_memory_comes_back(self):
+        with Server() as server:
+            self.assert_served(server)
+            before = resident_bytes(server.process.pid)
+            for _ in range(5):
+                for flood in floods.FLOODS:
+                    Flood(server.address, flood(), _TIMEOUT_S)
+            self.assert_comes_back(server, 1.5 * before)
+
+    @unittest.skipUnless(shutil.which("openssl"), "makes its keys with openssl")
+    def test_memory_comes_back_of_what_is_not_seen(self):
         """What is encrypted is not looked into; but what such floods take does not stay."""
         cert, key = make_keys(str(self.folder), "server")
         with Server(f"--tls_cert={cert}", f"--tls_key={key}") as server:
             before = resident_bytes(server.process.pid)
             for flood in (floods.resets, floods.empty_data):
                 Flood(server.address, flood(), 4, cert)
-            self.assertGreater(resident_bytes(server.process.pid), 3 * before)
-            deadline = time.monotonic() + 60
-            while resident_bytes(server.process.pid) > 1.5 * before and time.monotonic() < deadline:
-                time.sleep(0.5)
-            self.assertLessEqual(resident_bytes(server.process.pid) / before, 1.5)
+            self.assertGreater(resident_bytes(server.process.pid), before + 64 * _MEBIBYTE)
+            # The allocator's arenas keep their ends until their threads free something.
+            self.assert_comes_back(server, before + 64 * _MEBIBYTE)
 
 
 if __name__ == "__main__":

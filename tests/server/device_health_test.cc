@@ -241,6 +241,24 @@ TEST_F(CanaryTest, EndsWithTheServer) {
   EXPECT_EQ(canary_.next(), absl::InfiniteFuture());
   Tick(absl::Hours(1));
   EXPECT_EQ(backend_.behaviour.starts, 0);
+  // Also after the last calls.
+  kernels::Slot* const slot = share_.Take(holder_);
+  Tick(kTick);
+  share_.Return(slot);
+  Tick(absl::Hours(1));
+  EXPECT_EQ(backend_.behaviour.starts, 0);
+}
+
+TEST_F(CanaryTest, TriesASingleSlotAndNone) {
+  FakeBackend small(1);
+  SlotShare one(SlotsOf(small), &device_);
+  SlotShare none({}, &device_);
+  Canary of_one(one, device_, now_);
+  Canary of_none(none, device_, now_);
+  of_one.OnTick(now_ + Canary::kInterval);
+  of_none.OnTick(now_ + Canary::kInterval);
+  EXPECT_EQ(small.behaviour.starts, 1);
+  EXPECT_EQ(none.waiting(), 0u);
 }
 
 }  // namespace

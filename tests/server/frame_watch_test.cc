@@ -66,6 +66,10 @@ TEST_F(FrameWatchTest, ServesCallsOfAnySize) {
   }
   ASSERT_TRUE(Pass(Frame(kHeaders, 200)));
   for (int i = 0; i < 20'000; ++i) ASSERT_TRUE(Pass(Frame(kData, 16'384) + Frame(kPing, 8)));
+  // Ends of streams, and frames whose length needs each of its three bytes.
+  for (int i = 0; i < 5000; ++i) ASSERT_TRUE(Pass(Frame(kData, 0, kEndStream)));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(Pass(Frame(kData, 0x010203)));
+  EXPECT_EQ(Count(Frame(kPing, 8), 2000), 1004) << "and the next head is found";
 }
 
 TEST_F(FrameWatchTest, HeadersHaveAnEnd) {

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks the server or the client in one place for each promise of docs/reliability.md, and sees a test of
+processes fail.
+
+What unit tests show is mutate.py's business. Needs warpfold-server, warpfold, faulting_server and
+steady_callers in --build. Each breakage is a line of JSON in --output; the exit code is 1 if one was not
+noticed.
+
+    tests/mutation/breakages.py --build build/dev [NAME...]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import NamedTuple
+
+from mutate import ROOT, Build
+
+_TIMEOUT_S = 150  # a test that hangs is one that fails
+
+
+class Breakage(NamedTuple):
+    name: str
+    file: str
+    before: str
+    after: str
+    executable: str
+    test: str  # suite, class, and test
+
+
+BREAKAGES = (
+    Breakage("the log waits for its reader", "server/log_queue.cc",
+             "  lines_.push_back(std::move(line));\n  changed_", "  WriteAll(descriptor_, line);\n  changed_",
+             "warpfold-server",
+             "e2e/server_process_test.py EndTest.test_goes_on_when_its_log_is_a_full_pipe"),
+    Breakage("connections without a cap", "server/net/connections.cc",
+             "if (has_room()) return true;", "return true;", "warpfold-server",
+             "e2e/connections_test.py ConnectionsTest.test_descriptors_run_out_and_come_back"),
+    Breakage("a peer takes all connections", "server/net/acceptor.cc",
+             "max_connections / 2", "max_connections / 1", "warpfold-server",
+             "e2e/connections_test.py ConnectionsTest.test_a_cap_and_half_of_it_for_one_peer"),
+    Breakage("listeners stay open while draining", "server/rpc/rpc_server.cc",
+             "  StopListening();\n  Admission&", "  Admission&", "warpfold-server",
+             "e2e/rolling_restart_test.py RollingRestartTest.test_a_draining_server_takes_nobody_in"),
+    Breakage("no GOAWAY while draining", "server/rpc/rpc_server.cc",
+             "  SendGoaways(*server_);\n", "", "warpfold-server",
+             "e2e/rolling_restart_test.py RollingRestartTest.test_callers_of_one_name_with_two_addresses"),
+    Breakage("the second signal changes nothing", "server/server_main.cc",
+             "  if (asked_again) {",
+             "  while (asked_again) asked_again = AwaitEnd(over);\n  if (asked_again) {",
+             "warpfold-server", "e2e/server_process_test.py EndTest.test_a_second_signal_ends_it_at_once"),
+    Breakage("a device that hangs is waited for", "server/core/slot_share.cc",
+             "if (device_ == nullptr) return;", "return;", "faulting_server",
+             "interop/device_fault_test.py HangingDeviceTest.test_while_it_drains"),
+    Breakage("a call to the device is waited for", "server/rpc/rpc_server.cc",
+             'service_.device.Lose("a call', 'if (false) service_.device.Lose("a call', "faulting_server",
+             "interop/device_fault_test.py HangingDeviceTest.test_a_call_to_the_device_that_does_not_return"),
+    Breakage("an idle device is not tried", "server/core/canary.cc",
+             "if (is_due && !is_used) Start();", "", "faulting_server",
+             "interop/device_fault_test.py HangingDeviceTest.test_while_nobody_uses_it"),
+    Breakage("a lost device does not end calls", "server/rpc/rpc_server.cc",
+             "  StopAll(fault);\n", "", "faulting_server",
+             "interop/device_fault_test.py DeviceFaultTest.test_calls_health_and_exit_code"),
+    Breakage("a key of another certificate", "server/tls_keys.cc",
+             "if (!matches) return", "if (false) return", "warpfold-server",
+             "e2e/tls_test.py TlsTest.test_a_key_that_does_not_fit_is_refused_by_name"),
+    Breakage("expiry is not warned of", "server/tls_renewal.cc",
+             "if (expiry > now + kSoon) return;", "if (expiry > now - kSoon) return;", "warpfold-server",
+             "e2e/tls_test.py TlsTest.test_expiry_is_warned_of"),
+    Breakage("new keys are not looked for", "server/tls_renewal.cc",
+             "if (signature == seen_) return std::nullopt;", "return std::nullopt;", "warpfold-server",
+             "e2e/tls_test.py TlsTest.test_new_keys_are_used_without_a_restart"),
+    Breakage("frames are not watched", "server/net/watched_sockets.cc",
+             "if (connection == nullptr) return size;", "return size;", "warpfold-server",
+             "e2e/floods_test.py FloodsTest.test_over_a_unix_socket_too"),
+    Breakage("memory is not given back", "server/memory_return.cc",
+             "if (now < next_look_) return;", "return;", "warpfold-server",
+             "e2e/floods_test.py FloodsTest.test_memory_comes_back_of_what_is_not_seen"),
+    Breakage("ports are not checked", "client/cli/flags.cc", "number <= 65535", "number >= 1", "warpfold",
+             "e2e/client_process_test.py NoServerTest.test_ports_that_do_not_exist"),
+)
+
+
+def passes(build: Build, test: str, changed: dict[str, str]) -> bool:
+    """Whether the test passes with the build's executables, but for those that are changed."""
+    built = {"WARPFOLD_SERVER": "warpfold-server", "WARPFOLD_CLI": "warpfold",
+             "WARPFOLD_STEADY_CALLERS": "steady_callers"}
+    paths = {key: str(build.folder / "bin" / name) for key, name in built.items()}
+    suite, name = test.split()
+    try:
+        return subprocess.run(["/usr/bin/python3", "-B", str(ROOT / "tests" / suite), name], check=False,
+                              env={**os.environ, **paths, **changed}, timeout=_TIMEOUT_S,
+                              capture_output=True).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def outcome_of(build: Build, breakage: Breakage) -> str:
+    text = (ROOT / breakage.file).read_text()
+    if text.count(breakage.before) != 1:
+        return "the source has changed: describe the breakage anew"
+    key = "WARPFOLD_CLI" if breakage.executable == "warpfold" else "WARPFOLD_SERVER"
+    if not passes(build, breakage.test, {key: str(build.folder / "bin" / breakage.executable)}):
+        return "the test fails without it"
+    if not build.compile(breakage.file, text.replace(breakage.before, breakage.after)):
+        return "not compiled"
+    if not build.link(breakage.executable):
+        return "not linked"
+    noticed = not passes(build, breakage.test, {key: str(build.scratch / breakage.executable)})
+    return "noticed" if noticed else "not noticed"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("names", nargs="*", help="words of their names; all without any")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/dev")
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("breakages.jsonl"))
+    arguments = parser.parse_args()
+    all_noticed = True
+    with tempfile.TemporaryDirectory(prefix="warpfold_broken_") as scratch, arguments.output.open("a") as out:
+        build = Build(arguments.build.resolve(), pathlib.Path(scratch))
+        for breakage in BREAKAGES:
+            if arguments.names and not any(name in breakage.name for name in arguments.names):
+                continue
+            outcome = outcome_of(build, breakage)
+            all_noticed &= outcome == "noticed"
+            print(f"{breakage.name}: {outcome}", flush=True)
+            out.write(json.dumps({"name": breakage.name, "file": breakage.file, "test": breakage.test,
+                                  "outcome": outcome}) + "\n")
+            out.flush()
+    sys.exit(0 if all_noticed else 1)
+
+
+if __name__ == "__main__":
+    main()
