@@ -122,6 +122,12 @@ TEST(AnswerCheckTest, IndicesAreInTheArray) {
   const auto part = SpecOf(v1::OPERATOR_MAX_SUBARRAY_SUM, v1::ELEMENT_TYPE_INT32);
   EXPECT_FALSE(Believed(part, [](v1::Reduction& r) { r.mutable_results(0)->set_end_index(kElements + 1); }));
   EXPECT_FALSE(Believed(part, [](v1::Reduction& r) { r.mutable_results(0)->set_end_index(0); }));
+  EXPECT_FALSE(Believed(part, [](v1::Reduction& r) { r.mutable_results(0)->clear_end_index(); }));
+  // Of NaN there is no part.
+  EXPECT_TRUE(Believed(part, [](v1::Reduction& r) {
+    r.mutable_results(0)->clear_index();
+    r.mutable_results(0)->clear_end_index();
+  }));
 }
 
 TEST(AnswerCheckTest, AStateIsOfTheRangeThatWasSent) {

@@ -47,6 +47,13 @@ TEST(RetryPolicyTest, NoPauseGoesBeyondTheDeadline) {
   EXPECT_FALSE(at_once.PauseAfter(Draining(), {}, kNow).has_value());
 }
 
+TEST(RetryPolicyTest, WhatWouldFailAgainIsNotTriedAgain) {
+  RetryPolicy policy(kOptions, absl::InfiniteFuture());
+  EXPECT_FALSE(policy.PauseAfter(absl::InternalError(""), {}, kNow).has_value());
+  EXPECT_FALSE(policy.PauseAfter(absl::UnavailableError(""), {.took_data = true}, kNow).has_value());
+  EXPECT_TRUE(policy.PauseAfter(absl::UnavailableError(""), {}, kNow).has_value());
+}
+
 TEST(RetryPolicyTest, AServerThatSaysWhenIsHeard) {
   RetryPolicy policy(kOptions, absl::InfiniteFuture());
   const absl::Duration pause = policy.PauseAfter(Busy(absl::Seconds(7)), {}, kNow).value();

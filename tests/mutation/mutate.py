@@ -33,7 +33,7 @@ TESTS = {
     "server/core/": ("server_call_test", "server_session_device_test", "server_simulation_test"),
     "server/net/frame_watch.cc": ("server_frame_watch_test",),
     "client/answer_check.cc": ("answer_check_test",),
-    "client/retry.cc": ("retry_test",),
+    "client/retry.cc": ("retry_test", "client_failure_test", "client_test"),
     "kernels/partial_state.cc": ("kernels_partial_state_test",),
 }
 _ENVIRONMENT = {**os.environ, "CCACHE_DISABLE": "1", "WARPFOLD_SIMULATION_SCHEDULES": "3000"}
@@ -160,7 +160,8 @@ def main() -> None:
     arguments = parser.parse_args()
     deadline = time.monotonic() + 60 * arguments.minutes
     counts: dict[str, int] = {}
-    with tempfile.TemporaryDirectory(prefix="warpfold_mutants_") as scratch, arguments.output.open("a") as out:
+    with (tempfile.TemporaryDirectory(prefix="warpfold_mutants_") as scratch,
+          arguments.output.open("a") as out):
         build = Build(arguments.build.resolve(), pathlib.Path(scratch))
         todo = []
         for file in arguments.files:

@@ -109,6 +109,10 @@ TEST_F(FrameWatchTest, WhatGoesWithACallIsFree) {
     ASSERT_TRUE(Pass(Frame(kData, 1)));
     ASSERT_EQ(Count(Frame(kPing, 8), 4), 4);
   }
+  for (int i = 0; i < 5000; ++i) {
+    ASSERT_TRUE(Pass(Frame(kHeaders, 1)));
+    ASSERT_EQ(Count(Frame(kPing, 8), 4), 4);
+  }
   EXPECT_TRUE(Pass(Frame(kData, 1)));
   EXPECT_EQ(Count(Frame(kPing, 8), 2000), 1004);
 }
