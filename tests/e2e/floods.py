@@ -60,6 +60,14 @@ def connect(address: str, trusted: str = "", source: str = "") -> socket.socket:
     return connection
 
 
+def frame_types(connection: socket.socket) -> Iterator[int]:
+    """Of the frames that the server sends, until it ends the connection."""
+    with connection.makefile("rb") as stream:
+        while len(head := stream.read(9)) == 9:
+            stream.read(int.from_bytes(head[:3], "big"))
+            yield head[3]
+
+
 def resets() -> Iterator[bytes]:
     """Calls that are taken back at once (CVE-2023-44487)."""
     for first in itertools.count(1, 2 * _BATCH):

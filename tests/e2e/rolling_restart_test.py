@@ -14,10 +14,12 @@ import threading
 import time
 import unittest
 
+import floods
 from executables import Server, TestCase, warpfold
 
 _CALLS = os.environ.get("WARPFOLD_ROLLING_CALLS", "4000")
 _TIMEOUT_S = 280
+_GOAWAY = 7  # a type of HTTP/2 frames
 
 
 def free_port() -> int:
@@ -81,6 +83,19 @@ class RollingRestartTest(TestCase):
                     self.assertEqual((done.returncode, done.stdout), (0, "sum 499500\n"), done.stderr)
                     done = warpfold("health", "--target", name)
                     self.assertEqual((done.returncode, done.stdout), (0, "SERVING\n"), done.stderr)
+
+    def test_connections_are_told_to_go_while_others_finish(self):
+        with Server() as server:
+            upload = self.start("reduce", "--target", server.address, "--op", "sum", "--dtype", "int32", "-",
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            upload.stdin.write(bytes(4 << 20))
+            upload.stdin.flush()
+            time.sleep(0.2)
+            with floods.connect(server.address) as connection:
+                server.process.send_signal(signal.SIGTERM)
+                self.assertIn(_GOAWAY, floods.frame_types(connection))  # or a timeout
+            self.assertIsNone(upload.poll())
+            self.assertEqual(upload.communicate(timeout=60)[0], b"sum 0\n")
 
     def test_a_draining_server_takes_nobody_in(self):
         addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
