@@ -84,7 +84,7 @@ class RollingRestartTest(TestCase):
                     done = warpfold("health", "--target", name)
                     self.assertEqual((done.returncode, done.stdout), (0, "SERVING\n"), done.stderr)
 
-    def test_connections_are_told_to_go_while_others_finish(self):
+    def test_connections_are_told_to_go(self):
         with Server() as server:
             upload = self.start("reduce", "--target", server.address, "--op", "sum", "--dtype", "int32", "-",
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
