@@ -26,6 +26,7 @@ LogFields FieldsOf(const CallRecord& call, const std::string& reason) {
                       {"bytes", call.bytes},
                       {"duration_ms", absl::ToDoubleMilliseconds(call.took)},
                       {"peer", call.peer}};
+  fields.reserve(20);
   const auto add_text = [&fields](const char* name, const std::string& text) {
     if (!text.empty()) fields.emplace_back(name, text);
   };

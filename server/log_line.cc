@@ -33,14 +33,29 @@ struct PlainValue {
   std::string operator()(double number) const { return absl::StrCat(number); }
 };
 
+std::string JsonText(const std::string& text) {
+  // Most texts need no escapes, and a line is made for every call.
+  if (text.empty() || IsPlain(text)) return absl::StrCat("\"", text, "\"");
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+struct JsonValue {
+  std::string operator()(const std::string& text) const { return JsonText(text); }
+  std::string operator()(const std::vector<std::string>& texts) const {
+    const auto append = [](std::string* out, const std::string& text) { out->append(JsonText(text)); };
+    return absl::StrCat("[", absl::StrJoin(texts, ",", append), "]");
+  }
+  std::string operator()(std::uint64_t number) const { return absl::StrCat(number); }
+  // Durations are finite: JSON has no other numbers.
+  std::string operator()(double number) const { return absl::StrCat(number); }
+};
+
 }  // namespace
 
 std::string JsonMembers(const LogFields& fields) {
   std::string members;
   for (const auto& [name, value] : fields) {
-    const nlohmann::json json = std::visit([](const auto& v) { return nlohmann::json(v); }, value);
-    absl::StrAppend(&members, members.empty() ? "\"" : ",\"", name,
-                    "\":", json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+    absl::StrAppend(&members, members.empty() ? "\"" : ",\"", name, "\":", std::visit(JsonValue(), value));
   }
   return members;
 }
