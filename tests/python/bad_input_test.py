@@ -101,6 +101,8 @@ def test_a_file_that_became_shorter_than_its_map(client, tmp_path, cut):
 
 def test_options_by_name(client):
     x = numpy.ones((3, 4))
+    with pytest.raises(NotImplementedError, match="axis="):
+        client.sum(x, axis=0)
     with pytest.raises(NotImplementedError, match="where="):
         client.sum(x, where=x > 0)
     with pytest.raises(TypeError, match="initial"):

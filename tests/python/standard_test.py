@@ -3,8 +3,8 @@
 """The statistical functions of the Python array API standard (2024.12), held against its text.
 
 https://data-apis.org/array-api/2024.12/API_specification/statistical_functions.html; so far as the package
-has them: without dtype=, with axis= in axis_test.py, and without cumulative_sum and cumulative_prod. What
-differs by contract is named in TestByContract, and nothing else does.
+has them: without axis= and dtype=, and without cumulative_sum and cumulative_prod. What differs by contract
+is named in TestByContract, and nothing else does.
 """
 
 import math
@@ -117,3 +117,7 @@ class TestByContract:
     def test_correction_is_a_whole_number(self, client):
         with pytest.raises(ValueError):
             client.var(numpy.ones(3), correction=0.5)
+
+    def test_no_axis(self, client):
+        with pytest.raises(NotImplementedError):
+            client.sum(numpy.ones((2, 2)), axis=1)

@@ -22,7 +22,6 @@
 #include "client/python/native/call.h"
 #include "client/python/native/raise.h"
 #include "client/python/native/results.h"
-#include "client/python/native/segments_binding.h"
 #include "client/python/native/strided_reader.h"
 #include "client/python/native/view.h"
 #include "client/python/native/watch.h"
@@ -164,7 +163,6 @@ void BindClient(nb::module_& module) {
       .def("info", &Info)
       .def("is_serving", &IsServing);
   BindArrays(client);
-  BindSegments(client);
   nb::class_<PieceWriter>(module, "Writer")
       .def(nb::init<Client&, const Task&, const CallOptions&, const nb::object&, const std::stop_source*>(),
            nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(), nb::keep_alive<1, 2>())

@@ -14,9 +14,6 @@ Answer = tuple[list[Outcome], int, str, tuple[float, float, float, float, float]
 # Token, id, owner, type, (rows, columns), elements, bytes, age and time left in seconds.
 Array = tuple[bytes, int, str, str, tuple[int, int] | None, int, int, float, float]
 
-# Of one operator over segments: the type and the bytes of 8-byte values, one for each segment.
-Columns = list[tuple[str, bytes]]
-
 def operator_names() -> list[str]: ...
 
 class View:
@@ -57,11 +54,6 @@ class Client:
     def reduce_reference(self, token: bytes, byte_offset: int, scalar_count: int, task: Task,
                          settings: Settings, progress: Callable[[int], object] | None, stop: Stop | None,
                          /) -> Answer: ...
-    def reduce_segments(self, view: View, order: list[int], length: int, count: int, task: Task,
-                        settings: Settings, progress: Callable[[int], object] | None, stop: Stop | None,
-                        /) -> Columns: ...
-    def reduce_segments_reference(self, token: bytes, byte_offset: int, length: int, count: int, task: Task,
-                                  settings: Settings, stop: Stop | None, /) -> Columns: ...
     def put(self, view: View, task: Task, time_to_live: float, owner: str, settings: Settings,
             progress: Callable[[int], object] | None, stop: Stop | None, /) -> Array: ...
     def get_array(self, token: bytes, settings: Settings, stop: Stop | None, /) -> Array: ...

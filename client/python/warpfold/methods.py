@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
 from warpfold.arrays import Elements, elements_of
-from warpfold.axes import Axis, cut_along, run_along
 from warpfold.calls import Call, CallOptions, NanPolicy, OverflowPolicy, run, settings_of, task_of
-from warpfold.results import Result, column_of, value_of
+from warpfold.results import Result, value_of
 
 if TYPE_CHECKING:
     from warpfold.memory import Memory
@@ -30,9 +29,8 @@ A = TypeVar("A")
 class Methods(Generic[V, R]):
     """Every method takes an array as its first argument, flattened in row-major order, and these options:
 
-    axis: along which the array is reduced, or several: an array of values, one for each place in the other
-        dimensions. None: all. An array in the host's memory, or trailing axes of a kept one.
-    keepdims: the dimensions that are reduced stay, with a length of 1.
+    axis: None, until there are reductions along an axis.
+    keepdims: an array of the value, with as many dimensions as the first argument, instead of a scalar.
     nan: "ignore" for as if elements that are NaN were not there; indices still count them.
     overflow: integer sums and products: "error" raises OutOfRangeError where the exact value does not fit,
         "wrap" answers two's complement in the element type.
@@ -66,22 +64,22 @@ class Methods(Generic[V, R]):
         result: R = self._perform(functools.partial(run, call), lambda answer: Result(answer, elements))
         return result
 
-    def sum(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+    def sum(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
             overflow: OverflowPolicy = "error", **options: Unpack[CallOptions]) -> V:
         """The sum: exact for integers, as int64 or uint64; of floats in float64. 0 of an empty array."""
         return self._one("sum", array, axis, keepdims, options, nan=nan, overflow=overflow)
 
-    def prod(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+    def prod(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
              overflow: OverflowPolicy = "error", **options: Unpack[CallOptions]) -> V:
         """The product: exact for integers, as int64 or uint64; of floats in float64. 1 of an empty array."""
         return self._one("product", array, axis, keepdims, options, nan=nan, overflow=overflow)
 
-    def min(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+    def min(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
             **options: Unpack[CallOptions]) -> V:
         """The smallest element, of the array's type; -0.0 is below 0.0. Not of an empty array."""
         return self._one("min", array, axis, keepdims, options, nan=nan)
 
-    def max(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+    def max(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
             **options: Unpack[CallOptions]) -> V:
         """The largest element, of the array's type; 0.0 is above -0.0. Not of an empty array."""
         return self._one("max", array, axis, keepdims, options, nan=nan)
@@ -90,47 +88,47 @@ class Methods(Generic[V, R]):
         """A MinMax: the smallest and the largest element. Not of an empty array."""
         return self._one("minmax", array, None, False, options, nan=nan)
 
-    def argmin(self, array: Any, axis: Axis = None, *, keepdims: bool = False,
+    def argmin(self, array: Any, axis: None = None, *, keepdims: bool = False,
                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The index, in the flattened array, of the first smallest element, or of the first NaN."""
         return self._one("argmin", array, axis, keepdims, options, nan=nan)
 
-    def argmax(self, array: Any, axis: Axis = None, *, keepdims: bool = False,
+    def argmax(self, array: Any, axis: None = None, *, keepdims: bool = False,
                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The index, in the flattened array, of the first largest element, or of the first NaN."""
         return self._one("argmax", array, axis, keepdims, options, nan=nan)
 
-    def mean(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+    def mean(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
              **options: Unpack[CallOptions]) -> V:
         """The mean, as float64. Not of an empty array."""
         return self._one("mean", array, axis, keepdims, options, nan=nan)
 
-    def var(self, array: Any, axis: Axis = None, *, ddof: int = 0, correction: int | None = None,
+    def var(self, array: Any, axis: None = None, *, ddof: int = 0, correction: int | None = None,
             keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The variance, as float64, over the count less `ddof`, which the array API calls `correction`."""
         return self._one("variance", array, axis, keepdims, options, nan=nan, ddof=_ddof(ddof, correction))
 
-    def std(self, array: Any, axis: Axis = None, *, ddof: int = 0, correction: int | None = None,
+    def std(self, array: Any, axis: None = None, *, ddof: int = 0, correction: int | None = None,
             keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The standard deviation: the square root of var, with the same arguments."""
         return self._one("stddev", array, axis, keepdims, options, nan=nan, ddof=_ddof(ddof, correction))
 
-    def any(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+    def any(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
             **options: Unpack[CallOptions]) -> V:
         """Whether an element differs from 0; NaN does. False of an empty array."""
         return self._one("any", array, axis, keepdims, options, nan=nan)
 
-    def all(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
+    def all(self, array: Any, axis: None = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
             **options: Unpack[CallOptions]) -> V:
         """Whether all elements differ from 0; NaN does. True of an empty array."""
         return self._one("all", array, axis, keepdims, options, nan=nan)
 
-    def count_nonzero(self, array: Any, axis: Axis = None, *, keepdims: bool = False,
+    def count_nonzero(self, array: Any, axis: None = None, *, keepdims: bool = False,
                       nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """How many elements differ from 0, as int64; NaN does."""
         return self._one("count_nonzero", array, axis, keepdims, options, nan=nan)
 
-    def norm(self, array: Any, ord: float | None = None, axis: Axis = None, *, keepdims: bool = False,
+    def norm(self, array: Any, ord: float | None = None, axis: None = None, *, keepdims: bool = False,
              nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The vector norm of the flattened array, as float64 (numpy.linalg.vector_norm).
 
@@ -216,11 +214,11 @@ class Methods(Generic[V, R]):
                                  lambda answer: value_of(answer[0][0], elements))
         return value
 
-    def _one(self, operator: str, array: Any, axis: Axis, keepdims: bool, options: CallOptions,
+    def _one(self, operator: str, array: Any, axis: None, keepdims: bool, options: CallOptions,
              convert: Callable[[Any], float] | None = None, **spec: Any) -> V:
-        elements = elements_of(array, options.get("dtype"), self._memory)
         if axis is not None:
-            return self._along(operator, elements, axis, keepdims, options, convert, spec)
+            raise NotImplementedError("axis= does not exist yet: pass a flat view of what is to be reduced")
+        elements = elements_of(array, options.get("dtype"), self._memory)
         if keepdims and elements.view is None and elements.reference is None:
             raise TypeError("keepdims= needs an array: pieces have no dimensions")
         task = task_of(elements.type, (operator,), None, **spec)
@@ -235,21 +233,6 @@ class Methods(Generic[V, R]):
             return _with_dimensions(value, elements) if keepdims else value
 
         value: V = self._perform(functools.partial(run, call), finish)
-        return value
-
-    def _along(self, operator: str, elements: Elements, axis: int | tuple[int, ...], keepdims: bool,
-               options: CallOptions, convert: Callable[[Any], float] | None, spec: dict[str, Any]) -> V:
-        if operator in ("argmin", "argmax") and isinstance(axis, tuple):
-            raise TypeError(f"{operator} takes one axis: its answer is an index along it")
-        cut = cut_along(elements, axis)
-        task = task_of(elements.type, (operator,), None, **spec)
-        call = Call(elements, task, settings_of(options), options.get("progress"))
-
-        def finish(columns: _native.Columns) -> Any:
-            values = column_of(operator, columns, elements).reshape(cut.shape(keepdims))
-            return (values if convert is None else values.astype("float64"))[()]
-
-        value: V = self._perform(functools.partial(run_along, call, cut), finish)
         return value
 
     def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A], finish: Callable[[A], Any],

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from warpfold import errors
 
 if TYPE_CHECKING:
-    import numpy
-
     from warpfold import _native
     from warpfold.arrays import Elements
 
@@ -148,18 +146,6 @@ def value_of(outcome: _native.Outcome, elements: Elements) -> Any:
 
 def _number(operator: str, raw: bool | int | float, elements: Elements) -> Any:
     return _dtype_of(operator, type(raw).__name__, elements.type, elements.dtype).type(raw)
-
-
-def column_of(operator: str, columns: _native.Columns, elements: Elements) -> numpy.ndarray[Any, Any]:
-    """The values of one operator over segments, as its method answers them: of argmin the index."""
-    import numpy
-
-    if operator in ("argmin", "argmax"):
-        return numpy.frombuffer(columns[1][1], "<i8").copy()
-    kind, data = columns[0]
-    values = numpy.frombuffer(data, "<u8" if kind == "bool" else kind)
-    name = {"float64": "float", "bool": "bool"}.get(kind, "int")
-    return values.astype(_dtype_of(operator, name, elements.type, elements.dtype))
 
 
 @functools.cache
