@@ -48,6 +48,7 @@
 #include "client/array_reference.h"
 #include "client/operators.h"
 #include "client/options.h"
+#include "client/partial_state.h"
 #include "client/result.h"
 #include "client/writer.h"
 #include "warpfold/v1/reduction.pb.h"
@@ -104,6 +105,21 @@ class Client {
   absl::StatusOr<Reduction> ReduceReference(const Spec& spec, ElementType type,
                                             const ArrayReference& reference, const CallOptions& options = {});
 
+  // The state of a part of an array, whose elements are those of `pieces`, one behind the other, on one
+  // stream; it is sent again as a share of an array is. `first_element` is the index of its first one in the
+  // whole array, and a multiple of CutElements. The operators need not have a value of this part alone.
+  absl::StatusOr<PartialState> ReducePart(const Spec& spec, ElementType type, std::uint64_t first_element,
+                                          std::span<const std::span<const std::byte>> pieces,
+                                          const CallOptions& options = {});
+  // The values of the union of adjacent ranges, in array order, at least one: no gap, no overlap.
+  // INVALID_ARGUMENT (BAD_STATE) for other states, or if they are not of this spec and type.
+  absl::StatusOr<Reduction> Merge(const Spec& spec, ElementType type, std::span<const PartialState> states,
+                                  const CallOptions& options = {});
+  // The same, not finished: to merge many states by groups, and the groups.
+  absl::StatusOr<PartialState> MergeToState(const Spec& spec, ElementType type,
+                                            std::span<const PartialState> states,
+                                            const CallOptions& options = {});
+
   // Sends an array once and leaves it in the memory of the server's device, for ReduceReference. For a Client
   // of one target. `byte_count` of data must be a whole number of elements, matrices where there is a shape.
   // RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA); UNIMPLEMENTED (NO_RESIDENT_ARRAYS).
@@ -143,6 +159,9 @@ class Client {
   absl::StatusOr<ResidentArray> PutSource(ElementType type, std::optional<MatrixShape> matrix_shape,
                                           std::uint64_t byte_count, const SliceSource& source,
                                           const PutOptions& put, const CallOptions& options);
+  absl::StatusOr<v1::Reduction> MergeAll(const Spec& spec, ElementType type,
+                                         std::span<const PartialState> states, const CallOptions& options,
+                                         bool return_state);
   absl::Status CheckOneTarget() const;
 
   ClientOptions options_;
