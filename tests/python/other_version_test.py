@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Servers of another version, or of another kind: a clear exception, never a value, and the client goes on."""
+"""Servers of another version, or of another kind: a clear exception, no value, and the client goes on."""
 
 import subprocess
 
