@@ -38,7 +38,7 @@ server.stop(None)
 ANSWERS = {
     "an empty answer": "",
     "no message": "ff",
-    "text": "hello".encode().hex(),
+    "text": b"hello".hex(),
     "a reduction without results": "0a021005",
     "a result without a value": "0a060a0208011005",
     "a result of another operator": "0a080a04080320021005",
