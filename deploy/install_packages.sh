@@ -12,7 +12,7 @@ build=(
   ca-certificates ccache cmake g++ git ninja-build pkg-config
   protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libc-ares-dev libgrpc++-dev libgrpc-dev libprotobuf-dev libprotoc-dev
-  libre2-dev libssl-dev zlib1g-dev
+  libminizip-dev libre2-dev libssl-dev zlib1g-dev
   libboost-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
 )
 # What makes the Python package, which takes the rest from PyPI.
