@@ -47,8 +47,12 @@ int ReportInputError(absl::string_view what, const absl::Status& status) {
 bool IsTerminal(std::FILE* file) { return isatty(fileno(file)) == 1; }
 
 std::string SummaryText(const Reduction& reduction, std::uint64_t byte_count) {
-  std::string elements = absl::StrCat(reduction.element_count);
-  for (std::size_t at = elements.size(); at > 3;) elements.insert(at -= 3, ",");
+  const std::string digits = absl::StrCat(reduction.element_count);
+  std::string elements;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) elements += ',';
+    elements += digits[i];
+  }
   constexpr std::array<const char*, 4> kUnits = {"kB", "MB", "GB", "TB"};
   double amount = static_cast<double>(byte_count) / 1e3;
   std::size_t unit = 0;

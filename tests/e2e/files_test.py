@@ -3,6 +3,7 @@
 """Files of `warpfold reduce`: archives, several files as one array, and what is wrong with bad ones."""
 
 import io
+import pathlib
 import unittest
 import zipfile
 
@@ -36,7 +37,7 @@ class Files(TestCase):
             self.assertEqual(value(self.address, "sum", "--member", "other", path), 3)
             # The only member needs no name; and an archive is known by its content.
             alone = self.archive("alone.npz", save, x=x)
-            disguised = self.file("disguised", open(alone, "rb").read())
+            disguised = self.file("disguised", pathlib.Path(alone).read_bytes())
             for one in (alone, disguised):
                 self.assertEqual(reduce(self.address, "--op", "sum,argmax", one), expected)
 
@@ -100,7 +101,7 @@ class Files(TestCase):
         )
         empty = io.BytesIO()
         zipfile.ZipFile(empty, "w").close()
-        self.assert_exit(2, self.reduce(self.file("n.npz", empty.getvalue())), "without members")
+        self.assert_exit(2, self.reduce(self.file("n.npz", empty.getvalue())), "not a zip file")
         text = io.BytesIO()
         with zipfile.ZipFile(text, "w") as archive:
             archive.writestr("x.npy", "no array")
@@ -110,8 +111,8 @@ class Files(TestCase):
         """A byte that is another one, or bytes that are not there: never a value, and never a crash."""
         x = numpy.random.default_rng(4).integers(0, 9, 5000)
         for save in (numpy.savez, numpy.savez_compressed):
-            data = bytearray(open(self.archive("x.npz", save, x=x), "rb").read())
-            for cut in (1, 30, len(data) // 2, len(data) - 1):
+            data = bytearray(pathlib.Path(self.archive("x.npz", save, x=x)).read_bytes())
+            for cut in (1, 30, len(data) // 2, len(data) - 30):
                 self.assert_exit(2, self.reduce(self.file("cut.npz", data[:cut])), "cut.npz")
             for at in (len(data) // 2, len(data) // 3):
                 damaged = bytearray(data)
