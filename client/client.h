@@ -48,6 +48,7 @@
 #include "client/array_reference.h"
 #include "client/operators.h"
 #include "client/options.h"
+#include "client/partial_state.h"
 #include "client/result.h"
 #include "client/segments.h"
 #include "client/writer.h"
@@ -133,6 +134,20 @@ class Client {
   // The table of all that `reduce`, one of the three, hands to the visitor.
   static absl::StatusOr<SegmentTable> CollectSegments(
       const std::function<absl::StatusOr<SegmentSummary>(const SegmentVisitor&)>& reduce);
+  // The state of a part of an array, whose elements are those of `pieces`, one behind the other, on one
+  // stream; it is sent again as a share of an array is. `first_element` is the index of its first one in the
+  // whole array, and a multiple of CutElements. The operators need not have a value of this part alone.
+  absl::StatusOr<PartialState> ReducePart(const Spec& spec, ElementType type, std::uint64_t first_element,
+                                          std::span<const std::span<const std::byte>> pieces,
+                                          const CallOptions& options = {});
+  // The values of the union of adjacent ranges, in array order, at least one: no gap, no overlap.
+  // INVALID_ARGUMENT (BAD_STATE) for other states, or if they are not of this spec and type.
+  absl::StatusOr<Reduction> Merge(const Spec& spec, ElementType type, std::span<const PartialState> states,
+                                  const CallOptions& options = {});
+  // The same, not finished: to merge many states by groups, and the groups.
+  absl::StatusOr<PartialState> MergeToState(const Spec& spec, ElementType type,
+                                            std::span<const PartialState> states,
+                                            const CallOptions& options = {});
 
   // Sends an array once and leaves it in the memory of the server's device, for ReduceReference. For a Client
   // of one target. `byte_count` of data must be a whole number of elements, matrices where there is a shape.
@@ -177,6 +192,9 @@ class Client {
                                                       std::uint64_t byte_count, const SliceSource& source,
                                                       const SegmentCut& cut, const SegmentVisitor& visitor,
                                                       const CallOptions& options);
+  absl::StatusOr<v1::Reduction> MergeAll(const Spec& spec, ElementType type,
+                                         std::span<const PartialState> states, const CallOptions& options,
+                                         bool return_state);
   absl::Status CheckOneTarget() const;
 
   ClientOptions options_;

@@ -46,7 +46,8 @@ absl::StatusOr<v1::Reduction> Merge(const ReduceJob& job, const v1::MergeRequest
 
 }  // namespace
 
-absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::PartialState> states) {
+absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::PartialState> states,
+                                          bool return_state) {
   v1::MergeRequest request;
   *request.mutable_spec() = job.spec;
   std::size_t bytes = 0;
@@ -65,7 +66,7 @@ absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::
     *request.add_states() = std::move(state);
     bytes += state_bytes;
   }
-  request.set_return_state(false);
+  request.set_return_state(return_state);
   return Merge(job, request);
 }
 

@@ -14,7 +14,8 @@ namespace warpfold {
 
 // `states` are adjacent, in array order, and not empty. Takes several calls where together they are more, or
 // larger, than a message may have. Any server will do; full ones are asked until the deadline: all of the
-// array has been reduced.
-absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::PartialState> states);
+// array has been reduced. With `return_state` the answer has the union's state, and may lack values.
+absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::PartialState> states,
+                                          bool return_state = false);
 
 }  // namespace warpfold

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "client/partial_state.h"
+
 namespace warpfold {
 
 // How many states servers take in one Merge.
@@ -20,11 +22,7 @@ struct Stripe {
 };
 
 // Elements in one leaf of the canonical order, as reduction.proto defines it: stripes start on leaves.
-constexpr std::uint64_t LeafElements(std::uint64_t element_bytes) {
-  std::uint64_t elements = 1;
-  while (elements * 2 * element_bytes <= 4096) elements *= 2;
-  return elements;
-}
+constexpr std::uint64_t LeafElements(std::uint64_t element_bytes) { return CutElements(element_bytes); }
 
 // At most `count` adjacent stripes of nearly equal size, none of them empty unless the array is: then there
 // is one. All but the last have a multiple of `granule` leaves. `element_bytes`, `count` and `granule` must

@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the packages of the named groups (build, python, test) that are not there yet. Debian 12 and
-# Ubuntu 24.04 have all of them under these names. Needs root or sudo only if something is missing.
+# Installs the packages of the named groups (build, python, test, languages) that are not there yet. Debian 12
+# and Ubuntu 24.04 have all of them under these names. Needs root or sudo only if something is missing.
 set -euo pipefail
 
 # Compiler, tools and libraries of both executables. With static linking, everything that gRPC itself
@@ -13,7 +13,7 @@ build=(
   ca-certificates ccache cmake g++ git ninja-build pkg-config
   protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libc-ares-dev libgrpc++-dev libgrpc-dev libprotobuf-dev libprotoc-dev
-  libre2-dev libssl-dev zlib1g-dev
+  libminizip-dev libre2-dev libssl-dev zlib1g-dev
   dpkg-dev libboost-context-dev libboost-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev python3
 )
 # What makes the Python package, which takes the rest from PyPI.
@@ -26,13 +26,22 @@ test=(
   strace systemd systemd-container zsh
 )
 
+# What compiles and runs the first calls of docs/calling.md: 770 MiB, for those tests alone.
+languages=(
+  golang-github-golang-protobuf-1-5-dev golang-go golang-google-grpc-dev golang-google-protobuf-dev
+  protoc-gen-go protoc-gen-go-grpc
+  libgeronimo-annotation-1.3-spec-java libgrpc-java libguava-java libnetty-java libperfmark-java
+  libprotobuf-java openjdk-17-jdk-headless protobuf-compiler-grpc-java-plugin
+)
+
 wanted=()
 for group in "$@"; do
   case "$group" in
     build) wanted+=("${build[@]}") ;;
     python) wanted+=("${python[@]}") ;;
     test) wanted+=("${test[@]}") ;;
-    *) echo "install_packages.sh: no group '$group' (build, python, test)" >&2; exit 2 ;;
+    languages) wanted+=("${languages[@]}") ;;
+    *) echo "install_packages.sh: no group '$group' (build, python, test, languages)" >&2; exit 2 ;;
   esac
 done
 

@@ -21,16 +21,21 @@ constexpr absl::Duration kTimeout = absl::Seconds(5);
 
 int RunPut(const Server& server, const PutFlags& flags) {
   ReduceFlags file_flags;  // as a file of `warpfold reduce`
-  file_flags.input = flags.input;
+  file_flags.inputs = {flags.input};
   file_flags.type = flags.type;
   file_flags.spec.matrix_shape = flags.matrix_shape;
   if (flags.input == "-") {
     return ReportInputError(flags.input,
                             absl::InvalidArgumentError("how long it is must be known: put a file"));
   }
-  const absl::StatusOr<Input> input = OpenInput(file_flags);
+  std::string name;
+  const absl::StatusOr<Input> input = OpenInput(file_flags, &name);
   if (!input.ok()) return ReportInputError(flags.input, input.status());
-  const std::span<const std::byte> data = std::get<FileInput>(input->source).data;
+  const FilePiece& piece = std::get<FilesInput>(input->source).pieces.front();
+  if (piece.member.has_value()) {
+    return ReportInputError(flags.input, absl::InvalidArgumentError("an archive: unpack the array first"));
+  }
+  const std::span<const std::byte> data = piece.data;
   Client client(server.targets, {.credentials = server.credentials});
   Progress progress(data.size());
   const absl::StatusOr<ResidentArray> array = client.PutBytes(

@@ -25,7 +25,9 @@ constexpr char kReduceFooter[] = R"(INPUT is one of
   FILE  an .npy file, whatever its name: element type and shape are read from it. Its elements are scalars,
         whatever the shape, unless --matrix is given, or matrix_product or affine_compose (rows of 1x2) is
         asked for: then the last two dimensions are the matrix.
+  FILE  an .npz archive: as the .npy file of its only member, or of the one that --member names
   FILE  any other: raw little-endian elements; needs --dtype
+  FILE FILE...  several of these, of one type, are one array in this order
   -     standard input, sent while it is read: raw elements with --dtype, an .npy file without
 
 --random makes element i of output number i of splitmix64 seeded with S, that is of
@@ -145,9 +147,13 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
       ->excludes(streams)
       ->transform(CLI::Validator(ToAlgorithm, "NAME"));
   app.add_flag("--json", flags.json, "Answer with one JSON object");
+  app.add_flag(
+      "--progress", flags.progress,
+      "Tell how far it is, and at the end what was done, on standard error also if that is no terminal");
+  app.add_option("--member", flags.member, "Of .npz files: the array of this name")->option_text("NAME");
 
   CLI::Option_group& input = *app.add_option_group("Input");
-  input.add_option("INPUT", flags.input, "What to reduce; see below");
+  input.add_option("INPUT", flags.inputs, "What to reduce; see below");
   CLI::Option* iota = input.add_option("--iota", flags.iota, "The N elements 0, 1, 2, ...");
   CLI::Option* random = input.add_option("--random", flags.random, "N pseudo-random elements");
   for (CLI::Option* count : {iota, random}) count->transform(UnsignedValidator("N"));

@@ -31,8 +31,10 @@ struct ReduceFlags {
   bool checksum = false;
   std::string request_id;
   bool json = false;
+  bool progress = false;              // also where standard error is no terminal
+  std::optional<std::string> member;  // of .npz files
   // Exactly one of these four.
-  std::optional<std::string> input;  // a path, or "-"
+  std::vector<std::string> inputs;   // paths, in the array's order, or "-" alone
   std::optional<std::string> array;  // the token of one that the server keeps
   std::optional<std::uint64_t> iota;
   std::optional<std::uint64_t> random;

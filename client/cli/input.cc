@@ -41,20 +41,32 @@ absl::StatusOr<std::optional<MatrixShape>> CheckNpy(const ReduceFlags& flags, El
   return matrix_shape;
 }
 
-absl::StatusOr<Input> OpenNpy(const ReduceFlags& flags, MappedFile file) {
-  const absl::StatusOr<NpyArray> array = ParseNpy(file.bytes());
+// What one file says of the array.
+struct OpenedFile {
+  ElementType type;
+  std::optional<MatrixShape> matrix_shape;
+  std::vector<std::uint64_t> shape;  // as an .npy file has it
+  FilePiece piece;
+};
+
+absl::StatusOr<OpenedFile> OpenNpy(const ReduceFlags& flags, FilePiece piece,
+                                   std::span<const std::byte> bytes) {
+  const absl::StatusOr<NpyArray> array = ParseNpy(bytes);
   if (!array.ok()) return array.status();
   const auto matrix_shape = CheckNpy(flags, array->type, array->shape, array->data.size());
   if (!matrix_shape.ok()) return matrix_shape.status();
-  return Input{array->type, *matrix_shape, FileInput{std::move(file), array->data}, array->shape};
+  piece.data = array->data;
+  piece.byte_count = array->data.size();
+  return OpenedFile{array->type, *matrix_shape, array->shape, std::move(piece)};
 }
 
-absl::StatusOr<std::string> ReadUpTo(std::size_t size) {
+// The next `size` bytes that `read` answers, or all if there are fewer.
+template <typename Read>
+absl::StatusOr<std::string> ReadUpTo(std::size_t size, const Read& read) {
   std::string bytes(size, '\0');
   std::size_t filled = 0;
   while (filled < size) {
-    const absl::StatusOr<std::size_t> more =
-        ReadStandardInput(std::as_writable_bytes(std::span(bytes)).subspan(filled));
+    const absl::StatusOr<std::size_t> more = read(std::as_writable_bytes(std::span(bytes)).subspan(filled));
     if (!more.ok()) return more.status();
     if (*more == 0) break;
     filled += *more;
@@ -63,25 +75,96 @@ absl::StatusOr<std::string> ReadUpTo(std::size_t size) {
   return bytes;
 }
 
+absl::StatusOr<OpenedFile> OpenNpz(const ReduceFlags& flags, FilePiece piece) {
+  absl::StatusOr<NpzMember> opened = NpzMember::Open(piece.file.bytes(), flags.member);
+  if (!opened.ok()) return opened.status();
+  NpzMember& member = piece.member.emplace(*std::move(opened));
+  if (!member.stored().empty()) return OpenNpy(flags, std::move(piece), piece.member->stored());
+  std::uint64_t head_bytes = 0;
+  const auto read = [&](std::size_t size) {
+    head_bytes += size;
+    return ReadUpTo(size, [&member](std::span<std::byte> buffer) { return member.Read(buffer); });
+  };
+  const absl::StatusOr<std::string> magic = read(kNpyMagic.size());
+  if (!magic.ok()) return magic.status();
+  if (*magic != kNpyMagic) return Refuse("the member is not an .npy file");
+  const absl::StatusOr<NpyHead> head = ReadNpyHead(read);
+  if (!head.ok()) return head.status();
+  if (absl::Status status = CheckNpyData(head->data_bytes, member.byte_count() - head_bytes); !status.ok()) {
+    return status;
+  }
+  const auto matrix_shape = CheckNpy(flags, head->type, head->shape, head->data_bytes);
+  if (!matrix_shape.ok()) return matrix_shape.status();
+  piece.byte_count = head->data_bytes;
+  return OpenedFile{head->type, *matrix_shape, head->shape, std::move(piece)};
+}
+
+absl::StatusOr<std::string> ReadInputUpTo(std::size_t size) { return ReadUpTo(size, ReadStandardInput); }
+
 absl::StatusOr<Input> OpenStandardInput(const ReduceFlags& flags) {
   if (flags.streams > 1) return Refuse("standard input goes over one stream");
   // Raw elements are not waited for: the server may refuse the call before they come.
   if (flags.type.has_value()) return Input{*flags.type, flags.spec.matrix_shape, StreamInput{}};
-  const absl::StatusOr<std::string> magic = ReadUpTo(kNpyMagic.size());
+  const absl::StatusOr<std::string> magic = ReadInputUpTo(kNpyMagic.size());
   if (!magic.ok()) return magic.status();
   if (*magic != kNpyMagic) return Refuse("raw elements need --dtype");
-  const absl::StatusOr<NpyHead> head = ReadNpyHead(ReadUpTo);
+  const absl::StatusOr<NpyHead> head = ReadNpyHead(ReadInputUpTo);
   if (!head.ok()) return head.status();
   const auto matrix_shape = CheckNpy(flags, head->type, head->shape, head->data_bytes);
   if (!matrix_shape.ok()) return matrix_shape.status();
   return Input{head->type, *matrix_shape, StreamInput{head->data_bytes}};
 }
 
-absl::StatusOr<Input> OpenRaw(const ReduceFlags& flags, MappedFile file) {
-  const std::span<const std::byte> data = file.bytes();
-  const absl::Status whole = CheckWholeElements(data.size(), ElementBytes(flags.spec, *flags.type));
+absl::StatusOr<OpenedFile> OpenRaw(const ReduceFlags& flags, FilePiece piece) {
+  piece.data = piece.file.bytes();
+  piece.byte_count = piece.data.size();
+  const absl::Status whole = CheckWholeElements(piece.byte_count, ElementBytes(flags.spec, *flags.type));
   if (!whole.ok()) return whole;
-  return Input{*flags.type, flags.spec.matrix_shape, FileInput{std::move(file), data}};
+  return OpenedFile{*flags.type, flags.spec.matrix_shape, {}, std::move(piece)};
+}
+
+absl::StatusOr<OpenedFile> OpenFile(const ReduceFlags& flags, const std::string& path) {
+  if (path == "-") return Refuse("standard input is an array alone, not one of several");
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (!file.ok()) return file.status();
+  const std::span<const std::byte> bytes = file->bytes();
+  FilePiece piece(path, *std::move(file));
+  if (IsNpy(bytes) || absl::EndsWith(path, ".npy")) return OpenNpy(flags, std::move(piece), bytes);
+  const bool is_archive = absl::EndsWith(path, ".npz") || (!flags.type.has_value() && IsZip(bytes));
+  if (is_archive) return OpenNpz(flags, std::move(piece));
+  if (flags.member.has_value()) return Refuse("--member is of .npz files");
+  if (!flags.type.has_value()) return Refuse("raw elements need --dtype");
+  return OpenRaw(flags, std::move(piece));
+}
+
+std::string ShapeText(const std::optional<MatrixShape>& shape) {
+  return shape.has_value() ? absl::StrCat(shape->rows, "x", shape->columns, " matrices") : "scalars";
+}
+
+absl::StatusOr<Input> OpenFiles(const ReduceFlags& flags, std::string* name) {
+  SurviveShortenedFiles();
+  Input input;
+  FilesInput files;
+  for (const std::string& path : flags.inputs) {
+    *name = path;
+    absl::StatusOr<OpenedFile> file = OpenFile(flags, path);
+    if (!file.ok()) return file.status();
+    if (!files.pieces.empty() && file->type != input.type) {
+      return Refuse(absl::StrCat("it holds ", ElementTypeName(file->type), ", the files before it ",
+                                 ElementTypeName(input.type)));
+    }
+    if (!files.pieces.empty() && file->matrix_shape != input.matrix_shape) {
+      return Refuse(absl::StrCat("it holds ", ShapeText(file->matrix_shape), ", the files before it ",
+                                 ShapeText(input.matrix_shape)));
+    }
+    if (file->piece.packed() && flags.streams > 1) return Refuse("a compressed array goes over one stream");
+    input.type = file->type;
+    input.matrix_shape = file->matrix_shape;
+    if (flags.inputs.size() == 1) input.shape = std::move(file->shape);
+    files.pieces.push_back(std::move(file->piece));
+  }
+  input.source = std::move(files);
+  return input;
 }
 
 absl::StatusOr<Input> Generate(const ReduceFlags& flags) {
@@ -133,9 +216,12 @@ absl::Status CheckWholeElements(std::uint64_t byte_count, std::uint64_t element_
 }
 
 std::optional<std::uint64_t> Input::byte_count() const {
-  if (const auto* file = std::get_if<FileInput>(&source)) return file->data.size();
   if (const auto* generated = std::get_if<GeneratedInput>(&source)) return generated->byte_count;
-  return std::get<StreamInput>(source).byte_count;
+  const auto* const files = std::get_if<FilesInput>(&source);
+  if (files == nullptr) return std::get<StreamInput>(source).byte_count;
+  std::uint64_t byte_count = 0;
+  for (const FilePiece& piece : files->pieces) byte_count += piece.byte_count;
+  return byte_count;
 }
 
 absl::StatusOr<KeptArray> FindKeptArray(Client& client, const ReduceFlags& flags) {
@@ -150,15 +236,12 @@ absl::StatusOr<KeptArray> FindKeptArray(Client& client, const ReduceFlags& flags
   return KeptArray{array->type, array->matrix_shape, array->part(flags.first, flags.count.value_or(rest))};
 }
 
-absl::StatusOr<Input> OpenInput(const ReduceFlags& flags) {
-  if (!flags.input.has_value()) return Generate(flags);
-  if (*flags.input == "-") return OpenStandardInput(flags);
-  SurviveShortenedFiles();
-  absl::StatusOr<MappedFile> file = MappedFile::Open(*flags.input);
-  if (!file.ok()) return file.status();
-  if (IsNpy(file->bytes()) || absl::EndsWith(*flags.input, ".npy")) return OpenNpy(flags, *std::move(file));
-  if (!flags.type.has_value()) return Refuse("raw elements need --dtype");
-  return OpenRaw(flags, *std::move(file));
+absl::StatusOr<Input> OpenInput(const ReduceFlags& flags, std::string* name) {
+  *name = flags.inputs.empty() ? "input" : flags.inputs.front();
+  if (flags.inputs.empty()) return Generate(flags);
+  if (flags.inputs.size() > 1 || flags.inputs.front() != "-") return OpenFiles(flags, name);
+  if (flags.member.has_value()) return Refuse("--member is of .npz files");
+  return OpenStandardInput(flags);
 }
 
 }  // namespace warpfold::cli

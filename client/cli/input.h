@@ -6,19 +6,34 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/array.h"
 #include "client/cli/flags.h"
 #include "client/cli/mapped_file.h"
+#include "client/cli/npz.h"
 #include "client/client.h"
 
 namespace warpfold::cli {
 
-struct FileInput {
+// A file's elements.
+struct FilePiece {
+  FilePiece(std::string path, MappedFile mapped) : name(std::move(path)), file(std::move(mapped)) {}
+  std::string name;
   MappedFile file;
-  std::span<const std::byte> data;  // of the file
+  std::uint64_t byte_count = 0;
+  std::span<const std::byte> data;  // where they lie in the file; empty if they are compressed
+  std::optional<NpzMember> member;  // of an archive; it stands where the elements start
+  bool packed() const { return member.has_value() && member->stored().empty(); }
+};
+
+// One array, in pieces.
+struct FilesInput {
+  std::vector<FilePiece> pieces;
 };
 
 struct GeneratedInput {
@@ -34,8 +49,8 @@ struct StreamInput {
 struct Input {
   ElementType type = ElementType::kInt32;
   std::optional<MatrixShape> matrix_shape;
-  std::variant<FileInput, GeneratedInput, StreamInput> source;
-  std::vector<std::uint64_t> shape = {};  // of an .npy file
+  std::variant<FilesInput, GeneratedInput, StreamInput> source;
+  std::vector<std::uint64_t> shape = {};  // of one .npy file, or member of an archive
 
   // None of a stream whose length is not known.
   std::optional<std::uint64_t> byte_count() const;
@@ -50,7 +65,8 @@ struct KeptArray {
 absl::StatusOr<KeptArray> FindKeptArray(Client& client, const ReduceFlags& flags);
 
 // The statuses' messages are for people: what is wrong with the input or with the flags that describe it.
-absl::StatusOr<Input> OpenInput(const ReduceFlags& flags);
+// *name is then the input's.
+absl::StatusOr<Input> OpenInput(const ReduceFlags& flags, std::string* name);
 
 // The matrices in an array of `shape`: `asked` if given, which the last two dimensions must equal unless
 // there is only one; else these two where `needs_matrices`; else none.

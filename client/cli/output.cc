@@ -2,9 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/output.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "client/cli/flags.h"
 
 namespace warpfold::cli {
@@ -36,6 +42,29 @@ int ReportServerError(const absl::Status& status) {
 int ReportInputError(absl::string_view what, const absl::Status& status) {
   absl::FPrintF(stderr, "warpfold: %s: %s\n", Printable(what), Printable(status.message()));
   return kExitUsage;
+}
+
+bool IsTerminal(std::FILE* file) { return isatty(fileno(file)) == 1; }
+
+std::string SummaryText(const Reduction& reduction, std::uint64_t byte_count) {
+  const std::string digits = absl::StrCat(reduction.element_count);
+  std::string elements;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) elements += ',';
+    elements += digits[i];
+  }
+  constexpr std::array<const char*, 4> kUnits = {"kB", "MB", "GB", "TB"};
+  double amount = static_cast<double>(byte_count) / 1e3;
+  std::size_t unit = 0;
+  for (; amount >= 1000 && unit + 1 < kUnits.size(); ++unit) amount /= 1000;
+  const double seconds = absl::ToDoubleSeconds(reduction.timings.total);
+  const double rate = static_cast<double>(byte_count) / std::max(seconds, 1e-9) / 1e9;
+  return absl::StrFormat("%s elements, %.3g %s, in %.3g s (%.2f GB/s) on %s", elements, amount, kUnits[unit],
+                         seconds, rate, Printable(reduction.device));
+}
+
+void PrintSummary(const Reduction& reduction, std::uint64_t byte_count) {
+  absl::FPrintF(stderr, "%s\n", SummaryText(reduction, byte_count));
 }
 
 int PrintAnswer(const std::string& text) {

@@ -2,17 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/progress.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 
 #include "absl/strings/str_format.h"
+#include "client/cli/output.h"
 
 namespace warpfold::cli {
 namespace {
 
 constexpr absl::Duration kDrawEvery = absl::Milliseconds(100);
+constexpr absl::Duration kLineEvery = absl::Seconds(1);
 constexpr int kBarWidth = 30;
 
 }  // namespace
@@ -30,21 +30,22 @@ std::string ProgressLine(std::uint64_t bytes, std::optional<std::uint64_t> total
   return absl::StrFormat("%3d %% [%s] %s  %.0f s left", static_cast<int>(share * 100), bar, amount, left);
 }
 
-Progress::Progress(std::optional<std::uint64_t> total)
-    : total_(total), visible_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(std::optional<std::uint64_t> total, bool lines)
+    : total_(total), visible_(IsTerminal(stderr)), lines_(lines && !visible_) {}
 
 Progress::~Progress() {
   if (visible_) absl::FPrintF(stderr, "\r\x1b[K");
 }
 
 void Progress::Add(std::uint64_t bytes) {
-  if (!visible_) return;
+  if (!visible_ && !lines_) return;
   absl::MutexLock lock(&mutex_);
   bytes_ += bytes;
   const absl::Time now = absl::Now();
-  if (now - drawn_ < kDrawEvery) return;
+  if (now - drawn_ < (lines_ ? kLineEvery : kDrawEvery)) return;
   drawn_ = now;
-  absl::FPrintF(stderr, "\r%s\x1b[K", ProgressLine(bytes_, total_, now - start_));
+  absl::FPrintF(stderr, lines_ ? "%s%s%s\n" : "%s%s%s", lines_ ? "" : "\r",
+                ProgressLine(bytes_, total_, now - start_), lines_ ? "" : "\x1b[K");
 }
 
 }  // namespace warpfold::cli

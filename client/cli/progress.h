@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far a reduction is, on standard error if that is a terminal.
+// How far a reduction is, on standard error: as a bar if that is a terminal, or where asked for as a line a
+// second.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ std::string ProgressLine(std::uint64_t bytes, std::optional<std::uint64_t> total
 // Threads: Add may be called from any thread.
 class Progress {
  public:
-  explicit Progress(std::optional<std::uint64_t> total);
+  explicit Progress(std::optional<std::uint64_t> total, bool lines = false);
   // Wipes the line.
   ~Progress();
   Progress(const Progress&) = delete;
@@ -31,6 +32,7 @@ class Progress {
  private:
   const std::optional<std::uint64_t> total_;
   const bool visible_;
+  const bool lines_;  // where there is no bar
   const absl::Time start_ = absl::Now();
   absl::Mutex mutex_;
   std::uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/cli/commands.h"
+#include "client/cli/files.h"
 #include "client/cli/flags.h"
 #include "client/cli/input.h"
 #include "client/cli/output.h"
@@ -20,12 +21,6 @@ namespace {
 
 // Input and server are listened to in turns of this length while both are silent.
 constexpr absl::Duration kTurn = absl::Milliseconds(10);
-
-// The outcome of a reduction whose input may turn out to be unreadable on the way.
-struct Outcome {
-  absl::Status input_error;
-  absl::StatusOr<Reduction> reduction = absl::UnknownError("");
-};
 
 // Sends standard input while reading it.
 Outcome ReduceStandardInput(Client& client, const Spec& spec, const Input& input,
@@ -52,15 +47,15 @@ Outcome ReduceStandardInput(Client& client, const Spec& spec, const Input& input
   return {absl::OkStatus(), writer->Commit()};
 }
 
-Outcome Reduce(Client& client, const Spec& spec, const Input& input, const ReduceFlags& flags) {
-  Progress progress(input.byte_count());
+Outcome Reduce(Client& client, const Spec& spec, Input& input, const ReduceFlags& flags) {
+  Progress progress(input.byte_count(), flags.progress);
   const CallOptions options = {.timeout = flags.timeout,
                                .request_id = flags.request_id,
                                .streams = flags.streams,
                                .checksum = flags.checksum,
                                .on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }};
-  if (const auto* file = std::get_if<FileInput>(&input.source)) {
-    return {absl::OkStatus(), client.ReduceBytes(spec, input.type, file->data, options)};
+  if (auto* files = std::get_if<FilesInput>(&input.source)) {
+    return ReduceFiles(client, spec, input.type, *files, options);
   }
   if (const auto* generated = std::get_if<GeneratedInput>(&input.source)) {
     return {absl::OkStatus(),
@@ -99,21 +94,23 @@ int RunReduce(const Server& server, const ReduceFlags& flags) {
     const absl::StatusOr<Reduction> reduction = ReduceArray(client, flags);
     return reduction.ok() ? PrintReduction(*reduction, flags.json) : ReportServerError(reduction.status());
   }
-  const std::string name = flags.input.value_or("input");
-  const absl::StatusOr<Input> input = OpenInput(flags);
+  std::string name;
+  absl::StatusOr<Input> input = OpenInput(flags, &name);
   if (!input.ok()) return ReportInputError(name, input.status());
   Spec spec = flags.spec;
   spec.matrix_shape = input->matrix_shape;
 
   Client client(server.targets, {.credentials = server.credentials});
   const Outcome outcome = Reduce(client, spec, *input, flags);
-  if (const auto* file = std::get_if<FileInput>(&input->source)) {
-    // Before anything else is said: the failure of a call may come of it, and a value of it is none.
-    if (absl::Status whole = file->file.CheckWhole(); !whole.ok()) return ReportInputError(name, whole);
+  if (!outcome.input_error.ok()) {
+    return ReportInputError(outcome.bad_input.empty() ? name : outcome.bad_input, outcome.input_error);
   }
-  if (!outcome.input_error.ok()) return ReportInputError(name, outcome.input_error);
   if (!outcome.reduction.ok()) return ReportServerError(outcome.reduction.status());
-  return PrintReduction(*outcome.reduction, flags.json);
+  const int exit_code = PrintReduction(*outcome.reduction, flags.json);
+  if (flags.progress || IsTerminal(stderr)) {
+    PrintSummary(*outcome.reduction, outcome.reduction->element_count * ElementBytes(spec, input->type));
+  }
+  return exit_code;
 }
 
 }  // namespace warpfold::cli

@@ -75,15 +75,15 @@ absl::StatusOr<SegmentSummary> Reduce(Client& client, const Input& input, const 
                                       const SegmentCut& cut, Printer& printer) {
   Spec spec = flags.spec;
   spec.matrix_shape = input.matrix_shape;
-  Progress progress(input.byte_count());
+  Progress progress(input.byte_count(), flags.progress);
   const CallOptions options = {.timeout = flags.timeout,
                                .keep_going = [&printer] { return printer.exit_code() == kExitOk; },
                                .request_id = flags.request_id,
                                .checksum = flags.checksum,
                                .on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }};
   const auto print = [&printer](const SegmentResults& results) { printer.Print(results); };
-  if (const auto* file = std::get_if<FileInput>(&input.source)) {
-    return client.ReduceSegmentsOf(spec, input.type, file->data, cut, print, options);
+  if (const auto* files = std::get_if<FilesInput>(&input.source)) {
+    return client.ReduceSegmentsOf(spec, input.type, files->pieces.front().data, cut, print, options);
   }
   const auto& generated = std::get<GeneratedInput>(input.source);
   return client.ReduceSegmentsGenerated(spec, input.type, generated.byte_count, generated.generator, cut,
@@ -96,6 +96,17 @@ int Report(const absl::StatusOr<SegmentSummary>& summary, const Printer& printer
   if (summary->failure_count == 0) return kExitOk;
   return ReportServerError(
       absl::OutOfRangeError(absl::StrCat(summary->failure_count, " results are missing: see the answers")));
+}
+
+// Segments are sent from their place.
+absl::Status CheckFiles(const FilesInput& files) {
+  if (files.pieces.size() > 1) return Refuse("segments are those of one file");
+  const FilePiece& piece = files.pieces.front();
+  if (piece.packed()) return Refuse("segments are not taken from a compressed array");
+  if (piece.member.has_value() && !piece.member->StoredIsWhole()) {
+    return Refuse("damaged: a member's checksum does not match");
+  }
+  return absl::OkStatus();
 }
 
 int RunKept(Client& client, const ReduceFlags& flags, const SegmentCut& cut) {
@@ -124,14 +135,20 @@ int RunSegments(const Server& server, const ReduceFlags& flags) {
   }
   SegmentCut cut = {.length = flags.segment_length, .lengths = lengths};
   Client client(server.targets, {.credentials = server.credentials});
-  const std::string name = flags.input.value_or("input");
   if (flags.array.has_value()) {
     if (flags.axis.has_value()) return ReportInputError("input", Refuse("--axis needs an .npy file"));
     return RunKept(client, flags, cut);
   }
-  if (name == "-") return ReportInputError(name, Refuse("segments are not taken from standard input"));
-  const absl::StatusOr<Input> input = OpenInput(flags);
+  if (flags.inputs == std::vector<std::string>{"-"}) {
+    return ReportInputError("-", Refuse("segments are not taken from standard input"));
+  }
+  std::string name;
+  const absl::StatusOr<Input> input = OpenInput(flags, &name);
   if (!input.ok()) return ReportInputError(name, input.status());
+  const auto* const files = std::get_if<FilesInput>(&input->source);
+  if (files != nullptr) {
+    if (absl::Status status = CheckFiles(*files); !status.ok()) return ReportInputError(name, status);
+  }
   if (flags.axis.has_value()) {
     const absl::StatusOr<std::uint64_t> length = LengthAlong(*flags.axis, input->shape);
     if (!length.ok()) return ReportInputError(name, length.status());
@@ -139,8 +156,9 @@ int RunSegments(const Server& server, const ReduceFlags& flags) {
   }
   Printer printer(flags.json);
   const absl::StatusOr<SegmentSummary> summary = Reduce(client, *input, flags, cut, printer);
-  if (const auto* file = std::get_if<FileInput>(&input->source)) {
-    if (absl::Status whole = file->file.CheckWhole(); !whole.ok()) return ReportInputError(name, whole);
+  if (files != nullptr) {
+    absl::Status whole = files->pieces.front().file.CheckWhole();
+    if (!whole.ok()) return ReportInputError(name, whole);
   }
   return Report(summary, printer);
 }

@@ -159,7 +159,7 @@ TEST(FlagsTest, InputMayFollowTheOperators) {
   const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
   const ReduceFlags& flags = std::get<ReduceFlags>(std::get<CommandLine>(line).command);
   EXPECT_THAT(flags.spec.operators, testing::ElementsAre("sum", "min"));
-  EXPECT_EQ(flags.input, "a.npy");
+  EXPECT_THAT(flags.inputs, testing::ElementsAre("a.npy"));
   EXPECT_EQ(flags.streams, 0);
   EXPECT_EQ(flags.timeout, absl::InfiniteDuration());
   EXPECT_THAT(std::get<CommandLine>(line).server.targets, testing::ElementsAre(kDefaultTarget));

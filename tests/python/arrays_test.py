@@ -243,3 +243,15 @@ def test_arrow_and_parquet(client, tmp_path):
             client.sum(read(tmp_path / name, "nothing"))
     parquet.write_table(table.slice(0, 0), tmp_path / "empty.parquet")
     assert client.sum(files.parquet(tmp_path / "empty.parquet", "x")) == 0
+
+
+@pytest.mark.parametrize("dtype", ["<i2", "<f4", "<f8", "?", "bfloat16"])
+def test_fields_that_lie_at_no_multiples_of_their_size(client, dtype):
+    kind = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else dtype
+    x = numpy.zeros((40, 50), [("odd", "i1"), ("field", kind), ("more", "i2")])
+    x["field"] = numpy.random.default_rng(3).integers(-90, 90, x.shape)
+    for part in (x["field"], x["field"].T, x["field"][::-2, 3:]):
+        result = client.reduce(part, ["sum", "argmax"])
+        assert result["sum"] == numpy.ascontiguousarray(part).astype("float64").sum()
+        assert result["argmax"] == numpy.ascontiguousarray(part).astype("float64").argmax()
+        assert result.way == "copied"

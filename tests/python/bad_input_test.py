@@ -69,6 +69,17 @@ def test_torch(client):
         client.sum(torch.ones(3).to_sparse())
 
 
+def test_a_tensor_that_requires_grad(client):
+    class Tensor:
+        requires_grad = True
+
+        def __dlpack__(self, **options):
+            raise AssertionError("is not asked for")
+
+    with pytest.raises(TypeError, match=r"tensor\.detach\(\)"):
+        client.sum(Tensor())
+
+
 def test_dlpack_elsewhere(client):
     class Elsewhere:
         def __dlpack__(self, **options):

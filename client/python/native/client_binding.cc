@@ -20,6 +20,7 @@
 #include "client/client.h"
 #include "client/python/native/arrays_binding.h"
 #include "client/python/native/call.h"
+#include "client/python/native/parts_binding.h"
 #include "client/python/native/raise.h"
 #include "client/python/native/results.h"
 #include "client/python/native/segments_binding.h"
@@ -168,6 +169,7 @@ void BindClient(nb::module_& module) {
       .def("is_serving", &IsServing);
   BindArrays(client);
   BindSegments(client);
+  BindParts(client);
   nb::class_<PieceWriter>(module, "Writer")
       .def(nb::init<Client&, const Task&, const CallOptions&, const nb::object&, const std::stop_source*>(),
            nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(), nb::keep_alive<1, 2>())

@@ -19,6 +19,7 @@ from warpfold.arrays import elements_of
 from warpfold.calls import CallOptions
 from warpfold.client import DEFAULT_TARGET, Client, allocating
 from warpfold.methods import Methods
+from warpfold.partial import PartialState, Parts
 from warpfold.resident import ArrayInfo, AsyncResidentArray, asking, deleting, infos_of, listing, putting
 from warpfold.results import Result
 
@@ -41,7 +42,8 @@ def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 
                               tls_cert=tls_cert, tls_key=tls_key, memory_socket=memory_socket))
 
 
-class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]]):
+class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
+                  Parts[Awaitable[Result], Awaitable[PartialState]]):
     """See connect. Its methods are those of warpfold.Client, and answer awaitables.
 
     An awaitable that is cancelled ends its call, and raises CancelledError once nothing of the array is held

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from warpfold.memory import Memory
 
-Way = Literal["memory", "copied", "staged", "pieces", "shared memory", "gpu memory", "resident"]
+Way = Literal["memory", "copied", "staged", "pieces", "shared memory", "gpu memory", "resident", "parts"]
 
 ELEMENT_TYPES = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
                            "float16", "bfloat16", "float32", "float64"})
@@ -152,9 +152,31 @@ def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
             check_mapping(array)
             owner = array
     # NumPy exports no type that is not its own.
-    view = _native.View(array.view("uint16") if name == "bfloat16" else array)
+    if any(stride % dtype.itemsize for stride in array.strides):
+        view = _native.View(_bytes_of(array))  # strides count elements, for DLPack
+    elif name == "bfloat16":
+        view = _native.View(array.view("uint16"))
+    else:
+        view = _native.View(array)
     return Elements(name, dtype, "memory" if view.contiguous else "copied", view, shape=array.shape,
                     owner=owner)
+
+
+class _Bytes:
+    """An array's elements as bytes, in one more dimension."""
+
+    def __init__(self, array: numpy.ndarray[Any, Any]):
+        self.array = array
+        self.__array_interface__ = {
+            "version": 3, "typestr": "|u1", "data": array.__array_interface__["data"],
+            "shape": (*array.shape, array.itemsize), "strides": (*array.strides, 1)}
+
+
+def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
+    """For a field of a structured array, whose elements need not lie at multiples of their size."""
+    import numpy
+
+    return numpy.asarray(_Bytes(array))
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from warpfold import _native
 from warpfold.arrays import elements_of
 from warpfold.calls import CallOptions, settings_of
 from warpfold.methods import Methods
+from warpfold.partial import PartialState, Parts
 from warpfold.resident import ArrayInfo, ResidentArray, asking, infos_of, listing, putting
 from warpfold.results import Result
 
@@ -52,7 +53,7 @@ def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 
                   tls_cert=tls_cert, tls_key=tls_key, memory_socket=memory_socket)
 
 
-class Client(Methods[Any, Result]):
+class Client(Methods[Any, Result], Parts[Result, PartialState]):
     """See connect. For a with statement, or close().
 
     All methods may be called from any thread at the same time; calls run without Python's lock. Signals are

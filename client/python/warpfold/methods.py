@@ -268,7 +268,7 @@ def _ddof(ddof: int, correction: int | None) -> int:
     if correction is None:
         return ddof
     if ddof != 0:
-        raise ValueError("ddof and correction are two names of the same number: pass one")
+        raise ValueError("ddof and correction can't be provided simultaneously.")
     if correction != int(correction):
         raise ValueError(f"correction must be a whole number, not {correction!r}")
     return int(correction)

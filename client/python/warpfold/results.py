@@ -85,8 +85,9 @@ class Result(Mapping[str, Any]):
     backend: "cpu", "cuda" or "simt".
     timings: a Timings.
     way: how the elements went: "memory" (sent from their place), "copied" (out of an array with gaps, piece
-        by piece), "staged" (from a GPU through the host's memory), "pieces" (of an iterator or a file); or
-        not at all: "shared memory", "gpu memory" and "resident" arrays are read by the server.
+        by piece), "staged" (from a GPU through the host's memory), "pieces" (of an iterator or a file),
+        "parts" (of which states were merged); or not at all: "shared memory", "gpu memory" and "resident"
+        arrays are read by the server.
     """
 
     def __init__(self, answer: _native.Answer, elements: Elements):

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files as one array, sent to a server.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/cli/input.h"
+#include "client/client.h"
+
+namespace warpfold::cli {
+
+// The outcome of a reduction whose input may turn out to be unreadable on the way.
+struct Outcome {
+  absl::Status input_error = {};
+  absl::StatusOr<Reduction> reduction = absl::UnknownError("");
+  std::string bad_input = {};  // its name, where it is one of several
+};
+
+// Mapped files go from their place, striped; where one is compressed, all go over one stream as they are
+// unpacked. An input error comes before any other, since the call's may come of it.
+Outcome ReduceFiles(Client& client, const Spec& spec, ElementType type, FilesInput& files,
+                    const CallOptions& options);
+
+}  // namespace warpfold::cli

@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A part of an array, reduced but not finished. Who cuts an array by himself, over processes or machines,
+// reduces each part by Client::ReducePart, anywhere, and merges the states in array order: the value has the
+// bits that one call over the whole array would give.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "client/array.h"
+
+namespace warpfold {
+
+struct PartialState {
+  // Of the range, in elements of the whole array.
+  std::uint64_t first_element = 0;
+  std::uint64_t element_count = 0;
+  // A serialized warpfold.v1.PartialState, to be stored or sent anywhere. From some 30 bytes for each
+  // operator to some 40 times that, by where the range begins and how long it is.
+  std::string bytes;
+};
+
+// The unit in which an array may be cut: a part must begin at a multiple of it, so all but the last one have
+// multiples of it. `element_bytes` is ElementTypeBytes, or the bytes of a matrix.
+constexpr std::uint64_t CutElements(std::uint64_t element_bytes) {
+  std::uint64_t elements = 1;
+  while (elements * 2 * element_bytes <= 4096) elements *= 2;
+  return elements;
+}
+
+}  // namespace warpfold

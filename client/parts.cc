@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Client's calls about parts of an array that its caller has cut.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/chunk_stream.h"
+#include "client/client.h"
+#include "client/merge.h"
+#include "client/reducer.h"
+#include "client/retry.h"
+#include "client/status.h"
+#include "client/targets.h"
+#include "client/translate.h"
+#include "client/wire.h"
+
+namespace warpfold {
+namespace {
+
+using Pieces = std::span<const std::span<const std::byte>>;
+
+absl::Status Refuse(absl::string_view reason, absl::string_view why) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason, why);
+}
+
+// Bytes [offset, offset + size) of the pieces: from their place where one piece has them all.
+grpc::Slice SliceOfPieces(Pieces pieces, std::uint64_t offset, std::size_t size, LentMemory& memory) {
+  std::size_t piece = 0;
+  for (; offset >= pieces[piece].size(); ++piece) offset -= pieces[piece].size();
+  if (pieces[piece].size() - offset >= size) return memory.Lend(pieces[piece].subspan(offset, size));
+  OwnedChunk chunk = std::make_unique_for_overwrite<std::byte[]>(size);
+  for (std::size_t filled = 0; filled < size; ++piece, offset = 0) {
+    const std::span<const std::byte> rest = pieces[piece].subspan(offset);
+    const std::size_t part = std::min(rest.size(), size - filled);
+    std::memcpy(chunk.get() + filled, rest.data(), part);
+    filled += part;
+  }
+  return SliceOf(std::move(chunk), size);
+}
+
+absl::StatusOr<PartialState> StateOf(const v1::Reduction& reduction) {
+  const v1::PartialState& state = reduction.state();
+  return PartialState{state.first_element(), state.element_count(), state.SerializeAsString()};
+}
+
+}  // namespace
+
+absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType type,
+                                                std::uint64_t first_element, Pieces pieces,
+                                                const CallOptions& options) {
+  const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
+  if (!proto_spec.ok()) return proto_spec.status();
+  if (options.streams != 0 && options.streams != 1) {
+    return Refuse("BAD_HEADER", "a part of an array has one stream");
+  }
+  std::vector<std::span<const std::byte>> filled;
+  std::uint64_t byte_count = 0;
+  for (const std::span<const std::byte> piece : pieces) {
+    if (!piece.empty()) filled.push_back(piece);
+    byte_count += piece.size();
+  }
+  const std::uint64_t element_bytes = ElementBytes(spec, type);
+  if (byte_count % element_bytes != 0) {
+    return Refuse("BAD_HEADER",
+                  absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
+  }
+  std::uint64_t first_byte = 0;
+  std::uint64_t end_byte = 0;
+  if (__builtin_mul_overflow(first_element, element_bytes, &first_byte) ||
+      __builtin_add_overflow(first_byte, byte_count, &end_byte)) {
+    return Refuse("BAD_HEADER", "first_element: the part would end beyond what 64 bits can count");
+  }
+  const auto slice = [&filled, first_byte](std::uint64_t offset, std::size_t size, LentMemory& memory) {
+    return SliceOfPieces(filled, offset - first_byte, size, memory);
+  };
+  const SliceSource source = {slice};
+  const absl::Time deadline = absl::Now() + options.timeout;
+  const Stripe stripe = {first_element, byte_count / element_bytes};
+  const std::uint64_t chunk_bytes = options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes;
+  const ReduceJob job = {*proto_spec, element_bytes, end_byte / element_bytes,
+                         chunk_bytes, source,        *targets_,
+                         options_,    options,       deadline,
+                         ""};
+  RetryLoop retry(*targets_, targets_->Next(), options_, deadline, InterruptsOf(options));
+  while (true) {
+    bool took_data = false;
+    absl::StatusOr<v1::Reduction> reduction =
+        SendStripe(job, stripe, /*return_state=*/true, retry.connection(), retry.interrupts(), &took_data);
+    if (reduction.ok()) return StateOf(*reduction);
+    // Other parts may have been reduced, for which this one is needed.
+    if (!retry.Again(reduction.status(), {.patient = true})) return reduction.status();
+  }
+}
+
+absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType type,
+                                               std::span<const PartialState> states,
+                                               const CallOptions& options, bool return_state) {
+  const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
+  if (!proto_spec.ok()) return proto_spec.status();
+  if (states.empty()) return Refuse("BAD_STATE", "states: there is none to merge");
+  std::vector<v1::PartialState> protos(states.size());
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const bool readable = protos[i].ParseFromString(states[i].bytes);
+    if (!readable || protos[i].first_element() != states[i].first_element ||
+        protos[i].element_count() != states[i].element_count) {
+      return Refuse("BAD_STATE", absl::StrCat("states: number ", i, " is not one"));
+    }
+    // What a server would say, but also of states that go to it in different calls.
+    if (i > 0 && protos[i].first_element() != protos[i - 1].first_element() + protos[i - 1].element_count()) {
+      return Refuse("BAD_STATE",
+                    absl::StrCat("states: number ", i, " begins at element ", protos[i].first_element(),
+                                 ", not where the one before it ends"));
+    }
+  }
+  const SliceSource no_data;
+  const ReduceJob job = {
+      *proto_spec, ElementBytes(spec, type),      0, kChunkBytes, no_data, *targets_, options_,
+      options,     absl::Now() + options.timeout, ""};
+  return MergeStates(job, std::move(protos), return_state);
+}
+
+absl::StatusOr<Reduction> Client::Merge(const Spec& spec, ElementType type,
+                                        std::span<const PartialState> states, const CallOptions& options) {
+  const absl::Time start = absl::Now();
+  const absl::StatusOr<v1::Reduction> merged = MergeAll(spec, type, states, options, false);
+  if (!merged.ok()) return merged.status();
+  absl::StatusOr<Reduction> reduction = FromProto(*merged);
+  if (reduction.ok()) reduction->timings.total = absl::Now() - start;
+  return reduction;
+}
+
+absl::StatusOr<PartialState> Client::MergeToState(const Spec& spec, ElementType type,
+                                                  std::span<const PartialState> states,
+                                                  const CallOptions& options) {
+  const absl::StatusOr<v1::Reduction> merged = MergeAll(spec, type, states, options, true);
+  if (!merged.ok()) return merged.status();
+  return StateOf(*merged);
+}
+
+}  // namespace warpfold

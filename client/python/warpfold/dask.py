@@ -1,0 +1,312 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Dask's arrays, reduced where they lie, on many machines:
+
+    total = warpfold.dask.reduce(darray, "sum", ["node1:50051", "node2:50051"]).compute()
+
+Each chunk becomes a partial state on the server nearest its worker, and states are merged in array order: the
+value has the bits of one call over the whole array. docs/python.md says what the plan costs.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import dask
+import numpy
+
+from warpfold.arrays import elements_of
+from warpfold.calls import NanPolicy, OverflowPolicy
+from warpfold.client import Client, connect
+from warpfold.errors import UnavailableError
+from warpfold.partial import PartialState, Question, cut_elements, question_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+# So many states are merged at a time: some 200 KB of them, and one more
+# step only for each 256 times the chunks.
+MERGED_STATES = 256
+# A server that was not there is asked after the others for so long.
+_LEFT_OUT_S = 10.0
+
+
+class Servers(NamedTuple):
+    """What a task calls."""
+
+    targets: tuple[str, ...]
+    tls: tuple[tuple[str, str], ...]
+    timeout: float | None
+
+
+class Run(NamedTuple):
+    """Adjacent elements of one chunk: `length` from number `begin` on, in row-major order."""
+
+    chunk: int
+    begin: int
+    length: int
+
+
+def reduce(
+    darray: Any,
+    operators: str | Sequence[str],
+    servers: str | Sequence[str],
+    *,
+    matrix: bool = False,
+    nan: NanPolicy = "propagate",
+    overflow: OverflowPolicy = "error",
+    ddof: int = 0,
+    modulus: int | None = None,
+    timeout: float | None = None,
+    tls_ca: str | os.PathLike[str] | None = None,
+    tls_cert: str | os.PathLike[str] | None = None,
+    tls_key: str | os.PathLike[str] | None = None,
+) -> Any:
+    """A Delayed of the value of one operator, or of the Result of several.
+
+    darray: a dask.array of NumPy arrays, whose chunks are adjacent elements in row-major order: it is cut
+        along one dimension, and those before it into pieces of length 1. ValueError says the rechunk() that
+        another one needs. Where chunks do not end at multiples of warpfold.cut_elements, the few elements up
+        to the next one go with the chunk before: no chunk is moved.
+    operators: a name of docs/operators.md, or a list of them.
+    servers: as connect has them. A worker calls those on its own machine (unix:/path, localhost, or its own
+        name or address), or else all of them in turn; another one where they are not there.
+    matrix, nan, overflow, ddof, modulus: as in Client.reduce.
+    timeout: seconds for each part, and for each merge.
+    tls_ca, tls_cert, tls_key: paths of PEM files on the workers.
+
+    Raises TypeError and ValueError at once for what cannot be reduced; compute() WarpfoldError's kinds.
+    A worker that is lost has its chunks reduced again by another; a server that is lost leaves its to the
+    others. Where none is left, UnavailableError.
+    """
+    names = [operators] if isinstance(operators, str) else list(operators)
+    shape, sizes = _cut_of(darray)
+    question = question_of(
+        elements_of(numpy.empty((0, *shape[1:]) if shape else 0, darray.dtype), None),
+        names,
+        matrix,
+        nan,
+        overflow,
+        ddof,
+        modulus,
+    )
+    rows, columns = question.matrix or (1, 1)
+    if matrix and any(len(lengths) > 1 for lengths in darray.chunks[-2:]):
+        raise ValueError("matrices are cut into several chunks: darray.rechunk({-2: -1, -1: -1}) first")
+    files = {"tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
+    targets = (servers,) if isinstance(servers, str) else tuple(servers)
+    if not targets:
+        raise ValueError("no server")
+    where = Servers(
+        targets, tuple((name, os.fspath(path)) for name, path in files.items() if path is not None), timeout
+    )
+    sizes = [size // (rows * columns) for size in sizes]
+    parts = parts_of(sizes, cut_elements(question.dtype.itemsize * rows * columns))
+    return _graph(darray, sizes, parts, question, where, isinstance(operators, str))
+
+
+def parts_of(sizes: Sequence[int], unit: int) -> list[tuple[int, list[Run]]]:
+    """What each part's first element is, and of what it is made; at least one part.
+
+    A part is a chunk from its first multiple of `unit` on, and the heads of those behind it, up to the next.
+    """
+    parts: list[tuple[int, list[Run]]] = []
+    begin = 0
+    for chunk, size in enumerate(sizes):
+        head = min(-begin % unit, size)
+        if head:
+            parts[-1][1].append(Run(chunk, 0, head))
+        if size > head:
+            parts.append((begin + head, [Run(chunk, head, size - head)]))
+        begin += size
+    return parts or [(0, [Run(0, 0, 0)])]  # of an empty array, its first chunk
+
+
+def _cut_of(darray: Any) -> tuple[tuple[int, ...], list[int]]:
+    """The shape, and the chunks' sizes in row-major order of chunks, which is that of elements."""
+    import dask.array
+
+    if not isinstance(darray, dask.array.Array):
+        raise TypeError(
+            f"a dask.array is reduced, not {type(darray).__module__}.{type(darray).__qualname__}: "
+            "warpfold.connect(...).reduce takes other arrays"
+        )
+    if type(darray._meta) is not numpy.ndarray:
+        raise TypeError(
+            f"chunks of {type(darray._meta).__module__}.{type(darray._meta).__qualname__}: only "
+            "NumPy's are reduced; darray.map_blocks(...) turns others into them"
+        )
+    if any(math.isnan(length) for lengths in darray.chunks for length in lengths):
+        raise ValueError("chunks of unknown sizes: call darray.compute_chunk_sizes() first")
+    cut = [axis for axis, lengths in enumerate(darray.chunks) if len(lengths) > 1]
+    if cut and any(length > 1 for lengths in darray.chunks[: cut[-1]] for length in lengths):
+        first = next(axis for axis, lengths in enumerate(darray.chunks) if max(lengths) > 1)
+        remedy = ", ".join(f"{axis}: -1" for axis in cut if axis > first)
+        raise ValueError(
+            f"chunks along dimensions {cut} are not adjacent elements in row-major order, in which "
+            f"arrays are reduced: darray.rechunk({{{remedy}}}) first, which moves them"
+        )
+    sizes = [1]
+    for lengths in darray.chunks:
+        sizes = [size * length for size in sizes for length in lengths]
+    return darray.shape, sizes
+
+
+def _elements(chunk: Any, size: int, question: Question) -> numpy.ndarray[Any, Any]:
+    """In a row, or as matrices in a row. Dask takes a function's word for what its chunks are; we do not."""
+    array = numpy.asarray(chunk)
+    rows, columns = question.matrix or (1, 1)
+    if array.dtype != question.dtype or array.size != size * rows * columns:
+        raise ValueError(
+            f"a chunk is {array.size} elements of {array.dtype}, where the array says "
+            f"{size * rows * columns} of {question.dtype}"
+        )
+    return array.reshape(-1) if question.matrix is None else array.reshape(-1, rows, columns)
+
+
+def _graph(
+    darray: Any,
+    sizes: list[int],
+    parts: list[tuple[int, list[Run]]],
+    question: Question,
+    where: Servers,
+    one: bool,
+) -> Any:
+    """The tasks as one layer of a graph: a Delayed for each would take a quadratic time to put together."""
+    from dask.core import flatten
+    from dask.delayed import Delayed
+    from dask.highlevelgraph import HighLevelGraph
+
+    (array,) = dask.optimize(darray)
+    chunks = list(flatten(array.__dask_keys__()))
+    token = uuid.uuid4().hex
+    head, state, merge = (
+        functools.partial(function, question, where)
+        for function in (warpfold_head, warpfold_state, warpfold_merge)
+    )
+    layer: dict[Any, Any] = {}
+    states: list[Any] = []
+    for index, (first, (own, *others)) in enumerate(parts):
+        for run in others:
+            layer[f"warpfold_head-{token}", run.chunk] = (
+                head,
+                chunks[run.chunk],
+                sizes[run.chunk],
+                run.length,
+            )
+        heads = [(f"warpfold_head-{token}", run.chunk) for run in others]
+        states.append((f"warpfold_state-{token}", index))
+        layer[states[-1]] = (state, chunks[own.chunk], sizes[own.chunk], own.begin, heads, first, index)
+    level = 0
+    while len(states) > MERGED_STATES:
+        groups = [states[begin : begin + MERGED_STATES] for begin in range(0, len(states), MERGED_STATES)]
+        states = [(f"warpfold_merge-{token}", level, index) for index in range(len(groups))]
+        layer.update((key, (merge, group, key[2])) for key, group in zip(states, groups, strict=True))
+        level += 1
+    value = f"warpfold_value-{token}"
+    layer[value] = (functools.partial(warpfold_value, one, where), states)
+    return Delayed(value, HighLevelGraph.from_collections(value, layer, dependencies=[array]))
+
+
+# The tasks, by the names that Dask's pages show.
+
+
+def warpfold_head(
+    question: Question, where: Servers, chunk: Any, size: int, count: int
+) -> numpy.ndarray[Any, Any]:
+    """A copy: a view would keep, and move, the whole chunk."""
+    return _elements(chunk, size, question)[:count].copy()
+
+
+def warpfold_state(
+    question: Question,
+    where: Servers,
+    chunk: Any,
+    size: int,
+    begin: int,
+    heads: list[numpy.ndarray[Any, Any]],
+    first: int,
+    index: int,
+) -> PartialState:
+    pieces = [elements_of(piece, None) for piece in (_elements(chunk, size, question)[begin:], *heads)]
+    return _call(
+        where, index, lambda client: client._partial(pieces, first, question, {"timeout": where.timeout})
+    )
+
+
+def warpfold_merge(
+    question: Question, where: Servers, states: list[PartialState], index: int
+) -> PartialState:
+    return _call(where, index, lambda client: client.merge_to_state(states, timeout=where.timeout))
+
+
+def warpfold_value(one: bool, where: Servers, states: list[PartialState]) -> Any:
+    result = _call(where, 0, lambda client: client.merge(states, timeout=where.timeout))
+    return next(iter(result.values())) if one else result
+
+
+# Of this process: clients, which keep their connections, and until when servers are asked last.
+_lock = threading.Lock()
+_clients: dict[tuple[str, tuple[tuple[str, str], ...]], Client] = {}
+_left_out: dict[str, float] = {}
+
+
+def _call(where: Servers, index: int, call: Callable[[Client], T]) -> T:
+    """What the first server answers that is there; `index` spreads tasks over those that are equally near."""
+    failure: UnavailableError | None = None
+    for target in _in_order(where.targets, index, time.monotonic()):
+        try:
+            return call(_client(target, where.tls))
+        except UnavailableError as error:
+            failure = error
+            with _lock:
+                _left_out[target] = time.monotonic() + _LEFT_OUT_S
+    assert failure is not None
+    raise failure
+
+
+def _in_order(targets: tuple[str, ...], index: int, now: float) -> list[str]:
+    start = index % len(targets)
+    names = _own_names()
+    with _lock:
+        return sorted(
+            targets[start:] + targets[:start],
+            key=lambda target: (_left_out.get(target, 0.0) > now, not is_near(target, names)),
+        )
+
+
+def is_near(target: str, names: frozenset[str]) -> bool:
+    """Whether a server is on the machine that has these names and addresses."""
+    if target.startswith("unix:"):
+        return True
+    host = target.rpartition(":")[0].removeprefix("dns:").strip("/[]")
+    return host in names or host.startswith("127.")
+
+
+def _own_names() -> frozenset[str]:
+    names = {"localhost", "::1", socket.gethostname()}
+    try:
+        from distributed import get_worker
+
+        names.add(str(get_worker().host))
+    except (ImportError, ValueError, AttributeError):
+        pass  # another scheduler's threads or processes
+    return frozenset(names)
+
+
+def _client(target: str, tls: tuple[tuple[str, str], ...]) -> Client:
+    with _lock:
+        client = _clients.get((target, tls))
+        if client is None:
+            client = _clients[target, tls] = connect(target, **dict(tls))  # type: ignore[arg-type]
+        return client

@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of an array, for who cuts it himself, over processes and machines (warpfold.dask does).
+
+Parts are reduced anywhere, at any time; their states, merged in array order, give the value with the bits of
+one call over the whole array. All parts but the last must have a multiple of cut_elements(...) elements.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+
+from warpfold import _native
+from warpfold.arrays import Elements, elements_of
+from warpfold.calls import CallOptions, NanPolicy, OverflowPolicy, settings_of, task_of
+from warpfold.progress import Meter
+from warpfold.results import Result
+
+if TYPE_CHECKING:
+    import numpy
+
+R = TypeVar("R")  # a Result, or an awaitable of one
+S = TypeVar("S")  # a PartialState, or an awaitable of one
+
+_LEAF_BYTES = 4096
+
+
+def cut_elements(element_bytes: int) -> int:
+    """The unit in which an array may be cut: parts begin at multiples of so many elements.
+
+    element_bytes: of one element, or of one matrix.
+    """
+    return 1 << max(_LEAF_BYTES // element_bytes, 1).bit_length() - 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Question:
+    """What is computed of an array: of all its parts the same."""
+
+    type: str
+    dtype: numpy.dtype[Any]
+    operators: tuple[str, ...]
+    matrix: tuple[int, int] | None = None
+    nan: NanPolicy = "propagate"
+    overflow: OverflowPolicy = "error"
+    ddof: int = 0
+    modulus: int | None = None
+
+    def task(self) -> _native.Task:
+        return task_of(
+            self.type, self.operators, self.matrix, self.nan, self.overflow, self.modulus, self.ddof
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartialState:
+    """A range of an array, reduced but not finished. It can be pickled, and merged by any server.
+
+    first_element, element_count: the range, in elements of the whole array.
+    data: some hundred bytes, which only servers understand.
+    question: what was asked of it, which must be the same of all that are merged.
+    """
+
+    first_element: int
+    element_count: int
+    data: bytes
+    question: Question
+
+    def __repr__(self) -> str:
+        end = self.first_element + self.element_count
+        return (
+            f"<warpfold.PartialState {','.join(self.question.operators)} of {self.question.type} "
+            f"[{self.first_element}:{end}], {len(self.data)} bytes>"
+        )
+
+
+class Parts(Generic[R, S]):
+    """The client's methods for parts of arrays."""
+
+    def partial(
+        self,
+        array: Any,
+        operators: Sequence[str],
+        first_element: int = 0,
+        *,
+        matrix: bool = False,
+        nan: NanPolicy = "propagate",
+        overflow: OverflowPolicy = "error",
+        ddof: int = 0,
+        modulus: int | None = None,
+        **options: Unpack[CallOptions],
+    ) -> S:
+        """The PartialState of a part of an array.
+
+        array: the part, in the host's memory.
+        first_element: the index of its first element (or matrix) in the whole array: a multiple of
+            warpfold.cut_elements of an element's bytes.
+        The other arguments are those of reduce. A part without a value for an operator, as an empty one
+        without a minimum, is no error: the whole may have one.
+        """
+        elements = elements_of(array, options.get("dtype"))
+        question = question_of(elements, operators, matrix, nan, overflow, ddof, modulus)
+        return self._partial([elements], first_element, question, options)
+
+    def merge(self, states: Iterable[PartialState], **options: Unpack[CallOptions]) -> R:
+        """The Result of the whole array, or of a range, of whose parts these are the states, in order.
+
+        Raises InvalidArgumentError where they are not adjacent, and TypeError where they do not answer the
+        same question.
+        """
+        states, question = _of_one_question(states)
+        settings = settings_of(options)
+        raw = [_raw(state) for state in states]
+        result: R = self._perform(
+            lambda client, stop: client.merge(raw, question.task(), settings, stop),
+            lambda answer: Result(answer, Elements(question.type, question.dtype, "parts")),
+        )
+        return result
+
+    def merge_to_state(self, states: Iterable[PartialState], **options: Unpack[CallOptions]) -> S:
+        """The same, not finished: to merge many states by groups, and then the groups."""
+        states, question = _of_one_question(states)
+        settings = settings_of(options)
+        raw = [_raw(state) for state in states]
+        state: S = self._perform(
+            lambda client, stop: client.merge_to_state(raw, question.task(), settings, stop),
+            lambda answer: _state(answer, question),
+        )
+        return state
+
+    def _partial(
+        self, pieces: list[Elements], first_element: int, question: Question, options: CallOptions
+    ) -> S:
+        """Of the pieces, one behind the other, which are arrays of the question's type."""
+        if first_element < 0:
+            raise ValueError(f"first_element must not be negative, but is {first_element}")
+        settings = settings_of(options)
+        views = [_view(piece, question.type) for piece in pieces]
+        progress = options.get("progress")
+
+        def work(client: _native.Client, stop: _native.Stop | None) -> _native.State:
+            if progress is None:
+                return client.reduce_part(views, first_element, question.task(), settings, None, stop)
+            with Meter(progress, sum(view.nbytes for view in views)) as meter:
+                state = client.reduce_part(views, first_element, question.task(), settings, meter.tell, stop)
+                meter.finish()
+            return state
+
+        state: S = self._perform(work, lambda answer: _state(answer, question))
+        return state
+
+    def _perform(
+        self, work: Callable[[_native.Client, _native.Stop | None], Any], finish: Callable[[Any], Any]
+    ) -> Any:
+        raise NotImplementedError
+
+
+def question_of(
+    elements: Elements,
+    operators: Sequence[str],
+    matrix: bool,
+    nan: NanPolicy,
+    overflow: OverflowPolicy,
+    ddof: int,
+    modulus: int | None,
+) -> Question:
+    from warpfold.methods import matrix_of
+
+    if isinstance(operators, str):
+        raise TypeError(f"operators are a list, as [{operators!r}]")
+    question = Question(
+        elements.type,
+        elements.dtype,
+        tuple(operators),
+        matrix_of(elements) if matrix else None,
+        nan,
+        overflow,
+        ddof,
+        modulus,
+    )
+    question.task()  # checks it
+    return question
+
+
+def _view(piece: Elements, type_name: str) -> _native.View:
+    view = piece.view
+    if piece.type != type_name:
+        raise TypeError(f"a piece of {piece.type} in an array of {type_name}")
+    if view is None:
+        raise TypeError(
+            "a part must be in the host's memory: not an iterator, a file or a GPU's array"
+        )
+    if not view.contiguous:
+        raise ValueError("a part must lie in row-major order without gaps: numpy.ascontiguousarray copies it")
+    return view
+
+
+def _state(answer: _native.State, question: Question) -> PartialState:
+    first_element, element_count, data = answer
+    return PartialState(first_element, element_count, data, question)
+
+
+def _raw(state: PartialState) -> _native.State:
+    return state.first_element, state.element_count, state.data
+
+
+def _of_one_question(states: Iterable[PartialState]) -> tuple[list[PartialState], Question]:
+    states = list(states)
+    for state in states:
+        if not isinstance(state, PartialState):
+            raise TypeError(f"a list of PartialState is merged, not of {type(state).__qualname__}")
+    if not states:
+        raise ValueError("no state to merge")
+    for state in states:
+        if state.question != states[0].question:
+            raise TypeError(f"{state!r} and {states[0]!r} do not answer the same question")
+    return states, states[0].question

@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Files of `warpfold reduce`: archives, several files as one array, and what is wrong with bad ones."""
+
+import io
+import pathlib
+import unittest
+import zipfile
+
+import numpy
+from executables import Server, TestCase, npy_bytes, reduce, value, warpfold
+
+
+class Files(TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = cls.enterClassContext(Server())
+        cls.address = cls.server.address
+
+    def reduce(self, *arguments):
+        return warpfold("reduce", "--target", self.address, "--op", "sum,argmax", *arguments)
+
+    def archive(self, name, save=numpy.savez, **arrays):
+        path = self.folder / name
+        save(path, **arrays)
+        return str(path)
+
+    def test_members_stored_and_compressed(self):
+        x = numpy.random.default_rng(1).standard_normal(300_000).astype("float32")
+        expected = reduce(self.address, "--op", "sum,argmax", self.save("x.npy", x))
+        for save in (numpy.savez, numpy.savez_compressed):
+            path = self.archive("x.npz", save, x=x, other=numpy.arange(3))
+            for member in ("x", "x.npy"):
+                self.assertEqual(
+                    reduce(self.address, "--op", "sum,argmax", "--member", member, path), expected
+                )
+            self.assertEqual(value(self.address, "sum", "--member", "other", path), 3)
+            # The only member needs no name; and an archive is known by its content.
+            alone = self.archive("alone.npz", save, x=x)
+            disguised = self.file("disguised", pathlib.Path(alone).read_bytes())
+            for one in (alone, disguised):
+                self.assertEqual(reduce(self.address, "--op", "sum,argmax", one), expected)
+
+    def test_several_files_are_one_array(self):
+        x = numpy.random.default_rng(2).standard_normal(200_001)
+        expected = reduce(self.address, "--op", "sum,argmax", self.save("all.npy", x))
+        parts = numpy.split(x, [7, 7, 100_000])
+        stored = [
+            self.save("0.npy", parts[0]),
+            self.file("1.raw", parts[1].tobytes()),
+            self.archive("2.npz", x=parts[2]),
+            self.file("3.raw", parts[3].tobytes()),
+        ]
+        packed = [*stored[:2], self.archive("4.npz", numpy.savez_compressed, x=parts[2]), stored[3]]
+        for files in (stored, packed):
+            self.assertEqual(
+                reduce(self.address, "--op", "sum,argmax", "--dtype", "float64", *files), expected
+            )
+        self.assertEqual(
+            reduce(
+                self.address,
+                "--op",
+                "sum,argmax",
+                "--dtype",
+                "float64",
+                "--streams",
+                "4",
+                "--checksum",
+                "--request_id",
+                "several",
+                "--timeout",
+                "60",
+                *stored,
+            ),
+            expected,
+        )
+
+    def test_matrices_of_several_files(self):
+        x = numpy.random.default_rng(3).integers(0, 2**32, (60, 2, 2), dtype="uint32")
+        whole = value(self.address, "matrix_product", self.save("all.npy", x))
+        parts = [self.save("0.npy", x[:13]), self.archive("1.npz", numpy.savez_compressed, x=x[13:])]
+        self.assertEqual(value(self.address, "matrix_product", *parts), whole)
+        other = self.save("2.npy", numpy.zeros((1, 3, 3), "uint32"))
+        self.assert_exit(
+            2, warpfold("reduce", "--op", "matrix_product", parts[0], other), "2.npy", "3x3", "2x2"
+        )
+
+    def test_files_that_do_not_go_together(self):
+        ints, floats = self.save("i.npy", numpy.arange(3)), self.save("f.npy", numpy.ones(3))
+        self.assert_exit(2, self.reduce(ints, floats), "f.npy", "float64", "int64")
+        self.assert_exit(2, self.reduce(ints, "-"), "standard input")
+        self.assert_exit(2, self.reduce(ints, str(self.folder / "missing.npy")), "missing.npy", "open")
+
+    def test_bad_archives(self):
+        two = self.archive("two.npz", a=numpy.arange(3), b=numpy.arange(3))
+        self.assert_exit(2, self.reduce(two), "--member", "a.npy, b.npy")
+        self.assert_exit(2, self.reduce("--member", "c", two), "'c'", "a.npy, b.npy")
+        self.assert_exit(2, self.reduce(self.file("e.npz", b"")), "not a zip file")
+        self.assert_exit(
+            2, self.reduce(self.file("t.npz", b"text that is no archive" * 100)), "not a zip file"
+        )
+        empty = io.BytesIO()
+        zipfile.ZipFile(empty, "w").close()
+        self.assert_exit(2, self.reduce(self.file("n.npz", empty.getvalue())), "not a zip file")
+        text = io.BytesIO()
+        with zipfile.ZipFile(text, "w") as archive:
+            archive.writestr("x.npy", "no array")
+        self.assert_exit(2, self.reduce(self.file("x.npz", text.getvalue())), "not an .npy file")
+
+    def test_damaged_archives(self):
+        """A byte that is another one, or bytes that are not there: never a value, and never a crash."""
+        x = numpy.random.default_rng(4).integers(0, 9, 5000)
+        for save in (numpy.savez, numpy.savez_compressed):
+            data = bytearray(pathlib.Path(self.archive("x.npz", save, x=x)).read_bytes())
+            for cut in (1, 30, len(data) // 2, len(data) - 30):
+                self.assert_exit(2, self.reduce(self.file("cut.npz", data[:cut])), "cut.npz")
+            for at in (len(data) // 2, len(data) // 3):
+                damaged = bytearray(data)
+                damaged[at] ^= 0x55
+                self.assert_exit(2, self.reduce(self.file("bad.npz", damaged)), "bad.npz", "damaged")
+
+    def test_a_member_that_is_not_as_long_as_it_says(self):
+        for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            for data in (npy_bytes(numpy.arange(100))[:-8], npy_bytes(numpy.arange(100)) + b"12345678"):
+                file = io.BytesIO()
+                with zipfile.ZipFile(file, "w", compression) as archive:
+                    archive.writestr("x.npy", data)
+                self.assert_exit(2, self.reduce(self.file("x.npz", file.getvalue())), "x.npz", "bytes")
+
+    def test_progress_and_summary(self):
+        path = self.save("x.npy", numpy.arange(1_234_567))
+        done = self.reduce("--progress", path)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stdout.splitlines()[0], f"sum {1_234_567 * 1_234_566 // 2}")
+        self.assertRegex(done.stderr, r"1,234,567 elements, 9\.88 MB, in \S+ s \(\S+ GB/s\) on ")
+        self.assertEqual(self.reduce(path).stderr, "")
+        self.assertEqual(len(self.reduce("--progress", "--json", path).stdout.splitlines()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,278 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Dask's arrays over several servers: the bits of one call, whatever the chunks, workers and servers do."""
+
+import math
+import os
+import pathlib
+import signal
+import threading
+import time
+
+import numpy
+import pytest
+
+import warpfold
+import warpfold.dask
+from conftest import Server
+from warpfold import errors
+from warpfold.dask import Run, is_near, parts_of
+
+dask = pytest.importorskip("dask")
+dask_array = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def servers():
+    with Server() as one, Server() as two:
+        yield [one.address, two.address]
+
+
+def start_cluster():
+    """A scheduler and four worker processes, none of which opens a page or a port beyond loopback."""
+    return distributed.LocalCluster(
+        n_workers=4, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with start_cluster() as cluster, distributed.Client(cluster):
+        yield cluster
+
+
+def in_threads(delayed):
+    return delayed.compute(scheduler="threads", num_workers=4)
+
+
+def same_bits(value, expected):
+    assert type(value) is type(expected)
+    assert numpy.asarray(value).tobytes() == numpy.asarray(expected).tobytes()
+
+
+class TestParts:
+    """How chunks are cut again, for leaves of 8 elements."""
+
+    @pytest.mark.parametrize(
+        "sizes, parts",
+        [
+            ([16, 8, 3], [(0, [Run(0, 0, 16)]), (16, [Run(1, 0, 8)]), (24, [Run(2, 0, 3)])]),
+            ([10, 10], [(0, [Run(0, 0, 10), Run(1, 0, 6)]), (16, [Run(1, 6, 4)])]),
+            (
+                [3, 3, 3, 3],
+                [(0, [Run(0, 0, 3), Run(1, 0, 3), Run(2, 0, 2)]), (8, [Run(2, 2, 1), Run(3, 0, 3)])],
+            ),
+            ([0, 5, 0, 3, 0], [(0, [Run(1, 0, 5), Run(3, 0, 3)])]),
+            ([0, 0], [(0, [Run(0, 0, 0)])]),
+        ],
+    )
+    def test_what_they_are_made_of(self, sizes, parts):
+        assert parts_of(sizes, 8) == parts
+
+    def test_all_elements_are_in_one_part(self):
+        random = numpy.random.default_rng(5)
+        for _ in range(200):
+            sizes = random.integers(0, 40, random.integers(1, 12)).tolist()
+            parts, end = parts_of(sizes, 8), 0
+            seen = [
+                (run.chunk, index)
+                for _, runs in parts
+                for run in runs
+                for index in range(run.begin, run.begin + run.length)
+            ]
+            assert seen == [(chunk, index) for chunk, size in enumerate(sizes) for index in range(size)]
+            for first, runs in parts:
+                assert first == end and first % 8 == 0
+                end += sum(run.length for run in runs)
+
+
+@pytest.mark.parametrize("chunks", [100_000, 7_777, 4_096, 900, (5, 99_990, 5), (100_000, 0)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "uint8", "bool"])
+def test_the_bits_of_one_call(client, servers, dtype, chunks):
+    x = (numpy.random.default_rng(1).standard_normal(100_000) * 50).astype(dtype)
+    d = dask_array.from_array(x, chunks=(chunks,) if isinstance(chunks, tuple) else chunks)
+    operators = ["sum", "mean", "variance", "argmax", "minmax", "first", "last", "count_nonzero"]
+    result, expected = in_threads(warpfold.dask.reduce(d, operators, servers)), client.reduce(x, operators)
+    for name in operators:
+        same_bits(result[name], expected[name])
+    assert result.element_count == x.size and result.way == "parts"
+
+
+def test_several_dimensions(client, servers):
+    x = numpy.random.default_rng(2).standard_normal((6, 50, 70)).astype("float32")
+    for chunks in ((6, 50, 70), (4, 50, 70), (1, 7, 70), (1, 1, 9)):
+        d = dask_array.from_array(x, chunks=chunks)
+        same_bits(in_threads(warpfold.dask.reduce(d, "sum", servers)), client.sum(x))
+        assert in_threads(warpfold.dask.reduce(d, "argmin", servers)) == client.argmin(x)
+    # In Fortran order, and a view: chunks with gaps.
+    d = dask_array.from_array(x.T, chunks=(9, 50, 6)).T.rechunk({0: -1, 1: -1}).T.rechunk((16, 50, 6))
+    same_bits(in_threads(warpfold.dask.reduce(d, "sum", servers)), client.sum(x.T))
+
+
+def test_matrices_in_order(client, servers):
+    x = numpy.random.default_rng(3).integers(0, 2**32, (1000, 3, 3), dtype="uint32")
+    d = dask_array.from_array(x, chunks=(77, 3, 3))
+    product = in_threads(warpfold.dask.reduce(d, "matrix_product", servers, matrix=True))
+    assert (product == client.matrix_product(x)).all()
+    with pytest.raises(ValueError, match=r"rechunk\(\{-2: -1, -1: -1\}\)"):
+        warpfold.dask.reduce(d.rechunk((1, 1, 3)), "matrix_product", servers, matrix=True)
+
+
+def test_empty_and_options(client, servers):
+    empty = dask_array.from_array(numpy.empty((0, 3)), chunks=(1, 3))
+    assert in_threads(warpfold.dask.reduce(empty, "sum", servers)) == 0
+    with pytest.raises(ValueError) as raised:
+        in_threads(warpfold.dask.reduce(empty, "min", servers))
+    assert raised.value.reason == "EMPTY_ARRAY"
+    x = numpy.array([1, math.nan, 5] * 1000)
+    d = dask_array.from_array(x, chunks=100)
+    assert math.isnan(in_threads(warpfold.dask.reduce(d, "max", servers)))
+    assert in_threads(warpfold.dask.reduce(d, "sum", servers, nan="ignore")) == 6000
+    same_bits(
+        in_threads(warpfold.dask.reduce(d, "variance", servers, nan="ignore", ddof=1)),
+        client.var(x, nan="ignore", ddof=1),
+    )
+    large = dask_array.from_array(numpy.array([2**62] * 4000), chunks=999)
+    with pytest.raises(OverflowError):
+        in_threads(warpfold.dask.reduce(large, "sum", servers))
+    assert in_threads(warpfold.dask.reduce(large, "sum", servers, overflow="wrap")) == 0
+
+
+class TestRefused:
+    def of(self, x, chunks="auto"):
+        return warpfold.dask.reduce(dask_array.from_array(x, chunks=chunks), "sum", "127.0.0.1:1")
+
+    def test_what_is_no_array_of_elements(self):
+        with pytest.raises(TypeError, match=r"dask\.array"):
+            warpfold.dask.reduce(numpy.ones(3), "sum", "127.0.0.1:1")
+        with pytest.raises(TypeError, match="complex"):
+            self.of(numpy.ones(3, "complex64"))
+        with pytest.raises(TypeError, match="byte order"):
+            self.of(numpy.ones(3, ">f4"))
+        with pytest.raises(TypeError, match="MaskedArray"):
+            masked = dask_array.from_array(numpy.ma.array([1, 2], mask=[True, False]), asarray=False)
+            warpfold.dask.reduce(masked, "sum", "127.0.0.1:1")
+
+    def test_chunks_that_are_not_adjacent_elements(self):
+        with pytest.raises(ValueError, match=r"rechunk\(\{1: -1\}\)"):
+            self.of(numpy.ones((10, 10)), (5, 5))
+        with pytest.raises(ValueError, match=r"rechunk\(\{1: -1, 2: -1\}\)"):
+            self.of(numpy.ones((10, 10, 10)), (5, 5, 5))
+        d = dask_array.from_array(numpy.arange(10), chunks=5)
+        with pytest.raises(ValueError, match="compute_chunk_sizes"):
+            warpfold.dask.reduce(d[d > 3], "sum", "127.0.0.1:1")
+
+    def test_options(self):
+        d = dask_array.from_array(numpy.arange(10), chunks=5)
+        with pytest.raises(ValueError, match="server"):
+            warpfold.dask.reduce(d, "sum", [])
+        with pytest.raises(ValueError, match="nan"):
+            warpfold.dask.reduce(d, "sum", "127.0.0.1:1", nan="omit")
+
+    @pytest.mark.parametrize("lie", [lambda x: x[:-1], lambda x: x.astype("float32")])
+    def test_chunks_that_are_not_what_the_array_says(self, servers, lie):
+        d = dask_array.from_array(numpy.arange(10.0), chunks=5).map_blocks(
+            lie, dtype="float64", chunks=((5, 5),)
+        )
+        with pytest.raises(ValueError, match="where the array says 5 of float64"):
+            in_threads(warpfold.dask.reduce(d, "sum", servers))
+
+
+def test_which_servers_are_near():
+    names = frozenset({"localhost", "10.0.0.7", "node7", "::1"})
+    for target in (
+        "unix:/run/x",
+        "localhost:1",
+        "127.0.0.1:50051",
+        "node7:50051",
+        "dns:///10.0.0.7:1",
+        "[::1]:9",
+    ):
+        assert is_near(target, names), target
+    for target in ("node8:50051", "10.0.0.8:1", "dns:///node8:1"):
+        assert not is_near(target, names), target
+
+
+def test_no_server(servers):
+    d = dask_array.from_array(numpy.arange(10), chunks=5)
+    with pytest.raises(errors.UnavailableError):
+        in_threads(warpfold.dask.reduce(d, "sum", ["127.0.0.1:1", "127.0.0.1:2"]))
+    assert in_threads(warpfold.dask.reduce(d, "sum", ["127.0.0.1:1", *servers])) == 45
+
+
+class TestWorkerProcesses:
+    def test_the_bits_of_one_call(self, client, servers, cluster):
+        x = numpy.random.default_rng(4).standard_normal(300_000)
+        d = dask_array.from_array(x, chunks=7_001)
+        result = warpfold.dask.reduce(d, ["sum", "argmax"], servers).compute()
+        same_bits(result["sum"], client.sum(x))
+        assert result["argmax"] == client.argmax(x)
+        assert len(cluster.scheduler_info["workers"]) == 4
+
+    def test_errors_come_back_whole(self, servers, cluster):
+        d = dask_array.from_array(numpy.empty(0), chunks=1)
+        with pytest.raises(errors.InvalidArgumentError) as raised:
+            warpfold.dask.reduce(d, "min", servers).compute()
+        assert raised.value.reason == "EMPTY_ARRAY" and raised.value.fields == {"operator": "min"}
+
+
+def slowly(block, folder=None):
+    """Says that it runs, and takes its time, so that what is killed is in the middle of it."""
+    pathlib.Path(folder, f"{os.getpid()}_{time.monotonic_ns()}").touch()
+    time.sleep(0.05)
+    return block
+
+
+def once_under_way(folder, wanted, action):
+    def wait():
+        while len(list(folder.iterdir())) < wanted:
+            time.sleep(0.01)
+        action()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+class TestLosses:
+    """In the middle of a reduction. A cluster and servers of their own, since they do not survive."""
+
+    def test_a_worker_and_a_server_die(self, client, tmp_path):
+        x = numpy.random.default_rng(6).standard_normal(400_000)
+        d = dask_array.from_array(x, chunks=4_001).map_blocks(slowly, folder=str(tmp_path), dtype="float64")
+        with (
+            Server() as one,
+            Server() as two,
+            start_cluster() as cluster,
+            distributed.Client(cluster) as dask_client,
+        ):
+            total = warpfold.dask.reduce(d, "sum", [one.address, two.address])
+
+            def kill():
+                one.kill()
+                worker = next(iter(dask_client.run(os.getpid).values()))
+                os.kill(worker, signal.SIGKILL)
+
+            killer = once_under_way(tmp_path, 20, kill)
+            value = total.compute()
+            killer.join()
+            assert one.process.returncode == -signal.SIGKILL
+        assert len(list(tmp_path.iterdir())) >= 100
+        same_bits(value, client.sum(x))
+
+    def test_all_servers_die(self, tmp_path):
+        x = numpy.ones(400_000)
+        d = dask_array.from_array(x, chunks=4_001).map_blocks(slowly, folder=str(tmp_path), dtype="float64")
+        with Server() as one, Server() as two, start_cluster() as cluster, distributed.Client(cluster):
+            total = warpfold.dask.reduce(d, "sum", [one.address, two.address])
+            killer = once_under_way(tmp_path, 20, lambda: (one.kill(), two.kill()))
+            with pytest.raises(errors.UnavailableError):
+                total.compute()
+            killer.join()
+
+
+def test_types_and_names():
+    assert callable(warpfold.dask.reduce)
+    assert warpfold.cut_elements(4) == 1024 and warpfold.cut_elements(36) == 64
+    assert warpfold.cut_elements(4096) == warpfold.cut_elements(8192) == 1

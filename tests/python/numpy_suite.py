@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""A plugin of pytest's that lets NumPy's own tests reduce by a Warpfold server: numpy.sum, numpy.nanmax and
+the others are the package's methods while the tests run. numpy_suite_test.py runs them.
+
+What the package refuses by its contract (docs/python.md) goes to NumPy's function, and is counted under the
+name of the rule. Environment: WARPFOLD_TARGET, the server; WARPFOLD_COUNTS, a file for the counts.
+"""
+
+import collections
+import functools
+import inspect
+import json
+import os
+
+import numpy
+
+import warpfold
+
+# Method of the client, and its options, for each function of NumPy's.
+_NAN = {"nan": "ignore"}
+FUNCTIONS = {
+    "sum": ("sum", {}),
+    "prod": ("prod", {}),
+    "min": ("min", {}),
+    "amin": ("min", {}),
+    "max": ("max", {}),
+    "amax": ("max", {}),
+    "argmin": ("argmin", {}),
+    "argmax": ("argmax", {}),
+    "mean": ("mean", {}),
+    "var": ("var", {}),
+    "std": ("std", {}),
+    "any": ("any", {}),
+    "all": ("all", {}),
+    "count_nonzero": ("count_nonzero", {}),
+    "nansum": ("sum", _NAN),
+    "nanprod": ("prod", _NAN),
+    "nanmin": ("min", _NAN),
+    "nanmax": ("max", _NAN),
+    "nanargmin": ("argmin", _NAN),
+    "nanargmax": ("argmax", _NAN),
+    "nanmean": ("mean", _NAN),
+    "nanvar": ("var", _NAN),
+    "nanstd": ("std", _NAN),
+}
+_OPTIONS = ("axis", "keepdims", "ddof", "correction")
+
+counts = collections.Counter()
+
+
+def rule_of(array, options):
+    """By which rule of the contract the package does not take this call; None if it does."""
+    for name in options:
+        if name not in _OPTIONS:
+            return f"no {name}="
+    if type(array) not in (numpy.ndarray, list, tuple, int, float, bool) and not isinstance(
+        array, numpy.generic
+    ):
+        return "subclasses of ndarray, which NumPy's functions answer in kind"
+    try:
+        kind = numpy.asarray(array).dtype
+    except ValueError:
+        return "no array"
+    if kind.kind not in "biuf" or not kind.isnative or kind.itemsize > 8:
+        return "element types that are refused"
+    for name in ("ddof", "correction"):
+        if options.get(name, 0) != int(options.get(name, 0)):
+            return "ddof is a whole number"
+    return None
+
+
+def through(client, name, original):
+    method, fixed = FUNCTIONS[name]
+    signature = inspect.signature(original)
+    empty = (None, numpy._NoValue)
+
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            return original(*args, **kwargs)
+        options = {
+            key: value for key, value in list(given.items())[1:] if all(value is not no for no in empty)
+        }
+        array = next(iter(given.values()))
+        rule = rule_of(array, options)
+        if rule is None:
+            try:
+                value = getattr(client, method)(numpy.asarray(array), **options, **fixed)
+            except NotImplementedError as error:
+                if "axis=" not in str(error):
+                    raise
+                rule = "no axis= yet"
+            else:
+                counts["by the server"] += 1
+                return value
+        counts[rule] += 1
+        return original(*args, **kwargs)
+
+    return call
+
+
+def pytest_configure():
+    client = warpfold.connect(os.environ["WARPFOLD_TARGET"])
+    for name in FUNCTIONS:
+        setattr(numpy, name, through(client, name, getattr(numpy, name)))
+
+
+def pytest_unconfigure():
+    with open(os.environ["WARPFOLD_COUNTS"], "w", encoding="utf-8") as file:
+        json.dump(counts, file)

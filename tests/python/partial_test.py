@@ -1,0 +1,139 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of arrays: their states merge to the bits of one call, and bad ones are refused."""
+
+import asyncio
+import dataclasses
+import itertools
+import pickle
+
+import numpy
+import pytest
+
+import warpfold
+from warpfold import aio
+
+
+def parts(client, x, operators, *cuts, **options):
+    edges = [0, *cuts, len(x)]
+    return [
+        client.partial(x[begin:end], operators, begin, **options) for begin, end in itertools.pairwise(edges)
+    ]
+
+
+@pytest.fixture(scope="module")
+def x():
+    return numpy.random.default_rng(1).standard_normal(20_000)
+
+
+def test_the_bits_of_one_call(client, x):
+    operators = ["sum", "variance", "argmin", "describe", "max_subarray_sum"]
+    expected = client.reduce(x, operators)
+    for cuts in ((), (512,), (512, 1024, 19_456), (19_456,)):
+        states = parts(client, x, operators, *cuts)
+        result = client.merge(states)
+        for name in operators:
+            assert numpy.asarray(result[name]).tobytes() == numpy.asarray(expected[name]).tobytes()
+        assert (result.element_count, result.way) == (x.size, "parts")
+        halves = [client.merge_to_state(states[:2]), *states[2:]]
+        assert client.merge(halves)["sum"].tobytes() == expected["sum"].tobytes()
+
+
+def test_states_can_be_sent_anywhere(client, x):
+    states = pickle.loads(pickle.dumps(parts(client, x, ["sum"], 512)))
+    assert client.merge(iter(states))["sum"] == client.sum(x)
+    assert repr(states[1]).startswith("<warpfold.PartialState sum of float64 [512:20000], ")
+    assert (states[1].first_element, states[1].element_count) == (512, 19_488)
+
+
+def test_a_part_needs_no_value(client):
+    x = numpy.array([3, 1, 2], "int8")
+    states = [client.partial(x[:0], ["min"]), client.partial(x, ["min"])]
+    assert client.merge(states)["min"] == 1
+    large = [client.partial(numpy.full(512, 2**62), ["sum"], first) for first in (0, 512)]
+    with pytest.raises(OverflowError):
+        client.merge(large)
+
+
+def test_pieces_one_behind_the_other(client, x):
+    """As Dask's chunks go: a body, and the heads of those behind it."""
+    from warpfold.arrays import elements_of
+
+    question = client.partial(x[:512], ["sum"]).question
+    for cuts in ((0, 20_000), (0, 0, 7, 7, 19_999, 20_000), tuple(range(0, 20_001, 100))):
+        pieces = [elements_of(x[begin:end], None) for begin, end in itertools.pairwise(cuts)]
+        state = client._partial(pieces, 0, question, {"checksum": True})
+        assert client.merge([state])["sum"] == client.sum(x)
+
+
+def test_options(client, x):
+    told = []
+    state = client.partial(
+        x,
+        ["sum"],
+        progress=lambda done, total: told.append((done, total)),
+        checksum=True,
+        timeout=60,
+        request_id="part",
+    )
+    assert told[-1] == (x.nbytes, x.nbytes) and client.merge([state], timeout=60)["sum"] == client.sum(x)
+    with pytest.raises(ValueError, match="one stream"):
+        client.partial(x, ["sum"], streams=2)
+
+
+def test_bad_parts(client, x):
+    for bad, words in (
+        (lambda: client.partial(x, ["sum"], 7), "first_element"),
+        (lambda: client.partial(x, ["sum"], -512), "negative"),
+        (lambda: client.partial(x, ["sum"], 2**61), "first_element"),
+        (lambda: client.partial(x[::2], ["sum"]), "ascontiguousarray"),
+        (lambda: client.partial(x, []), "operators"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            bad()
+    with pytest.raises(TypeError, match="host"):
+        client.partial(iter([x]), ["sum"])
+    with pytest.raises(TypeError, match="list"):
+        client.partial(x, "sum")
+    with pytest.raises(TypeError, match="algorithm"):
+        client.partial(x, ["sum"], algorithm="last_block")
+
+
+def test_bad_states(client, x):
+    first, second, third = parts(client, x, ["sum"], 512, 1024)
+    for bad in (
+        [first, third],
+        [second, first],
+        [first, first],
+        [dataclasses.replace(first, data=b"\xff")],
+        [dataclasses.replace(first, data=second.data)],
+        [dataclasses.replace(first, data=b"")],
+        [dataclasses.replace(first, first_element=512)],
+    ):
+        for merge in (client.merge, client.merge_to_state):
+            with pytest.raises(warpfold.errors.InvalidArgumentError) as raised:
+                merge(bad)
+            assert raised.value.reason == "BAD_STATE"
+    other = client.partial(x[512:1024], ["max"], 512)
+    with pytest.raises(TypeError, match="same question"):
+        client.merge([first, other])
+    # A state that says to be of another question than the server made it for.
+    with pytest.raises(warpfold.errors.InvalidArgumentError):
+        client.merge([dataclasses.replace(first, question=client.partial(x, ["describe"]).question)])
+    with pytest.raises(TypeError, match="PartialState"):
+        client.merge([b"state"])
+    with pytest.raises(ValueError, match="no state"):
+        client.merge([])
+
+
+def test_asyncio(server, x):
+    async def main():
+        async with aio.connect(server.address) as client:
+            states = await asyncio.gather(
+                *(client.partial(x[at : at + 512], ["sum"], at) for at in range(0, len(x), 512))
+            )
+            state = await client.merge_to_state(states)
+            return (await client.merge([state]))["sum"]
+
+    with warpfold.connect(server.address) as client:
+        assert asyncio.run(main()) == client.sum(x)
