@@ -10,7 +10,7 @@ include(GNUInstallDirs)
 # The headers that a program includes, as "warpfold/client.h"; none of them includes one that is not here. In
 # this tree they are "client/client.h", too common a name for a system's include folder (docs/adr/0050).
 set(public_headers
-  array array_reference client error operators options result segments shared_memory writer)
+  array array_reference client error operators options partial_state result segments shared_memory writer)
 set(staged ${CMAKE_BINARY_DIR}/include)
 foreach(name IN LISTS public_headers)
   set(source ${CMAKE_SOURCE_DIR}/client/${name}.h)

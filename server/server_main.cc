@@ -118,9 +118,7 @@ absl::StatusOr<std::unique_ptr<Admin>> OpenAdmin(const Flags& flags) {
 }
 
 AdminSources SourcesOf(const Flags& flags, Service& service, const RpcServer& server,
-                       const MemorySocket* memory_socket, const std::optional<TlsKeys>& tls) {
-  std::optional<absl::Time> expiry;
-  if (tls.has_value()) expiry = ExpiryOf(tls->certificate);
+                       const MemorySocket* memory_socket, const TlsRenewal& tls_renewal) {
   return {.service = &service,
           .pool =
               [&server] {
@@ -137,7 +135,7 @@ AdminSources SourcesOf(const Flags& flags, Service& service, const RpcServer& se
                                           .bytes = registrar.registered_bytes()};
               },
           .log_lines_dropped = LogLinesDropped,
-          .certificate_expiry = [expiry] { return expiry; },
+          .certificate_expiry = [&tls_renewal] { return tls_renewal.expiry(); },
           .addresses = server.addresses(),
           .flags = flags.all};
 }
@@ -199,7 +197,10 @@ bool LookAfter(RpcServer& server, CallLog& call_log, MemoryReturn& memory_return
                absl::Time now) {
   call_log.SayLeftOut();
   memory_return.Look(now);
-  if (const std::optional<TlsKeys> keys = tls_renewal.Look(now); keys.has_value()) server.UseTls(*keys);
+  if (const std::optional<TlsKeys> keys = tls_renewal.Look(now); keys.has_value()) {
+    server.UseTls(*keys);
+    tls_renewal.Used(*keys);
+  }
   return server.faulted();
 }
 
@@ -207,7 +208,10 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   TlsRenewal tls_renewal(flags);
   const absl::StatusOr<std::optional<TlsKeys>> tls = ReadTlsKeys(flags);
   if (!tls.ok()) return Refuse(kBadFlags, tls.status().message());
-  if (tls->has_value()) WarnOfExpiry(**tls);
+  if (tls->has_value()) {
+    WarnOfExpiry(**tls);
+    tls_renewal.Used(**tls);
+  }
   absl::StatusOr<std::unique_ptr<Admin>> admin = OpenAdmin(flags);
   if (!admin.ok()) {
     return Refuse(absl::IsResourceExhausted(admin.status()) ? kNoDevice : kBadFlags,
@@ -253,7 +257,8 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   }
   if (!server.ok()) return Refuse(kBadFlags, server.status().message());
   if (*admin != nullptr) {
-    absl::Status attached = (*admin)->Attach(SourcesOf(flags, service, **server, memory_socket.get(), *tls));
+    absl::Status attached =
+        (*admin)->Attach(SourcesOf(flags, service, **server, memory_socket.get(), tls_renewal));
     if (!attached.ok()) return Refuse(kNoDevice, absl::StrCat("--admin_listen: ", attached.message()));
   }
   SayReady(**server, admin->get(), service);

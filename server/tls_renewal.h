@@ -5,6 +5,8 @@
 // be served with are refused, and those in use stay.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -14,7 +16,7 @@
 
 namespace warpfold::server {
 
-// Threads: one.
+// Threads: one, but for what says otherwise.
 class TlsRenewal {
  public:
   // The keys in use are those that the files hold now. `flags` must outlive this.
@@ -24,12 +26,23 @@ class TlsRenewal {
   // and good. Says in the log what was found.
   std::optional<TlsKeys> Look(absl::Time now);
 
+  // These keys are in use from now on.
+  void Used(const TlsKeys& keys) { expiry_s_ = absl::ToUnixSeconds(ExpiryOf(keys.certificate)); }
+  // When their certificate expires; none without keys. From any thread.
+  std::optional<absl::Time> expiry() const {
+    const std::int64_t expiry_s = expiry_s_;
+    return expiry_s == kNone ? std::nullopt : std::optional(absl::FromUnixSeconds(expiry_s));
+  }
+
  private:
+  static constexpr std::int64_t kNone = -1;
+
   std::string Signature() const;
 
   const Flags& flags_;
   std::string seen_;
   absl::Time next_look_ = absl::InfinitePast();
+  std::atomic<std::int64_t> expiry_s_ = kNone;
 };
 
 // Says in the log if the certificate of these keys has expired, or will within a week: clients would refuse

@@ -15,6 +15,7 @@
 #include "grpc/reflection/v1alpha/reflection.pb.h"
 #include "warpfold/v1/arrays.pb.h"
 #include "warpfold/v1/reduction.pb.h"
+#include "warpfold/v1/segments.pb.h"
 
 namespace warpfold::server {
 namespace {
@@ -34,11 +35,12 @@ void AddWithImports(const pb::FileDescriptor* file, Files* files) {
 const Files& ServedFiles() {
   static const Files* const kFiles = [] {
     auto* const files = new Files();
-    for (const pb::Descriptor* message : {v1::ReduceRequest::descriptor(), v1::PutArrayRequest::descriptor(),
-                                          grpc::health::v1::HealthCheckRequest::descriptor(),
-                                          reflection::ServerReflectionRequest::descriptor(),
-                                          grpc::reflection::v1alpha::ServerReflectionRequest::descriptor(),
-                                          google::rpc::Status::descriptor()}) {
+    for (const pb::Descriptor* message :
+         {v1::ReduceRequest::descriptor(), v1::PutArrayRequest::descriptor(),
+          v1::ReduceSegmentsRequest::descriptor(), grpc::health::v1::HealthCheckRequest::descriptor(),
+          reflection::ServerReflectionRequest::descriptor(),
+          grpc::reflection::v1alpha::ServerReflectionRequest::descriptor(),
+          google::rpc::Status::descriptor()}) {
       AddWithImports(message->file(), files);
     }
     return files;

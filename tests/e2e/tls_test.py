@@ -4,6 +4,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -13,6 +14,7 @@ import time
 import unittest
 
 from executables import Server, TestCase, run_server, value, warpfold
+from http_pages import get, samples
 from keys import make_keys
 
 _TIMEOUT_S = 60
@@ -156,21 +158,29 @@ class TlsTest(TestCase):
     def test_keys_of_a_mounted_secret_are_renewed(self):
         """As the kubelet does it (deploy/kubernetes/overlays/mtls): a link gets another folder to lead to."""
         folders = []
-        for name in ("first", "second"):
+        for days, name in enumerate(("first", "second"), start=1):
             folders.append(self.folder / name)
             folders[-1].mkdir()
-            for source, target in zip(make_keys(str(self.folder), name), ("tls.crt", "tls.key")):
+            for source, target in zip(make_keys(str(self.folder), name, days), ("tls.crt", "tls.key")):
                 os.replace(source, folders[-1] / target)
         current = self.folder / "..data"
         current.symlink_to(folders[0])
         for name in ("tls.crt", "tls.key"):
             (self.folder / name).symlink_to(f"..data/{name}")
-        with Server(f"--tls_cert={self.folder}/tls.crt", f"--tls_key={self.folder}/tls.key") as server:
+        with Server(f"--tls_cert={self.folder}/tls.crt", f"--tls_key={self.folder}/tls.key",
+                    "--admin_listen=127.0.0.1:0") as server:
             self.assertEqual(self.health(server, "--tls_ca", str(folders[0] / "tls.crt")), 0)
+            first_expiry = self.expiry(server)
             (self.folder / "..new").symlink_to(folders[1])
             os.replace(self.folder / "..new", current)
             server.await_log("--tls_cert: a new certificate is in use")
             self.assertEqual(self.health(server, "--tls_ca", str(folders[1] / "tls.crt")), 0)
+            self.assertAlmostEqual(self.expiry(server) - first_expiry, 24 * 3600, delta=600)
+
+    def expiry(self, server: Server) -> float:
+        """As the metrics have it."""
+        admin = re.search(r" admin=(\S+) device=", server.ready_line)[1]
+        return samples(get(admin, "/metrics")[1])["warpfold_certificate_expiry_timestamp_seconds"]
 
     def test_bad_new_keys_are_refused_and_the_old_ones_stay(self):
         old = str(self.folder / "old.crt")

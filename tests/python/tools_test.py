@@ -20,7 +20,7 @@ def test_a_client_that_has_no_proto_file_calls_by_reflection():
         database = ProtoReflectionDescriptorDatabase(channel)
         services = set(database.get_services())
         assert services >= {"warpfold.v1.ReductionService", "warpfold.v1.ArrayService",
-                            "grpc.health.v1.Health"}
+                            "warpfold.v1.SegmentService", "grpc.health.v1.Health"}
         pool = DescriptorPool(database)
         for name in services:
             assert pool.FindServiceByName(name).methods
