@@ -46,7 +46,7 @@ class Canary : private SlotShare::Holder {
   DeviceHealth& device_;
   const kernels::Reduction reduction_;
   const std::vector<double> array_;
-  const kernels::PartialState expected_;
+  const std::uint64_t expected_bits_;  // of the sum
   absl::Time next_;
   bool retired_ = false;
 };
