@@ -11,6 +11,7 @@ namespace {
 constexpr int kData = 0;
 constexpr int kHeaders = 1;
 constexpr int kResetStream = 3;
+constexpr int kWindowUpdate = 8;
 constexpr int kContinuation = 9;
 constexpr unsigned kEndStream = 1;
 
@@ -57,6 +58,7 @@ const char* FrameWatch::TakeHead(Time now) {
     return nullptr;
   }
   if (type == kResetStream) return resets_.Spend(now) ? nullptr : "calls that are taken back";
+  if (type == kWindowUpdate) return windows_.Spend(now) ? nullptr : "windows that are opened without end";
   return TakeIdle(now);
 }
 

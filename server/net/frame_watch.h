@@ -26,11 +26,15 @@ class FrameWatch {
   // Calls that the client takes back: so many at once, and so many in a second for ever.
   static constexpr double kMostResets = 1000;
   static constexpr double kResetsPerSecond = 500;
-  // Frames without a part in a call: settings, pings, windows, data frames without data. Those that go with
-  // frames of calls are free, kFreeFrames for each.
+  // Frames without a part in a call: settings, pings, data frames without data. Those that go with frames of
+  // calls are free, kFreeFrames for each.
   static constexpr double kMostIdleFrames = 1000;
   static constexpr double kIdleFramesPerSecond = 100;
   static constexpr int kFreeFrames = 4;
+  // Windows that are opened further. A client that takes results sends one for some tens of KiB, and gRPC
+  // keeps nothing of them.
+  static constexpr double kMostWindows = 100'000;
+  static constexpr double kWindowsPerSecond = 100'000;
 
   // Takes the bytes that came next. Null, or what is wrong with them; then the connection should end.
   const char* Take(std::span<const std::byte> bytes, Time now);
@@ -60,6 +64,7 @@ class FrameWatch {
   int free_frames_ = 0;
   Allowance resets_{kMostResets, kResetsPerSecond};
   Allowance idle_frames_{kMostIdleFrames, kIdleFramesPerSecond};
+  Allowance windows_{kMostWindows, kWindowsPerSecond};
 };
 
 }  // namespace warpfold::server
