@@ -208,10 +208,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   TlsRenewal tls_renewal(flags);
   const absl::StatusOr<std::optional<TlsKeys>> tls = ReadTlsKeys(flags);
   if (!tls.ok()) return Refuse(kBadFlags, tls.status().message());
-  if (tls->has_value()) {
-    WarnOfExpiry(**tls);
-    tls_renewal.Used(**tls);
-  }
+  if (tls->has_value()) tls_renewal.Used(**tls);
   absl::StatusOr<std::unique_ptr<Admin>> admin = OpenAdmin(flags);
   if (!admin.ok()) {
     return Refuse(absl::IsResourceExhausted(admin.status()) ? kNoDevice : kBadFlags,

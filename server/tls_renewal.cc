@@ -36,7 +36,6 @@ std::optional<TlsKeys> TlsRenewal::Look(absl::Time now) {
   }
   Log(LogLevel::kInfo, absl::StrCat("--tls_cert: a new certificate is in use, until ",
                                     DateOf(ExpiryOf((*keys)->certificate))));
-  WarnOfExpiry(**keys);
   return *std::move(keys);
 }
 
@@ -52,9 +51,10 @@ std::string TlsRenewal::Signature() const {
   return signature;
 }
 
-void WarnOfExpiry(const TlsKeys& keys) {
+void TlsRenewal::Used(const TlsKeys& keys) {
   constexpr absl::Duration kSoon = absl::Hours(24 * 7);
   const absl::Time expiry = ExpiryOf(keys.certificate);
+  expiry_s_ = absl::ToUnixSeconds(expiry);
   const absl::Time now = absl::Now();
   if (expiry > now + kSoon) return;
   Log(LogLevel::kWarning, absl::StrCat("--tls_cert: the certificate ", expiry <= now ? "expired" : "expires",

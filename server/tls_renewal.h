@@ -26,8 +26,9 @@ class TlsRenewal {
   // and good. Says in the log what was found.
   std::optional<TlsKeys> Look(absl::Time now);
 
-  // These keys are in use from now on.
-  void Used(const TlsKeys& keys) { expiry_s_ = absl::ToUnixSeconds(ExpiryOf(keys.certificate)); }
+  // These keys are in use from now on. Says in the log if their certificate has expired, or will within a
+  // week: clients would refuse it and say so only to their own users.
+  void Used(const TlsKeys& keys);
   // When their certificate expires; none without keys. From any thread.
   std::optional<absl::Time> expiry() const {
     const std::int64_t expiry_s = expiry_s_;
@@ -44,9 +45,5 @@ class TlsRenewal {
   absl::Time next_look_ = absl::InfinitePast();
   std::atomic<std::int64_t> expiry_s_ = kNone;
 };
-
-// Says in the log if the certificate of these keys has expired, or will within a week: clients would refuse
-// it and say so only to their own users.
-void WarnOfExpiry(const TlsKeys& keys);
 
 }  // namespace warpfold::server

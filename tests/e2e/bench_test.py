@@ -112,7 +112,7 @@ class BenchTest(TestCase):
         for source in ("chunks", "resident"):
             line, = bench("--server", os.environ["WARPFOLD_SERVER"],
                           "--server_flags", f"--device={DEVICE}", "--source", source, "--bytes", "200000",
-                          "--memory_bytes", "400000", "--segment_length", "50")
+                          "--segment_length", "50")
             self.assert_consistent(line)
             self.assertEqual((line["segment_length"], line["source"]), (50, source))
 
