@@ -28,7 +28,7 @@ def requests(array: numpy.ndarray, operators, length: int | None = None, lengths
         header.segment_length = length
     yield _REQUEST(header=header)
     data = array.tobytes()
-    count = len(array) // length if length else len(lengths or [])
+    count = len(lengths) if lengths is not None else len(array) // length if length else 0
     if lengths is not None:
         # All at once: there are few.
         yield _REQUEST(lengths=seg.SegmentLengths(lengths=numpy.asarray(lengths, "<u8").tobytes()))
