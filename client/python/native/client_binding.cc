@@ -155,7 +155,7 @@ void BindClient(nb::module_& module) {
       .def("__init__", &MakeTask, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(),
            nb::arg().none(), nb::arg(), nb::arg());
   nb::class_<CallOptions>(module, "Settings")
-      .def("__init__", &MakeSettings, nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
+      .def("__init__", &MakeSettings, nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
   nb::class_<std::stop_source>(module, "Stop")
       .def(nb::init<>())
       // Runs the call's own answers to a stop, on this thread.
