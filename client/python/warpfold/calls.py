@@ -74,7 +74,7 @@ def task_of(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] 
                         ddof, algorithm)
 
 
-_DEFAULTS = _native.Settings(None, 0, False, "")
+_DEFAULTS = _native.Settings(None, 0, False, "", "")
 
 
 def settings_of(options: Mapping[str, Any]) -> _native.Settings:
