@@ -86,16 +86,12 @@ def through(client, name, original):
         }
         array = next(iter(given.values()))
         rule = rule_of(array, options)
+        if rule is None and "axis" in options:
+            rule = "axis="  # axis_test.py compares these
         if rule is None:
-            try:
-                value = getattr(client, method)(numpy.asarray(array), **options, **fixed)
-            except NotImplementedError as error:
-                if "axis=" not in str(error):
-                    raise
-                rule = "no axis= yet"
-            else:
-                counts["by the server"] += 1
-                return value
+            value = getattr(client, method)(numpy.asarray(array), **options, **fixed)
+            counts["by the server"] += 1
+            return value
         counts[rule] += 1
         return original(*args, **kwargs)
 

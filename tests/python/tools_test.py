@@ -6,11 +6,12 @@ import struct
 
 import grpc
 import pytest
-from conftest import Server
 from google.protobuf import message_factory
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_channelz.v1 import channelz_pb2, channelz_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+from conftest import Server
 
 _OPTIONS = [("grpc.enable_http_proxy", 0)]
 
