@@ -121,12 +121,12 @@ class Client {
                                                   std::span<const std::byte> data, const SegmentCut& cut,
                                                   const SegmentVisitor& visitor,
                                                   const CallOptions& options = {});
-  // Of an array that is computed while it is sent; one thread at a time calls the generator.
+  // Reduces an array that is computed while it is sent; one thread at a time calls the generator.
   absl::StatusOr<SegmentSummary> ReduceSegmentsGenerated(const Spec& spec, ElementType type,
                                                          std::uint64_t byte_count, const Generator& generator,
                                                          const SegmentCut& cut, const SegmentVisitor& visitor,
                                                          const CallOptions& options = {});
-  // Of an array that the server can read by itself. For a Client of one target.
+  // Reduces an array that the server can read by itself. For a Client of one target.
   absl::StatusOr<SegmentSummary> ReduceSegmentsReference(const Spec& spec, ElementType type,
                                                          const ArrayReference& reference,
                                                          const SegmentCut& cut, const SegmentVisitor& visitor,

@@ -17,7 +17,7 @@
 
 namespace warpfold {
 
-// What a caller gives to each call that a request takes: what may end it early, and its trace.
+// A request may take several calls. Each of them is given these: what may end it early, and its trace.
 struct Interrupts {
   std::stop_token stop = {};
   std::function<bool()> keep_going = nullptr;  // as in CallOptions

@@ -14,7 +14,7 @@
 namespace warpfold {
 
 struct PartialState {
-  // Of the range, in elements of the whole array.
+  // The range that the state is of, in elements of the whole array.
   std::uint64_t first_element = 0;
   std::uint64_t element_count = 0;
   // A serialized warpfold.v1.PartialState, to be stored or sent anywhere. From some 30 bytes for each

@@ -27,7 +27,7 @@ class SegmentAnswer {
 
   // INTERNAL for a response that is none to this request.
   absl::Status Add(grpc::ByteBuffer buffer);
-  // Of an array of so many elements and segments. INTERNAL unless all has come.
+  // The summary of an array of so many elements and segments. INTERNAL unless all results have come.
   absl::StatusOr<SegmentSummary> Finish(std::uint64_t element_count, std::uint64_t segment_count) const;
 
   // Whether the visitor has seen results.

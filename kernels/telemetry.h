@@ -15,7 +15,7 @@ struct DeviceTelemetry {
   std::optional<std::uint64_t> memory_used_bytes;  // by all processes
   std::optional<double> temperature_celsius;
   std::optional<double> power_watts;
-  // Of memory, since the driver was loaded.
+  // Errors of memory since the driver was loaded.
   std::optional<std::uint64_t> corrected_errors;
   std::optional<std::uint64_t> uncorrected_errors;
 };

@@ -11,7 +11,7 @@
 namespace warpfold::cli {
 
 int RunReduce(const Server& server, const ReduceFlags& flags);
-// Of RunReduce, where flags cut the array into segments.
+// Does what RunReduce does where flags cut the array into segments.
 int RunSegments(const Server& server, const ReduceFlags& flags);
 int RunPut(const Server& server, const PutFlags& flags);
 int RunArrays(const Server& server, const ArraysFlags& flags);

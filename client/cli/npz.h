@@ -32,7 +32,7 @@ class NpzMember {
   NpzMember& operator=(NpzMember&&) noexcept = default;
   ~NpzMember() = default;
 
-  // Of the unpacked member, as the archive announces it.
+  // The size of the unpacked member, as the archive announces it.
   std::uint64_t byte_count() const { return byte_count_; }
   // Where the member lies if it is not compressed; empty if it is.
   std::span<const std::byte> stored() const { return stored_; }

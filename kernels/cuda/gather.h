@@ -11,7 +11,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// What one block moves at most: four loads of each thread, all of them in flight at once.
+// A block moves at most so many bytes: each thread makes four loads, and all are in flight at once.
 inline constexpr std::uint32_t kTileBytes = 16 << 10;
 
 // A block's part: 1 to kTileBytes bytes from anywhere to anywhere.

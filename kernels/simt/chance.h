@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a seed chooses: the same numbers in every run (Steele, Lea and Flood, "Fast Splittable Pseudorandom
-// Number Generators", 2014: SplitMix64).
+// Draws what a seed chooses: the same numbers in every run (Steele, Lea and Flood, "Fast Splittable
+// Pseudorandom Number Generators", 2014: SplitMix64).
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,7 @@ inline cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
 }
 inline cudaError_t cudaFree(void*) { return cudaSuccess; }
 
-// Of the host: no block reads it, so that there are no views of it.
+// Allocates memory of the host. No block reads it, so blocks have no views of it.
 inline constexpr unsigned cudaHostAllocMapped = 2;
 inline cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
   *memory = UseDevice::Current().AllocateOfHost(bytes);

@@ -57,7 +57,7 @@ class Schedule {
     }
     return ranks;
   }
-  // Of a thread that can run again.
+  // The new rank of a thread that can run again.
   std::uint64_t NextRank(std::uint64_t rank) {
     if (policy_ == Policy::kAny || (policy_ == Policy::kChanging && chance_.OneIn(16))) return chance_.Next();
     return rank;

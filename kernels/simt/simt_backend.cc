@@ -24,7 +24,7 @@ namespace warpfold::kernels::simt {
 namespace {
 
 constexpr int kMostSlots = 4;
-// Of matrices at once. Little, since every block has a view of all memory that blocks share.
+// A slot reduces so many bytes of matrices at once. Few: every block has a view of all memory that is shared.
 constexpr std::size_t kReducerBytes = 128 << 10;
 
 bool HasKernel(const Reduction& reduction, const BoundOperator& op) {

@@ -31,7 +31,7 @@ class Visibility {
 
   explicit Visibility(std::vector<std::span<std::byte>> memory);
 
-  // Of a block that begins: it sees what is visible now.
+  // The view of a block that begins: it sees what is visible now.
   View Begin() const { return {visible_, visible_}; }
   // Puts the view into the memory, and takes it out again. Between these two its block runs, and these hold:
   void Enter(View& view);

@@ -36,7 +36,7 @@ struct Index3 {
   unsigned y = 0;
   unsigned z = 0;
 };
-// Of the fiber that runs.
+// These are always those of the fiber that runs.
 inline constinit thread_local Index3 threadIdx = {};
 inline constinit thread_local Index3 blockIdx = {};
 inline constinit thread_local Index3 blockDim = {};

@@ -17,7 +17,7 @@
 namespace warpfold::server {
 namespace {
 
-// Of thousands of calls only the oldest are of interest.
+// Where there are thousands of calls, only the oldest are of interest.
 constexpr std::size_t kMaxCallsShown = 100;
 
 constexpr char kHead[] = R"(<!DOCTYPE html>

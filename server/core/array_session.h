@@ -41,7 +41,7 @@ class ArraySession {
   // The answer, serialised, once nothing is needed.
   virtual absl::StatusOr<std::string> Response() = 0;
 
-  // What is to be sent before the response, oldest first: results that are there while the array still comes.
+  // Results that are there while the array still comes. They are sent before the response, oldest first.
   // Taking one may give room: Resume then gets further.
   virtual bool has_output() const { return false; }
   virtual std::string TakeOutput() { return ""; }
@@ -68,7 +68,7 @@ class ArraySession {
   virtual std::uint64_t array_bytes() const {
     return incoming_.has_value() ? incoming_->received_bytes() : 0;
   }
-  // What the client has brought: of the array, and what it says about it.
+  // How many bytes the client has brought: those of the array, and those that say how it is cut.
   virtual std::uint64_t progress_bytes() const { return array_bytes(); }
 
  protected:

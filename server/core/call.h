@@ -137,7 +137,7 @@ class Call {
   std::uint64_t output_bytes_ = 0;  // that the client has taken
   std::uint64_t sending_bytes_ = 0;
 
-  // Of Watch: what was sent last.
+  // What a call of Watch was told last.
   std::optional<bool> told_serving_;
   bool knows_service_ = true;
 };

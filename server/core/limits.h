@@ -20,9 +20,9 @@ inline constexpr std::uint64_t kMaxFramingBytes = std::uint64_t{64} << 10;
 // whose reason is then the text of gRPC.
 inline constexpr std::uint64_t kMaxTransportBytes = 2 * kMaxPayloadBytes + 2 * kMaxFramingBytes;
 
-// Of segments: the values in one message of results, how many bytes of results may wait for a client, or be
-// on their way from the device, before the server reads no further, and how many lengths may be ahead of
-// their elements.
+// Limits of segments: the values in one message of results, how many bytes of results may wait for a client,
+// or be on their way from the device, before the server reads no further, and how many lengths may be ahead
+// of their elements.
 inline constexpr std::uint64_t kMaxResultBytes = std::uint64_t{512} << 10;
 inline constexpr std::uint64_t kMaxWaitingResultBytes = std::uint64_t{4} << 20;
 inline constexpr std::uint64_t kMaxLengthsAhead = std::uint64_t{1} << 17;

@@ -45,7 +45,7 @@ struct ParsedChunk {
 template <class Header>
 using ParsedRequest = std::variant<Header, ParsedChunk, v1::ReduceCommit>;
 
-// Of a stream that carries segments.
+// A message of a stream that carries segments.
 using ParsedSegmentsRequest =
     std::variant<v1::ReduceSegmentsHeader, ParsedChunk, v1::SegmentsCommit, v1::SegmentLengths>;
 

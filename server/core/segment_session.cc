@@ -209,7 +209,7 @@ absl::Status SegmentSession::Announce(std::uint64_t length) {
   return absl::OkStatus();
 }
 
-// Of an array of so many elements, which was to have so many segments.
+// Whether what was announced fits an array of so many elements and segments.
 absl::Status SegmentSession::CheckCounts(std::uint64_t elements, std::uint64_t segments) const {
   if (announced_segments_ != segments) {
     return Mismatch(is_elsewhere() ? "expected_segment_count" : "commit.segment_count", segments,

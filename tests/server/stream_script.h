@@ -44,7 +44,7 @@ struct Script {
 
   // The reason of the error that the lines deserve, "" if they deserve a result.
   std::string reason;
-  // Of segments: the rows of the result, and after how many messages the client takes no more of them.
+  // For segments: the rows of the result, and after how many messages the client takes no more of them.
   std::vector<std::vector<std::uint64_t>> rows;
   std::size_t takes = ~std::size_t{0};
   // The result: a v1::Reduction, without what depends on the device. Empty for calls that are no reductions.

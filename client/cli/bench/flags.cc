@@ -71,7 +71,7 @@ CLI::Validator ChunkValidator() {
   return CLI::Validator(check, "N");
 }
 
-// Of --bytes, which are known.
+// Refuses segments that do not fit the other flags. --bytes has been completed before.
 void CheckSegments(const BenchFlags& flags) {
   if (flags.segment_length == 0) return;
   if (flags.method != BenchMethod::kReduce || flags.streams > 1 || flags.baseline) {

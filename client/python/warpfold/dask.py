@@ -255,7 +255,7 @@ def warpfold_value(one: bool, where: Servers, states: list[PartialState]) -> Any
     return next(iter(result.values())) if one else result
 
 
-# Of this process: clients, which keep their connections, and until when servers are asked last.
+# The clients of this process, which keep their connections, and until when each server is asked last.
 _lock = threading.Lock()
 _clients: dict[tuple[str, tuple[tuple[str, str], ...]], Client] = {}
 _left_out: dict[str, float] = {}

@@ -65,7 +65,7 @@ std::uint64_t Runs(std::uint64_t length, const SegmentPlan& plan) {
   return (length + run - 1) / run;
 }
 
-// Of segments of at most a leaf, the longest of which has `longest` elements: how many a tile takes at most.
+// How many segments a tile takes at most where none exceeds a leaf and the longest has `longest` elements.
 std::uint32_t MostInTile(const SegmentPlan& plan, std::uint64_t longest) {
   if (!plan.in_registers) return kTileSegments;
   const std::uint64_t vectors = (longest << plan.element_shift) / kVectorBytes;

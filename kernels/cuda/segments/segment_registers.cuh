@@ -5,8 +5,8 @@
 // eight rows at a time, a *batch*, which has slots for one, two or four leaves: these are the segments of a
 // tile, or the leaves of a run. A batch's loads are issued when the one before has been folded.
 //
-// Of where it is a warp keeps a cursor only, and finds the rest again when it ends a step: registers are
-// short.
+// Registers are short, so a warp keeps a cursor to where it is, and finds the rest again when it ends a
+// step.
 #pragma once
 
 #include <cstdint>
