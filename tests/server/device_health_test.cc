@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "kernels/cpu/cpu_backend.h"
 #include "server/core/canary.h"
 #include "server/core/slot_share.h"
 #include "tests/server/drive_session.h"
@@ -259,6 +260,29 @@ TEST_F(CanaryTest, TriesASingleSlotAndNone) {
   of_none.OnTick(now_ + Canary::kInterval);
   EXPECT_EQ(small.behaviour.starts, 1);
   EXPECT_EQ(none.waiting(), 0u);
+}
+
+// A slot's memory holds what earlier work has left, also between the states that a trial writes there.
+TEST(CanaryOfTheCpuTest, EarlierWorkDoesNotMatter) {
+  const auto backend = kernels::cpu::MakeCpuBackend({.slots = 1, .threads = 1});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  kernels::Slot& slot = *(*backend)->slots().front();
+  kernels::ReductionSpec spec;
+  spec.operators = {"describe"};
+  spec.element_type = kernels::ElementType::kFloat64;
+  const kernels::Reduction reduction = kernels::Reduction::Create(spec).value();
+  const std::uint64_t count = slot.Capacity(reduction);
+  auto* const numbers = reinterpret_cast<double*>(slot.staging().data());
+  for (std::uint64_t i = 0; i < count; ++i) numbers[i] = -1.7e100 / static_cast<double>(i + 1);
+  ASSERT_TRUE(slot.Start(reduction, 0, count).ok());
+  ASSERT_TRUE(slot.Wait().ok());
+
+  DeviceHealth device(**backend);
+  SlotShare share({&slot}, &device);
+  Canary canary(share, device, absl::UnixEpoch());
+  canary.OnTick(absl::UnixEpoch() + Canary::kInterval);
+  EXPECT_EQ(share.free(), 1u);
+  EXPECT_TRUE(device.fault().ok()) << device.fault();
 }
 
 }  // namespace
