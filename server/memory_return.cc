@@ -3,11 +3,8 @@
 #include "server/memory_return.h"
 
 #include <malloc.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include "server/process.h"
@@ -20,20 +17,6 @@ constexpr absl::Duration kBusyPause = absl::Minutes(1);
 constexpr absl::Duration kLongestPause = absl::Minutes(10);
 // Of one core: a server that does less has time to take its memory anew.
 constexpr double kQuietShare = 0.1;
-
-std::uint64_t ResidentBytes() {
-  std::ifstream file("/proc/self/statm");
-  std::uint64_t all_pages = 0;
-  std::uint64_t resident_pages = 0;
-  file >> all_pages >> resident_pages;
-  return resident_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
-absl::Duration CpuTime() {
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  return absl::DurationFromTimeval(usage.ru_utime) + absl::DurationFromTimeval(usage.ru_stime);
-}
 
 // Until TuneAllocator is called again. malloc_trim gives back what is free in the middle of the arenas, but
 // of all but the first not their ends, of up to 64 MiB each: those go when their threads next free something.

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace warpfold::server {
 
@@ -40,6 +42,10 @@ bool AwaitEnd(const std::function<bool()>& over);
 
 // Whether a process listens on the Unix socket at `path`, or it is one that a killed server left behind.
 bool UnixSocketInUse(const std::string& path);
+
+// What the process has used and holds, as the system counts it: the time of all its threads, and its memory.
+absl::Duration CpuTime();
+std::uint64_t ResidentBytes();
 
 // The contents of a file. NOT_FOUND without its path, which is the flag's business.
 absl::StatusOr<std::string> ReadFile(const std::string& path);

@@ -3,10 +3,8 @@
 #include "server/admin/service_metrics.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <fstream>
 #include <string>
 
 #include "server/process.h"
@@ -20,24 +18,6 @@ double Seconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::Unix
 // Until when the process ran before, as good as its start: the first look at the clock, made at start.
 const double kStart =
     std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-
-double CpuSeconds() {
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-// The second number of this file is of pages (proc(5)).
-std::uint64_t ResidentBytes() {
-  std::ifstream file("/proc/self/statm");
-  std::uint64_t all = 0;
-  std::uint64_t resident = 0;
-  file >> all >> resident;
-  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-}
 
 void WriteMemory(Exposition& out, const AdminSources& sources) {
   const ResidentArrays::Room room = sources.service->residents.room();
@@ -114,7 +94,8 @@ void WriteDevice(Exposition& out, const std::optional<DeviceSampler::Sample>& sa
 }
 
 void WriteProcess(Exposition& out) {
-  out.Counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", CpuSeconds());
+  out.Counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.",
+              absl::ToDoubleSeconds(CpuTime()));
   out.Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", ResidentBytes());
   out.Gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", kStart);
   rlimit files = {};
