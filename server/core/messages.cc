@@ -95,6 +95,27 @@ bool IsMissingValue(const absl::Status& status) {
   return reason == "OVERFLOW" || reason == "EMPTY_ARRAY";
 }
 
+absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemory& memory,
+                            const kernels::Reduction& reduction) {
+  const std::uint64_t element_bytes = reduction.element_bytes();
+  if (memory.layout().has_value()) {
+    if (memory.layout()->type != reduction.spec().element_type ||
+        !(memory.layout()->shape == reduction.spec().shape)) {
+      return BadHeader("spec.element_type", "and matrix_shape must be those of the resident array");
+    }
+    if (reference.byte_offset() % element_bytes != 0) {
+      return BadHeader("reference.byte_offset",
+                       absl::StrCat("must be a multiple of an element's ", element_bytes, " bytes"));
+    }
+  }
+  if (reference.byte_offset() > memory.byte_count() ||
+      reference.element_count() > (memory.byte_count() - reference.byte_offset()) / element_bytes) {
+    return BadHeader("reference.element_count",
+                     absl::StrCat("reaches beyond the ", memory.byte_count(), " bytes that there are"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& spec) {
@@ -141,25 +162,15 @@ absl::Status CheckNoStream(bool has_count, bool with_crc32c) {
   return absl::OkStatus();
 }
 
-absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemory& memory,
-                            const kernels::Reduction& reduction) {
-  const std::uint64_t element_bytes = reduction.element_bytes();
-  if (memory.layout().has_value()) {
-    if (memory.layout()->type != reduction.spec().element_type ||
-        !(memory.layout()->shape == reduction.spec().shape)) {
-      return BadHeader("spec.element_type", "and matrix_shape must be those of the resident array");
-    }
-    if (reference.byte_offset() % element_bytes != 0) {
-      return BadHeader("reference.byte_offset",
-                       absl::StrCat("must be a multiple of an element's ", element_bytes, " bytes"));
-    }
-  }
-  if (reference.byte_offset() > memory.byte_count() ||
-      reference.element_count() > (memory.byte_count() - reference.byte_offset()) / element_bytes) {
-    return BadHeader("reference.element_count",
-                     absl::StrCat("reaches beyond the ", memory.byte_count(), " bytes that there are"));
-  }
-  return absl::OkStatus();
+absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRegistry& memories,
+                                                                  const v1::ArrayReference& reference,
+                                                                  const kernels::Reduction& reduction,
+                                                                  absl::Time now) {
+  absl::StatusOr<std::shared_ptr<const NamedMemory>> memory = memories.Find(reference.token(), now);
+  if (!memory.ok()) return memory;
+  if (absl::Status status = CheckReference(reference, **memory, reduction); !status.ok()) return status;
+  (*memory)->Touch(now);
+  return memory;
 }
 
 absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,

@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
 #include "server/core/memory_registry.h"
@@ -27,9 +29,12 @@ absl::StatusOr<ElementLayout> LayoutFromProto(v1::ElementType type, const v1::Ma
 // Where the array lies nothing is received, and so nothing is counted or checksummed: INVALID_ARGUMENT
 // (BAD_HEADER) if the header announces that.
 absl::Status CheckNoStream(bool has_count, bool with_crc32c);
-// INVALID_ARGUMENT (BAD_HEADER) unless the referenced elements lie within the memory, and are of its kind.
-absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemory& memory,
-                            const kernels::Reduction& reduction);
+// The memory in which the referenced array lies, which is used from `now` on. NOT_FOUND (UNKNOWN_MEMORY);
+// INVALID_ARGUMENT (BAD_HEADER) unless the elements lie within the memory, and are of its kind.
+absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRegistry& memories,
+                                                                  const v1::ArrayReference& reference,
+                                                                  const kernels::Reduction& reduction,
+                                                                  absl::Time now);
 
 // INVALID_ARGUMENT (BAD_STATE).
 absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,

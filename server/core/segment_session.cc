@@ -143,11 +143,8 @@ absl::Status SegmentSession::BeginElsewhere() {
   if (!status.ok()) return status;
   const v1::ArrayReference& reference = header_.reference();
   absl::StatusOr<std::shared_ptr<const NamedMemory>> memory =
-      service_.memories.Find(reference.token(), begin_);
+      FindReferenced(service_.memories, reference, *reduction_, begin_);
   if (!memory.ok()) return memory.status();
-  status = CheckReference(reference, **memory, *reduction_);
-  if (!status.ok()) return status;
-  (*memory)->Touch(begin_);
   reducer_ = std::make_unique<MemorySegmentReducer>(
       share_, service_.clock,
       MemorySegmentReducer::Options{.reduction = *reduction_,

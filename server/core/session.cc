@@ -111,10 +111,8 @@ absl::Status Session::BeginElsewhere(const kernels::Reduction& reduction) {
     return status;
   const v1::ArrayReference& reference = header_.reference();
   absl::StatusOr<std::shared_ptr<const NamedMemory>> memory =
-      service_.memories.Find(reference.token(), begin_);
+      FindReferenced(service_.memories, reference, reduction, begin_);
   if (!memory.ok()) return memory.status();
-  if (absl::Status status = CheckReference(reference, **memory, reduction); !status.ok()) return status;
-  (*memory)->Touch(begin_);
   reducer_ =
       std::make_unique<MemoryReducer>(share_, service_.clock,
                                       MemoryReducer::Options{.reduction = reduction,
