@@ -56,13 +56,7 @@ kernels::Slot* SegmentReducer::TakeSlot() {
     share_.AwaitFinish(*this);
     return nullptr;
   }
-  kernels::Slot* const slot = share_.Take(*this);
-  if (slot == nullptr) {
-    if (!waiting_since_.has_value()) waiting_since_ = clock_();
-  } else if (waiting_since_.has_value()) {
-    timings_.queue += clock_() - *std::exchange(waiting_since_, std::nullopt);
-  }
-  return slot;
+  return taker_.Take(share_, *this, clock_, &timings_.queue);
 }
 
 SegmentReducer::Cut SegmentReducer::CutOf(std::uint64_t segment_count,

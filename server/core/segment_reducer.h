@@ -131,7 +131,7 @@ class SegmentReducer : protected SlotShare::Holder {
   std::deque<std::string> messages_;  // of the segments before those
   std::uint64_t message_bytes_ = 0;   // of messages_, and of those in pending_, also to be
   std::vector<std::unique_ptr<SlotReducer>> finished_;
-  std::optional<absl::Time> waiting_since_;  // for a slot
+  TimedTaker taker_;
   ReducerTimings timings_;
   std::uint64_t error_count_ = 0;
 };

@@ -20,15 +20,18 @@ void SlotReducer::Release() {
   started_.clear();
 }
 
-kernels::Slot* SlotReducer::TakeSlot() {
-  kernels::Slot* const slot = share_.Take(*this);
+kernels::Slot* TimedTaker::Take(SlotShare& share, SlotShare::Holder& holder, const Clock& clock,
+                                absl::Duration* waited) {
+  kernels::Slot* const slot = share.Take(holder);
   if (slot == nullptr) {
-    if (!waiting_since_.has_value()) waiting_since_ = clock_();
+    if (!waiting_since_.has_value()) waiting_since_ = clock();
   } else if (waiting_since_.has_value()) {
-    timings_.queue += clock_() - *std::exchange(waiting_since_, std::nullopt);
+    *waited += clock() - *std::exchange(waiting_since_, std::nullopt);
   }
   return slot;
 }
+
+kernels::Slot* SlotReducer::TakeSlot() { return taker_.Take(share_, *this, clock_, &timings_.queue); }
 
 absl::Status SlotReducer::Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
                                   const InUse& in_use) {

@@ -29,6 +29,16 @@ struct ReducerTimings {
   absl::Duration kernel;  // reducing
 };
 
+// Takes slots for a holder, and counts the time from the first Take without one to the next with one.
+class TimedTaker {
+ public:
+  kernels::Slot* Take(SlotShare& share, SlotShare::Holder& holder, const Clock& clock,
+                      absl::Duration* waited);
+
+ private:
+  std::optional<absl::Time> waiting_since_;
+};
+
 class SlotReducer : private SlotShare::Holder {
  public:
   ~SlotReducer() override = default;
@@ -90,8 +100,8 @@ class SlotReducer : private SlotShare::Holder {
   const std::function<void()> listener_;
   kernels::PartialState state_;  // of what has been collected
   std::uint64_t next_element_;
-  std::deque<InFlight> started_;             // oldest first
-  std::optional<absl::Time> waiting_since_;  // for a slot
+  std::deque<InFlight> started_;  // oldest first
+  TimedTaker taker_;
   ReducerTimings timings_;
 };
 
