@@ -41,6 +41,7 @@ class KeepGoingTest : public testing::Test {
   }
 
   int questions_ = 0;
+  std::atomic<bool> over_ = false;  // read by the service until the server has ended
   FakeService service_;
   FakeServer server_{service_};
   Client client_{server_.target(), {.connections = 4, .backoff = absl::Milliseconds(5)}};
@@ -63,13 +64,12 @@ TEST_F(KeepGoingTest, EndsASmallCall) {
 }
 
 TEST_F(KeepGoingTest, EndsAMerge) {
-  std::atomic<bool> over = false;
-  service_.on_merge = [&](int) {
-    while (!over) absl::SleepFor(absl::Milliseconds(1));
+  service_.on_merge = [this](int) {
+    while (!over_) absl::SleepFor(absl::Milliseconds(1));
     return grpc::Status::OK;
   };
   ExpectEnded(client_.Reduce(kSumSpec, large_, ThreeQuestions(3)).status());
-  over = true;
+  over_ = true;
 }
 
 TEST_F(KeepGoingTest, EndsAWriter) {
