@@ -28,6 +28,11 @@ namespace warpfold {
 namespace {
 
 constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
+
+// How often health is asked again where all servers said that they do not serve, and after which pause.
+constexpr int kAskedAgain = 2;
+constexpr absl::Duration kPauseOfLeaving = absl::Milliseconds(100);
+
 constexpr int kMaxConnections = 64;
 // No scalar is then cut by the end of a chunk, which generators rely on.
 constexpr std::size_t kMinChunkBytes = 4096;
@@ -46,6 +51,22 @@ grpc::Slice Generate(const Generator& generator, std::uint64_t offset, std::size
   OwnedChunk chunk = std::make_unique_for_overwrite<std::byte[]>(size);
   generator(offset, std::span(chunk.get(), size));
   return SliceOf(std::move(chunk), size);
+}
+
+// One round over all targets: whether any serves, or the first error where none answered.
+absl::StatusOr<bool> AnyServes(Targets& targets, absl::Time deadline, const Interrupts& interrupts) {
+  absl::StatusOr<bool> serving = absl::UnavailableError("no server was asked");
+  for (std::size_t target = 0; target < targets.count(); ++target) {
+    const Targets::Lease lease = targets.Take(target, absl::InfiniteFuture());
+    CallScope scope(lease.connection(), deadline, interrupts);
+    grpc::health::v1::HealthCheckResponse response;
+    const absl::Status status =
+        CallUnary(scope, kHealthMethod, grpc::health::v1::HealthCheckRequest(), response);
+    if (status.ok()) serving = response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
+    if (status.ok() && *serving) return true;
+    if (!status.ok() && !serving.ok()) serving = status;
+  }
+  return serving;
 }
 
 }  // namespace
@@ -252,16 +273,14 @@ absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOption
 
 absl::StatusOr<bool> Client::IsServing(const CallOptions& options) {
   const absl::Time deadline = DeadlineOf(options);
-  absl::StatusOr<bool> serving = absl::UnavailableError("no server was asked");
-  for (std::size_t target = 0; target < targets_->count(); ++target) {
-    const Targets::Lease lease = targets_->Take(target, absl::InfiniteFuture());
-    CallScope scope(lease.connection(), deadline, InterruptsOf(options));
-    grpc::health::v1::HealthCheckResponse response;
-    const absl::Status status =
-        CallUnary(scope, kHealthMethod, grpc::health::v1::HealthCheckRequest(), response);
-    if (status.ok()) serving = response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
-    if (status.ok() && *serving) return true;
-    if (!status.ok() && !serving.ok()) serving = status;
+  const Interrupts interrupts = InterruptsOf(options);
+  absl::StatusOr<bool> serving = AnyServes(*targets_, deadline, interrupts);
+  // A server that leaves says so before it closes its connections. Another address of the same name may
+  // serve, and the name leads there once those are closed.
+  for (int again = 0; again < kAskedAgain && serving.ok() && !*serving; ++again) {
+    targets_->Take(0, absl::InfiniteFuture()).connection().PauseAndConnect(kPauseOfLeaving, interrupts);
+    const absl::StatusOr<bool> later = AnyServes(*targets_, deadline, interrupts);
+    if (later.ok()) serving = later;
   }
   return serving;
 }

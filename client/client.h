@@ -179,7 +179,8 @@ class Client {
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const CallOptions& options = {});
 
   // Whether the server takes calls, as its standard health service says: of several, whether any does. An
-  // error if none answers.
+  // error if none answers. NOT_SERVING of all of them is asked again, twice within 200 ms: a server that is
+  // restarted says so shortly before its name leads to another one.
   absl::StatusOr<bool> IsServing(const CallOptions& options = {});
 
  private:
