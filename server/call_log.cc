@@ -14,6 +14,9 @@
 namespace warpfold::server {
 namespace {
 
+// About what the short texts of a record occupy: its method, peer, reason and trace.
+constexpr std::size_t kBytesOfTexts = 256;
+
 // As the API names it, without the prefix: "float32".
 std::string TypeName(kernels::ElementType type) {
   constexpr std::size_t kPrefix = sizeof("ELEMENT_TYPE_") - 1;
@@ -65,15 +68,21 @@ void CallLog::Add(const CallRecord& call) {
   // Probes that find all well are no news.
   const bool is_probe = call.method == "Check" || call.method == "GetServerInfo";
   const LogLevel level = is_probe && status.ok() ? LogLevel::kDebug : LogLevel::kInfo;
-  if (IsLogged(level)) LogEvent(level, "call", FieldsOf(call, reason));
+  if (!IsLogged(level)) return;
+  const std::size_t bytes = sizeof(CallRecord) + kBytesOfTexts + call.request_id.size() +
+                            static_cast<std::size_t>(status.message().size());
+  LogEvent(
+      level, "call", [call, reason] { return FieldsOf(call, reason); }, bytes);
 }
 
 void CallLog::SayLeftOut(bool all) {
   for (const auto& [kind, calls] : sampler_.TakeLeftOut(all ? absl::InfiniteFuture() : clock_())) {
-    LogEvent(LogLevel::kInfo, "calls_left_out",
-             {{"reason", kind},
-              {"calls", static_cast<std::uint64_t>(calls)},
-              {"message", absl::StrCat(calls, " more calls ended with ", kind)}});
+    const auto fields = [kind = kind, calls = calls] {
+      return LogFields{{"reason", kind},
+                       {"calls", static_cast<std::uint64_t>(calls)},
+                       {"message", absl::StrCat(calls, " more calls ended with ", kind)}};
+    };
+    LogEvent(LogLevel::kInfo, "calls_left_out", fields, kBytesOfTexts);
   }
 }
 

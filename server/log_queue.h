@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Lines on their way to a descriptor that may not take them: a pipe that nobody reads must not hold up
-// whoever logs. A thread of the queue's own writes; what does not fit in the queue is dropped and counted.
+// whoever logs. A thread of the queue's own makes the lines and writes them, so that a caller pays neither
+// for formatting nor for waking a thread at every line. What does not fit in the queue is dropped and
+// counted.
 #pragma once
 
 #include <atomic>
@@ -20,15 +22,18 @@ namespace warpfold::server {
 
 class LogQueue {
  public:
-  // Writes a line that says how many were dropped before it.
+  // Makes a line, ended by a newline, on the queue's thread. It must own what it needs.
+  using Line = std::function<std::string()>;
+  // Makes a line that says how many were dropped before it.
   using DropNotice = std::function<std::string(std::int64_t dropped)>;
 
   // Never destroyed, since its thread may be held up for ever. Throws std::system_error where there is no
-  // thread. `capacity_bytes` bounds the lines that wait.
+  // thread. `capacity_bytes` bounds what waits.
   static LogQueue& Make(int descriptor, std::size_t capacity_bytes, DropNotice drop_notice);
 
-  // Takes a line, ended by a newline, or drops it. From any thread; does not wait for the descriptor.
-  void Push(std::string line);
+  // Takes a line that occupies `bytes`, or drops it. It is written within a few milliseconds, if the
+  // descriptor takes it. From any thread; does not wait for the descriptor.
+  void Push(Line line, std::size_t bytes);
 
   // Since the queue was made. From any thread; does not wait.
   std::int64_t dropped() const { return all_dropped_; }
@@ -40,19 +45,27 @@ class LogQueue {
   LogQueue(int descriptor, std::size_t capacity_bytes, DropNotice drop_notice)
       : descriptor_(descriptor), capacity_bytes_(capacity_bytes), drop_notice_(std::move(drop_notice)) {}
 
+  struct Waiting {
+    Line line;
+    std::size_t bytes;
+  };
+
   void Run();
   void NoteDropsLocked();
+  std::string TakeBatch(std::unique_lock<std::mutex>& lock);
 
   const int descriptor_;
   const std::size_t capacity_bytes_;
   const DropNotice drop_notice_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::string> lines_;  // guarded by mutex_
-  std::size_t bytes_ = 0;          // guarded by mutex_; of lines_
-  std::int64_t dropped_ = 0;       // guarded by mutex_; since the last line that was taken
+  std::deque<Waiting> lines_;  // guarded by mutex_
+  std::size_t bytes_ = 0;      // guarded by mutex_; of lines_
+  std::int64_t dropped_ = 0;   // guarded by mutex_; since the last line that was taken
   std::atomic<std::int64_t> all_dropped_ = 0;
-  bool writing_ = false;  // guarded by mutex_
+  bool writing_ = false;   // guarded by mutex_; lines have been taken that are not written yet
+  bool sleeping_ = false;  // guarded by mutex_; the thread waits for a line, and is to be woken
+  int flushing_ = 0;       // guarded by mutex_; who waits for all to be written
 };
 
 }  // namespace warpfold::server

@@ -22,10 +22,11 @@ namespace warpfold::server {
 namespace {
 
 // What may wait for a reader.
-constexpr std::size_t kQueueBytes = std::size_t{1} << 20;
+constexpr std::size_t kQueueBytes = std::size_t{4} << 20;
 
 // From SetUpLogging on.
 LogQueue* queue = nullptr;
+spdlog::formatter* queue_formatter = nullptr;  // only on the queue's thread
 LogFormat log_format = LogFormat::kText;
 
 constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
@@ -42,13 +43,19 @@ std::string PayloadOf(absl::string_view message) {
   return PayloadOf("message", {{"message", std::string(message)}});
 }
 
+std::string LineOf(spdlog::formatter& formatter, const spdlog::details::log_msg& message) {
+  spdlog::memory_buf_t line;
+  formatter.format(message, line);
+  return std::string(line.data(), line.size());
+}
+
 // Formats lines on the thread that logs, and leaves them to the queue.
 class QueueSink : public spdlog::sinks::base_sink<std::mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
-    spdlog::memory_buf_t line;
-    formatter_->format(message, line);
-    queue->Push(std::string(line.data(), line.size()));
+    std::string line = LineOf(*formatter_, message);
+    const std::size_t bytes = line.size();
+    queue->Push([line = std::move(line)] { return line; }, bytes);
   }
   void flush_() override {}
 };
@@ -62,9 +69,7 @@ std::unique_ptr<spdlog::pattern_formatter> Formatter(LogFormat format) {
 
 std::string DropNotice(spdlog::formatter& formatter, std::int64_t dropped) {
   const std::string text = PayloadOf(absl::StrCat(dropped, " lines dropped: nobody read the log"));
-  spdlog::memory_buf_t line;
-  formatter.format(spdlog::details::log_msg("", spdlog::level::warn, text), line);
-  return std::string(line.data(), line.size());
+  return LineOf(formatter, spdlog::details::log_msg("", spdlog::level::warn, text));
 }
 
 void LogFromGrpc(gpr_log_func_args* args) {
@@ -79,6 +84,7 @@ void SetUpLogging(LogFormat format) {
   log_format = format;
   // Under the queue's lock, and so in one thread at a time.
   const std::shared_ptr<spdlog::formatter> for_notices = Formatter(format);
+  queue_formatter = Formatter(format).release();
   queue = &LogQueue::Make(STDERR_FILENO, kQueueBytes,
                           [for_notices](std::int64_t dropped) { return DropNotice(*for_notices, dropped); });
   auto logger = std::make_shared<spdlog::logger>("", std::make_shared<QueueSink>());
@@ -92,8 +98,14 @@ void Log(LogLevel level, absl::string_view message) {
   spdlog::log(kLevels[static_cast<int>(level)], "{}", PayloadOf(message));
 }
 
-void LogEvent(LogLevel level, const char* event, const LogFields& fields) {
-  spdlog::log(kLevels[static_cast<int>(level)], "{}", PayloadOf(event, fields));
+void LogEvent(LogLevel level, const char* event, std::function<LogFields()> make_fields, std::size_t bytes) {
+  if (queue == nullptr || !IsLogged(level)) return;
+  const auto make_line = [time = spdlog::log_clock::now(), level, event, make = std::move(make_fields)] {
+    const std::string payload = PayloadOf(event, make());
+    return LineOf(*queue_formatter,
+                  spdlog::details::log_msg(time, {}, "", kLevels[static_cast<int>(level)], payload));
+  };
+  queue->Push(make_line, bytes);
 }
 
 bool IsLogged(LogLevel level) { return spdlog::should_log(kLevels[static_cast<int>(level)]); }

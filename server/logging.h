@@ -5,7 +5,9 @@
 // and when there is room again a line says how many.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "absl/strings/string_view.h"
 #include "server/flags.h"
@@ -24,8 +26,9 @@ enum class LogLevel { kDebug, kInfo, kWarning, kCritical };
 // library's headers cost every source that includes them ten seconds of compilation.
 void Log(LogLevel level, absl::string_view message);
 
-// Writes a line of fields. `event` is a word that programs can look for.
-void LogEvent(LogLevel level, const char* event, const LogFields& fields);
+// Writes a line of fields. `event` is a word that programs can look for. `make_fields` is called on a thread
+// of the log's own, soon or never, and owns what it needs: `bytes`, about.
+void LogEvent(LogLevel level, const char* event, std::function<LogFields()> make_fields, std::size_t bytes);
 
 // Whether lines of this level are written: else it is not worth making one.
 bool IsLogged(LogLevel level);

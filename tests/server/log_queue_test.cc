@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <thread>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -31,6 +32,10 @@ class LogQueueTest : public testing::Test {
   // The queue's thread keeps the end that it writes to.
   ~LogQueueTest() override { close(ends_[0]); }
 
+  void Push(const std::string& line) {
+    queue_->Push([line] { return line; }, line.size());
+  }
+
   // What comes until a line that reads "end".
   std::vector<std::string> ReadToEnd() {
     std::string text;
@@ -50,18 +55,29 @@ class LogQueueTest : public testing::Test {
 };
 
 TEST_F(LogQueueTest, WritesLinesInOrder) {
-  for (int i = 0; i < 10; ++i) queue_->Push(absl::StrCat(i, "\n"));
-  queue_->Push("end\n");
+  for (int i = 0; i < 10; ++i) Push(absl::StrCat(i, "\n"));
+  Push("end\n");
   EXPECT_TRUE(queue_->Flush(kLong));
   const std::vector<std::string> lines = ReadToEnd();
   ASSERT_EQ(lines.size(), 10u);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(lines[i], absl::StrCat(i));
 }
 
+TEST_F(LogQueueTest, CallersDoNotMakeTheLines) {
+  std::thread::id maker = std::this_thread::get_id();
+  const auto make = [&maker] {
+    maker = std::this_thread::get_id();
+    return std::string("x\n");
+  };
+  queue_->Push(make, 2);
+  EXPECT_TRUE(queue_->Flush(kLong));
+  EXPECT_NE(maker, std::this_thread::get_id());
+}
+
 TEST_F(LogQueueTest, CountsWhatNobodyReads) {
   constexpr int kFirst = 100'000'000;
   int pushed = 0;
-  const auto push = [&] { queue_->Push(absl::StrCat(kFirst + pushed++, "\n")); };
+  const auto push = [&] { Push(absl::StrCat(kFirst + pushed++, "\n")); };
   do {
     for (int i = 0; i < 50; ++i) push();
   } while (queue_->Flush(absl::Milliseconds(10)));  // until the pipe is full
@@ -69,7 +85,7 @@ TEST_F(LogQueueTest, CountsWhatNobodyReads) {
   // Nothing is lost without being counted, and what is said is said where it happened.
   std::thread end([this] {
     while (!queue_->Flush(kLong)) continue;
-    queue_->Push("end\n");
+    Push("end\n");
   });
   const std::vector<std::string> lines = ReadToEnd();
   end.join();
