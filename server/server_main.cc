@@ -45,6 +45,7 @@ constexpr absl::Duration kOneRequest = absl::Milliseconds(200);
 
 // How long the answers to calls in progress may take once the device has failed.
 constexpr absl::Duration kLastAnswers = absl::Milliseconds(250);
+constexpr absl::Duration kDriversLastAnswer = absl::Seconds(1);
 
 Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
   return {.max_stream_bytes = flags.max_stream_bytes,
@@ -269,6 +270,11 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   DrainUnlessFaulted(**server, flags);
   call_log.SayLeftOut(/*all=*/true);
   Log(LogLevel::kInfo, "drained");
+  if (*admin != nullptr && !(*admin)->EndSampling(kDriversLastAnswer)) {
+    Log(LogLevel::kWarning, "the device's driver does not answer: not waiting for it");
+    FlushLog();
+    std::_Exit(kDrained);
+  }
   // It reads what ends before it.
   admin->reset();
   return kDrained;

@@ -52,7 +52,7 @@ void Admin::OnEnd(const std::shared_ptr<const LiveCall>& call, const CallRecord&
 HttpResponse Admin::Answer(const std::string& path) const {
   const bool attached = attached_;
   if (path == "/healthz") {
-    const bool failed = attached && !sources_.service->backend.fault().ok();
+    const bool failed = attached && !sources_.service->device.fault().ok();
     return failed ? HttpResponse{.status = kUnavailable, .body = "the device failed\n"}
                   : HttpResponse{.body = "ok\n"};
   }

@@ -2,16 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/admin/call_metrics.h"
 
-#include <google/protobuf/descriptor.h>
-
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "kernels/reduction.h"
-#include "warpfold/v1/arrays.pb.h"
-#include "warpfold/v1/reduction.pb.h"
+#include "server/core/reflection.h"
 
 namespace warpfold::server {
 namespace {
@@ -20,7 +18,7 @@ std::vector<std::string> AllOperators() {
   const auto names = kernels::OperatorNames();
   return {names.begin(), names.end()};
 }
-// Those of reduction.proto, and LAUNCH_REFUSED; CANCELLED has no ErrorInfo and counts as its code.
+// Those of the API's .proto files, and LAUNCH_REFUSED; CANCELLED has no ErrorInfo and counts as its code.
 std::vector<std::string> Reasons() {
   return {"BAD_MESSAGE",
           "BAD_ORDER",
@@ -28,6 +26,8 @@ std::vector<std::string> Reasons() {
           "UNSUPPORTED_TYPE",
           "EMPTY_ARRAY",
           "BAD_STATE",
+          "BAD_LENGTHS",
+          "TOO_MANY_LENGTHS",
           "OVERFLOW",
           "UNKNOWN_MEMORY",
           "NO_COMMIT",
@@ -56,15 +56,14 @@ std::vector<std::string> Reasons() {
 }  // namespace
 
 std::vector<std::string> MethodNames() {
-  std::vector<std::string> names = {"Check", "Watch", "ServerReflectionInfo", "unknown"};
-  for (const auto* file :
-       {v1::ReduceRequest::descriptor()->file(), v1::PutArrayRequest::descriptor()->file()}) {
+  std::set<std::string> names = {"unknown"};
+  for (const google::protobuf::FileDescriptor* file : ServedFiles()) {
     for (int s = 0; s < file->service_count(); ++s) {
       const google::protobuf::ServiceDescriptor& service = *file->service(s);
-      for (int m = 0; m < service.method_count(); ++m) names.push_back(service.method(m)->name());
+      for (int m = 0; m < service.method_count(); ++m) names.insert(service.method(m)->name());
     }
   }
-  return names;
+  return {names.begin(), names.end()};
 }
 
 LabelSet::LabelSet(std::vector<std::string> values) : values_(std::move(values)) {

@@ -16,12 +16,20 @@ constexpr auto kInterval = std::chrono::seconds(5);
 DeviceSampler::DeviceSampler(kernels::Backend& backend) : backend_(backend), thread_([this] { Run(); }) {}
 
 DeviceSampler::~DeviceSampler() {
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  ended_.notify_all();
+  End(absl::InfiniteDuration());
   thread_.join();
+}
+
+bool DeviceSampler::End(absl::Duration timeout) {
+  std::unique_lock lock(mutex_);
+  ending_ = true;
+  ended_.notify_all();
+  const auto has_ended = [this] { return has_ended_; };
+  if (timeout != absl::InfiniteDuration()) {
+    return ended_.wait_for(lock, absl::ToChronoNanoseconds(timeout), has_ended);
+  }
+  ended_.wait(lock, has_ended);
+  return true;
 }
 
 std::optional<DeviceSampler::Sample> DeviceSampler::last() const {
@@ -35,9 +43,11 @@ void DeviceSampler::Run() {
     lock.unlock();
     const std::optional<kernels::DeviceTelemetry> telemetry = backend_.Telemetry();
     lock.lock();
-    if (!telemetry.has_value()) return;
+    if (!telemetry.has_value()) break;
     last_ = {.time = absl::Now(), .telemetry = *telemetry};
   } while (!ended_.wait_for(lock, kInterval, [this] { return ending_; }));
+  has_ended_ = true;
+  ended_.notify_all();
 }
 
 }  // namespace warpfold::server

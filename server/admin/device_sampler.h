@@ -29,6 +29,10 @@ class DeviceSampler {
   // Waits for the driver's answer to a question that is under way.
   ~DeviceSampler();
 
+  // Asks no more, and waits for that answer, at most `timeout`. Whether it has come: else a driver that hangs
+  // would hold up the destructor, too.
+  bool End(absl::Duration timeout);
+
   // The last; none where the driver tells nothing, or nothing yet. Does not wait.
   std::optional<Sample> last() const;
 
@@ -40,6 +44,7 @@ class DeviceSampler {
   std::condition_variable ended_;
   std::optional<Sample> last_;  // guarded by mutex_
   bool ending_ = false;         // guarded by mutex_
+  bool has_ended_ = false;      // guarded by mutex_
   std::thread thread_;
 };
 

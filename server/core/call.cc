@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/call.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -23,6 +24,9 @@ using HealthRequest = grpc::health::v1::HealthCheckRequest;
 using HealthResponse = grpc::health::v1::HealthCheckResponse;
 
 constexpr absl::string_view kService = "warpfold.v1.ReductionService";
+
+// What a client is given to take its answer when the server ends.
+constexpr absl::Duration kLastPatience = absl::Milliseconds(500);
 
 absl::Status BadMessage(absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE", what);
@@ -293,8 +297,11 @@ void Call::OnHealthChanged() {
   if (!answered_ && method_ == Method::kHealthWatch && told_serving_.has_value()) SendHealth();
 }
 
+void Call::OnDelivered() { pending_answer_.reset(); }
+
 void Call::OnLeft() {
   sending_ = false;  // to nobody
+  pending_answer_.reset();
   if (answered_) {
     ticket_ = {};
     if (session_ != nullptr) session_->OnNotDelivered();
@@ -309,13 +316,20 @@ void Call::Stop(const absl::Status& why) {
 }
 
 void Call::End(const absl::Status& why) {
+  stopped_ = true;
   if (!answered_) Answer(why);
+}
+
+absl::Duration Call::PatienceWithTaker() const {
+  const absl::Duration patience = shard_.service().answers.Patience(shard_.service().limits.call.idle);
+  return stopped_ ? std::min(patience, kLastPatience) : patience;
 }
 
 void Call::CheckTime(absl::Time now) {
   if (answered_) {
-    if (!sending_ || now - answered_at_ < shard_.service().limits.call.idle) return;
+    if (!awaits_taker() || now - answered_at_ < PatienceWithTaker()) return;
     sending_ = false;
+    pending_answer_.reset();
     ticket_ = {};
     return transport_.CutOff();
   }
@@ -336,6 +350,7 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
     record.took = answered_at_ - timer_.start();
     if (session_ != nullptr) session_->Describe(&record);
   }
+  pending_answer_.emplace(shard_.service().answers, response.has_value() ? response->size() : 0);
   transport_.Answer(status, std::move(response));
   if (session_ != nullptr) session_->Release();
   if (!sending_) ticket_ = {};

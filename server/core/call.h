@@ -8,9 +8,10 @@
 //
 // A message is asked for only when there is room for it, so that flow control holds the client back, and only
 // after the call has been admitted, so that nobody makes the server read what it would refuse. The call is
-// answered once; afterwards it holds nothing, and what still happens to it is ignored. Only where the client
-// has not taken the message before the answer does the call keep its place, until the client has, or is cut
-// off for its idleness.
+// answered once; afterwards it holds nothing but its response, and what still happens to it is ignored. A
+// client that does not take its answer is cut off once it has been idle for too long, sooner where the server
+// ends or holds too many such answers. Where the client has not taken the message before the answer either,
+// the call keeps its place until then.
 //
 // Threads: the shard's only.
 #pragma once
@@ -28,6 +29,7 @@
 #include "server/core/call_observer.h"
 #include "server/core/call_timer.h"
 #include "server/core/message.h"
+#include "server/core/pending_answers.h"
 #include "server/core/trace_context.h"
 
 namespace warpfold::server {
@@ -42,7 +44,8 @@ class Transport {
   virtual void Read() = 0;
   // Sends a message that does not end the call: OnSent follows.
   virtual void Send(std::string message) = 0;
-  // Ends the call; a `response` goes out before it where the status is OK.
+  // Ends the call; a `response` goes out before it where the status is OK. OnDelivered follows once both are
+  // written, or OnLeft.
   virtual void Answer(const absl::Status& status, std::optional<std::string> response) = 0;
   // Cuts off a client that does not take the answer.
   virtual void CutOff() = 0;
@@ -69,9 +72,10 @@ class Call {
 
   // Events.
   void OnMessage(Message message);
-  void OnEnd();   // the client sends no more, or the stream broke
-  void OnSent();  // Send is done
-  void OnLeft();  // the client is gone
+  void OnEnd();        // the client sends no more, or the stream broke
+  void OnSent();       // Send is done
+  void OnDelivered();  // the answer is on its way
+  void OnLeft();       // the client is gone
   void OnHealthChanged();
   // Ends a reduction or a Merge. What tells how the server is goes on.
   void Stop(const absl::Status& why);
@@ -121,6 +125,8 @@ class Call {
   void Reflect(const Message& message);
   void Answer(const absl::Status& status, std::optional<std::string> response = std::nullopt);
   std::string MethodName() const;
+  bool awaits_taker() const { return answered_ && (sending_ || pending_answer_.has_value()); }
+  absl::Duration PatienceWithTaker() const;
 
   Shard& shard_;
   Transport& transport_;
@@ -133,8 +139,10 @@ class Call {
   bool reading_ = false;
   bool answered_ = false;
   absl::Time answered_at_;
-  bool sending_ = false;            // a message that does not end the call
-  std::uint64_t output_bytes_ = 0;  // that the client has taken
+  std::optional<PendingAnswers::Entry> pending_answer_;  // until it is delivered
+  bool stopped_ = false;                                 // by Stop or End
+  bool sending_ = false;                                 // a message that does not end the call
+  std::uint64_t output_bytes_ = 0;                       // that the client has taken
   std::uint64_t sending_bytes_ = 0;
 
   // What a call of Watch was told last.

@@ -27,6 +27,10 @@ inline constexpr std::uint64_t kMaxResultBytes = std::uint64_t{512} << 10;
 inline constexpr std::uint64_t kMaxWaitingResultBytes = std::uint64_t{4} << 20;
 inline constexpr std::uint64_t kMaxLengthsAhead = std::uint64_t{1} << 17;
 
+// What may be held of answers that clients do not take. Beyond it such clients are cut off at once, and not
+// only when they have been idle for too long.
+inline constexpr std::uint64_t kMaxPendingAnswerBytes = std::uint64_t{64} << 20;
+
 // What is advised for the data of one chunk, and how many bytes are worth one more stream.
 inline constexpr std::uint64_t kAdvisedChunkBytes = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kAdvisedMinStripeBytes = std::uint64_t{8} << 20;

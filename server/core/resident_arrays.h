@@ -26,8 +26,8 @@ namespace warpfold::server {
 
 class ResidentArrays {
  public:
-  // Each costs the host some memory, and a place in lists and sweeps.
-  static constexpr std::size_t kMaxArrays = 65'536;
+  // Each costs the host some memory, and a place in sweeps and in the one message that lists all of them.
+  static constexpr std::size_t kMaxArrays = 4096;
 
   struct Limits {
     std::uint64_t owner_bytes = 0;  // the most that arrays of one owner may have together

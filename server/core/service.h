@@ -3,8 +3,8 @@
 //
 // All shards share one service: the device, the limits, the admission of calls. It is made once at start.
 //
-// Threads: constant once the first shard exists, but for device, admission, memories, residents and health,
-// which any thread may use. Must outlive the shards.
+// Threads: device, admission, answers, memories, residents and `serving` may be used by any thread; the rest
+// is constant once the first shard exists. Must outlive the shards.
 #pragma once
 
 #include <atomic>
@@ -19,6 +19,7 @@
 #include "server/core/device_health.h"
 #include "server/core/limits.h"
 #include "server/core/memory_registry.h"
+#include "server/core/pending_answers.h"
 #include "server/core/resident_arrays.h"
 
 namespace warpfold::server {
@@ -43,6 +44,7 @@ struct Service {
   CallObserver* observer = nullptr;
 
   Admission admission;
+  PendingAnswers answers;
   MemoryRegistry memories;
   ResidentArrays residents{memories};
   std::atomic<bool> serving = true;  // what health says

@@ -105,6 +105,8 @@ void RpcCall::OnSent(bool ok) {
   if (ok) core_->OnSent();
 }
 
+void RpcCall::OnFinished(bool) { core_->OnDelivered(); }
+
 void RpcCall::OnDone(bool) {
   if (core_.has_value() && context_.IsCancelled()) core_->OnLeft();
 }

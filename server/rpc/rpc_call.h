@@ -49,7 +49,7 @@ class RpcCall : private Transport {
   void OnRequested(bool ok);
   void OnRead(bool ok);
   void OnSent(bool ok);
-  void OnFinished(bool) {}
+  void OnFinished(bool);
   void OnDone(bool);
 
   void Read() override;

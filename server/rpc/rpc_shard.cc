@@ -29,7 +29,10 @@ RpcShard::RpcShard(Service& service, grpc::AsyncGenericService& methods,
                    std::unique_ptr<grpc::ServerCompletionQueue> queue)
     : methods_(methods), queue_(std::move(queue)), core_(service, slots) {
   for (kernels::Slot* slot : slots) {
-    slot->NotifyBy([this] { Post([this] { core_.OnDeviceFinished(); }); });
+    slot->NotifyBy([this, mailbox = mailbox_] {
+      const std::lock_guard lock(mailbox->mutex);
+      if (!mailbox->closed) PostLocked([this] { core_.OnDeviceFinished(); });
+    });
   }
 }
 
@@ -43,10 +46,14 @@ void RpcShard::Start() {
 }
 
 void RpcShard::Post(std::function<void()> event) {
-  const std::lock_guard lock(mutex_);
-  posted_.push_back(std::move(event));
-  if (std::exchange(alarm_set_, true)) return;
-  alarm_.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_REALTIME), static_cast<EventTag*>(this));
+  const std::lock_guard lock(mailbox_->mutex);
+  if (!mailbox_->closed) PostLocked(std::move(event));
+}
+
+void RpcShard::PostLocked(std::function<void()> event) {
+  mailbox_->posted.push_back(std::move(event));
+  if (std::exchange(mailbox_->alarm_set, true)) return;
+  mailbox_->alarm.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_REALTIME), static_cast<EventTag*>(this));
 }
 
 void RpcShard::PostAndWait(const std::function<void()>& event) {
@@ -61,9 +68,9 @@ void RpcShard::PostAndWait(const std::function<void()>& event) {
 void RpcShard::OnEvent(bool) {
   std::vector<std::function<void()>> events;
   {
-    const std::lock_guard lock(mutex_);
-    events.swap(posted_);
-    alarm_set_ = false;
+    const std::lock_guard lock(mailbox_->mutex);
+    events.swap(mailbox_->posted);
+    mailbox_->alarm_set = false;
   }
   for (const std::function<void()>& event : events) event();
 }
@@ -94,8 +101,9 @@ void RpcShard::Run() {
   }
 }
 
-// Whether to look at the device, and not to wait for it: what is there in some microseconds would be told of
-// much later, and for some time only, in which a device reads gigabytes.
+// Whether to ask the device again at once instead of waiting for its notice. A result that is due within
+// microseconds would be noticed much later. This lasts for 3 ms at most: a device reads gigabytes in that
+// time.
 bool RpcShard::LooksAgain() {
   if (!core_.AwaitsSoon()) {
     looks_until_ = Clock::time_point::min();
@@ -115,6 +123,10 @@ RpcShard::Deadline RpcShard::DeadlineOf(Clock::time_point next_tick) const {
 
 void RpcShard::Join() {
   joined_ = true;
+  {
+    const std::lock_guard lock(mailbox_->mutex);
+    mailbox_->closed = true;
+  }
   queue_->Shutdown();
   if (thread_.joinable()) return thread_.join();
   // It was never started, or there was no thread for it: what gRPC gives back ends here.

@@ -40,9 +40,9 @@ class RpcShard : private EventTag {
   // Takes calls from now on, on a thread of its own. Throws std::system_error where there is no thread.
   void Start();
 
-  // Runs `event` on the shard's thread, soon. From any thread, until Join.
+  // Runs `event` on the shard's thread, soon; after Join, never. From any thread.
   void Post(std::function<void()> event);
-  // As Post, and waits until it has run. Not from the shard's thread.
+  // As Post, and waits until it has run. Not from the shard's thread, nor after Join.
   void PostAndWait(const std::function<void()>& event);
 
   // Takes no more calls, and leaves the device alone. On the shard's thread.
@@ -55,8 +55,8 @@ class RpcShard : private EventTag {
   void Join();
   bool has_thread() const { return thread_.joinable(); }
 
-  // On the shard's thread, but for the slots' counts in tests that are quiet, and the look at calls to the
-  // device.
+  // To be used on the shard's thread. There are two exceptions: tests read the slots' counts while nothing
+  // happens, and the watchdog reads device_calls().
   Shard& core() { return core_; }
   // From any thread.
   const ShardGauges& gauges() const { return core_.gauges(); }
@@ -72,6 +72,7 @@ class RpcShard : private EventTag {
   bool LooksAgain();
   Deadline DeadlineOf(Clock::time_point next_tick) const;
   void OnEvent(bool ok) override;
+  void PostLocked(std::function<void()> event);
 
   grpc::AsyncGenericService& methods_;
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
@@ -81,11 +82,16 @@ class RpcShard : private EventTag {
   Clock::time_point looks_until_ = Clock::time_point::min();  // of the thread's; min(): it does not look
   std::thread thread_;
 
-  // Wakes the queue: an alarm whose time has come. It is set at most once at a time.
-  grpc::Alarm alarm_;
-  std::mutex mutex_;
-  std::vector<std::function<void()>> posted_;  // guarded by mutex_
-  bool alarm_set_ = false;                     // guarded by mutex_
+  // What has been posted. It may outlive the shard, since a device's notice may come late.
+  struct Mailbox {
+    std::mutex mutex;
+    std::vector<std::function<void()>> posted;  // guarded by mutex
+    bool alarm_set = false;                     // guarded by mutex
+    bool closed = false;                        // guarded by mutex; the shard must not be touched any more
+    // Wakes the queue: an alarm whose time has come. It is set at most once at a time.
+    grpc::Alarm alarm;
+  };
+  const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
 };
 
 }  // namespace warpfold::server

@@ -22,8 +22,9 @@ import hpack
 from executables import Server, warpfold
 from keys import make_keys
 
-_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _CONTINUATION = 0, 1, 3, 4, 6, 9
-_END_HEADERS = 4
+_DATA, _HEADERS, RST_STREAM, _SETTINGS, _PING, _CONTINUATION = 0, 1, 3, 4, 6, 9
+_END_STREAM, _END_HEADERS = 1, 4
+_INITIAL_WINDOW_SIZE = 4
 _LARGEST_FRAME = 16384
 _BATCH = 64
 
@@ -60,6 +61,17 @@ def connect(address: str, trusted: str = "", source: str = "") -> socket.socket:
     return connection
 
 
+def closed_window() -> bytes:
+    """Lets the server send no bytes of messages."""
+    return frame(_SETTINGS, 0, 0, struct.pack(">HI", _INITIAL_WINDOW_SIZE, 0))
+
+
+def whole_call(stream: int, path: str) -> bytes:
+    """A call with an empty message, complete."""
+    return (frame(_HEADERS, _END_HEADERS, stream, request_headers(path)) +
+            frame(_DATA, _END_STREAM, stream, bytes(5)))
+
+
 def frame_types(connection: socket.socket) -> Iterator[int]:
     """Of the frames that the server sends, until it ends the connection."""
     with connection.makefile("rb") as stream:
@@ -72,7 +84,7 @@ def resets() -> Iterator[bytes]:
     """Calls that are taken back at once (CVE-2023-44487)."""
     for first in itertools.count(1, 2 * _BATCH):
         yield b"".join(frame(_HEADERS, _END_HEADERS, stream, _HEADER_BLOCK) +
-                       frame(_RST_STREAM, 0, stream, struct.pack(">I", 8))
+                       frame(RST_STREAM, 0, stream, struct.pack(">I", 8))
                        for stream in range(first, first + 2 * _BATCH, 2))
 
 

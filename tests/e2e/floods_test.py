@@ -39,6 +39,17 @@ class FloodsTest(TestCase):
                 server.await_log(f"closed a connection of 127.0.0.1: it sends {complaint}")
                 self.assert_served(server)
 
+    def test_answers_that_nobody_takes_are_not_kept(self):
+        with Server("--idle_timeout_seconds=1") as server, floods.connect(server.address) as connection:
+            connection.sendall(floods.closed_window())
+            calls = 30
+            for stream in range(1, 2 * calls, 2):
+                connection.sendall(
+                    floods.whole_call(stream, "/warpfold.v1.ReductionService/GetServerInfo"))
+            resets = (kind for kind in floods.frame_types(connection) if kind == floods.RST_STREAM)
+            self.assertEqual(sum(1 for _ in itertools.islice(resets, calls)), calls)  # or a timeout
+            self.assert_served(server)
+
     def test_again_and_again(self):
         with Server() as server:
             before = resident_bytes(server.process.pid)

@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "kernels/error.h"
+#include "server/admin/call_metrics.h"
 #include "tests/server/raw_call.h"
 #include "tests/server/rpc_fixture.h"
 
@@ -153,6 +154,23 @@ TEST_F(AdminTest, NoPageWaitsForADeviceOrItsDriver) {
   backend_.telemetry_hangs = false;
   EXPECT_TRUE(call.get().ok());
   Await([&] { return absl::StrContains(Page("/metrics"), "\nwarpfold_device_temperature_celsius 41\n"); });
+}
+
+TEST_F(AdminTest, TheEndDoesNotWaitForADriver) {
+  backend_.telemetry_hangs = true;
+  Attach();
+  EXPECT_FALSE(admin_->EndSampling(absl::Milliseconds(10)));
+  backend_.telemetry_hangs = false;
+  EXPECT_TRUE(admin_->EndSampling(absl::InfiniteDuration()));
+}
+
+TEST(CallMetricsTest, MethodsOfAllServicesHaveNames) {
+  const std::vector<std::string> names = MethodNames();
+  for (const char* name :
+       {"Reduce", "ReduceArray", "Merge", "GetServerInfo", "ReduceSegments", "PutArray", "ListArrays",
+        "GetArray", "DeleteArray", "Check", "Watch", "ServerReflectionInfo"}) {
+    EXPECT_THAT(names, testing::Contains(name));
+  }
 }
 
 TEST_F(AdminTest, MetricsCountWhatHappened) {

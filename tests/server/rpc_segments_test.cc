@@ -272,5 +272,35 @@ TEST_F(SegmentsRpcTest, AClientThatTakesNoResults) {
   ExpectUnharmed();
 }
 
+// The end of the server waits for such a client for less than a second, and not for its idle limit.
+TEST_F(SegmentsRpcTest, TheEndDoesNotWaitForAClientThatTakesNoResults) {
+  grpc::ClientContext context;
+  const std::unique_ptr<Stream> stream = segments_->ReduceSegments(&context);
+  const SegmentedArray array = Bytes(100'000);
+  v1::ReduceSegmentsRequest header;
+  *header.mutable_header() = array.header;
+  v1::ReduceSegmentsRequest chunk;
+  chunk.mutable_chunk()->set_data(array.data);
+  stream->Write(header);
+  std::atomic<int> written = 0;
+  std::thread writer([&] {
+    while (stream->Write(chunk)) ++written;
+  });
+  Await([&] { return written > 3; });
+  std::atomic<bool> drained = false;
+  std::thread drain([&] {
+    server_->Drain(absl::ZeroDuration());
+    drained = true;
+  });
+  const std::int64_t begin_ms = now_ms_;
+  while (!drained) {
+    now_ms_ += 10;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  drain.join();
+  writer.join();
+  EXPECT_LT(absl::Milliseconds(now_ms_ - begin_ms), kLimits.call.idle);
+}
+
 }  // namespace
 }  // namespace warpfold::server

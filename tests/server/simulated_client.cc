@@ -111,6 +111,7 @@ void SimulatedClient::Say(Random& random) {
 
 void SimulatedClient::ReportBreak() {
   sending_ = false;
+  undelivered_ = false;
   if (std::exchange(keeps_its_place_, false)) GiveUpPlace();
   call_->OnLeft();
   Expect(answered_, "not answered when the client left");
@@ -129,6 +130,12 @@ void SimulatedClient::Confirm() {
   call_->OnSent();
   shard_.AfterEvent();
   shard_.BeforeWaiting();
+}
+
+void SimulatedClient::TakeAnswer() {
+  undelivered_ = false;
+  call_->OnDelivered();
+  shard_.AfterEvent();
 }
 
 void SimulatedClient::TimePasses(absl::Duration time) {
@@ -173,7 +180,14 @@ bool SimulatedClient::IsOverdue() const {
          (IsAwaited() && (idle_ >= limits.idle || slow_ >= 2 * limits.idle));
 }
 
+bool SimulatedClient::HasKeptAnswerWaiting() const {
+  const bool ends = ledger_.stopped || ledger_.device_lost || !shard_.service().device.fault().ok();
+  return ends || ledger_.now - answered_at_ >= shard_.service().limits.call.idle;
+}
+
 void SimulatedClient::CheckTime() const {
+  Expect(!undelivered_ || ledger_.now - answered_at_ < shard_.service().limits.call.idle,
+         "an answer is kept that nobody takes");
   if (!begun_ || answered_ || told_serving_.has_value()) return;
   Expect(!IsOverdue(), "is overdue");
 }
@@ -213,6 +227,8 @@ void SimulatedClient::Answer(const absl::Status& status, std::optional<std::stri
     Expect(response.value_or("").empty(), "a response with an error");
   }
   answered_ = true;
+  answered_at_ = ledger_.now;
+  undelivered_ = true;
   Expect(!status.ok() || !sending_, "an answer before what was sent before it is taken");
   keeps_its_place_ = sending_;
   const std::string reason = kernels::ErrorReason(status);
@@ -235,8 +251,9 @@ void SimulatedClient::CountProgress(std::size_t bytes) {
 
 // As gRPC does: the call hears of it later.
 void SimulatedClient::CutOff() {
-  Expect(answered_ && sending_, "cut off without need");
+  Expect(answered_ && (sending_ || undelivered_) && HasKeptAnswerWaiting(), "cut off without need");
   sending_ = false;
+  undelivered_ = false;
   if (std::exchange(keeps_its_place_, false)) GiveUpPlace();
   gone_ = true;
 }

@@ -63,7 +63,9 @@ class SimulatedClient : private Transport {
   void ReportBreak();
   bool CanConfirm() const { return sending_ && taken_ < script_.takes; }
   void Confirm();
-  bool CanForget() const { return call_.has_value() && answered_ && !reading_ && !sending_; }
+  bool CanTakeAnswer() const { return undelivered_ && script_.takes_answer && !sending_; }
+  void TakeAnswer();
+  bool CanForget() const { return call_.has_value() && answered_ && !reading_ && !sending_ && !undelivered_; }
   void Forget() { call_.reset(); }
 
   // What happens around it.
@@ -107,6 +109,8 @@ class SimulatedClient : private Transport {
   // A message may outlast the read that follows it only where a slot may be started on it.
   bool IsMessageLetGo() const;
   bool IsOverdue() const;
+  // Whether it had its time to take the answer.
+  bool HasKeptAnswerWaiting() const;
   void Expect(bool condition, const std::string& what) const;
 
   Ledger& ledger_;
@@ -125,6 +129,8 @@ class SimulatedClient : private Transport {
   bool ended_ = false;
   bool gone_ = false;
   bool answered_ = false;
+  absl::Time answered_at_;
+  bool undelivered_ = false;  // the answer has not been taken
   bool sending_ = false;
   std::size_t sending_bytes_ = 0;
   std::size_t taken_ = 0;         // messages

@@ -234,6 +234,7 @@ void World::EventOf(std::size_t which) {
   if (client.CanReportBreak() && OneIn(random_, 2)) return client.ReportBreak();
   if (client.CanConfirm() && OneIn(random_, 2)) return client.Confirm();
   if (client.CanSay()) return client.Say(random_);
+  if (client.CanTakeAnswer() && OneIn(random_, 2)) return client.TakeAnswer();
   if (client.CanForget()) return client.Forget();
   if (client.script().leaves && OneIn(random_, 4)) client.Break();
 }

@@ -82,6 +82,7 @@ void World::CheckEnd() {
     ledger_.Expect(client.answered(), client.script().method + ": not answered at the end");
     while (client.CanSay()) client.Say(random_);
     while (client.CanConfirm()) client.Confirm();
+    if (client.CanTakeAnswer()) client.TakeAnswer();
     if (client.CanForget()) client.Forget();
   }
   for (const SimulatedShard& shard : shards_) {

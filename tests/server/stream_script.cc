@@ -302,6 +302,7 @@ Script RandomScript(Random& random, std::uint64_t identity) {
     script.ends = false;
   }
   if (OneIn(random, 12)) script.leaves = true;
+  script.takes_answer = !OneIn(random, 8);
   if (OneIn(random, 12)) script.patience = absl::Milliseconds(Below(random, 3000));
   return script;
 }

@@ -47,6 +47,7 @@ struct Script {
   // For segments: the rows of the result, and after how many messages the client takes no more of them.
   std::vector<std::vector<std::uint64_t>> rows;
   std::size_t takes = ~std::size_t{0};
+  bool takes_answer = true;
   // The result: a v1::Reduction, without what depends on the device. Empty for calls that are no reductions.
   std::string reduction;
 };
