@@ -61,7 +61,7 @@ std::vector<std::string> MethodNames() {
        {v1::ReduceRequest::descriptor()->file(), v1::PutArrayRequest::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       const google::protobuf::ServiceDescriptor& service = *file->service(s);
-      for (int m = 0; m < service.method_count(); ++m) names.push_back(service.method(m)->name());
+      for (int m = 0; m < service.method_count(); ++m) names.emplace_back(service.method(m)->name());
     }
   }
   return names;

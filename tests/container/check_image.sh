@@ -118,6 +118,7 @@ container=$("${buildah[@]}" from --pull-never localhost/warpfold)
 root=$("${buildah[@]}" mount "$container")
 check_files "$root"
 check_sbom "$root"
+[[ -z ${WARPFOLD_KEEP-} ]] || cp "$root"/usr/local/bin/warpfold{,-server} "$WARPFOLD_KEEP"
 start_server "$root"
 (confined "$root" /usr/local/bin/warpfold health)
 sum=$(confined "$root" /usr/local/bin/warpfold reduce --op sum --dtype int64 --iota 1000000)

@@ -67,7 +67,7 @@ def check(folder: pathlib.Path, device: str) -> int:
         count = after.get(f'warpfold_rejections_total{{reason="{reason}"}}', 0)
         pages.expect(count >= 1, f"{reason}: {count:.0f} refused")
     pages.expect(after["warpfold_kept_array_bytes"] >= 1 << 20, "an array is kept")
-    pages.expect(set(begin) <= set(after), f"{len(begin)} series at the beginning, {len(after)} after the mix")
+    pages.expect(set(begin) <= set(after), f"{len(begin)} series at first, {len(after)} after the mix")
     if backend == "cuda":
         for name in _OF_A_GPU:
             pages.expect(after.get(name, 0) > 0, f"{name} {after.get(name, 0):.0f}")
