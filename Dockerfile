@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #   docker build -t warpfold .
-#   docker run --gpus all -p 50051:50051 --read-only --cap-drop ALL warpfold
+#   docker run --gpus all -p 127.0.0.1:50051:50051 --read-only --cap-drop ALL warpfold --allow_insecure
 #
+# The server listens on every address of the container: it wants keys (docs/operating.md), or that flag.
 # Further flags of warpfold-server go after the image's name. A release names its bases by digest, as in
 # docs/operating.md: --build-arg RUNTIME_DIGEST=sha256:... is both what is taken and what the label says.
 ARG BUILD_IMAGE=nvidia/cuda:13.0.2-devel-ubuntu24.04

@@ -53,10 +53,24 @@ bool IsTraceparent(absl::string_view text) {
   return true;
 }
 
+// As the standard asks of all who pass it on; what is longer they may drop.
+constexpr std::size_t kMaxTracestateBytes = 512;
+
+bool IsTracestate(absl::string_view text) {
+  return !text.empty() && text.size() <= kMaxTracestateBytes &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isprint(c); });
+}
+
+void AddTrace(const Interrupts& call, grpc::ClientContext& context) {
+  if (!IsTraceparent(call.traceparent)) return;
+  context.AddMetadata("traceparent", call.traceparent);
+  if (IsTracestate(call.tracestate)) context.AddMetadata("tracestate", call.tracestate);
+}
+
 }  // namespace
 
 Interrupts InterruptsOf(const CallOptions& options) {
-  return {options.stop, options.keep_going, options.traceparent};
+  return {options.stop, options.keep_going, options.traceparent, options.tracestate};
 }
 
 Connection::Connection(const std::string& target, const ClientOptions& options)
@@ -94,7 +108,7 @@ CallScope::CallScope(const Connection& connection, absl::Time deadline, const In
       keep_going_(interrupts.keep_going),
       asked_next_(absl::Now() + kAskedEvery) {
   if (!array.empty()) context_.AddMetadata("warpfold-array", array);
-  if (IsTraceparent(interrupts.traceparent)) context_.AddMetadata("traceparent", interrupts.traceparent);
+  AddTrace(interrupts, context_);
   if (deadline != absl::InfiniteFuture()) context_.set_deadline(absl::ToChronoTime(deadline));
 }
 

@@ -22,6 +22,7 @@ struct Interrupts {
   std::stop_token stop = {};
   std::function<bool()> keep_going = nullptr;  // as in CallOptions
   std::string traceparent = {};                // likewise
+  std::string tracestate = {};                 // likewise
 };
 // Between two questions to keep_going.
 inline constexpr absl::Duration kAskedEvery = absl::Milliseconds(50);

@@ -56,6 +56,9 @@ struct CallOptions {
   // in lower-case hexadecimals. Goes with every call that the request takes; the server's log has its ids. A
   // text of another form is not sent.
   std::string traceparent = {};
+  // What the caller's tracing system has to say beside it (W3C's tracestate), at most 512 printable ASCII
+  // characters. Goes with `traceparent`, never without it; another text is not sent.
+  std::string tracestate = {};
   // How many parts of the array are under way at once, each on its own connection: 1 to the connections to
   // all targets together. 0: as many as the servers advise for an array of this size (they are asked once),
   // and 1 where they do not answer. The result has the same bits.

@@ -136,7 +136,9 @@ absl::StatusOr<v1::Reduction> ReduceInShares(const ReduceJob& job, std::span<con
     for (std::size_t i = 0; i < timings.size(); ++i) {
       const std::size_t target = (first_target + i) % job.targets.count();
       threads.emplace_back([&, target, i] {
-        const Interrupts interrupts = {.stop = stop_all.get_token(), .traceparent = job.options.traceparent};
+        const Interrupts interrupts = {.stop = stop_all.get_token(),
+                                       .traceparent = job.options.traceparent,
+                                       .tracestate = job.options.tracestate};
         Worker{job, shares, queue, target, interrupts, timings[i]}.Run();
         // Ends the calls of the others after a failure, and their pauses after success.
         if (queue.finished()) stop_all.request_stop();

@@ -4,13 +4,18 @@
 # warpfold_absl, warpfold_grpc: the packaged libraries, shared, or static with WARPFOLD_STATIC.
 # gRPC's packaged CMake targets name only the shared libraries, so the static ones are found by pkg-config.
 find_package(Threads REQUIRED)
-find_package(Protobuf REQUIRED)
+# Newer releases of protobuf have a CMake package of their own, which gRPC's package then asks for.
+find_package(Protobuf CONFIG QUIET)
+if(NOT Protobuf_FOUND)
+  find_package(Protobuf REQUIRED)
+endif()
 find_package(absl CONFIG REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 
 set(WARPFOLD_ABSL_MODULES
   base bind_front cleanup cord crc32c flags flags_parse flags_usage flat_hash_map flat_hash_set
+  log log_globals log_initialize log_sink log_sink_registry
   random_random status statusor str_format strings synchronization time)
 
 # Collects into `out` the archives behind a pkg-config module, each name once.

@@ -39,6 +39,7 @@ LogFields FieldsOf(const CallRecord& call, const std::string& reason) {
     add_text("trace_id", call.trace->trace_id);
     add_text("parent_span_id", call.trace->parent_span_id);
     add_text("span_id", call.trace->span_id);
+    add_text("tracestate", call.trace->state);
   }
   if (call.reduction.has_value()) {
     fields.emplace_back("operators", call.reduction->spec().operators);

@@ -152,6 +152,8 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
                               std::ostream& error) {
   CLI::App app("Reduces arrays that clients stream to it over gRPC.", "warpfold-server");
   app.set_version_flag("--version", kVersion);
+  // One line: it may end up in a log.
+  app.failure_message([](const CLI::App*, const CLI::Error& e) { return absl::StrCat(e.what(), "\n"); });
   app.option_defaults()->always_capture_default();
   app.add_option("--listen", flags->listen,
                  "Addresses, comma-separated: host:port (0: a free one), unix:/path")

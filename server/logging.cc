@@ -3,8 +3,7 @@
 //
 #include "server/logging.h"
 
-#include <google/protobuf/stubs/logging.h>
-#include <grpc/support/log.h>
+#include <grpcpp/version_info.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
@@ -17,6 +16,17 @@
 #include "absl/strings/str_cat.h"
 #include "server/log_line.h"
 #include "server/log_queue.h"
+
+// From then on gRPC, and the protobuf that it needs, log by abseil.
+#if GRPC_CPP_VERSION_MINOR >= 66
+#include "absl/log/globals.h"
+#include "absl/log/initialize.h"
+#include "absl/log/log_sink.h"
+#include "absl/log/log_sink_registry.h"
+#else
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
+#endif
 
 namespace warpfold::server {
 namespace {
@@ -72,11 +82,35 @@ std::string DropNotice(spdlog::formatter& formatter, std::int64_t dropped) {
   return LineOf(formatter, spdlog::details::log_msg("", spdlog::level::warn, text));
 }
 
-void LogFromGrpc(gpr_log_func_args* args) {
-  const spdlog::level::level_enum level =
-      args->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::err : spdlog::level::debug;
-  if (spdlog::should_log(level)) spdlog::log(level, "{}", PayloadOf(absl::StrCat("gRPC: ", args->message)));
+void LogFromGrpc(bool is_error, absl::string_view message) {
+  const spdlog::level::level_enum level = is_error ? spdlog::level::err : spdlog::level::debug;
+  if (spdlog::should_log(level)) spdlog::log(level, "{}", PayloadOf(absl::StrCat("gRPC: ", message)));
 }
+
+// Has what the libraries log come to LogFromGrpc.
+#if GRPC_CPP_VERSION_MINOR >= 66
+class LibrarySink : public absl::LogSink {
+  void Send(const absl::LogEntry& entry) override {
+    LogFromGrpc(entry.log_severity() >= absl::LogSeverity::kError, entry.text_message());
+  }
+};
+
+void TakeLibrariesLogs() {
+  static const bool once = [] {
+    absl::SetStderrThreshold(absl::LogSeverityAtLeast::kFatal);
+    absl::InitializeLog();
+    absl::AddLogSink(new LibrarySink);  // there may be lines until the process ends
+    return true;
+  }();
+  static_cast<void>(once);
+}
+#else
+void TakeLibrariesLogs() {
+  gpr_set_log_function(
+      [](gpr_log_func_args* args) { LogFromGrpc(args->severity == GPR_LOG_SEVERITY_ERROR, args->message); });
+  google::protobuf::SetLogHandler(nullptr);
+}
+#endif
 
 }  // namespace
 
@@ -90,8 +124,7 @@ void SetUpLogging(LogFormat format) {
   auto logger = std::make_shared<spdlog::logger>("", std::make_shared<QueueSink>());
   logger->set_formatter(Formatter(format));
   spdlog::set_default_logger(std::move(logger));
-  gpr_set_log_function(&LogFromGrpc);
-  google::protobuf::SetLogHandler(nullptr);
+  TakeLibrariesLogs();
 }
 
 void Log(LogLevel level, absl::string_view message) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -71,6 +72,10 @@ absl::Status OpenResidentArrays(const Flags& flags, Service& service) {
 // come while others lie in slots. Without it, arrays are copied.
 void OpenReceiving(kernels::Backend& backend) {
   if (!backend.takes_pieces()) return;
+  if (!CanUseForReceiving()) {
+    return Log(LogLevel::kWarning,
+               "arrays are copied on their way: this release of gRPC receives into its own memory");
+  }
   const std::size_t slot_bytes = backend.slots().size() * backend.slots().front()->staging().size();
   absl::StatusOr<std::unique_ptr<ReceiveArena>> arena = ReceiveArena::Create(2 * slot_bytes);
   const absl::Status status = arena.ok() ? backend.OpenPieces((*arena)->memory()) : arena.status();
@@ -155,6 +160,19 @@ void SayReady(const RpcServer& server, const Admin* admin, const Service& servic
                    absl::ToDoubleMilliseconds(warm_up.slowest), " ms more: ", warm_up.slowest_operator));
 }
 
+// The flags that the device could not be opened with: of those that say how much of it is wanted, the ones
+// that were given.
+std::string DeviceFlags(const Flags& flags, const absl::Status& why) {
+  std::string text = absl::StrCat("--device=", flags.device);
+  if (!absl::IsResourceExhausted(why)) return text;
+  const std::pair<const char*, std::uint64_t> amounts[] = {
+      {"slots", flags.slots}, {"slot_bytes", flags.slot_bytes}, {"cpu_threads", flags.cpu_threads}};
+  for (const auto& [name, amount] : amounts) {
+    if (amount > 0) absl::StrAppend(&text, " --", name, "=", amount);
+  }
+  return text;
+}
+
 // Says why the server does not start, and returns the exit code.
 int Refuse(int exit_code, absl::string_view why) {
   Log(LogLevel::kCritical, why);
@@ -217,7 +235,8 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   }
   const absl::StatusOr<std::unique_ptr<kernels::Backend>> backend = open_backend(flags);
   if (!backend.ok()) {
-    return Refuse(kNoDevice, absl::StrCat("--device=", flags.device, ": ", backend.status().message()));
+    return Refuse(kNoDevice,
+                  absl::StrCat(DeviceFlags(flags, backend.status()), ": ", backend.status().message()));
   }
   OpenReceiving(**backend);
   Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());

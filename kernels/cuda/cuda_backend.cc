@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/cuda/cuda_slot.h"
@@ -33,6 +34,15 @@ class CudaBackend : public Backend {
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, ordinal));
     device_ = absl::StrCat("cuda:", ordinal, " ", properties.name);
     const std::size_t slot_bytes = options.slot_bytes > 0 ? options.slot_bytes : kDefaultSlotBytes;
+    // Said before the host's memory, of which each slot takes as much, is taken for nothing.
+    std::size_t free_bytes = 0;
+    std::size_t all_bytes = 0;
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemGetInfo(&free_bytes, &all_bytes));
+    if (slot_bytes > free_bytes / static_cast<std::size_t>(options.slots)) {
+      return absl::ResourceExhaustedError(absl::StrCat(options.slots, " slots of ", slot_bytes,
+                                                       " bytes are more than the ", free_bytes,
+                                                       " bytes that the device has free"));
+    }
     for (int i = 0; i < options.slots; ++i) {
       absl::StatusOr<std::unique_ptr<Slot>> slot = MakeCudaSlot(ordinal, slot_bytes, fault_);
       if (!slot.ok()) return slot.status();

@@ -60,7 +60,7 @@ std::vector<std::string> MethodNames() {
   for (const google::protobuf::FileDescriptor* file : ServedFiles()) {
     for (int s = 0; s < file->service_count(); ++s) {
       const google::protobuf::ServiceDescriptor& service = *file->service(s);
-      for (int m = 0; m < service.method_count(); ++m) names.insert(service.method(m)->name());
+      for (int m = 0; m < service.method_count(); ++m) names.emplace(service.method(m)->name());
     }
   }
   return {names.begin(), names.end()};

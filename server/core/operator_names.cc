@@ -79,7 +79,8 @@ std::optional<kernels::ElementType> ElementTypeFromProto(v1::ElementType type) {
 
 v1::ElementType ElementTypeToProto(kernels::ElementType type) {
   v1::ElementType result = v1::ELEMENT_TYPE_UNSPECIFIED;
-  v1::ElementType_Parse(EnumName(kernels::ElementTypeName(type), kElementTypePrefix), &result);
+  static_cast<void>(
+      v1::ElementType_Parse(EnumName(kernels::ElementTypeName(type), kElementTypePrefix), &result));
   return result;
 }
 
@@ -91,7 +92,8 @@ std::optional<kernels::Algorithm> AlgorithmFromProto(v1::Algorithm algorithm) {
 
 v1::Algorithm AlgorithmToProto(kernels::Algorithm algorithm) {
   v1::Algorithm result = v1::ALGORITHM_UNSPECIFIED;
-  v1::Algorithm_Parse(EnumName(kernels::AlgorithmName(algorithm), kAlgorithmPrefix), &result);
+  static_cast<void>(
+      v1::Algorithm_Parse(EnumName(kernels::AlgorithmName(algorithm), kAlgorithmPrefix), &result));
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/random/random.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
 namespace warpfold::server {
@@ -60,7 +61,13 @@ std::optional<TraceContext> ParseTraceparent(absl::string_view text) {
   return TraceContext{.trace_id = std::string(*trace),
                       .parent_span_id = std::string(*span),
                       .span_id = RandomSpanId(),
-                      .flags = std::string(*flags)};
+                      .flags = std::string(*flags),
+                      .state = ""};
+}
+
+bool IsTracestate(absl::string_view text) {
+  return text.size() <= kMaxTracestateBytes &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isprint(c); });
 }
 
 std::string ToTraceresponse(const TraceContext& context) {

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // To which trace a call belongs: the W3C's Trace Context (https://www.w3.org/TR/trace-context/), as the
-// metadata "traceparent" carries it: 00-<trace>-<span of the caller>-<flags>, in lower-case hexadecimals.
+// metadata "traceparent" carries it: 00-<trace>-<span of the caller>-<flags>, in lower-case hexadecimals. The
+// metadata "tracestate" goes with it: what tracing systems on the way have to say, which is theirs alone.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -17,11 +19,17 @@ struct TraceContext {
   std::string parent_span_id;  // 16 digits; the caller's
   std::string span_id;         // 16 digits; of this call
   std::string flags;           // 2 digits
+  std::string state;           // the caller's tracestate; "" where there is none
 };
+
+inline constexpr std::size_t kMaxTracestateBytes = 512;
 
 // Gives the call a span of its own at random. Nothing for a text that the standard tells to ignore: of a
 // version that is not one, with an id of zeros, or of another form.
 std::optional<TraceContext> ParseTraceparent(absl::string_view text);
+
+// Whether a call may have it: at most kMaxTracestateBytes of printable ASCII. Its members are not looked at.
+bool IsTracestate(absl::string_view text);
 
 // The header of the same form that tells the caller of the span of this call.
 std::string ToTraceresponse(const TraceContext& context);

@@ -36,8 +36,9 @@ struct Lease {
   }
 };
 
-// Makes a slice of a block of the arena. False, where that has none: then it is to be made as ever.
-bool MakeSliceInArena(MemoryAllocator& allocator, MemoryRequest request, grpc_slice* slice) {
+// Makes a slice of a block of the arena. False, where that has none: then it is to be made as ever. Not
+// called where gRPC cannot be led here.
+[[maybe_unused]] bool MakeSliceInArena(MemoryAllocator& allocator, MemoryRequest request, grpc_slice* slice) {
   ReceiveArena* const arena = receiving.load(std::memory_order_acquire);
   if (arena == nullptr || request.min() != ReceiveArena::kBlockBytes) return false;
   std::byte* const block = arena->Take();
@@ -106,6 +107,14 @@ void ReceiveArena::Give(std::byte* block) {
   own.blocks.push_back(block);
 }
 
+bool CanUseForReceiving() {
+#ifdef WARPFOLD_MAKE_SLICE
+  return true;
+#else
+  return false;
+#endif
+}
+
 void UseForReceiving(std::unique_ptr<ReceiveArena> arena) {
   receiving.store(arena.release(), std::memory_order_release);
 }
@@ -115,8 +124,7 @@ void UseForReceiving(std::unique_ptr<ReceiveArena> arena) {
 // In place of gRPC's function: an archive's callers are led here by the linker (--wrap, in CMakeLists.txt);
 // those of a shared library find an executable's definition before their own. A member function is called as
 // a function of the object's address.
-#define WARPFOLD_MAKE_SLICE \
-  "_ZN17grpc_event_engine12experimental15MemoryAllocator9MakeSliceENS0_13MemoryRequestE"
+#ifdef WARPFOLD_MAKE_SLICE
 #ifdef WARPFOLD_STATIC_GRPC
 #define WARPFOLD_REPLACES "__wrap_" WARPFOLD_MAKE_SLICE
 #else
@@ -144,3 +152,4 @@ grpc_slice ReplacedMakeSlice(MemoryAllocator* allocator, MemoryRequest request) 
 }
 
 }  // namespace warpfold::server
+#endif

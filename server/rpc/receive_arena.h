@@ -57,8 +57,12 @@ class ReceiveArena {
   std::array<FreeList, kLists> free_;
 };
 
+// False where the gRPC that this was built against has that function in its header alone: it is then part of
+// gRPC's own code and stays what it is, so that an arena would lie idle (docs/adr/0067).
+bool CanUseForReceiving();
+
 // Has gRPC receive into the arena from now on, for as long as the process lives: messages may be let go late.
-// At most once.
+// At most once. Does nothing where that cannot be.
 void UseForReceiving(std::unique_ptr<ReceiveArena> arena);
 
 }  // namespace warpfold::server

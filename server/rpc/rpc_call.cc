@@ -39,6 +39,15 @@ absl::string_view HeaderOf(const grpc::ServerContextBase& context, const char* n
   return {found->second.data(), found->second.size()};
 }
 
+// The call's place in the caller's trace, if it has one. The standard has the state ignored without it.
+std::optional<TraceContext> TraceOf(const grpc::ServerContextBase& context) {
+  std::optional<TraceContext> trace =
+      ParseTraceparent(HeaderOf(context, "traceparent", kMaxTraceparentBytes));
+  const absl::string_view state = HeaderOf(context, "tracestate", kMaxTracestateBytes);
+  if (trace.has_value() && IsTracestate(state)) trace->state = std::string(state);
+  return trace;
+}
+
 // Whom the client's certificate names first (a subject alternative name, or else the common name).
 std::string IdentityOf(const grpc::ServerContextBase& context) {
   const auto auth = context.auth_context();
@@ -79,8 +88,7 @@ void RpcCall::OnRequested(bool ok) {
   if (shard_.accepting()) Request(shard_);
   const absl::Time deadline =
       DeadlineOn(shard_.core().service().clock, absl::Now, absl::FromChrono(context_.deadline()));
-  std::optional<TraceContext> trace =
-      ParseTraceparent(HeaderOf(context_, "traceparent", kMaxTraceparentBytes));
+  std::optional<TraceContext> trace = TraceOf(context_);
   if (trace.has_value()) context_.AddTrailingMetadata("traceresponse", ToTraceresponse(*trace));
   core_.emplace(shard_.core(), static_cast<Transport&>(*this),
                 CallInfo{.method = context_.method(),

@@ -21,7 +21,7 @@ void AddRetryInfo(const google::rpc::ErrorInfo& info, google::rpc::Status& detai
   google::rpc::RetryInfo retry;
   retry.mutable_retry_delay()->set_seconds(ms / 1000);
   retry.mutable_retry_delay()->set_nanos(static_cast<std::int32_t>(ms % 1000 * 1'000'000));
-  details.add_details()->PackFrom(retry);
+  static_cast<void>(details.add_details()->PackFrom(retry));  // it fails for messages of 2 GiB
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
     info.set_reason(reason);
     info.set_domain("warpfold");
     for (const auto& [key, value] : kernels::ErrorDetails(status)) (*info.mutable_metadata())[key] = value;
-    details.add_details()->PackFrom(info);
+    static_cast<void>(details.add_details()->PackFrom(info));
     AddRetryInfo(info, details);
   }
   // The numbers of the codes are the same by design.

@@ -8,20 +8,32 @@
 
 namespace warpfold::server {
 
+// From then on the base class has the core's credentials, adds the port and releases them.
+#if GRPC_CPP_VERSION_MINOR >= 64
+TlsCredentials::TlsCredentials(TlsKeys keys)
+    : grpc::ServerCredentials(Make(keys, this)), keys_(std::move(keys)) {}
+#else
+TlsCredentials::TlsCredentials(TlsKeys keys) : keys_(std::move(keys)) {}
+
+int TlsCredentials::AddPortToServer(const std::string& address, grpc_server* server) {
+  grpc_server_credentials* const credentials = Make(keys_, this);
+  const int port = grpc_server_add_http2_port(server, address.c_str(), credentials);
+  grpc_server_credentials_release(credentials);
+  return port;
+}
+#endif
+
 void TlsCredentials::Use(TlsKeys keys) {
   const std::lock_guard lock(mutex_);
   keys_ = std::move(keys);
   is_new_ = true;
 }
 
-int TlsCredentials::AddPortToServer(const std::string& address, grpc_server* server) {
-  const auto asks = keys_.client_ca.has_value() ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
-                                                : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE;
-  grpc_server_credentials* const credentials = grpc_ssl_server_credentials_create_with_options(
-      grpc_ssl_server_credentials_create_options_using_config_fetcher(asks, &TlsCredentials::Fetch, this));
-  const int port = grpc_server_add_http2_port(server, address.c_str(), credentials);
-  grpc_server_credentials_release(credentials);
-  return port;
+grpc_server_credentials* TlsCredentials::Make(const TlsKeys& keys, TlsCredentials* self) {
+  const auto asks = keys.client_ca.has_value() ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                                               : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE;
+  return grpc_ssl_server_credentials_create_with_options(
+      grpc_ssl_server_credentials_create_options_using_config_fetcher(asks, &TlsCredentials::Fetch, self));
 }
 
 grpc_ssl_certificate_config_reload_status TlsCredentials::Fetch(void* self,

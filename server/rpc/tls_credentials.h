@@ -6,6 +6,7 @@
 
 #include <grpc/grpc_security.h>
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/version_info.h>
 
 #include <mutex>
 #include <string>
@@ -17,7 +18,7 @@ namespace warpfold::server {
 class TlsCredentials : public grpc::ServerCredentials {
  public:
   // Whether clients must show certificates is decided here, once for all keys.
-  explicit TlsCredentials(TlsKeys keys) : keys_(std::move(keys)) {}
+  explicit TlsCredentials(TlsKeys keys);
 
   // Connections from now on are made with these keys; those that there are go on. From any thread.
   void Use(TlsKeys keys);
@@ -26,7 +27,11 @@ class TlsCredentials : public grpc::ServerCredentials {
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 
  private:
+  // As gRPC's core has them. They hold `self` and use it from the time when they get a port.
+  static grpc_server_credentials* Make(const TlsKeys& keys, TlsCredentials* self);
+#if GRPC_CPP_VERSION_MINOR < 64
   int AddPortToServer(const std::string& address, grpc_server* server) override;
+#endif
   static grpc_ssl_certificate_config_reload_status Fetch(void* self,
                                                          grpc_ssl_server_certificate_config** config);
 

@@ -44,7 +44,7 @@ grpc::Status ErrorWithReason(grpc::StatusCode code, const std::string& message, 
   google::rpc::Status details;
   details.set_code(code);
   details.set_message(message);
-  details.add_details()->PackFrom(info);
+  static_cast<void>(details.add_details()->PackFrom(info));
   return grpc::Status(code, message, details.SerializeAsString());
 }
 
@@ -52,11 +52,11 @@ grpc::Status Busy(std::int64_t retry_ms) {
   const grpc::Status status =
       ErrorWithReason(grpc::StatusCode::RESOURCE_EXHAUSTED, "busy", "TOO_MANY_REDUCTIONS");
   google::rpc::Status details;
-  details.ParseFromString(status.error_details());
+  static_cast<void>(details.ParseFromString(status.error_details()));
   google::rpc::RetryInfo retry;
   retry.mutable_retry_delay()->set_seconds(retry_ms / 1000);
   retry.mutable_retry_delay()->set_nanos(static_cast<std::int32_t>(retry_ms % 1000) * 1'000'000);
-  details.add_details()->PackFrom(retry);
+  static_cast<void>(details.add_details()->PackFrom(retry));
   return grpc::Status(status.error_code(), status.error_message(), details.SerializeAsString());
 }
 

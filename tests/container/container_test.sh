@@ -10,6 +10,7 @@
 #
 # WARPFOLD_CUDA_TOOLKIT=/usr/local/cuda builds the image with the cuda backend, too, with the toolkit mounted
 # into the build, for all its architectures or those in WARPFOLD_CUDA_ARCHITECTURES: hours on two cores.
+# WARPFOLD_KEEP=FOLDER copies the image's executables there, for a machine that has a GPU.
 # Exit code 77: skipped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -38,6 +38,11 @@ class ComposeTest(unittest.TestCase):
             for port in service["ports"]:
                 self.assertTrue(port.startswith("127.0.0.1:"), port)
 
+    def test_plaintext_is_asked_for(self):
+        # The image listens on every address of its network, and refuses to without keys or this flag.
+        self.assertNotEqual("--allow_insecure" in self.server["command"],
+                            any(a.startswith("--tls_cert") for a in self.server["command"]))
+
     def test_prometheus_finds_the_server(self):
         (job,) = self.prometheus["scrape_configs"]
         (admin,) = (a.partition("=")[2] for a in self.server["command"] if a.startswith("--admin_listen="))

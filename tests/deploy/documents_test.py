@@ -1,16 +1,17 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The pages for those who run and change the service: their commands run, their flags and links exist.
+"""The pages: their commands run, their links exist, and so do the flags in those for who runs the service.
 
 A block of commands runs here as it stands, on other ports, unless the line above it says what it needs or
-which test of ctest runs it: <!-- needs: a cluster -->, <!-- run by: package -->.
-Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
+which test of ctest runs it: <!-- needs: a cluster -->, <!-- run by: package -->. In a block of the console,
+commands follow a "$", and the other lines are what is printed. Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
 """
 
 import os
 import pathlib
 import re
 import socket
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -18,22 +19,29 @@ import unittest
 import flags
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-_PAGES = ("docs/operating.md", "docs/versioning.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
-_NEEDS = {"a GPU", "a cluster", "Docker", "Docker and a GPU", "systemd", "half an hour"}
-_BLOCK = re.compile(r"^(?:<!-- (needs|run by): (.*?) -->\n)?```(?:sh|console)\n(.*?)^```$",
+# Those whose flags are all ours, or else _OTHER_FLAGS.
+_OPERATORS_PAGES = ("docs/operating.md", "docs/versioning.md", "CONTRIBUTING.md", "CHANGELOG.md",
+                    "SECURITY.md")
+_PAGES = sorted(str(path.relative_to(_ROOT)) for folder in (".", "docs") for path in
+                (_ROOT / folder).glob("*.md"))
+_NEEDS = {"a GPU", "a cluster", "Docker", "Docker and a GPU", "systemd", "half an hour", "grpcurl",
+          "a debugger", "matplotlib"}
+_BLOCK = re.compile(r"^(?:<!-- (needs|run by): (.*?) -->\n)?```(sh|bash|console)\n(.*?)^```$",
                     re.MULTILINE | re.DOTALL)
 # Of other programs that the pages call.
 _OTHER_FLAGS = re.compile(r"^(?:docker|cmake|ctest|cpack|dpkg|kubectl|journalctl|openssl)\b"
                           r"|--build-arg|deploy/test\.sh --all")
-_TIMEOUT_S = 60
+_TIMEOUT_S = 120
+_SHORT = "--duration 0.1 --warm_up 0 --rounds 1"
+_UNTIL_IT_SERVES = "until warpfold health --target 127.0.0.1:50051 2>/dev/null; do sleep 0.2; done"
 
 
 def text_of(page: str) -> str:
     return (_ROOT / page).read_text(encoding="utf-8")
 
 
-def blocks() -> list[tuple[str, str | None, str | None, str]]:
-    """(page, needs or run by, of what, commands) of each block."""
+def blocks() -> list[tuple[str, str | None, str | None, str, str]]:
+    """(page, needs or run by, of what, sh or console, text) of each block."""
     return [(page, *match.groups()) for page in _PAGES for match in _BLOCK.finditer(text_of(page))]
 
 
@@ -43,33 +51,58 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def npy_of_float64(elements: int) -> bytes:
+    """A file as numpy.save writes it (numpy.lib.format), without NumPy."""
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({elements},), }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + bytes(8 * elements)
+
+
 class DocumentsTest(unittest.TestCase):
 
     def test_commands(self):
         ran = 0
-        for page, kind, _, commands in blocks():
+        for page, kind, _, language, text in blocks():
             if kind is not None:
                 continue
-            with self.subTest(page=page, commands=commands):
-                self.run_block(commands)
+            with self.subTest(page=page, text=text):
+                (self.run_console if language == "console" else self.run_block)(text)
                 ran += 1
-        self.assertGreaterEqual(ran, 2)
+        self.assertGreaterEqual(ran, 5)
 
-    def run_block(self, commands: str):
+    def run_block(self, commands: str) -> str:
         path = ":".join([*{os.path.dirname(os.environ[name]) for name in ("WARPFOLD_SERVER", "WARPFOLD_CLI")},
                          os.environ["PATH"]])
-        commands = commands.replace(":50051", f":{free_port()}")
+        port = f":{free_port()}"
         with tempfile.TemporaryDirectory(prefix="warpfold_documents_") as folder:
+            (pathlib.Path(folder) / "measurements.npy").write_bytes(npy_of_float64(2000))
             # Job control, for %1. A block that fails leaves no server behind.
-            script = f"set -em\ntrap 'kill %1 2>/dev/null || true' EXIT\n{commands}"
+            script = f"set -em\ntrap 'kill %1 2>/dev/null || true' EXIT\n{commands}".replace(":50051", port)
             done = subprocess.run(["bash", "-c", script], cwd=folder, env={**os.environ, "PATH": path},
                                   capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout.replace(port, ":50051")
+
+    def run_console(self, text: str):
+        """For people, who wait until the server serves, read the token that is printed, and have time."""
+        script = []
+        for line in re.findall(r"^\$ (.*)", text, re.MULTILINE):
+            command = line.replace("build/release/bin/", "").replace("/run/user/1000/", '"$PWD"/')
+            command = re.sub(r"^warpfold (reduce|put|info|bench)\b", r"warpfold \1 --target 127.0.0.1:50051",
+                             command.partition("#")[0].rstrip())
+            command = command.replace("warpfold bench", f"warpfold bench {_SHORT}")
+            if command.startswith("warpfold-server"):
+                command = command.removesuffix("&") + "--listen=127.0.0.1:50051 &\n" + _UNTIL_IT_SERVES
+            if " put " in command:
+                command = f"TOKEN=$({command} | awk '/^token/ {{ print $2 }}')"
+            script.append(command.replace("--array TOKEN", '--array "$TOKEN"'))
+        printed = self.run_block("\n".join(script) + "\nkill %1")
+        for line in re.findall(r"^[^$\n].*", text, re.MULTILINE):
+            self.assertIn(line, printed)
 
     def test_blocks_that_are_not_run_say_why(self):
         tests = {match for path in (_ROOT / "tests").rglob("CMakeLists.txt")
                  for match in re.findall(r"[\w]+", path.read_text(encoding="utf-8"))}
-        for page, kind, what, _ in blocks():
+        for page, kind, what, _, _ in blocks():
             if kind == "needs":
                 self.assertIn(what, _NEEDS, page)
             elif kind == "run by" and what != ".ci/run":
@@ -78,7 +111,7 @@ class DocumentsTest(unittest.TestCase):
 
     def test_flags_exist(self):
         known = flags.server().union(*map(flags.client, flags.commands()))
-        for page in _PAGES:
+        for page in _OPERATORS_PAGES:
             for line in text_of(page).splitlines():
                 if _OTHER_FLAGS.search(line):
                     continue

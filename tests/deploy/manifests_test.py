@@ -135,7 +135,7 @@ class ManifestsTest(unittest.TestCase):
 
     def test_the_drain_has_its_time(self):
         for overlay, objects in self.rendered.items():
-            arguments = dict(a.split("=", 1) for a in self.container(overlay)["args"])
+            arguments = dict(a.partition("=")[::2] for a in self.container(overlay)["args"])
             pause = self.container(overlay)["lifecycle"]["preStop"]["sleep"]["seconds"]
             grace = objects["Deployment"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
             self.assertGreater(grace, pause + int(arguments["--drain_seconds"]))
@@ -144,6 +144,11 @@ class ManifestsTest(unittest.TestCase):
         for overlay, _ in self.rendered.items():
             for argument in self.container(overlay)["args"]:
                 self.assertIn(argument.partition("=")[0], flags.server())
+
+    def test_plaintext_is_asked_for(self):
+        for overlay, objects in self.rendered.items():
+            self.assertEqual("--allow_insecure" in self.container(overlay)["args"], overlay != "mtls")
+            self.assertIn("NetworkPolicy", objects)
 
     def test_devices(self):
         self.assertIn("--device=cpu", self.container("cpu")["args"])

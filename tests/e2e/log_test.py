@@ -51,7 +51,7 @@ class LogTest(TestCase):
             self.assertIsInstance(done[name], (int, float))
         self.assertEqual((refused["status"], refused["reason"]), ("INVALID_ARGUMENT", "UNSUPPORTED_TYPE"))
         self.assertIn("matrix_product", refused["message"])
-        fields = (set(done) | set(refused) | {"trace_id", "parent_span_id", "span_id"})
+        fields = (set(done) | set(refused) | {"trace_id", "parent_span_id", "span_id", "tracestate"})
         self.assertEqual(fields - {"time", "level", "event"}, documented_fields())
 
     def test_refusals_are_sampled(self):

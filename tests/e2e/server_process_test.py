@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import numpy
 
-from executables import DEVICE, Server, TestCase, open_terminal, reduce, run_server, value, warpfold
+from executables import DEVICE, Server, TestCase, open_terminal, reduce, value, warpfold
 
 _LOG_TIMEOUT_S = 60
 _LIMIT_TIMEOUT_S = 60
@@ -103,50 +103,6 @@ class ReadyTest(TestCase):
                 with self.subTest(algorithm):
                     self.assertEqual(
                         value(server.address, "sum", "--iota", "10000", "--algorithm", algorithm), 49995000)
-
-
-class RefusalTest(TestCase):
-    """Servers that do not start."""
-
-    def test_bad_flags(self):
-        not_a_key = self.file("key.pem", b"not a certificate")
-        for name, *flags in (("--no_such_flag", ""), ("--device", "=gpu"), ("--slots", "=0"),
-                             ("--slots", "=x"), ("--slot_bytes", "=many"), ("--cpu_threads", "=-1"),
-                             ("--listen", "="), ("--listen", "=nowhere"),
-                             ("--tls", f"_cert={not_a_key}", f"--tls_key={not_a_key}")):
-            done = run_server("--device=cpu", name + flags[0], *flags[1:])
-            with self.subTest(name + flags[0]):
-                self.assert_exit(2, done, name)
-
-    def test_an_address_in_use_is_refused(self):
-        with socket.socket() as other, Server(listen=f"unix:{self.folder}/s,127.0.0.1:0") as server:
-            other.bind(("127.0.0.1", 0))
-            other.listen()
-            ours = server.address.split(",")
-            for address in (*ours, f"127.0.0.1:{other.getsockname()[1]}"):
-                with self.subTest(address):
-                    self.assert_exit(2, run_server("--device=cpu", f"--listen={address}"), "--listen")
-            for address in ours:  # still the first server's
-                self.assertEqual(value(address, "max", "--iota", "1000"), 999)
-
-    def test_a_device_that_is_not_there(self):
-        for device in ("cuda:63", "cuda:4711"):
-            self.assert_exit(3, run_server(f"--device={device}"), device)
-
-    def test_memory_and_threads_that_are_not_there(self):
-        limits = ("prlimit", f"--as={1 << 30}", f"--stack={8 << 20}")
-        if run_server("--help", prefix=limits).returncode != 0:
-            self.skipTest("a sanitizer, say, needs more address space than that")
-        for reason, *flags in (("no memory for 8 slots of 1073741824 bytes", "--slots=8",
-                                "--slot_bytes=1073741824"),
-                               ("of 1024 threads", "--cpu_threads=1024")):
-            with self.subTest(reason):
-                self.assert_exit(3, run_server("--device=cpu", *flags, prefix=limits), reason)
-
-    @unittest.skipIf(DEVICE == "cpu", "needs a GPU")
-    def test_auto_does_not_hide_a_gpu_that_cannot_be_used(self):
-        # CUDA reserves more address space than this process may have.
-        self.assert_exit(3, run_server("--device=auto", prefix=("prlimit", f"--as={8 << 30}")))
 
 
 class StreamTestCase(TestCase):

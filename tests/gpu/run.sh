@@ -107,8 +107,8 @@ if has memcheck_e2e; then
 fi
 if has e2e; then
   export WARPFOLD_SERVER=$bin/warpfold-server WARPFOLD_CLI=$bin/warpfold WARPFOLD_DEVICE=cuda:0
-  for suite in admin server_process client_process reduce algorithms real_data arrays segments bench exit_time
-  do
+  for suite in admin server_process refusals client_process reduce algorithms real_data arrays segments \
+    bench exit_time; do
     step "e2e-$suite" python3 -B "$here/../e2e/${suite}_test.py" -v
   done
 fi

@@ -98,7 +98,11 @@ ReceiveArena& Receiving() {
 
 class ReceivingTest : public RpcTest {
  protected:
-  ReceivingTest() { EXPECT_TRUE(backend_.OpenPieces(Receiving().memory()).ok()); }
+  void SetUp() override {
+    if (!CanUseForReceiving()) GTEST_SKIP() << "this release of gRPC receives into its own memory";
+    RpcTest::SetUp();
+    EXPECT_TRUE(backend_.OpenPieces(Receiving().memory()).ok());
+  }
 
   // Sums 0, 1, 2, ... that are sent in eight chunks of 1 MiB.
   void ExpectSum() {

@@ -247,7 +247,7 @@ Script MergeScript(Random& random) {
   v1::MergeRequest request;
   *request.mutable_spec() = Spec(true, 0);
   v1::Reduction stripe;
-  stripe.ParseFromString(Expected(request.spec(), kStripe, 0, true));
+  static_cast<void>(stripe.ParseFromString(Expected(request.spec(), kStripe, 0, true)));
   *request.add_states() = stripe.state();
   request.set_return_state(OneIn(random, 2));
   if (OneIn(random, 10)) {

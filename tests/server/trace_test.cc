@@ -21,6 +21,7 @@ namespace {
 constexpr char kTrace[] = "4bf92f3577b34da6a3ce929d0e0e4736";
 constexpr char kParent[] = "00f067aa0ba902b7";
 constexpr char kTraceparent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+constexpr char kTracestate[] = "rojo=00f067aa0ba902b7, congo=t61rcWkgMzE";
 
 class TraceTest : public RpcTest, public CallObserver {
  protected:
@@ -45,7 +46,7 @@ TEST_F(TraceTest, EveryCallOfARequestCarriesIt) {
   Client client(server_->addresses()[0]);
   std::vector<std::int32_t> values(1 << 20);
   std::iota(values.begin(), values.end(), 0);
-  const CallOptions options = {.traceparent = kTraceparent, .streams = 2};
+  const CallOptions options = {.traceparent = kTraceparent, .tracestate = kTracestate, .streams = 2};
   ASSERT_TRUE(client.Reduce(kSum, values, options).ok());
   ASSERT_TRUE(client.GetServerInfo(options).ok());
   ASSERT_TRUE(client.IsServing(options).ok());
@@ -56,6 +57,7 @@ TEST_F(TraceTest, EveryCallOfARequestCarriesIt) {
     ASSERT_TRUE(record.trace.has_value()) << record.method;
     EXPECT_EQ(record.trace->trace_id, kTrace);
     EXPECT_EQ(record.trace->parent_span_id, kParent);
+    EXPECT_EQ(record.trace->state, kTracestate);
     spans.insert(record.trace->span_id);
     ++methods[record.method];
   }
@@ -72,6 +74,31 @@ TEST_F(TraceTest, AnOptionThatIsNoTraceIsNotSent) {
   }
   Await([&] { return Records().size() == 3; });
   for (const CallRecord& record : Records()) EXPECT_FALSE(record.trace.has_value());
+}
+
+TEST_F(TraceTest, AStateThatMayNotBeIsNotSent) {
+  Client client(server_->addresses()[0]);
+  const std::vector<std::int32_t> values = {1, 2};
+  for (const std::string& state : {std::string("a=1\nb=2"), std::string(513, 'x'), std::string("a=\x80")}) {
+    EXPECT_TRUE(client.Reduce(kSum, values, {.traceparent = kTraceparent, .tracestate = state}).ok());
+  }
+  // Nor is one that belongs to no trace.
+  EXPECT_TRUE(client.Reduce(kSum, values, {.tracestate = kTracestate}).ok());
+  Await([&] { return Records().size() == 4; });
+  EXPECT_FALSE(Records().back().trace.has_value());
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(Records()[i].trace->state, "");
+}
+
+// Of other clients; the trace itself stays.
+TEST_F(TraceTest, AStateThatIsTooLongIsLeftOut) {
+  RawCall call(channel_, "/warpfold.v1.ReductionService/GetServerInfo",
+               {{"traceparent", kTraceparent}, {"tracestate", std::string(513, 'x')}});
+  call.Write("");
+  call.WritesDone();
+  EXPECT_TRUE(call.Finish().ok());
+  Await([&] { return Records().size() == 1; });
+  EXPECT_EQ(Records()[0].trace->trace_id, kTrace);
+  EXPECT_EQ(Records()[0].trace->state, "");
 }
 
 TEST_F(TraceTest, TheAnswerNamesTheSpanOfTheCall) {
@@ -100,12 +127,16 @@ TEST_F(TraceTest, TheLogHasTheIds) {
   service_.observer = &call_log_;
   Client client(server_->addresses()[0]);
   ASSERT_TRUE(client.GetServerInfo({.traceparent = kTraceparent}).ok());
-  ASSERT_TRUE(client.Reduce(kSum, std::vector<std::int32_t>{1, 2}, {.traceparent = kTraceparent}).ok());
+  ASSERT_TRUE(client
+                  .Reduce(kSum, std::vector<std::int32_t>{1, 2},
+                          {.traceparent = kTraceparent, .tracestate = kTracestate})
+                  .ok());
   server_.reset();
   FlushLog();
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               testing::ContainsRegex(absl::StrCat("trace_id=", kTrace, " parent_span_id=", kParent,
-                                                  " span_id=[0-9a-f]+ operators=sum type=int32 ")));
+                                                  " span_id=[0-9a-f]+ tracestate=\"rojo=00f067aa0ba902b7, "
+                                                  "congo=t61rcWkgMzE\" operators=sum type=int32 ")));
 }
 
 }  // namespace

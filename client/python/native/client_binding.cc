@@ -128,9 +128,10 @@ void MakeTask(Task* self, const std::string& type, std::vector<std::string> oper
 }
 
 void MakeSettings(CallOptions* self, std::optional<double> timeout_s, int streams, bool checksum,
-                  std::string request_id, std::string traceparent) {
+                  std::string request_id, std::string traceparent, std::string tracestate) {
   new (self) CallOptions{.request_id = std::move(request_id),
                          .traceparent = std::move(traceparent),
+                         .tracestate = std::move(tracestate),
                          .streams = streams,
                          .checksum = checksum};
   if (timeout_s.has_value()) self->timeout = absl::Seconds(*timeout_s);
@@ -155,7 +156,8 @@ void BindClient(nb::module_& module) {
       .def("__init__", &MakeTask, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(),
            nb::arg().none(), nb::arg(), nb::arg());
   nb::class_<CallOptions>(module, "Settings")
-      .def("__init__", &MakeSettings, nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
+      .def("__init__", &MakeSettings, nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+           nb::arg());
   nb::class_<std::stop_source>(module, "Stop")
       .def(nb::init<>())
       // Runs the call's own answers to a stop, on this thread.

@@ -42,7 +42,7 @@ class Settings:
     """How to call: timeout in seconds, streams, checksum, request id."""
 
     def __init__(self, timeout: float | None, streams: int, checksum: bool, request_id: str,
-                 traceparent: str, /) -> None: ...
+                 traceparent: str, tracestate: str, /) -> None: ...
 
 class Stop:
     """Ends the calls that were given it, from any thread."""

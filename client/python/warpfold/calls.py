@@ -29,6 +29,8 @@ class CallOptions(TypedDict, total=False):
     request_id: appears in the server's log; at most 128 printable ASCII characters.
     traceparent: the caller's place in a trace, as the W3C's Trace Context has it; its ids appear in the
         server's log. A text of another form is not sent.
+    tracestate: goes with traceparent, as the W3C has it; at most 512 printable ASCII characters, or it is not
+        sent.
     progress: called with the bytes sent so far and those of the whole array (None if nobody knows), some 20
         times a second and at the end, on the thread that calls; what it raises ends the call. True: a bar by
         tqdm.
@@ -40,11 +42,12 @@ class CallOptions(TypedDict, total=False):
     checksum: bool
     request_id: str
     traceparent: str
+    tracestate: str
     progress: Progress
     dtype: str | None
 
 
-_SETTINGS = frozenset({"timeout", "streams", "checksum", "request_id", "traceparent"})
+_SETTINGS = frozenset({"timeout", "streams", "checksum", "request_id", "traceparent", "tracestate"})
 _OPTIONS = frozenset(CallOptions.__annotations__)
 
 
@@ -74,7 +77,7 @@ def task_of(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] 
                         ddof, algorithm)
 
 
-_DEFAULTS = _native.Settings(None, 0, False, "", "")
+_DEFAULTS = _native.Settings(None, 0, False, "", "", "")
 
 
 def settings_of(options: Mapping[str, Any]) -> _native.Settings:
@@ -93,7 +96,8 @@ def settings_of(options: Mapping[str, Any]) -> _native.Settings:
     if timeout is not None and not timeout >= 0:
         raise ValueError(f"timeout must be seconds, or None, not {timeout!r}")
     return _native.Settings(timeout, options.get("streams", 0), options.get("checksum", False),
-                            options.get("request_id", ""), options.get("traceparent", ""))
+                            options.get("request_id", ""), options.get("traceparent", ""),
+                            options.get("tracestate", ""))
 
 
 def run(call: Call, client: _native.Client, stop: _native.Stop | None = None) -> _native.Answer:

@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that do not start: one line that names the flag and the reason, and nothing was served."""
+
+import socket
+import unittest
+
+from executables import DEVICE, Server, TestCase, run_server, value
+
+_WRONG = 2  # a flag, or what it names
+_TOO_MUCH = 3  # for the device or the system
+
+
+class RefusalsTest(TestCase):
+    """Each is refused with a Unix socket beside it that could be served, and is not."""
+
+    def assert_refused(self, code: int, flag: str, reason: str, *flags: str, prefix: tuple[str, ...] = ()):
+        device = () if any(given.startswith("--device") for given in flags) else (f"--device={DEVICE}",)
+        with self.subTest(" ".join(flags)):
+            done = run_server(*device, *flags, prefix=prefix)
+            self.assert_exit(code, done, flag, reason)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertEqual(list(self.folder.glob("*.sock")), [])
+
+    def test_flags_that_are_unknown_or_have_no_such_value(self):
+        self.assert_refused(_WRONG, "--no_such_flag", "not expected", "--no_such_flag")
+        self.assert_refused(_WRONG, "no_such_word", "not expected", "no_such_word")
+        self.assert_refused(_WRONG, "--device", "must be auto", "--device=gpu")
+        self.assert_refused(_WRONG, "--slots", "not in range", "--slots=0")
+        self.assert_refused(_WRONG, "--slots", "x", "--slots=x")
+        self.assert_refused(_WRONG, "--slot_bytes", "multiple of 65536", "--slot_bytes=65537")
+        self.assert_refused(_WRONG, "--listen", "must be host:port", "--listen=nowhere")
+
+    def test_flags_that_contradict_each_other(self):
+        self.assert_refused(_WRONG, "--tls_key", "requires", "--tls_cert=/dev/null")
+        self.assert_refused(_WRONG, "--tls_cert", "requires", "--tls_key=/dev/null")
+        self.assert_refused(_WRONG, "--tls_cert", "requires", "--tls_client_ca=/dev/null")
+        self.assert_refused(_WRONG, "--memory_socket", "requires", "--memory_socket_users=1")
+        self.assert_refused(_WRONG, "--slots", "At Most 1", "--slots=1", "--slots=2")
+        self.assert_refused(_WRONG, "--admin_listen", "must not be an address of --listen",
+                            "--listen=127.0.0.1:1", "--admin_listen=127.0.0.1:1")
+
+    def test_certificates_that_cannot_be_read(self):
+        bad = self.file("bad.pem", b"not a certificate")
+        none = str(self.folder / "none.pem")
+        address = f"--listen=unix:{self.folder}/a.sock"
+        self.assert_refused(_WRONG, "--tls_cert", "does not exist", address, f"--tls_cert={none}",
+                            f"--tls_key={bad}")
+        self.assert_refused(_WRONG, "--tls_cert", "", address, f"--tls_cert={bad}", f"--tls_key={bad}")
+
+    def test_addresses_in_use(self):
+        with socket.socket() as other, Server(listen=f"unix:{self.folder}/served,127.0.0.1:0") as server:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            taken = f"127.0.0.1:{other.getsockname()[1]}"
+            beside = f"unix:{self.folder}/a.sock"
+            for address in (*server.address.split(","), taken):
+                reason = "listens on it" if address.startswith("unix:") else "in use"
+                self.assert_refused(_WRONG, f"--listen: {address}", reason, f"--listen={beside},{address}")
+            self.assert_refused(_WRONG, "--admin_listen", "in use", f"--listen={beside}",
+                                f"--admin_listen={taken}")
+            for address in server.address.split(","):  # still the first server's
+                self.assertEqual(value(address, "max", "--iota", "1000"), 999)
+
+    def test_paths_that_exist(self):
+        path = self.file("kept", b"a file of somebody's")
+        self.assert_refused(_WRONG, f"--listen: unix:{path}", "", f"--listen=unix:{path}")
+        self.assert_refused(_WRONG, "--memory_socket", "", f"--listen=unix:{self.folder}/a.sock",
+                            f"--memory_socket={path}")
+        with open(path, "rb") as kept:
+            self.assertEqual(kept.read(), b"a file of somebody's")
+
+    def test_a_device_that_is_not_there(self):
+        for device in ("cuda:63", "cuda:4711"):
+            self.assert_refused(_TOO_MUCH, f"--device={device}", "", f"--device={device}")
+
+    def test_more_than_the_system_has(self):
+        limits = ("prlimit", f"--as={1 << 30}", f"--stack={8 << 20}")
+        if run_server("--help", prefix=limits).returncode != 0:
+            self.skipTest("a sanitizer, say, needs more address space than that")
+        self.assert_refused(_TOO_MUCH, "--slots=8", "no memory for 8 slots of 1073741824 bytes",
+                            "--device=cpu", "--slots=8", "--slot_bytes=1073741824", prefix=limits)
+        self.assert_refused(_TOO_MUCH, "--cpu_threads=1024", "of 1024 threads", "--device=cpu",
+                            "--cpu_threads=1024", prefix=limits)
+        self.assert_refused(_TOO_MUCH, f"--resident_bytes={1 << 34}", "no memory for", "--device=cpu",
+                            f"--resident_bytes={1 << 34}", prefix=limits)
+
+    @unittest.skipIf(DEVICE == "cpu", "needs a GPU")
+    def test_more_than_the_device_has(self):
+        self.assert_refused(_TOO_MUCH, "--slots=256", "bytes that the device has free", "--slots=256",
+                            f"--slot_bytes={1 << 30}")
+        self.assert_refused(_TOO_MUCH, f"--resident_bytes={1 << 40}", "", f"--resident_bytes={1 << 40}")
+
+    @unittest.skipIf(DEVICE == "cpu", "needs a GPU")
+    def test_auto_does_not_hide_a_gpu_that_cannot_be_used(self):
+        # CUDA reserves more address space than this process may have.
+        done = run_server("--device=auto", prefix=("prlimit", f"--as={8 << 30}"))
+        self.assert_exit(_TOO_MUCH, done, "--device=auto")
+
+
+if __name__ == "__main__":
+    unittest.main()
