@@ -34,7 +34,7 @@ std::string HealthMessage(HealthResponse::ServingStatus status) {
   return response.SerializeAsString();
 }
 
-// Of "ipv4:192.0.2.1:50051" what all connections of a client share.
+// "ipv4:192.0.2.1" for "ipv4:192.0.2.1:50051": the part that all connections of a client share.
 std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
 
 }  // namespace

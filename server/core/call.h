@@ -73,9 +73,9 @@ class Call {
   void OnSent();  // Send is done
   void OnLeft();  // the client is gone
   void OnHealthChanged();
-  // Ends a reduction or a Merge. What tells how the server is goes on.
+  // Ends a reduction or a Merge. Calls about the server (health, information) go on.
   void Stop(const absl::Status& why);
-  // Ends whatever it is.
+  // Ends the call, whichever it is.
   void End(const absl::Status& why);
   // Stops the call if it is overdue.
   void CheckTime(absl::Time now);

@@ -26,7 +26,7 @@ namespace warpfold::server {
 
 class ResidentArrays {
  public:
-  // Each costs the host some memory, and a place in lists and sweeps.
+  // The most arrays at a time: each one costs the host some memory, and time in lists and sweeps.
   static constexpr std::size_t kMaxArrays = 65'536;
 
   struct Limits {
@@ -79,7 +79,7 @@ class ResidentArrays {
   // Deletes arrays that have outlived their time to live; looks for them once a second at most.
   void Expire(absl::Time now);
 
-  // Those of one owner, or of all where it is empty; oldest first.
+  // Lists the arrays of one owner, or of all owners if `owner` is empty; oldest first.
   std::vector<Info> List(const std::string& owner, absl::Time now);
   // NOT_FOUND (UNKNOWN_MEMORY).
   absl::StatusOr<Info> Find(const std::string& token, absl::Time now) const;

@@ -83,7 +83,7 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
   const int shards = ShardCount(service_.backend.slots().size());
   const absl::StatusOr<std::size_t> max_connections = MaxConnections(options, shards);
   if (!max_connections.ok()) return max_connections.status();
-  // Of every server that the process builds from now on.
+  // This adds channelz to every server that the process builds from now on.
   if (options.channelz) grpc::channelz::experimental::InitChannelzService();
   grpc::ServerBuilder builder;
   ApplyTransportSettings(builder, service_.limits.max_concurrent_reductions);

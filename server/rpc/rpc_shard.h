@@ -22,7 +22,7 @@
 
 namespace warpfold::server {
 
-// What is given to gRPC with an operation and comes back from the queue, in the shard's thread.
+// The tag that is given to gRPC with an operation. It comes back from the queue, on the shard's thread.
 class EventTag {
  public:
   virtual ~EventTag() = default;
@@ -34,7 +34,7 @@ class RpcShard : private EventTag {
   // `service`, `methods` and the slots must outlive the shard.
   RpcShard(Service& service, grpc::AsyncGenericService& methods, const std::vector<kernels::Slot*>& slots,
            std::unique_ptr<grpc::ServerCompletionQueue> queue);
-  // As Join, unless that has been.
+  // Calls Join, unless it has been called.
   ~RpcShard() override;
 
   // Takes calls from now on, on a thread of its own. Throws std::system_error where there is no thread.
@@ -42,7 +42,7 @@ class RpcShard : private EventTag {
 
   // Runs `event` on the shard's thread, soon. From any thread, until Join.
   void Post(std::function<void()> event);
-  // As Post, and waits until it has run. Not from the shard's thread.
+  // Posts `event` and waits until it has run. Not from the shard's thread, which would wait for itself.
   void PostAndWait(const std::function<void()>& event);
 
   // Takes no more calls, and leaves the device alone. On the shard's thread.
@@ -51,12 +51,12 @@ class RpcShard : private EventTag {
     core_.Retire();
   }
 
-  // Once no call is left and the device is idle: ends the thread, if there is one.
+  // Ends the thread, if there is one. To be called once no call is left and the device is idle.
   void Join();
   bool has_thread() const { return thread_.joinable(); }
 
-  // On the shard's thread, but for the slots' counts in tests that are quiet, and the look at calls to the
-  // device.
+  // To be used on the shard's thread, with two exceptions: tests read the slots' counts while nothing
+  // happens, and the watchdog reads device_calls().
   Shard& core() { return core_; }
   // From any thread.
   const ShardGauges& gauges() const { return core_.gauges(); }
