@@ -11,6 +11,7 @@
 #include "server/core/merge.h"
 #include "server/core/put_session.h"
 #include "server/core/reflection.h"
+#include "server/core/refusals.h"
 #include "server/core/segment_session.h"
 #include "server/core/server_info.h"
 #include "server/core/session.h"
@@ -24,17 +25,13 @@ using HealthResponse = grpc::health::v1::HealthCheckResponse;
 
 constexpr absl::string_view kService = "warpfold.v1.ReductionService";
 
-absl::Status BadMessage(absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE", what);
-}
-
 std::string HealthMessage(HealthResponse::ServingStatus status) {
   HealthResponse response;
   response.set_status(status);
   return response.SerializeAsString();
 }
 
-// "ipv4:192.0.2.1" for "ipv4:192.0.2.1:50051": the part that all connections of a client share.
+// Of "ipv4:192.0.2.1:50051" what all connections of a client share.
 std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
 
 }  // namespace

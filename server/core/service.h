@@ -3,8 +3,8 @@
 //
 // All shards share one service: the device, the limits, the admission of calls. It is made once at start.
 //
-// Threads: any thread may use the members `device`, `admission`, `memories`, `residents` and `serving` at any
-// time. All other members are constant once the first shard exists. Must outlive the shards.
+// Threads: constant once the first shard exists, but for device, admission, memories, residents and health,
+// which any thread may use. Must outlive the shards.
 #pragma once
 
 #include <atomic>
@@ -42,6 +42,7 @@ struct Service {
   // Hears of every call; null for nobody.
   CallObserver* observer = nullptr;
 
+  // Any thread may use the members from here on, and `device`, at any time.
   Admission admission;
   MemoryRegistry memories;
   ResidentArrays residents{memories};

@@ -23,7 +23,7 @@ struct TraceContext {
 // version that is not one, with an id of zeros, or of another form.
 std::optional<TraceContext> ParseTraceparent(absl::string_view text);
 
-// The header, in the same form, that tells the caller which span this call has.
+// The header of the same form that tells the caller of the span of this call.
 std::string ToTraceresponse(const TraceContext& context);
 
 }  // namespace warpfold::server
