@@ -11,7 +11,6 @@
 #include "server/core/merge.h"
 #include "server/core/put_session.h"
 #include "server/core/reflection.h"
-#include "server/core/refusals.h"
 #include "server/core/segment_session.h"
 #include "server/core/server_info.h"
 #include "server/core/session.h"
@@ -24,6 +23,10 @@ using HealthRequest = grpc::health::v1::HealthCheckRequest;
 using HealthResponse = grpc::health::v1::HealthCheckResponse;
 
 constexpr absl::string_view kService = "warpfold.v1.ReductionService";
+
+absl::Status BadMessage(absl::string_view what) {
+  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE", what);
+}
 
 std::string HealthMessage(HealthResponse::ServingStatus status) {
   HealthResponse response;

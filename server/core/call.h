@@ -34,7 +34,7 @@ namespace warpfold::server {
 
 class Shard;
 
-// What a call asks of its transport. All return at once.
+// What a call asks of its transport. All functions return at once.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -137,7 +137,7 @@ class Call {
   std::uint64_t output_bytes_ = 0;  // that the client has taken
   std::uint64_t sending_bytes_ = 0;
 
-  // What a call of Watch was told last.
+  // What a call of Watch was last told.
   std::optional<bool> told_serving_;
   bool knows_service_ = true;
 };

@@ -31,7 +31,7 @@ class Canary : private SlotShare::Holder {
   // The time by which OnTick should be called.
   absl::Time next() const { return next_; }
 
-  // Starts none any more.
+  // Starts no more reductions.
   void Retire();
 
  private:

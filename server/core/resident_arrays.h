@@ -26,7 +26,7 @@ namespace warpfold::server {
 
 class ResidentArrays {
  public:
-  // The most arrays at a time: each one costs the host some memory, and time in lists and sweeps.
+  // Each costs the host some memory, and a place in lists and sweeps.
   static constexpr std::size_t kMaxArrays = 65'536;
 
   struct Limits {

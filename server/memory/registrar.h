@@ -33,7 +33,7 @@ class Registrar {
   Registrar(kernels::Backend& backend, MemoryRegistry& registry, std::uint64_t max_bytes,
             std::unique_ptr<HandleProber> prober)
       : backend_(backend), registry_(registry), max_bytes_(max_bytes), prober_(std::move(prober)) {}
-  // Nothing may name or read the memory any more.
+  // At destruction nothing may name or read the memory any more.
   ~Registrar() = default;
 
   // Each returns a token. INVALID_ARGUMENT (BAD_MEMORY), RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY), and what the

@@ -96,7 +96,7 @@ void RpcCall::OnRead(bool ok) {
   if (!ok) return core_->OnEnd();
   std::optional<Message> message = MessageOf(incoming_);
   incoming_.Clear();
-  // A message that cannot be read is one that breaks the stream.
+  // A message that cannot be read counts as a broken stream.
   if (!message.has_value()) return core_->OnEnd();
   core_->OnMessage(*std::move(message));
 }

@@ -94,9 +94,8 @@ void RpcShard::Run() {
   }
 }
 
-// Whether to poll the device instead of waiting for its notice. A result that is due within microseconds
-// would be noticed much later, so the shard polls for it, for kLongestLook at most: a device reads gigabytes
-// in that time.
+// Whether to look at the device, and not to wait for it: what is there in some microseconds would be told of
+// much later, and for some time only, in which a device reads gigabytes.
 bool RpcShard::LooksAgain() {
   if (!core_.AwaitsSoon()) {
     looks_until_ = Clock::time_point::min();

@@ -42,7 +42,7 @@ class RpcShard : private EventTag {
 
   // Runs `event` on the shard's thread, soon. From any thread, until Join.
   void Post(std::function<void()> event);
-  // Posts `event` and waits until it has run. Not from the shard's thread, which would wait for itself.
+  // As Post, and waits until it has run. Not from the shard's thread.
   void PostAndWait(const std::function<void()>& event);
 
   // Takes no more calls, and leaves the device alone. On the shard's thread.
@@ -55,8 +55,8 @@ class RpcShard : private EventTag {
   void Join();
   bool has_thread() const { return thread_.joinable(); }
 
-  // To be used on the shard's thread, with two exceptions: tests read the slots' counts while nothing
-  // happens, and the watchdog reads device_calls().
+  // On the shard's thread, but for the slots' counts in tests that are quiet, and the look at calls to the
+  // device.
   Shard& core() { return core_; }
   // From any thread.
   const ShardGauges& gauges() const { return core_.gauges(); }
