@@ -18,7 +18,7 @@ constexpr char kInfoMethod[] = "/warpfold.v1.ReductionService/GetServerInfo";
 // Smaller arrays go over one stream, whatever the server says: a second one takes a millisecond to set up.
 constexpr std::uint64_t kWorthAQuestionBytes = std::uint64_t{8} << 20;
 constexpr absl::Duration kQuestionTimeout = absl::Seconds(2);
-// A target that did not answer is not asked for so long, and not sent to while another serves.
+// For so long a target that did not answer is not asked again, and gets no array while another target serves.
 constexpr absl::Duration kLeftOut = absl::Seconds(5);
 constexpr std::uint64_t kLeastChunkBytes = std::uint64_t{64} << 10;
 constexpr std::uint64_t kMostChunkBytes = std::uint64_t{2} << 20;
@@ -54,7 +54,7 @@ TransferPlan PlanTransfer(Targets& targets, std::uint64_t byte_count, int most_s
   for (std::size_t target = 0; target < targets.count(); ++target) {
     const std::optional<v1::TransferAdvice> advice = AdviceOf(targets, target, deadline, interrupts);
     if (!advice.has_value()) continue;
-    // A server without advice gets a stream where others have some.
+    // A server that gives no advice gets one stream if others get some.
     streams += std::clamp<std::uint32_t>(advice->streams(), 1, kMostStreams);
     const std::uint64_t least =
         advice->min_stripe_bytes() == 0 ? kWorthAQuestionBytes : advice->min_stripe_bytes();

@@ -25,7 +25,7 @@ struct TransferPlan {
 TransferPlan PlanTransfer(Targets& targets, std::uint64_t byte_count, int most_streams, absl::Time deadline,
                           const Interrupts& interrupts);
 
-// The same for an array of which the number of streams is given.
+// Returns the plan for an array for which the caller gave the number of streams.
 TransferPlan PlanTransferOver(int streams);
 
 // One attempt to ask.

@@ -166,7 +166,7 @@ bool HasItsIndex(v1::Operator op, const Stripe& range, const v1::OperatorResult&
   const std::uint64_t end = range.first_element + range.element_count;
   const bool within = result.has_index() && result.index() >= range.first_element && result.index() < end;
   if (op == v1::OPERATOR_ARGMIN || op == v1::OPERATOR_ARGMAX) return within;
-  // A sum that is NaN comes without indices.
+  // A sum that is NaN has no indices.
   if (op != v1::OPERATOR_MAX_SUBARRAY_SUM || !result.has_index()) return true;
   return within && result.has_end_index() && result.end_index() > result.index() && result.end_index() <= end;
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether an answer is one to what was asked: a peer may be of another version, broken, or no Warpfold
-// server. All that is not OK here is INTERNAL. Internal.
+// Checks that an answer fits the request: the peer may have another version, be broken, or be no Warpfold
+// server. All errors from here are INTERNAL. Internal.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace warpfold {
 absl::Status CheckReduction(const v1::ReductionSpec& spec, const Stripe& range, bool state,
                             const v1::Reduction& reduction);
 
-// What every server says of itself is there.
+// Checks that the answer has what every server says about itself.
 absl::Status CheckServerInfo(const v1::GetServerInfoResponse& info);
 
 }  // namespace warpfold

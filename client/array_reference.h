@@ -14,7 +14,8 @@
 
 namespace warpfold {
 
-// Elements that lie there, raw, little-endian, row-major and adjacent. Of a resident array any part of it.
+// A range of elements in such memory: raw, little-endian, row-major and adjacent. It may be any part of a
+// resident array.
 struct ArrayReference {
   std::string token;              // ResidentArray::token, RegisteredMemory::token()
   std::uint64_t byte_offset = 0;  // of the first element

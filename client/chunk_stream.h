@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A call that sends an array: header, chunks, commit. What is in the header and in the answer is its user's
-// business; chunks and commits are the same in all such calls. Internal.
+// A call that sends an array: header, chunks, commit. The user of this class makes the header and reads the
+// answer; chunks and commits have the same form in all such calls. Internal.
 #pragma once
 
 #include <grpcpp/support/slice.h>
@@ -41,7 +41,7 @@ class ChunkStream {
   // Waits until the network has taken all that was sent. False if the call is over.
   bool Flush();
 
-  // Waits up to `timeout` for an end of the call before its commit. Whether it is over.
+  // Waits up to `timeout` for the call to end before its commit. Returns whether it has ended.
   bool AwaitEnd(absl::Duration timeout);
 
   // Commits if all chunks were sent, and waits for the answer. INTERNAL for one before the commit. Call once.

@@ -29,7 +29,7 @@ namespace {
 
 constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
 
-// How often health is asked again where all servers said that they do not serve, and after which pause.
+// How often health is asked again when all servers say that they do not serve, and after which pause.
 constexpr int kAskedAgain = 2;
 constexpr absl::Duration kPauseOfLeaving = absl::Milliseconds(100);
 
@@ -44,7 +44,7 @@ absl::Status NotWhole(std::uint64_t byte_count, std::uint64_t element_bytes) {
                    absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
 }
 
-// To seed a generator costs a microsecond, which is for arrays that go in several parts.
+// Seeding a generator costs a microsecond, so only arrays that go in several parts get a name.
 std::string RandomName() { return absl::StrCat(absl::Hex(absl::Uniform<std::uint64_t>(absl::BitGen()))); }
 
 grpc::Slice Generate(const Generator& generator, std::uint64_t offset, std::size_t size) {

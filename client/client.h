@@ -87,12 +87,12 @@ class Client {
                        options);
   }
 
-  // The same for elements whose type is known only at run time. Any alignment.
+  // As above, for elements whose type is known only at run time. The bytes may have any alignment.
   absl::StatusOr<Reduction> ReduceBytes(const Spec& spec, ElementType type, std::span<const std::byte> data,
                                         const CallOptions& options = {});
 
-  // The same for an array that is computed while it is sent, and never in memory as a whole.
-  // `byte_count` must be a whole number of elements.
+  // As above, for an array that is computed while it is sent and is never in memory as a whole. `byte_count`
+  // must be a whole number of elements.
   absl::StatusOr<Reduction> ReduceGenerated(const Spec& spec, ElementType type, std::uint64_t byte_count,
                                             const Generator& generator, const CallOptions& options = {});
 
@@ -100,14 +100,14 @@ class Client {
   // options.streams must be 1 or 0. The Client must outlive the Writer.
   absl::StatusOr<Writer> OpenWriter(const Spec& spec, ElementType type, const CallOptions& options = {});
 
-  // The same for elements that the server can read by itself: no byte of them is sent. For a Client of one
-  // target, since a token is of one server. NOT_FOUND (UNKNOWN_MEMORY) where the array or the registration
-  // has ended.
+  // Reduces elements that the server can read by itself: none of their bytes is sent. The Client must have
+  // one target, since a token belongs to one server. NOT_FOUND (UNKNOWN_MEMORY) if the array or the
+  // registration has ended.
   absl::StatusOr<Reduction> ReduceReference(const Spec& spec, ElementType type,
                                             const ArrayReference& reference, const CallOptions& options = {});
 
-  // The results of segments (segments.h) of an array of scalars; those of an array in memory as one table.
-  // On one stream. Once the visitor has seen results, the array is not sent again.
+  // Reduces each segment (segments.h) of an array of scalars, over one stream. Without a visitor the results
+  // come as one table. Once a visitor has seen results, the array is not sent again.
   template <ElementRange Range>
   absl::StatusOr<SegmentTable> ReduceSegments(const Spec& spec, const Range& values, const SegmentCut& cut,
                                               const CallOptions& options = {}) {
@@ -144,7 +144,8 @@ class Client {
   // INVALID_ARGUMENT (BAD_STATE) for other states, or if they are not of this spec and type.
   absl::StatusOr<Reduction> Merge(const Spec& spec, ElementType type, std::span<const PartialState> states,
                                   const CallOptions& options = {});
-  // The same, not finished: to merge many states by groups, and the groups.
+  // As Merge, but answers the state of the union instead of its values: so many states can be merged in
+  // groups, and then the groups.
   absl::StatusOr<PartialState> MergeToState(const Spec& spec, ElementType type,
                                             std::span<const PartialState> states,
                                             const CallOptions& options = {});
@@ -178,9 +179,9 @@ class Client {
   // What the server, or one of them, can do, on which device, and its limits.
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const CallOptions& options = {});
 
-  // Whether the server takes calls, as its standard health service says: of several, whether any does. An
-  // error if none answers. NOT_SERVING of all of them is asked again, twice within 200 ms: a server that is
-  // restarted says so shortly before its name leads to another one.
+  // Whether the server takes calls, as its standard health service says; of several servers, whether at least
+  // one does. An error if none answers. If all answer NOT_SERVING they are asked again, twice within 200 ms:
+  // a server that is restarted answers so shortly before its name leads to another one.
   absl::StatusOr<bool> IsServing(const CallOptions& options = {});
 
  private:

@@ -23,7 +23,7 @@ constexpr absl::Duration kLongestKeepalive = absl::Hours(24);
 
 grpc::ChannelArguments Arguments(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
-  // Else channels to the same target share one socket.
+  // Without this, channels to the same target would share one socket.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // Retries are ours: gRPC's own would keep references to the array.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
@@ -37,12 +37,12 @@ grpc::ChannelArguments Arguments(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(absl::ToInt64Milliseconds(interval)));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
-  // Else only two, until data is sent: a server may work for longer.
+  // By default gRPC sends only two pings until data is sent, but a server may work for longer.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   return arguments;
 }
 
-// gRPC ends the process over a header of characters that none may have.
+// gRPC ends the process if a header has characters that are not allowed.
 bool IsTraceparent(absl::string_view text) {
   constexpr absl::string_view kForm = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00";
   if (text.size() != kForm.size()) return false;
@@ -91,7 +91,7 @@ bool Connection::PauseAndConnect(absl::Duration pause, const Interrupts& interru
     }
     const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY && !was_ready) return true;
-    // gRPC has a timer for this, but that of 1.51 is sometimes forgotten when several are set at once.
+    // gRPC has a timer for this, but gRPC 1.51 sometimes forgets it when several are set at once.
     if (state != GRPC_CHANNEL_READY && !asked_to_connect && absl::Now() - start >= pause / 2) {
       grpc::experimental::ChannelResetConnectionBackoff(channel_.get());
       asked_to_connect = true;

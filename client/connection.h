@@ -17,7 +17,7 @@
 
 namespace warpfold {
 
-// A request may take several calls. Each of them is given these: what may end it early, and its trace.
+// What may end a request early, and its trace. A request may take several calls, which all are given these.
 struct Interrupts {
   std::stop_token stop = {};
   std::function<bool()> keep_going = nullptr;  // as in CallOptions
@@ -56,8 +56,8 @@ class CallScope {
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   grpc::ClientContext& context() { return context_; }
 
-  // For the thread that calls, whenever it waits: asks keep_going if it is time, and cancels the call where
-  // that says so. When to come again; never, if nobody is to be asked.
+  // To be called by the calling thread whenever it waits. Asks keep_going if it is time, and cancels the call
+  // if keep_going says so. Returns when to call this again: never, if there is no keep_going.
   absl::Time AskWhetherToGoOn();
 
  private:

@@ -15,9 +15,9 @@ namespace {
 
 constexpr char kMergeMethod[] = "/warpfold.v1.ReductionService/Merge";
 
-// Messages of 4 MiB are what servers take, and what gRPC takes of an answer. Nodes have at most 32 KiB, and
-// there are two of each level, or one where a state starts with the array: of arrays of 2^50 bytes, 3.6 MiB
-// in two states.
+// Servers take messages of up to 4 MiB, and so does gRPC by default as a client. Two states always fit: a
+// node has 32 KiB at most, and a state has at most two nodes of each level (one if it starts with the array),
+// which is 3.6 MiB for two states of an array of 2^50 bytes.
 constexpr std::size_t kMaxStatesBytes = std::size_t{3} << 20;
 
 // The range of the array that adjacent states are of.
@@ -53,7 +53,7 @@ absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::
   std::size_t bytes = 0;
   for (v1::PartialState& state : states) {
     const std::size_t state_bytes = state.ByteSizeLong();
-    // A call with one state would gain nothing.
+    // A call with a single state would merge nothing.
     const bool full = static_cast<std::uint64_t>(request.states_size()) == kMaxMergedStates;
     if (full || (request.states_size() > 1 && bytes + state_bytes > kMaxStatesBytes)) {
       request.set_return_state(true);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the shares of an array gave, folded into one. Internal.
+// Folds the states of an array's shares into one result. Internal.
 #pragma once
 
 #include <vector>

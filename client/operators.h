@@ -14,7 +14,7 @@
 
 namespace warpfold {
 
-// An element, and its index in the array.
+// A value, and the index in the array of the element that has it.
 template <typename T>
 struct Located {
   T value;
@@ -27,7 +27,7 @@ template <Element T>
 using Wide = std::conditional_t<FloatElement<T>, double,
                                 std::conditional_t<std::signed_integral<T>, std::int64_t, std::uint64_t>>;
 
-// The same for an operator that answers an element: bool for bool.
+// The type in which the service answers an element itself: bool for bool, otherwise Wide<T>.
 template <Element T>
 using Natural = std::conditional_t<std::same_as<T, bool>, bool, Wide<T>>;
 

@@ -30,7 +30,7 @@ struct ClientOptions {
   // Client for what is retried.
   int max_attempts = 4;
   // Before the first retry; doubled for each one after it, up to 5 s, and made up to a fifth shorter by
-  // chance. A server that says when to come again is heard.
+  // chance. If the server says when to come again, that counts.
   absl::Duration backoff = absl::Milliseconds(100);
   // A peer of which nothing has come for so long is asked whether it lives (an HTTP/2 ping), while there is a
   // call; at least 1 s. One that does not answer for 20 s is taken for dead: its calls end with UNAVAILABLE.

@@ -33,7 +33,7 @@ RawCall::~RawCall() {
 bool RawCall::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
   if (!Await(write_)) return false;
   call_->Write(message, options, Begin(write_));
-  // From the beginning: the answer, which may come before the last message, is the end of the call.
+  // The answer is waited for from the beginning: it may come before the last message, and ends the call.
   if (!std::exchange(started_, true)) call_->Read(&response_, Begin(read_));
   return true;
 }
@@ -82,7 +82,7 @@ void RawCall::Complete(void* tag, bool ok) {
 void RawCall::TakeMessage() {
   grpc::ByteBuffer message;
   message.Swap(&response_);
-  // What a call that is cancelled still brings is not wanted.
+  // Messages that arrive after a cancellation are dropped.
   if (!finished_by_client_ && !on_message_(std::move(message))) {
     finished_by_client_ = true;
     scope_.context().TryCancel();

@@ -52,7 +52,7 @@ absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& str
   header.set_request_id(job.options.request_id);
 
   LentMemory memory;  // outlives the call
-  // Only parts of an array have use for its name.
+  // Only calls for parts of an array need its name.
   ArrayStream stream(connection, job.deadline, interrupts, job.options, header,
                      return_state ? job.array : "");
   const std::uint64_t end = (stripe.first_element + stripe.element_count) * job.element_bytes;

@@ -18,7 +18,7 @@
 
 namespace warpfold {
 
-// One attempt each.
+// Each of these functions makes one attempt.
 
 // `job` has the array and how to send it; its spec only the element type and shape. *took_data as
 // SendStripe's.

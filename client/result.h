@@ -37,8 +37,8 @@ using Value = std::variant<Scalar, Matrix, Fields>;
 
 struct OperatorResult {
   std::string name;  // as in Spec::operators
-  // OK, or why there is no value: OUT_OF_RANGE (OVERFLOW), INVALID_ARGUMENT (EMPTY_ARRAY). Of several
-  // operators some may have none; where none has one, the call fails instead.
+  // OK, or why there is no value: OUT_OF_RANGE (OVERFLOW), INVALID_ARGUMENT (EMPTY_ARRAY). In a call with
+  // several operators some may have no value; if none has one, the call fails instead.
   absl::Status status = {};
   Value value = {};
   std::optional<std::uint64_t> index = {};      // argmin, argmax; max_subarray_sum: of the first element

@@ -14,7 +14,7 @@ namespace warpfold {
 namespace {
 
 constexpr absl::Duration kLongestPause = absl::Seconds(5);
-// A server that asks for more patience than this is not heard.
+// A server that asks for a longer pause than this is not obeyed.
 constexpr absl::Duration kLongestRetryDelay = absl::Minutes(1);
 // How long a target that does not serve is left out, at least.
 constexpr absl::Duration kLeftOut = absl::Seconds(1);
@@ -36,7 +36,7 @@ bool IsDraining(const absl::Status& status) {
 }
 
 bool MayRetry(const absl::Status& status, const Attempt& attempt) {
-  // The server refused before it looked at what was already under way to it.
+  // The server refused the call before it read the data that was already under way.
   if (IsBusy(status)) return true;
   if (!absl::IsUnavailable(status)) return false;
   return !attempt.took_data || IsDraining(status);
@@ -60,7 +60,8 @@ std::optional<absl::Duration> RetryPolicy::PauseAfter(const absl::Status& status
   absl::BitGen random;
   absl::Duration pause = pause_ * absl::Uniform(random, 0.8, 1.0);
   if (const std::optional<absl::Duration> delay = RetryDelay(status)) {
-    // Not shorter; and not all who were refused together.
+    // The pause is never shorter than the server asked for, and it is varied, so that clients that were
+    // refused together do not return together.
     pause = std::max(pause, std::min(*delay, kLongestRetryDelay) * absl::Uniform(random, 1.0, 1.2));
   }
   if (now + pause >= deadline_) return std::nullopt;
@@ -88,7 +89,7 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
   if (!pause.has_value()) return false;
   Targets::Lease next = targets_.Take(preferred_, now);
   const bool serves = !targets_.IsLeftOut(next.target(), now);
-  // The same connection where nothing else serves: it may have to be made again.
+  // If nothing else serves, the same connection is used: it may have to be made again.
   if (next.target() != lease_.target()) lease_ = std::move(next);
   if (!serves && !lease_.connection().PauseAndConnect(*pause, interrupts_)) {
     std::stop_source stopped;

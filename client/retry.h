@@ -18,10 +18,10 @@ namespace warpfold {
 
 // What a call that failed may have done, and how much hangs on it.
 struct Attempt {
-  // A part of an array may have reached the server, and all of it would have to be sent again: that would
-  // double the load on a server in trouble.
+  // A part of an array may have reached the server. A retry would send all of it again, and so double the
+  // load on a server in trouble.
   bool took_data = false;
-  // Work is done that only this call can use: a full server is asked as long as there is time.
+  // Work has been done that only this call can use, so a full server is asked again until the deadline.
   bool patient = false;
 };
 

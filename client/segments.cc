@@ -24,7 +24,7 @@ absl::Status BadCut(absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER", what);
 }
 
-// Whether the cut is one of so many elements: an array need not be sent to learn that it is not.
+// Whether the cut fits so many elements. The client checks it first, so that no array is sent in vain.
 absl::Status CheckCut(const SegmentCut& cut, std::uint64_t element_count) {
   if (cut.length != 0) {
     if (!cut.lengths.empty()) return BadCut("segments have one length, or lengths: not both");
@@ -54,7 +54,7 @@ Scalar ScalarOf(SegmentColumn::Kind kind, std::uint64_t bits) {
   }
 }
 
-// As the server puts it of an array.
+// The same text as the server's for an array.
 absl::Status StatusOf(SegmentFailure::Reason reason, absl::string_view name) {
   if (reason == SegmentFailure::Reason::kOverflow) {
     return MakeError(absl::StatusCode::kOutOfRange, "OVERFLOW",

@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<v1::PartialState>> ShareQueue::States() {
 
 namespace {
 
-// Phases of streams one after another.
+// Timings of streams that ran one after another: the sum of each phase.
 void Add(const v1::ServerTimings& from, v1::ServerTimings& to) {
   to.set_queue_ns(to.queue_ns() + from.queue_ns());
   to.set_receive_ns(to.receive_ns() + from.receive_ns());
@@ -83,7 +83,7 @@ void Add(const v1::ServerTimings& from, v1::ServerTimings& to) {
   to.set_kernel_ns(to.kernel_ns() + from.kernel_ns());
 }
 
-// Phases of streams that ran at the same time: of each the longest.
+// Timings of streams that ran at the same time: for each phase, the longest.
 void KeepLonger(const v1::ServerTimings& from, v1::ServerTimings& to) {
   to.set_queue_ns(std::max(to.queue_ns(), from.queue_ns()));
   to.set_receive_ns(std::max(to.receive_ns(), from.receive_ns()));
@@ -111,10 +111,10 @@ struct Worker {
         retry.Succeeded();
         continue;
       }
-      // Data that was taken does not matter: a share is small enough to be sent again.
+      // A share is small enough to be sent again, even if the server had taken data of it.
       const Attempt attempt = {.took_data = false, .patient = queue.any_done()};
       if (!MayRetry(reduction.status(), attempt)) return queue.Fail(reduction.status());
-      // Before the pause: other streams may be quicker.
+      // The share is put back before the pause, since another stream may take it sooner.
       queue.PutBack(*share);
       if (!retry.Again(reduction.status(), attempt)) return queue.Leave(reduction.status());
     }

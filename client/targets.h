@@ -30,14 +30,15 @@ class Targets {
   };
   struct Target {
     std::string name;
-    // Never fewer: leases point to them.
+    // Connections are never removed: leases point to them.
     std::vector<std::unique_ptr<Line>> lines;
     absl::Time left_out_until = absl::InfinitePast();
     std::optional<v1::TransferAdvice> advice;
   };
 
  public:
-  // A connection that a call uses, counted until destruction. Must not outlive the Targets.
+  // A connection in use by one call. It counts as busy until the Lease is destroyed. Must not outlive the
+  // Targets.
   class Lease {
    public:
     Lease(Lease&& other) noexcept
@@ -87,7 +88,7 @@ class Targets {
   void LeaveOut(std::size_t target, absl::Time until);
   bool IsLeftOut(std::size_t target, absl::Time now) const;
 
-  // What target said of how to send it arrays, if it was asked.
+  // What the target advised about sending arrays, if it was asked.
   std::optional<v1::TransferAdvice> advice(std::size_t target) const;
   void KeepAdvice(std::size_t target, const v1::TransferAdvice& advice);
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One line of log for each finished call. Of calls that fail, the first ten of each reason in a second have a
-// line; the others are counted.
+// One line of log for each finished call. Among calls that fail, only the first ten of each reason in each
+// second get a line; the others are counted.
 #pragma once
 
 #include <memory>

@@ -40,7 +40,7 @@ struct Flags {
   bool reflection = false;
   bool channelz = false;
 
-  // All of them as they are in force, name and value, for people.
+  // All flags with the values that are in force, for people.
   std::vector<std::pair<std::string, std::string>> all;
 };
 

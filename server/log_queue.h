@@ -35,10 +35,10 @@ class LogQueue {
   // descriptor takes it. From any thread; does not wait for the descriptor.
   void Push(Line line, std::size_t bytes);
 
-  // Since the queue was made. From any thread; does not wait.
+  // How many lines were dropped since the queue was made. From any thread; does not wait.
   std::int64_t dropped() const { return all_dropped_; }
 
-  // Waits until all lines are written, at most `timeout`. Whether they are.
+  // Waits until all lines are written, for `timeout` at most. Returns whether they are.
   bool Flush(absl::Duration timeout);
 
  private:

@@ -15,11 +15,12 @@ namespace {
 constexpr absl::Duration kLookInterval = absl::Seconds(5);
 constexpr absl::Duration kBusyPause = absl::Minutes(1);
 constexpr absl::Duration kLongestPause = absl::Minutes(10);
-// Of one core: a server that does less has time to take its memory anew.
+// The process counts as quiet below this share of one core: it then has time to fetch its memory anew.
 constexpr double kQuietShare = 0.1;
 
-// Until TuneAllocator is called again. malloc_trim gives back what is free in the middle of the arenas, but
-// of all but the first not their ends, of up to 64 MiB each: those go when their threads next free something.
+// Makes the allocator return memory until TuneAllocator is called again. malloc_trim alone is not enough: it
+// gives back free memory in the middle of the arenas, but the free end (up to 64 MiB) of the first arena
+// only. The ends of the others go when their threads next free something.
 void MakeAllocatorEager() {
   mallopt(M_TRIM_THRESHOLD, 1 << 20);
   mallopt(M_TOP_PAD, 0);

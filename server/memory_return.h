@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gives freed memory back to the system, where the process has much more than at its start. The allocator
-// keeps it (TuneAllocator), which the next messages are faster for; what a flood took would stay for ever.
+// Gives freed memory back to the system when the process holds much more than at its start. The allocator is
+// told to keep freed memory (TuneAllocator), because that makes the next messages faster. Without this class,
+// the memory that one flood of calls took would stay with the process for ever.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace warpfold::server {
 // Threads: one.
 class MemoryReturn {
  public:
-  // The process has what it needs, and serves from now on.
+  // To be made when the process has all memory that it needs and starts to serve.
   explicit MemoryReturn(absl::Time now);
 
   // To be called often. Every five seconds, while the process has more than a quarter beyond what it had at

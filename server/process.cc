@@ -97,7 +97,7 @@ absl::Duration CpuTime() {
   return absl::DurationFromTimeval(usage.ru_utime) + absl::DurationFromTimeval(usage.ru_stime);
 }
 
-// The second number of this file is of pages (proc(5)).
+// The second number of this file counts the resident pages (proc(5)).
 std::uint64_t ResidentBytes() {
   std::ifstream file("/proc/self/statm");
   std::uint64_t all_pages = 0;

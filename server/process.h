@@ -34,13 +34,15 @@ void HoldSignals();
 // reason to end.
 void IgnoreBrokenPipes();
 
-// Blocks until SIGTERM or SIGINT arrives (true), or `over` says so, asked about 100 times a second (false).
+// Blocks until SIGTERM or SIGINT arrives, and returns true; or until `over`, which is asked about 100 times a
+// second, says so, and returns false.
 bool AwaitEnd(const std::function<bool()>& over);
 
-// Ends the process as SIGTERM does one that knows nothing of it.
+// Ends the process as SIGTERM ends one that does not handle it.
 [[noreturn]] void EndBySignal();
 
-// Whether a process listens on the Unix socket at `path`, or it is one that a killed server left behind.
+// Whether a process listens on the Unix socket at `path`. A killed server leaves the file behind, on which
+// nobody listens.
 bool UnixSocketInUse(const std::string& path);
 
 // What the process has used and holds, as the system counts it: the time of all its threads, and its memory.

@@ -189,8 +189,8 @@ int Refuse(int exit_code, absl::string_view why) {
   std::_Exit(kDeviceFailed);
 }
 
-// A device that fails while the server drains would keep it from ever ending. Who asks a second time wants it
-// to end at once.
+// Drains the server, unless the device fails meanwhile, which would keep a drain from ever ending, or a
+// second signal asks for an end at once.
 void DrainUnlessFaulted(RpcServer& server, const Flags& flags) {
   std::atomic<bool> drained = false;
   std::thread drain([&] {
@@ -211,7 +211,7 @@ void DrainUnlessFaulted(RpcServer& server, const Flags& flags) {
   drain.join();
 }
 
-// Does what has to be done often while the server serves. Whether the device has failed.
+// Does what has to be done often while the server serves. Returns whether the device has failed.
 bool LookAfter(RpcServer& server, CallLog& call_log, MemoryReturn& memory_return, TlsRenewal& tls_renewal,
                absl::Time now) {
   call_log.SayLeftOut();

@@ -41,8 +41,8 @@ bool HasPemBlock(absl::string_view text, absl::string_view what) {
   return false;
 }
 
-// The text of the PEM file that a flag names. Of a text without blocks gRPC would not make an error, but a
-// server that does not ask for certificates.
+// The text of the PEM file that a flag names. A text without any PEM block is refused here, because gRPC
+// would not report it: the server would silently ask no client for a certificate.
 absl::StatusOr<std::string> ReadPem(absl::string_view flag, const std::string& path, absl::string_view what) {
   absl::StatusOr<std::string> text = ReadFile(path);
   if (!text.ok()) return Refusal(flag, "the file cannot be read");

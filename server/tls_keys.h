@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the TLS flags name, looked at before anything is served with it: what gRPC cannot use it would only
-// show to clients, as connections that break.
+// Reads the files that the TLS flags name, and checks them before anything is served with them. gRPC does not
+// report keys that it cannot use: clients would only see connections that break.
 #pragma once
 
 #include <optional>

@@ -32,7 +32,7 @@ struct NpyArray {
 // an order of axes or a dtype that is not supported, or bytes left over.
 absl::StatusOr<NpyArray> ParseNpy(std::span<const std::byte> file);
 
-// The same for a file that comes piece by piece: what stands before its data.
+// What the header says about a file that comes piece by piece.
 struct NpyHead {
   ElementType type = ElementType::kInt32;
   std::vector<std::uint64_t> shape;

@@ -131,8 +131,8 @@ void CallMetrics::Add(const CallRecord& record) {
   }
 }
 
-// What went well is there from the start, so that a rate can be had of the first one; each other series, and
-// there are at most 17 for each value, from its first count on.
+// Series of calls that succeeded exist from the start, so that Prometheus sees the first one as an increase.
+// Any other series, of which each value has 17 at most, exists from its first count on.
 void CallMetrics::WriteByCode(Exposition& out, absl::string_view label, const LabelSet& set,
                               const Counts& counts) const {
   for (std::size_t i = 0; i < set.size(); ++i) {

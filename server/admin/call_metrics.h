@@ -36,7 +36,7 @@ class LabelSet {
   std::map<std::string, std::size_t, std::less<>> indexes_;
 };
 
-// How often something took how long.
+// A histogram: how many calls took how long.
 class DurationHistogram {
  public:
   void Add(absl::Duration duration);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls in progress, and the last ones that failed, for who asks while shards are busy.
+// The calls in progress and the last ones that failed, for readers that must not wait for busy shards.
 //
 // Threads: all methods from any thread. The lock is held for moments only, never while text is made.
 #pragma once

@@ -27,7 +27,7 @@ using Tcp = asio::ip::tcp;
 constexpr auto kTimeout = std::chrono::seconds(30);
 constexpr std::uint32_t kMaxHeaderBytes = 8 << 10;
 constexpr unsigned kHttp11 = 11;
-// Where the system is short of something.
+// The pause after an accept that failed because the system is short of something.
 constexpr auto kPause = std::chrono::milliseconds(100);
 
 }  // namespace

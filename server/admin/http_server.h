@@ -34,7 +34,7 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // As it was bound.
+  // The address, with the port that was bound.
   const std::string& address() const;
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 double Seconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
 
-// Until when the process ran before, as good as its start: the first look at the clock, made at start.
+// The time of the first look at the clock, which is made at start and stands for the start of the process.
 const double kStart =
     std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 

@@ -17,7 +17,7 @@ namespace {
 constexpr int kSmallPlaces = 64;
 constexpr int kWatchPlaces = 1024;
 
-// When a refused call is to come again: about the time that a share of an array takes.
+// After how long a refused call should come again: about the time that a share of an array takes.
 constexpr char kRetryMs[] = "100";
 
 bool IsReduction(Admission::Kind kind) {

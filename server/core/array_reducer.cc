@@ -85,7 +85,7 @@ absl::StatusOr<bool> ArrayReducer::TryFinish() {
     if (absl::Status status = Start(*std::exchange(filling_, std::nullopt)); !status.ok()) return status;
   }
   if (!AllCollected()) return false;
-  // What remains is less than a leaf, or all of an array below the crossover.
+  // Less than a leaf remains, or a whole array below the crossover: the host reduces it.
   if (!held_.empty()) ReduceHere(std::exchange(held_, {}));
   return status_.ok() ? absl::StatusOr<bool>(true) : status_;
 }

@@ -54,7 +54,7 @@ class ArrayReducer : public SlotReducer, public ArraySink {
   // The slot that is being filled may be called in.
   absl::Status Pause() override;
 
-  // All bytes have been appended, a whole number of elements.
+  // To be called when all bytes, a whole number of elements, have been appended.
   absl::StatusOr<bool> TryFinish() override;
 
   void Release() override;
@@ -72,7 +72,8 @@ class ArrayReducer : public SlotReducer, public ArraySink {
   const ByteSlice piece_memory_;
   std::vector<std::byte> held_;  // bytes from next_element() on, before those in filling_
   bool uses_slots_;              // the array has reached the crossover
-  // What was held when it did, of which the first bytes are in slots by now.
+  // The bytes that were held when the array reached the crossover. The first backlog_placed_ of them are in
+  // slots by now.
   std::vector<std::byte> backlog_;
   std::size_t backlog_placed_ = 0;
   std::optional<Filling> filling_;

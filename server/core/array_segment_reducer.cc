@@ -143,7 +143,7 @@ bool ArraySegmentReducer::StartFilling() {
   return true;
 }
 
-// Starts what is whole, and keeps the rest.
+// Starts the slot on its whole segments, and keeps the bytes of the one that is not.
 absl::Status ArraySegmentReducer::StartFilled() {
   Filling filled = *std::exchange(filling_, std::nullopt);
   const auto rest = filled.room.subspan(filled.whole_bytes, filled.bytes - filled.whole_bytes);

@@ -35,7 +35,7 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
   absl::StatusOr<std::size_t> Append(ByteSlice bytes) override;
   absl::Status Pause() override;
 
-  // Those without elements that come next.
+  // Reduces the announced segments without elements that come next.
   absl::StatusOr<bool> PlaceLengths() override;
   // The last segment must be whole.
   absl::StatusOr<bool> TryFinish() override;

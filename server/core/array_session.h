@@ -54,8 +54,8 @@ class ArraySession {
 
   // Whether the response hands out a partial state.
   virtual bool returns_state() const { return false; }
-  // Whether the last message carried something. Else a client could hold its place among the reductions with
-  // messages of a few bytes.
+  // Whether the last message carried something. Empty messages do not count as progress: with them a client
+  // could hold its place among the reductions for ever.
   bool made_progress() const { return made_progress_; }
 
   virtual const std::string& request_id() const = 0;
@@ -64,11 +64,11 @@ class ArraySession {
     record->request_id = request_id();
     record->bytes = array_bytes();
   }
-  // Of the array, as far as it has come; all of one that need not come.
+  // How many bytes of the array have arrived; its whole size where the server reads it from memory.
   virtual std::uint64_t array_bytes() const {
     return incoming_.has_value() ? incoming_->received_bytes() : 0;
   }
-  // How many bytes the client has brought: those of the array, and those that say how it is cut.
+  // How many bytes the client has sent: the array's, and those of the lengths that say how it is cut.
   virtual std::uint64_t progress_bytes() const { return array_bytes(); }
 
  protected:

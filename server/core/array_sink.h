@@ -16,16 +16,16 @@ namespace warpfold::server {
 class ArraySink {
  public:
   virtual ~ArraySink() = default;
-  // Takes the next bytes of the array and returns how many: fewer where no slot is free; the sink's owner
-  // hears when there is room again.
+  // Takes the next bytes of the array and returns how many it took. It takes fewer than it was given if no
+  // slot is free; the sink's owner then hears when there is room again.
   virtual absl::StatusOr<std::size_t> Append(ByteSlice bytes) = 0;
-  // The same of bytes that stay where they are, and as they are, for as long as `owner` is held: the sink may
-  // hold it instead of copying them.
+  // Does the same for bytes that stay in place and unchanged for as long as `owner` is held. The sink may
+  // hold `owner` instead of copying the bytes.
   virtual absl::StatusOr<std::size_t> AppendOwned(ByteSlice bytes, const std::shared_ptr<const void>& owner) {
     static_cast<void>(owner);
     return Append(bytes);
   }
-  // No more bytes are at hand for now.
+  // Says that no more bytes are at hand for now.
   virtual absl::Status Pause() = 0;
 };
 

@@ -32,7 +32,7 @@ class ArrayWriter : public ArraySink, private SlotShare::Holder {
   absl::StatusOr<std::size_t> Append(ByteSlice bytes) override;
   absl::Status Pause() override;
 
-  // All bytes have been appended. True once they are in the memory.
+  // To be called when all bytes have been appended. True once they are in the memory.
   absl::StatusOr<bool> TryFinish();
 
   // Gives back what it holds; what the device still copies is not waited for.

@@ -36,7 +36,7 @@ namespace warpfold::server {
 
 class Shard;
 
-// What a call asks of its transport. All return at once.
+// What a call asks of its transport. All functions return at once.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -77,9 +77,9 @@ class Call {
   void OnDelivered();  // the answer is on its way
   void OnLeft();       // the client is gone
   void OnHealthChanged();
-  // Ends a reduction or a Merge. What tells how the server is goes on.
+  // Ends a reduction or a Merge. Calls about the server (health, information) go on.
   void Stop(const absl::Status& why);
-  // Ends whatever it is.
+  // Ends the call, whichever it is.
   void End(const absl::Status& why);
   // Stops the call if it is overdue.
   void CheckTime(absl::Time now);
@@ -145,7 +145,7 @@ class Call {
   std::uint64_t output_bytes_ = 0;                       // that the client has taken
   std::uint64_t sending_bytes_ = 0;
 
-  // What a call of Watch was told last.
+  // What a call of Watch was last told.
   std::optional<bool> told_serving_;
   bool knows_service_ = true;
 };

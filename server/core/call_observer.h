@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What those who watch the service (its log, its metrics, its status page) hear of calls. The core tells, and
-// knows nothing of how it is kept or shown.
+// What observers (the log, the metrics, the status page) are told about calls. The core tells them, and does
+// not know how they keep or show it.
 #pragma once
 
 #include <atomic>

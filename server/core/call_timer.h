@@ -24,8 +24,8 @@ class CallTimer {
   // next AwaitClient, is not the client's.
   void AwaitClient(absl::Time now);
   void ClientCame(absl::Time now);
-  // Nor may the client be slow without end: until limits.pace_bytes more have come, or all, it has twice as
-  // long as it may be idle. `bytes` is what has come of the array.
+  // A client may not be slow without end, either: it must send limits.pace_bytes more, or the rest of the
+  // array, within twice the time that it may be idle. `bytes` is how much of the array has arrived.
   void Progress(absl::Time now, std::uint64_t bytes);
 
   // DEADLINE_EXCEEDED (DEADLINE, IDLE, RATE or DURATION) once the call has outlived a limit, else OK.

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tiny reduction now and then while nobody uses a shard's slots, whose result is compared with the host's:
-// a device that has failed is found before the next client meets it. The deadline of what a client starts
-// holds for it, too.
+// Starts a tiny reduction now and then while nobody uses a shard's slots, and compares its result with the
+// host's: so a device that has failed is found before the next client meets it. The reduction has the same
+// deadline as what a client starts.
 //
 // Threads: the shard's only.
 #pragma once
@@ -28,10 +28,10 @@ class Canary : private SlotShare::Holder {
 
   // Starts a reduction if it is time for one.
   void OnTick(absl::Time now);
-  // When it wants OnTick to be called at the latest.
+  // The time by which OnTick should be called.
   absl::Time next() const { return next_; }
 
-  // Starts none any more.
+  // Starts no more reductions.
   void Retire();
 
  private:

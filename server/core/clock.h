@@ -16,8 +16,8 @@ using Clock = std::function<absl::Time()>;
 // The time of day when this is called, and from then on as steadily as the machine's monotonic clock.
 Clock MonotonicClock();
 
-// When `clock` will show the moment that `wall_clock` now says is `deadline`. To be asked when a deadline
-// arrives: later the wall clock may be set, and differ from `clock` by any amount.
+// Converts `deadline`, a time of `wall_clock`, to a time of `clock`. To be called when the deadline arrives:
+// the wall clock may be set later, and then differs from `clock` by any amount.
 absl::Time DeadlineOn(const Clock& clock, const Clock& wall_clock, absl::Time deadline);
 
 }  // namespace warpfold::server

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kMeasuredBytes = 16 << 10;
 constexpr int kRepetitions = 3;
-// Dimensions of which kernels have loops of their own, and one for all others.
+// The dimensions that are measured: those for which kernels have a loop of their own, and 16 for all others.
 constexpr std::uint32_t kDimensions[] = {1, 2, 3, 4, 5, 6, 7, 8, 16};
 
 // Products of matrices have a loop for each small dimension and one for all others; this numbers the loops.
@@ -33,7 +33,7 @@ std::vector<std::byte> Numbers(std::uint64_t bytes) {
   return numbers;
 }
 
-// As Wait, but not for ever.
+// Waits for the slot as Slot::Wait does, but only until its deadline.
 absl::Status AwaitEnd(kernels::Slot& slot, std::uint64_t bytes, const Clock& clock) {
   WatchedTime lasts;
   while (!slot.Finished()) {
@@ -48,7 +48,7 @@ absl::Status AwaitEnd(kernels::Slot& slot, std::uint64_t bytes, const Clock& clo
 
 absl::StatusOr<Crossovers> Crossovers::Measure(kernels::Backend& backend, const Clock& clock) {
   Crossovers crossovers;
-  // Who asks for simt wants its kernels, which are slower than the CPU at any size.
+  // simt is slower than the CPU at any size, but whoever asks for it wants its kernels to run.
   if (backend.name() == "cpu" || backend.name() == "simt" || backend.slots().empty()) return crossovers;
   kernels::Slot& slot = *backend.slots().front();
   const absl::Time start = clock();

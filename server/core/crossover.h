@@ -32,7 +32,7 @@ class Crossovers {
     std::string slowest_operator;  // "logsumexp float64"
   };
 
-  // None: everything goes to slots.
+  // Without measurements: everything goes to slots.
   Crossovers() = default;
 
   // Runs every operator over every type that it takes, on slot 0 of a backend that nobody uses yet and on the

@@ -24,8 +24,8 @@ namespace warpfold::server {
 // a hundredth of that.
 absl::Duration DeviceDeadline(std::uint64_t bytes);
 
-// How long something has lasted, as far as somebody looked at it. The time between two looks counts for at
-// most kLongestGap: a process that was suspended must not take its own absence for the device's.
+// How long something has lasted, counted from look to look. The time between two looks counts as kLongestGap
+// at most: a process that was suspended must not mistake its own absence for the device's.
 class WatchedTime {
  public:
   static constexpr absl::Duration kLongestGap = absl::Seconds(1);
@@ -41,7 +41,7 @@ class WatchedTime {
 // Whether a thread is in a call to the device, told to another thread.
 class DeviceCalls {
  public:
-  // Marks a call for as long as it lives. Threads: that one.
+  // Marks the thread as being in a call for as long as the Scope lives. To be used on that thread.
   class Scope {
    public:
     explicit Scope(DeviceCalls& calls) : calls_(calls) { calls_.Next(); }
@@ -53,8 +53,8 @@ class DeviceCalls {
     DeviceCalls& calls_;
   };
 
-  // How long the call has lasted that the thread is in, as far as it has been looked at. Threads: one that
-  // looks often.
+  // How long the thread has been in its call, counted from the first Look that found it there. To be called
+  // often, by one other thread.
   absl::Duration Look(absl::Time now);
 
  private:

@@ -42,7 +42,7 @@ absl::StatusOr<bool> IncomingArray::Place() {
   Pending& pending = *pending_;
   while (pending.slice < pending.chunk.data.size()) {
     const ByteSlice rest = pending.chunk.data[pending.slice].subspan(pending.offset);
-    // What the ordinary parser took apart has another owner than the message, and lies elsewhere.
+    // If the ordinary parser read the chunk, its bytes lie elsewhere and have another owner than the message.
     const absl::StatusOr<std::size_t> placed =
         pending.chunk.owned == nullptr ? sink_.AppendOwned(rest, pending.message.owner) : sink_.Append(rest);
     if (!placed.ok()) return placed.status();

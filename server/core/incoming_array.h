@@ -26,7 +26,7 @@ absl::Status ArrayTooLarge(std::uint64_t max_stream_bytes);
 
 class IncomingArray {
  public:
-  // What the header says of it.
+  // What the header says about the array.
   struct Announced {
     std::uint64_t element_bytes = 1;
     std::uint64_t max_bytes = 0;  // ServerLimits.max_stream_bytes

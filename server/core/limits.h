@@ -16,13 +16,13 @@ namespace warpfold::server {
 inline constexpr std::uint64_t kMaxPayloadBytes = std::uint64_t{4} << 20;
 // Tags, lengths, a checksum and header fields surround the payload; they have at most so many bytes.
 inline constexpr std::uint64_t kMaxFramingBytes = std::uint64_t{64} << 10;
-// Messages up to this size are refused by the service, with its reason; gRPC itself refuses larger ones,
-// whose reason is then the text of gRPC.
+// The service itself refuses messages of up to this size that are too large, with a reason that programs can
+// read. Larger ones are refused by gRPC, with gRPC's text.
 inline constexpr std::uint64_t kMaxTransportBytes = 2 * kMaxPayloadBytes + 2 * kMaxFramingBytes;
 
-// Limits of segments: the values in one message of results, how many bytes of results may wait for a client,
-// or be on their way from the device, before the server reads no further, and how many lengths may be ahead
-// of their elements.
+// Limits of segments: how many values one message of results has; how many bytes of results may wait for the
+// client, or be on their way from the device, before the server reads no further; and how many lengths may be
+// ahead of their elements.
 inline constexpr std::uint64_t kMaxResultBytes = std::uint64_t{512} << 10;
 inline constexpr std::uint64_t kMaxWaitingResultBytes = std::uint64_t{4} << 20;
 inline constexpr std::uint64_t kMaxLengthsAhead = std::uint64_t{1} << 17;

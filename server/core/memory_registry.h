@@ -47,7 +47,7 @@ class NamedMemory {
   // What elements an array has; none where the bytes may be anything.
   const std::optional<ElementLayout>& layout() const { return layout_; }
 
-  // Whether nobody may find it any more.
+  // Whether its time to live is over, so that Find no longer returns it.
   virtual bool IsExpired(absl::Time) const { return false; }
 
   void Touch(absl::Time now) const { last_use_ns_ = absl::ToUnixNanos(now); }
@@ -71,7 +71,7 @@ class MemoryRegistry {
 
   // Returns the token by which clients name it from now on.
   std::string Add(std::shared_ptr<const NamedMemory> memory);
-  // The name is forgotten; who has found the memory may go on with it.
+  // Forgets the name. Reductions that have found the memory go on with it.
   void Remove(const std::string& token);
   // NOT_FOUND (UNKNOWN_MEMORY), also where it has expired at `now`.
   absl::StatusOr<std::shared_ptr<const NamedMemory>> Find(const std::string& token, absl::Time now) const;

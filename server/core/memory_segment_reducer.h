@@ -32,7 +32,7 @@ class MemorySegmentReducer : public SegmentReducer {
                        std::function<void()> listener);
   ~MemorySegmentReducer() override { Release(); }
 
-  // All that have been announced; together they must have no more elements than there are.
+  // Reduces all announced segments. Together they must have no more elements than there are.
   absl::StatusOr<bool> PlaceLengths() override;
   absl::StatusOr<bool> TryFinish() override;
   void Release() override;

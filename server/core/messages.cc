@@ -12,14 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "server/core/operator_names.h"
+#include "server/core/refusals.h"
 
 namespace warpfold::server {
 namespace {
-
-absl::Status BadHeader(const char* field, absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER", absl::StrCat(field, " ", what),
-                        {{"field", field}});
-}
 
 absl::Status BadState(absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_STATE", what);

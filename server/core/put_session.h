@@ -53,7 +53,7 @@ class PutSession : public ArraySession {
   std::optional<ArrayWriter> writer_;  // once there is a header
 };
 
-// Answer the methods of the same names.
+// These functions answer the methods of the same names.
 absl::StatusOr<v1::GetArrayResponse> GetArray(const Service& service, const v1::GetArrayRequest& request);
 v1::ListArraysResponse ListArrays(Service& service, const v1::ListArraysRequest& request);
 absl::Status DeleteArray(Service& service, const v1::DeleteArrayRequest& request);

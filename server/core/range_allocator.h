@@ -14,19 +14,20 @@ namespace warpfold::server {
 
 class RangeAllocator {
  public:
-  // Ranges start at multiples of this: where kernels load vectors, and lines of any cache begin.
+  // Ranges start at multiples of this, so that kernels can load whole vectors and a range shares no cache
+  // line with another.
   static constexpr std::uint64_t kAlignment = 512;
 
   explicit RangeAllocator(std::uint64_t bytes) : free_bytes_(bytes) {
     if (bytes > 0) free_.emplace(0, bytes);
   }
 
-  // The offset of a range of `bytes`; none where no free range is so long.
+  // Returns the offset of a range of `bytes`; nothing if no free range is long enough.
   std::optional<std::uint64_t> Take(std::uint64_t bytes);
   // Gives back what Take gave out.
   void Return(std::uint64_t offset, std::uint64_t bytes);
 
-  // What Take takes for so many bytes.
+  // How many bytes Take really takes for a range of `bytes`.
   static std::uint64_t RoundUp(std::uint64_t bytes) {
     return bytes > 0 ? (bytes + kAlignment - 1) / kAlignment * kAlignment : kAlignment;
   }

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "server/core/limits.h"
+#include "server/core/refusals.h"
 #include "server/core/wire_guard.h"
 
 namespace warpfold::server {
@@ -116,10 +117,6 @@ bool ParseChunkInPlace(ByteSlices message, std::uint64_t total_bytes, ParsedChun
   if (length != total_bytes - prefix.position()) return false;
   chunk->data = Tail(message, prefix.position());
   return true;
-}
-
-absl::Status BadMessage(absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE", what);
 }
 
 absl::Status MessageTooLarge() {

@@ -79,7 +79,7 @@ class ResidentArrays {
   // Deletes arrays that have outlived their time to live; looks for them once a second at most.
   void Expire(absl::Time now);
 
-  // Those of one owner, or of all where it is empty; oldest first.
+  // Lists the arrays of one owner, or of all owners if `owner` is empty; oldest first.
   std::vector<Info> List(const std::string& owner, absl::Time now);
   // NOT_FOUND (UNKNOWN_MEMORY).
   absl::StatusOr<Info> Find(const std::string& token, absl::Time now) const;

@@ -15,13 +15,14 @@ namespace warpfold::server {
 
 class SegmentCursor {
  public:
-  // `length` of all segments, as many as are asked for; none: Announce says them one by one.
+  // With `length`, all segments have this length, and there is no last one. Without it, Announce names the
+  // lengths one by one.
   explicit SegmentCursor(std::optional<std::uint64_t> length) : length_(length) {}
 
   const std::optional<std::uint64_t>& length() const { return length_; }
 
   void Announce(std::uint64_t length) {
-    // What has been passed is given back when it is the larger part.
+    // The memory of passed lengths is given back once they are the larger part.
     if (next_ > announced_.size() / 2) {
       announced_.erase(announced_.begin(), announced_.begin() + static_cast<std::ptrdiff_t>(next_));
       next_ = 0;
@@ -34,7 +35,7 @@ class SegmentCursor {
   void Pass() {
     if (!length_.has_value()) ++next_;
   }
-  // Announced, and not passed.
+  // How many lengths were announced and not passed yet.
   std::size_t waiting() const { return announced_.size() - next_; }
 
  private:

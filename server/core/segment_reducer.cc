@@ -52,7 +52,7 @@ bool SegmentReducer::HasRoom() const {
 
 kernels::Slot* SegmentReducer::TakeSlot() {
   if (!HasRoom()) {
-    // What others have started is told by itself; what this one has is waited for.
+    // Another call's slot reports its end by itself; what this reducer has started is waited for.
     share_.AwaitFinish(*this);
     return nullptr;
   }

@@ -84,11 +84,11 @@ class SegmentReducer : protected SlotShare::Holder {
   // The slot has been started, or could not be, on the next segments.
   absl::Status Started(kernels::Slot* slot, const Cut& cut, absl::Status status, InUse in_use = {});
 
-  // The next segment is reduced by this one, which calls OnWholeProgress.
+  // The next segment is reduced by `reducer`, which calls OnWholeProgress.
   void AddWhole(std::unique_ptr<SlotReducer> reducer);
-  // All its bytes are there: those of the one that was added last.
+  // Says that the reducer that was added last has all its bytes.
   void EndWhole() { pending_.back().whole_has_all = true; }
-  // Tries to finish those that have all bytes.
+  // Tries to finish the reducers that have all their bytes.
   void FinishWholes();
   void OnWholeProgress();
 

@@ -25,9 +25,9 @@ class SegmentResults {
 
   // A ReduceSegmentsResponse with the layout.
   std::string Layout() const;
-  // With results: as many messages as it takes for each to be small enough for clients of gRPC as it is.
+  // Messages with results: as many as it takes for each to stay below gRPC's default limit.
   std::vector<std::string> Encode(std::uint64_t first_segment, const kernels::SegmentsResult& result) const;
-  // With those of one segment, reduced as an array. Adds the errors that it has to *errors.
+  // A message with the results of one segment that was reduced as an array. Adds its errors to *errors.
   std::string Encode(std::uint64_t segment, const kernels::PartialState& state, std::uint64_t* errors) const;
 
  private:

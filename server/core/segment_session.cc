@@ -12,6 +12,7 @@
 #include "server/core/limits.h"
 #include "server/core/memory_segment_reducer.h"
 #include "server/core/messages.h"
+#include "server/core/refusals.h"
 
 namespace warpfold::server {
 namespace {
@@ -21,10 +22,6 @@ constexpr std::uint64_t kLengthBytes = sizeof(std::uint64_t);
 absl::Status Invalid(absl::string_view reason, const char* field, absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason, absl::StrCat(field, " ", what),
                         {{"field", field}});
-}
-
-absl::Status BadHeader(const char* field, absl::string_view what) {
-  return Invalid("BAD_HEADER", field, what);
 }
 
 absl::Status Mismatch(const char* field, std::uint64_t says, absl::string_view what, std::uint64_t came) {

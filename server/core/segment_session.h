@@ -75,7 +75,7 @@ class SegmentSession : public ArraySession {
   v1::ReduceSegmentsHeader header_;  // of the array
   std::optional<kernels::Reduction> reduction_;
   std::unique_ptr<SegmentReducer> reducer_;  // once there is a header
-  // What the lengths say that have come.
+  // What the lengths that have come say.
   std::uint64_t announced_segments_ = 0;
   std::uint64_t announced_elements_ = 0;
   std::uint64_t length_bytes_ = 0;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the service can do, and its limits.
+// Answers GetServerInfo: what the service can do, and its limits.
 #pragma once
 
 #include "server/core/service.h"

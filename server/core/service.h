@@ -43,6 +43,7 @@ struct Service {
   // Hears of every call; null for nobody.
   CallObserver* observer = nullptr;
 
+  // Any thread may use the members from here on, and `device`, at any time.
   Admission admission;
   PendingAnswers answers;
   MemoryRegistry memories;

@@ -10,14 +10,10 @@
 #include "server/core/array_reducer.h"
 #include "server/core/memory_reducer.h"
 #include "server/core/messages.h"
+#include "server/core/refusals.h"
 
 namespace warpfold::server {
 namespace {
-
-absl::Status BadHeader(absl::string_view field, absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER", absl::StrCat(field, " ", what),
-                        {{"field", std::string(field)}});
-}
 
 // The state of a named algorithm is not canonical: it must be that of the whole array, and not leave.
 absl::Status CheckNoStripe(const v1::ReduceHeader& header) {

@@ -22,8 +22,8 @@
 
 namespace warpfold::server {
 
-// How much of a shard is in use, for others to look at without asking it: it may be busy. Of one moment each,
-// not of the same one.
+// How much of a shard is in use. Any thread may read these numbers without waiting for the shard, which may
+// be busy. Each number is right at some moment, but the three need not be of the same moment.
 struct ShardGauges {
   std::atomic<std::size_t> slots_free = 0;
   std::atomic<std::size_t> slots_in_flight = 0;
@@ -54,7 +54,7 @@ class Shard {
   // Looks at the clock and at the device. To be called some twenty times a second while is_busy(), and at
   // next_trial(). Ends all reductions once the device is lost.
   void OnTick();
-  // When the device, if nobody uses it, is to be tried.
+  // When the shard tries the device next (canary.h), if nobody uses it until then.
   absl::Time next_trial() const { return canary_.next(); }
   // The server ends: tries the device no more.
   void Retire() { canary_.Retire(); }

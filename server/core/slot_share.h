@@ -43,11 +43,12 @@ class SlotShare {
     virtual ~Holder() = default;
     // A slot is free for this holder, who waited: Take gives it one.
     virtual void OnSlotFree() = 0;
-    // Another call needs a slot, and this holder has lent one out to its client's slowness: start it.
+    // Another call needs a slot, and this holder keeps one that is only partly filled: start it now.
     virtual void OnSlotWanted() = 0;
-    // The range that this holder started on `slot` is reduced, or failed. The slot is no longer its.
+    // The range that this holder started on `slot` is reduced, or failed. The slot no longer belongs to it.
     virtual void OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) = 0;
-    // The same of segments. The values are valid until the holder calls the share, or returns.
+    // As OnSlotFinished, for a slot that was started on segments. The values are valid until the holder calls
+    // the share, or returns.
     virtual void OnSegmentsFinished(kernels::Slot*, const absl::StatusOr<kernels::SegmentsResult>&) {}
   };
 
@@ -61,43 +62,44 @@ class SlotShare {
   // Gives back a slot that was taken but not started.
   void Return(kernels::Slot* slot);
 
-  // Whether the holder's slot, taken and not started, only waits for the client's next bytes. Not while
-  // others wait: the holder should then start it.
+  // Says whether the holder's slot, taken and not started, only waits for the client's next bytes. While
+  // others wait for a slot, the holder should start it instead.
   void SetAwaitingClient(kernels::Slot* slot, bool awaiting);
 
-  // The holder has started its slot, or tried to: `started` is what Start, StartFrom or StartStore returned,
-  // and is passed on. The end is reported by OnSlotFinished, at the earliest by the next Poll; until then
-  // in_use.memory stays alive, also if the holder leaves. After
-  // an error the slot has been given back.
+  // To be called when the holder has started its slot, or tried to. `started` is what Start, StartFrom or
+  // StartStore returned; Started returns it again. OnSlotFinished reports the end, in the next Poll at the
+  // earliest; until then in_use.memory stays alive, also if the holder leaves. After an error the slot has
+  // been given back.
   absl::Status Started(Holder& holder, kernels::Slot* slot, absl::Status started, const InUse& in_use = {});
 
-  // The holder can do nothing until what it started is done.
+  // Says that the holder can do nothing until what it started is done.
   void AwaitFinish(const Holder& holder);
 
-  // Whether somebody waits for work that mostly takes less time than being told of its end: then it is better
-  // to Poll for a while.
+  // Whether somebody waits for work that mostly ends sooner than a notice of its end would arrive: then it is
+  // better to Poll for a while.
   bool AwaitsSoon() const;
-  // Has the device tell of the end of whatever somebody waits for. To be called before the shard's thread
-  // waits.
+  // Asks the device for a notice of the end of everything that somebody waits for. To be called before the
+  // shard's thread waits.
   void AskForNotices();
 
-  // The result, where the device finished within Start or has finished since; the slot is then given back.
-  // Null while it works. For the one who started it.
+  // If the device has finished, within Start or since, returns the result and gives the slot back. Nothing
+  // while the device works. Only for the holder that started the slot.
   std::optional<absl::StatusOr<kernels::SlotResult>> Collect(kernels::Slot* slot);
-  // The same of segments. The values are valid until the share is called.
+  // As Collect, for a slot that was started on segments. The values are valid until the share is called.
   std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegments(kernels::Slot* slot);
 
   // The holder leaves: it waits no more and hears no more; what the device still works on for it is given
   // back when it is done. It must have returned what it took.
   void Leave(Holder& holder);
 
-  // Reports what the device has finished, and serves.
+  // Reports finished slots to their holders, then hands free slots to waiting ones.
   void Poll();
-  // Whether the device has had something for too long: then it is lost. To be called after Poll, often.
+  // Declares the device lost if it has worked on a slot for longer than its deadline. To be called often,
+  // after Poll.
   void LookAtDevice(absl::Time now);
-  // To be marked with each call that starts something on a slot. Those that the share makes are.
+  // Whoever calls a slot must wrap the call in a DeviceCalls::Scope on this. SlotShare wraps its own calls.
   DeviceCalls& device_calls() { return device_calls_; }
-  // Hands free slots to those who wait.
+  // Hands free slots to waiting holders.
   void Serve();
 
   std::size_t size() const { return entries_.size(); }

@@ -51,7 +51,7 @@ class Counter {
   }
 
  private:
-  // The same for the bytes of a field; `field` is null where it is unknown.
+  // Counts the fields in one length-delimited field, if it is a message; `field` is null if it is unknown.
   // NOLINTNEXTLINE(misc-no-recursion)
   bool CountIn(CodedInputStream& in, absl::string_view bytes, const FieldDescriptor* field) {
     std::uint32_t length = 0;

@@ -79,7 +79,7 @@ bool CanRead(int fd, absl::Duration timeout) {
 
 absl::Status HandleProber::Probe(const kernels::ProcessMemory& memory) {
   if (IsKnown(memory)) return absl::OkStatus();
-  // The process may have ended since it last answered: of what, nobody knows.
+  // The process may have ended since it last answered; the cause is not known.
   const bool is_new = process_ < 0;
   if (is_new) {
     if (absl::Status status = Start(); !status.ok()) return status;
@@ -141,7 +141,7 @@ absl::Status HandleProber::Ask(const kernels::ProcessMemory& memory) {
 
 bool HandleProber::IsKnown(const kernels::ProcessMemory& memory) const {
   return std::any_of(known_.begin(), known_.end(), [&](const kernels::ProcessMemory& known) {
-    // Wraps around where the memory begins before what is known, and is then more than any count.
+    // If the memory begins before the known range, the difference wraps around and exceeds any count.
     const std::uint64_t skipped = memory.byte_offset - known.byte_offset;
     return known.handle == memory.handle && skipped <= known.byte_count &&
            memory.byte_count <= known.byte_count - skipped;

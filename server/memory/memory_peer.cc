@@ -8,15 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "server/core/refusals.h"
 
 namespace warpfold::server {
-namespace {
-
-absl::Status BadMessage(absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE", what);
-}
-
-}  // namespace
 
 MemoryPeer::~MemoryPeer() {
   for (const std::string& token : tokens_) registrar_.Unregister(token);

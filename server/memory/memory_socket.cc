@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kMaxConnections = 256;
 constexpr int kMostAccepted = 64;
-// How soon memory is buried that a reduction read when it was given back, and connections are accepted after
-// descriptors had run out.
+// How often the thread looks again for two things: memory that was still read when its client gave it back,
+// and free descriptors after they had run out.
 constexpr int kLookAgainMs = 50;
 
 }  // namespace
@@ -57,10 +57,10 @@ void MemorySocket::Run() {
   }
 }
 
-// Until something has come, or something may be buried.
+// Waits until something has come, or until it is time to look for memory that can be destroyed.
 void MemorySocket::Await(bool some_left) {
   std::vector<pollfd> watched = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
-  // At the limit those who connect wait in the backlog, and likewise where descriptors have run out.
+  // New connections wait in the backlog while the limit is reached, or while there are no descriptors left.
   if (connections_.size() < kMaxConnections && !accept_failed_) {
     watched.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
   }
@@ -71,7 +71,7 @@ void MemorySocket::Await(bool some_left) {
 }
 
 void MemorySocket::AcceptAll() {
-  // Some at a time: who connects again and again must not keep others waiting.
+  // Accepts a limited number at a time: a client that connects again and again must not keep others waiting.
   for (int accepted = 0; accepted < kMostAccepted && connections_.size() < kMaxConnections; ++accepted) {
     FileDescriptor connection = Accept(listener_, &accept_failed_);
     if (!connection.is_open()) return;

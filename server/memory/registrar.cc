@@ -32,8 +32,8 @@ absl::Status CheckMemfd(int fd, std::uint64_t byte_count) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) return BadMemory("the descriptor is not of a memfd that can be sealed");
   if ((seals & F_SEAL_SHRINK) == 0) return BadMemory("the memfd is not sealed against shrinking");
-  // Where a hole is punched into huge pages (hugetlbfs), no page may be left to fill it again: reading there
-  // would end this process.
+  // If somebody punches a hole into huge pages (hugetlbfs), there may be no page left to fill it again, and
+  // reading there would end this process.
   struct statfs system = {};
   if (fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC) {
     return BadMemory("the memfd must not be of huge pages");

@@ -33,7 +33,7 @@ class Registrar {
   Registrar(kernels::Backend& backend, MemoryRegistry& registry, std::uint64_t max_bytes,
             std::unique_ptr<HandleProber> prober)
       : backend_(backend), registry_(registry), max_bytes_(max_bytes), prober_(std::move(prober)) {}
-  // Nothing may name or read the memory any more.
+  // At destruction nothing may name or read the memory any more.
   ~Registrar() = default;
 
   // Each returns a token. INVALID_ARGUMENT (BAD_MEMORY), RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY), and what the
@@ -47,7 +47,8 @@ class Registrar {
   // Destroys what was unregistered and is read no more. Whether some is left.
   bool Bury();
 
-  // Those that are being read by the last reductions among them. From any thread.
+  // What clients have registered: bytes, and how many pieces of memory. Memory that was given back counts
+  // until the last reduction that reads it has ended. From any thread.
   std::uint64_t registered_bytes() const { return registered_bytes_; }
   std::size_t registrations() const { return count_; }
 

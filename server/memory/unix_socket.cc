@@ -56,7 +56,7 @@ absl::StatusOr<FileDescriptor> ListenAt(const std::string& path) {
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return Failed("cannot be bound", errno);
   }
-  // Whose processes may connect is decided by their user, not by the file's mode.
+  // The file's mode lets everybody connect: the socket decides by the peer's user.
   chmod(path.c_str(), 0666);
   if (listen(listener.get(), kBacklog) != 0) return Failed("cannot be listened on", errno);
   return listener;

@@ -16,8 +16,9 @@
 
 namespace warpfold::server {
 
-// Listens at `path`, where anybody may connect whom the file system lets: who accepts asks for PeerUser. A
-// socket file that nobody listens on is replaced. UNAVAILABLE if that cannot be done, without the path.
+// Listens at `path`. Anybody whom the file system lets reach it may connect, so the caller has to check
+// PeerUser. A socket file that nobody listens on is replaced. UNAVAILABLE if that cannot be done, without the
+// path.
 absl::StatusOr<FileDescriptor> ListenAt(const std::string& path);
 
 // The next connection, if there is one; does not block. *failed says that there was one, but no descriptor or

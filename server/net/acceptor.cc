@@ -74,7 +74,7 @@ void Acceptor::Run() {
 }
 
 bool Acceptor::AcceptAll(const Listener& listener, int socket) {
-  // The others' turn comes, whatever crowd stands here.
+  // No more than this at once, so that the other sockets get their turn.
   constexpr int kMostAtOnce = 64;
   for (int i = 0; i < kMostAtOnce; ++i) {
     const int descriptor = accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -87,14 +87,14 @@ bool Acceptor::AcceptAll(const Listener& listener, int socket) {
     } else if (errno == ENOBUFS || errno == ENOMEM) {
       return false;
     }
-    // Any other error is of a connection that broke before it was accepted.
+    // Any other error means that a connection broke before it was accepted.
   }
   return true;
 }
 
 void Acceptor::Accepted(const Listener& listener, int socket, int descriptor) {
   const std::string peer = PeerOf(descriptor);
-  // The last descriptor that there is belongs to those who do not ask us: gRPC ends the process without one.
+  // The last free descriptors are kept for gRPC, which ends the process when it gets none.
   if (!connections_.HasRoom(peer)) return Refused(descriptor);
   connections_.Add(descriptor, peer);
   hand_over_(listener, socket, descriptor);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accepts connections and hands them over: as many as there is room for, and of one peer half of that. Unlike
-// gRPC's own listener it goes on when descriptors have run out (docs/adr/0030).
+// Accepts connections and hands them over: as many as there is room for, and at most half of that from one
+// peer. Unlike gRPC's own listener it goes on when descriptors have run out (docs/adr/0030).
 #pragma once
 
 #include <chrono>
@@ -38,7 +38,8 @@ class Acceptor {
   // Accepts what waits at a socket; false if the system is short of something, so that it is better to pause.
   bool AcceptAll(const Listener& listener, int socket);
   void Accepted(const Listener& listener, int socket, int descriptor);
-  // Where there is no descriptor left: takes one connection and closes it, so that its client hears of it.
+  // Used when there is no descriptor left: takes one connection and closes it, so that its client hears of
+  // it.
   bool RefuseOne(int socket);
   void Refused(int descriptor);
 

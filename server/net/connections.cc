@@ -14,7 +14,8 @@
 namespace warpfold::server {
 namespace {
 
-// A look asks the system about each connection: those who knock in vain must not make that the server's work.
+// A look asks the system about each connection. It is done seldom, so that clients that are refused again and
+// again cannot keep the server busy with it.
 constexpr auto kLookInterval = std::chrono::milliseconds(20);
 
 bool Identify(int descriptor, struct stat* info) {

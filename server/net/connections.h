@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The open connections, and who has how many of them. Whoever was given a connection closes it without saying
-// so: a connection is taken for closed once its descriptor is another file's, or none.
+// The open connections, and how many of them each peer has. gRPC closes descriptors silently: a connection
+// counts as closed when its descriptor is no longer open, or refers to another file.
 #pragma once
 
 #include <sys/types.h>
@@ -24,7 +24,7 @@ class Connections {
 
   void Add(int descriptor, const std::string& peer);
 
-  // At the last look: those that have been closed since count still.
+  // The count at the last look: connections that have been closed since then are still counted.
   std::size_t count() const { return connections_.size(); }
   std::size_t CountOf(const std::string& peer) const;
   // Takes out those that are closed.
@@ -46,7 +46,8 @@ class Connections {
   std::chrono::steady_clock::time_point looked_at_;
 };
 
-// Whom a connection counts for: the address, of IPv6 the network of 64 bits; "unix:" and the user's number.
+// The peer that a connection counts for: the address for IPv4, the network of 64 bits for IPv6, and "unix:"
+// with the user's number for a Unix socket.
 std::string PeerOf(int descriptor);
 
 }  // namespace warpfold::server

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Follows the HTTP/2 frames that a client sends, as far as their nine-byte heads go, and says when they are
-// none that a client of a gRPC service sends: headers without an end, resets without measure, frames that
-// carry nothing. gRPC 1.51 has no limits on these (docs/adr/0045).
+// Reads the nine-byte heads of the HTTP/2 frames that a client sends, and reports patterns that no client of
+// a gRPC service has reason to send: headers without an end, floods of resets, floods of empty frames. gRPC
+// 1.51 has no limits on these (docs/adr/0045).
 #pragma once
 
 #include <array>
@@ -26,13 +26,13 @@ class FrameWatch {
   // Calls that the client takes back: so many at once, and so many in a second for ever.
   static constexpr double kMostResets = 1000;
   static constexpr double kResetsPerSecond = 500;
-  // Frames without a part in a call: settings, pings, data frames without data. Those that go with frames of
-  // calls are free, kFreeFrames for each.
+  // Frames that belong to no call: settings, pings, data frames without data. For each frame of a call,
+  // kFreeFrames of them are free.
   static constexpr double kMostIdleFrames = 1000;
   static constexpr double kIdleFramesPerSecond = 100;
   static constexpr int kFreeFrames = 4;
-  // Windows that are opened further. A client that takes results sends one for some tens of KiB, and gRPC
-  // keeps nothing of them.
+  // Window updates. A client that takes results sends one for some tens of KiB; gRPC keeps no memory for
+  // them.
   static constexpr double kMostWindows = 100'000;
   static constexpr double kWindowsPerSecond = 100'000;
 

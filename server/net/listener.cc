@@ -62,7 +62,7 @@ int BoundPort(int socket) {
   sockaddr_storage address = {};
   socklen_t size = sizeof(address);
   if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
-  // The port stands in the same place in both families.
+  // The port is at the same place in addresses of both families.
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 

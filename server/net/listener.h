@@ -24,7 +24,7 @@ class Listener {
   Listener& operator=(Listener&&) = delete;
   ~Listener();
 
-  // As given, with the port that was bound.
+  // The address as it was given, with the port that was bound.
   const std::string& address() const { return address_; }
   bool is_unix() const;
   // Non-blocking. None after Close.

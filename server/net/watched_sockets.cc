@@ -27,8 +27,8 @@ namespace {
 
 constexpr std::size_t kMostDescriptors = 65'536;
 
-// A connection. Whoever reads from it is one thread at a time, and nobody does when its descriptor is given
-// to the next one: gRPC has then closed it.
+// A connection. One thread at a time reads from it, and none does when its descriptor is given to the next
+// connection, since gRPC has then closed it.
 struct Watched {
   ino_t inode = 0;
   FrameWatch frames;
@@ -82,7 +82,7 @@ void LeaveSocketUnwatched(int descriptor) { Replace(descriptor, nullptr); }
 
 }  // namespace warpfold::server
 
-// In place of the C library's. gRPC reads without flags.
+// Replaces the C library's function. gRPC reads without flags.
 extern "C" ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
   using namespace warpfold::server;  // NOLINT(google-build-using-namespace): the body belongs to it
   const ssize_t size = syscall(SYS_recvmsg, descriptor, message, flags);
@@ -90,7 +90,7 @@ extern "C" ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
   Watched* const connection = watched[descriptor].load(std::memory_order_acquire);
   if (connection == nullptr) return size;
   const char* const complaint = Look(*connection, *message, static_cast<std::size_t>(size));
-  // The descriptor may have become another's, who does not speak HTTP/2.
+  // The descriptor may by now belong to a socket that does not carry HTTP/2.
   if (complaint == nullptr || InodeOf(descriptor) != connection->inode) return size;
   Complain(descriptor, complaint);
   shutdown(descriptor, SHUT_RDWR);

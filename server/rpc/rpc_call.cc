@@ -14,9 +14,9 @@
 namespace warpfold::server {
 namespace {
 
-// Longer names are no names.
+// A longer name is ignored.
 constexpr std::size_t kMaxArrayNameBytes = 64;
-// Of the version that there is; a later one may have more.
+// The version that there is has 55 characters; a later one may have more.
 constexpr std::size_t kMaxTraceparentBytes = 256;
 
 // The message's slices, which live as long as the message's owner.
@@ -104,7 +104,7 @@ void RpcCall::OnRead(bool ok) {
   if (!ok) return core_->OnEnd();
   std::optional<Message> message = MessageOf(incoming_);
   incoming_.Clear();
-  // A message that cannot be read is one that breaks the stream.
+  // A message that cannot be read counts as a broken stream.
   if (!message.has_value()) return core_->OnEnd();
   core_->OnMessage(*std::move(message));
 }

@@ -83,7 +83,7 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
   const int shards = ShardCount(service_.backend.slots().size());
   const absl::StatusOr<std::size_t> max_connections = MaxConnections(options, shards);
   if (!max_connections.ok()) return max_connections.status();
-  // Of every server that the process builds from now on.
+  // This adds channelz to every server that the process builds from now on.
   if (options.channelz) grpc::channelz::experimental::InitChannelzService();
   grpc::ServerBuilder builder;
   ApplyTransportSettings(builder, service_.limits.max_concurrent_reductions);
@@ -222,8 +222,8 @@ bool RpcServer::WaitUntil(const std::function<bool(absl::Time)>& condition, absl
   return true;
 }
 
-// A call that arrives while gRPC shuts down ends with CANCELLED, which nobody tries again. There is none
-// where nobody is connected.
+// A call that arrives while gRPC shuts down would end with CANCELLED, which clients do not retry. No such
+// call can arrive when nobody is connected.
 void RpcServer::EndAllUntilDisconnected(const absl::Status& why) {
   const auto deadline = std::chrono::steady_clock::now() + kLastAnswers;
   do {

@@ -41,7 +41,7 @@ struct RpcServerOptions {
 // How many shards to run: one for each core, as far as there are slots for them.
 int ShardCount(std::size_t slots);
 
-// Of all shards together.
+// How many slots of all shards together are in each state, and how many calls wait for one.
 struct SlotCounts {
   std::size_t free = 0;
   std::size_t in_flight = 0;
@@ -66,15 +66,15 @@ class RpcServer {
 
   std::shared_ptr<grpc::Channel> InProcessChannel(const grpc::ChannelArguments& arguments);
 
-  // What the backend reported when it failed: from then on every call is answered UNAVAILABLE and health
-  // is NOT_SERVING. The process should end. OK so far otherwise.
+  // True once the device has failed: from then on every call is answered UNAVAILABLE, health is NOT_SERVING,
+  // and the process should end.
   bool faulted() const { return faulted_.load(); }
 
   int reductions_in_progress() const { return service_.admission.in_progress(); }
 
-  // At one moment. Waits for each shard.
+  // The counts at one moment. Waits for each shard.
   SlotCounts slots();
-  // As each shard has published them last. Waits for nobody.
+  // The counts that each shard published last. Waits for nobody.
   SlotCounts published_slots() const;
 
   // Blocks until no reduction is in progress; false if that took longer than `timeout`.

@@ -22,7 +22,7 @@
 
 namespace warpfold::server {
 
-// What is given to gRPC with an operation and comes back from the queue, in the shard's thread.
+// The tag that is given to gRPC with an operation. It comes back from the queue, on the shard's thread.
 class EventTag {
  public:
   virtual ~EventTag() = default;
@@ -34,7 +34,7 @@ class RpcShard : private EventTag {
   // `service`, `methods` and the slots must outlive the shard.
   RpcShard(Service& service, grpc::AsyncGenericService& methods, const std::vector<kernels::Slot*>& slots,
            std::unique_ptr<grpc::ServerCompletionQueue> queue);
-  // As Join, unless that has been.
+  // Calls Join, unless it has been called.
   ~RpcShard() override;
 
   // Takes calls from now on, on a thread of its own. Throws std::system_error where there is no thread.
@@ -51,7 +51,7 @@ class RpcShard : private EventTag {
     core_.Retire();
   }
 
-  // Once no call is left and the device is idle: ends the thread, if there is one.
+  // Ends the thread, if there is one. To be called once no call is left and the device is idle.
   void Join();
   bool has_thread() const { return thread_.joinable(); }
 

@@ -23,7 +23,7 @@ class TlsCredentials : public grpc::ServerCredentials {
   // Connections from now on are made with these keys; those that there are go on. From any thread.
   void Use(TlsKeys keys);
 
-  // There is none: callers are known by their certificates alone.
+  // Does nothing: callers are known by their certificates alone, and not by metadata.
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 
  private:

@@ -23,13 +23,13 @@ struct Spread {
   int samples = 0;
 };
 
-// Of at least one sample.
+// `samples` must not be empty.
 Spread SpreadOf(std::vector<double> samples);
 
 struct Contender {
   // Names its figures. Contenders with the same key are variants of one: the best of them counts.
   std::string key;
-  // Reduces `data`, or enqueues that; how many bytes of it, the contender was made for.
+  // Reduces `data`, or enqueues its reduction. The contender was made for a fixed number of bytes.
   std::function<void(const std::byte* data)> call;
   // Whether `call` returns only when the work is done.
   bool waits = false;

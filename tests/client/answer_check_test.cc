@@ -28,7 +28,8 @@ v1::ReductionSpec SpecOf(int op, int type, std::optional<std::pair<int, int>> sh
   return spec;
 }
 
-// Of elements 1, 2, 3, 1, 2, 3, ..., or of the floats with these bits; nothing if no server takes the spec.
+// What a server answers for the elements 1, 2, 3, 1, 2, 3, ... or for the floats with these bits; nothing if
+// no server takes the spec.
 std::optional<v1::Reduction> Serve(const v1::ReductionSpec& spec, bool state = false) {
   const auto reduction = server::ReductionFromProto(spec);
   if (!reduction.ok()) return std::nullopt;
@@ -88,13 +89,13 @@ TEST(AnswerCheckTest, ValuesAreOfTheOperatorsKind) {
   EXPECT_FALSE(Believed(sum, [](v1::Reduction& r) { r.mutable_results(0)->set_double_value(1); }));
   EXPECT_FALSE(Believed(sum, [](v1::Reduction& r) { r.mutable_results(0)->clear_value(); }));
   EXPECT_FALSE(Believed(sum, [](v1::Reduction& r) { r.mutable_results(0)->mutable_matrix_value(); }));
-  // Of a stripe there need be none.
+  // The answer for a stripe need not have a value.
   EXPECT_TRUE(Believed(
       sum, [](v1::Reduction& r) { r.mutable_results(0)->clear_value(); }, true));
   EXPECT_FALSE(Believed(
       sum, [](v1::Reduction& r) { r.mutable_results(0)->set_double_value(1); }, true));
 
-  // Or an error instead.
+  // A result may also have an error instead of a value.
   EXPECT_TRUE(Believed(sum, [](v1::Reduction& r) {
     r.mutable_results(0)->clear_value();
     r.mutable_results(0)->mutable_error()->set_code(11);
@@ -123,7 +124,7 @@ TEST(AnswerCheckTest, IndicesAreInTheArray) {
   EXPECT_FALSE(Believed(part, [](v1::Reduction& r) { r.mutable_results(0)->set_end_index(kElements + 1); }));
   EXPECT_FALSE(Believed(part, [](v1::Reduction& r) { r.mutable_results(0)->set_end_index(0); }));
   EXPECT_FALSE(Believed(part, [](v1::Reduction& r) { r.mutable_results(0)->clear_end_index(); }));
-  // Of NaN there is no part.
+  // A sum that is NaN has no indices.
   EXPECT_TRUE(Believed(part, [](v1::Reduction& r) {
     r.mutable_results(0)->clear_index();
     r.mutable_results(0)->clear_end_index();

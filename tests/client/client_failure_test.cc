@@ -43,7 +43,7 @@ class ClientFailureTest : public testing::Test {
   const std::vector<std::int32_t> large_ = std::vector<std::int32_t>(kLarge, 1);
 };
 
-// The same on one stream and on several.
+// These tests run on one stream and on several.
 class ClientFailureOnStreamsTest : public ClientFailureTest, public testing::WithParamInterface<int> {};
 INSTANTIATE_TEST_SUITE_P(Streams, ClientFailureOnStreamsTest, testing::Values(1, 3));
 

@@ -204,7 +204,7 @@ FakeServer::FakeServer(FakeService& service, int port) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // As the real one, and gRPC's default.
+  // The real server's limit, and gRPC's default.
   builder.SetMaxReceiveMessageSize(4 << 20);
   // A wide window: what the client cannot send waits in its socket, not in its stream.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 << 20);

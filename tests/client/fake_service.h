@@ -54,7 +54,7 @@ class FakeService final : public v1::ReductionService::Service {
   // What GetServerInfo answers. Without advice, as here, a client uses one stream.
   v1::GetServerInfoResponse info = SampleInfo();
 
-  // Of each partial state; at least 8.
+  // The size of each partial state; at least 8.
   std::size_t state_bytes = 8;
 
   // Calls that ended OK, in the order of their ends.

@@ -42,7 +42,7 @@ TEST(RetryPolicyTest, NoPauseGoesBeyondTheDeadline) {
   EXPECT_TRUE(policy.PauseAfter(Draining(), {}, kNow).has_value());
   EXPECT_FALSE(policy.PauseAfter(Draining(), {}, kNow + absl::Milliseconds(100)).has_value());
   EXPECT_FALSE(policy.PauseAfter(Busy(absl::Seconds(1)), {.patient = true}, kNow).has_value());
-  // Nor to it: nothing can be done at a deadline.
+  // A pause does not end at the deadline, either: nothing can be done then.
   RetryPolicy at_once({.max_attempts = 3, .backoff = absl::ZeroDuration()}, kNow);
   EXPECT_FALSE(at_once.PauseAfter(Draining(), {}, kNow).has_value());
 }
@@ -65,7 +65,7 @@ TEST(RetryPolicyTest, AFullServerIsAskedOnWhereMuchHangsOnIt) {
   RetryPolicy policy(kOptions, absl::InfiniteFuture());
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(policy.PauseAfter(Busy(), {.patient = true}, kNow).has_value());
   EXPECT_LE(policy.PauseAfter(Busy(), {.patient = true}, kNow).value(), absl::Seconds(5));
-  // That cost no attempts.
+  // Those pauses did not count as attempts.
   EXPECT_TRUE(policy.PauseAfter(Busy(), {}, kNow).has_value());
   EXPECT_TRUE(policy.PauseAfter(Draining(), {.patient = true}, kNow).has_value());
   EXPECT_FALSE(policy.PauseAfter(Draining(), {.patient = true}, kNow).has_value());

@@ -58,7 +58,7 @@ struct Heard {
   std::uint64_t segments = 0;
 };
 
-// Of 5 segments and 10 elements.
+// What a client hears from these responses to a request of 5 segments and 10 elements.
 Heard Hear(const std::vector<Response>& responses) {
   Heard heard;
   const v1::ReductionSpec spec = Spec();

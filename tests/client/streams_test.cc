@@ -149,7 +149,7 @@ TEST_F(StreamsTest, AnAnswerToAnotherQuestionIsNotBelieved) {
 
   service_.on_answer = [](v1::Reduction& reduction) { reduction.clear_state(); };
   expect_mismatch(client_.Reduce(kSum, Ones(1), {.streams = 4}).status());
-  // Only what Merge answers.
+  // Changes only what Merge answers.
   service_.on_answer = [](v1::Reduction& reduction) {
     if (!reduction.has_state()) reduction.set_element_count(reduction.element_count() - 1);
   };

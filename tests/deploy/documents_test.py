@@ -28,7 +28,7 @@ _NEEDS = {"a GPU", "a cluster", "Docker", "Docker and a GPU", "systemd", "half a
           "a debugger", "matplotlib"}
 _BLOCK = re.compile(r"^(?:<!-- (needs|run by): (.*?) -->\n)?```(sh|bash|console)\n(.*?)^```$",
                     re.MULTILINE | re.DOTALL)
-# Of other programs that the pages call.
+# Flags of other programs that the pages call.
 _OTHER_FLAGS = re.compile(r"^(?:docker|cmake|ctest|cpack|dpkg|kubectl|journalctl|openssl)\b"
                           r"|--build-arg|deploy/test\.sh --all")
 _TIMEOUT_S = 120

@@ -61,7 +61,7 @@ class ArraysTest(TestCase):
     def test_ordered_product_of_a_million_matrices(self):
         random = numpy.random.default_rng(3).integers(0, 2**64, (2, 1_000_000, 4, 4), dtype=numpy.uint64)
         one = numpy.eye(4, dtype=numpy.uint64)
-        # Of determinant 1, so that the products modulo powers of two do not decay to zero.
+        # The matrices have determinant 1, so that their products modulo powers of two do not decay to zero.
         unimodular = (numpy.tril(random[0], -1) + one) @ (numpy.triu(random[1], 1) + one)
         prime = 2**31 - 1
         for dtype, modulus in (("uint32", None), ("uint64", None), ("uint32", prime)):

@@ -15,12 +15,12 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// By number: what the headers call them may change, what drivers answer does not.
+// The errors are listed by number: the headers may rename them, but drivers keep answering the same numbers.
 constexpr std::initializer_list<int> kRefused = {1, 2, 9, 98, 209, 701, 720, 801};
 // After these a context is unusable until its process ends.
 constexpr std::initializer_list<int> kSticky = {226, 700, 702, 710, 714, 715, 716,
                                                 717, 718, 719, 721, 810, 911};
-// Of the device as a whole: not available, an uncorrectable ECC error, NVLink, unknown.
+// Errors of the device as a whole: not available, an uncorrectable ECC error, NVLink, unknown.
 constexpr std::initializer_list<int> kLost = {46, 214, 220, 999};
 
 void ExpectStatus(int code, absl::StatusCode status_code, const char* reason) {

@@ -45,8 +45,8 @@ int LargestLog2(const Subject& subject) {
   return subject.dimension > 8 || subject.modulus > 0 ? std::min(LargestLog2(), 26) : LargestLog2();
 }
 
-// Elements that come again and again, for products of float32 and float64, which would leave their range over
-// others; else nothing.
+// For products of float32 and float64: elements to be repeated, over which a long product stays in range.
+// Otherwise nothing.
 template <class T>
 std::vector<std::byte> LongProductPeriod(const Subject& subject) {
   std::mt19937_64 random(13);
@@ -61,7 +61,8 @@ std::vector<std::byte> LongProductPeriod(const Subject& subject) {
   const auto bytes = std::as_bytes(std::span(numbers));
   return {bytes.begin(), bytes.end()};
 }
-// Of integers odd ones, whose products are not 0 modulo 2^64 however many they are; of halves no NaN.
+// The elements to be repeated for this subject; nothing for random ones. Integers to be multiplied are odd,
+// so that their product is never 0 modulo 2^64; float16 has no NaN.
 std::vector<std::byte> PeriodOf(const Subject& subject) {
   constexpr std::uint64_t kPeriod = 100003;
   const bool is_integer = ElementTypeName(subject.type).find("int") != std::string_view::npos;
@@ -86,12 +87,12 @@ class DeviceReducerTest : public testing::TestWithParam<Subject> {
     reducer_ = DeviceReducer::Create(bytes).value().release();
     ASSERT_NO_FATAL_FAILURE(Fill({}));
   }
-  // With the period, again and again; at random if it is empty.
+  // Fills the array with the period, again and again, or at random if the period is empty.
   static void Fill(const std::vector<std::byte>& period) {
     std::mt19937_64 random(7);
     for (std::size_t i = 0; period.empty() && i + 8 <= host_->size(); i += 8) {
-      // Of both signs, so that subarrays differ; exponents near those of 1, so that float sums round at every
-      // step.
+      // Elements have both signs, so that subarrays differ, and exponents near those of 1, so that float sums
+      // round at every step.
       const std::uint64_t word = (random() & 0x800fffff807fffffu) | 0x3fe000003f000000u;
       std::memcpy(host_->data() + i, &word, sizeof word);
     }

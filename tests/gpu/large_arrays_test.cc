@@ -47,7 +47,7 @@ class LargeArraysTest : public testing::Test {
     if (array_ == nullptr) GTEST_SKIP() << "at full scale, on a GPU with 12 GB to spare";
   }
 
-  // Of the array, which begins at element `first` of a longer one.
+  // Reduces the array as the elements from `first` on of a longer one.
   static OperatorValue Reduce(const std::string& op, std::uint64_t first = 0) {
     ReductionSpec spec;
     spec.operators = {op};

@@ -133,7 +133,7 @@ TEST_P(ContractTest, EveryCutGivesTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Every, ContractTest, testing::ValuesIn(AllSubjects()),
                          [](const auto& subject) { return subject.param.name; });
 
-// Of all operators together.
+// One request with the operators of all subjects in the group.
 ReductionSpec SpecOf(const std::vector<Subject>& group) {
   ReductionSpec spec = group[0].spec;
   for (std::size_t i = 1; i < group.size(); ++i) spec.operators.push_back(group[i].spec.operators[0]);

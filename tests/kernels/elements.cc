@@ -22,7 +22,7 @@ T Rounded(double x) {
     __extension__ const auto half = static_cast<_Float16>(x);
     return {BitCast<std::uint16_t>(half)};
   } else if constexpr (std::same_as<T, Bfloat16>) {
-    // Of the two neighbours the one towards zero: near enough for a test's data.
+    // This takes the neighbour towards zero, which is near enough for a test's data.
     return {static_cast<std::uint16_t>(BitCast<std::uint32_t>(static_cast<float>(x)) >> 16)};
   } else if constexpr (std::same_as<T, Boolean>) {
     return {x != 0};
@@ -130,7 +130,7 @@ T Tiny(Random& random) {
     constexpr auto kSmallestNormal = static_cast<Bits<T>>(kExponentBits<T> & (0 - kExponentBits<T>));
     constexpr auto kSign = static_cast<Bits<T>>(Bits<T>{1} << (8 * sizeof(T) - 1));
     const auto bits = static_cast<Bits<T>>(random());
-    // Of the lowest three exponents.
+    // A subnormal, or a normal number with one of the two smallest exponents.
     const auto magnitude =
         static_cast<Bits<T>>(random() % 8 == 0 ? 0 : (bits & ~kSign) % (3 * kSmallestNormal));
     return BitCast<T>(static_cast<Bits<T>>(magnitude | (bits & kSign)));

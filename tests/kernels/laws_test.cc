@@ -52,7 +52,7 @@ class LawsTest : public testing::TestWithParam<Algebra> {
     return state;
   }
 
-  // Of single elements, each at a place of its own in the leaf.
+  // Leaf states of single elements, each element at a place of its own in the leaf.
   std::vector<Bytes> RandomLeaves(Flavour flavour, std::size_t count) const {
     Random random(count);
     const std::uint64_t scalars = count * a_.element_bytes / ElementTypeBytes(a_.type);
@@ -65,7 +65,7 @@ class LawsTest : public testing::TestWithParam<Algebra> {
     }
     return leaves;
   }
-  // Of two elements each, each in a leaf of its own.
+  // States of two elements each, where each element is in a leaf of its own.
   std::vector<Bytes> RandomStates(Flavour flavour, std::size_t count) const {
     const std::vector<Bytes> leaves = RandomLeaves(flavour, 2 * count);
     std::vector<Bytes> states;

@@ -81,8 +81,8 @@ void CheckFields(const OperatorCase& c) {
   }
 }
 
-// Of two elements of which x is one and 1 the other, the answer is always one of the two as it is, and it is
-// that at the same place.
+// Over x and 1, in either order, the answer is one of the two unchanged, and always the one at the same
+// place.
 void CheckAnyElement(const OperatorCase& c, double x) {
   const bool x_first = c.Answer({x, 1}) == Text(x);
   ExpectAll(x_first ? x : 1, c, {x, 1});

@@ -142,12 +142,12 @@ void CheckAgainstLoops(const OperatorCase& c, Flavour flavour, std::uint64_t lon
   }
 }
 
-// As many elements as do not overflow, of every kind of which that is true.
+// Checks arrays that are too short to overflow, of every flavour for which there are such arrays.
 Vocabulary::Check Within(Tolerance tolerance, bool of_any_size = false) {
   return [=](const OperatorCase& c) {
     const bool product = c.name == "product";
     CheckAgainstLoops(c, Flavour::kTame, product && !IsFloat(c.type) ? 5 : 100, tolerance);
-    // Of unsigned integers -1 is the largest.
+    // Units hold -1, which would be the largest unsigned integer.
     if (IsFloat(c.type) || IsSigned(c.type)) CheckAgainstLoops(c, Flavour::kUnits, 60, tolerance);
     if (IsFloat(c.type) && !product) CheckAgainstLoops(c, Flavour::kWide, 100, tolerance);
     if (of_any_size) CheckAgainstLoops(c, Flavour::kExtreme, 100, tolerance);

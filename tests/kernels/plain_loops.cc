@@ -81,7 +81,7 @@ PlainValue Bitwise(const Numbers& array, Operation operation) {
   return {.value = static_cast<long double>(result)};
 }
 
-// Kadane's algorithm. Of equal sums the part that starts first, then the shortest.
+// Kadane's algorithm. Among parts with equal sums it takes the one that starts first, then the shortest.
 PlainValue MaxSubarraySum(const Numbers& array) {
   PlainValue best = {.value = array[0],
                      .scale = Magnitudes(array),

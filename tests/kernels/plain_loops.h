@@ -31,8 +31,8 @@ struct PlainValue {
   std::optional<std::uint64_t> end_index = {};
 };
 
-// Of an array without NaN that is not empty; one value per field, in
-// their order. Exact values may need more than float64.
+// What `op` answers for `array`, which must not be empty or hold NaN: one value per field, in their order.
+// Exact values may need more than float64.
 std::vector<PlainValue> PlainValues(const std::string& op, const Numbers& array, std::uint64_t ddof = 0);
 
 }  // namespace warpfold::kernels

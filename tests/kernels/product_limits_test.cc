@@ -37,7 +37,7 @@ class ProductLimitsTest : public testing::Test {
   using Op = Product<T, false>;
   using State = typename Op::State;
 
-  // Of one element after the other, or in halves.
+  // The product's state over elements [begin, end): combined one after the other, or in halves.
   static typename Op::LeafState Fold(const std::vector<T>& elements, std::size_t begin, std::size_t end,
                                      bool in_halves) {
     const Op op;
@@ -68,8 +68,8 @@ class ProductLimitsTest : public testing::Test {
     }
   }
 
-  // Two arrays that differ in one factor, by one: of the first the product is below 2^64, of the second it is
-  // not. At times none, where the factor would not fit.
+  // Two arrays that differ by one in one factor: the product of the first is below 2^64, that of the second
+  // is not. Returns no arrays if that factor would not fit the type.
   std::vector<std::vector<T>> BothSides() {
     constexpr std::uint64_t kLargest = kLargestMagnitude<T>;
     constexpr std::uint64_t kMost = ~std::uint64_t{0};

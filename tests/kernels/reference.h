@@ -51,7 +51,7 @@ class Tree {
     while (2 * leaf_ * element_bytes <= 4096) leaf_ *= 2;
   }
 
-  // Of all elements in the node that exist; none if none does.
+  // The state of all existing elements in the node; nothing if there are none.
   std::optional<States> Node(NodePosition node) const {
     const std::uint64_t begin = (node.index << node.level) * leaf_;
     if (begin >= end_ || begin + (leaf_ << node.level) <= first_) return std::nullopt;

@@ -48,7 +48,7 @@ class ResidueTest : public testing::Test {
 using Words = testing::Types<std::uint32_t, std::uint64_t>;
 TYPED_TEST_SUITE(ResidueTest, Words);
 
-// Of what is next to multiples of the modulus, small and large ones: there a quotient is easily one off.
+// Residues of numbers next to multiples of the modulus, where a quotient is easily wrong by one.
 TYPED_TEST(ResidueTest, OfWords) {
   using Word = TypeParam;
   for (const Word modulus : this->Moduli()) {
@@ -126,7 +126,7 @@ TYPED_TEST(ResidueTest, Products) {
       const Word b = this->AnyWord();
       const auto sum = static_cast<DoubleWord<Word>>(DoubleWord<Word>{a} * x + b);
       ASSERT_EQ(congruences.Of(sum) % modulus, static_cast<Word>(sum % modulus)) << modulus;
-      // As of states.
+      // Products of residues, as in states.
       const auto small =
           static_cast<DoubleWord<Word>>(DoubleWord<Word>{a % modulus} * (x % modulus) + b % modulus);
       ASSERT_EQ(residues.Of(congruences.Of(small)), static_cast<Word>(small % modulus)) << modulus;
@@ -134,7 +134,7 @@ TYPED_TEST(ResidueTest, Products) {
   }
 }
 
-// Counted from the modulus downwards. (Of signed elements moduli are signed numbers, too.)
+// Negative numbers are counted from the modulus downwards. (For signed elements moduli are signed, too.)
 TYPED_TEST(ResidueTest, OfSigned) {
   using Word = TypeParam;
   using Signed = std::make_signed_t<Word>;

@@ -74,7 +74,7 @@ class SubarrayKeysTest : public testing::Test {
     return elements;
   }
 
-  // Of elements [begin, end): split anywhere, or appended one by one.
+  // The keys of elements [begin, end), split at random places or appended one by one.
   Keys Fold(const Elements& elements, std::uint32_t base, std::uint32_t begin, std::uint32_t end) {
     if (end - begin == 1) return Keys::Of(elements[begin], base + begin);
     if (random_() % 3 != 0) {
@@ -87,7 +87,7 @@ class SubarrayKeysTest : public testing::Test {
     return keys;
   }
 
-  // By definition. Of equal sums, the first part that the loops meet.
+  // The answer by definition: a search through all parts, which keeps the first one of equal sums.
   static State Searched(const Elements& elements, std::uint32_t base) {
     const std::uint64_t count = elements.size();
     std::vector<Int128> before = {0};  // the sum of so many elements

@@ -17,7 +17,7 @@ import warpfold
 from conftest import Server
 
 X = numpy.arange(1000)
-# Of calls that must end sooner, by what the test does: only so that a failure does not hang.
+# The timeout of calls that the test itself ends sooner: it is there so that a failure does not hang.
 LONG_S = 120
 
 

@@ -25,7 +25,7 @@ def test_a_client_that_has_no_proto_file_calls_by_reflection():
         pool = DescriptorPool(database)
         for name in services:
             assert pool.FindServiceByName(name).methods
-        # Of errors' details, too.
+        # The reflection service also has the message of errors' details.
         assert pool.FindMessageTypeByName("google.rpc.ErrorInfo").fields_by_name["reason"]
         service = pool.FindServiceByName("warpfold.v1.ReductionService")
         method = service.FindMethodByName("ReduceArray")

@@ -39,7 +39,7 @@ class SegmentsRpcTest : public RpcTest {
     return stream->Finish();
   }
 
-  // Of a byte each, with 16 bytes of results.
+  // An array of segments of one byte each, which have 16 bytes of results each.
   static SegmentedArray Bytes(std::size_t count) {
     SegmentedArray array = {
         .header = SegmentsHeader({v1::OPERATOR_SUM, v1::OPERATOR_MAX}, v1::ELEMENT_TYPE_UINT8),

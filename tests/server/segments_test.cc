@@ -44,7 +44,7 @@ class SegmentsTest : public testing::Test {
     return bytes;
   }
 
-  // Of any bits, or, as finite floats, of small ones.
+  // An array of random bits, cut into these lengths.
   SegmentedArray Array(const std::vector<v1::Operator>& operators, v1::ElementType type,
                        std::vector<std::uint64_t> lengths) {
     SegmentedArray array = {.header = SegmentsHeader(operators, type), .data = {}, .lengths = {}};

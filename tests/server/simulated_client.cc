@@ -96,7 +96,7 @@ void SimulatedClient::Say(Random& random) {
     Message message =
         OneIn(random, 4) ? MessageOf(line.bytes, cuts) : heap_.MessageIn(line.bytes, cuts, Below(random, 16));
     message_ = message.owner;
-    // Of segments a client may also wait because it does not take results.
+    // A client of segments may also wait because it does not take results, so its waits say nothing here.
     const bool is_chunk =
         IsStream(script_) && !IsSegments(script_) && next_line_ > 1 && next_line_ < script_.lines.size();
     if (IsStream(script_) && line.carries_something) idle_ = absl::ZeroDuration();

@@ -69,7 +69,7 @@ inline bool IsStream(const Script& script) {
   return absl::EndsWith(script.method, "/Reduce") || IsSegments(script);
 }
 
-// Of the reductions of a script.
+// Tells the reductions of different scripts apart: the number is hidden in the spec.
 inline std::uint64_t IdentityOf(const kernels::ReductionSpec& spec) {
   return spec.algorithm == kernels::Algorithm::kAuto ? spec.ddof
                                                      : static_cast<std::uint64_t>(spec.algorithm) - 1;

@@ -35,7 +35,8 @@ inline absl::StatusOr<Reduction> ReductionOf(const absl::StatusOr<SegmentSummary
 // Calls a server that speaks the protocol, by the client library. It connects with the first call.
 Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags);
 
-// The same for --method reduce over one stream, by the classes that are generated from the protocol.
+// Calls the server by the classes that are generated from the protocol instead of the client library:
+// --method reduce over one stream.
 Caller MakeGeneratedCaller(const Server& server, const BenchFlags& flags);
 
 // Calls a server that reads the caller's memory without a wire. First hands over `memory`, which holds each

@@ -37,7 +37,7 @@ class ChildProcess {
 // User and system time of a process so far, in steps of 10 ms. NOT_FOUND if it is not there.
 absl::StatusOr<double> CpuSecondsOf(pid_t pid);
 
-// The same of this one, to the microsecond.
+// User and system time of this process so far, to the microsecond.
 double CpuSecondsOfSelf();
 
 }  // namespace warpfold::cli

@@ -32,7 +32,8 @@ inline CallOptions OptionsOf(const CallOptions& settings, const std::stop_source
   return options;
 }
 
-// What the function answers, which runs without Python's lock; raises its error, or what the Watch has.
+// Runs the function without Python's lock and returns its answer. Raises its error, or what the Watch has
+// caught.
 template <typename Function>
 auto Call(Watch& watch, const Function& function) {
   auto answer = [&] {

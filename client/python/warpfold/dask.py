@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# So many states are merged at a time: some 200 KB of them, and one more
-# step only for each 256 times the chunks.
+# How many states are merged at a time. They take some 200 KB, and there is one more step only for each 256
+# times as many chunks.
 MERGED_STATES = 256
-# A server that was not there is asked after the others for so long.
+# For so long a server that did not answer is asked only after the others.
 _LEFT_OUT_S = 10.0
 
 

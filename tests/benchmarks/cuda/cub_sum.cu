@@ -14,7 +14,7 @@ cudaError_t NativeSum(void* temporary, std::size_t& temporary_bytes, const std::
   return cub::DeviceReduce::Sum(temporary, temporary_bytes, As<T>(data), static_cast<T*>(out), count, stream);
 }
 
-// Of types of 16 bits, which have no sum with a wider accumulator unless each element is converted.
+// The sum of elements of 16 bits: CUB has a wider accumulator for them only if each element is converted.
 template <class T, class Accumulator>
 cudaError_t ConvertedSum(void* temporary, std::size_t& temporary_bytes, const std::byte* data,
                          std::int64_t count, void* out, cudaStream_t stream) {

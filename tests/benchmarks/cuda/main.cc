@@ -77,7 +77,8 @@ void CheckAgainstCub(const Bench& bench, const Reduction& reduction, std::uint64
   const std::string& op = reduction.spec().operators.front();
   const long double ours = ValueOf(value);
   const bool is_float = value.kind == Scalar::Kind::kDouble;
-  // Of a sum: elements are at most 2. Of a product: of itself.
+  // The error of a sum is relative to 1, since elements are at most 2; that of a product is relative to the
+  // product.
   const long double scale = is_float && op == "sum" ? 1 : is_float && op == "product" ? std::fabs(*cub) : 0;
   const long double tolerance = 1e-15L * static_cast<long double>(count) * scale;
   if (ours == *cub || std::fabs(ours - *cub) <= tolerance) return;
@@ -88,7 +89,7 @@ void CheckAgainstCub(const Bench& bench, const Reduction& reduction, std::uint64
   std::exit(1);
 }
 
-// The same for everything else, against the host's bits. (Of short arrays: the host takes its time.)
+// Compares all other results with the host's bits. Only for short arrays, since the host is slow.
 void CheckAgainstHost(const Bench& bench, const Reduction& reduction, std::uint64_t bytes) {
   constexpr std::uint64_t kLongest = 1 << 22;
   if (bytes > kLongest) return;

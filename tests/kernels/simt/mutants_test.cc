@@ -27,7 +27,7 @@ namespace warpfold::kernels::simt {
 namespace {
 
 constexpr std::uint64_t kSeeds = 1000;
-// Of production kernels, whose finds are printed and not asked for.
+// The seeds for production kernels: what is found there is printed but not required.
 constexpr std::uint64_t kSeedsOfOthers = 50;
 
 std::vector<std::unique_ptr<KernelRuns>>& Runs() {

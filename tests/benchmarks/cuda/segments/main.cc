@@ -116,7 +116,7 @@ class Bench {
     if (!launched.ok()) Check(cudaErrorLaunchFailure, launched.ToString().c_str());
   }
 
-  // A fast wrong answer is worth nothing. Of the first segments: the host takes its time.
+  // A fast wrong answer is worth nothing. Only the first segments are checked, since the host is slow.
   void CheckAgainstHost(const Reduction& reduction, SegmentCut cut) {
     constexpr std::uint64_t kBytes = 4 << 20;
     const std::uint64_t segment_bytes = cut.length * reduction.element_bytes();

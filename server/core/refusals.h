@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The refusals of bad requests that several parts of the server make. reduction.proto lists all reasons.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "kernels/error.h"
+
+namespace warpfold::server {
+
+// INVALID_ARGUMENT (BAD_HEADER) with the message "`field` `what`", and the field's name as metadata.
+inline absl::Status BadHeader(absl::string_view field, absl::string_view what) {
+  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER", absl::StrCat(field, " ", what),
+                        {{"field", std::string(field)}});
+}
+
+// INVALID_ARGUMENT (BAD_MESSAGE).
+inline absl::Status BadMessage(absl::string_view what) {
+  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE", what);
+}
+
+}  // namespace warpfold::server
