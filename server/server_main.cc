@@ -223,6 +223,24 @@ bool LookAfter(RpcServer& server, CallLog& call_log, MemoryReturn& memory_return
   return server.faulted();
 }
 
+// Ends the process where the device does not reduce.
+Crossovers MeasureCrossovers(const Flags& flags, Service& service) {
+  absl::StatusOr<Crossovers> crossovers = Crossovers::Measure(service.backend, service.clock);
+  if (crossovers.ok()) return *std::move(crossovers);
+  Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", crossovers.status().message()));
+  // Whatever frees the device's memory would wait for it.
+  FlushLog();
+  std::_Exit(kNoDevice);
+}
+
+// To be called before what the pages read is gone. Ends the process where the device's driver hangs.
+void EndAdmin(std::unique_ptr<Admin> admin) {
+  if (admin->EndSampling(kDriversLastAnswer)) return;
+  Log(LogLevel::kWarning, "the device's driver does not answer: not waiting for it");
+  FlushLog();
+  std::_Exit(kDrained);
+}
+
 int Run(const Flags& flags, const OpenBackend& open_backend) {
   TlsRenewal tls_renewal(flags);
   const absl::StatusOr<std::optional<TlsKeys>> tls = ReadTlsKeys(flags);
@@ -246,15 +264,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   observers.Add(&call_log);
   if (*admin != nullptr) observers.Add(admin->get());
   service.observer = &observers;
-  absl::StatusOr<Crossovers> crossovers = Crossovers::Measure(**backend, service.clock);
-  if (!crossovers.ok()) {
-    Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", crossovers.status().message()));
-    // Whatever frees the device's memory would wait for it.
-    FlushLog();
-    std::_Exit(kNoDevice);
-  }
-  service.crossovers = *std::move(crossovers);
-
+  service.crossovers = MeasureCrossovers(flags, service);
   if (absl::Status status = OpenResidentArrays(flags, service); !status.ok()) {
     return Refuse(kNoDevice, absl::StrCat("--resident_bytes=", flags.resident_bytes, ": ", status.message()));
   }
@@ -289,13 +299,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   DrainUnlessFaulted(**server, flags);
   call_log.SayLeftOut(/*all=*/true);
   Log(LogLevel::kInfo, "drained");
-  if (*admin != nullptr && !(*admin)->EndSampling(kDriversLastAnswer)) {
-    Log(LogLevel::kWarning, "the device's driver does not answer: not waiting for it");
-    FlushLog();
-    std::_Exit(kDrained);
-  }
-  // It reads what ends before it.
-  admin->reset();
+  if (*admin != nullptr) EndAdmin(*std::move(admin));
   return kDrained;
 }
 

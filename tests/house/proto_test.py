@@ -51,6 +51,11 @@ class ReasonsTest(unittest.TestCase):
         rows = [re.split(r" {2,}", line.removeprefix("//")) for line in listed.splitlines()]
         documented = {cell for row in rows for cell in row if re.fullmatch("[A-Z_]{4,}", cell)} - codes
         self.assertIn("NO_COMMIT", documented)
+        segments = (protos.ROOT / "proto/warpfold/v1/segments.proto").read_text()
+        own = {row[1] for line in segments.splitlines()
+               if len(row := re.findall(r"\b[A-Z_]{4,}\b", line)) >= 2 and row[0] in codes}
+        self.assertIn("BAD_LENGTHS", own)
+        documented |= own
         source = (protos.ROOT / "server/admin/call_metrics.cc").read_text()
         labels = set(re.findall(r'"([A-Z_]+)"', source.split("Reasons() {")[1].split("}")[0]))
         # The first is of the device alone, the second of no ErrorInfo.
