@@ -223,6 +223,15 @@ bool LookAfter(RpcServer& server, CallLog& call_log, MemoryReturn& memory_return
   return server.faulted();
 }
 
+// Ends the process where the device fails at it: whatever frees its memory would wait for it.
+Crossovers MeasureOrEnd(Service& service, const Flags& flags) {
+  absl::StatusOr<Crossovers> crossovers = Crossovers::Measure(service.backend, service.clock);
+  if (crossovers.ok()) return *std::move(crossovers);
+  Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", crossovers.status().message()));
+  FlushLog();
+  std::_Exit(kNoDevice);
+}
+
 int Run(const Flags& flags, const OpenBackend& open_backend) {
   TlsRenewal tls_renewal(flags);
   const absl::StatusOr<std::optional<TlsKeys>> tls = ReadTlsKeys(flags);
@@ -246,14 +255,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   observers.Add(&call_log);
   if (*admin != nullptr) observers.Add(admin->get());
   service.observer = &observers;
-  absl::StatusOr<Crossovers> crossovers = Crossovers::Measure(**backend, service.clock);
-  if (!crossovers.ok()) {
-    Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", crossovers.status().message()));
-    // Whatever frees the device's memory would wait for it.
-    FlushLog();
-    std::_Exit(kNoDevice);
-  }
-  service.crossovers = *std::move(crossovers);
+  service.crossovers = MeasureOrEnd(service, flags);
 
   if (absl::Status status = OpenResidentArrays(flags, service); !status.ok()) {
     return Refuse(kNoDevice, absl::StrCat("--resident_bytes=", flags.resident_bytes, ": ", status.message()));
