@@ -51,8 +51,8 @@ struct ScalarLeaf<Product<T, false>> {
     }
     std::uint64_t factors[kFactors];
     Multiply<std::uint64_t, Bits<T>, kElements>(magnitudes, factors);
-    std::uint64_t products[kChains];
-    for (std::uint64_t& product : products) product = 1;
+    static_assert(kChains == 8);
+    std::uint64_t products[kChains] = {1, 1, 1, 1, 1, 1, 1, 1};
     std::uint64_t overflows[kChains] = {};
     for (std::uint64_t i = 0; i < kFactors; i += kChains) {
       for (std::uint64_t chain = 0; chain < kChains; ++chain) {
