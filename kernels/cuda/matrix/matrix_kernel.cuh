@@ -86,8 +86,8 @@ cudaError_t ResidentBlocks(std::uint32_t shared_bytes, std::uint32_t most_shared
     return cudaSuccess;
   }
   const auto kernel = MatrixKernel<Tile, Lift>;
-  // The kernel takes all shared memory that the GPU has, for as many warps as fit: the first-level cache is of no
-  // use to them.
+  // The kernel takes all shared memory that the GPU has, for as many warps as fit: the first-level cache is
+  // of no use to them.
   const cudaError_t preferred = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                                      cudaSharedmemCarveoutMaxShared);
   if (preferred != cudaSuccess) return preferred;
