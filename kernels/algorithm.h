@@ -75,9 +75,15 @@ inline constexpr const char* kTextbookServes =
     "the textbook serves sum, min and max of scalars and matrix_product of 2 x 2 matrices, "
     "over int32, int64, float32 and float64, without ignore_nan";
 
+constexpr bool TextbookServesType(ElementType type) {
+  for (const ElementType served : kTextbookTypes) {
+    if (type == served) return true;
+  }
+  return false;
+}
+
 constexpr bool TextbookServes(std::string_view name, ElementType type, ElementShape shape) {
-  bool serves_type = false;
-  for (const ElementType served : kTextbookTypes) serves_type = serves_type || type == served;
+  const bool serves_type = TextbookServesType(type);
   if (name == kTextbookMatrixOperator)
     return serves_type && shape == ElementShape{kTextbookRows, kTextbookRows};
   bool serves_scalars = false;

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "kernels/operators/bitwise.h"
-#include "kernels/operators/operator.h"
+#include "kernels/operators/traits.h"
 #include "kernels/types.h"
 
 namespace warpfold::kernels {
@@ -29,20 +29,11 @@ struct SegmentOut {
   std::uint8_t* errors = nullptr;  // an Outcome::Error for each segment; written only where there is one
 };
 
-template <class Op>
-constexpr std::uint32_t FieldCount() {
-  if constexpr (requires { Op::kFields; }) {
-    return sizeof(Op::kFields) / sizeof(Op::kFields[0]);
-  } else {
-    return 1;
-  }
-}
-
 template <Operator Op>
 WARPFOLD_FN Outcome FinishField(const Op& op, const typename Op::State& state, std::uint64_t count,
                                 std::uint32_t field) {
   if (count == 0 && !Op::kHasIdentity) return {.error = Outcome::Error::kEmpty};
-  if constexpr (requires { Op::kFields; }) {
+  if constexpr (HasFields<Op>) {
     return op.FinishField(state, count, field);
   } else {
     return op.Finish(state, count);
@@ -64,7 +55,7 @@ template <class Op>
 WARPFOLD_FN bool IsNarrow(const Op& op, std::uint32_t field) {
   if constexpr (BitwiseOperator<Op> || EndOperator<Op>) {
     return IntegerElement<typename Op::Element>;
-  } else if constexpr (requires { op.wrap; }) {
+  } else if constexpr (MayWrap<Op>) {
     return op.wrap && (FieldCount<Op>() == 1 || field == 3);  // describe's sum
   } else {
     return false;

@@ -13,7 +13,7 @@
 
 #include "kernels/cpu/elements.h"
 #include "kernels/geometry.h"
-#include "kernels/operators/operator.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 

@@ -21,6 +21,7 @@
 #include "kernels/cpu/host_reduce.h"
 #include "kernels/cpu/segment_job.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/tuning.h"
 #include "kernels/error.h"
 
 namespace warpfold::kernels::cpu {
@@ -40,19 +41,8 @@ void* AllocatePages(std::size_t bytes) {
   return memory;
 }
 
-// Where the caller does not say. A slot is filled and reduced by the same core: it should find the bytes in
-// its second-level cache.
-constexpr std::size_t kDefaultSlotBytes = 512 << 10;
-
-// A StartFrom takes at most so many bytes: enough work for all threads, so little that calls take turns.
-constexpr std::size_t kMemoryPieceBytes = 32 << 20;
-
 // Results of segments have a quarter of a slot's bytes: enough for a value for every 32 bytes of elements.
 constexpr std::size_t kResultShare = 4;
-
-// Subtrees of 2^5 leaves (128 KiB) are one piece: small enough to share out one message among threads, and
-// to look at the time between two; large enough that handing one over costs nothing.
-constexpr std::uint32_t kPieceLevel = 5;
 
 // One subtree, reduced in one go.
 struct Piece {

@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/dispatch.h"
 
-#include <array>
-
 #include "kernels/operators/operator_list.h"
-#include "kernels/operators/table.h"
+#include "kernels/operators/rows.h"
 
 namespace warpfold::kernels::cpu {
 
@@ -23,15 +21,7 @@ const Row& RowOf();
 
 namespace {
 
-template <class... Families>
-std::array<const Row*, sizeof...(Families)> BaselineRows(TypeList<Families...>) {
-  return {&baseline::RowOf<Families>()...};
-}
 #if defined(WARPFOLD_X86_64)
-template <class... Families>
-std::array<const Row*, sizeof...(Families)> Avx2Rows(TypeList<Families...>) {
-  return {&avx2::RowOf<Families>()...};
-}
 // All that those rows are compiled for (kernels/CMakeLists.txt).
 bool HasAvx2() {
   return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0 &&
@@ -42,9 +32,11 @@ bool HasAvx2() {
 }  // namespace
 
 std::span<const InstructionSet> InstructionSets() {
-  static const auto baseline_rows = BaselineRows(OperatorList());
+  static const auto baseline_rows =
+      AllRows<Row>(OperatorList(), []<class Family>() { return &baseline::RowOf<Family>(); });
 #if defined(WARPFOLD_X86_64)
-  static const auto avx2_rows = Avx2Rows(OperatorList());
+  static const auto avx2_rows =
+      AllRows<Row>(OperatorList(), []<class Family>() { return &avx2::RowOf<Family>(); });
   static const InstructionSet sets[] = {{"baseline", true, baseline_rows}, {"avx2", HasAvx2(), avx2_rows}};
 #else
   static const InstructionSet sets[] = {{"baseline", true, baseline_rows}};
@@ -63,12 +55,7 @@ const InstructionSet& BestInstructionSet() {
 }
 
 SubtreeFunction FunctionFor(const InstructionSet& isa, const Reduction& reduction, const BoundOperator& op) {
-  const Row& row = *isa.rows[op.entry->reducer];
-  const ReductionSpec& spec = reduction.spec();
-  const int type = static_cast<int>(spec.element_type);
-  if (op.entry->whole_matrix) return row.whole[type][WholeIndex(spec.shape)];
-  const auto& table = spec.shape.is_matrix() ? row.entrywise : row.scalar;
-  return table[type][op.entry->reducer_ignores_nan ? 1 : 0];
+  return isa.rows[op.entry->reducer]->For(*op.entry, reduction.spec().element_type, reduction.spec().shape);
 }
 
 SegmentsFunction SegmentsFunctionFor(const InstructionSet& isa, const Reduction& reduction,

@@ -59,7 +59,7 @@ class RowElements {
 };
 
 #if defined(__F16C__)
-// All converted at first: the one conversion that the compiler does not vectorise.
+// Converts all of them at first, by hand: this is the one conversion that the compiler does not vectorise.
 template <std::uint32_t kCount>
 class RowElements<Float16, kCount> {
  public:

@@ -10,12 +10,11 @@
 #include <cmath>
 
 #include "kernels/cpu/subtree.h"
+#include "kernels/cpu/tuning.h"
 #include "kernels/operators/exact_bins.h"
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-// Side by side, for the compiler to vectorise.
-inline constexpr int kExactLanes = 8;
 using Bins = ExactBins<3>;
 inline constexpr std::uint64_t kExactBlock = std::uint64_t{kExactLanes} * Bins::kMostAddends;
 
@@ -70,11 +69,10 @@ template <AccumulatingOperator Op>
 __attribute__((noinline)) typename Op::State SumExactly(const Op& op, const std::byte* data,
                                                         std::uint64_t count) {
   using T = typename Op::Element;
-  constexpr std::uint64_t kBlocksPerSum = 256;  // few enough for the accumulator's carries
   typename Op::State state = op.Identity();
   while (count > 0) {
     typename Op::Accumulator sum;
-    for (std::uint64_t block = 0; block < kBlocksPerSum && count > 0; ++block) {
+    for (std::uint64_t block = 0; block < kExactBlocksPerSum && count > 0; ++block) {
       const std::uint64_t elements = count < kExactBlock ? count : kExactBlock;
       if (!AddByBins(op, data, elements, sum)) {
         for (std::uint64_t i = 0; i < elements; ++i) sum.Add(double{op.Addend(Load<T>(data, i))});

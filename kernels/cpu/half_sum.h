@@ -95,7 +95,7 @@ inline double SumOfFiniteHalves(const std::byte* data, const Map& map) {
     const std::byte* ahead = data + kLeafBytes + i * Block::kBlockBytes * kLeafRows;
     __builtin_prefetch(ahead);
     block.Take(row, map, [](Simd<double>& sum, const Simd<double>& x) { sum = x; });
-    // Not unrolled: with all rows at once GCC runs out of registers.
+    // This is not unrolled: with all rows at once GCC runs out of registers.
 #pragma GCC unroll 1
     for (int r = 1; r < kLeafRows; ++r) {
       row += kRowBytes;

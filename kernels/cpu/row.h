@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CPU's functions for one operator: the same table shape as operators/table.h.
+// The CPU's functions for one operator.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/operators/rows.h"
 #include "kernels/segment_out.h"
 #include "kernels/types.h"
 
@@ -31,10 +32,7 @@ struct CpuSegments {
 using SegmentsFunction = bool (*)(const OperatorParameters& parameters, const CpuSegments& segments,
                                   const SegmentOut& out);
 
-struct Row {
-  std::array<std::array<SubtreeFunction, 2>, kElementTypeCount> scalar{};  // by type and ignore_nan
-  std::array<std::array<SubtreeFunction, 2>, kElementTypeCount> entrywise{};
-  std::array<std::array<SubtreeFunction, kWholeShapes>, kElementTypeCount> whole{};
+struct Row : FunctionRow<SubtreeFunction> {
   std::array<std::array<SegmentsFunction, 2>, kElementTypeCount> segments{};  // by type and ignore_nan
 };
 

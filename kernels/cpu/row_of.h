@@ -2,18 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The CPU's row of one family, in the namespace WARPFOLD_ISA. cmake generates one source file per family
-// and instruction set that instantiates it (row.cc.in).
+// and instruction set that instantiates it (kernels/row.in).
 #pragma once
 
 #include "kernels/cpu/exact.h"
 #include "kernels/cpu/row.h"
 #include "kernels/cpu/segments.h"
 #include "kernels/cpu/subtree.h"
-#include "kernels/operators/make_row.h"
+#include "kernels/operators/rows.h"
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
 struct Loops {
+  static constexpr bool Serves(ElementType, bool) { return true; }
+  static constexpr bool ServesWhole(ElementType, int) { return true; }
   template <class Op>
   static constexpr SubtreeFunction kScalars = ReduceScalars<Op>;
   template <class Op>

@@ -1,18 +1,24 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a CPU reduces one leaf of scalars with a commutative operator: along the columns and lanes of the
-// canonical order; or, where no order rounds, in the order of memory. Operators with a faster way to the
-// same bits specialise ScalarLeaf in a file of their name in leaf/.
+// ScalarLeaf<Op>: how a CPU reduces one leaf of scalars with a commutative operator. The primary template
+// takes the way that every operator can go: along the columns and lanes of the canonical order; or, where no
+// order rounds, in the order of memory. An operator with a faster way to the same bits has a specialisation
+// in a file of its name in leaf/, sum.h for sum. The generated source of the operator's row includes that
+// file, because it has this name (kernels/row.in).
+//
+// Each such file is declared at the end of this header. So code that has not included the file does not
+// compile, where it would otherwise take the slow way without a word.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/elements.h"
 #include "kernels/geometry.h"
-#include "kernels/operators/operator.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
@@ -94,13 +100,9 @@ struct ColumnsLeaf {
   }
 };
 
+// Folds elements in the order of memory, which compilers and prefetchers know best.
 template <ScalarOperator Op>
-struct ScalarLeaf : ColumnsLeaf<Op> {};
-
-// In the order of memory, which compilers and prefetchers know best.
-template <ScalarOperator Op>
-requires AnyOrder<Op>
-struct ScalarLeaf<Op> {
+struct MemoryOrderLeaf {
   using T = typename Op::Element;
   using LeafState = typename Op::LeafState;
 
@@ -121,4 +123,47 @@ struct ScalarLeaf<Op> {
   }
 };
 
+template <ScalarOperator Op>
+using PlainLeaf = std::conditional_t<AnyOrder<Op>, MemoryOrderLeaf<Op>, ColumnsLeaf<Op>>;
+
+template <ScalarOperator Op>
+struct ScalarLeaf : PlainLeaf<Op> {};
+
 }  // namespace warpfold::kernels::cpu::WARPFOLD_ISA
+
+namespace warpfold::kernels {
+
+template <class T, bool kIgnoreNan>
+struct Argmax;
+template <class T, bool kIgnoreNan>
+struct Argmin;
+template <class T, bool kIgnoreNan>
+struct CountNonzero;
+template <class T, bool kIgnoreNan>
+struct Describe;
+template <class T, bool kIgnoreNan>
+struct L1Norm;
+template <class T, bool kIgnoreNan>
+struct Product;
+template <class T, bool kIgnoreNan>
+struct Sum;
+
+namespace cpu::WARPFOLD_ISA {
+
+template <class T, bool kIgnoreNan>
+struct ScalarLeaf<Argmax<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct ScalarLeaf<Argmin<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct ScalarLeaf<CountNonzero<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct ScalarLeaf<Describe<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct ScalarLeaf<L1Norm<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct ScalarLeaf<Product<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct ScalarLeaf<Sum<T, kIgnoreNan>>;
+
+}  // namespace cpu::WARPFOLD_ISA
+}  // namespace warpfold::kernels

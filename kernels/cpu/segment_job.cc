@@ -7,16 +7,14 @@
 
 #include "absl/status/status.h"
 #include "kernels/cpu/host_reduce.h"
+#include "kernels/cpu/tuning.h"
 #include "kernels/geometry.h"
 #include "kernels/segment_row.h"
 
 namespace warpfold::kernels::cpu {
 namespace {
 
-// As long as the pieces of a range, and no more segments than take about as long where these are tiny.
-constexpr std::uint32_t kPieceLevel = 5;
 constexpr std::uint64_t kPieceBytes = kLeafBytes << kPieceLevel;
-constexpr std::uint64_t kPieceSegments = 4096;
 
 }  // namespace
 

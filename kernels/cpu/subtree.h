@@ -12,12 +12,14 @@
 #include <new>
 
 #include "kernels/cpu/scalar_leaf.h"
+#include "kernels/cpu/tuning.h"
 #include "kernels/geometry.h"
-#include "kernels/operators/operator.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-// An ordered operator's leaf: up to 32 contiguous runs, each folded from its start; then neighbouring runs.
+// Folds an ordered operator's leaf: up to 32 contiguous runs, each from its start; then neighbouring runs in
+// pairs.
 template <Operator Op>
 struct OrderedLeaf {
   using Element = typename Op::Element;
@@ -37,7 +39,7 @@ struct OrderedLeaf {
       typename Op::LeafState state = op.Lift(Load<Element>(data, i), i);
       while (++i < end) {
         const auto x = Load<Element>(data, i);
-        if constexpr (requires { requires Op::kHostAppends; }) {
+        if constexpr (HostAppends<Op>) {
           state = op.Append(state, x, i);
         } else {
           state = op.Combine(state, op.Lift(x, i));
@@ -54,12 +56,10 @@ struct OrderedLeaf {
   }
 };
 
-// A scalar operator over matrices: each entry by itself, in array order.
+// Folds a leaf of matrices by a scalar operator: each entry by itself, in array order.
 template <ScalarOperator Op>
 struct EntrywiseLeaf {
   using T = typename Op::Element;
-  // So many entries at a time stay in the first-level cache.
-  static constexpr std::uint32_t kEntriesAtOnce = 64;
 
   const Op& op;
   std::uint32_t entries;
@@ -87,8 +87,8 @@ struct EntrywiseLeaf {
   }
 };
 
-// The subtree of `level` that starts at `data`, of which `count` > 0 elements exist. Writes `width` states.
-// `scratch` has room for `width` states for each level of a complete subtree of so many elements.
+// Folds the subtree of `level` that starts at `data`, of which `count` > 0 elements exist. Writes `width`
+// states. `scratch` has room for `width` states for each level of a complete subtree of so many elements.
 template <class Op, class Leaf>
 void FoldSubtree(const Op& op, const Leaf& leaf, std::uint32_t width, std::uint64_t leaf_elements,
                  std::uint64_t element_bytes, const std::byte* data, std::uint64_t count, std::uint64_t first,
@@ -125,10 +125,10 @@ class Scratch {
   State* const states_;
 };
 
-// As many levels as an array of kMaxArrayBytes has.
+// More levels than an array of kMaxArrayBytes has.
 inline constexpr int kMostLevels = 64;
 
-// Not inlined: ranges and segments share the code that folds leaves.
+// This is not inlined, so that ranges and segments share the code that folds leaves.
 template <ScalarOperator Op>
 __attribute__((noinline)) typename Op::State FoldScalars(const Op& op, const std::byte* data,
                                                          std::uint64_t count, std::uint64_t first,

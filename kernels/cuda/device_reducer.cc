@@ -9,11 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/matrix/tree_schedule.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/textbook/rows.h"
-#include "kernels/cuda/tree_schedule.h"
-#include "kernels/operators/table.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
@@ -21,19 +20,11 @@ namespace {
 // A range has at most two maximal subtrees of each level.
 constexpr std::size_t kMaxNodes = 2 * 40;
 
-LaunchFunction FunctionFor(const Reduction& reduction, const BoundOperator& op) {
-  const Row& row = *Rows()[op.entry->reducer];
-  const ReductionSpec& spec = reduction.spec();
-  const int type = static_cast<int>(spec.element_type);
-  if (op.entry->whole_matrix) return row.whole[type][WholeIndex(spec.shape)];
-  const auto& table = spec.shape.is_matrix() ? row.entrywise : row.scalar;
-  return table[type][op.entry->reducer_ignores_nan ? 1 : 0];
-}
-
-textbook::LaunchFunction TextbookFunctionFor(const Reduction& reduction, const BoundOperator& op) {
-  const ReductionSpec& spec = reduction.spec();
-  const textbook::Row& row = textbook::RowNamed(OperatorTable()[op.entry->reducer].name);
-  return (*row[static_cast<int>(spec.element_type)])[static_cast<int>(spec.algorithm)];
+// The function of a backend's rows for an operator of the reduction.
+template <class Function>
+Function FunctionOf(std::span<const FunctionRow<Function>* const> rows, const Reduction& reduction,
+                    const BoundOperator& op) {
+  return rows[op.entry->reducer]->For(*op.entry, reduction.spec().element_type, reduction.spec().shape);
 }
 
 // The first operator with the same states as operator `i`: sum and mean need one pass, not two.
@@ -137,11 +128,13 @@ absl::Status DeviceReducer::Launch(const Reduction& reduction, std::uint64_t fir
     const BoundOperator& op = reduction.operators()[i];
     workspace.nodes = device_nodes_ + op.state_offset;
     if (reduction.canonical()) {
-      WARPFOLD_RETURN_IF_CUDA_ERROR(FunctionFor(reduction, op)(op.parameters, range, workspace, stream));
-    } else {
-      const textbook::Section section = {data, element_count, first_element};
       WARPFOLD_RETURN_IF_CUDA_ERROR(
-          TextbookFunctionFor(reduction, op)(op.parameters, section, workspace, stream));
+          FunctionOf(Rows(), reduction, op)(op.parameters, range, workspace, stream));
+    } else {
+      const textbook::Launchers& launchers = *FunctionOf(textbook::Rows(), reduction, op);
+      const auto launch = launchers[static_cast<std::size_t>(reduction.spec().algorithm)];
+      const textbook::Section section = {data, element_count, first_element};
+      WARPFOLD_RETURN_IF_CUDA_ERROR(launch(op.parameters, section, workspace, stream));
     }
   }
   return absl::OkStatus();

@@ -8,9 +8,10 @@
 
 #include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/ticket.cuh"
+#include "kernels/cuda/tuning.h"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
-#include "kernels/operators/operator.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cuda {
 
@@ -22,17 +23,17 @@ inline constexpr std::uint32_t kAllLevels = 64;
 enum class Side { kFront, kBack };
 
 // Folds segments of adjacent nodes and writes those that remain to the workspace, in array order: nodes
-// without a left sibling from the front, nodes without a right one from the back. States may have any
-// size; the block's threads share out each level.
+// without a left sibling from the front, nodes without a right one from the back. States may have any size;
+// the block's threads share out each level.
 template <Operator Op>
 class NodeFolder {
  public:
   using State = typename Op::State;
-  static constexpr std::uint32_t kSharedBytes = 16384;
+  static constexpr std::uint32_t kSharedBytes = kFoldBytes;
   static constexpr std::uint32_t kSharedStates = kSharedBytes / sizeof(State);
 
   // `shared` holds kSharedStates. At `spare` is room for a third of the states that all calls of Fold get
-  // together, if they are more than kFew.
+  // together, if they are more than kFewNodes.
   __device__ NodeFolder(const Op& op, const Workspace& workspace, State* shared, State* spare)
       : op_(op), workspace_(workspace), shared_(shared), spare_(spare) {}
 
@@ -42,7 +43,7 @@ class NodeFolder {
   // then the units. What not every folder needs, the side and `spare`, the others ignore.
   __device__ __forceinline__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end,
                                          std::uint32_t levels, Side) {
-    while (states != shared_ && end - begin > kFew) {
+    while (states != shared_ && end - begin > kFewNodes) {
       states = CombineFours(states, begin, end);
       levels -= 2;  // so many nodes are more levels below where they end
     }
@@ -64,9 +65,7 @@ class NodeFolder {
   }
 
  private:
-  static constexpr std::uint32_t kFew = 128;
-  // As many combinations are in flight at once as registers allow.
-  static constexpr int kBatch = sizeof(State) <= 16 ? 4 : 1;
+  static constexpr int kBatch = PairsInFlight(sizeof(State));
 
   __device__ void Write(std::uint32_t node, const State& state) const {
     if (threadIdx.x == 0) *reinterpret_cast<State*>(workspace_.nodes + node * workspace_.node_stride) = state;
@@ -97,9 +96,9 @@ class NodeFolder {
     return out;
   }
 
-  // Combines each node with its right neighbour; returns where the `count` resulting states are: in place,
-  // or in shared memory once they fit. In place is safe because each batch is read before it is written,
-  // and never written beyond what has been read.
+  // Combines each node with its right neighbour; returns where the `count` resulting states are: in place, or
+  // in shared memory once they fit. In place is safe because each batch is read before it is written, and
+  // never written beyond what has been read.
   __device__ State* CombinePairs(State* states, std::uint64_t count) {
     State* const out = count <= kSharedStates ? shared_ : states;
     if (count == 0) return out;
@@ -131,12 +130,13 @@ class NodeFolder {
   std::uint32_t back_ = 0;
 };
 
-// The same for states of a few words: five levels at a time, each warp an aligned group of 32 nodes.
+// Does the same for states of a few words: it folds five levels at a time, each warp an aligned group of 32
+// nodes.
 template <Operator Op>
 class WarpFolder {
  public:
   using State = typename Op::State;
-  static constexpr std::uint32_t kSharedBytes = 16384;
+  static constexpr std::uint32_t kSharedBytes = kFoldBytes;
 
   __device__ WarpFolder(const Op& op, const Workspace& workspace, State* shared, State* = nullptr)
       : op_(op),
@@ -145,7 +145,7 @@ class WarpFolder {
         lane_(threadIdx.x % kLanes),
         warp_(threadIdx.x / kLanes) {}
 
-  // As NodeFolder::Fold.
+  // Does what NodeFolder::Fold does.
   __device__ __forceinline__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end,
                                          std::uint32_t levels, Side side) {
     while (end - begin > kLanes) {
@@ -174,7 +174,7 @@ class WarpFolder {
 
  private:
   static constexpr std::uint32_t kGroupLevels = 5;
-  static constexpr std::uint32_t kBatch = 4;  // groups that a warp has in flight
+  static constexpr std::uint32_t kBatch = kGroupsInFlight;
 
   // Folds up to 32 nodes, one a lane, as Fold does. Every warp does the same; warp 0 writes. Returns the node
   // that is left, if one is.
@@ -259,15 +259,11 @@ class WarpFolder {
   std::uint32_t back_ = 0;
 };
 
-template <class Op>
-concept TakesModulus = requires {
-  requires Op::kTakesModulus;
-};
-
 // A warp of a WarpFolder combines more than it needs, which must be cheap.
 template <class Op>
 using NodeFolderFor =
-    std::conditional_t<sizeof(typename Op::State) <= 16 && !TakesModulus<Op>, WarpFolder<Op>, NodeFolder<Op>>;
+    std::conditional_t<sizeof(typename Op::State) <= kMostWarpFoldedBytes && !TakesModulus<Op>,
+                       WarpFolder<Op>, NodeFolder<Op>>;
 
 // Folds the partials of a launch: of edge leaves, which start at `edges`, and of units behind them.
 //

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/tuning.h"
 
 namespace warpfold::kernels::cuda {
 
@@ -37,9 +38,6 @@ struct Geometry {
 };
 
 // Larger ranges have larger units, up to a level: so that the last block is quick, and no block ends late.
-// Measured: docs/kernels.md, "Geometry".
-inline constexpr std::uint64_t kMostUnits = 1024;
-
 inline Geometry PlanUnits(const Range& range, std::uint64_t leaf_elements, std::uint32_t smallest_level,
                           std::uint32_t largest_level, std::uint64_t resident_blocks,
                           std::uint64_t most_units = kMostUnits) {

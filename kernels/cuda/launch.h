@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host hands to a kernel, and the table of functions that launch one. No abseil in here: nvcc
-// compiles this once per operator.
+// What the host hands to a kernel, and the function that launches one. There is no abseil in here, because
+// nvcc compiles this once per operator.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/vocabulary.h"
+#include "kernels/operators/rows.h"
 #include "kernels/types.h"
 
 namespace warpfold::kernels::cuda {
@@ -23,7 +23,7 @@ struct Range {
   std::uint32_t entries = 1;  // of each matrix; 1 for scalars
 };
 
-// Where partials and results go. Belongs to one stream: kernels on it use it one after the other.
+// Where partials and results go. It belongs to one stream, whose kernels use it one after the other.
 struct Workspace {
   std::byte* partials = nullptr;  // device memory: see DeviceReducer::Capacity
   unsigned* tickets = nullptr;    // device memory, 0 between launches: they wrap by themselves
@@ -34,15 +34,11 @@ struct Workspace {
   std::uint32_t multiprocessors = 0;  // of the device
 };
 
-// Launches one kernel on the stream; returns cudaGetLastError(). The results are in workspace.nodes when
-// the stream has reached that point.
+// Launches one kernel on the stream; returns cudaGetLastError(). The results are in workspace.nodes when the
+// stream has reached that point.
 using LaunchFunction = cudaError_t (*)(const OperatorParameters& parameters, const Range& range,
                                        const Workspace& workspace, cudaStream_t stream);
 
-struct Row {
-  std::array<std::array<LaunchFunction, 2>, kElementTypeCount> scalar{};  // by type and ignore_nan
-  std::array<std::array<LaunchFunction, 2>, kElementTypeCount> entrywise{};
-  std::array<std::array<LaunchFunction, kWholeShapes>, kElementTypeCount> whole{};
-};
+using Row = FunctionRow<LaunchFunction>;
 
 }  // namespace warpfold::kernels::cuda

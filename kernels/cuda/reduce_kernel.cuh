@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The multi-block reduction: each block some units or edge leaves, the last block the partials. One launch.
+// The multi-block reduction, in one launch: each block folds some units or edge leaves, and the last block to
+// finish folds their partials (fold.cuh). docs/kernels.md follows a float32 sum through it.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +22,10 @@ __device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Wor
   return atomicInc(workspace.tickets + 1, geometry.units - 1);
 }
 
-// Of Leaves (ScalarLeaves, OrderedLeaves, EndLeaves), with which a warp reduces leaves:
+// Leaves is the class with which a warp reduces leaves: ScalarLeaves, OrderedLeaves or EndLeaves. It has:
 //
 //   Operation, kLeafElements, kWarps and kThreads of a block, kBlocksPerMultiprocessor
-//   kSmallestLevel, kLargestLevel   of runs: 2^level aligned leaves, the warp's share of a unit
+//   kLargestLevel                   of runs: 2^level aligned leaves, the warp's share of a unit
 //   Prefetch(leaf)                  begins to load the leaf with which the next run starts
 //   PrefetchEdge(leaf)              the same of a leaf that is folded alone, and not IsShort
 //   FoldRun(first, level, next)     the run's state, in lane 0 at least; ends by prefetching leaf `next`,
@@ -38,7 +39,7 @@ __device__ __forceinline__ void ReduceRange(const Op& op, const Range& range, co
   Leaves leaves(op, range);
   const std::uint32_t warp = threadIdx.x / kLanes;
   const std::uint32_t lane = threadIdx.x % kLanes;
-  // Two sets in turn, so that one barrier a unit is enough.
+  // There are two sets, used in turn, so that one barrier a unit is enough.
   WARPFOLD_SHARED(std::byte, shared, [2][kWarps * sizeof(State)]);
   WARPFOLD_SHARED(unsigned, drawn, [2]);
   // The partials of a single block need not leave it.
@@ -72,7 +73,7 @@ __device__ __forceinline__ void ReduceRange(const Op& op, const Range& range, co
   std::uint32_t unit = block;
   std::uint32_t next = block + geometry.unit_blocks;
   while (folds) {
-    // By a warp that has nothing to combine: waiting for the number takes about as long as that.
+    // A warp that has nothing to combine draws: waiting for the number takes about as long as combining.
     static_assert(kWarps > 1);
     if (threadIdx.x == kLanes) drawn[turn] = geometry.draws && !is_edge ? DrawUnit(geometry, workspace) : 0;
     const State state = leaves.FoldRun(is_edge ? geometry.EdgeLeaf(range, edge()) : run(unit), level,
@@ -108,7 +109,7 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
   using Op = typename Leaves::Operation;
   const Op op = MakeOperator<Op>(parameters);
   if constexpr (TakesModulus<Op>) {
-    // Of an operator made here the compiler knows that there is no modulus, and does not ask at each step.
+    // The compiler knows that an operator made here has no modulus, and does not ask at each step.
     if (!op.residues.any()) return ReduceRange<Leaves>(Op(), range, geometry, workspace);
   }
   ReduceRange<Leaves>(op, range, geometry, workspace);
@@ -124,8 +125,7 @@ cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& rang
     threads = static_cast<unsigned>(range.leaf_count * kLanes);
   } else {
     constexpr std::uint32_t kBlockLevel = Log2(Leaves::kWarps);
-    geometry = PlanUnits(range, Leaves::kLeafElements, kBlockLevel + Leaves::kSmallestLevel,
-                         kBlockLevel + Leaves::kLargestLevel,
+    geometry = PlanUnits(range, Leaves::kLeafElements, kBlockLevel, kBlockLevel + Leaves::kLargestLevel,
                          workspace.multiprocessors * Leaves::kBlocksPerMultiprocessor);
   }
   const std::uint64_t blocks =

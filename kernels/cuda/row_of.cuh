@@ -2,34 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The cuda backend's row of one family. cmake generates one source file per family that instantiates it
-// (row.cu.in).
+// (kernels/row.in).
 #pragma once
 
-#include "kernels/cuda/end_leaves.cuh"
-#include "kernels/cuda/entrywise_kernel.cuh"
-#include "kernels/cuda/exact_kernel.cuh"
+#include "kernels/cuda/exact/exact_kernel.cuh"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/matrix_kernel.cuh"
-#include "kernels/cuda/ordered_leaves.cuh"
+#include "kernels/cuda/leaf/end_leaves.cuh"
+#include "kernels/cuda/leaf/ordered_leaves.cuh"
+#include "kernels/cuda/leaf/scalar_leaves.cuh"
+#include "kernels/cuda/matrix/entrywise_kernel.cuh"
+#include "kernels/cuda/matrix/matrix_kernel.cuh"
 #include "kernels/cuda/reduce_kernel.cuh"
-#include "kernels/cuda/scalar_leaves.cuh"
-#include "kernels/operators/make_row.h"
+#include "kernels/operators/rows.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cuda {
 
-// A lane has registers for matrices of 2 x 2; products of larger ones are shared among lanes.
-template <class Op>
-constexpr bool SharesProducts() {
-  if constexpr (requires { Op::kRows; }) {
-    return Op::kRows > 2;
-  } else {
-    return false;
-  }
-}
-
 template <class Op>
 constexpr LaunchFunction OrderedLauncher() {
-  if constexpr (SharesProducts<Op>()) {
+  // A lane has registers for matrices of 2 x 2. The products of larger ones are shared among lanes.
+  if constexpr (RowsOf<Op>() > 2) {
     return LaunchMatrices<typename Op::Large::Entry>;
   } else if constexpr (EndOperator<Op>) {
     return LaunchReduce<EndLeaves<Op>>;
@@ -40,6 +32,8 @@ constexpr LaunchFunction OrderedLauncher() {
 
 // Types whose states have the same bytes share a kernel.
 struct Loops {
+  static constexpr bool Serves(ElementType, bool) { return true; }
+  static constexpr bool ServesWhole(ElementType, int) { return true; }
   template <class Op>
   static constexpr LaunchFunction kScalars = LaunchReduce<ScalarLeaves<SameBytesOf<Op>>>;
   template <class Op>

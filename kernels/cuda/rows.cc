@@ -9,18 +9,17 @@ namespace warpfold::kernels::cuda {
 // Defined by the generated sources, one per family.
 template <class Family>
 const Row& RowOf();
-
-namespace {
-
-template <class... Families>
-std::array<const Row*, sizeof...(Families)> AllRows(TypeList<Families...>) {
-  return {&RowOf<Families>()...};
-}
-
-}  // namespace
+template <class Family>
+const SegmentRow& SegmentRowOf();
 
 std::span<const Row* const> Rows() {
-  static const auto rows = AllRows(OperatorList());
+  static const auto rows = AllRows<Row>(OperatorList(), []<class Family>() { return &RowOf<Family>(); });
+  return rows;
+}
+
+std::span<const SegmentRow* const> SegmentRows() {
+  static const auto rows =
+      AllRows<SegmentRow>(OperatorList(), []<class Family>() { return &SegmentRowOf<Family>(); });
   return rows;
 }
 

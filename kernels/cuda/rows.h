@@ -1,15 +1,18 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of all operators, in the order of the operator list.
+// The rows of all operators, in the order of the operator list: of the kernels over ranges, and over
+// segments.
 #pragma once
 
 #include <span>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/segments/segment_plan.h"
 
 namespace warpfold::kernels::cuda {
 
 std::span<const Row* const> Rows();
+std::span<const SegmentRow* const> SegmentRows();
 
 }  // namespace warpfold::kernels::cuda

@@ -42,7 +42,7 @@ __device__ inline bool IsLastOf(unsigned* ticket, unsigned blocks) {
   return is_last;
 }
 
-// The same of all blocks of the grid.
+// Whether this block is the last of all blocks of the grid to get here.
 __device__ inline bool IsLastBlock(unsigned* ticket) { return IsLastOf(ticket, gridDim.x); }
 
 }  // namespace warpfold::kernels::cuda

@@ -15,8 +15,9 @@ namespace warpfold::kernels::cuda {
 // A lane's part of a leaf.
 using LaneVectors = uint4[kLeafRows];
 
-// Loads a vector that is read once, where `exists`; else it is anything. Not a branch, behind which the
-// compiler would have to wait with the loads until all that is in front of it is done.
+// Loads a vector that is read once, if it `exists`; else the result is anything. This is no branch, because
+// the compiler would have to finish all that is in front of a branch before it could issue the loads behind
+// it.
 __device__ __forceinline__ uint4 LoadStreamed(const uint4* vector, bool exists) {
 #if defined(WARPFOLD_SIMT)
   return exists ? *vector : uint4{};
@@ -33,8 +34,8 @@ __device__ __forceinline__ uint4 LoadStreamed(const uint4* vector, bool exists) 
 #endif
 }
 
-// Element c of a vector, c being a constant after unrolling. By shifts of words: where states are many, nvcc
-// keeps arrays of elements of 8 or 16 bits in memory.
+// Element c of a vector, where c is a constant after unrolling. Words are shifted, because nvcc keeps arrays
+// of elements of 8 or 16 bits in memory where there are many states.
 template <class T>
 __device__ __forceinline__ T ElementOf(const uint4& vector, std::uint32_t c) {
   const std::uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
@@ -46,7 +47,7 @@ __device__ __forceinline__ T ElementOf(const uint4& vector, std::uint32_t c) {
   }
 }
 
-// The same where c is known only at run time.
+// Element c of a vector, where c is known only at run time.
 template <class T>
 __device__ __forceinline__ T ElementAt(const uint4& vector, std::uint32_t c) {
   if constexpr (sizeof(T) == 8) {

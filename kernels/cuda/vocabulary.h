@@ -34,7 +34,8 @@ cudaError_t LaunchKernel(const LaunchShape& shape, cudaStream_t stream, const Ar
   return cudaGetLastError();
 }
 
-// With all blocks on the device at once. The arguments have the types of the kernel's parameters.
+// Launches a kernel whose blocks are all on the device at once. The arguments have the types of the kernel's
+// parameters.
 template <auto kKernel, class... Parameters>
 cudaError_t LaunchCooperatively(const LaunchShape& shape, cudaStream_t stream, Parameters... parameters) {
   static_assert(std::is_same_v<decltype(kKernel), void (*)(Parameters...)>);

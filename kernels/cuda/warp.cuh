@@ -23,7 +23,7 @@ struct WordsOf {
 template <class State, class ShuffleWord>
 __device__ __forceinline__ State ShuffleWords(const State& state, ShuffleWord shuffle) {
   if constexpr (std::is_same_v<State, Uint128>) {
-    // By shifts: nvcc copies the bytes of an __int128 by way of memory.
+    // This shifts, because nvcc copies the bytes of an __int128 by way of memory.
     const auto low = shuffle(static_cast<std::uint64_t>(state));
     const auto high = shuffle(static_cast<std::uint64_t>(state >> 64));
     return Uint128{high} << 64 | low;
@@ -38,8 +38,8 @@ __device__ __forceinline__ State ShuffleWords(const State& state, ShuffleWord sh
   }
 }
 
-// first ? a : b, word by word. Of a class the conditional operator chooses an address, and both states would
-// live in memory.
+// first ? a : b, word by word. For a class the conditional operator would choose an address, and both states
+// would live in memory.
 template <class State>
 __device__ __forceinline__ State Choose(bool first, const State& a, const State& b) {
   if constexpr (std::is_class_v<State>) {

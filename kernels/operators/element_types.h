@@ -88,9 +88,9 @@ template <AnyElement T>
 WARPFOLD_FN double DoubleOf(T x) {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::integral<T> && sizeof(T) == 8) {
-    // As bits of doubles with fixed exponents, because vectors of AVX2 have no such conversion: the lower
-    // half of x as 2^52 + low, the upper one as 2^84 + 2^32 high; with its sign flipped, if it has one. Only
-    // the last addition rounds.
+    // This makes bits of doubles with fixed exponents, because vectors of AVX2 have no such conversion: the
+    // lower half of x as 2^52 + low, the upper one as 2^84 + 2^32 high; with its sign flipped, if it has one.
+    // Only the last addition rounds.
     constexpr double kBias = 0x1p84 + 0x1p52 + (std::is_signed_v<T> ? 0x1p63 : 0.0);
     constexpr std::uint64_t kSign = std::is_signed_v<T> ? 0x80000000u : 0;
     const auto bits = static_cast<std::uint64_t>(x);

@@ -31,7 +31,7 @@ struct Extremum {
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = false;
   static constexpr bool kAnyOrder = true;
-  // Neutral: the key that every other beats. Of floats it is a NaN's, beyond infinity.
+  // The key that every other beats, so that it is neutral. For floats it is a NaN's, beyond infinity.
   static constexpr Key<T> kWorst = kMax ? kSmallestKey<T> : kLargestKey<T>;
   static constexpr Key<T> kBest = kMax ? kLargestKey<T> : kSmallestKey<T>;
   static constexpr Bits<T> kNeutral = BeatenBits<T, kIgnoreNan, kMax>();

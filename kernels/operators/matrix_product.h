@@ -97,7 +97,7 @@ struct MatrixProduct<T, kDimension> {
     return s;
   }
 
-  // With a modulus: of congruent entries, to congruent ones.
+  // With a modulus it multiplies congruent entries to congruent ones.
   template <class S>
   WARPFOLD_FN S Multiply(const S& a, const S& b) const {
     if constexpr (IntegerElement<T>) {
@@ -135,7 +135,7 @@ struct MatrixProduct<T, kDimension> {
     return c;
   }
 
-  // The same terms in the same order, row by row: a row of b is used as soon as it is read.
+  // Adds the same terms in the same order, row by row: a row of b is used as soon as it is read.
   template <class Terms, class S>
   static WARPFOLD_LARGE_FN S MultiplyInMemory(const Terms& terms, const S& a, const S& b) {
     using Entry = typename Terms::Entry;

@@ -5,8 +5,9 @@
 
 #include <cstring>
 
-#include "kernels/operators/for_each.h"
+#include "kernels/operators/lists.h"
 #include "kernels/operators/operator_list.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels {
 namespace {
@@ -44,7 +45,7 @@ void WriteIdentity(const OperatorParameters& parameters, std::uint32_t entries, 
 template <Operator Op>
 void CanonicalizeStates(std::uint32_t entries, std::byte* state) {
   using State = typename Op::State;
-  if constexpr (requires(Op op, State s) { op.Canonical(s); }) {
+  if constexpr (HasCanonicalState<Op>) {
     for (std::size_t i = 0; i < entries * sizeof(State); i += sizeof(State)) {
       Write(Op{}.Canonical(Read<State>(state + i)), state + i);
     }
@@ -55,7 +56,7 @@ template <Operator Op>
 bool StatesArePossible(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* state,
                        std::uint64_t first, std::uint64_t count) {
   using State = typename Op::State;
-  if constexpr (requires(Op op, State s) { op.IsPossible(s, first, count); }) {
+  if constexpr (ChecksStates<Op>) {
     const Op op = MakeOperator<Op>(parameters);
     for (std::size_t i = 0; i < entries * sizeof(State); i += sizeof(State)) {
       if (!op.IsPossible(Read<State>(state + i), first, count)) return false;
@@ -69,9 +70,9 @@ Outcome FinishState(const OperatorParameters& parameters, const std::byte* state
                     std::uint32_t entry) {
   using State = typename Op::State;
   const Op op = MakeOperator<Op>(parameters);
-  if constexpr (requires(State s) { op.FinishEntry(s, entry); }) {
+  if constexpr (FinishesEntries<Op>) {
     return op.FinishEntry(Read<State>(state), entry);
-  } else if constexpr (requires { Op::kFields; }) {
+  } else if constexpr (HasFields<Op>) {
     return op.FinishField(Read<State>(state), count, entry);
   } else {
     return op.Finish(Read<State>(state + entry * sizeof(State)), count);
@@ -80,7 +81,7 @@ Outcome FinishState(const OperatorParameters& parameters, const std::byte* state
 
 template <Operator Op>
 constexpr std::span<const char* const> FieldsOf() {
-  if constexpr (requires { Op::kFields; }) {
+  if constexpr (HasFields<Op>) {
     return Op::kFields;
   } else {
     return {};
@@ -202,7 +203,7 @@ constexpr OperatorRow RowOf(ScalarFamily<Family>) {
     row.scalar[kType][1] = ScalarEntry<kFamily, Family, T, true>();
     if constexpr (kSupports<Family, T, false>) {
       row.name = Family<T, false>::kName;
-      row.entrywise = !requires { Family<T, false>::kScalarsOnly; };
+      row.entrywise = !ScalarsOnly<Family<T, false>>;
     }
   });
   return row;

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/simt/rows.h"
 
-#include <type_traits>
-
 #include "kernels/cuda/rows.h"
 #include "kernels/operators/operator_list.h"
 
@@ -13,24 +11,9 @@ namespace warpfold::kernels::simt {
 template <class Family>
 const Row& RowOf();
 
-namespace {
-
-template <class Family, class... Served>
-const Row* RowIfServed(TypeList<Served...>) {
-  static constexpr Row kNothing;
-  if constexpr ((std::is_same_v<Family, Served> || ...)) return &RowOf<Family>();
-  return &kNothing;
-}
-
-template <class... Families_>
-std::array<const Row*, sizeof...(Families_)> AllRows(TypeList<Families_...>) {
-  return {RowIfServed<Families_>(Families())...};
-}
-
-}  // namespace
-
 std::span<const Row* const> Rows() {
-  static const auto rows = AllRows(OperatorList());
+  static const auto rows =
+      RowsOfSome<Row>(OperatorList(), Families(), []<class Family>() { return &RowOf<Family>(); });
   return rows;
 }
 

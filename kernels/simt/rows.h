@@ -8,7 +8,7 @@
 
 #include "kernels/operators/affine_compose.h"
 #include "kernels/operators/element_types.h"
-#include "kernels/operators/family.h"
+#include "kernels/operators/lists.h"
 #include "kernels/operators/matrix_product.h"
 #include "kernels/operators/max_subarray_sum.h"
 #include "kernels/operators/min.h"

@@ -29,11 +29,7 @@ constexpr std::size_t kReducerBytes = 128 << 10;
 
 bool HasKernel(const Reduction& reduction, const BoundOperator& op) {
   const Row& row = *Rows()[op.entry->reducer];
-  const ReductionSpec& spec = reduction.spec();
-  const auto type = static_cast<std::size_t>(spec.element_type);
-  if (op.entry->whole_matrix) return row.whole[type][WholeIndex(spec.shape)] != nullptr;
-  const auto& table = spec.shape.is_matrix() ? row.entrywise : row.scalar;
-  return table[type][op.entry->reducer_ignores_nan ? 1 : 0] != nullptr;
+  return row.For(*op.entry, reduction.spec().element_type, reduction.spec().shape) != nullptr;
 }
 
 // The textbook has a kernel for whatever a reduction may ask of it.

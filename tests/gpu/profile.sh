@@ -7,7 +7,7 @@
 #   tests/gpu/profile.sh BIN_DIR > profile.csv
 #   tests/gpu/profile_lines.py COMMIT < profile.csv > profile.jsonl
 #
-# The columns are ncu's metrics; docs/kernels.md says what they mean.
+# The columns are ncu's metrics; tests/gpu/results/kernels-measured.md reads them.
 set -euo pipefail
 bin=$(cd "$1" && pwd)
 

@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/operators/operator.h"
+#include "kernels/operators/traits.h"
 #include "kernels/types.h"
 
 namespace warpfold::kernels {
@@ -64,14 +64,9 @@ T FromBytes(std::span<const std::byte> bytes) {
   return x;
 }
 
-template <class Op>
-inline constexpr bool kRounds = requires(const Op op, typename Op::State state) {
-  op.Canonical(state);
-};
-
 template <Operator Op>
 Bytes StateBytes(const Op& op, const typename Op::State& state) {
-  if constexpr (kRounds<Op>) {
+  if constexpr (HasCanonicalState<Op>) {
     return ToBytes(op.Canonical(state));
   } else {
     return ToBytes(state);
@@ -81,9 +76,9 @@ Bytes StateBytes(const Op& op, const typename Op::State& state) {
 template <Operator Op>
 Outcome::Error FinishEmpty(const OperatorParameters& parameters) {
   const Op op = MakeOperator<Op>(parameters);
-  if constexpr (requires { op.FinishEntry(op.Identity(), 0); }) {
+  if constexpr (FinishesEntries<Op>) {
     return op.FinishEntry(op.Identity(), 0).error;
-  } else if constexpr (requires { Op::kFields; }) {
+  } else if constexpr (HasFields<Op>) {
     return op.FinishField(op.Identity(), 0, 0).error;
   } else {
     return op.Finish(op.Identity(), 0).error;
@@ -107,8 +102,8 @@ Algebra AlgebraOf(const std::string& name, ElementType type, const OperatorParam
   a.element_bytes = sizeof(typename Op::Element);
   a.commutative = Op::kCommutative;
   a.has_identity = Op::kHasIdentity;
-  a.rounds = kRounds<Op>;
-  a.approximate = requires { Op::kApproximate; };
+  a.rounds = HasCanonicalState<Op>;
+  a.approximate = Approximate<Op>;
   a.lift = [](const P& p, std::span<const std::byte> element, std::uint32_t offset) {
     return ToBytes(MakeOperator<Op>(p).Lift(FromBytes<typename Op::Element>(element), offset));
   };
@@ -119,7 +114,7 @@ Algebra AlgebraOf(const std::string& name, ElementType type, const OperatorParam
     return ToBytes(AppendTo(MakeOperator<Op>(p), FromBytes<LeafState>(leaf),
                             FromBytes<typename Op::Element>(element), offset));
   };
-  if constexpr (requires { Op::kNeutral; }) {
+  if constexpr (HasNeutralElement<Op>) {
     static_assert(std::is_same_v<decltype(Op::kNeutral), const Bits<typename Op::Element>>);
     a.neutral_element = [] { return ToBytes(Op::kNeutral); };
   }

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "kernels/operators/element_types.h"
-#include "kernels/operators/for_each.h"
+#include "kernels/operators/lists.h"
 
 namespace warpfold::kernels {
 namespace {

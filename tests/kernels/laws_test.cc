@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/operators/for_each.h"
+#include "kernels/operators/lists.h"
 #include "kernels/operators/operator_list.h"
 #include "kernels/reduction.h"
 #include "tests/kernels/algebra.h"

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "kernels/operators/element_types.h"
-#include "kernels/operators/for_each.h"
+#include "kernels/operators/lists.h"
 #include "kernels/reduction.h"
 #include "tests/kernels/elements.h"
 

@@ -16,7 +16,7 @@
 #include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "kernels/operators/element_types.h"
-#include "kernels/operators/for_each.h"
+#include "kernels/operators/lists.h"
 #include "tests/kernels/elements.h"
 #include "tests/kernels/operators_document.h"
 #include "tests/kernels/plain_loops.h"

@@ -11,7 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/operators/element_types.h"
-#include "kernels/operators/for_each.h"
+#include "kernels/operators/lists.h"
 
 namespace warpfold::kernels {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/operators/for_each.h"
+#include "kernels/operators/lists.h"
 #include "kernels/operators/product.h"
 #include "kernels/reduction.h"
 #include "tests/kernels/device_under_test.h"

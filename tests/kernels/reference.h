@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/operators/operator.h"
+#include "kernels/operators/traits.h"
 #include "kernels/partial_state.h"
 #include "kernels/types.h"
 
@@ -27,7 +27,7 @@ struct Result {
 
 template <class Op>
 typename Op::State Canonical(const Op& op, const typename Op::State& state) {
-  if constexpr (requires { op.Canonical(state); }) {
+  if constexpr (HasCanonicalState<Op>) {
     return op.Canonical(state);
   } else {
     return state;
@@ -211,13 +211,13 @@ Result Reduce(const OperatorParameters& parameters, ElementShape shape, std::uin
   const typename Tree<Op>::States identities(width, op.Identity());
   const typename Tree<Op>::States value = tree.Node(tree.Root()).value_or(identities);
   const std::uint32_t outcomes = [&] {
-    if constexpr (requires { Op::kFields; }) return static_cast<std::uint32_t>(std::size(Op::kFields));
+    if constexpr (HasFields<Op>) return FieldCount<Op>();
     return shape.entries();
   }();
   for (std::uint32_t entry = 0; entry < outcomes; ++entry) {
-    if constexpr (requires { Op::kFields; }) {
+    if constexpr (HasFields<Op>) {
       result.outcomes.push_back(op.FinishField(value[0], count, entry));
-    } else if constexpr (requires { op.FinishEntry(value[0], entry); }) {
+    } else if constexpr (FinishesEntries<Op>) {
       result.outcomes.push_back(op.FinishEntry(value[0], entry));
     } else {
       result.outcomes.push_back(op.Finish(value[entry], count));

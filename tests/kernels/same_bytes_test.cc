@@ -9,8 +9,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "kernels/operators/for_each.h"
+#include "kernels/operators/lists.h"
 #include "kernels/operators/operator_list.h"
+#include "kernels/operators/traits.h"
 #include "tests/kernels/elements.h"
 
 namespace warpfold::kernels {
@@ -48,7 +49,7 @@ void ExpectTheSameBytes() {
   static_assert(sizeof(typename Op::State) == sizeof(typename Other::State));
   static_assert(std::is_same_v<SameBytesOf<Other>, Other>);
   static_assert(Op::kCommutative == Other::kCommutative);
-  if constexpr (requires { Op::kNeutral; }) static_assert(Op::kNeutral == Other::kNeutral);
+  if constexpr (HasNeutralElement<Op>) static_assert(Op::kNeutral == Other::kNeutral);
   const Op op;
   const Other other;
   EXPECT_EQ(BytesOf(op.Identity()), BytesOf(other.Identity()));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/subjects.h"
 
-#include "kernels/operators/for_each.h"
+#include "kernels/operators/lists.h"
 #include "kernels/operators/operator_list.h"
 
 namespace warpfold::kernels {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/operators/family.h"
-#include "kernels/operators/for_each.h"
+#include "kernels/operators/lists.h"
+#include "kernels/operators/traits.h"
 #include "tests/kernels/subjects.h"
 
 namespace warpfold::kernels {
@@ -52,7 +52,7 @@ void AddScalar(ElementType type, std::vector<Subject>* subjects) {
       wrapping.wrap_overflow = true;
       Add<Op>(wrapping, subjects);
     }
-    if constexpr (!requires { Op::kScalarsOnly; }) {
+    if constexpr (!ScalarsOnly<Op>) {
       for (const ElementShape shape : kShapes) {
         ReductionSpec matrices = spec;
         matrices.shape = shape;

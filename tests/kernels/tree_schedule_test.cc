@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How the GPU's warps share the product of large matrices: by a simulation that needs no GPU.
-#include "kernels/cuda/tree_schedule.h"
+#include "kernels/cuda/matrix/tree_schedule.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/matrix_plan.h"
+#include "kernels/cuda/matrix/matrix_plan.h"
 #include "kernels/partial_state.h"
 
 namespace warpfold::kernels::cuda {

@@ -8,7 +8,7 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-template <AnyElement T, bool kIgnoreNan>
+template <class T, bool kIgnoreNan>
 struct ScalarLeaf<Argmax<T, kIgnoreNan>> : ArgExtremumLeaf<T, kIgnoreNan, /*kMax=*/true> {};
 
 }  // namespace warpfold::kernels::cpu::WARPFOLD_ISA

@@ -9,7 +9,7 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-template <AnyElement T, bool kIgnoreNan>
+template <class T, bool kIgnoreNan>
 struct ScalarLeaf<CountNonzero<T, kIgnoreNan>> {
   static std::uint32_t Reduce(const CountNonzero<T, kIgnoreNan>&, const std::byte* data,
                               std::uint64_t count) {

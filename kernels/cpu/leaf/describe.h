@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// describe, as sum, variance and minmax one after the other: its states are theirs, side by side, and after
+// describe takes sum, variance and minmax one after the other: its states are theirs, side by side, and after
 // the first of them the leaf lies in the cache.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-template <AnyElement T, bool kIgnoreNan>
+template <class T, bool kIgnoreNan>
 struct ScalarLeaf<Describe<T, kIgnoreNan>> {
   using Op = Describe<T, kIgnoreNan>;
 

@@ -12,6 +12,10 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
+// Float32 and float64 are folded as by any other operator.
+template <class T, bool kIgnoreNan>
+struct ScalarLeaf<L1Norm<T, kIgnoreNan>> : PlainLeaf<L1Norm<T, kIgnoreNan>> {};
+
 template <IntegerElement T>
 struct ScalarLeaf<L1Norm<T, false>> {
   using LeafState = typename L1Norm<T, false>::LeafState;

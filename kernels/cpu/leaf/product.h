@@ -11,10 +11,15 @@
 
 #include "kernels/cpu/elements.h"
 #include "kernels/cpu/scalar_leaf.h"
+#include "kernels/cpu/tuning.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/product.h"
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
+
+// Floats are folded as by any other operator.
+template <class T, bool kIgnoreNan>
+struct ScalarLeaf<Product<T, kIgnoreNan>> : PlainLeaf<Product<T, kIgnoreNan>> {};
 
 template <IntegerElement T>
 struct ScalarLeaf<Product<T, false>> {
@@ -31,7 +36,7 @@ struct ScalarLeaf<Product<T, false>> {
 
  private:
   static constexpr std::uint64_t kFactors = kLeafBytes / 8;
-  static constexpr std::uint64_t kChains = 8;
+  static constexpr std::uint64_t kChains = kProductChains;
 
   static LeafState ReduceWhole(const std::byte* data) {
     Bits<T> magnitudes[kElements];
@@ -46,6 +51,7 @@ struct ScalarLeaf<Product<T, false>> {
     }
     std::uint64_t factors[kFactors];
     Multiply<std::uint64_t, Bits<T>, kElements>(magnitudes, factors);
+    static_assert(kChains == 8);
     std::uint64_t products[kChains] = {1, 1, 1, 1, 1, 1, 1, 1};
     std::uint64_t overflows[kChains] = {};
     for (std::uint64_t i = 0; i < kFactors; i += kChains) {

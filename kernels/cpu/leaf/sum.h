@@ -12,6 +12,10 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
+// Float32 and float64 are folded as by any other operator.
+template <class T, bool kIgnoreNan>
+struct ScalarLeaf<Sum<T, kIgnoreNan>> : PlainLeaf<Sum<T, kIgnoreNan>> {};
+
 template <IntegerElement T>
 struct ScalarLeaf<Sum<T, false>> {
   using LeafState = typename Sum<T, false>::LeafState;

@@ -8,13 +8,11 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/tuning.h"
 #include "kernels/operators/element_types.h"
 #include "kernels/types.h"
 
 namespace warpfold::kernels::cuda {
-
-// Few: short segments have no more rows, and warps enough hide how long shared memory takes.
-inline constexpr std::uint32_t kReadAtOnce = 2;
 
 // Into wide[0], wide[1], ... the elements whose addresses place(0), place(1), ... says, `count` of them.
 template <class T, class Wide, class Place>

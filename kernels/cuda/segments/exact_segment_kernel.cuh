@@ -8,14 +8,14 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/exact_digits.cuh"
+#include "kernels/cuda/exact/exact_digits.cuh"
 #include "kernels/cuda/segments/element_reader.cuh"
 #include "kernels/cuda/segments/segment_copy.cuh"
 #include "kernels/cuda/segments/segment_kernel.cuh"
 #include "kernels/cuda/segments/segment_runs.cuh"
 #include "kernels/cuda/segments/segment_steps.cuh"
 #include "kernels/operators/exact_bins.h"
-#include "kernels/operators/operator.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cuda {
 

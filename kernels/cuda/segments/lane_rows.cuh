@@ -7,10 +7,11 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/tuning.h"
 #include "kernels/cuda/vectors.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
-#include "kernels/operators/operator.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cuda {
 
@@ -27,7 +28,7 @@ class LaneRows {
   // first `present` of them; if it has none, the state is the identity.
   template <int kFirst, int kRows>
   __device__ __forceinline__ LeafState Fold(LaneVectors& vectors, std::uint32_t present) const {
-    if constexpr (requires { typename Op::Range; }) {
+    if constexpr (SweepsRangeApart<Op>) {
       // A sweep of its own, done before the others, which would need more registers than there are.
       const typename Op::Range range_op;
       using S = typename Op::Range::State;
@@ -84,7 +85,7 @@ class LaneRows {
   __device__ __forceinline__ S Sweep(const LaneVectors& vectors, std::uint32_t present, const S& identity,
                                      const Lift& lift, const Combine& combine) const {
     S folded;
-    if constexpr (sizeof(S) * kVector > 96) {
+    if constexpr (sizeof(S) * kVector > kMostSegmentColumnBytes) {
       folded = SweepColumns<kFirst, kRows, 0, kVector, S>(vectors, present, lift, combine);
     } else {
       folded = SweepRows<kFirst, kRows, S>(vectors, present, lift, combine);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One family's kernels over segments. cmake generates one source file per family that instantiates it
-// (segments.cu.in).
+// (kernels/row.in).
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 #include "kernels/cuda/segments/exact_segment_kernel.cuh"
 #include "kernels/cuda/segments/segment_kernel.cuh"
 #include "kernels/cuda/segments/segment_plan.h"
-#include "kernels/operators/family.h"
-#include "kernels/operators/operator.h"
+#include "kernels/operators/lists.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cuda {
 

@@ -19,20 +19,16 @@
 #include "kernels/cuda/segments/segment_registers.cuh"
 #include "kernels/cuda/segments/segment_runs.cuh"
 #include "kernels/cuda/segments/segment_steps.cuh"
+#include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
-#include "kernels/operators/operator.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cuda {
 
-// As many blocks as have room for their registers and buffers on the multiprocessors with the most of both:
-// without spills of note where states of leaves wait in registers beside 4 KiB of elements.
 template <Operator Op>
 constexpr int SegmentBlocks() {
-  if (!FoldsInRegisters<Op>) return sizeof(typename Op::State) <= 16 ? 6 : 4;
-  constexpr std::size_t kLeafStateBytes = sizeof(typename Op::LeafState);
-  return kLeafStateBytes <= 8 ? 5 : kLeafStateBytes <= 32 ? 4 : 3;
+  return SegmentBlocks(FoldsInRegisters<Op>, sizeof(typename Op::State), sizeof(typename Op::LeafState));
 }
-inline constexpr std::uint32_t kSegmentWarps = 4;
 inline constexpr std::uint32_t kSegmentThreads = kSegmentWarps * kLanes;
 
 template <Operator Op>

@@ -11,7 +11,7 @@
 #include "kernels/cuda/segments/segment_plan.h"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
-#include "kernels/operators/operator.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cuda {
 

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/segments/rows.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/table.h"
 

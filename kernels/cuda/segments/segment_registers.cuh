@@ -17,10 +17,11 @@
 #include "kernels/cuda/segments/segment_plan.h"
 #include "kernels/cuda/segments/segment_runs.cuh"
 #include "kernels/cuda/segments/segment_steps.cuh"
+#include "kernels/cuda/tuning.h"
 #include "kernels/cuda/vectors.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
-#include "kernels/operators/operator.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cuda {
 
@@ -139,7 +140,7 @@ class SegmentRegisters {
 
   // Waiting states, of which number l is that of 2^l batches without a partner: in registers, or in shared
   // memory where there are not registers enough.
-  static constexpr bool kWaitsInMemory = sizeof(LeafState) > 16;
+  static constexpr bool kWaitsInMemory = sizeof(LeafState) > kMostWaitingBytes;
   static constexpr std::uint32_t kWaits = kWaitsInMemory ? 1 : kSlotLevel;
 
   // Takes a batch's state into those of its step. They pair as those of leaves do in FoldRun

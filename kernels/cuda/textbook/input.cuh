@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/textbook/launch.h"
-#include "kernels/operators/operator.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cuda::textbook {
 

@@ -37,7 +37,7 @@ constexpr std::uint64_t LargestSection(std::uint64_t partials) { return (partial
 // By Algorithm; null where it does not serve the operator, and for kAuto.
 using Launchers = std::array<LaunchFunction, kAlgorithmCount>;
 
-// The launchers of one family of operators, by element type; null where it is not served (algorithm.h).
-using Row = std::array<const Launchers*, kElementTypeCount>;
+// The launchers of one family of operators; null where it is not served (algorithm.h).
+using Row = FunctionRow<const Launchers*>;
 
 }  // namespace warpfold::kernels::cuda::textbook

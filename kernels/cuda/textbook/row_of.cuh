@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The textbook's row of one family. cmake generates one source file per family that instantiates it
-// (row.cu.in).
+// (kernels/row.in).
 #pragma once
 
 #include "kernels/cuda/textbook/block_of_warps.cuh"
@@ -23,9 +23,8 @@
 #include "kernels/cuda/textbook/warp_shared.cuh"
 #include "kernels/cuda/textbook/warp_shared_ordered.cuh"
 #include "kernels/cuda/textbook/warp_shuffle.cuh"
-#include "kernels/operators/family.h"
-#include "kernels/operators/for_each.h"
-#include "kernels/operators/operator.h"
+#include "kernels/operators/rows.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cuda::textbook {
 
@@ -60,34 +59,25 @@ constexpr Launchers MakeLaunchers() {
 template <Operator Op>
 inline constexpr Launchers kLaunchersOf = MakeLaunchers<Op>();
 
-constexpr bool ServesType(int type) {
-  for (const ElementType served : kTextbookTypes) {
-    if (type == static_cast<int>(served)) return true;
-  }
-  return false;
-}
-
 // What Reduction::Create refuses is not built.
-template <template <class, bool> class Family>
-constexpr Row MakeRow(ScalarFamily<Family>) {
-  Row row{};
-  ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    if constexpr (ServesType(kType)) row[kType] = &kLaunchersOf<Family<T, false>>;
-  });
-  return row;
-}
-template <template <class, int> class Family>
-constexpr Row MakeRow(MatrixFamily<Family>) {
-  Row row{};
-  ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    if constexpr (ServesType(kType)) row[kType] = &kLaunchersOf<Family<T, static_cast<int>(kTextbookRows)>>;
-  });
-  return row;
-}
+struct Loops {
+  static constexpr bool Serves(ElementType type, bool ignore_nan) {
+    return !ignore_nan && TextbookServesType(type);
+  }
+  static constexpr bool ServesWhole(ElementType type, int dimension) {
+    return dimension == static_cast<int>(kTextbookRows) && TextbookServesType(type);
+  }
+  template <Operator Op>
+  static constexpr const Launchers* kScalars = &kLaunchersOf<Op>;
+  template <Operator Op>
+  static constexpr const Launchers* kOrdered = &kLaunchersOf<Op>;
+  template <Operator Op>
+  static constexpr const Launchers* kEntrywise = nullptr;
+};
 
 template <class Family>
 const Row& RowOf() {
-  static constexpr Row kRow = MakeRow(Family());
+  static constexpr Row kRow = MakeRow<Row, Loops>(Family());
   return kRow;
 }
 

@@ -2,23 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/textbook/rows.h"
 
-#include "kernels/operators/family.h"
-#include "kernels/operators/matrix_product.h"
-#include "kernels/operators/max.h"
-#include "kernels/operators/min.h"
-#include "kernels/operators/sum.h"
+#include "kernels/operators/operator_list.h"
 
 namespace warpfold::kernels::cuda::textbook {
+
+// What the textbook serves (algorithm.h). CMake generates a source for each of them.
+using Families =
+    TypeList<ScalarFamily<Sum>, ScalarFamily<Min>, ScalarFamily<Max>, MatrixFamily<MatrixProduct>>;
 
 // Defined by the generated sources, one per family.
 template <class Family>
 const Row& RowOf();
 
-const Row& RowNamed(std::string_view name) {
-  if (name == kTextbookMatrixOperator) return RowOf<MatrixFamily<MatrixProduct>>();
-  if (name == "min") return RowOf<ScalarFamily<Min>>();
-  if (name == "max") return RowOf<ScalarFamily<Max>>();
-  return RowOf<ScalarFamily<Sum>>();
+std::span<const Row* const> Rows() {
+  static const auto rows =
+      RowsOfSome<Row>(OperatorList(), Families(), []<class Family>() { return &RowOf<Family>(); });
+  return rows;
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -1,16 +1,15 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The textbook's rows, by the name of their operator.
+// The textbook's rows, in the order of the operator list.
 #pragma once
 
-#include <string_view>
+#include <span>
 
 #include "kernels/cuda/textbook/launch.h"
 
 namespace warpfold::kernels::cuda::textbook {
 
-// The row of an operator that the textbook serves (algorithm.h).
-const Row& RowNamed(std::string_view name);
+std::span<const Row* const> Rows();
 
 }  // namespace warpfold::kernels::cuda::textbook

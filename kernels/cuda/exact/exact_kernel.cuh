@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The multi-block reduction of operators with an accumulator: as reduce_kernel.cuh, but the warps of a block
+// add their leaves to digits in shared memory instead of folding states.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/exact/exact_leaves.cuh"
+#include "kernels/cuda/fold.cuh"
+#include "kernels/cuda/geometry.cuh"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/ticket.cuh"
+#include "kernels/cuda/tuning.h"
+#include "kernels/geometry.h"
+
+namespace warpfold::kernels::cuda {
+
+inline constexpr int kExactWarps = kExactTuning.warps;
+inline constexpr int kExactThreads = kExactWarps * kLanes;
+inline constexpr int kExactBlocksPerMultiprocessor = kExactTuning.blocks;
+
+template <AccumulatingOperator Op>
+__global__ void __launch_bounds__(kExactThreads, kExactBlocksPerMultiprocessor)
+    ExactKernel(OperatorParameters parameters, Range range, Geometry geometry, Workspace workspace) {
+  using State = typename Op::State;
+  const Op op = MakeOperator<Op>(parameters);
+  ExactLeaves<Op> leaves(op, range);
+  const std::uint32_t warp = threadIdx.x / kLanes;
+  const std::uint32_t lane = threadIdx.x % kLanes;
+  auto* const edges = reinterpret_cast<State*>(workspace.partials);
+  auto* const units = edges + geometry.edge_leaves();
+  // Edges: one a warp. Units: two in turn, so that one barrier a unit is enough.
+  __shared__ ExactDigits<typename Op::Element> digits[kExactWarps];
+  digits[warp].Clear(lane);
+  __syncthreads();
+
+  if (blockIdx.x < geometry.unit_blocks) {
+    const std::uint32_t run_leaves = (1u << geometry.unit_level) / kExactWarps;
+    const auto run = [&](std::uint64_t unit) {
+      return ((geometry.first_unit + unit) * kExactWarps + warp) * run_leaves;
+    };
+    std::uint32_t turn = 0;
+    leaves.Prefetch(run(blockIdx.x));
+    for (std::uint64_t unit = blockIdx.x; unit < geometry.units; unit += geometry.unit_blocks, turn ^= 1) {
+      const std::uint64_t next = unit + geometry.unit_blocks;
+      leaves.AddRun(run(unit), run_leaves, run(next < geometry.units ? next : unit), digits[turn]);
+      __syncthreads();
+      if (warp == 0) digits[turn].Take(lane, &units[unit]);
+    }
+  } else {
+    const std::uint64_t edge = (blockIdx.x - geometry.unit_blocks) * kExactWarps + warp;
+    if (edge < geometry.edge_leaves()) {
+      leaves.AddEdge(geometry.EdgeLeaf(range, edge), digits[warp]);
+      __syncwarp();
+      digits[warp].Take(lane, &edges[edge]);
+    }
+  }
+  if (IsLastBlock(workspace.tickets)) {
+    FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace, edges);
+  }
+}
+
+template <AccumulatingOperator Op>
+cudaError_t LaunchExact(const OperatorParameters& parameters, const Range& range, const Workspace& workspace,
+                        cudaStream_t stream) {
+  using Leaves = ExactLeaves<Op>;
+  constexpr std::uint32_t kSmallestLevel = Log2(kExactWarps);
+  constexpr std::uint32_t kLargestLevel = kSmallestLevel + kExactTuning.largest_level;
+  const std::uint64_t resident = workspace.multiprocessors * kExactBlocksPerMultiprocessor;
+  const Geometry geometry =
+      PlanUnits(range, Leaves::kLeafElements, kSmallestLevel, kLargestLevel, resident, resident);
+  const std::uint64_t blocks =
+      geometry.unit_blocks + (geometry.edge_leaves() + kExactWarps - 1) / kExactWarps;
+  ExactKernel<Op>
+      <<<static_cast<unsigned>(blocks), kExactThreads, 0, stream>>>(parameters, range, geometry, workspace);
+  return cudaGetLastError();
+}
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// argmin and argmax of floats without keys: a comparison of floats and two choices for each element. As long
+// as there is no NaN, floats compare as the operators do, zeros of both signs as equals.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/geometry.h"
+#include "kernels/operators/extremum.h"
+
+namespace warpfold::kernels::cuda {
+
+// Folds a lane's elements of a full leaf, of which the first is at offset `first`; false if one is NaN.
+template <class T, bool kIgnoreNan, bool kMax>
+__device__ __forceinline__ bool ArgExtremumOfFloats(
+    const ArgExtremum<T, kIgnoreNan, kMax>& op, const LaneVectors& vectors, std::uint32_t first,
+    typename ArgExtremum<T, kIgnoreNan, kMax>::LeafState& out) {
+  constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
+  constexpr std::uint32_t kRowElements = kRowBytes / sizeof(T);
+  T best[kVector];
+  std::uint32_t offsets[kVector];
+  bool has_nan = false;
+#pragma unroll
+  for (int row = 0; row < kLeafRows; ++row) {
+    T elements[kVector];
+    std::memcpy(elements, &vectors[row], sizeof elements);
+#pragma unroll
+    for (std::uint32_t c = 0; c < kVector; ++c) {
+      const T x = elements[c];
+      has_nan = has_nan || x != x;
+      if (row == 0 || (kMax ? x > best[c] : x < best[c])) {
+        best[c] = x;
+        offsets[c] = row * kRowElements + c;
+      }
+    }
+  }
+  if (has_nan) return false;
+  out = {KeyOf<T>(best[0], 0), first + offsets[0]};
+#pragma unroll
+  for (std::uint32_t c = 1; c < kVector; ++c)
+    out = op.Combine(out, {KeyOf<T>(best[c], 0), first + offsets[c]});
+  return true;
+}
+
+// The LaneLeaf of argmin and argmax.
+template <AnyElement T, bool kIgnoreNan, bool kMax>
+struct ArgExtremumLaneLeaf {
+  using Op = ArgExtremum<T, kIgnoreNan, kMax>;
+
+  template <class Plainly>
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, const LaneVectors& vectors,
+                                                                std::uint32_t first, const Plainly& plainly) {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+      typename Op::LeafState folded;
+      if (ArgExtremumOfFloats(op, vectors, first, folded)) return folded;
+    }
+    return plainly();
+  }
+};
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// LaneLeaf<Op>: how a lane folds its elements of a full leaf. The primary template takes the way that every
+// operator can go: element by element, in the canonical order (scalar_leaves.cuh). An operator for which GPUs
+// have something faster has a specialisation in a file of its name in this folder, sum.cuh for sum. The
+// generated source of the operator's row includes that file, because it has this name (kernels/row.in).
+//
+// Each such file is declared at the end of this header. So code that has not included the file does not
+// compile, where it would otherwise take the slow way without a word.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/vectors.cuh"
+#include "kernels/operators/traits.h"
+
+namespace warpfold::kernels::cuda {
+
+// A specialisation has both of these functions, or inherits the one that it does not change.
+template <ScalarOperator Op>
+struct PlainLaneLeaf {
+  // Folds `vectors`, the lane's part of the leaf, whose first element is `first` elements into the leaf. What
+  // it returns has the bits that plainly() returns, which folds one element after the other.
+  template <class Plainly>
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors&, std::uint32_t,
+                                                                const Plainly& plainly) {
+    return plainly();
+  }
+
+  // The same for the first sweep of an operator that sweeps twice.
+  template <class Plainly>
+  static __device__ __forceinline__ auto FoldFirst(const LaneVectors&, const Plainly& plainly) {
+    return plainly();
+  }
+};
+
+template <ScalarOperator Op>
+struct LaneLeaf : PlainLaneLeaf<Op> {};
+
+}  // namespace warpfold::kernels::cuda
+
+// The executor on the host (kernels/simt) has none of the instructions that these files are made of. There
+// every operator is folded plainly.
+#if !defined(WARPFOLD_SIMT)
+namespace warpfold::kernels {
+
+template <class T, bool kIgnoreNan>
+struct Argmax;
+template <class T, bool kIgnoreNan>
+struct Argmin;
+template <class T, bool kIgnoreNan>
+struct BitAnd;
+template <class T, bool kIgnoreNan>
+struct BitOr;
+template <class T, bool kIgnoreNan>
+struct BitXor;
+template <class T, bool kIgnoreNan>
+struct Describe;
+template <class T, bool kIgnoreNan>
+struct Max;
+template <class T, bool kIgnoreNan>
+struct Min;
+template <class T, bool kIgnoreNan>
+struct Minmax;
+template <class T, bool kIgnoreNan>
+struct Product;
+template <class T, bool kIgnoreNan>
+struct Sum;
+template <class T, bool kIgnoreNan>
+struct Variance;
+
+namespace cuda {
+
+template <class T, bool kIgnoreNan>
+struct LaneLeaf<Argmax<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct LaneLeaf<Argmin<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct LaneLeaf<BitAnd<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct LaneLeaf<BitOr<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct LaneLeaf<BitXor<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct LaneLeaf<Describe<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct LaneLeaf<Max<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct LaneLeaf<Min<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct LaneLeaf<Minmax<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct LaneLeaf<Product<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct LaneLeaf<Sum<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct LaneLeaf<Variance<T, kIgnoreNan>>;
+
+}  // namespace cuda
+}  // namespace warpfold::kernels
+#endif

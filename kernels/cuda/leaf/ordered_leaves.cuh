@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a warp reduces leaves of an operator that keeps array order: over scalars, and over matrices of which a
+// lane holds several (matrix_kernel.cuh is for larger ones).
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/geometry.cuh"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/tuning.h"
+#include "kernels/cuda/vectors.cuh"
+#include "kernels/cuda/warp.cuh"
+#include "kernels/geometry.h"
+#include "kernels/operators/traits.h"
+
+namespace warpfold::kernels::cuda {
+
+template <Operator Op>
+class OrderedLeaves {
+ public:
+  using Operation = Op;
+  using Element = typename Op::Element;
+  using LeafState = typename Op::LeafState;
+  using State = typename Op::State;
+  static constexpr std::uint32_t kLeafElements = LeafElements(sizeof(Element));
+  static constexpr LeavesTuning kTuning = OrderedLeavesTuning(sizeof(State));
+  static constexpr int kWarps = kTuning.warps;
+  static constexpr int kThreads = kWarps * kLanes;
+  static constexpr int kBlocksPerMultiprocessor = kTuning.blocks;
+  static constexpr std::uint32_t kLargestLevel = kTuning.largest_level;
+
+  __device__ OrderedLeaves(const Op& op, const Range& range)
+      : op_(op), range_(range), lane_(threadIdx.x % kLanes) {}
+
+  // Begins to load the leaf with which the next FoldRun starts.
+  __device__ __forceinline__ void Prefetch(std::uint64_t leaf) { LoadVectors(leaf); }
+
+  // Begins to load a leaf that is folded alone.
+  __device__ __forceinline__ void PrefetchEdge(std::uint64_t leaf) { LoadVectors(leaf); }
+
+  // The state of the aligned, full leaves [first, first + 2^level), of which the first has been prefetched;
+  // in every lane. Ends by prefetching leaf `next`, if it is one.
+  //
+  // It does what ScalarLeaves::FoldRun does, but neighbours come first: lanes l and l + 1, then l and l + 2,
+  // ...
+  __device__ __forceinline__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t next) {
+    LeafState waiting[kLargestLevel];
+    LeafState folded;
+    for (std::uint32_t i = 0; i < 1u << level; ++i) {
+      folded = FoldLane(i + 1 < 1u << level ? first + i + 1 : next);
+      bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
+#pragma unroll
+      for (std::uint32_t l = 0; l < kLargestLevel; ++l) {
+        if (!pairs || l >= level) continue;
+        pairs = (i >> l) % 2 == 1;
+        if (pairs) {
+          folded = Exchange(waiting[l], folded, 1u << l);
+        } else {
+          waiting[l] = folded;
+        }
+      }
+    }
+    for (std::uint32_t l = level; l < Log2(kLanes); ++l) folded = Join(folded, 1u << l);
+    // The lowest bits of a leaf's lanes are now its number.
+    const std::uint64_t leaf = first + lane_ % (1u << level);
+    State state = op_.Widen(folded, leaf * kLeafElements);
+    for (std::uint32_t l = 0; l < level; ++l) state = Join(state, 1u << l);
+    return state;
+  }
+
+  __device__ __forceinline__ bool IsShort(std::uint64_t leaf) const {
+    return range_.element_count - (leaf - range_.first_leaf) * kLeafElements < kLeafElements;
+  }
+  // The state of a short leaf, in lane 0.
+  __device__ __forceinline__ State FoldShort(std::uint64_t leaf) {
+    const std::uint64_t skipped = (leaf - range_.first_leaf) * kLeafElements;
+    const auto count = static_cast<std::uint32_t>(range_.element_count - skipped);
+    const std::uint32_t begin = lane_ * kRunElements;
+    const std::uint32_t end = begin + kRunElements < count ? begin + kRunElements : count;
+    const Element* const elements = reinterpret_cast<const Element*>(range_.data) + skipped;
+    LeafState state{};
+    if (begin < end) {
+      state = op_.Lift(elements[begin], begin);
+      for (std::uint32_t i = begin + 1; i < end; ++i) state = AppendTo(op_, state, elements[i], i);
+    }
+    const std::uint32_t present = (count + kRunElements - 1) / kRunElements;
+    for (std::uint32_t width = 1; width < present; width *= 2) {
+      const LeafState right = ShuffleDown(state, width);
+      if (lane_ % (2 * width) == 0 && lane_ + width < present) state = op_.Combine(state, right);
+    }
+    return op_.Widen(state, leaf * kLeafElements);
+  }
+
+ private:
+  // A leaf's 32 runs, each the business of one lane.
+  static constexpr std::uint32_t kRunElements = kLeafElements / kLanes;
+  static_assert(kRunElements * kLanes * sizeof(Element) == kLeafBytes);
+
+  // A run is 128 bytes, and a lane that read its own run would touch a line for each of its loads. The warp
+  // loads whole rows, as ScalarLeaves does, and lanes find their runs in shared memory.
+  static constexpr int kRunVectors = static_cast<int>(kLeafBytes) / kLanes / kVectorBytes;
+  // A vector of padding, so that eight lanes that read at once find 32 different banks.
+  static constexpr int kRunStride = kRunVectors + 1;
+
+  __device__ __forceinline__ void LoadVectors(std::uint64_t leaf, bool exists = true) {
+    const auto* rows =
+        reinterpret_cast<const uint4*>(range_.data + (leaf - range_.first_leaf) * kLeafBytes) + lane_;
+#pragma unroll
+    for (int row = 0; row < kRunVectors; ++row) vectors_[row] = LoadStreamed(rows + row * kLanes, exists);
+  }
+
+  // Folds this lane's run of the loaded leaf, and begins to load leaf `next`.
+  __device__ __forceinline__ LeafState FoldLane(std::uint64_t next) {
+    WARPFOLD_SHARED(uint4, staged, [kWarps][kLanes * kRunStride]);
+    uint4* const runs = staged[threadIdx.x / kLanes];
+    __syncwarp();  // the leaf before this one has been read
+#pragma unroll
+    for (int row = 0; row < kRunVectors; ++row) {
+      const int vector = row * kLanes + static_cast<int>(lane_);
+      runs[vector / kRunVectors * kRunStride + vector % kRunVectors] = vectors_[row];
+    }
+    __syncwarp();
+    LoadVectors(next, next != kNoLeaf);
+    // Several elements are in a vector, or several vectors in an element.
+    constexpr std::uint32_t kVectors = sizeof(Element) > kVectorBytes ? sizeof(Element) / kVectorBytes : 1;
+    constexpr std::uint32_t kElements = kVectors * kVectorBytes / sizeof(Element);
+    const std::uint32_t begin = lane_ * kRunElements;
+    constexpr std::uint32_t kSteps = kRunVectors / kVectors;
+    uint4 ahead[kVectors];  // of the next step: shared memory answers while this one is folded
+    const auto read = [&](std::uint32_t step) {
+#pragma unroll
+      for (std::uint32_t v = 0; v < kVectors; ++v) ahead[v] = runs[lane_ * kRunStride + step * kVectors + v];
+    };
+    read(0);
+    LeafState state;
+#pragma unroll
+    for (std::uint32_t step = 0; step < kSteps; ++step) {
+      Element elements[kElements];
+      std::memcpy(elements, ahead, sizeof elements);
+      if (step + 1 < kSteps) read(step + 1);
+#pragma unroll
+      for (std::uint32_t c = 0; c < kElements; ++c) {
+        const std::uint32_t offset = begin + step * kElements + c;
+        state =
+            step == 0 && c == 0 ? op_.Lift(elements[c], offset) : AppendTo(op_, state, elements[c], offset);
+      }
+    }
+    return state;
+  }
+
+  // Combines this lane's state with that of lane ^ distance, the lower lane's on the left.
+  template <class S>
+  __device__ __forceinline__ S Join(const S& state, std::uint32_t distance) const {
+    const S other = ShuffleXor(state, distance);
+    const bool upper = (lane_ & distance) != 0;
+    const S left = Choose(upper, other, state);
+    const S right = Choose(upper, state, other);
+    return op_.Combine(left, right);
+  }
+
+  // Combines lanes l and l + distance of two runs at once: of `first` where the lane's bit `distance` is
+  // clear, of `second` where it is set.
+  __device__ __forceinline__ LeafState Exchange(const LeafState& first, const LeafState& second,
+                                                std::uint32_t distance) const {
+    const bool upper = (lane_ & distance) != 0;
+    const LeafState received = ShuffleXor(Choose(upper, first, second), distance);
+    const LeafState left = Choose(upper, received, first);
+    const LeafState right = Choose(upper, second, received);
+    return op_.Combine(left, right);
+  }
+
+  const Op op_;
+  const Range range_;
+  const std::uint32_t lane_;
+  uint4 vectors_[kRunVectors];  // this lane's part of the leaf loaded last
+};
+
+}  // namespace warpfold::kernels::cuda

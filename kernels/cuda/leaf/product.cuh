@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// product: of integers of 8 and 16 bits as many are multiplied as 64 bits hold the product of, before they
+// meet a state.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/packed.cuh"
+#include "kernels/operators/product.h"
+
+namespace warpfold::kernels::cuda {
+
+// The magnitudes of a word's elements, side by side. Of the smallest element, too: as unsigned numbers.
+template <class T>
+__device__ __forceinline__ std::uint32_t MagnitudesOf(std::uint32_t word) {
+  if constexpr (!kIsSigned<T>) return ValuesOf<T>(word);
+  constexpr std::uint32_t kEach = sizeof(T) == 1 ? 0x01010101 : 0x00010001;
+  const std::uint32_t negative = word >> (8 * sizeof(T) - 1) & kEach;
+  return (word ^ negative * static_cast<Bits<T>>(~0u)) + negative;  // no carry: 0 is not negative
+}
+
+// The product of a word's elements. It fits.
+template <class T>
+__device__ __forceinline__ std::uint32_t ProductOf(std::uint32_t word) {
+  if constexpr (sizeof(T) == 2) return (word & 0xffff) * (word >> 16);
+  return (word & 0xff) * (word >> 8 & 0xff) * ((word >> 16 & 0xff) * (word >> 24));
+}
+
+// Multiplies as many elements as 64 bits hold the product of before they meet the state, in chains side by
+// side, because each waits for its multiplications.
+template <IntegerElement T>
+__device__ __forceinline__ typename Product<T, false>::LeafState ProductOfPacked(const Product<T, false>& op,
+                                                                                 const LaneVectors& vectors) {
+  using State = typename Product<T, false>::LeafState;
+  State states[4];
+  std::uint32_t signs = 0;
+#pragma unroll
+  for (int row = 0; row < kLeafRows; ++row) {
+    const std::uint32_t words[4] = {vectors[row].x, vectors[row].y, vectors[row].z, vectors[row].w};
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+      if constexpr (kIsSigned<T>) signs ^= words[i] ^ words[i + 1];
+      const std::uint32_t low = ProductOf<T>(MagnitudesOf<T>(words[i]));
+      const std::uint32_t high = ProductOf<T>(MagnitudesOf<T>(words[i + 1]));
+      const State factor = {std::uint64_t{low} * high, static_cast<float>(low) * static_cast<float>(high), 0};
+      State& state = states[row % 2 * 2 + i / 2];
+      state = row < 2 ? factor : op.Combine(state, factor);
+    }
+  }
+  signs ^= signs << 16;
+  if constexpr (sizeof(T) == 1) signs ^= signs << 8;
+  State state = op.Combine(op.Combine(states[0], states[1]), op.Combine(states[2], states[3]));
+  state.signs = signs;
+  return state;
+}
+
+template <class T, bool kIgnoreNan>
+struct LaneLeaf<Product<T, kIgnoreNan>> {
+  using Op = Product<T, kIgnoreNan>;
+
+  template <class Plainly>
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, const LaneVectors& vectors,
+                                                                std::uint32_t, const Plainly& plainly) {
+    if constexpr (IntegerElement<T> && kPacks<T>) {
+      return ProductOfPacked(op, vectors);
+    } else {
+      return plainly();
+    }
+  }
+};
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scalar operators on arrays of matrices, entry by entry: a thread takes one entry through a stretch of
+// leaves, eight leaves at a time. Neighbouring threads read neighbouring entries. (Of small matrices these
+// are few: then a load touches many lines, of which the next loads find the rest in the first-level cache.)
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/matrix/tree_kernel.cuh"
+#include "kernels/cuda/matrix/tree_schedule.h"
+#include "kernels/cuda/tuning.h"
+#include "kernels/geometry.h"
+#include "kernels/operators/traits.h"
+
+namespace warpfold::kernels::cuda {
+
+// Matrices with more entries are cut into parts of so many.
+inline constexpr std::uint32_t kPartEntries = kEntrywiseThreads;
+// A thread's stretch of leaves is one at least, and eight at a time.
+inline constexpr std::uint32_t kEight = 1u << kEightLevel;
+
+struct EntrywisePlan {
+  TreePlan tree;
+  std::uint32_t entries = 0;
+  std::uint32_t share_level = 0;  // 2^share_level threads of a block share an entry
+};
+
+// Has what FoldTree asks of a folder.
+template <ScalarOperator Op>
+class EntrywiseFolder {
+ public:
+  using T = typename Op::Element;
+  using LeafState = typename Op::LeafState;
+  using State = typename Op::State;
+  static constexpr int kBlocksPerMultiprocessor = EntrywiseBlocks(sizeof(State));
+
+  __device__ EntrywiseFolder(const Op& op, const EntrywisePlan& plan)
+      : op_(op),
+        plan_(plan),
+        width_(min(plan.entries, kPartEntries)),
+        stretch_(threadIdx.x / width_),
+        column_(threadIdx.x % width_) {}
+
+  __device__ std::uint32_t states() const { return plan_.entries; }
+  __device__ void Prefetch(const TreeRun&) const {}
+
+  // Each thread folds its stretch of the run's leaves, or states, of which there may be fewer than threads.
+  __device__ __forceinline__ void Fold(const TreeRun& run, const TreeRun&) {
+    entry_ = run.part * kPartEntries + column_;
+    const std::uint32_t present = run.are_states ? run.count : ((run.count - 1) >> plan_.tree.leaf_level) + 1;
+    const std::uint32_t level = run.level > plan_.share_level ? run.level - plan_.share_level : 0;
+    const std::uint32_t begin = stretch_ << level;
+    const std::uint32_t end = min(begin + (1u << level), present);
+    const bool folds = stretch_ >> plan_.share_level == 0 && begin < present && entry_ < plan_.entries;
+    if (folds) {
+      state_ = FoldItems((end - begin + kEight - 1) / kEight, [&](std::uint32_t i) {
+        return FoldUpToEight(run, begin + i * kEight, min(begin + (i + 1) * kEight, end));
+      });
+    }
+    JoinStretches(folds, ((present - 1) >> level) + 1);
+  }
+
+  __device__ __forceinline__ void Write(State* node) const {
+    if (stretch_ == 0 && entry_ < plan_.entries) node[entry_] = state_;
+  }
+
+ private:
+  // Folds up to eight neighbours in pairs, item by item.
+  template <class Item>
+  __device__ __forceinline__ State FoldItems(std::uint32_t count, const Item& item) const {
+    State waiting[kEightLevel];
+    State state;
+#pragma unroll 1
+    for (std::uint32_t i = 0; i < count; ++i) {
+      state = item(i);
+      bool waits = false;  // no break below: the loop must unroll for waiting to stay in registers
+#pragma unroll
+      for (std::uint32_t l = 0; l < kEightLevel; ++l) {
+        if (waits || (count - 1) >> l == 0) continue;
+        if ((i >> l) % 2 == 1) {
+          state = op_.Combine(waiting[l], state);
+        } else if (i + 1 < count) {
+          waiting[l] = state;
+          waits = true;
+        }
+      }
+    }
+    return state;
+  }
+
+  // Leaves, or states, [begin, end) of the run. All eight at once if all are there.
+  __device__ __forceinline__ State FoldUpToEight(const TreeRun& run, std::uint32_t begin,
+                                                 std::uint32_t end) const {
+    const bool full = run.are_states || end << plan_.tree.leaf_level <= run.count;
+    if (end - begin < kEight || !full) {
+      return FoldItems(end - begin, [&](std::uint32_t i) { return StateOf(run, begin + i); });
+    }
+    State states[kEight];
+    if (run.are_states) {
+#pragma unroll
+      for (std::uint32_t j = 0; j < kEight; ++j) states[j] = StatesOf(run)[(begin + j) * plan_.entries];
+    } else {
+      FoldLeaves(run, begin, states);
+    }
+#pragma unroll
+    for (std::uint32_t width = 1; width < kEight; width *= 2) {
+#pragma unroll
+      for (std::uint32_t j = 0; j < kEight; j += 2 * width) {
+        states[j] = op_.Combine(states[j], states[j + width]);
+      }
+    }
+    return states[0];
+  }
+
+  // The state of this thread's entry.
+  __device__ __forceinline__ const State* StatesOf(const TreeRun& run) const {
+    return reinterpret_cast<const State*>(run.data) + entry_;
+  }
+  __device__ __forceinline__ const T* ElementsOf(const TreeRun& run, std::uint32_t leaf) const {
+    return reinterpret_cast<const T*>(run.data) + (leaf << plan_.tree.leaf_level) * plan_.entries + entry_;
+  }
+  __device__ __forceinline__ State Widen(const LeafState& state, const TreeRun& run,
+                                         std::uint32_t leaf) const {
+    return op_.Widen(state, (run.first_leaf + leaf) << plan_.tree.leaf_level);
+  }
+
+  // A leaf, in array order, which may be short; or a state.
+  __device__ __forceinline__ State StateOf(const TreeRun& run, std::uint32_t leaf) const {
+    if (run.are_states) return StatesOf(run)[leaf * plan_.entries];
+    const std::uint32_t rest = run.count - (leaf << plan_.tree.leaf_level);
+    const std::uint32_t count = min(rest, 1u << plan_.tree.leaf_level);
+    const T* const x = ElementsOf(run, leaf);
+    LeafState state = op_.Lift(x[0], 0);
+#pragma unroll 4
+    for (std::uint32_t i = 1; i < count; ++i) {
+      state = op_.Combine(state, op_.Lift(x[i * plan_.entries], i));
+    }
+    return Widen(state, run, leaf);
+  }
+
+  // Eight full leaves side by side, so that many loads are under way.
+  __device__ __forceinline__ void FoldLeaves(const TreeRun& run, std::uint32_t begin,
+                                             State (&states)[kEight]) const {
+    const T* const x = ElementsOf(run, begin);
+    const std::uint32_t stride = plan_.entries << plan_.tree.leaf_level;
+    LeafState folded[kEight];
+#pragma unroll
+    for (std::uint32_t j = 0; j < kEight; ++j) folded[j] = op_.Lift(x[j * stride], 0);
+#pragma unroll 4
+    for (std::uint32_t i = 1; i < 1u << plan_.tree.leaf_level; ++i) {
+#pragma unroll
+      for (std::uint32_t j = 0; j < kEight; ++j) {
+        folded[j] = op_.Combine(folded[j], op_.Lift(x[j * stride + i * plan_.entries], i));
+      }
+    }
+#pragma unroll
+    for (std::uint32_t j = 0; j < kEight; ++j) states[j] = Widen(folded[j], run, begin + j);
+  }
+
+  // Folds the states of the threads that share an entry, neighbours first, into that of the first one.
+  __device__ __forceinline__ void JoinStretches(bool folds, std::uint32_t stretches) {
+    if (stretches == 1) return;
+    WARPFOLD_SHARED(std::byte, shared, [kEntrywiseThreads * sizeof(State)]);
+    auto* const own = reinterpret_cast<State*>(shared) + threadIdx.x;
+    if (folds) *own = state_;
+    for (std::uint32_t apart = 1; apart < stretches; apart *= 2) {
+      __syncthreads();
+      if (folds && stretch_ % (2 * apart) == 0 && stretch_ + apart < stretches) {
+        state_ = op_.Combine(state_, own[apart * width_]);
+        *own = state_;
+      }
+    }
+    __syncthreads();  // before the next run's states take their places
+  }
+
+  const Op op_;
+  const EntrywisePlan& plan_;
+  const std::uint32_t width_;    // entries of a part
+  const std::uint32_t stretch_;  // of the threads that share an entry, the number of this one
+  const std::uint32_t column_;   // of the entries of a part, this thread's
+  std::uint32_t entry_ = 0;
+  State state_;
+};
+
+template <ScalarOperator Op>
+__global__ void __launch_bounds__(kEntrywiseThreads, EntrywiseFolder<Op>::kBlocksPerMultiprocessor)
+    EntrywiseKernel(OperatorParameters parameters, Range range, EntrywisePlan plan, Workspace workspace) {
+  EntrywiseFolder<Op> folder(MakeOperator<Op>(parameters), plan);
+  FoldTree(range, plan.tree, workspace, folder);
+}
+
+// Units are large, so that few states go by way of global memory, but some for every one of `blocks`.
+inline EntrywisePlan PlanEntrywise(std::uint32_t entries, std::uint64_t entry_bytes, std::uint64_t first_leaf,
+                                   std::uint64_t elements, std::uint64_t blocks) {
+  EntrywisePlan plan;
+  plan.entries = entries;
+  while (entries << (plan.share_level + 1) <= kEntrywiseThreads) ++plan.share_level;
+  const std::uint32_t parts = (entries + kPartEntries - 1) / kPartEntries;
+  const std::uint64_t unit_bytes_at_level_0 = LeafElements(entries * entry_bytes) * entries * entry_bytes;
+  // A leaf for each thread is enough to begin with; stretches grow where there are units for all blocks.
+  std::uint32_t level = std::max(plan.share_level, kSmallestEntrywiseLevel);
+  while (level < plan.share_level + kLargestStretchLevel &&
+         elements * entries * entry_bytes / (unit_bytes_at_level_0 << level) * parts >
+             kEntrywiseUnitsPerBlock * blocks) {
+    ++level;
+  }
+  plan.tree =
+      PlanTree(first_leaf, elements, entries * entry_bytes, level, plan.share_level + kEightLevel, parts);
+  return plan;
+}
+
+template <ScalarOperator Op>
+cudaError_t LaunchEntrywise(const OperatorParameters& parameters, const Range& range,
+                            const Workspace& workspace, cudaStream_t stream) {
+  const std::uint64_t resident =
+      std::uint64_t{workspace.multiprocessors} * EntrywiseFolder<Op>::kBlocksPerMultiprocessor;
+  const EntrywisePlan plan = PlanEntrywise(range.entries, sizeof(typename Op::Element), range.first_leaf,
+                                           range.element_count, resident);
+  const std::uint64_t blocks = std::min(plan.tree.tasks(), resident);
+  return LaunchKernel<EntrywiseKernel<Op>>({static_cast<unsigned>(blocks), kEntrywiseThreads}, stream,
+                                           parameters, range, plan, workspace);
+}
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a block multiplies a run of matrices: batch after batch, each a product for every group of its lanes,
+// while the next one is on its way from global memory.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/async_copy.cuh"
+#include "kernels/cuda/matrix/matrix_layout.cuh"
+#include "kernels/cuda/matrix/matrix_plan.h"
+#include "kernels/cuda/matrix/matrix_tile.cuh"
+#include "kernels/cuda/matrix/tree_kernel.cuh"
+
+namespace warpfold::kernels::cuda {
+
+// What FoldTree asks of a folder. A run of states is a batch at most. Lift: an entry of an element to one of
+// a product, and back to one of a state (InRing, InResidues).
+template <class Tile, class Lift>
+class MatrixFolder {
+ public:
+  using Entry = typename Tile::Entry;
+  using State = Entry;  // a node has one for each entry
+  static constexpr std::uint32_t kProducts = Tile::kProducts;
+  static constexpr std::uint32_t kBatch = 2 * kProducts;
+  static constexpr std::uint32_t kHalf = kProducts > 1 ? kProducts / 2 : 1;
+
+  __device__ MatrixFolder(const typename Tile::Terms& terms, const Lift& lift, const MatrixPlan& plan)
+      : lift_(lift),
+        plan_(plan),
+        layout_(plan),
+        product_(threadIdx.x / Tile::kLanesEach),
+        tile_(terms, static_cast<int>(threadIdx.x % Tile::kLanesEach), static_cast<int>(plan.dimension)),
+        pair_(product_ % kHalf * layout_.pair_stride()),
+        place_(layout_.Offset(product_)) {}
+
+  __device__ std::uint32_t states() const { return layout_.entries(); }
+
+  __device__ __forceinline__ void Prefetch(const TreeRun& run) { Request(run, 0); }
+
+  // Folds a run, which is aligned in the tree and may be short of a complete subtree. One of elements has
+  // been prefetched, and `next`, if it is not empty, is prefetched; one of states is a batch at most. The
+  // outcome is where Write finds it.
+  __device__ __forceinline__ void Fold(const TreeRun& run, const TreeRun& next) {
+    const std::uint32_t batches = (run.count + kBatch - 1) / kBatch;
+    for (std::uint32_t i = 0; i < batches; ++i) {
+      if (run.are_states) {
+        layout_.Copy(run.data, run.count, plan_.state_piece_bytes, Here());
+        WaitForAllCopies();
+        Tile::Synchronize();
+      } else {
+        arriving_ ^= 1;
+        if (i + 1 < batches) {
+          Request(run, i + 1);
+        } else {
+          Request(next, 0);
+        }
+        WaitForAllButLastCopies();
+        Tile::Synchronize();
+        if constexpr (Lift::kMayLift) {
+          if (lift_.lifts) LiftBatch();
+        }
+      }
+      FoldBatch(min(run.count - i * kBatch, kBatch), i, batches);
+    }
+  }
+
+  __device__ __forceinline__ void Write(Entry* out) const {
+    for (std::uint32_t i = threadIdx.x; i < states(); i += Tile::kThreads) {
+      out[i] = lift_.Finish(SharedEntries<Entry>()[Here() + layout_.PlaceOf(i)]);
+    }
+    Tile::Synchronize();  // before something else takes its place
+  }
+
+ private:
+  // The batch that is folded, whose place its products take; the other one arrives.
+  __device__ __forceinline__ std::uint32_t Here() const { return layout_.Buffer(arriving_ ^ 1); }
+
+  // Begins to load batch `i` of a run of elements.
+  __device__ __forceinline__ void Request(const TreeRun& run, std::uint32_t i) {
+    const std::byte* const data = run.data + std::size_t{i} * kBatch * states() * sizeof(Entry);
+    layout_.Copy(data, run.count - i * kBatch, plan_.piece_bytes, layout_.Buffer(arriving_));
+    CommitCopies();
+  }
+
+  // The batch that has arrived, and the gaps between its pairs.
+  __device__ __forceinline__ void LiftBatch() const {
+    Entry* const batch = SharedEntries<Entry>() + Here();
+#pragma unroll 4
+    for (std::uint32_t i = threadIdx.x; i < layout_.Buffer(1); i += Tile::kThreads)
+      batch[i] = lift_.Lift(batch[i]);
+    Tile::Synchronize();
+  }
+
+  // Folds batch `i`, of `count` matrices, and with it, as a binary counter carries, the products that wait
+  // for it. After the last batch one matrix is left, and nothing waits.
+  __device__ __forceinline__ void FoldBatch(std::uint32_t count, std::uint32_t i, std::uint32_t batches) {
+    const bool last = i + 1 == batches;
+    const std::uint32_t here = Here();
+    std::uint32_t low = here;
+    std::uint32_t high = here + layout_.Offset(kProducts);
+    for (std::uint32_t level = 0;; ++level) {
+      const bool pairs = (i >> level) % 2 == 1;
+      const bool waits = !pairs && !last;
+      count = MultiplyPairs(low, high, count, waits ? layout_.Waiting(level) : here);
+      if (waits) return;
+      // Nothing waits any more where there is no other batch: then the products are multiplied by themselves.
+      const bool alone = (batches - 1) >> level == 0;
+      if (alone && count == 1) return;
+      low = pairs ? layout_.Waiting(level) : here;
+      high = pairs ? here : here + layout_.Offset(kProducts);
+      if (pairs) count += kProducts;
+    }
+  }
+
+  // Multiplies neighbours among `count` matrices: kProducts from `low` on, the others from `high` on; one
+  // without a right neighbour stays as it is. Returns how many are left, from `out` on, which may be where
+  // they came from.
+  __device__ __forceinline__ std::uint32_t MultiplyPairs(std::uint32_t low, std::uint32_t high,
+                                                         std::uint32_t count, std::uint32_t out) {
+    const std::uint32_t left = (product_ < kHalf ? low : high) + pair_;
+    const std::uint32_t right = kProducts > 1 ? left + layout_.matrix_stride() : high;
+    if (2 * product_ + 1 < count) {
+      tile_.Multiply(left, right);
+    } else if (2 * product_ < count) {
+      tile_.Load(left);
+    }
+    Tile::Synchronize();  // all have read what may now be overwritten
+    if (2 * product_ < count) tile_.Store(out + place_);
+    Tile::Synchronize();
+    return (count + 1) / 2;
+  }
+
+  const Lift lift_;
+  const MatrixPlan& plan_;
+  const MatrixLayout<Tile> layout_;
+  const std::uint32_t product_;  // that this thread takes part in, of those that the block computes at once
+  Tile tile_;
+  const std::uint32_t pair_;   // where its factors are, from `low` or `high` on
+  const std::uint32_t place_;  // where it goes, from `out` on
+  std::uint32_t arriving_ = 0;
+};
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The product of an array of matrices whose entries are shared by a block's lanes. One launch of blocks of a
+// warp, or of two for 32 x 32; tree_schedule.h says how they share the work and come together.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/matrix/matrix_folder.cuh"
+#include "kernels/cuda/matrix/matrix_plan.h"
+#include "kernels/cuda/matrix/matrix_tile.cuh"
+#include "kernels/cuda/matrix/tensor_tile.cuh"
+#include "kernels/cuda/matrix/tree_kernel.cuh"
+
+namespace warpfold::kernels::cuda {
+
+// What entries of elements become, what terms are made of, and what entries of states become that others see:
+// where there is no modulus.
+template <RingElement T>
+struct InRing {
+  using Terms = RingTerms<T>;
+  static constexpr bool kMayLift = false;
+  InRing(const OperatorParameters&, bool) {}
+  __device__ Terms terms() const { return {}; }
+  __device__ Terms::Entry Finish(Terms::Entry entry) const { return entry; }
+};
+
+// And where there is one. Signed and unsigned elements of a width share their kernels: they differ here only.
+template <class Word>
+struct InResidues {
+  using Terms = CongruentTerms<Word>;
+  static constexpr bool kMayLift = true;
+
+  InResidues(const OperatorParameters& parameters, bool is_signed)
+      : residues(static_cast<Word>(parameters.modulus)),
+        congruences(static_cast<Word>(parameters.modulus)),
+        lifts(is_signed) {}
+  __device__ Terms terms() const { return {congruences}; }
+  __device__ Word Lift(Word bits) const { return congruences.OfSigned(bits); }
+  __device__ Word Finish(Word entry) const { return residues.Of(entry); }
+
+  Residues<Word> residues;
+  Congruences<Word> congruences;
+  bool lifts;
+};
+
+template <class Tile, class Lift>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerMultiprocessor)
+    MatrixKernel(Lift lift, Range range, MatrixPlan plan, Workspace workspace) {
+  MatrixFolder<Tile, Lift> folder(lift.terms(), lift, plan);
+  FoldTree(range, plan.tree, workspace, folder);
+}
+
+// How much shared memory a block may have on the current device.
+inline cudaError_t MostSharedBytes(std::uint32_t* bytes) {
+  int device = 0;
+  const cudaError_t current = cudaGetDevice(&device);
+  if (current != cudaSuccess) return current;
+  int of_device = 0;
+  const cudaError_t asked =
+      cudaDeviceGetAttribute(&of_device, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  *bytes = std::min(kMostSharedBytes, static_cast<std::uint32_t>(of_device));
+  return asked;
+}
+
+// How many blocks with so much shared memory a multiprocessor of the current device holds at once: asked once
+// for each device and size, not at every launch.
+template <class Tile, class Lift>
+cudaError_t ResidentBlocks(std::uint32_t shared_bytes, std::uint32_t most_shared_bytes, int* blocks) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, std::uint32_t>, int> known;  // by device and size
+  int device = 0;
+  const cudaError_t current = cudaGetDevice(&device);
+  if (current != cudaSuccess) return current;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find({device, shared_bytes});
+  if (found != known.end()) {
+    *blocks = found->second;
+    return cudaSuccess;
+  }
+  const auto kernel = MatrixKernel<Tile, Lift>;
+  // The kernel takes all shared memory that the GPU has, for as many warps as fit: the first-level cache is
+  // of no use to them.
+  const cudaError_t preferred = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                                     cudaSharedmemCarveoutMaxShared);
+  if (preferred != cudaSuccess) return preferred;
+  const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   static_cast<int>(most_shared_bytes));
+  if (allowed != cudaSuccess) return allowed;
+  const cudaError_t counted =
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, Tile::kThreads, shared_bytes);
+  if (counted == cudaSuccess) known[{device, shared_bytes}] = *blocks;
+  return counted;
+}
+
+template <class Tile, class Lift>
+cudaError_t LaunchTile(const OperatorParameters& parameters, bool is_signed, const Range& range,
+                       std::uint32_t dimension, const Workspace& workspace, cudaStream_t stream) {
+  static const PairStrides strides = PairStridesOf(Tile::Shape());
+  std::uint32_t most_shared_bytes = 0;
+  const cudaError_t asked = MostSharedBytes(&most_shared_bytes);
+  if (asked != cudaSuccess) return asked;
+  const MatrixPlan plan = PlanMatrices(Tile::Shape(), dimension, strides[dimension], range.first_leaf,
+                                       range.element_count, workspace.multiprocessors, most_shared_bytes);
+  int resident = 0;
+  const cudaError_t counted = ResidentBlocks<Tile, Lift>(plan.shared_bytes, most_shared_bytes, &resident);
+  if (counted != cudaSuccess) return counted;
+  const auto most = static_cast<std::uint64_t>(resident) * workspace.multiprocessors;
+  const std::uint64_t blocks = std::min(plan.tree.tasks(), most);
+  MatrixKernel<Tile, Lift><<<static_cast<unsigned>(blocks), Tile::kThreads, plan.shared_bytes, stream>>>(
+      Lift(parameters, is_signed), range, plan, workspace);
+  return cudaGetLastError();
+}
+
+// Rows and columns of lanes, of a lane's tile, and the dimension: those of powers of two have kernels of
+// their own, which read whole vectors. Of integers of 32 bits the largest go to the tensor cores.
+template <class Lift>
+cudaError_t LaunchAnyTile(const OperatorParameters& parameters, bool is_signed, const Range& range,
+                          const Workspace& workspace, cudaStream_t stream) {
+  using Terms = typename Lift::Terms;
+  std::uint32_t d = 1;
+  while (d * d < range.entries) ++d;
+  const auto launch = [&]<class Tile>() {
+    return LaunchTile<Tile, Lift>(parameters, is_signed, range, d, workspace, stream);
+  };
+  constexpr bool kTensors = std::is_same_v<typename Terms::Entry, std::uint32_t>;
+  using Tile16 = std::conditional_t<kTensors, TensorTile<Terms, 16>, MatrixTile<Terms, 4, 4, 4, 4, 16>>;
+  using Tile32 = std::conditional_t<kTensors, TensorTile<Terms, 32>, MatrixTile<Terms, 8, 8, 4, 4, 32>>;
+  if (d < 4) return launch.template operator()<MatrixTile<Terms, 1, 1, 4, 4, 0>>();
+  if (d == 4) return launch.template operator()<MatrixTile<Terms, 1, 1, 4, 4, 4>>();
+  if (d < 8) return launch.template operator()<MatrixTile<Terms, 2, 2, 4, 4, 0>>();
+  if (d == 8) return launch.template operator()<MatrixTile<Terms, 4, 2, 2, 4, 8>>();
+  if (d < 16) return launch.template operator()<MatrixTile<Terms, 2, 4, 8, 4, 0>>();
+  if (d == 16) return launch.template operator()<Tile16>();
+  if (d <= 24) return launch.template operator()<MatrixTile<Terms, 4, 4, 6, 6, 0>>();
+  if (d < 32) return launch.template operator()<MatrixTile<Terms, 4, 8, 8, 4, 0>>();
+  return launch.template operator()<Tile32>();
+}
+
+// Square matrices of 3 rows and more.
+template <RingElement T>
+cudaError_t LaunchMatrices(const OperatorParameters& parameters, const Range& range,
+                           const Workspace& workspace, cudaStream_t stream) {
+  if constexpr (FloatElement<T>) {
+    return LaunchAnyTile<InRing<T>>(parameters, true, range, workspace, stream);
+  } else {
+    if (parameters.modulus == 0) {
+      return LaunchAnyTile<InRing<Bits<T>>>(parameters, kIsSigned<T>, range, workspace, stream);
+    }
+    return LaunchAnyTile<InResidues<Bits<T>>>(parameters, kIsSigned<T>, range, workspace, stream);
+  }
+}
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// All constants of the cuda backend that were chosen by measurement: shapes of blocks, lengths of runs, where
+// one way gives way to another. The bits of results depend on none of them. docs/kernels.md explains what
+// they do; the measurements are in tests/gpu/results. No CUDA in here: tests of plans run on the host.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace warpfold::kernels::cuda {
+
+// --- Ranges by leaves (reduce_kernel.cuh, leaf/) ----------------------------------------------------------
+
+struct LeavesTuning {
+  int warps;                    // of a block
+  int blocks;                   // of a multiprocessor
+  std::uint32_t largest_level;  // a warp folds runs of at most 2^largest_level leaves
+};
+
+// 16 warps of 128 registers, with 4 KiB in flight each, are what the memory needs; with 24 of 80, blocks end
+// less evenly. The largest states need more registers than that. Runs of 2^3 leaves make units enough for
+// blocks to end together, and leave registers for states that wait. (2^5 could be: then each lane holds the
+// state of one leaf.)
+constexpr LeavesTuning ScalarLeavesTuning(std::size_t leaf_state_bytes) {
+  return leaf_state_bytes > 40 ? LeavesTuning{4, 3, 3} : LeavesTuning{8, 2, 3};
+}
+// States that are small fold all columns of a lane side by side, for there is much to do at once; larger ones
+// fold one column after the other, for registers.
+inline constexpr std::size_t kMostColumnBytes = 160;
+
+// Leaves in array order. There are four warps, because matrices want registers more than they want warps; and
+// as many blocks as leave registers for the states that wait; from 3 on enough is on its way from memory, and
+// 5 or 6 that fit small states are slower by up to 5 %. Runs are longer than those of commutative operators,
+// for a run's end takes as much as several leaves; the longest where combining states is what takes the time.
+constexpr LeavesTuning OrderedLeavesTuning(std::size_t state_bytes) {
+  return {4, state_bytes > 16 ? 3 : 4, state_bytes <= 32 ? 4u : 5u};
+}
+
+// first and last: a long run costs no more than a short one.
+inline constexpr LeavesTuning kEndLeavesTuning = {4, 8, 20};
+
+// exact_sum (exact/). No more units than resident blocks, of any size: a state of up to 280 bytes takes the
+// last block long.
+inline constexpr LeavesTuning kExactTuning = {8, 2, 17};
+
+// Larger ranges have larger units, up to a level: so that the last block is quick, and no block ends late.
+inline constexpr std::uint64_t kMostUnits = 1024;
+
+// --- The last block's fold (fold.cuh) ---------------------------------------------------------------------
+
+// Shared memory for states.
+inline constexpr std::uint32_t kFoldBytes = 16384;
+// States up to this size are folded by warps, which combine more than they need; larger ones by threads.
+inline constexpr std::size_t kMostWarpFoldedBytes = 16;
+// So many nodes and fewer are combined in pairs, more of them in fours.
+inline constexpr std::uint32_t kFewNodes = 128;
+// How many pairs of nodes a thread has in flight, as registers allow, and how many groups a warp.
+constexpr int PairsInFlight(std::size_t state_bytes) { return state_bytes <= 16 ? 4 : 1; }
+inline constexpr std::uint32_t kGroupsInFlight = 4;
+
+// --- Matrices (matrix/) -----------------------------------------------------------------------------------
+
+inline constexpr std::uint32_t kEntrywiseThreads = 256;
+// log2 of the leaves that a thread folds side by side.
+inline constexpr std::uint32_t kEightLevel = 3;
+// Units have at least 2^5 leaves, so that the nodes of all rounds are a quarter of the elements or less (an
+// operator has at most four times a leaf's bytes of states).
+inline constexpr std::uint32_t kSmallestEntrywiseLevel = 5;
+inline constexpr std::uint32_t kLargestStretchLevel = 2 * kEightLevel;
+inline constexpr std::uint64_t kEntrywiseUnitsPerBlock = 8;
+constexpr int EntrywiseBlocks(std::size_t state_bytes) { return state_bytes <= 8 ? 3 : 2; }
+
+// Units of products are large, so that few of them go by way of global memory, but so many that every warp
+// has some; and at least so large that the nodes of all rounds are a quarter of the elements or less, and
+// tickets few.
+inline constexpr std::uint64_t kUnitsPerMultiprocessor = 64;
+inline constexpr std::uint32_t kSmallestUnitLevel = 3;
+// There are as many warps as have shared memory; registers should not be what is missing.
+constexpr int MatrixTileBlocks(std::size_t entry_bytes, int threads) {
+  return (entry_bytes == 4 ? 12 : 8) * 32 / threads;
+}
+constexpr int TensorTileBlocks(int dimension) { return dimension == 32 ? 6 : 16; }
+
+// --- Segments (segments/) ---------------------------------------------------------------------------------
+
+inline constexpr std::uint32_t kSegmentWarps = 4;  // of a block
+// There are as many blocks as have room for their registers and buffers on the multiprocessors with the most
+// of both: without spills of note where states of leaves wait in registers beside 4 KiB of elements.
+constexpr int SegmentBlocks(bool in_registers, std::size_t state_bytes, std::size_t leaf_state_bytes) {
+  if (!in_registers) return state_bytes <= 16 ? 6 : 4;
+  return leaf_state_bytes <= 8 ? 5 : leaf_state_bytes <= 32 ? 4 : 3;
+}
+// Larger states of leaves wait in shared memory instead of registers.
+inline constexpr std::size_t kMostWaitingBytes = 16;
+// What kMostColumnBytes is, where rows may be absent.
+inline constexpr std::size_t kMostSegmentColumnBytes = 96;
+// Elements that a lane reads at once from shared memory. Few: short segments have no more rows, and warps
+// enough hide how long shared memory takes.
+inline constexpr std::uint32_t kReadAtOnce = 2;
+
+}  // namespace warpfold::kernels::cuda

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an operator may have besides that which every operator has (operator.h). Each trait has a name, says
+// which members make an operator one of it, and what holds for the others. Backends ask these traits and
+// never look at optional members themselves.
+//
+// Functions are found by their name alone: a member with the right name and other parameters is an error
+// where it is called, and not a member that nobody calls.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/operators/element_types.h"
+#include "kernels/operators/operator.h"
+#include "kernels/operators/portable.h"
+#include "kernels/types.h"
+
+namespace warpfold::kernels {
+
+// --- How leaves are folded --------------------------------------------------------------------------------
+
+// kAnyOrder: any order of a leaf's elements makes the same State, even where the LeafStates differ. Others
+// combine a leaf's elements in the canonical order.
+template <class Op>
+concept AnyOrder = Op::kCommutative && requires {
+  requires Op::kAnyOrder;
+};
+
+// kNeutral: the bits of an element that changes no State beside others. It may stand where a short leaf has
+// no element. A short leaf of others is folded by code of its own.
+template <class Op>
+concept HasNeutralElement = requires {
+  Op::kNeutral;
+};
+
+// The elements that one lane folds in a leaf are swept twice, and the second sweep knows the outcome of the
+// first: LiftFirst, CombineFirst and FirstIdentity; then Center of that and of the number of elements; then
+// LiftSecond and CombineSecond, to which Second{} is neutral. Join makes a LeafState of all. Others sweep
+// once, by Lift and Combine.
+template <class Op>
+concept TwoSweeps = requires {
+  typename Op::First;
+  typename Op::Second;
+};
+
+// Range: one of two sweeps also finds the smallest and the largest element, by the operator Range, for the
+// member `range` of LeafState. GPUs do that in a sweep of its own.
+template <class Op>
+concept SweepsRangeApart = TwoSweeps<Op> && requires {
+  typename Op::Range;
+};
+
+// Append(leaf, element, offset): Combine(leaf, Lift(element, offset)) for leaf states that are not the
+// identity, in fewer instructions. Others do just that.
+template <Operator Op>
+WARPFOLD_FN typename Op::LeafState AppendTo(const Op& op, const typename Op::LeafState& leaf,
+                                            const typename Op::Element& x, std::uint32_t offset) {
+  if constexpr (requires { &Op::Append; }) {
+    return op.Append(leaf, x, offset);
+  } else {
+    return op.Combine(leaf, op.Lift(x, offset));
+  }
+}
+
+// kHostAppends: Append is faster on a CPU, too.
+template <class Op>
+concept HostAppends = requires {
+  requires Op::kHostAppends;
+};
+
+// Accumulator, Addend(element): states do not depend on the order in which elements are combined. Backends
+// add the addends of many elements to one Accumulator instead of combining LeafStates.
+template <class Op>
+concept AccumulatingOperator = Operator<Op> && requires {
+  typename Op::Accumulator;
+};
+
+// kFromTheLeft: the state is that of the first (true), or the last (false) element whose state is `present`.
+// Backends need not look at the others.
+template <class Op>
+concept EndOperator = Operator<Op> && requires {
+  { Op::kFromTheLeft } -> std::convertible_to<bool>;
+};
+
+// kTakesModulus: there may be a modulus, and residues.any() says whether there is.
+template <class Op>
+concept TakesModulus = requires {
+  requires Op::kTakesModulus;
+};
+
+// kRows: elements are square matrices of so many rows; else 0. Large: the same operator for matrices of any
+// size.
+template <class Op>
+constexpr int RowsOf() {
+  if constexpr (requires { Op::kRows; }) {
+    return Op::kRows;
+  } else {
+    return 0;
+  }
+}
+
+// kScalarsOnly: the operator does not act entry by entry on matrices.
+template <class Op>
+concept ScalarsOnly = requires {
+  requires Op::kScalarsOnly;
+};
+
+// --- What states mean -------------------------------------------------------------------------------------
+
+// Canonical(state), for the host: chooses one of several bit patterns of a value (NaN). Others have one.
+template <class Op>
+concept HasCanonicalState = requires {
+  &Op::Canonical;
+};
+
+// IsPossible(state, first, count), for the host: false if no `count` > 0 elements from index `first` on have
+// this state; asked of states that come from elsewhere. Others take any: sums and products of floats.
+template <class Op>
+concept ChecksStates = requires {
+  &Op::IsPossible;
+};
+
+// kApproximate: combining rounds whole numbers, too, so that no law but symmetry holds to the bit.
+template <class Op>
+concept Approximate = requires {
+  requires Op::kApproximate;
+};
+
+// --- What results are -------------------------------------------------------------------------------------
+
+// kFields, FinishField(state, count, field): several results, which kFields names, instead of one by Finish.
+template <class Op>
+concept HasFields = requires {
+  Op::kFields;
+};
+template <class Op>
+constexpr std::uint32_t FieldCount() {
+  if constexpr (HasFields<Op>) {
+    return sizeof(Op::kFields) / sizeof(Op::kFields[0]);
+  } else {
+    return 1;
+  }
+}
+
+// FinishEntry(state, entry), for the host: the result is a matrix, instead of a scalar by Finish.
+template <class Op>
+concept FinishesEntries = requires {
+  &Op::FinishEntry;
+};
+
+// wrap: whether a sum or product of integers is taken modulo 2^bits. Others do not overflow, or say so.
+template <class Op>
+concept MayWrap = requires(const Op op) {
+  { op.wrap } -> std::convertible_to<bool>;
+};
+
+// --- Whose kernels serve whom -----------------------------------------------------------------------------
+
+// Reducer: another operator with the same states, which backends run instead. Else the operator itself.
+template <class Op>
+struct ReducerOfOp {
+  using type = Op;
+};
+template <class Op>
+requires requires { typename Op::Reducer; }
+struct ReducerOfOp<Op> {
+  using type = typename Op::Reducer;
+};
+template <class Op>
+using ReducerOf = typename ReducerOfOp<Op>::type;
+
+// SameBytes: this family's operator over another type of as many bytes, or over its own, that makes states of
+// the same bytes from elements of the same bytes. A GPU has kernels for that one only. Else the operator
+// itself.
+template <class Op>
+struct SameBytesOfOp {
+  using type = Op;
+};
+template <class Op>
+requires requires { typename Op::SameBytes; }
+struct SameBytesOfOp<Op> {
+  using type = typename Op::SameBytes;
+};
+template <class Op>
+using SameBytesOf = typename SameBytesOfOp<Op>::type;
+
+// Whether a family of operators (lists.h) takes an element type at all. Pairs that are not supported are
+// never instantiated.
+template <template <class, bool> class Family, class T, bool kIgnoreNan>
+inline constexpr bool kSupports = requires {
+  typename Family<T, kIgnoreNan>::State;
+};
+template <template <class, int> class Family, class T, int kDimension>
+inline constexpr bool kSupportsMatrix = requires {
+  typename Family<T, kDimension>::State;
+};
+template <template <class> class Family, class T>
+inline constexpr bool kSupportsPair = requires {
+  typename Family<T>::State;
+};
+
+// The operator for a request: operators that have a constructor from the parameters take them.
+template <class Op>
+WARPFOLD_FN Op MakeOperator(const OperatorParameters& parameters) {
+  if constexpr (std::constructible_from<Op, const OperatorParameters&>) {
+    return Op(parameters);
+  } else {
+    return Op{};
+  }
+}
+
+}  // namespace warpfold::kernels
