@@ -4,8 +4,7 @@
 // Elements of 8 and 16 bits, several to an instruction. For operators whose combinations do not depend on the
 // order at all: the smallest, the largest, bits, and sums and products of integers.
 //
-// FoldPacked(op, vectors) gives what folding this lane's elements of a full leaf one by one would give, and
-// FoldPackedFirst(op, vectors) the same of an operator's first sweep.
+// FoldPacked(op, vectors) gives what folding this lane's elements of a full leaf one by one would give.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@
 #include "kernels/operators/describe.h"
 #include "kernels/operators/extremum.h"
 #include "kernels/operators/minmax.h"
-#include "kernels/operators/moments.h"
+#include "kernels/operators/power_sums.h"
 #include "kernels/operators/product.h"
 #include "kernels/operators/sum.h"
 
@@ -175,18 +174,6 @@ requires kPacks<T> __device__ __forceinline__ std::uint32_t FoldPacked(const Sum
   }
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
-template <IntegerElement T>
-requires kPacks<T> __device__ __forceinline__ std::uint32_t FoldPackedFirst(const MomentsOperator<T, false>&,
-                                                                            const LaneVectors& vectors) {
-  return FoldPacked(Sum<T, false>(), vectors);
-}
-// Without the range, which is a sweep of its own.
-template <IntegerElement T>
-requires kPacks<T> __device__ __forceinline__ typename Describe<T, false>::First FoldPackedFirst(
-    const Describe<T, false>&, const LaneVectors& vectors) {
-  const std::uint32_t sum = FoldPacked(Sum<T, false>(), vectors);
-  return {sum, sum, typename Describe<T, false>::Range().Identity()};
-}
 
 // The magnitudes of a word's elements, side by side. Of the smallest element, too: as unsigned numbers.
 template <class T>
@@ -195,6 +182,61 @@ __device__ __forceinline__ std::uint32_t MagnitudesOf(std::uint32_t word) {
   constexpr std::uint32_t kEach = sizeof(T) == 1 ? 0x01010101 : 0x00010001;
   const std::uint32_t negative = word >> (8 * sizeof(T) - 1) & kEach;
   return (word ^ negative * static_cast<Bits<T>>(~0u)) + negative;  // no carry: 0 is not negative
+}
+
+// The sum of the squares of elements of 8 bits: dot products with themselves.
+template <IntegerElement T>
+requires(sizeof(T) == 1) __device__ __forceinline__ std::uint32_t
+    SumOfSquaredBytes(const LaneVectors& vectors) {
+  std::uint32_t sums[4] = {};
+#pragma unroll
+  for (int row = 0; row < kLeafRows; ++row) {
+    const std::uint32_t words[4] = {vectors[row].x, vectors[row].y, vectors[row].z, vectors[row].w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      using Word = std::conditional_t<kIsSigned<T>, int, unsigned>;
+      const auto word = static_cast<Word>(ValuesOf<T>(words[i]));
+      sums[i] = __dp4a(word, word, static_cast<Word>(sums[i]));
+    }
+  }
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+// The same of 16 bits. Two squares fit 32 bits.
+template <IntegerElement T>
+requires(sizeof(T) == 2) __device__ __forceinline__ std::uint64_t
+    SumOfSquaredHalves(const LaneVectors& vectors) {
+  std::uint64_t sums[4] = {};
+#pragma unroll
+  for (int row = 0; row < kLeafRows; ++row) {
+    const std::uint32_t words[4] = {vectors[row].x, vectors[row].y, vectors[row].z, vectors[row].w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const std::uint32_t magnitudes = MagnitudesOf<T>(words[i]);
+      const std::uint32_t low = magnitudes & 0xffff;
+      const std::uint32_t high = magnitudes >> 16;
+      if constexpr (kIsSigned<T>) {
+        sums[i] += low * low + high * high;  // 2^31 at most
+      } else {
+        sums[i] += std::uint64_t{low * low} + high * high;
+      }
+    }
+  }
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+template <IntegerElement T>
+requires kPacks<T> __device__ __forceinline__ typename PowerSumsOperator<T>::LeafState FoldPacked(
+    const PowerSumsOperator<T>&, const LaneVectors& vectors) {
+  const std::uint32_t sum = FoldPacked(Sum<T, false>(), vectors);
+  if constexpr (sizeof(T) == 1) {
+    return {sum, SumOfSquaredBytes<T>(vectors)};
+  } else {
+    return {sum, SumOfSquaredHalves<T>(vectors)};
+  }
+}
+template <IntegerElement T>
+requires kPacks<T> __device__ __forceinline__ typename Describe<T, false>::LeafState FoldPacked(
+    const Describe<T, false>&, const LaneVectors& vectors) {
+  return {FoldPacked(PowerSumsOperator<T>(), vectors), FoldPacked(Minmax<T, false>(), vectors)};
 }
 
 // The product of a word's elements. It fits.
