@@ -101,8 +101,9 @@ struct Spec {
   bool ignore_nan = false;
   // matrix_product and affine_compose over integers: compute modulo this.
   std::optional<std::uint64_t> modulus = std::nullopt;
-  // variance, stddev and describe: the divisor is the count less this.
-  std::uint64_t ddof = 0;
+  // variance, stddev and describe: the divisor is the count less this, which need not be whole; NaN if
+  // nothing is left. The array API calls it the correction.
+  double ddof = 0;
   // One of the server's algorithms (docs/textbook.md), as "last_block", on one stream; empty for the
   // canonical reduction.
   std::string algorithm = {};

@@ -47,10 +47,11 @@ void CombineNodes(const Reduction& reduction, const std::byte* left, const std::
 }
 
 absl::Status OverflowError(absl::string_view op) {
+  // Of what wraps it was not asked to wrap, or else it would have.
+  const absl::string_view advice =
+      op == "max_subarray_sum" ? "" : "; overflow_policy WRAP would answer it modulo 2^bits";
   return Error(absl::StatusCode::kOutOfRange, "OVERFLOW",
-               absl::StrCat(op,
-                            ": the exact value does not fit 64 bits; overflow_policy WRAP would answer it "
-                            "modulo 2^bits"),
+               absl::StrCat(op, ": the exact value does not fit 64 bits", advice),
                {{"operator", std::string(op)}});
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -86,8 +87,24 @@ bool NamesAny(const ReductionSpec& spec, std::initializer_list<absl::string_view
 }
 
 absl::Status CheckDdof(const ReductionSpec& spec) {
+  if (!(spec.ddof >= 0) || std::isinf(spec.ddof)) {
+    return BadHeader("ddof", "must be a finite number that is not negative");
+  }
   if (spec.ddof == 0 || NamesAny(spec, {"variance", "stddev", "describe"})) return absl::OkStatus();
   return BadHeader("ddof", "only for variance, stddev and describe");
+}
+
+// A policy says what to do in a case. Where the case cannot arise it changes nothing; where it can, and an
+// operator does not follow the policy, that must not pass unnoticed.
+absl::Status CheckPolicies(const ReductionSpec& spec) {
+  const bool is_float = FactsOf(spec.element_type).largest == 0;
+  if (spec.ignore_nan && is_float && NamesAny(spec, {"matrix_product", "affine_compose"})) {
+    return BadHeader("nan_policy", "matrix_product and affine_compose do not ignore NaN");
+  }
+  if (spec.wrap_overflow && !is_float && NamesAny(spec, {"max_subarray_sum"})) {
+    return BadHeader("overflow_policy", "max_subarray_sum does not wrap: sums modulo 2^bits have no order");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckModulus(const ReductionSpec& spec) {
@@ -175,6 +192,7 @@ absl::StatusOr<Reduction> Reduction::Create(const ReductionSpec& spec) {
   }
   if (absl::Status status = CheckModulus(spec); !status.ok()) return status;
   if (absl::Status status = CheckDdof(spec); !status.ok()) return status;
+  if (absl::Status status = CheckPolicies(spec); !status.ok()) return status;
   return Reduction(std::move(plan));
 }
 

@@ -32,7 +32,7 @@ struct ReductionSpec {
   bool wrap_overflow = false;
   bool ignore_nan = false;
   std::optional<std::uint64_t> modulus;
-  std::uint64_t ddof = 0;
+  double ddof = 0;
   // Any but kAuto: one of the textbook's, whose result is not canonical (partial_state.h).
   Algorithm algorithm = Algorithm::kAuto;
 };

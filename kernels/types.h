@@ -59,8 +59,8 @@ struct OperatorParameters {
   bool ignore_nan = false;
   // matrix_product over integers: 0 for the ring modulo 2^bits, else 2 to the type's largest value.
   std::uint64_t modulus = 0;
-  // variance and stddev: the divisor is count - ddof.
-  std::uint64_t ddof = 0;
+  // variance, stddev and describe: the divisor is count - ddof.
+  double ddof = 0;
 };
 
 // One entry of a result.

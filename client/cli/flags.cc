@@ -123,7 +123,7 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   app.add_flag("--wrap", flags.spec.wrap_overflow, "Integer sum and product: wrap around on overflow");
   app.add_flag("--ignore-nan", flags.spec.ignore_nan, "Float operators: skip NaN elements");
   app.add_option("--ddof", flags.spec.ddof, "variance, stddev, describe: divide by the count less N")
-      ->option_text("UINT:N");
+      ->option_text("N");
   app.add_option("--modulus", flags.spec.modulus,
                  "matrix_product, affine_compose over integers: compute modulo M")
       ->transform(UnsignedValidator("M"));

@@ -7,103 +7,180 @@
 
 #include "kernels/operators/mean.h"
 #include "kernels/operators/minmax.h"
-#include "kernels/operators/moments.h"
 #include "kernels/operators/sum.h"
+#include "kernels/operators/variance.h"
 
 namespace warpfold::kernels {
 
 template <class T, bool kIgnoreNan>
 struct Describe;
 
+// What describe has of integers and of floats alike.
 template <AnyElement T, bool kIgnoreNan>
-requires(FloatElement<T> || !kIgnoreNan) struct Describe<T, kIgnoreNan> {
+struct DescribeBase {
   using Sums = Sum<T, kIgnoreNan>;
   using Range = Minmax<T, kIgnoreNan>;
-  using Deviations = MomentsOperator<T, kIgnoreNan>;
+  using Spread = VarianceStates<T, kIgnoreNan>;
   using WideKey = std::conditional_t<std::is_signed_v<Key<T>>, std::int64_t, std::uint64_t>;
-  struct LeafState {
-    typename Sums::LeafState sum;
-    Moments moments;
-    typename Range::State range;
-  };
-  struct State {
-    std::uint64_t sum[sizeof(typename Sums::State) / 8];  // the lowest word first
-    Moments moments;
-    WideKey min;
-    WideKey max;
-  };
-  struct First {
-    typename Sums::LeafState sum;
-    typename Deviations::First lane;
-    typename Range::State range;
-  };
   using Element = T;
-  using Second = double;
   static constexpr const char* kName = "describe";
   static constexpr const char* kFields[] = {"count", "min", "max", "sum", "mean", "variance"};
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = false;
   static constexpr bool kScalarsOnly = true;
-  static constexpr bool kApproximate = true;
+
+  bool wrap = false;
+  double ddof = 0;
+  DescribeBase() = default;
+  WARPFOLD_FN explicit DescribeBase(const OperatorParameters& parameters)
+      : wrap(parameters.wrap_overflow), ddof(parameters.ddof) {}
+
+ protected:
+  template <class State>
+  static WARPFOLD_FN typename Range::State RangeOf(const State& s) {
+    return {static_cast<Key<T>>(s.min), static_cast<Key<T>>(s.max)};
+  }
+  // Whether the state's keys are those of elements.
+  template <class State>
+  static bool HasPossibleRange(const State& s, std::uint64_t first, std::uint64_t count) {
+    const auto range = RangeOf(s);
+    return s.min == static_cast<WideKey>(range.min) && s.max == static_cast<WideKey>(range.max) &&
+           Range{}.IsPossible(range, first, count);
+  }
+};
+
+// Of integers all is exact: the sum is also what the variance takes.
+template <IntegerElement T>
+struct Describe<T, false> : DescribeBase<T, false> {
+  using Base = DescribeBase<T, false>;
+  using typename Base::Range;
+  using typename Base::Spread;
+  struct LeafState {
+    typename Spread::LeafState powers;
+    typename Range::State range;
+  };
+  struct State {
+    typename Spread::State powers;
+    typename Base::WideKey min;
+    typename Base::WideKey max;
+  };
+  static constexpr bool kAnyOrder = true;
+
+  using Base::Base;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t offset) const {
-    return {Sums{}.Lift(x, offset), Deviations{}.Lift(x, offset), Range{}.Lift(x, offset)};
+    return {Spread{}.Lift(x, offset), Range{}.Lift(x, offset)};
   }
   WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {
-    return {Sums{}.Combine(a.sum, b.sum), MergeMoments(a.moments, b.moments),
-            Range{}.Combine(a.range, b.range)};
+    return {Spread{}.Combine(a.powers, b.powers), Range{}.Combine(a.range, b.range)};
   }
   WARPFOLD_FN State Combine(const State& a, const State& b) const {
-    const auto range = Range{}.Combine(RangeOf(a), RangeOf(b));
-    return Assemble(Sums{}.Combine(SumOf(a), SumOf(b)), MergeMoments(a.moments, b.moments), range);
+    const auto range = Range{}.Combine(Base::RangeOf(a), Base::RangeOf(b));
+    return {Spread{}.Combine(a.powers, b.powers), range.min, range.max};
   }
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t first) const {
-    return Assemble(Sums{}.Widen(leaf.sum, first), leaf.moments, leaf.range);
+    return {Spread{}.Widen(leaf.powers, first), leaf.range.min, leaf.range.max};
   }
-  WARPFOLD_FN LeafState LeafIdentity() const {
-    return {Sums{}.LeafIdentity(), Deviations{}.Identity(), Range{}.Identity()};
-  }
+  WARPFOLD_FN LeafState LeafIdentity() const { return {Spread{}.LeafIdentity(), Range{}.Identity()}; }
   WARPFOLD_FN State Identity() const {
-    return Assemble(Sums{}.Identity(), Deviations{}.Identity(), Range{}.Identity());
-  }
-  State Canonical(State s) const {
-    s.moments = CanonicalMoments(s.moments);
-    if constexpr (FloatElement<T>) return Assemble(CanonicalNan(SumOf(s)), s.moments, RangeOf(s));
-    return s;
-  }
-
-  WARPFOLD_FN First LiftFirst(T x) const {
-    return {Sums{}.Lift(x, 0), Deviations{}.LiftFirst(x), Range{}.Lift(x, 0)};
-  }
-  WARPFOLD_FN First FirstIdentity() const {
-    return {Sums{}.LeafIdentity(), Deviations{}.FirstIdentity(), Range{}.Identity()};
-  }
-  WARPFOLD_FN First CombineFirst(const First& a, const First& b) const {
-    return {Sums{}.Combine(a.sum, b.sum), a.lane + b.lane, Range{}.Combine(a.range, b.range)};
-  }
-  WARPFOLD_FN double Center(const First& first, std::uint32_t present) const {
-    return Deviations{}.Center(first.lane, present);
-  }
-  WARPFOLD_FN Second LiftSecond(T x, double center) const { return Deviations{}.LiftSecond(x, center); }
-  WARPFOLD_FN Second CombineSecond(Second a, Second b) const { return a + b; }
-  WARPFOLD_FN LeafState Join(const First& first, double center, Second second, std::uint32_t present) const {
-    return {first.sum, Deviations{}.Join(first.lane, center, second, present), first.range};
+    return {Spread{}.Identity(), Range{}.Identity().min, Range{}.Identity().max};
   }
 
   bool IsPossible(const State& s, std::uint64_t first, std::uint64_t count) const {
-    const auto range = RangeOf(s);
-    if constexpr (IntegerElement<T>) {
-      if (!Sums{}.IsPossible(SumOf(s), first, count)) return false;
-    }
-    return Deviations::ArePossible(s.moments, count) && s.min == static_cast<WideKey>(range.min) &&
-           s.max == static_cast<WideKey>(range.max) && Range{}.IsPossible(range, first, count);
+    return Spread{}.IsPossible(s.powers, first, count) && Base::HasPossibleRange(s, first, count);
   }
 
-  bool wrap = false;
-  std::uint64_t ddof = 0;
-  Describe() = default;
-  WARPFOLD_FN explicit Describe(const OperatorParameters& parameters)
-      : wrap(parameters.wrap_overflow), ddof(parameters.ddof) {}
+  WARPFOLD_FN Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {
+    if (count == 0) return {.error = Outcome::Error::kEmpty};
+    const Uint128 sum = FromWords(s.powers.sum);
+    switch (field) {
+      case 0:
+        return {.value = Scalar::Of(count)};
+      case 1:
+      case 2:
+        return Range{}.FinishField(Base::RangeOf(s), count, field - 1);
+      case 3: {
+        typename Base::Sums sums;
+        sums.wrap = this->wrap;
+        return sums.Finish(sum, count);
+      }
+      case 4:
+        return Mean<T, false>{}.Finish(sum, count);
+      default:
+        return {.value = Scalar::Of(Spread::VarianceOf(s.powers, count, this->ddof))};
+    }
+  }
+};
+
+template <FloatElement T, bool kIgnoreNan>
+struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
+  using Base = DescribeBase<T, kIgnoreNan>;
+  using typename Base::Range;
+  using typename Base::Spread;
+  using typename Base::Sums;
+  struct LeafState {
+    double sum;
+    Moments moments;
+    typename Range::State range;
+  };
+  struct State {
+    double sum;
+    Moments moments;
+    std::int64_t min;
+    std::int64_t max;
+  };
+  struct First {
+    double sum;
+    typename Spread::First lane;
+    typename Range::State range;
+  };
+  using Second = typename Spread::Second;
+  static constexpr bool kApproximate = true;
+
+  using Base::Base;
+
+  WARPFOLD_FN LeafState Lift(T x, std::uint32_t offset) const {
+    return {Sums{}.Lift(x, offset), Spread{}.Lift(x, offset), Range{}.Lift(x, offset)};
+  }
+  WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {
+    return {a.sum + b.sum, MergeMoments(a.moments, b.moments), Range{}.Combine(a.range, b.range)};
+  }
+  WARPFOLD_FN State Combine(const State& a, const State& b) const {
+    const auto range = Range{}.Combine(Base::RangeOf(a), Base::RangeOf(b));
+    return {a.sum + b.sum, MergeMoments(a.moments, b.moments), range.min, range.max};
+  }
+  WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const {
+    return {leaf.sum, leaf.moments, leaf.range.min, leaf.range.max};
+  }
+  WARPFOLD_FN LeafState LeafIdentity() const {
+    return {Sums{}.LeafIdentity(), Spread{}.Identity(), Range{}.Identity()};
+  }
+  WARPFOLD_FN State Identity() const { return Widen(LeafIdentity(), 0); }
+  State Canonical(const State& s) const {
+    return {CanonicalNan(s.sum), CanonicalMoments(s.moments), s.min, s.max};
+  }
+
+  WARPFOLD_FN First LiftFirst(T x) const {
+    return {Sums{}.Lift(x, 0), Spread{}.LiftFirst(x), Range{}.Lift(x, 0)};
+  }
+  WARPFOLD_FN First FirstIdentity() const {
+    return {Sums{}.LeafIdentity(), Spread{}.FirstIdentity(), Range{}.Identity()};
+  }
+  WARPFOLD_FN First CombineFirst(const First& a, const First& b) const {
+    return {a.sum + b.sum, a.lane + b.lane, Range{}.Combine(a.range, b.range)};
+  }
+  WARPFOLD_FN double Center(const First& first, std::uint32_t present) const {
+    return Spread{}.Center(first.lane, present);
+  }
+  WARPFOLD_FN Second LiftSecond(T x, double center) const { return Spread{}.LiftSecond(x, center); }
+  WARPFOLD_FN Second CombineSecond(Second a, Second b) const { return a + b; }
+  WARPFOLD_FN LeafState Join(const First& first, double center, Second second, std::uint32_t present) const {
+    return {first.sum, Spread{}.Join(first.lane, center, second, present), first.range};
+  }
+
+  bool IsPossible(const State& s, std::uint64_t first, std::uint64_t count) const {
+    return Spread{}.IsPossible(s.moments, first, count) && Base::HasPossibleRange(s, first, count);
+  }
 
   WARPFOLD_FN Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
@@ -112,50 +189,24 @@ requires(FloatElement<T> || !kIgnoreNan) struct Describe<T, kIgnoreNan> {
         return {.value = Scalar::Of(s.moments.count)};
       case 1:
       case 2:
-        return Range{}.FinishField(RangeOf(s), count, field - 1);
-      case 3: {
-        Sums sums;
-        if constexpr (IntegerElement<T>) sums.wrap = wrap;
-        return sums.Finish(SumOf(s), count);
-      }
+        return Range{}.FinishField(Base::RangeOf(s), count, field - 1);
+      case 3:
+        return Sums{}.Finish(s.sum, count);
       case 4:
-        return Mean(s);
+        return MeanOf(s);
       default:
-        return {.value = Scalar::Of(VarianceOf(s.moments, ddof))};
+        return {.value = Scalar::Of(Spread::VarianceOf(s.moments, count, this->ddof))};
     }
   }
 
  private:
-  using Total = typename Sums::State;
-
-  static WARPFOLD_FN Outcome Mean(const State& s) {
+  static WARPFOLD_FN Outcome MeanOf(const State& s) {
     const std::uint64_t count = s.moments.count;
     if (count == 0) return {.value = Scalar::Of(CanonicalNan(NAN))};
-    Total sum = SumOf(s);
     // The sum takes ignored NaN for 0.0, but they have no part in the mean: of -0.0 (key -1) alone it is
     // -0.0.
-    if constexpr (kIgnoreNan) sum = s.max == -1 && sum == 0 ? -0.0 : sum;
-    return kernels::Mean<T, false>{}.Finish(sum, count);
-  }
-  static WARPFOLD_FN State Assemble(Total sum, const Moments& moments, typename Range::State range) {
-    State s{{}, moments, range.min, range.max};
-    if constexpr (FloatElement<T>) {
-      s.sum[0] = BitCast<std::uint64_t>(sum);
-    } else {
-      s.sum[0] = static_cast<std::uint64_t>(sum);
-      s.sum[1] = static_cast<std::uint64_t>(sum >> 64);
-    }
-    return s;
-  }
-  static WARPFOLD_FN Total SumOf(const State& s) {
-    if constexpr (FloatElement<T>) {
-      return BitCast<double>(s.sum[0]);
-    } else {
-      return Uint128{s.sum[1]} << 64 | s.sum[0];
-    }
-  }
-  static WARPFOLD_FN typename Range::State RangeOf(const State& s) {
-    return {static_cast<Key<T>>(s.min), static_cast<Key<T>>(s.max)};
+    const double sum = kIgnoreNan && s.max == -1 && s.sum == 0 ? -0.0 : s.sum;
+    return Mean<T, false>{}.Finish(sum, count);
   }
 };
 

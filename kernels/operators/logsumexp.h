@@ -10,6 +10,7 @@
 
 #include "kernels/operators/moments.h"
 #include "kernels/operators/operator.h"
+#include "kernels/operators/ordered_key.h"
 #include "kernels/operators/portable_exp.h"
 #include "kernels/operators/portable_log.h"
 
@@ -66,10 +67,12 @@ struct Logsumexp<T, kIgnoreNan> {
     return {center, second};
   }
 
-  bool IsPossible(const State& s, std::uint64_t, std::uint64_t) const {
+  bool IsPossible(const State& s, std::uint64_t, std::uint64_t count) const {
     if (s.sum == 0) return kIgnoreNan && s.largest == kLowest;  // nothing but NaN
     if (s.largest != s.largest) return !kIgnoreNan && s.sum != s.sum;
-    return s.sum >= 1;  // the largest itself gives 1
+    // The largest itself gives 1, and no element more.
+    return s.sum >= 1 && s.sum <= static_cast<double>(count) * (1 + 0x1p-40) &&
+           IsSumOfFloats<T>(s.largest, 1);
   }
   WARPFOLD_FN Outcome Finish(const State& s, std::uint64_t) const {
     if (s.sum == 0) return {.value = Scalar::Of(kLowest)};

@@ -15,6 +15,7 @@
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/operator.h"
 #include "kernels/operators/subarray_keys.h"
+#include "kernels/operators/sum.h"
 
 namespace warpfold::kernels {
 
@@ -155,8 +156,24 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
     const auto inside = [&](std::uint64_t begin, std::uint64_t end) {
       return begin >= first && begin < end && end - first <= count;
     };
-    return s.present == 1 && inside(s.best_begin, s.best_end) && inside(first, s.prefix_end) &&
-           inside(s.suffix_begin, first + count);
+    const std::uint64_t end = first + count;
+    if (s.present != 1 || !inside(s.best_begin, s.best_end) || !inside(first, s.prefix_end) ||
+        !inside(s.suffix_begin, end)) {
+      return false;
+    }
+    // Each is the sum of as many elements as it covers, and the best is no smaller than any.
+    if (!IsSumOver(s.total, count) || !IsSumOver(s.best, s.best_end - s.best_begin) ||
+        !IsSumOver(s.prefix, s.prefix_end - first) || !IsSumOver(s.suffix, end - s.suffix_begin)) {
+      return false;
+    }
+    if constexpr (IntegerElement<T>) {
+      const auto best = static_cast<Int128>(s.best);
+      const auto prefix = static_cast<Int128>(s.prefix);
+      const auto suffix = static_cast<Int128>(s.suffix);
+      const auto total = static_cast<Int128>(s.total);
+      return best >= prefix && best >= suffix && prefix >= total && suffix >= total;
+    }
+    return true;
   }
 
   WARPFOLD_FN Outcome Finish(const State& state, std::uint64_t) const {
@@ -176,6 +193,10 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   }
 
  private:
+  template <class TotalSum>
+  static bool IsSumOver(TotalSum sum, std::uint64_t count) {
+    return kernels::Sum<T, kIgnoreNan>{}.IsPossible(sum, 0, count);
+  }
   // Combine(s, Lift(x, offset)), in half the steps. What ends at x is the one part to offer: if x alone is
   // more, it is also more than what reaches across, which then cannot be the best.
   WARPFOLD_FN LeafState AppendFloat(LeafState s, T x, std::uint32_t offset) const requires FloatElement<T> {

@@ -4,6 +4,8 @@
 // Arithmetic mean. Integers: the exact quotient, rounded once. Floats: the canonical sum over the count.
 #pragma once
 
+#include <cmath>
+
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/sum.h"
 
@@ -61,7 +63,8 @@ struct Mean<T, true> {
   State Canonical(State s) const { return {CanonicalNan(s.sum), s.count}; }
 
   bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
-    return s.count <= count && (s.count > 0 || s.sum == 0);
+    if (s.count > count || (s.count == 1 && s.sum != s.sum)) return false;
+    return s.count == 0 ? s.sum == 0 && std::signbit(s.sum) : IsSumOfFloats<T>(s.sum, s.count);
   }
   WARPFOLD_FN Outcome Finish(State s, std::uint64_t count) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};

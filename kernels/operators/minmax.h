@@ -39,7 +39,13 @@ requires(FloatElement<T> || !kIgnoreNan) struct Minmax<T, kIgnoreNan> {
   WARPFOLD_FN State Identity() const { return {Least::kWorst, Greatest::kWorst}; }
 
   bool IsPossible(State s, std::uint64_t first, std::uint64_t count) const {
-    return Least{}.IsPossible(s.min, first, count) && Greatest{}.IsPossible(s.max, first, count);
+    if (!Least{}.IsPossible(s.min, first, count) || !Greatest{}.IsPossible(s.max, first, count)) return false;
+    if constexpr (FloatElement<T>) {  // a NaN takes both places, or, where it is ignored, leaves both
+      constexpr Key<T> kMinOfNan = kIgnoreNan ? Least::kWorst : Least::kBest;
+      constexpr Key<T> kMaxOfNan = kIgnoreNan ? Greatest::kWorst : Greatest::kBest;
+      if (s.min == kMinOfNan || s.max == kMaxOfNan) return s.min == kMinOfNan && s.max == kMaxOfNan;
+    }
+    return count == 1 ? s.min == s.max : s.min <= s.max;
   }
 
   WARPFOLD_FN Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {

@@ -1,13 +1,18 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Count, mean and sum of squared deviations, merged pairwise: T. F. Chan, G. H. Golub, R. J. LeVeque,
-// "Updating formulae and a pairwise algorithm for computing sample variances" (1979), in a form that is
-// symmetric to the bit. A lane sweeps its elements twice: first for their mean, then for their deviations
-// from it.
+// Count, mean and sum of squared deviations of floats, merged pairwise: T. F. Chan, G. H. Golub,
+// R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979), in a
+// form that is symmetric to the bit. A lane sweeps its elements twice: first for their mean, then for their
+// deviations from it.
+//
+// A mean that is large beside the deviations must not lose them. So the second sweep also adds the deviations
+// themselves, which corrects the mean that was rounded, and a mean is kept as the sum of two doubles. Between
+// such means a merge finds a difference that is right in all its digits.
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "kernels/operators/operator.h"
 #include "kernels/operators/sum.h"
@@ -16,30 +21,59 @@ namespace warpfold::kernels {
 
 struct Moments {
   double mean;
+  double mean_low;    // what the mean is beyond `mean`: what rounding has taken from it
   double deviations;  // sum of squares of x - mean
   std::uint64_t count;
 };
 
+// What rounding takes from a + b, given that sum; exact. D. E. Knuth, The Art of Computer Programming, volume
+// 2, 4.2.2, theorem B.
+WARPFOLD_FN double RoundedOff(double a, double b, double sum) {
+  const double b_part = sum - a;
+  return (a - (sum - b_part)) + (b - b_part);
+}
+
+// Of two states that count equally many elements, as whole leaves do: without a division. Both may be empty.
+WARPFOLD_FN Moments MergeEqualMoments(const Moments& a, const Moments& b) {
+  const double step = (b.mean - a.mean) + (b.mean_low - a.mean_low);
+  const double half = 0.5 * static_cast<double>(a.count);
+  const double a_half = 0.5 * a.mean;
+  const double b_half = 0.5 * b.mean;
+  const double mean = a_half + b_half;
+  const double low = RoundedOff(a_half, b_half, mean) + 0.5 * (a.mean_low + b.mean_low);
+  return {mean, low, (a.deviations + b.deviations) + (step * step) * half, a.count + b.count};
+}
+
 WARPFOLD_FN Moments MergeMoments(const Moments& a, const Moments& b) {
-  const std::uint64_t count = a.count + b.count;
-  if (a.count == b.count) {  // as whole leaves are: without a division; or both are empty
-    const double step = b.mean - a.mean;
-    const double half = 0.5 * static_cast<double>(a.count);
-    return {0.5 * a.mean + 0.5 * b.mean, a.deviations + b.deviations + step * step * half, count};
-  }
+  if (a.count == b.count) return MergeEqualMoments(a, b);
   if (a.count == 0) return b;
   if (b.count == 0) return a;
   // From the mean of more elements, so that equal means stay what they are: a constant array does not vary.
   const Moments& more = a.count > b.count ? a : b;
   const Moments& less = a.count > b.count ? b : a;
-  const double step = less.mean - more.mean;
+  const std::uint64_t count = a.count + b.count;
+  const double step = (less.mean - more.mean) + (less.mean_low - more.mean_low);
   const double share = static_cast<double>(less.count) / static_cast<double>(count);
-  return {more.mean + step * share,
-          a.deviations + b.deviations + step * step * (static_cast<double>(more.count) * share), count};
+  const double move = step * share;
+  const double mean = more.mean + move;
+  return {mean, RoundedOff(more.mean, move, mean) + more.mean_low,
+          (a.deviations + b.deviations) + (step * step) * (static_cast<double>(more.count) * share), count};
+}
+
+// The moments of `count` > 0 elements, given sums of their deviations from `center`, and of the squares of
+// these. The center is near the mean, so that little cancels.
+WARPFOLD_FN Moments MomentsAround(double center, double deviations, double squares, std::uint32_t count) {
+  const double step = deviations / static_cast<double>(count);
+  const double mean = center + step;
+  const double excess = deviations * step;
+  const double rest = squares - excess;
+  // Nothing is left but rounding; or the squares are not finite.
+  const double none = excess < std::numeric_limits<double>::infinity() ? 0.0 : squares;
+  return {mean, RoundedOff(center, step, mean), excess < squares ? rest : none, count};
 }
 
 inline Moments CanonicalMoments(const Moments& m) {
-  return {CanonicalNan(m.mean), CanonicalNan(m.deviations), m.count};
+  return {CanonicalNan(m.mean), CanonicalNan(m.mean_low), CanonicalNan(m.deviations), m.count};
 }
 
 // What a lane learns in its first sweep where some elements are ignored. Otherwise the sum is enough.
@@ -50,19 +84,15 @@ struct CountedSum {
 
 WARPFOLD_FN CountedSum operator+(CountedSum a, CountedSum b) { return {a.sum + b.sum, a.count + b.count}; }
 
-// Lanes add these elements as integers: a double holds the sum exactly, and no element is converted.
-template <class T>
-inline constexpr bool kHasIntegerLanes = IntegerElement<T> && sizeof(T) <= 4;
+// What a lane adds up in its second sweep, of the deviations from its center.
+struct Deviations {
+  double sum;
+  double squares;
+};
 
-template <class T, bool kCounts>
-struct LaneSum {
-  using type = std::conditional_t<kCounts, CountedSum, double>;
-};
-template <class T>
-requires kHasIntegerLanes<T>
-struct LaneSum<T, false> {
-  using type = typename Sum<T, false>::LeafState;
-};
+WARPFOLD_FN Deviations operator+(Deviations a, Deviations b) {
+  return {a.sum + b.sum, a.squares + b.squares};
+}
 
 template <AnyElement T, bool kIgnoreNan>
 WARPFOLD_FN bool IsIgnored(T x) {
@@ -73,15 +103,14 @@ WARPFOLD_FN bool IsIgnored(T x) {
   }
 }
 
-// variance and stddev, but for their results.
-template <AnyElement T, bool kIgnoreNan>
+// variance and stddev of floats, but for their results.
+template <FloatElement T, bool kIgnoreNan>
 struct MomentsOperator {
   using Element = T;
   using LeafState = Moments;
   using State = Moments;
-  static constexpr bool kCounts = kIgnoreNan && FloatElement<T>;
-  using First = typename LaneSum<T, kCounts>::type;
-  using Second = double;
+  using First = std::conditional_t<kIgnoreNan, CountedSum, double>;
+  using Second = Deviations;
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = false;
   static constexpr bool kScalarsOnly = true;
@@ -90,34 +119,25 @@ struct MomentsOperator {
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     if (IsIgnored<T, kIgnoreNan>(x)) return Identity();
     const auto value = DoubleOf(x);
-    return {value, value - value, 1};  // NaN of infinities, as the sweeps have it
+    return {value, value - value, value - value, 1};  // NaN of infinities, as the sweeps have it
   }
   WARPFOLD_FN State Combine(const State& a, const State& b) const { return MergeMoments(a, b); }
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const { return leaf; }
   WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }
-  WARPFOLD_FN State Identity() const { return {0, 0, 0}; }
+  WARPFOLD_FN State Identity() const { return {0, 0, 0, 0}; }
   State Canonical(const State& s) const { return CanonicalMoments(s); }
-  bool IsPossible(const State& s, std::uint64_t, std::uint64_t count) const { return ArePossible(s, count); }
-  static bool ArePossible(const Moments& m, std::uint64_t count) {
-    const bool counts = kIgnoreNan && FloatElement<T> ? m.count <= count : m.count == count;
-    return counts && !(m.deviations < 0);
-  }
 
   WARPFOLD_FN First LiftFirst(T x) const {
-    if constexpr (kCounts) {
+    if constexpr (kIgnoreNan) {
       if (IsNan(x)) return {0, 0};
       return {DoubleOf(x), 1};
-    } else if constexpr (kHasIntegerLanes<T>) {
-      return Sum<T, false>{}.Lift(x, 0);
     } else {
       return DoubleOf(x);
     }
   }
   WARPFOLD_FN First FirstIdentity() const {
-    if constexpr (kCounts) {
+    if constexpr (kIgnoreNan) {
       return {-0.0, 0};
-    } else if constexpr (kHasIntegerLanes<T>) {
-      return 0;
     } else {
       return -0.0;
     }
@@ -125,35 +145,48 @@ struct MomentsOperator {
   WARPFOLD_FN First CombineFirst(First a, First b) const { return a + b; }
   // What the second sweep measures from. Without NaN to ignore, `present` is a constant in whole leaves.
   WARPFOLD_FN double Center(First first, std::uint32_t present) const {
-    if constexpr (kCounts) {
+    if constexpr (kIgnoreNan) {
       return first.sum / static_cast<double>(first.count);
-    } else if constexpr (kHasIntegerLanes<T> && kIsSigned<T>) {
-      return static_cast<double>(static_cast<std::make_signed_t<First>>(first)) /
-             static_cast<double>(present);
     } else {
-      return static_cast<double>(first) / static_cast<double>(present);
+      return first / static_cast<double>(present);
     }
   }
   WARPFOLD_FN Second LiftSecond(T x, double center) const {
-    if (IsIgnored<T, kIgnoreNan>(x)) return 0;
+    if (IsIgnored<T, kIgnoreNan>(x)) return {0, 0};
     const double deviation = DoubleOf(x) - center;
-    return deviation * deviation;
+    return {deviation, deviation * deviation};
   }
   WARPFOLD_FN Second CombineSecond(Second a, Second b) const { return a + b; }
   WARPFOLD_FN LeafState Join(First first, double center, Second second, std::uint32_t present) const {
-    if constexpr (kCounts) {
+    if constexpr (kIgnoreNan) {
       if (first.count == 0) return Identity();
-      return {center, second, first.count};
+      return MomentsAround(center, second.sum, second.squares, first.count);
     } else {
-      return {center, second, present};
+      return MomentsAround(center, second.sum, second.squares, present);
     }
   }
-};
 
-// The variance of the elements that `m` counts, which leaves out ignored ones; NaN if too few are left.
-WARPFOLD_FN double VarianceOf(const Moments& m, std::uint64_t ddof) {
-  if (m.count <= ddof) return CanonicalNan(NAN);
-  return CanonicalNan(m.deviations / static_cast<double>(m.count - ddof));
-}
+  bool IsPossible(const State& s, std::uint64_t, std::uint64_t count) const {
+    if (kIgnoreNan ? s.count > count : s.count != count) return false;
+    if (s.count == 0) return s.mean == 0 && s.mean_low == 0 && s.deviations == 0;
+    if (s.deviations < 0 || (s.count == 1 && s.deviations > 0)) return false;
+    const bool is_finite = std::isfinite(s.mean) && std::isfinite(s.mean_low) && std::isfinite(s.deviations);
+    // Infinite and NaN elements make the mean NaN, and so do sums beyond float64. Squares alone may be, too.
+    const bool has_nan = s.mean != s.mean && s.deviations != s.deviations;
+    if (!is_finite) return has_nan || (std::same_as<T, double> && !std::isfinite(s.deviations));
+    const double largest = kLargestFloat<T> * (1 + 0x1p-40);  // rounding may lift a mean
+    // Each of up to 64 merges leaves a last place of rounding in the lower part.
+    return std::fabs(s.mean) <= largest && std::fabs(s.mean_low) <= largest * 0x1p-46 &&
+           s.deviations <= static_cast<double>(s.count) * largest * largest;
+  }
+
+  // The variance of the elements that the state counts, which leaves out ignored ones; NaN if `ddof` leaves
+  // nothing to divide by.
+  static WARPFOLD_FN double VarianceOf(const State& s, std::uint64_t, double ddof) {
+    const double divisor = static_cast<double>(s.count) - ddof;
+    if (!(divisor > 0)) return CanonicalNan(NAN);
+    return CanonicalNan(s.deviations / divisor);
+  }
+};
 
 }  // namespace warpfold::kernels

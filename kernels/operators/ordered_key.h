@@ -6,6 +6,8 @@
 // flipping the magnitude of negative ones gives two's complement.
 #pragma once
 
+#include <cmath>
+
 #include "kernels/operators/element_types.h"
 #include "kernels/operators/portable.h"
 
@@ -24,6 +26,26 @@ inline constexpr Key<T> kSmallestKey = static_cast<Key<T>>(~static_cast<Bits<T>>
 template <IntegerElement T>
 inline constexpr std::uint64_t kLargestMagnitude =
     std::same_as<T, Boolean> ? 1 : static_cast<std::uint64_t>(kLargestKey<T>) + kIsSigned<T>;
+
+// The largest finite float.
+template <FloatElement T>
+inline constexpr double kLargestFloat = std::same_as<T, double>    ? 0x1.fffffffffffffp1023
+                                        : std::same_as<T, Float16> ? 65504.0
+                                        : std::same_as<T, float>   ? 0x1.fffffep127
+                                                                   : 0x1.fep127;
+
+// Whether this can be a sum in float64 of so many elements, or of their magnitudes to the power kPower. It is
+// if an infinity or a NaN may have been among them, or if it is small enough; rounding may lift it a little.
+template <FloatElement T, int kPower = 1>
+bool IsSumOfFloats(double sum, std::uint64_t count) {
+  if (std::same_as<T, double> || !std::isfinite(sum)) return true;
+  const double largest = kPower == 1 ? kLargestFloat<T> : kLargestFloat<T> * kLargestFloat<T>;
+  if (std::fabs(sum) > static_cast<double>(count) * largest * (1 + 0x1p-40)) return false;
+  // Elements are multiples of the smallest one above 0.
+  constexpr int kUnit = std::same_as<T, Float16> ? 24 : std::same_as<T, float> ? 149 : 133;
+  const double units = std::ldexp(sum, kPower * kUnit);
+  return std::trunc(units) == units;
+}
 
 template <FloatElement T>
 WARPFOLD_FN Key<T> FlipMagnitude(Key<T> key) {

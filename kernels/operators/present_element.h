@@ -35,6 +35,9 @@ struct PresentElement {
 
   bool IsPossible(const State& s, std::uint64_t, std::uint64_t) const {
     if (s.present == 0) return kIgnoreNan && FloatElement<T> && s.bits == 0;
+    if constexpr (kIgnoreNan && FloatElement<T>) {
+      if (IsNan(BitCast<T>(static_cast<Bits<T>>(s.bits)))) return false;
+    }
     return s.present == 1 && s.bits == static_cast<Bits<T>>(s.bits);
   }
 

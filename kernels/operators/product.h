@@ -90,10 +90,17 @@ struct Product<T, false> {
   Product() = default;
   WARPFOLD_FN explicit Product(const OperatorParameters& parameters) : wrap(parameters.wrap_overflow) {}
 
-  bool IsPossible(State s, std::uint64_t, std::uint64_t) const {
+  bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
     const bool zero = s.magnitude == 0 && s.overflow == 0;
     const bool may_be_negative = std::is_signed_v<Key<T>> && !zero;
-    return s.overflow <= 1 && s.negative <= (may_be_negative ? 1u : 0u);
+    if (s.overflow > 1 || s.negative > (may_be_negative ? 1u : 0u)) return false;
+    // The largest product of so many elements, as long as it is below 2^64: of bool it always is.
+    Uint128 largest = 1;
+    for (std::uint64_t i = 0; i < count && i < 64; ++i) {
+      largest *= kLargestMagnitude<T>;
+      if (largest >> 64 != 0) return true;
+    }
+    return s.overflow == 0 && s.magnitude <= largest;
   }
   WARPFOLD_FN Outcome Finish(State s, std::uint64_t) const {
     const std::uint64_t bits = s.negative != 0 ? 0 - s.magnitude : s.magnitude;

@@ -108,7 +108,9 @@ struct Squares<T, kIgnoreNan> {
   WARPFOLD_FN LeafState LeafIdentity() const { return 0.0; }
   WARPFOLD_FN State Identity() const { return 0.0; }
   State Canonical(State s) const { return CanonicalNan(s); }
-  bool IsPossible(State s, std::uint64_t, std::uint64_t) const { return kIgnoreNan ? s >= 0 : !(s < 0); }
+  bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
+    return !(s < 0) && !(kIgnoreNan && s != s) && IsSumOfFloats<T, 2>(s, count);
+  }
 };
 
 }  // namespace warpfold::kernels

@@ -14,17 +14,18 @@ template <class T, bool kIgnoreNan>
 struct Stddev;
 
 template <AnyElement T, bool kIgnoreNan>
-requires(FloatElement<T> || !kIgnoreNan) struct Stddev<T, kIgnoreNan> : MomentsOperator<T, kIgnoreNan> {
+requires(FloatElement<T> || !kIgnoreNan) struct Stddev<T, kIgnoreNan> : VarianceStates<T, kIgnoreNan> {
   using Reducer = Variance<T, kIgnoreNan>;
+  using State = typename Reducer::State;
   static constexpr const char* kName = "stddev";
 
-  std::uint64_t ddof = 0;
+  double ddof = 0;
   Stddev() = default;
   WARPFOLD_FN explicit Stddev(const OperatorParameters& parameters) : ddof(parameters.ddof) {}
 
-  WARPFOLD_FN Outcome Finish(const Moments& s, std::uint64_t count) const {
+  WARPFOLD_FN Outcome Finish(const State& s, std::uint64_t count) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
-    return {.value = Scalar::Of(CanonicalNan(std::sqrt(VarianceOf(s, ddof))))};
+    return {.value = Scalar::Of(CanonicalNan(std::sqrt(this->VarianceOf(s, count, ddof))))};
   }
 };
 

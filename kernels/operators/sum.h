@@ -50,7 +50,8 @@ struct Sum<T, false> {
   bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
     // An integer is its own key. The largest array has fewer than 2^63 elements, and 2^59 of 64 bits.
     const auto sum = static_cast<Int128>(s);
-    return sum >= Int128{kSmallestKey<T>} * count && sum <= Int128{kLargestKey<T>} * count;
+    constexpr Int128 kLargest = std::same_as<T, Boolean> ? 1 : Int128{kLargestKey<T>};
+    return sum >= Int128{kSmallestKey<T>} * count && sum <= kLargest * count;
   }
   WARPFOLD_FN Outcome Finish(State s, std::uint64_t) const {
     if (wrap) return {.value = Scalar::Of(Wide<T>{static_cast<Value<T>>(s)})};
@@ -80,6 +81,10 @@ struct Sum<T, kIgnoreNan> {
   WARPFOLD_FN State Identity() const { return -0.0; }
   State Canonical(State s) const { return CanonicalNan(s); }
 
+  bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
+    if (kIgnoreNan && count == 1 && s != s) return false;
+    return IsSumOfFloats<T>(s, count);
+  }
   WARPFOLD_FN Outcome Finish(State s, std::uint64_t count) const {
     return {.value = Scalar::Of(count == 0 ? 0.0 : CanonicalNan(s))};
   }

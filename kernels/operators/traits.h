@@ -46,10 +46,10 @@ concept TwoSweeps = requires {
   typename Op::Second;
 };
 
-// Range: one of two sweeps also finds the smallest and the largest element, by the operator Range, for the
+// Range: the smallest and the largest element are a part of the state, found by the operator Range for the
 // member `range` of LeafState. GPUs do that in a sweep of its own.
 template <class Op>
-concept SweepsRangeApart = TwoSweeps<Op> && requires {
+concept SweepsRangeApart = requires {
   typename Op::Range;
 };
 

@@ -5,23 +5,37 @@
 #pragma once
 
 #include "kernels/operators/moments.h"
+#include "kernels/operators/power_sums.h"
 
 namespace warpfold::kernels {
+
+// What variance, stddev and describe keep of the elements.
+template <AnyElement T, bool kIgnoreNan>
+struct VarianceStatesOf {
+  using type = MomentsOperator<T, kIgnoreNan>;
+};
+template <IntegerElement T>
+struct VarianceStatesOf<T, false> {
+  using type = PowerSumsOperator<T>;
+};
+template <class T, bool kIgnoreNan>
+using VarianceStates = typename VarianceStatesOf<T, kIgnoreNan>::type;
 
 template <class T, bool kIgnoreNan>
 struct Variance;
 
 template <AnyElement T, bool kIgnoreNan>
-requires(FloatElement<T> || !kIgnoreNan) struct Variance<T, kIgnoreNan> : MomentsOperator<T, kIgnoreNan> {
+requires(FloatElement<T> || !kIgnoreNan) struct Variance<T, kIgnoreNan> : VarianceStates<T, kIgnoreNan> {
+  using State = typename VarianceStates<T, kIgnoreNan>::State;
   static constexpr const char* kName = "variance";
 
-  std::uint64_t ddof = 0;
+  double ddof = 0;
   Variance() = default;
   WARPFOLD_FN explicit Variance(const OperatorParameters& parameters) : ddof(parameters.ddof) {}
 
-  WARPFOLD_FN Outcome Finish(const Moments& s, std::uint64_t count) const {
+  WARPFOLD_FN Outcome Finish(const State& s, std::uint64_t count) const {
     if (count == 0) return {.error = Outcome::Error::kEmpty};
-    return {.value = Scalar::Of(VarianceOf(s, ddof))};
+    return {.value = Scalar::Of(this->VarianceOf(s, count, ddof))};
   }
 };
 

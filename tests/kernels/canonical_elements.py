@@ -3,6 +3,7 @@
 """Of docs/canonical-order.md: requests, elements, and what an operator is made of."""
 
 import dataclasses
+import operator
 import math
 import struct
 from fractions import Fraction
@@ -70,7 +71,9 @@ class Sweeps:
     combine: Callable[[Any, Any], Any]
     center: Callable[[Any], float]
     lift_second: Callable[[Any, float], float]
-    join: Callable[[Any, float, float], Any]
+    join: Callable[[Any, float, Any], Any]
+    nothing: Any = 0.0  # the second state of no elements
+    add: Callable[[Any, Any], Any] = operator.add  # combines second states
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,7 +42,7 @@ def _swept_twice(op: Operator, spec: Spec, leaf: list) -> list:
     present = set(lane_of)
     first = _lanes(spec, sweeps.combine, sweeps.identity, [sweeps.lift(x) for x in leaf])
     centers = [sweeps.center(state) if lane in present else None for lane, state in enumerate(first)]
-    second = _lanes(spec, lambda a, b: a + b, 0.0,
+    second = _lanes(spec, sweeps.add, sweeps.nothing,
                     [sweeps.lift_second(x, centers[lane]) for lane, x in zip(lane_of, leaf)])
     return [sweeps.join(first[lane], centers[lane], second[lane]) if lane in present else op.identity
             for lane in range(32)]

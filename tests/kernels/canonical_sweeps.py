@@ -13,50 +13,110 @@ from canonical_elements import (Operator, Refused, Spec, Sweeps, Unsigned, bytes
 _NAN = math.nan
 
 
+def _rounded_off(a: float, b: float) -> float:
+    """What rounding takes from a + b."""
+    b_part = (a + b) - a
+    return (a - ((a + b) - b_part)) + (b - b_part)
+
+
 def _merge_moments(a, b):
-    if a[2] == 0 or b[2] == 0:
-        return b if a[2] == 0 else a
-    (a_mean, a_deviations, a_count), (b_mean, b_deviations, b_count) = a, b
+    if a[3] == 0 or b[3] == 0:
+        return b if a[3] == 0 else a
+    (a_mean, a_low, a_deviations, a_count), (b_mean, b_low, b_deviations, b_count) = a, b
     count = a_count + b_count
     if a_count == b_count:
-        step = b_mean - a_mean
-        return (0.5 * a_mean + 0.5 * b_mean,
+        step = (b_mean - a_mean) + (b_low - a_low)
+        low = _rounded_off(0.5 * a_mean, 0.5 * b_mean) + 0.5 * (a_low + b_low)
+        return (0.5 * a_mean + 0.5 * b_mean, low,
                 a_deviations + b_deviations + step * step * (0.5 * float(a_count)), count)
-    (more_mean, _, more), (less_mean, _, less) = (a, b) if a_count > b_count else (b, a)
-    step = less_mean - more_mean
+    (more_mean, more_low, _, more), (less_mean, less_low, _, less) = (a, b) if a_count > b_count else (b, a)
+    step = (less_mean - more_mean) + (less_low - more_low)
     share = float(less) / float(count)
-    return (more_mean + step * share,
+    return (more_mean + step * share, _rounded_off(more_mean, step * share) + more_low,
             a_deviations + b_deviations + step * step * (float(more) * share), count)
 
 
-def _moments_sweeps(spec: Spec) -> Sweeps:
-    def deviation(x, center):
-        return 0.0 if is_ignored(spec, x) else (float(x) - center) * (float(x) - center)
+def _moments_around(center: float, deviations: float, squares: float, count: int):
+    step = deviations / float(count)
+    excess = deviations * step
+    rest = squares - excess if excess < squares else 0.0 if excess < math.inf else squares
+    return center + step, _rounded_off(center, step), rest, count
 
-    return Sweeps((-0.0, 0), lambda x: (0.0, 0) if is_ignored(spec, x) else (float(x), 1),
+
+def _moments_sweeps(spec: Spec) -> Sweeps:
+    def deviations(x, center):
+        if is_ignored(spec, x):
+            return 0.0, 0.0
+        return x - center, (x - center) * (x - center)
+
+    return Sweeps((-0.0, 0), lambda x: (0.0, 0) if is_ignored(spec, x) else (x, 1),
                   lambda a, b: (a[0] + b[0], a[1] + b[1]), lambda s: s[0] / float(s[1]) if s[1] else _NAN,
-                  deviation, lambda s, center, second: (center, second, s[1]) if s[1] else (0.0, 0.0, 0))
+                  deviations,
+                  lambda s, center, second: _moments_around(center, *second, s[1]) if s[1] else _NO_MOMENTS,
+                  nothing=(0.0, 0.0), add=lambda a, b: (a[0] + b[0], a[1] + b[1]))
+
+
+_NO_MOMENTS = (0.0, 0.0, 0.0, 0)
 
 
 def _pack_moments(state) -> bytes:
-    return bytes_of_float(state[0]) + bytes_of_float(state[1]) + bytes_of_int(state[2], 64)
+    return b"".join(map(bytes_of_float, state[:3])) + bytes_of_int(state[3], 64)
 
 
-def _variance_of(spec: Spec, state) -> float:
-    return state[1] / float(state[2] - spec.ddof) if state[2] > spec.ddof else _NAN
+def _variance_of_moments(spec: Spec, state) -> float:
+    divisor = float(state[3]) - spec.ddof
+    return state[2] / divisor if divisor > 0 else _NAN
+
+
+def _add_powers(a, b):
+    return a[0] + b[0], a[1] + b[1]
+
+
+def _pack_powers(spec: Spec, state) -> bytes:
+    return bytes_of_int(state[0], 128) + bytes_of_int(state[1], 192 if spec.bits == 64 else 128)
+
+
+def _variance_of_powers(spec: Spec, state, n: int) -> float:
+    divisor = float(n) - spec.ddof
+    if not divisor > 0:
+        return _NAN
+    return float(n * state[1] - state[0] * state[0]) / (float(n) * divisor)
 
 
 def _variance(spec: Spec) -> Operator:
-    def finish(state, _):
-        variance = _variance_of(spec, state)
+    def result(variance: float) -> float:
         return variance if spec.operator == "variance" else math.sqrt(variance)
 
-    return Operator((0.0, 0.0, 0), None, _merge_moments, finish, _pack_moments, has_identity=False,
-                    sweeps=_moments_sweeps(spec))
+    if spec.is_float:
+        return Operator(_NO_MOMENTS, None, _merge_moments, lambda s, _: result(_variance_of_moments(spec, s)),
+                        _pack_moments, has_identity=False, sweeps=_moments_sweeps(spec))
+    return Operator((0, 0), lambda x, _: (x, x * x), _add_powers,
+                    lambda s, n: result(_variance_of_powers(spec, s, n)), lambda s: _pack_powers(spec, s),
+                    has_identity=False)
 
 
 def _describe(spec: Spec) -> Operator:
-    """States are (sum, moments, keys); elements are (value, key)."""
+    """Elements are (value, key)."""
+    return _describe_floats(spec) if spec.is_float else _describe_integers(spec)
+
+
+def _describe_integers(spec: Spec) -> Operator:
+    """States are ((sum, sum of squares), keys)."""
+    keys = canonical_operators.MAKERS["minmax"](spec)
+
+    def finish(state, n):
+        powers, extrema = state
+        return [Unsigned(n), *keys.finish(extrema, n), wide(spec, powers[0]), powers[0] / n,
+                _variance_of_powers(spec, powers, n)]
+
+    return Operator(((0, 0), keys.identity), lambda x, i: ((x[0], x[0] * x[0]), keys.lift(x[1], i)),
+                    lambda a, b: (_add_powers(a[0], b[0]), keys.combine(a[1], b[1])), finish,
+                    lambda s: _pack_powers(spec, s[0]) + b"".join(bytes_of_int(k, 64) for k in s[1]),
+                    reads="values and keys", has_identity=False, several=True)
+
+
+def _describe_floats(spec: Spec) -> Operator:
+    """States are (sum, moments, keys)."""
     sums = canonical_operators.MAKERS["sum"](dataclasses.replace(spec, operator="sum"))
     keys = canonical_operators.MAKERS["minmax"](spec)
     moments = _moments_sweeps(spec)
@@ -65,21 +125,20 @@ def _describe(spec: Spec) -> Operator:
         lambda x: (sums.lift(x[0], 0), moments.lift(x[0]), keys.lift(x[1], 0)),
         lambda a, b: (sums.combine(a[0], b[0]), moments.combine(a[1], b[1]), keys.combine(a[2], b[2])),
         lambda s: moments.center(s[1]), lambda x, center: moments.lift_second(x[0], center),
-        lambda s, center, second: (s[0], moments.join(s[1], center, second), s[2]))
+        lambda s, center, second: (s[0], moments.join(s[1], center, second), s[2]),
+        nothing=moments.nothing, add=moments.add)
 
     def mean(state, count):
         if count == 0:
             return _NAN
-        if spec.is_float:
-            negative_zeros = spec.ignore_nan and state[2][1] == -1 and state[0] == 0
-            return -0.0 if negative_zeros else state[0] / float(count)
-        return state[0] / count  # exact, rounded once
+        negative_zeros = spec.ignore_nan and state[2][1] == -1 and state[0] == 0
+        return -0.0 if negative_zeros else state[0] / float(count)
 
     def finish(state, n):
-        return [Unsigned(state[1][2]), *keys.finish(state[2], n), sums.finish(state[0], n),
-                mean(state, state[1][2]), _variance_of(spec, state[1])]
+        return [Unsigned(state[1][3]), *keys.finish(state[2], n), sums.finish(state[0], n),
+                mean(state, state[1][3]), _variance_of_moments(spec, state[1])]
 
-    return Operator((sums.identity, (0.0, 0.0, 0), keys.identity), None,
+    return Operator((sums.identity, _NO_MOMENTS, keys.identity), None,
                     lambda a, b: (sums.combine(a[0], b[0]), _merge_moments(a[1], b[1]),
                                   keys.combine(a[2], b[2])),
                     finish,

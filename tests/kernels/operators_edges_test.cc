@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
+#include "kernels/error.h"
 #include "kernels/operators/portable.h"
 #include "tests/kernels/operators_document.h"
 
@@ -163,9 +164,11 @@ TEST(OperatorsTableTest, NanIgnored) {
                          EXPECT_EQ(c.Answer(array, true), c.Answer(array));
                        }
                      }},
-                    {"not ignored",
+                    {"refused",
                      [](const OperatorCase& c) {
-                       ExpectAll(kNan, c, {1, kNan}, true);
+                       ReductionSpec spec = c.spec;
+                       spec.ignore_nan = true;
+                       EXPECT_EQ(ErrorReason(Reduction::Create(spec).status()), "BAD_HEADER");
                      }},
                     {"as its fields alone", CheckFields}});
   CheckFloatColumn("NaN ignored", words.AsCheck());

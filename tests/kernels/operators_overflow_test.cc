@@ -162,7 +162,7 @@ bool CheckIntegers(const OperatorCase& c, const std::vector<double>& elements, S
   const Int128 largest = is_signed ? std::numeric_limits<std::int64_t>::max() : ~std::uint64_t{0};
   const Int128 smallest = is_signed ? std::numeric_limits<std::int64_t>::min() : 0;
   Repeated array(c, elements);
-  Repeated wrapping(c, elements, /*wrap=*/true);
+  Repeated wrapping(c, elements, wraps);
   EXPECT_EQ(array.Finish().error, Error::kNone);
   const std::uint64_t start = array.Finish().value.uint64_value;
   Int128 exact = is_signed ? Int128{static_cast<std::int64_t>(start)} : Int128{start};

@@ -62,15 +62,15 @@ void ExpectRefused(const ReductionSpec& spec, const State& state) {
 TEST(PossibleStatesTest, MomentsCountTheRangeAndDoNotVaryNegatively) {
   for (const char* name : {"variance", "stddev"}) {
     const ReductionSpec spec = Of(name, ElementType::kFloat32);
-    ExpectTaken(spec, Moments{1, 2, kCount});
-    ExpectTaken(spec, Moments{kInfinity, kNan, kCount});
-    ExpectRefused(spec, Moments{1, -1, kCount});
-    ExpectRefused(spec, Moments{1, 2, kCount - 1});
-    ExpectRefused(spec, Moments{1, 2, kCount + 1});
-    ExpectTaken(Ignoring(spec), Moments{1, 2, kCount - 1});
-    ExpectTaken(Ignoring(spec), Moments{0, 0, 0});
-    ExpectRefused(Ignoring(spec), Moments{1, 2, kCount + 1});
-    ExpectRefused(Ignoring(spec), Moments{1, -1, kCount});
+    ExpectTaken(spec, Moments{1, 0, 2, kCount});
+    ExpectTaken(spec, Moments{kNan, kNan, kNan, kCount});
+    ExpectRefused(spec, Moments{1, 0, -1, kCount});
+    ExpectRefused(spec, Moments{1, 0, 2, kCount - 1});
+    ExpectRefused(spec, Moments{1, 0, 2, kCount + 1});
+    ExpectTaken(Ignoring(spec), Moments{1, 0, 2, kCount - 1});
+    ExpectTaken(Ignoring(spec), Moments{0, 0, 0, 0});
+    ExpectRefused(Ignoring(spec), Moments{1, 0, 2, kCount + 1});
+    ExpectRefused(Ignoring(spec), Moments{1, 0, -1, kCount});
   }
 }
 
@@ -89,18 +89,24 @@ TEST(PossibleStatesTest, MinmaxHasKeys) {
 TEST(PossibleStatesTest, DescribeHasPossibleParts) {
   using State = Describe<float, false>::State;
   const ReductionSpec spec = Of("describe", ElementType::kFloat32);
-  const Moments moments = {1, 2, kCount};
+  const Moments moments = {1, 0, 2, kCount};
   ExpectTaken(spec, State{{0}, moments, 0, 0});
-  ExpectRefused(spec, State{{0}, {1, 2, kCount + 1}, 0, 0});
-  ExpectRefused(spec, State{{0}, {1, -2, kCount}, 0, 0});
+  ExpectRefused(spec, State{{0}, {1, 0, 2, kCount + 1}, 0, 0});
+  ExpectRefused(spec, State{{0}, {1, 0, -2, kCount}, 0, 0});
   ExpectRefused(spec, State{{0}, moments, 0, INT32_MAX - 1});
   ExpectRefused(spec, State{{0}, moments, std::int64_t{1} << 32, 0});
   ExpectRefused(spec, State{{0}, moments, 0, std::int64_t{1} << 32});
 
   using Exact = Describe<std::int32_t, false>::State;
   constexpr std::uint64_t kLargestSum = kCount * INT32_MAX;
-  ExpectTaken(Of("describe", ElementType::kInt32), Exact{{kLargestSum, 0}, moments, 0, 0});
-  ExpectRefused(Of("describe", ElementType::kInt32), Exact{{kLargestSum + 1, 0}, moments, 0, 0});
+  const auto squares = [](std::uint64_t each) {
+    const Uint128 sum = Uint128{each} * each * kCount;
+    return WordPair{{static_cast<std::uint64_t>(sum), static_cast<std::uint64_t>(sum >> 64)}};
+  };
+  const ReductionSpec spec_of_integers = Of("describe", ElementType::kInt32);
+  ExpectTaken(spec_of_integers, Exact{{{{kLargestSum, 0}}, squares(INT32_MAX)}, INT32_MAX, INT32_MAX});
+  ExpectRefused(spec_of_integers, Exact{{{{kLargestSum + 1, 0}}, squares(INT32_MAX)}, INT32_MAX, INT32_MAX});
+  ExpectRefused(spec_of_integers, Exact{{{{kLargestSum, 0}}, squares(1)}, INT32_MAX, INT32_MAX});
 }
 
 TEST(PossibleStatesTest, FirstAndLastArePresentAndNoWiderThanAnElement) {

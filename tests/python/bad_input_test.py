@@ -121,7 +121,8 @@ def test_options_by_name(client):
     for options in ({"nan": "omit"}, {"overflow": "clip"}, {"timeout": -1}, {"timeout": math.nan}):
         with pytest.raises(ValueError, match=next(iter(options))):
             client.sum(x, **options)
-    for options in ({"ddof": -1}, {"ddof": 1, "correction": 1}, {"correction": 0.5}):
+    for options in ({"ddof": -1}, {"ddof": 1, "correction": 1}, {"correction": -0.5},
+                    {"ddof": math.inf}, {"ddof": math.nan}):
         with pytest.raises(ValueError):
             client.var(x, **options)
     with pytest.raises(ValueError, match="ord"):

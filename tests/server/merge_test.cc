@@ -198,10 +198,10 @@ TEST_F(MergeTest, RefusesNumbersThatNoElementsGive) {
 TEST_F(MergeTest, RefusesStatesOfSeveralNumbersThatDoNotFit) {
   using kernels::Moments;
   for (const std::uint64_t count : {2, 3, 4}) {
-    ExpectClaim(count == 3, Claim<kernels::Variance<float, false>>(kFloat32, 3, Moments{1, 2, count}));
-    ExpectClaim(count == 3, Claim<kernels::Stddev<float, false>>(kFloat32, 3, Moments{1, 2, count}));
+    ExpectClaim(count == 3, Claim<kernels::Variance<float, false>>(kFloat32, 3, Moments{1, 0, 2, count}));
+    ExpectClaim(count == 3, Claim<kernels::Stddev<float, false>>(kFloat32, 3, Moments{1, 0, 2, count}));
     ExpectClaim(count == 3,
-                Claim<kernels::Describe<float, false>>(kFloat32, 3, {{0}, Moments{1, 2, count}, 0, 0}));
+                Claim<kernels::Describe<float, false>>(kFloat32, 3, {{0}, Moments{1, 0, 2, count}, 0, 0}));
     ExpectClaim(count <= 3, Claim<kernels::MaxSubarraySum<float, false>>(
                                 kFloat32, 3, {{0, 0, 0, 0, 1024, 1024 + count, 1027, 1025, 1}}));
   }

@@ -36,7 +36,7 @@ class Task:
     """What to compute: type, operators, (rows, columns), wrap, ignore NaN, modulus, ddof, algorithm."""
 
     def __init__(self, type: str, operators: list[str], matrix: tuple[int, int] | None, wrap: bool,
-                 ignore_nan: bool, modulus: int | None, ddof: int, algorithm: str, /) -> None: ...
+                 ignore_nan: bool, modulus: int | None, ddof: float, algorithm: str, /) -> None: ...
 
 class Settings:
     """How to call: timeout in seconds, streams, checksum, request id."""

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
@@ -64,17 +65,17 @@ class Call:
 @functools.lru_cache(maxsize=256)
 def task_of(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] | None = None,
             nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", modulus: int | None = None,
-            ddof: int = 0, algorithm: str = "") -> _native.Task:
+            ddof: float = 0, algorithm: str = "") -> _native.Task:
     if nan not in ("propagate", "ignore"):
         raise ValueError(f"nan must be 'propagate' or 'ignore', not {nan!r}")
     if overflow not in ("error", "wrap"):
         raise ValueError(f"overflow must be 'error' or 'wrap', not {overflow!r}")
     if modulus is not None and not 0 <= modulus < 2**64:
         raise ValueError(f"modulus must be 0 to 2**64 - 1, not {modulus}")
-    if not 0 <= ddof < 2**64:
-        raise ValueError(f"ddof must be a whole number that is not negative, not {ddof}")
+    if not 0 <= ddof < math.inf:
+        raise ValueError(f"ddof must be a finite number that is not negative, not {ddof}")
     return _native.Task(type_name, list(operators), matrix, overflow == "wrap", nan == "ignore", modulus,
-                        ddof, algorithm)
+                        float(ddof), algorithm)
 
 
 _DEFAULTS = _native.Settings(None, 0, False, "", "", "")

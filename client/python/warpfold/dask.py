@@ -65,7 +65,7 @@ def reduce(
     matrix: bool = False,
     nan: NanPolicy = "propagate",
     overflow: OverflowPolicy = "error",
-    ddof: int = 0,
+    ddof: float = 0,
     modulus: int | None = None,
     timeout: float | None = None,
     tls_ca: str | os.PathLike[str] | None = None,

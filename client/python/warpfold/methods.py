@@ -46,7 +46,7 @@ class Methods(Generic[V, R]):
     _memory: Memory | None = None
 
     def reduce(self, array: Any, operators: Sequence[str], *, matrix: bool = False,
-               nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", ddof: int = 0,
+               nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", ddof: float = 0,
                modulus: int | None = None, algorithm: str = "", **options: Unpack[CallOptions]) -> R:
         """Several operators over one pass of the data: a Result.
 
@@ -105,12 +105,12 @@ class Methods(Generic[V, R]):
         """The mean, as float64. Not of an empty array."""
         return self._one("mean", array, axis, keepdims, options, nan=nan)
 
-    def var(self, array: Any, axis: Axis = None, *, ddof: int = 0, correction: int | None = None,
+    def var(self, array: Any, axis: Axis = None, *, ddof: float = 0, correction: float | None = None,
             keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The variance, as float64, over the count less `ddof`, which the array API calls `correction`."""
         return self._one("variance", array, axis, keepdims, options, nan=nan, ddof=_ddof(ddof, correction))
 
-    def std(self, array: Any, axis: Axis = None, *, ddof: int = 0, correction: int | None = None,
+    def std(self, array: Any, axis: Axis = None, *, ddof: float = 0, correction: float | None = None,
             keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The standard deviation: the square root of var, with the same arguments."""
         return self._one("stddev", array, axis, keepdims, options, nan=nan, ddof=_ddof(ddof, correction))
@@ -178,7 +178,7 @@ class Methods(Generic[V, R]):
         """The last element; the last that is not NaN, where NaN is ignored."""
         return self._one("last", array, None, False, options, nan=nan)
 
-    def describe(self, array: Any, *, ddof: int = 0, nan: NanPolicy = "propagate",
+    def describe(self, array: Any, *, ddof: float = 0, nan: NanPolicy = "propagate",
                  overflow: OverflowPolicy = "error", **options: Unpack[CallOptions]) -> V:
         """A Description: count, min, max, sum, mean and variance. Not of an empty array."""
         return self._one("describe", array, None, False, options, nan=nan, overflow=overflow, ddof=ddof)
@@ -264,14 +264,12 @@ def _with_dimensions(value: Any, elements: Elements) -> Any:
     return numpy.asarray(value).reshape((1,) * len(elements.shape or ()))
 
 
-def _ddof(ddof: int, correction: int | None) -> int:
+def _ddof(ddof: float, correction: float | None) -> float:
     if correction is None:
         return ddof
     if ddof != 0:
         raise ValueError("ddof and correction can't be provided simultaneously.")
-    if correction != int(correction):
-        raise ValueError(f"correction must be a whole number, not {correction!r}")
-    return int(correction)
+    return correction
 
 
 def matrix_of(elements: Elements) -> tuple[int, int]:

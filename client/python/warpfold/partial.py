@@ -45,7 +45,7 @@ class Question:
     matrix: tuple[int, int] | None = None
     nan: NanPolicy = "propagate"
     overflow: OverflowPolicy = "error"
-    ddof: int = 0
+    ddof: float = 0
     modulus: int | None = None
 
     def task(self) -> _native.Task:
@@ -88,7 +88,7 @@ class Parts(Generic[R, S]):
         matrix: bool = False,
         nan: NanPolicy = "propagate",
         overflow: OverflowPolicy = "error",
-        ddof: int = 0,
+        ddof: float = 0,
         modulus: int | None = None,
         **options: Unpack[CallOptions],
     ) -> S:
@@ -163,7 +163,7 @@ def question_of(
     matrix: bool,
     nan: NanPolicy,
     overflow: OverflowPolicy,
-    ddof: int,
+    ddof: float,
     modulus: int | None,
 ) -> Question:
     from warpfold.methods import matrix_of

@@ -6,10 +6,10 @@
 #pragma once
 
 #include "kernels/cpu/leaf/sum.h"
+#include "kernels/cpu/leaf/variance.h"
 #include "kernels/cpu/scalar_leaf.h"
 #include "kernels/operators/describe.h"
 #include "kernels/operators/minmax.h"
-#include "kernels/operators/variance.h"
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
@@ -18,12 +18,16 @@ struct ScalarLeaf<Describe<T, kIgnoreNan>> {
   using Op = Describe<T, kIgnoreNan>;
 
   static typename Op::LeafState Reduce(const Op&, const std::byte* data, std::uint64_t count) {
-    const typename Op::Sums sums;
     const Variance<T, kIgnoreNan> variance;
     const typename Op::Range range;
-    return {ScalarLeaf<typename Op::Sums>::Reduce(sums, data, count),
-            ScalarLeaf<Variance<T, kIgnoreNan>>::Reduce(variance, data, count),
-            ScalarLeaf<typename Op::Range>::Reduce(range, data, count)};
+    const auto spread = ScalarLeaf<Variance<T, kIgnoreNan>>::Reduce(variance, data, count);
+    const auto extrema = ScalarLeaf<typename Op::Range>::Reduce(range, data, count);
+    if constexpr (IntegerElement<T>) {
+      return {spread, extrema};
+    } else {
+      const typename Op::Sums sums;
+      return {ScalarLeaf<typename Op::Sums>::Reduce(sums, data, count), spread, extrema};
+    }
   }
 };
 

@@ -17,9 +17,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// A specialisation has both of these functions, or inherits the one that it does not change.
 template <ScalarOperator Op>
-struct PlainLaneLeaf {
+struct LaneLeaf {
   // Folds `vectors`, the lane's part of the leaf, whose first element is `first` elements into the leaf. What
   // it returns has the bits that plainly() returns, which folds one element after the other.
   template <class Plainly>
@@ -27,16 +26,7 @@ struct PlainLaneLeaf {
                                                                 const Plainly& plainly) {
     return plainly();
   }
-
-  // The same for the first sweep of an operator that sweeps twice.
-  template <class Plainly>
-  static __device__ __forceinline__ auto FoldFirst(const LaneVectors&, const Plainly& plainly) {
-    return plainly();
-  }
 };
-
-template <ScalarOperator Op>
-struct LaneLeaf : PlainLaneLeaf<Op> {};
 
 }  // namespace warpfold::kernels::cuda
 

@@ -27,6 +27,15 @@ __device__ __forceinline__ std::uint32_t ValuesOf(std::uint32_t word) {
   }
 }
 
+// The magnitudes of a word's elements, side by side. Of the smallest element, too: as unsigned numbers.
+template <class T>
+__device__ __forceinline__ std::uint32_t MagnitudesOf(std::uint32_t word) {
+  if constexpr (!kIsSigned<T>) return ValuesOf<T>(word);
+  constexpr std::uint32_t kEach = sizeof(T) == 1 ? 0x01010101 : 0x00010001;
+  const std::uint32_t negative = word >> (8 * sizeof(T) - 1) & kEach;
+  return (word ^ negative * static_cast<Bits<T>>(~0u)) + negative;  // no carry: 0 is not negative
+}
+
 // Folds the words of all vectors, each seen through `map`, with `combine`.
 template <class Map, class Combine>
 __device__ __forceinline__ std::uint32_t FoldWords(const LaneVectors& vectors, const Map& map,

@@ -239,10 +239,16 @@ class ScalarLeaves {
       // than there are.
       auto range = FoldRange(typename Op::Range());
       Pin(range);
-      LeafState folded = SweepLaneTwice();
+      LeafState folded = SweepLane();
       folded.range = range;  // the compiler drops what led to the other one
       return folded;
-    } else if constexpr (TwoSweeps<Op>) {
+    } else {
+      return SweepLane();
+    }
+  }
+
+  __device__ __forceinline__ LeafState SweepLane() {
+    if constexpr (TwoSweeps<Op>) {
       return SweepLaneTwice();
     } else {
       return Sweep<LeafState>([this](T x, std::uint32_t i) { return op_.Lift(x, i); },
@@ -260,9 +266,7 @@ class ScalarLeaves {
   }
 
   __device__ __forceinline__ LeafState SweepLaneTwice() {
-    using First = typename Op::First;
-    const First first =
-        LaneLeaf<Op>::FoldFirst(vectors_, [this] { return Sweep<First>(LiftFirst(), CombineFirst()); });
+    const auto first = Sweep<typename Op::First>(LiftFirst(), CombineFirst());
     return SweepAgain(first, kLaneElements, [this](auto identity, const auto& lift, const auto& combine) {
       return Sweep<decltype(identity)>(lift, combine);
     });
@@ -299,9 +303,9 @@ class ScalarLeaves {
 
   // ptxas keeps elements that it has converted for one sweep until the other, in more registers than there
   // are; those of 32 bits it also converts before it knows the center. So it must not know that the elements
-  // are the same. Other integers of 8 and 16 bits fit as they are.
+  // are the same.
   __device__ __forceinline__ void ForgetConversions(double center) {
-    if constexpr (sizeof(T) == 4 || HalfElement<T> || std::is_same_v<T, std::uint8_t>) {
+    if constexpr (sizeof(T) == 4 || HalfElement<T>) {
       std::uint32_t zero = OpaqueZero();
       if constexpr (sizeof(T) == 4) zero &= static_cast<std::uint32_t>(__double2hiint(center));
 #pragma unroll

@@ -36,10 +36,20 @@ class LaneRows {
           vectors, present, range_op.Identity(), [&](T x, std::uint32_t i) { return range_op.Lift(x, i); },
           [&](const S& a, const S& b) { return range_op.Combine(a, b); });
       Pin(range);
-      LeafState folded = SweepTwice<kFirst, kRows>(vectors, present);
+      LeafState folded = FoldStates<kFirst, kRows>(vectors, present);
       folded.range = range;  // the compiler drops what led to the other one
       return folded;
-    } else if constexpr (TwoSweeps<Op>) {
+    } else {
+      return FoldStates<kFirst, kRows>(vectors, present);
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kRowElements = kRowBytes / sizeof(T);
+
+  template <int kFirst, int kRows>
+  __device__ __forceinline__ LeafState FoldStates(LaneVectors& vectors, std::uint32_t present) const {
+    if constexpr (TwoSweeps<Op>) {
       return SweepTwice<kFirst, kRows>(vectors, present);
     } else {
       return Sweep<kFirst, kRows>(
@@ -47,9 +57,6 @@ class LaneRows {
           [this](const LeafState& a, const LeafState& b) { return op_.Combine(a, b); });
     }
   }
-
- private:
-  static constexpr std::uint32_t kRowElements = kRowBytes / sizeof(T);
 
   template <int kFirst, int kRows>
   __device__ __forceinline__ LeafState SweepTwice(LaneVectors& vectors, std::uint32_t present) const {

@@ -1,0 +1,282 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Variance. Of integers: the sum and the sum of squares, one after the other; after the first of them the
+// leaf lies in the cache. Of floats: two sweeps along the columns, in an array for each part of the states,
+// so that compilers vectorise over columns and lanes.
+#pragma once
+
+#include "kernels/cpu/columns.h"
+#include "kernels/cpu/leaf/sum.h"
+#include "kernels/cpu/leaf/sum_of_squares.h"
+#include "kernels/cpu/scalar_leaf.h"
+#include "kernels/cpu/vectors.h"
+#include "kernels/operators/variance.h"
+
+namespace warpfold::kernels::cpu::WARPFOLD_ISA {
+
+template <IntegerElement T>
+struct ScalarLeaf<Variance<T, false>> {
+  using LeafState = typename Variance<T, false>::LeafState;
+
+  static LeafState Reduce(const Variance<T, false>&, const std::byte* data, std::uint64_t count) {
+    return {AsWords(ScalarLeaf<Sum<T, false>>::Reduce(Sum<T, false>(), data, count)),
+            AsWords(ScalarLeaf<SumOfSquares<T, false>>::Reduce(SumOfSquares<T, false>(), data, count))};
+  }
+};
+
+// The moments of each lane, an array for each of their parts.
+struct LaneMoments {
+  double mean[kLanes];
+  double mean_low[kLanes];
+  double deviations[kLanes];
+};
+
+// Folds lanes of `count` elements each at halving distances.
+template <int kWidth = kLanes / 2>
+inline __attribute__((always_inline)) Moments FoldEqualLanes(LaneMoments& lanes, std::uint64_t count) {
+  for (int lane = 0; lane < kWidth; ++lane) {
+    const int other = lane + kWidth;
+    const Moments merged =
+        MergeEqualMoments({lanes.mean[lane], lanes.mean_low[lane], lanes.deviations[lane], count},
+                          {lanes.mean[other], lanes.mean_low[other], lanes.deviations[other], count});
+    lanes.mean[lane] = merged.mean;
+    lanes.mean_low[lane] = merged.mean_low;
+    lanes.deviations[lane] = merged.deviations;
+  }
+  if constexpr (kWidth == 1) {
+    return {lanes.mean[0], lanes.mean_low[0], lanes.deviations[0], 2 * count};
+  } else {
+    return FoldEqualLanes<kWidth / 2>(lanes, 2 * count);
+  }
+}
+
+inline constexpr std::uint32_t kSimdDoubles = kSimdBytes / sizeof(double);
+
+// Neighbouring floats as doubles.
+template <class R>
+inline __attribute__((always_inline)) Simd<double> DoublesAt(const R* data) {
+  if constexpr (std::same_as<R, double>) {
+    return LoadSimd<double>(reinterpret_cast<const std::byte*>(data));
+  } else {
+#if defined(__AVX2__)
+    return _mm256_cvtps_pd(_mm_loadu_ps(data));
+#else
+    Simd<double> x;
+    for (std::uint32_t j = 0; j < kSimdDoubles; ++j)
+      x[j] = Load<R>(reinterpret_cast<const std::byte*>(data), j);
+    return x;
+#endif
+  }
+}
+
+// A leaf's elements as they are read: those of 16 bits are converted once, for both sweeps.
+template <FloatElement T>
+class ReadableLeaf {
+ public:
+  using R = Readable<T>;
+  static constexpr std::uint32_t kElements = kLeafBytes / sizeof(T);
+
+  inline __attribute__((always_inline)) ReadableLeaf(const std::byte* data, std::uint64_t count) {
+    constexpr std::uint32_t kAtOnce = 16;
+    const auto elements_present = static_cast<std::uint32_t>(count);
+    std::uint32_t i = 0;
+    for (; i + kAtOnce <= elements_present; i += kAtOnce) {
+      const RowElements<T, kAtOnce> elements(data + i * sizeof(T));
+      for (std::uint32_t j = 0; j < kAtOnce; ++j) elements_[i + j] = elements[j];
+    }
+    for (; i < elements_present; ++i) elements_[i] = Read<T>(data, i);
+  }
+  inline __attribute__((always_inline)) const R* get() const { return elements_; }
+
+ private:
+  R elements_[kElements];
+};
+
+// Adds the columns of each lane in pairs, as FoldVectors does.
+template <std::uint32_t kCount>
+inline __attribute__((always_inline)) void AddVectors(const double* columns, double* lanes) {
+#if defined(__AVX2__)
+  if constexpr (kCount > kLanes) {
+    double pairs[kCount / 2];
+    for (std::uint32_t i = 0; i < kCount; i += 2 * kSimdDoubles) {
+      const __m256d crossed =
+          _mm256_hadd_pd(_mm256_loadu_pd(columns + i), _mm256_loadu_pd(columns + i + kSimdDoubles));
+      _mm256_storeu_pd(pairs + i / 2, _mm256_permute4x64_pd(crossed, 0xd8));  // in the order 0, 2, 1, 3
+    }
+    AddVectors<kCount / 2>(pairs, lanes);
+  } else {
+    std::memcpy(lanes, columns, kLanes * sizeof(double));
+  }
+#else
+  FoldVectors<kCount>(
+      columns, [](double a, double b) { return a + b; }, lanes);
+#endif
+}
+
+template <FloatElement T, bool kIgnoreNan>
+struct ScalarLeaf<Variance<T, kIgnoreNan>> {
+  using Op = Variance<T, kIgnoreNan>;
+  using Reader = typename ReadingOperator<Op>::type;
+  using R = Readable<T>;
+  static constexpr std::uint32_t kElements = kLeafBytes / sizeof(T);
+  static constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
+
+  static Moments Reduce(const Op&, const std::byte* data, std::uint64_t count) {
+    return count == kElements ? FoldReadable(data, kElements) : FoldReadable(data, count);
+  }
+
+ private:
+  // By column, and then by lane.
+  struct Sums {
+    alignas(kSimdBytes) double sums[kColumns<T>];
+    alignas(kSimdBytes) std::int64_t counts[kColumns<T>];  // where NaN are ignored
+  };
+
+  static inline __attribute__((always_inline)) Moments FoldReadable(const std::byte* data,
+                                                                    std::uint64_t count) {
+    if constexpr (HalfElement<T>) {
+      const ReadableLeaf<T> leaf(data, count);
+      return Fold(leaf.get(), count);
+    } else {
+      // Elements of any alignment are read by loads that allow it.
+      return Fold(reinterpret_cast<const R*>(data), count);
+    }
+  }
+
+  static inline __attribute__((always_inline)) Moments Fold(const R* data, std::uint64_t count) {
+    Sums columns;
+    SweepSums(data, count, columns);
+    double sums[kLanes];
+    AddVectors<kColumns<T>>(columns.sums, sums);
+    if constexpr (kIgnoreNan) {
+      std::int64_t present[kLanes];
+      FoldVectors<kColumns<T>>(
+          columns.counts, [](std::int64_t a, std::int64_t b) { return a + b; }, present);
+      return SweepAgain(data, count, sums, [&](std::uint32_t lane) { return present[lane]; });
+    } else {
+      return SweepAgain(data, count, sums, [=](std::uint32_t lane) { return PresentInLane<T>(count, lane); });
+    }
+  }
+
+  // present(lane): how many of the lane's elements are counted.
+  template <class Present>
+  static inline __attribute__((always_inline)) Moments SweepAgain(const R* data, std::uint64_t count,
+                                                                  const double* sums,
+                                                                  const Present& present) {
+    constexpr std::uint32_t kLaneElements = kElements / kLanes;
+    bool is_full = true;
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) is_full = is_full && present(lane) == kLaneElements;
+    alignas(kSimdBytes) double centers[kLanes];
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      centers[lane] = sums[lane] / (is_full ? kLaneElements : static_cast<double>(present(lane)));
+    }
+    alignas(kSimdBytes) double column_centers[kColumns<T>];
+    for (std::uint32_t j = 0; j < kColumns<T>; ++j) column_centers[j] = centers[j / kVector];
+    double deviation_columns[kColumns<T>];
+    double square_columns[kColumns<T>];
+    SweepDeviations(data, count, column_centers, deviation_columns, square_columns);
+    double deviations[kLanes];
+    double squares[kLanes];
+    AddVectors<kColumns<T>>(deviation_columns, deviations);
+    AddVectors<kColumns<T>>(square_columns, squares);
+    return is_full ? JoinFull(centers, deviations, squares) : Join(centers, deviations, squares, present);
+  }
+
+  // Row by row, in the order of memory.
+  static inline __attribute__((always_inline)) void SweepSums(const R* data, std::uint64_t count,
+                                                              Sums& columns) {
+    const auto rows = static_cast<std::uint32_t>(count / kColumns<T>);
+    const auto rest = static_cast<std::uint32_t>(count % kColumns<T>);
+    for (std::uint32_t j = 0; j < kColumns<T>; ++j) columns.sums[j] = -0.0;
+    for (std::uint32_t j = 0; kIgnoreNan && j < kColumns<T>; ++j) columns.counts[j] = 0;
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      for (std::uint32_t j = 0; j < kColumns<T>; j += kSimdDoubles) {
+        Simd<double> x = DoublesAt(data + row * kColumns<T> + j);
+        auto& sums = *reinterpret_cast<Simd<double>*>(columns.sums + j);
+        if constexpr (kIgnoreNan) {
+          auto& counts = *reinterpret_cast<Simd<std::int64_t>*>(columns.counts + j);
+          counts -= x == x;  // a comparison gives -1 where it holds
+          x = x == x ? x : Simd<double>{};
+        }
+        sums += x;
+      }
+    }
+    for (std::uint32_t j = 0; j < rest; ++j) {
+      const auto first =
+          Reader().LiftFirst(Load<R>(reinterpret_cast<const std::byte*>(data + rows * kColumns<T>), j));
+      if constexpr (kIgnoreNan) {
+        columns.sums[j] += first.sum;
+        columns.counts[j] += first.count;
+      } else {
+        columns.sums[j] += first;
+      }
+    }
+  }
+
+  // The deviations of each column's elements from its center, and the squares of these, from row to row. A
+  // few columns at a time, whose sums stay in registers: the leaf lies in the cache by now.
+  static inline __attribute__((always_inline)) void SweepDeviations(const R* data, std::uint64_t count,
+                                                                    const double* centers, double* sums,
+                                                                    double* squares) {
+    const auto rows = static_cast<std::uint32_t>(count / kColumns<T>);
+    const auto rest = static_cast<std::uint32_t>(count % kColumns<T>);
+    for (std::uint32_t column = 0; column < kColumns<T>; column += kBlockVectors * kSimdDoubles) {
+      SweepBlock(data + column, rows, centers + column, sums + column, squares + column);
+    }
+    for (std::uint32_t j = 0; j < rest; ++j) {
+      const Deviations x = Reader().LiftSecond(
+          Load<R>(reinterpret_cast<const std::byte*>(data + rows * kColumns<T>), j), centers[j]);
+      sums[j] += x.sum;
+      squares[j] += x.squares;
+    }
+  }
+
+  static constexpr std::uint32_t kBlockVectors = 4;
+
+  static inline __attribute__((always_inline)) void SweepBlock(const R* data, std::uint32_t rows,
+                                                               const double* centers, double* sums,
+                                                               double* squares) {
+    Simd<double> center[kBlockVectors];
+    Simd<double> sum[kBlockVectors] = {};
+    Simd<double> square[kBlockVectors] = {};
+    std::memcpy(center, centers, sizeof center);
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      for (std::uint32_t i = 0; i < kBlockVectors; ++i) {
+        const Simd<double> x = DoublesAt(data + row * kColumns<T> + i * kSimdDoubles);
+        Simd<double> deviation = x - center[i];
+        if constexpr (kIgnoreNan) deviation = x == x ? deviation : Simd<double>{};
+        sum[i] += deviation;
+        square[i] += deviation * deviation;
+      }
+    }
+    std::memcpy(sums, sum, sizeof sum);
+    std::memcpy(squares, square, sizeof square);
+  }
+
+  static inline __attribute__((always_inline)) Moments JoinFull(const double* centers, const double* sums,
+                                                                const double* squares) {
+    LaneMoments lanes;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const Moments m = MomentsAround(centers[lane], sums[lane], squares[lane], kElements / kLanes);
+      lanes.mean[lane] = m.mean;
+      lanes.mean_low[lane] = m.mean_low;
+      lanes.deviations[lane] = m.deviations;
+    }
+    return FoldEqualLanes(lanes, kElements / kLanes);
+  }
+
+  template <class Present>
+  static Moments Join(const double* centers, const double* sums, const double* squares,
+                      const Present& present) {
+    Moments lanes[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const auto count = static_cast<std::uint32_t>(present(lane));
+      lanes[lane] =
+          count == 0 ? Moments{0, 0, 0, 0} : MomentsAround(centers[lane], sums[lane], squares[lane], count);
+    }
+    return FoldLanes(lanes, MergeMoments);
+  }
+};
+
+}  // namespace warpfold::kernels::cpu::WARPFOLD_ISA
