@@ -98,6 +98,7 @@ void Check(const std::string& name, ElementType type, const std::vector<T>& arra
     spec.operators = {op};
     spec.element_type = type;
     spec.ignore_nan = ignore_nan;
+    spec.wrap_overflow = true;  // describe's sum
     const Reduction reduction = Reduction::Create(spec).value();
     const PartialState whole = Reduced<T>(reduction, array, 0, array.size());
     for (int cut = 0; cut < 4; ++cut) {
