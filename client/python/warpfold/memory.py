@@ -67,7 +67,8 @@ class Memory:
         if memory is None or view.address + view.nbytes > memory.address + memory.nbytes:
             return
         offset = view.address - memory.address
-        elements.reference = Reference(memory.token, offset, math.prod(view.shape), memory)
+        # A view may have the bytes of elements in one more dimension.
+        elements.reference = Reference(memory.token, offset, math.prod(elements.shape or ()), memory)
         elements.way = "shared memory"
 
     def of_gpu(self, array: Any) -> Elements | None:
