@@ -26,6 +26,8 @@ from warpfold.results import Result
 if TYPE_CHECKING:
     import numpy
 
+    from warpfold.memory import Shape
+
 A = TypeVar("A")
 T = TypeVar("T")
 
@@ -84,7 +86,7 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
         """As Client.arrays."""
         return await self._perform(listing(owner, timeout), infos_of)
 
-    async def empty(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> numpy.ndarray[Any, Any]:
+    async def empty(self, shape: Shape, dtype: Any = "float64") -> numpy.ndarray[Any, Any]:
         """As Client.empty. Cancelled, it waits for the server's answer."""
         return await self._perform(allocating(self._memory, shape, dtype), lambda array: array)
 

@@ -20,7 +20,7 @@ from warpfold.results import Result
 if TYPE_CHECKING:
     import numpy
 
-    from warpfold.memory import Memory
+    from warpfold.memory import Memory, Shape
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -123,7 +123,7 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         infos: list[ArrayInfo] = self._perform(listing(owner, timeout), infos_of)
         return infos
 
-    def empty(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> numpy.ndarray[Any, Any]:
+    def empty(self, shape: Shape, dtype: Any = "float64") -> numpy.ndarray[Any, Any]:
         """A new NumPy array of zeros in memory that the server reads where it lies.
 
         It, and contiguous parts of it, go by reference through this client (way "shared memory"). The memory
@@ -161,7 +161,7 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         return f"<warpfold.Client {','.join(self._targets)}{state}>"
 
 
-def allocating(memory: Memory | None, shape: int | tuple[int, ...], dtype: Any) \
+def allocating(memory: Memory | None, shape: Shape, dtype: Any) \
         -> Callable[[_native.Client, _native.Stop | None], numpy.ndarray[Any, Any]]:
     if memory is None:
         raise RuntimeError("this client has no memory socket: connect(target, memory_socket=path)")
