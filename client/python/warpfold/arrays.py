@@ -151,7 +151,7 @@ def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
             check_mapping(array)
             owner = array
     # NumPy exports no type that is not its own.
-    if any(stride % dtype.itemsize for stride in array.strides):
+    if not array.flags.c_contiguous and any(stride % dtype.itemsize for stride in array.strides):
         view = _native.View(_bytes_of(array))  # strides count elements, for DLPack
     elif name == "bfloat16":
         view = _native.View(array.view("uint16"))
