@@ -78,6 +78,9 @@ def test_no_piece_is_made_on_the_loops_thread(server):
         assert threading.current_thread() not in slow.threads + on_gpu.threads
         with pytest.raises(TypeError, match="no axes"):
             await client.sum(pieces(slow), axis=0)
+        with pytest.raises(TypeError, match="concatenate"):
+            await client.put(pieces(slow))
+        assert threading.current_thread() not in slow.threads
 
     run(scenario, server.address)
 

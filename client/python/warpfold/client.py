@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from warpfold import _native
-from warpfold.arrays import elements_of
 from warpfold.calls import CallOptions, settings_of
 from warpfold.methods import Methods
 from warpfold.partial import PartialState, Parts
@@ -104,9 +103,8 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         Raises ResourceExhaustedError (RESIDENT_FULL, OWNER_QUOTA), UnimplementedError (NO_RESIDENT_ARRAYS),
         and TypeError for what is not in the host's memory: iterators, files, arrays on a GPU.
         """
-        elements = elements_of(array, options.get("dtype"))
-        work = putting(elements, matrix, ttl, owner, options)
-        kept: ResidentArray = self._perform(work, lambda answer: ResidentArray(self, answer, elements))
+        work = putting(array, matrix, ttl, owner, options)
+        kept: ResidentArray = self._perform(work, lambda answer: ResidentArray(self, *answer))
         return kept
 
     def array(self, token: bytes, *, timeout: float | None = None) -> ResidentArray:
