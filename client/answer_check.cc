@@ -3,6 +3,8 @@
 #include "client/answer_check.h"
 
 #include <array>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -29,6 +31,13 @@ constexpr std::array<FieldKind, 6> kDescribeFields = {{{"count", Kind::kUint64},
                                                        {"sum", Kind::kWide},
                                                        {"mean", Kind::kDouble},
                                                        {"variance", Kind::kDouble}}};
+
+bool HasFields(Kind kind) { return kind == Kind::kMinMax || kind == Kind::kDescribe; }
+
+absl::Span<const FieldKind> FieldsOf(Kind kind) {
+  if (kind == Kind::kMinMax) return kMinMaxFields;
+  return kDescribeFields;
+}
 
 Kind KindOf(v1::Operator op) {
   switch (op) {
@@ -142,7 +151,8 @@ bool IsMatrixOf(Carrier carrier, const v1::MatrixShape& shape, const v1::Operato
   return true;
 }
 
-bool HasFields(absl::Span<const FieldKind> kinds, v1::ElementType type, const v1::OperatorResult& result) {
+bool AreFieldsOf(Kind kind, v1::ElementType type, const v1::OperatorResult& result) {
+  const absl::Span<const FieldKind> kinds = FieldsOf(kind);
   const auto& fields = result.fields_value().fields();
   if (!result.has_fields_value() || static_cast<std::size_t>(fields.size()) != kinds.size()) return false;
   for (std::size_t i = 0; i < kinds.size(); ++i) {
@@ -154,8 +164,7 @@ bool HasFields(absl::Span<const FieldKind> kinds, v1::ElementType type, const v1
 
 bool HasItsKind(const v1::ReductionSpec& spec, v1::Operator op, const v1::OperatorResult& result) {
   const Kind kind = KindOf(op);
-  if (kind == Kind::kMinMax) return HasFields(kMinMaxFields, spec.element_type(), result);
-  if (kind == Kind::kDescribe) return HasFields(kDescribeFields, spec.element_type(), result);
+  if (HasFields(kind)) return AreFieldsOf(kind, spec.element_type(), result);
   const Carrier carrier = CarrierOf(kind, spec.element_type());
   return spec.has_matrix_shape() ? IsMatrixOf(carrier, spec.matrix_shape(), result)
                                  : IsCarriedBy(carrier, result);
@@ -169,6 +178,51 @@ bool HasItsIndex(v1::Operator op, const Stripe& range, const v1::OperatorResult&
   // A sum that is NaN has no indices.
   if (op != v1::OPERATOR_MAX_SUBARRAY_SUM || !result.has_index()) return true;
   return within && result.has_end_index() && result.end_index() > result.index() && result.end_index() <= end;
+}
+
+v1::SegmentValueKind SegmentKindOf(Carrier carrier) {
+  switch (carrier) {
+    case Carrier::kInt64:
+      return v1::SEGMENT_VALUE_KIND_INT64;
+    case Carrier::kUint64:
+      return v1::SEGMENT_VALUE_KIND_UINT64;
+    case Carrier::kDouble:
+      return v1::SEGMENT_VALUE_KIND_DOUBLE;
+    case Carrier::kBool:
+      return v1::SEGMENT_VALUE_KIND_BOOL;
+  }
+  return v1::SEGMENT_VALUE_KIND_UNSPECIFIED;
+}
+
+// The columns that segments.proto promises of one operator.
+std::vector<v1::SegmentColumn> ColumnsOf(v1::Operator op, v1::ElementType type) {
+  std::vector<v1::SegmentColumn> columns;
+  const auto add = [&](v1::SegmentContent content, Carrier carrier, absl::string_view field) {
+    v1::SegmentColumn& column = columns.emplace_back();
+    column.set_operator_(op);
+    column.set_content(content);
+    column.set_kind(SegmentKindOf(carrier));
+    column.set_field(std::string(field));
+  };
+  const Kind kind = KindOf(op);
+  if (HasFields(kind)) {
+    for (const FieldKind& field : FieldsOf(kind)) {
+      add(v1::SEGMENT_CONTENT_VALUE, CarrierOf(field.kind, type), field.name);
+    }
+  } else {
+    add(v1::SEGMENT_CONTENT_VALUE, CarrierOf(kind, type), "");
+  }
+  const bool is_range = op == v1::OPERATOR_MAX_SUBARRAY_SUM;
+  if (is_range || op == v1::OPERATOR_ARGMIN || op == v1::OPERATOR_ARGMAX) {
+    add(v1::SEGMENT_CONTENT_INDEX, Carrier::kUint64, "");
+  }
+  if (is_range) add(v1::SEGMENT_CONTENT_END_INDEX, Carrier::kUint64, "");
+  return columns;
+}
+
+bool IsSame(const v1::SegmentColumn& a, const v1::SegmentColumn& b) {
+  return a.operator_() == b.operator_() && a.content() == b.content() && a.field() == b.field() &&
+         a.kind() == b.kind();
 }
 
 }  // namespace
@@ -203,6 +257,21 @@ absl::Status CheckReduction(const v1::ReductionSpec& spec, const Stripe& range, 
     return MakeMismatch("it lacks the partial state of what was sent");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckLayout(const v1::ReductionSpec& spec, const v1::SegmentLayout& layout) {
+  int next = 0;
+  for (const int op : spec.operators()) {
+    for (const v1::SegmentColumn& column : ColumnsOf(static_cast<v1::Operator>(op), spec.element_type())) {
+      if (next == layout.columns_size() || !IsSame(layout.columns(next), column)) {
+        return MakeMismatch(
+            absl::StrCat("column ", next, " is not that of ", OperatorName(column.operator_())));
+      }
+      ++next;
+    }
+  }
+  if (next == layout.columns_size()) return absl::OkStatus();
+  return MakeMismatch("it has more columns than the operators that were asked for");
 }
 
 absl::Status CheckServerInfo(const v1::GetServerInfoResponse& info) {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "client/stripes.h"
 #include "warpfold/v1/reduction.pb.h"
+#include "warpfold/v1/segments.pb.h"
 
 namespace warpfold {
 
@@ -18,6 +19,9 @@ namespace warpfold {
 // range too; results may then lack their values.
 absl::Status CheckReduction(const v1::ReductionSpec& spec, const Stripe& range, bool state,
                             const v1::Reduction& reduction);
+
+// Checks that the layout of segments' results has the columns of each operator, in the order of operators.
+absl::Status CheckLayout(const v1::ReductionSpec& spec, const v1::SegmentLayout& layout);
 
 // Checks that the answer has what every server says about itself.
 absl::Status CheckServerInfo(const v1::GetServerInfoResponse& info);

@@ -2,11 +2,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/chunk_stream.h"
 
+#include <bit>
 #include <span>
 
+#include "absl/strings/str_cat.h"
+#include "client/status.h"
 #include "client/wire.h"
 
 namespace warpfold {
+namespace {
+
+// No scalar is cut by the end of a chunk of these sizes, which generators rely on.
+constexpr std::size_t kMinChunkBytes = 4096;
+// The server takes no larger payload.
+constexpr std::size_t kMaxChunkBytes = std::size_t{4} << 20;
+
+}  // namespace
+
+absl::Status CheckChunkBytes(std::size_t chunk_bytes) {
+  const bool good =
+      std::has_single_bit(chunk_bytes) && chunk_bytes >= kMinChunkBytes && chunk_bytes <= kMaxChunkBytes;
+  if (good || chunk_bytes == 0) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+                   absl::StrCat("chunk_bytes must be 0, or a power of two of ", kMinChunkBytes, " to ",
+                                kMaxChunkBytes, ", not ", chunk_bytes));
+}
 
 ChunkStream::ChunkStream(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
                          const CallOptions& options, const char* method,

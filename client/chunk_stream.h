@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/connection.h"
@@ -25,6 +26,9 @@ namespace warpfold {
 
 // Bytes of a full chunk, unless the server advises others. Messages of 512 KiB to 2 MiB are fastest.
 inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+
+// OK for what CallOptions::chunk_bytes may be, INVALID_ARGUMENT (BAD_HEADER) for all else.
+absl::Status CheckChunkBytes(std::size_t chunk_bytes);
 
 // Threads: one at a time.
 class ChunkStream {

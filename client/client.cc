@@ -3,13 +3,13 @@
 #include "client/client.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/advice.h"
+#include "client/chunk_stream.h"
 #include "client/connection.h"
 #include "client/grpc_process.h"
 #include "client/raw_call.h"
@@ -34,8 +34,6 @@ constexpr int kAskedAgain = 2;
 constexpr absl::Duration kPauseOfLeaving = absl::Milliseconds(100);
 
 constexpr int kMaxConnections = 64;
-// No scalar is then cut by the end of a chunk, which generators rely on.
-constexpr std::size_t kMinChunkBytes = 4096;
 
 absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
 
@@ -95,11 +93,7 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
     return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
                      absl::StrCat("streams must be 0 to the ", most_streams, " connections of this client"));
   }
-  if (options.chunk_bytes != 0 &&
-      (!std::has_single_bit(options.chunk_bytes) || options.chunk_bytes < kMinChunkBytes)) {
-    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
-                     absl::StrCat("chunk_bytes must be 0, or a power of two, ", kMinChunkBytes, " or more"));
-  }
+  if (absl::Status status = CheckChunkBytes(options.chunk_bytes); !status.ok()) return status;
   const bool canonical =
       proto_spec->algorithm() == v1::ALGORITHM_UNSPECIFIED || proto_spec->algorithm() == v1::ALGORITHM_AUTO;
   if (options.streams > 1 && !canonical) {
@@ -216,9 +210,17 @@ absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<
   if (!proto_spec.ok()) return proto_spec.status();
   const std::uint64_t element_bytes = ElementBytes(spec, type);
   if (byte_count % element_bytes != 0) return NotWhole(byte_count, element_bytes);
-  const ReduceJob job = {
-      *proto_spec, element_bytes, byte_count / element_bytes, kChunkBytes, source, *targets_,
-      options_,    options,       DeadlineOf(options),        ""};
+  if (absl::Status status = CheckChunkBytes(options.chunk_bytes); !status.ok()) return status;
+  const ReduceJob job = {*proto_spec,
+                         element_bytes,
+                         byte_count / element_bytes,
+                         options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes,
+                         source,
+                         *targets_,
+                         options_,
+                         options,
+                         DeadlineOf(options),
+                         ""};
   RetryLoop retry(*targets_, 0, options_, job.deadline, InterruptsOf(options));
   while (true) {
     Attempt attempt;
@@ -255,8 +257,12 @@ absl::Status Client::DeleteArray(const std::string& token, const CallOptions& op
   if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
   const absl::Time deadline = DeadlineOf(options);
   RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
+  bool may_be_done = false;
   while (true) {
     absl::Status status = SendDelete(token, retry.connection(), deadline, retry.interrupts());
+    // The answer to an attempt before this one may have been lost.
+    if (may_be_done && absl::IsNotFound(status)) return absl::OkStatus();
+    may_be_done = may_be_done || absl::IsUnavailable(status);
     if (status.ok() || !retry.Again(status, {})) return status;
   }
 }

@@ -173,7 +173,8 @@ class Client {
   // The arrays that the server keeps, without their tokens: of one owner, or of all where it is empty.
   absl::StatusOr<std::vector<ResidentArray>> ListArrays(const std::string& owner = "",
                                                         const CallOptions& options = {});
-  // NOT_FOUND (UNKNOWN_MEMORY). Reductions that have begun go on.
+  // NOT_FOUND (UNKNOWN_MEMORY); but OK where an attempt before it ended with UNAVAILABLE, since that one may
+  // have deleted the array. Reductions that have begun go on.
   absl::Status DeleteArray(const std::string& token, const CallOptions& options = {});
 
   // What the server, or one of them, can do, on which device, and its limits.

@@ -63,7 +63,7 @@ struct CallOptions {
   // all targets together. 0: as many as the servers advise for an array of this size (they are asked once),
   // and 1 where they do not answer. The result has the same bits.
   int streams = 0;
-  // Array bytes in a message, but for the last one of a part: a power of two, 4 KiB or more; 0: what the
+  // Array bytes in a message, but for the last one of a part: a power of two, 4 KiB to 4 MiB; 0: what the
   // servers advise. A Writer has messages of 1 MiB.
   std::size_t chunk_bytes = 0;
   // CRC32C of the whole array, or of each part of it, checked by the server.

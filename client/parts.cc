@@ -57,6 +57,7 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
   if (options.streams != 0 && options.streams != 1) {
     return Refuse("BAD_HEADER", "a part of an array has one stream");
   }
+  if (absl::Status status = CheckChunkBytes(options.chunk_bytes); !status.ok()) return status;
   std::vector<std::span<const std::byte>> filled;
   std::uint64_t byte_count = 0;
   for (const std::span<const std::byte> piece : pieces) {

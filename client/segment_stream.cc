@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/answer_check.h"
 #include "client/raw_call.h"
 #include "client/status.h"
 #include "client/translate.h"
@@ -46,6 +47,21 @@ std::optional<SegmentColumn::Kind> KindOf(v1::SegmentValueKind kind) {
     default:
       return std::nullopt;
   }
+}
+
+std::optional<SegmentFailure::Reason> ReasonOf(v1::SegmentErrorReason reason) {
+  switch (reason) {
+    case v1::SEGMENT_ERROR_REASON_OVERFLOW:
+      return SegmentFailure::Reason::kOverflow;
+    case v1::SEGMENT_ERROR_REASON_EMPTY_ARRAY:
+      return SegmentFailure::Reason::kEmptyArray;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool IsBefore(const SegmentFailure& a, const SegmentFailure& b) {
+  return std::pair(a.segment, a.op) < std::pair(b.segment, b.op);
 }
 
 // A call, its messages, and what comes back.
@@ -163,18 +179,13 @@ absl::Status SegmentAnswer::Add(grpc::ByteBuffer buffer) {
 
 absl::Status SegmentAnswer::AddLayout(const v1::SegmentLayout& layout) {
   if (!columns_.empty()) return MakeMismatch("a second layout");
-  int op = -1;
+  if (absl::Status status = CheckLayout(spec_, layout); !status.ok()) return status;
   for (const v1::SegmentColumn& column : layout.columns()) {
     const auto content = ContentOf(column.content());
     const auto kind = KindOf(column.kind());
     if (!content.has_value() || !kind.has_value()) return MakeMismatch("a column of an unknown kind");
-    if (op + 1 < spec_.operators_size() && column.operator_() == spec_.operators(op + 1)) ++op;
-    if (op < 0 || column.operator_() != spec_.operators(op)) {
-      return MakeMismatch("columns of other operators than were asked for");
-    }
     columns_.push_back({OperatorName(column.operator_()), *content, column.field(), *kind});
   }
-  if (op + 1 != spec_.operators_size()) return MakeMismatch("no column of an operator that was asked for");
   visitor_({.columns = columns_, .values = {}, .failures = {}});
   return absl::OkStatus();
 }
@@ -192,9 +203,13 @@ absl::Status SegmentAnswer::AddResults(const v1::SegmentResults& results) {
         error.operator_position() >= static_cast<std::uint32_t>(spec_.operators_size())) {
       return MakeMismatch("an error of a segment that is not there");
     }
-    const bool overflow = error.reason() == v1::SEGMENT_ERROR_REASON_OVERFLOW;
-    failures_.push_back({error.segment(), error.operator_position(),
-                         overflow ? SegmentFailure::Reason::kOverflow : SegmentFailure::Reason::kEmptyArray});
+    const std::optional<SegmentFailure::Reason> reason = ReasonOf(error.reason());
+    if (!reason.has_value()) return MakeMismatch("an error of an unknown reason");
+    const SegmentFailure failure = {error.segment(), error.operator_position(), *reason};
+    if (!failures_.empty() && !IsBefore(failures_.back(), failure)) {
+      return MakeMismatch("errors that are not in the order of segments and operators");
+    }
+    failures_.push_back(failure);
   }
   values_.resize(count * columns_.size());
   std::memcpy(values_.data(), results.values().data(), results.values().size());

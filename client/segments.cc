@@ -108,6 +108,7 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsSource(const Spec& spec, El
   const std::uint64_t element_bytes = ElementBytes(spec, type);
   if (byte_count % element_bytes != 0) return BadCut("the bytes are not a whole number of elements");
   if (absl::Status status = CheckCut(cut, byte_count / element_bytes); !status.ok()) return status;
+  if (absl::Status status = CheckChunkBytes(options.chunk_bytes); !status.ok()) return status;
   const ReduceJob job = {*proto_spec,
                          element_bytes,
                          byte_count / element_bytes,

@@ -41,6 +41,11 @@ int RunPut(const Server& server, const PutFlags& flags) {
   const absl::StatusOr<ResidentArray> array = client.PutBytes(
       input->type, input->matrix_shape, data, {.time_to_live = flags.time_to_live, .owner = flags.owner},
       {.on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }});
+  if (absl::Status whole = piece.file.CheckWhole(); !whole.ok()) {
+    // Elements that were not there any more were sent as zeros.
+    if (array.ok()) static_cast<void>(client.DeleteArray(array->token, {.timeout = kTimeout}));
+    return ReportInputError(flags.input, whole);
+  }
   if (!array.ok()) return ReportServerError(array.status());
   return PrintAnswer(flags.json ? ArrayJson(*array) : ArrayText(*array));
 }

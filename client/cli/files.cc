@@ -17,6 +17,7 @@ using Bytes = std::span<const std::byte>;
 
 // Bytes from `offset` on of all pieces, one behind the other.
 void CopyPieces(const FilesInput& files, std::uint64_t offset, std::span<std::byte> buffer) {
+  if (buffer.empty()) return;  // as of an array of no elements, of which no piece has the first
   auto piece = files.pieces.begin();
   for (; offset >= piece->data.size(); ++piece) offset -= piece->data.size();
   while (!buffer.empty()) {

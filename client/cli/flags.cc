@@ -115,11 +115,13 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
          "Operators, separated by commas, over one pass of the data")
       ->required()
       ->transform(OperatorsValidator());
-  AddDtype(app, &flags.type, "Element type; int64 for --iota and --random unless given");
-  app.add_option_function<std::string>(
-         "--matrix", [&flags](const std::string& text) { flags.spec.matrix_shape = ParseMatrixShape(text); },
-         "Elements are ROWSxCOLUMNS matrices, row-major, of 1x1 to 32x32")
-      ->transform(MatrixShapeValidator());
+  CLI::Option* dtype = AddDtype(app, &flags.type, "Element type; int64 for --iota and --random unless given");
+  CLI::Option* matrix =
+      app.add_option_function<std::string>(
+             "--matrix",
+             [&flags](const std::string& text) { flags.spec.matrix_shape = ParseMatrixShape(text); },
+             "Elements are ROWSxCOLUMNS matrices, row-major, of 1x1 to 32x32")
+          ->transform(MatrixShapeValidator());
   app.add_flag("--wrap", flags.spec.wrap_overflow, "Integer sum and product: wrap around on overflow");
   app.add_flag("--ignore-nan", flags.spec.ignore_nan, "Float operators: skip NaN elements");
   app.add_option("--ddof", flags.spec.ddof, "variance, stddev, describe: divide by the count less N")
@@ -138,7 +140,8 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
          "Give up after so many seconds; never unless given")
       ->option_text("SECONDS")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--checksum", flags.checksum, "Let the server check a CRC32C of the array");
+  CLI::Option* checksum =
+      app.add_flag("--checksum", flags.checksum, "Let the server check a CRC32C of the array");
   app.add_option("--request_id", flags.request_id,
                  "Appears in the server's log; at most 128 printable ASCII characters")
       ->option_text("TEXT");
@@ -150,7 +153,8 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   app.add_flag(
       "--progress", flags.progress,
       "Tell how far it is, and at the end what was done, on standard error also if that is no terminal");
-  app.add_option("--member", flags.member, "Of .npz files: the array of this name")->option_text("NAME");
+  CLI::Option* member =
+      app.add_option("--member", flags.member, "Of .npz files: the array of this name")->option_text("NAME");
 
   CLI::Option_group& input = *app.add_option_group("Input");
   input.add_option("INPUT", flags.inputs, "What to reduce; see below");
@@ -161,6 +165,8 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   CLI::Option* array =
       input.add_option("--array", flags.array, "An array that the server keeps (warpfold put)")
           ->transform(TokenValidator());
+  // What only an array that is sent has.
+  for (CLI::Option* of_sending : {dtype, matrix, streams, checksum, member}) array->excludes(of_sending);
   input.require_option(1);
   app.add_option("--first", flags.first, "Of --array: from this element on")
       ->needs(array)

@@ -70,9 +70,10 @@ std::optional<MatrixShape> ParseMatrixShape(const std::string& text) {
   return shape;
 }
 
-void AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string& help) {
-  app.add_option_function<std::string>(
-         "--dtype", [type](const std::string& name) { *type = ElementTypeByName(name); }, help)
+CLI::Option* AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string& help) {
+  return app
+      .add_option_function<std::string>(
+          "--dtype", [type](const std::string& name) { *type = ElementTypeByName(name); }, help)
       ->transform(TypeValidator());
 }
 

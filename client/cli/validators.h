@@ -31,6 +31,6 @@ CLI::Validator MatrixShapeValidator();
 std::optional<MatrixShape> ParseMatrixShape(const std::string& text);
 
 // Adds --dtype, which sets *type.
-void AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string& help);
+CLI::Option* AddDtype(CLI::App& app, std::optional<ElementType>* type, const std::string& help);
 
 }  // namespace warpfold::cli

@@ -11,6 +11,7 @@
 
 #include "kernels/backend.h"
 #include "server/core/messages.h"
+#include "server/core/segment_results.h"
 
 namespace warpfold {
 namespace {
@@ -61,6 +62,26 @@ TEST(AnswerCheckTest, EveryAnswerOfTheServerIsBelieved) {
     }
   }
   EXPECT_GT(answers, 1000);
+}
+
+TEST(AnswerCheckTest, ColumnsOfSegmentsAreThoseOfTheServer) {
+  int layouts = 0;
+  for (int op = v1::Operator_MIN + 1; op <= v1::Operator_MAX; ++op) {
+    for (int type = v1::ElementType_MIN + 1; type <= v1::ElementType_MAX; ++type) {
+      v1::ReductionSpec spec = SpecOf(op, type);
+      for (const bool second : {false, true}) {
+        if (second) spec.add_operators(op == v1::OPERATOR_ANY ? v1::OPERATOR_ALL : v1::OPERATOR_ANY);
+        const auto reduction = server::ReductionFromProto(spec);
+        if (!reduction.ok() || !kernels::CheckSegments(*reduction).ok()) continue;
+        v1::ReduceSegmentsResponse response;
+        ASSERT_TRUE(response.ParseFromString(server::SegmentResults(*reduction).Layout()));
+        ++layouts;
+        EXPECT_TRUE(CheckLayout(spec, response.layout()).ok())
+            << spec.ShortDebugString() << " " << response.ShortDebugString();
+      }
+    }
+  }
+  EXPECT_GT(layouts, 500);
 }
 
 // Whether the answer to `spec` is still believed after `change`.

@@ -146,6 +146,19 @@ TEST(FlagsTest, UsageErrorsExitWith2) {
   EXPECT_EQ(ExitCodeOf({"reduce", "--help"}), 0);
 }
 
+TEST(FlagsTest, AKeptArrayTakesNoFlagsOfWhatIsSent) {
+  const std::string token(32, 'a');
+  std::vector<const char*> arguments = {"reduce", "--op", "sum", "--array", token.c_str(), "--first", "1"};
+  EXPECT_EQ(ExitCodeOf(arguments), -1);
+  const std::vector<std::vector<const char*>> others = {
+      {"--matrix", "2x2"}, {"--dtype", "int32"}, {"--checksum"}, {"--streams", "2"}, {"--member", "x"}};
+  for (const std::vector<const char*>& other : others) {
+    std::vector<const char*> both = arguments;
+    both.insert(both.end(), other.begin(), other.end());
+    EXPECT_EQ(ExitCodeOf(both), 2) << other.front();
+  }
+}
+
 TEST(FlagsTest, AnUnknownTypeIsAnsweredWithAllThatThereAre) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--dtype", "int128"}), 2);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -14,6 +15,7 @@
 #include "client/client.h"
 #include "client/error.h"
 #include "tests/client/fake_service.h"
+#include "warpfold/v1/arrays.grpc.pb.h"
 
 namespace warpfold {
 namespace {
@@ -196,6 +198,38 @@ TEST(ClientReconnectTest, CancelledWhileItWaitsForAServer) {
       client.Reduce(kSum, std::vector<std::int32_t>{1, 2}, {.stop = source.get_token()}).status();
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
   EXPECT_LT(absl::Now() - start, absl::Minutes(1));
+}
+
+// Deletes the array at its first call, but the answer to that is lost as often as it is told.
+class FakeArrays final : public v1::ArrayService::Service {
+ public:
+  explicit FakeArrays(int lost_answers) : lost_answers_(lost_answers) {}
+
+  grpc::Status DeleteArray(grpc::ServerContext*, const v1::DeleteArrayRequest*,
+                           v1::DeleteArrayResponse*) override {
+    if (calls_++ < lost_answers_) return {grpc::StatusCode::UNAVAILABLE, "connection reset"};
+    return ErrorWithReason(grpc::StatusCode::NOT_FOUND, "no such array", "UNKNOWN_MEMORY");
+  }
+
+ private:
+  const int lost_answers_;
+  std::atomic<int> calls_ = 0;
+};
+
+TEST(ClientDeleteTest, AnArrayThatIsGoneAfterALostAnswerWasDeleted) {
+  for (const int lost_answers : {0, 1, 2, 4}) {
+    FakeArrays service(lost_answers);
+    const FakeServer server(service);
+    Client client(server.target(), {.backoff = absl::Milliseconds(5)});
+    const absl::Status status = client.DeleteArray("token");
+    if (lost_answers == 0) {
+      EXPECT_EQ(ReasonOf(status), "UNKNOWN_MEMORY");
+    } else if (lost_answers < 4) {
+      EXPECT_TRUE(status.ok()) << status;
+    } else {
+      EXPECT_TRUE(absl::IsUnavailable(status)) << status;  // nobody knows
+    }
+  }
 }
 
 // gRPC's shutdown waits ten seconds for a poller that a blocked write may leave behind, if it runs when the

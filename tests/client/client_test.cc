@@ -79,10 +79,32 @@ TEST_F(ClientTest, ChunksHaveTheBytesAskedFor) {
   const SeenCall call = service_.calls().at(0);
   EXPECT_EQ(call.data, BytesOf(values));
   ASSERT_EQ(call.chunks.size(), 5u);
-  for (const std::size_t chunk_bytes : {std::size_t{2048}, std::size_t{100'000}}) {
-    const absl::Status status = client_.Reduce(spec, values, {.chunk_bytes = chunk_bytes}).status();
-    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+}
+
+TEST_F(ClientTest, ChunksHaveAWholeNumberOfPages) {
+  const std::vector<std::int32_t> values = Iota(4);
+  const auto bytes = std::as_bytes(std::span(values));
+  const Spec spec{.operators = {"sum"}};
+  const SegmentVisitor ignore = [](const SegmentResults&) {};
+  const Generator generate = [](std::uint64_t, std::span<std::byte>) {};
+  for (const std::size_t chunk_bytes : {1ul, 2048ul, 100'000ul, 8ul << 20, ~std::size_t{0}}) {
+    const CallOptions options = {.chunk_bytes = chunk_bytes};
+    const std::vector<absl::Status> refusals = {
+        client_.Reduce(spec, values, options).status(),
+        client_.ReduceGenerated(spec, ElementType::kInt32, 16, generate, options).status(),
+        client_.ReduceSegments(spec, values, {.length = 2}, options).status(),
+        client_
+            .ReduceSegmentsGenerated(spec, ElementType::kInt32, 16, generate, {.length = 2}, ignore, options)
+            .status(),
+        client_.ReducePart(spec, ElementType::kInt32, 0, std::span(&bytes, 1), options).status(),
+        client_.Put(values, {}, options).status(),
+        client_.PutGenerated(ElementType::kInt32, std::nullopt, 16, generate, {}, options).status(),
+    };
+    for (std::size_t i = 0; i < refusals.size(); ++i) {
+      EXPECT_TRUE(absl::IsInvalidArgument(refusals[i])) << "call " << i << ": " << refusals[i];
+    }
   }
+  EXPECT_EQ(service_.started(), 0);
 }
 
 TEST_F(ClientTest, ChecksumCoversTheWhole) {

@@ -200,7 +200,7 @@ grpc::Status FakeService::GetServerInfo(grpc::ServerContext*, const v1::GetServe
   return grpc::Status::OK;
 }
 
-FakeServer::FakeServer(FakeService& service, int port) {
+FakeServer::FakeServer(grpc::Service& service, int port) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

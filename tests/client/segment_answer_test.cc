@@ -53,9 +53,19 @@ Response Summary(std::uint64_t segments, std::uint64_t elements) {
   return response;
 }
 
+Response Failing(Response results, std::uint64_t segment, std::uint32_t op,
+                 v1::SegmentErrorReason reason = v1::SEGMENT_ERROR_REASON_OVERFLOW) {
+  v1::SegmentError& error = *results.mutable_results()->add_errors();
+  error.set_segment(segment);
+  error.set_operator_position(op);
+  error.set_reason(reason);
+  return results;
+}
+
 struct Heard {
   absl::Status status;
   std::uint64_t segments = 0;
+  std::vector<SegmentFailure> failures;
 };
 
 // What a client hears from these responses to a request of 5 segments and 10 elements.
@@ -64,6 +74,7 @@ Heard Hear(const std::vector<Response>& responses) {
   const v1::ReductionSpec spec = Spec();
   const SegmentVisitor visitor = [&](const SegmentResults& results) {
     heard.segments += results.segment_count;
+    heard.failures.insert(heard.failures.end(), results.failures.begin(), results.failures.end());
   };
   SegmentAnswer answer(spec, visitor);
   for (const Response& response : responses) {
@@ -80,15 +91,64 @@ TEST(SegmentAnswerTest, AWholeAnswer) {
   EXPECT_EQ(heard.segments, 5u);
 }
 
+TEST(SegmentAnswerTest, SegmentsWithoutResults) {
+  const Response first = Failing(Failing(Results(0, 3), 1, 0), 1, 1, v1::SEGMENT_ERROR_REASON_EMPTY_ARRAY);
+  Response summary = Summary(5, 10);
+  summary.mutable_summary()->set_error_count(3);
+  const Heard heard = Hear({Layout(), first, Failing(Results(3, 2), 3, 0), summary});
+  EXPECT_TRUE(heard.status.ok()) << heard.status;
+  using Reason = SegmentFailure::Reason;
+  const std::vector<SegmentFailure> expected = {
+      {1, 0, Reason::kOverflow}, {1, 1, Reason::kEmptyArray}, {3, 0, Reason::kOverflow}};
+  EXPECT_EQ(heard.failures, expected);
+}
+
+TEST(SegmentAnswerTest, ErrorsAreInOrderAndHaveAReason) {
+  const std::vector<Response> bad = {
+      Failing(Failing(Results(0, 5), 1, 0), 1, 0),
+      Failing(Failing(Results(0, 5), 1, 1), 1, 0),
+      Failing(Failing(Results(0, 5), 2, 0), 1, 0),
+      Failing(Results(0, 5), 1, 0, v1::SEGMENT_ERROR_REASON_UNSPECIFIED),
+      Failing(Results(0, 5), 1, 0, static_cast<v1::SegmentErrorReason>(3)),
+  };
+  for (const Response& results : bad) {
+    Response summary = Summary(5, 10);
+    summary.mutable_summary()->set_error_count(results.results().errors_size());
+    EXPECT_TRUE(absl::IsInternal(Hear({Layout(), results, summary}).status))
+        << results.results().ShortDebugString();
+  }
+}
+
+TEST(SegmentAnswerTest, ColumnsAreThoseOfTheOperators) {
+  using Change = void (*)(google::protobuf::RepeatedPtrField<v1::SegmentColumn> & columns);
+  const std::vector<Change> changes = {
+      [](auto& columns) { columns.at(0).set_kind(v1::SEGMENT_VALUE_KIND_DOUBLE); },
+      [](auto& columns) { columns.at(1).set_kind(v1::SEGMENT_VALUE_KIND_UINT64); },
+      [](auto& columns) { columns.at(2).set_kind(v1::SEGMENT_VALUE_KIND_INT64); },
+      [](auto& columns) { columns.at(0).set_content(v1::SEGMENT_CONTENT_INDEX); },
+      [](auto& columns) { columns.at(2).set_content(v1::SEGMENT_CONTENT_END_INDEX); },
+      [](auto& columns) { columns.at(0).set_field("sum"); },
+      [](auto& columns) { columns.RemoveLast(); },
+      [](auto& columns) { *columns.Add() = v1::SegmentColumn(columns.at(2)); },
+      [](auto& columns) { *columns.Add() = v1::SegmentColumn(columns.at(0)); },
+      [](auto& columns) { columns.SwapElements(1, 2); },
+  };
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    Response layout = Layout();
+    changes[i](*layout.mutable_layout()->mutable_columns());
+    // With results that have these columns.
+    Response results = Results(0, 5);
+    results.mutable_results()->mutable_values()->resize(5 * 8 * layout.layout().columns_size());
+    EXPECT_TRUE(absl::IsInternal(Hear({layout, results, Summary(5, 10)}).status)) << "change " << i;
+  }
+}
+
 TEST(SegmentAnswerTest, AnswersThatContradictThemselves) {
   Response short_values = Results(0, 5);
   short_values.mutable_results()->mutable_values()->pop_back();
-  Response bad_error = Results(0, 5);
-  bad_error.mutable_results()->add_errors()->set_segment(5);
-  Response bad_operator = Results(0, 5);
-  bad_operator.mutable_results()->add_errors()->set_operator_position(2);
-  Response uncounted = Results(0, 5);
-  uncounted.mutable_results()->add_errors();
+  const Response bad_error = Failing(Results(0, 5), 5, 0);
+  const Response bad_operator = Failing(Results(0, 5), 0, 2);
+  const Response uncounted = Failing(Results(0, 5), 0, 0);
   Response other = Layout();
   other.mutable_layout()->mutable_columns(0)->set_operator_(v1::OPERATOR_MAX);
   Response fewer = Layout();

@@ -75,6 +75,12 @@ class Files(TestCase):
             expected,
         )
 
+    def test_several_files_without_elements(self):
+        paths = [self.save(f"{i}.npy", numpy.zeros(0)) for i in range(16)]
+        for count in (2, 3, 16):
+            done = warpfold("reduce", "--target", self.address, "--op", "sum,product", *paths[:count])
+            self.assertEqual((done.returncode, done.stdout), (0, "sum 0.0\nproduct 1.0\n"), done.stderr)
+
     def test_matrices_of_several_files(self):
         x = numpy.random.default_rng(3).integers(0, 2**32, (60, 2, 2), dtype="uint32")
         whole = value(self.address, "matrix_product", self.save("all.npy", x))

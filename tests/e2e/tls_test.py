@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whom a server and a client with TLS keys talk to."""
 
+import itertools
+import json
 import os
 import pathlib
 import re
@@ -204,21 +206,25 @@ class TlsTest(TestCase):
             self.assertEqual(self.health(server, "--tls_ca", old), 0)
 
     def test_a_file_that_is_shortened_while_it_is_sent(self):
-        for name, flags, trust in (("plaintext", [], []), ("TLS", self.flags, ["--tls_ca", self.cert])):
-            with self.subTest(name), Server(*flags) as server:
+        keys = (("plaintext", [], []), ("TLS", self.flags, ["--tls_ca", self.cert]))
+        commands = (("reduce", "--op", "sum", "--streams", "1"), ("put",))
+        for (name, flags, trust), command in itertools.product(keys, commands):
+            with self.subTest(name, command=command[0]), \
+                    Server("--resident_bytes=134217728", *flags) as server:
                 path = self.folder / "large.bin"
                 path.write_bytes(b"")
-                os.truncate(path, 1 << 30)
+                os.truncate(path, 128 << 20)
                 server.process.send_signal(signal.SIGSTOP)
-                client = self.start("reduce", "--target", server.address, *trust, "--op", "sum",
-                                    "--dtype", "int32", "--streams", "1", str(path),
-                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                client = self.start(*command, "--target", server.address, *trust, "--dtype", "int32",
+                                    str(path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                 time.sleep(0.5)
                 os.truncate(path, 0)
                 server.process.send_signal(signal.SIGCONT)
                 answer, error = client.communicate(timeout=_TIMEOUT_S)
                 self.assertEqual((client.returncode, answer), (2, b""), error)
                 self.assertIn(b"large.bin: the file was shortened", error)
+                kept = warpfold("arrays", "--target", server.address, *trust, "--json")
+                self.assertEqual(json.loads(kept.stdout)["arrays"], [], kept.stderr)
 
     def test_blocks_that_cannot_be_read_are_refused(self):
         garbage = self.file("garbage.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")

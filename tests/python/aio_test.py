@@ -4,6 +4,7 @@
 
 import asyncio
 import sys
+import threading
 
 import numpy
 import pytest
@@ -35,6 +36,51 @@ def test_methods(server):
         assert raised.value.reason == "EMPTY_ARRAY"
         with pytest.raises(TypeError):
             await client.sum(None)
+
+    run(scenario, server.address)
+
+
+class Slow:
+    """A file and an array on a GPU, of which the threads that read it are noted."""
+
+    shape = (3,)
+
+    def __init__(self):
+        self.threads = []
+        self.rest = [b"", numpy.ones(3).tobytes()]
+
+    def read(self, size):
+        self.threads.append(threading.current_thread())
+        return self.rest.pop()
+
+    def get(self):
+        return numpy.frombuffer(self.read(24))
+
+
+class SlowOnGpu(Slow):
+    def __init__(self):
+        super().__init__()
+        self.__cuda_array_interface__ = {"data": (0, False), "shape": (3,), "typestr": "<f8", "version": 3}
+
+
+def test_no_piece_is_made_on_the_loops_thread(server):
+    def pieces(slow):
+        slow.threads.append(threading.current_thread())
+        yield numpy.ones(3)
+
+    async def scenario(client):
+        slow = Slow()
+        assert await client.sum(pieces(slow)) == await client.sum(slow, dtype="float64") == 3
+        result = await client.reduce(pieces(slow), ["sum"])
+        assert result["sum"] == 3 and result.way == "pieces" and len(slow.threads) == 4
+        on_gpu = SlowOnGpu()
+        assert await client.sum(on_gpu) == 3 and len(on_gpu.threads) == 1
+        assert threading.current_thread() not in slow.threads + on_gpu.threads
+        with pytest.raises(TypeError, match="no axes"):
+            await client.sum(pieces(slow), axis=0)
+        with pytest.raises(TypeError, match="concatenate"):
+            await client.put(pieces(slow))
+        assert threading.current_thread() not in slow.threads
 
     run(scenario, server.address)
 

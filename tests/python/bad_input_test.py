@@ -57,6 +57,16 @@ def test_files(client, tmp_path):
         client.sum(b"1234567", dtype="int32")
 
 
+@pytest.mark.parametrize("buffering", [0, -1])
+def test_a_non_blocking_file_does_not_end_where_it_has_nothing_yet(client, buffering):
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    with open(read, "rb", buffering) as file, open(write, "wb", 0) as writer:
+        writer.write(numpy.arange(4).tobytes())
+        with pytest.raises(BlockingIOError, match="nothing to read yet"):
+            client.sum(file, dtype="int64")
+
+
 def test_torch(client):
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match="detach"):

@@ -57,6 +57,8 @@ def test_parts_go_by_reference_where_they_lie(client, dtype):
         assert way_of(client, part) == "shared memory"
     assert way_of(client, x.T) == way_of(client, x[::2]) == "copied"
     assert way_of(client, x.copy()) == "memory"
+    for shape in (numpy.int64(3), [3], numpy.array([3]), (numpy.uint8(3),)):
+        assert client.empty(shape).shape == (3,)
     assert client.sum(x[:0]) == client.sum(client.empty(0)) == client.sum(client.empty((3, 0))) == 0
 
 
@@ -122,7 +124,9 @@ def test_a_forked_process_gives_nothing_back(client):
 def test_what_cannot_be_had(client, near, tmp_path):
     for bad, kind in ((lambda: client.empty(3, "O"), TypeError), (lambda: client.empty(3, ">f8"), TypeError),
                       (lambda: client.empty(-1), ValueError), (lambda: client.empty((2, -1)), ValueError),
-                      (lambda: client.empty("3"), TypeError), (lambda: client.empty(1 << 60), RuntimeError)):
+                      (lambda: client.empty("3"), TypeError), (lambda: client.empty(2.5), TypeError),
+                      (lambda: client.empty((2.0, 3)), TypeError),
+                      (lambda: client.empty(1 << 60), RuntimeError)):
         with pytest.raises(kind):
             bad()
     with warpfold.connect(near.address, memory_socket=tmp_path / "nobody") as nobody:
@@ -226,6 +230,14 @@ def test_arrays_on_a_gpu_that_cannot_be_shared_are_staged(client, monkeypatch, r
     monkeypatch.setattr(gpu, "_driver", lambda: driver)
     result = client.reduce(OnGpu(x), ["sum"])
     assert result.way == "staged" and result["sum"] == x.sum()
+
+
+def test_an_array_is_staged_once_the_gpu_has_written_it(near, monkeypatch):
+    x = numpy.arange(100.0)
+    driver = Driver(x.ctypes.data, x.nbytes)
+    monkeypatch.setattr(gpu, "_driver", lambda: driver)
+    with warpfold.connect(near.address) as client:
+        assert client.sum(OnGpu(x)) == x.sum() and driver.asked.count("cuCtxSynchronize") == 1
 
 
 def test_without_a_driver_arrays_are_staged(client):

@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+import warpfold
+from conftest import Server
+
 INTEGERS = arrays.integer_dtypes(endianness="=") | arrays.unsigned_integer_dtypes(endianness="=")
 FLOATS = arrays.floating_dtypes(endianness="=", sizes=(16, 32, 64))
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=8)
@@ -73,3 +76,26 @@ def test_the_same_bits_however_they_come(client, data, array):
     gaps = client.reduce(numpy.repeat(array, 2)[::2], operators, streams=2)
     for operator in operators:
         assert bits(whole[operator]) == bits(pieces[operator]) == bits(gaps[operator])
+
+
+@pytest.fixture(scope="module")
+def near(tmp_path_factory):
+    path = tmp_path_factory.mktemp("socket") / "memory"
+    with Server(f"--memory_socket={path}") as server, \
+            warpfold.connect(server.address, memory_socket=path) as client:
+        yield client
+
+
+@MANY
+@given(data=st.data(), dtype=INTEGERS, shape=SHAPES, before=st.integers(0, 9), behind=st.integers(0, 9))
+def test_fields_of_structures_in_shared_memory(near, data, dtype, shape, before, behind):
+    """Their elements need not lie at multiples of their size, and a single one is contiguous."""
+    record = numpy.dtype([("before", "u1", before), ("field", dtype), ("behind", "u1", behind)])
+    memory = near.empty(math.prod(shape) * record.itemsize, "uint8")
+    memory[:] = numpy.random.default_rng(5).integers(0, 256, memory.size)
+    view = strided(data, memory.view(record)["field"].reshape(shape))
+    result = near.reduce(view, ["bit_xor", "argmax"])
+    assert result.element_count == view.size and result["argmax"] == view.argmax()
+    assert result["bit_xor"] == numpy.bitwise_xor.reduce(view, axis=None)
+    for axis in range(view.ndim):
+        numpy.testing.assert_array_equal(near.max(view, axis), view.max(axis))

@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from warpfold import _native
-from warpfold.arrays import elements_of
 from warpfold.calls import CallOptions
 from warpfold.client import DEFAULT_TARGET, Client, allocating
 from warpfold.methods import Methods
@@ -25,6 +24,8 @@ from warpfold.results import Result
 
 if TYPE_CHECKING:
     import numpy
+
+    from warpfold.memory import Shape
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -69,11 +70,10 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
                   **options: Unpack[CallOptions]) -> AsyncResidentArray:
         """As Client.put. Cancelled, it keeps nothing; but where the server's answer was on its way, the array
         stays for its ttl."""
-        elements = elements_of(array, options.get("dtype"))
-        work = putting(elements, matrix, ttl, owner, options)
+        work = putting(array, matrix, ttl, owner, options)
         kept: AsyncResidentArray = await self._perform(
-            work, lambda answer: AsyncResidentArray(self, answer, elements),
-            lambda answer: deleting(answer[0], None)(self._client._open(), None))
+            work, lambda answer: AsyncResidentArray(self, *answer),
+            lambda answer: deleting(answer[0][0], None)(self._client._open(), None))
         return kept
 
     async def array(self, token: bytes, *, timeout: float | None = None) -> AsyncResidentArray:
@@ -84,7 +84,7 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
         """As Client.arrays."""
         return await self._perform(listing(owner, timeout), infos_of)
 
-    async def empty(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> numpy.ndarray[Any, Any]:
+    async def empty(self, shape: Shape, dtype: Any = "float64") -> numpy.ndarray[Any, Any]:
         """As Client.empty. Cancelled, it waits for the server's answer."""
         return await self._perform(allocating(self._memory, shape, dtype), lambda array: array)
 

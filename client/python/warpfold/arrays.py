@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,7 +50,6 @@ class Elements:
     way: Way
     view: _native.View | None = None
     pieces: Iterator[_native.View] | None = None
-    async_pieces: AsyncIterator[_native.View] | None = None
     shape: tuple[int, ...] | None = None  # of the array, or of the first of its pieces
     owner: Any = None  # what the view is of
     reference: Reference | None = None
@@ -152,7 +151,7 @@ def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
             check_mapping(array)
             owner = array
     # NumPy exports no type that is not its own.
-    if any(stride % dtype.itemsize for stride in array.strides):
+    if not array.flags.c_contiguous and any(stride % dtype.itemsize for stride in array.strides):
         view = _native.View(_bytes_of(array))  # strides count elements, for DLPack
     elif name == "bfloat16":
         view = _native.View(array.view("uint16"))
@@ -258,9 +257,14 @@ def _file_pieces(file: Any, dtype: str | None) -> Iterator[Elements]:
                         "makes of it")
     element_bytes = 2 if dtype == "bfloat16" else dtype_of(dtype).itemsize
     rest = b""
-    while data := file.read(1 << 20):
+    while True:
+        data = file.read(1 << 20)
+        if data is None:  # of a non-blocking file, whose writer may write more
+            raise BlockingIOError("the file is non-blocking and has nothing to read yet: pass one that waits")
         if not isinstance(data, bytes):
             raise TypeError("a file of text has no elements: open it in binary mode")
+        if not data:
+            break
         data = rest + data
         whole = len(data) - len(data) % element_bytes
         rest = data[whole:]
@@ -276,6 +280,9 @@ def _of_gpu(array: Any, memory: Memory | None) -> Elements:
 
 def _staged(array: Any) -> Iterator[Elements]:
     """Of an array on a GPU, copied to the host part by part."""
+    from warpfold import gpu
+
+    gpu.finish(array)
     return (elements_of(_to_host(part), None) for part in _parts(array))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from warpfold import _native
 from warpfold.arrays import Elements, check_mapping
 from warpfold.calls import Call
-from warpfold.errors import NotFoundError
+from warpfold.errors import InvalidArgumentError, NotFoundError
 from warpfold.progress import Meter
 
 Axis = int | tuple[int, ...] | None
@@ -43,7 +43,12 @@ class Cut:
         return tuple(length for at, length in enumerate(self.dimensions) if at not in self.axes)
 
 
-def cut_along(elements: Elements, axis: int | tuple[int, ...]) -> Cut:
+# NumPy takes the axes 0 and -1 of an array without dimensions for these, and for no others.
+_OF_SCALARS = frozenset({"sum", "product", "min", "max", "argmin", "argmax", "any", "all", "count_nonzero"})
+_WITHOUT_IDENTITY = frozenset({"min", "max", "argmin", "argmax"})
+
+
+def cut_along(operator_name: str, elements: Elements, axis: int | tuple[int, ...]) -> Cut:
     """Raises what NumPy raises for axes that are not there, TypeError for what has no axes."""
     import numpy
 
@@ -51,8 +56,12 @@ def cut_along(elements: Elements, axis: int | tuple[int, ...]) -> Cut:
         raise TypeError("axis= needs an array in the host's memory, or one that the server reads: pieces "
                         "have no axes")
     dimensions = len(elements.shape)
+    if dimensions == 0 and operator_name in _OF_SCALARS and axis in (0, -1) and not isinstance(axis, bool):
+        axis = ()
     axes = []
     for one in axis if isinstance(axis, tuple) else (axis,):
+        if isinstance(one, bool):
+            raise TypeError("an axis is an integer, not a bool")
         at = operator.index(one)
         if not -dimensions <= at < dimensions:
             # NumPy 1.24 has it at its top.
@@ -60,7 +69,12 @@ def cut_along(elements: Elements, axis: int | tuple[int, ...]) -> Cut:
         axes.append(at % dimensions)
     if len(set(axes)) < len(axes):
         raise ValueError("duplicate value in 'axis'")
-    return Cut(elements.shape, tuple(sorted(axes)))
+    cut = Cut(elements.shape, tuple(sorted(axes)))
+    if operator_name in _WITHOUT_IDENTITY and cut.length() == cut.count() == 0:
+        # There is no segment of which the server could say so.
+        raise InvalidArgumentError(f"{operator_name} of no elements has no value", "EMPTY_ARRAY",
+                                   {"operator": operator_name})
+    return cut
 
 
 def run_along(call: Call, cut: Cut, client: _native.Client, stop: _native.Stop | None = None) \

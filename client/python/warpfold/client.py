@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from warpfold import _native
-from warpfold.arrays import elements_of
 from warpfold.calls import CallOptions, settings_of
 from warpfold.methods import Methods
 from warpfold.partial import PartialState, Parts
@@ -20,7 +19,7 @@ from warpfold.results import Result
 if TYPE_CHECKING:
     import numpy
 
-    from warpfold.memory import Memory
+    from warpfold.memory import Memory, Shape
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -104,9 +103,8 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         Raises ResourceExhaustedError (RESIDENT_FULL, OWNER_QUOTA), UnimplementedError (NO_RESIDENT_ARRAYS),
         and TypeError for what is not in the host's memory: iterators, files, arrays on a GPU.
         """
-        elements = elements_of(array, options.get("dtype"))
-        work = putting(elements, matrix, ttl, owner, options)
-        kept: ResidentArray = self._perform(work, lambda answer: ResidentArray(self, answer, elements))
+        work = putting(array, matrix, ttl, owner, options)
+        kept: ResidentArray = self._perform(work, lambda answer: ResidentArray(self, *answer))
         return kept
 
     def array(self, token: bytes, *, timeout: float | None = None) -> ResidentArray:
@@ -123,7 +121,7 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         infos: list[ArrayInfo] = self._perform(listing(owner, timeout), infos_of)
         return infos
 
-    def empty(self, shape: int | tuple[int, ...], dtype: Any = "float64") -> numpy.ndarray[Any, Any]:
+    def empty(self, shape: Shape, dtype: Any = "float64") -> numpy.ndarray[Any, Any]:
         """A new NumPy array of zeros in memory that the server reads where it lies.
 
         It, and contiguous parts of it, go by reference through this client (way "shared memory"). The memory
@@ -161,7 +159,7 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         return f"<warpfold.Client {','.join(self._targets)}{state}>"
 
 
-def allocating(memory: Memory | None, shape: int | tuple[int, ...], dtype: Any) \
+def allocating(memory: Memory | None, shape: Shape, dtype: Any) \
         -> Callable[[_native.Client, _native.Stop | None], numpy.ndarray[Any, Any]]:
     if memory is None:
         raise RuntimeError("this client has no memory socket: connect(target, memory_socket=path)")

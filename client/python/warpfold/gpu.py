@@ -64,6 +64,24 @@ def allocation_of(address: int) -> Allocation | None:
     return Allocation(number.value, begin.value, nbytes.value, context.value or 0) if found else None
 
 
+def finish(array: Any) -> None:
+    """Waits until the GPU has done what this process asked of it, if there is a driver. The thread that
+    copies the array may have another current stream than the one that wrote it."""
+    driver = _driver()
+    if driver is not None and (address := _address_of(array)):
+        allocation_of(address)
+
+
+def _address_of(array: Any) -> int | None:
+    if not hasattr(array, "__dlpack__"):
+        return int(array.__cuda_array_interface__["data"][0])
+    try:
+        view = _native.View(array)
+    except TypeError:
+        return None
+    return view.address if view.device == _CUDA else None
+
+
 def handle_of(allocation: Allocation) -> bytes | None:
     """A CUipcMemHandle. None for memory that cannot be shared so: managed, mapped, or from a pool."""
     import ctypes

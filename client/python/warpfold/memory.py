@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import bisect
 import math
+import operator
 import os
 import threading
 import weakref
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from warpfold import _native, gpu
 from warpfold.arrays import Elements, Reference, dtype_of, element_type
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import numpy
 
 T = TypeVar("T")
+Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
 class Memory:
@@ -36,13 +38,13 @@ class Memory:
         # By the id of the array on a GPU that holds them.
         self._holders: dict[int, tuple[weakref.ref[Any], _native.RegisteredMemory]] = {}
 
-    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> numpy.ndarray[Any, Any]:
+    def empty(self, shape: Shape, dtype: Any) -> numpy.ndarray[Any, Any]:
         import numpy
 
         kind = numpy.dtype(dtype)
         if element_type(kind) is None:
             raise TypeError(f"elements of {kind} cannot be reduced")
-        lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+        lengths = _lengths_of(shape)
         if any(length < 0 for length in lengths):
             raise ValueError(f"a length is negative in the shape {lengths}")
         nbytes = math.prod(lengths) * kind.itemsize
@@ -67,7 +69,8 @@ class Memory:
         if memory is None or view.address + view.nbytes > memory.address + memory.nbytes:
             return
         offset = view.address - memory.address
-        elements.reference = Reference(memory.token, offset, math.prod(view.shape), memory)
+        # A view may have the bytes of elements in one more dimension.
+        elements.reference = Reference(memory.token, offset, math.prod(elements.shape or ()), memory)
         elements.way = "shared memory"
 
     def of_gpu(self, array: Any) -> Elements | None:
@@ -132,3 +135,12 @@ class Memory:
                 return connection, True
             self._connection = _native.MemoryConnection.open(self._path)
             return self._connection, False
+
+
+def _lengths_of(shape: Shape) -> tuple[int, ...]:
+    if isinstance(shape, SupportsIndex):
+        try:
+            return (operator.index(shape),)
+        except TypeError:  # a NumPy array, which may be a sequence
+            pass
+    return tuple(operator.index(length) for length in shape)  # type: ignore[union-attr]

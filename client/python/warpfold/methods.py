@@ -8,7 +8,6 @@ docs/python.md what differs from NumPy.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
@@ -20,6 +19,8 @@ from warpfold.calls import Call, CallOptions, NanPolicy, OverflowPolicy, run, se
 from warpfold.results import Result, column_of, value_of
 
 if TYPE_CHECKING:
+    import numpy
+
     from warpfold.memory import Memory
 
 V = TypeVar("V")  # a value, or an awaitable of one
@@ -59,11 +60,16 @@ class Methods(Generic[V, R]):
         """
         if isinstance(operators, str):
             raise TypeError(f"operators are a list, as [{operators!r}]")
-        elements = elements_of(array, options.get("dtype"), self._memory)
-        task = task_of(elements.type, tuple(operators), matrix_of(elements) if matrix else None, nan,
-                       overflow, modulus, ddof, algorithm)
-        call = Call(elements, task, settings_of(options), options.get("progress"))
-        result: R = self._perform(functools.partial(run, call), lambda answer: Result(answer, elements))
+        names = tuple(operators)
+
+        def ask(elements: Elements, settings: _native.Settings, client: _native.Client,
+                stop: _native.Stop | None) -> Result:
+            task = task_of(elements.type, names, matrix_of(elements) if matrix else None, nan, overflow,
+                           modulus, ddof, algorithm)
+            call = Call(elements, task, settings, options.get("progress"))
+            return Result(run(call, client, stop), elements)
+
+        result: R = self._of(array, options, ask)
         return result
 
     def sum(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
@@ -194,8 +200,7 @@ class Methods(Generic[V, R]):
 
         Answers a d x d array. Integers modulo 2^bits of their type, or modulo `modulus`.
         """
-        elements = elements_of(array, options.get("dtype"), self._memory)
-        return self._of_matrices("matrix_product", elements, matrix_of(elements), modulus, options)
+        return self._of_matrices("matrix_product", array, matrix_of, modulus, options)
 
     def affine_compose(self, array: Any, *, modulus: int | None = None,
                        **options: Unpack[CallOptions]) -> V:
@@ -203,59 +208,64 @@ class Methods(Generic[V, R]):
 
         array: pairs (a, b) in the last dimension, of 32 or 64 bits.
         """
-        elements = elements_of(array, options.get("dtype"), self._memory)
-        if elements.shape is None or len(elements.shape) < 2 or elements.shape[-1] != 2:
-            raise ValueError(f"pairs (a, b) are in a last dimension of 2: the shape is {elements.shape}")
-        return self._of_matrices("affine_compose", elements, (1, 2), modulus, options)
+        return self._of_matrices("affine_compose", array, _pair_of, modulus, options)
 
-    def _of_matrices(self, operator: str, elements: Elements, matrix: tuple[int, int], modulus: int | None,
-                     options: CallOptions) -> V:
-        task = task_of(elements.type, (operator,), matrix, modulus=modulus)
-        call = Call(elements, task, settings_of(options), options.get("progress"))
-        value: V = self._perform(functools.partial(run, call),
-                                 lambda answer: value_of(answer[0][0], elements))
+    def _of_matrices(self, operator: str, array: Any, shape_of: Callable[[Elements], tuple[int, int]],
+                     modulus: int | None, options: CallOptions) -> V:
+        def ask(elements: Elements, settings: _native.Settings, client: _native.Client,
+                stop: _native.Stop | None) -> Any:
+            task = task_of(elements.type, (operator,), shape_of(elements), modulus=modulus)
+            answer = run(Call(elements, task, settings, options.get("progress")), client, stop)
+            return value_of(answer[0][0], elements)
+
+        value: V = self._of(array, options, ask)
         return value
 
     def _one(self, operator: str, array: Any, axis: Axis, keepdims: bool, options: CallOptions,
              convert: Callable[[Any], float] | None = None, **spec: Any) -> V:
-        elements = elements_of(array, options.get("dtype"), self._memory)
-        if axis is not None:
-            return self._along(operator, elements, axis, keepdims, options, convert, spec)
-        if keepdims and elements.view is None and elements.reference is None:
-            raise TypeError("keepdims= needs an array: pieces have no dimensions")
-        task = task_of(elements.type, (operator,), None, **spec)
-        call = Call(elements, task, settings_of(options), options.get("progress"))
-
-        def finish(answer: _native.Answer) -> Any:
-            value = value_of(answer[0][0], elements)
+        def ask(elements: Elements, settings: _native.Settings, client: _native.Client,
+                stop: _native.Stop | None) -> Any:
+            call = Call(elements, task_of(elements.type, (operator,), None, **spec), settings,
+                        options.get("progress"))
+            if axis is not None:
+                values = _along(operator, call, axis, keepdims, client, stop)
+                return (values if convert is None else values.astype("float64"))[()]
+            if keepdims and elements.view is None and elements.reference is None:
+                raise TypeError("keepdims= needs an array: pieces have no dimensions")
+            value = value_of(run(call, client, stop)[0][0], elements)
             if convert is not None:
                 import numpy
 
                 value = numpy.float64(convert(value))
             return _with_dimensions(value, elements) if keepdims else value
 
-        value: V = self._perform(functools.partial(run, call), finish)
+        value: V = self._of(array, options, ask)
         return value
 
-    def _along(self, operator: str, elements: Elements, axis: int | tuple[int, ...], keepdims: bool,
-               options: CallOptions, convert: Callable[[Any], float] | None, spec: dict[str, Any]) -> V:
-        if operator in ("argmin", "argmax") and isinstance(axis, tuple):
-            raise TypeError(f"{operator} takes one axis: its answer is an index along it")
-        cut = cut_along(elements, axis)
-        task = task_of(elements.type, (operator,), None, **spec)
-        call = Call(elements, task, settings_of(options), options.get("progress"))
+    def _of(self, array: Any, options: CallOptions,
+            ask: Callable[[Elements, _native.Settings, _native.Client, _native.Stop | None], Any]) -> Any:
+        """What `ask` makes of the array's elements. They are come by where the call blocks: to make the first
+        piece of an iterator, of a file or of a GPU's array may take long."""
+        settings = settings_of(options)
 
-        def finish(columns: _native.Columns) -> Any:
-            values = column_of(operator, columns, elements).reshape(cut.shape(keepdims))
-            return (values if convert is None else values.astype("float64"))[()]
+        def work(client: _native.Client, stop: _native.Stop | None) -> Any:
+            return ask(elements_of(array, options.get("dtype"), self._memory), settings, client, stop)
 
-        value: V = self._perform(functools.partial(run_along, call, cut), finish)
-        return value
+        return self._perform(work, lambda value: value)
 
     def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A], finish: Callable[[A], Any],
                  undo: Callable[[A], Any] | None = None) -> Any:
         """What `finish` makes of the work's answer; `undo` is given an answer that nobody waits for."""
         raise NotImplementedError
+
+
+def _along(operator: str, call: Call, axis: int | tuple[int, ...], keepdims: bool, client: _native.Client,
+           stop: _native.Stop | None) -> numpy.ndarray[Any, Any]:
+    if operator in ("argmin", "argmax") and isinstance(axis, tuple):
+        raise TypeError(f"{operator} takes one axis: its answer is an index along it")
+    cut = cut_along(operator, call.elements, axis)
+    columns = run_along(call, cut, client, stop)
+    return column_of(operator, columns, call.elements).reshape(cut.shape(keepdims))
 
 
 def _with_dimensions(value: Any, elements: Elements) -> Any:
@@ -270,6 +280,12 @@ def _ddof(ddof: float, correction: float | None) -> float:
     if ddof != 0:
         raise ValueError("ddof and correction can't be provided simultaneously.")
     return correction
+
+
+def _pair_of(elements: Elements) -> tuple[int, int]:
+    if elements.shape is None or len(elements.shape) < 2 or elements.shape[-1] != 2:
+        raise ValueError(f"pairs (a, b) are in a last dimension of 2: the shape is {elements.shape}")
+    return 1, 2
 
 
 def matrix_of(elements: Elements) -> tuple[int, int]:

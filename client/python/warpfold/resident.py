@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
 from warpfold import _native
-from warpfold.arrays import ArrayElsewhere, Elements, Reference, check_mapping, dtype_of
+from warpfold.arrays import ArrayElsewhere, Elements, Reference, check_mapping, dtype_of, elements_of
 from warpfold.calls import settings_of, task_of
 from warpfold.errors import NotFoundError, WarpfoldError
 from warpfold.methods import Methods, R, V, matrix_of
@@ -198,27 +198,28 @@ class AsyncResidentArray(_Whole[Awaitable[Any], Awaitable[Result]]):
                 raise
 
 
-def putting(elements: Elements, matrix: bool, ttl: float | None, owner: str, options: Mapping[str, Any]) \
-        -> Callable[[_native.Client, _native.Stop | None], _native.Array]:
-    """Sends an array to be kept: a client's work."""
-    view = elements.view
-    if view is None:
-        raise TypeError("what is kept must be an array in the host's memory, which says how large it is: "
-                        "numpy.concatenate(list(pieces)), array.cpu() or array.get() is one")
+def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Mapping[str, Any]) \
+        -> Callable[[_native.Client, _native.Stop | None], tuple[_native.Array, Elements]]:
+    """Sends an array to be kept: a client's work. What the server says of it, and what it was."""
     if ttl is not None and not 0 < ttl < math.inf:
         raise ValueError(f"ttl must be seconds, or None for the server's own time, not {ttl!r}")
-    task = task_of(elements.type, (), matrix_of(elements) if matrix else None)
     settings = settings_of(options)
     progress = options.get("progress")
 
-    def work(client: _native.Client, stop: _native.Stop | None) -> _native.Array:
+    def work(client: _native.Client, stop: _native.Stop | None) -> tuple[_native.Array, Elements]:
+        elements = elements_of(array, options.get("dtype"))
+        view = elements.view
+        if view is None:
+            raise TypeError("what is kept must be an array in the host's memory, which says how large it is: "
+                            "numpy.concatenate(list(pieces)), array.cpu() or array.get() is one")
+        task = task_of(elements.type, (), matrix_of(elements) if matrix else None)
         try:
             if progress is None:
-                return client.put(view, task, ttl or 0, owner, settings, None, stop)
+                return client.put(view, task, ttl or 0, owner, settings, None, stop), elements
             with Meter(progress, view.nbytes) as meter:
                 answer = client.put(view, task, ttl or 0, owner, settings, meter.tell, stop)
                 meter.finish()
-                return answer
+                return answer, elements
         except Exception:
             check_mapping(elements.owner)
             raise
