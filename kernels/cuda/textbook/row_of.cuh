@@ -73,6 +73,9 @@ struct Loops {
   static constexpr const Launchers* kOrdered = &kLaunchersOf<Op>;
   template <Operator Op>
   static constexpr const Launchers* kEntrywise = nullptr;
+  // Named, though ServesWhole says that there are none: nvcc looks it up all the same.
+  template <class Op>
+  static constexpr const Launchers* kLarge = nullptr;
 };
 
 template <class Family>
