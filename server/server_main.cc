@@ -27,6 +27,7 @@
 #include "server/core/service.h"
 #include "server/logging.h"
 #include "server/memory/memory_socket.h"
+#include "server/memory_budget.h"
 #include "server/memory_return.h"
 #include "server/process.h"
 #include "server/rpc/receive_arena.h"
@@ -88,6 +89,17 @@ void OpenReceiving(kernels::Backend& backend) {
     return Log(LogLevel::kWarning, absl::StrCat("arrays are copied on their way: ", status.message()));
   }
   UseForReceiving(*std::move(arena));
+}
+
+// Says how much memory of the host the server may come to hold. INVALID_ARGUMENT if it may not have so much.
+absl::Status CheckMemory(const Flags& flags, kernels::Backend& backend) {
+  const bool takes_pieces = backend.takes_pieces();
+  const MemoryBudget budget = BudgetOf(flags, {.is_device = backend.name() == "cuda",
+                                               .slot_bytes = SlotBytes(backend),
+                                               .receive_bytes = takes_pieces ? 2 * SlotBytes(backend) : 0});
+  if (absl::Status status = CheckBudget(budget, flags, ControlGroupLimit()); !status.ok()) return status;
+  Log(LogLevel::kInfo, ToText(budget));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flags, Service& service) {
@@ -261,6 +273,9 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   if (!backend.ok()) {
     return Refuse(kNoDevice,
                   absl::StrCat(DeviceFlags(flags, backend.status()), ": ", backend.status().message()));
+  }
+  if (absl::Status status = CheckMemory(flags, **backend); !status.ok()) {
+    return Refuse(kBadFlags, status.message());
   }
   OpenReceiving(**backend);
   Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
