@@ -3,8 +3,8 @@
 //
 // All shards share one service: the device, the limits, the admission of calls. It is made once at start.
 //
-// Threads: device, admission, access, answers, memories, residents and `serving` may be used by any thread; the
-// rest is constant once the first shard exists. Must outlive the shards.
+// Threads: device, admission, access, answers, memories, residents and `serving` may be used by any thread;
+// the rest is constant once the first shard exists. Must outlive the shards.
 #pragma once
 
 #include <atomic>
