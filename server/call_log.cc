@@ -24,16 +24,13 @@ std::string TypeName(kernels::ElementType type) {
 }
 
 LogFields FieldsOf(const CallRecord& call, const std::string& reason) {
-  LogFields fields = {{"method", call.method},
-                      {"status", absl::StatusCodeToString(call.status.code())},
-                      {"bytes", call.bytes},
-                      {"duration_ms", absl::ToDoubleMilliseconds(call.took)},
-                      {"peer", call.peer}};
+  LogFields fields = {{"method", call.method}, {"status", absl::StatusCodeToString(call.status.code())},
+                      {"bytes", call.bytes},   {"duration_ms", absl::ToDoubleMilliseconds(call.took)},
+                      {"peer", call.peer},     {"identity", call.identity}};
   fields.reserve(20);
   const auto add_text = [&fields](const char* name, const std::string& text) {
     if (!text.empty()) fields.emplace_back(name, text);
   };
-  add_text("identity", call.identity);
   add_text("request_id", call.request_id);
   if (call.trace.has_value()) {
     add_text("trace_id", call.trace->trace_id);

@@ -41,8 +41,10 @@ std::string CheckAdminAddress(const std::string& address) {
   return "must be host:port with a port of 0 to 65535";
 }
 
-// Two sockets on one address would be one too many.
+// Two sockets on one address would be one too many; and nobody asks us before gRPC answers for channelz.
 std::string CheckTogether(const Flags& flags) {
+  if (flags.channelz && !flags.allow.empty())
+    return "--channelz: excludes --allow, whose list it would not obey";
   const bool is_shared =
       !absl::EndsWith(flags.admin_listen, ":0") &&
       std::find(flags.listen.begin(), flags.listen.end(), flags.admin_listen) != flags.listen.end();
@@ -144,6 +146,11 @@ void AddTls(CLI::App& app, Flags* flags) {
       ->needs(cert);
   cert->needs(key);
   key->needs(cert);
+  app.add_flag("--allow_insecure", flags->allow_insecure,
+               "Serve plaintext also on addresses that other machines can reach");
+  app.add_option("--allow", flags->allow,
+                 "Who may call what: a file with a line for each identity and its methods. Others are denied")
+      ->check(CLI::ExistingFile);
 }
 
 }  // namespace

@@ -35,6 +35,8 @@ struct Flags {
   std::string tls_cert;             // paths of PEM files
   std::string tls_key;
   std::string tls_client_ca;
+  bool allow_insecure = false;
+  std::string allow;  // a path; everybody may call everything if empty
   LogFormat log_format = LogFormat::kText;
   std::string admin_listen;  // host:port; none if empty
   bool reflection = false;

@@ -21,11 +21,13 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "server/admin/admin.h"
+#include "server/allow_file.h"
 #include "server/call_log.h"
 #include "server/core/crossover.h"
 #include "server/core/service.h"
 #include "server/logging.h"
 #include "server/memory/memory_socket.h"
+#include "server/memory_budget.h"
 #include "server/memory_return.h"
 #include "server/process.h"
 #include "server/rpc/receive_arena.h"
@@ -47,6 +49,11 @@ constexpr absl::Duration kOneRequest = absl::Milliseconds(200);
 // How long the answers to calls in progress may take once the device has failed.
 constexpr absl::Duration kLastAnswers = absl::Milliseconds(250);
 constexpr absl::Duration kDriversLastAnswer = absl::Seconds(1);
+
+// Of all slots together.
+std::size_t SlotBytes(kernels::Backend& backend) {
+  return backend.slots().size() * backend.slots().front()->staging().size();
+}
 
 Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
   return {.max_stream_bytes = flags.max_stream_bytes,
@@ -76,13 +83,23 @@ void OpenReceiving(kernels::Backend& backend) {
     return Log(LogLevel::kWarning,
                "arrays are copied on their way: this release of gRPC receives into its own memory");
   }
-  const std::size_t slot_bytes = backend.slots().size() * backend.slots().front()->staging().size();
-  absl::StatusOr<std::unique_ptr<ReceiveArena>> arena = ReceiveArena::Create(2 * slot_bytes);
+  absl::StatusOr<std::unique_ptr<ReceiveArena>> arena = ReceiveArena::Create(2 * SlotBytes(backend));
   const absl::Status status = arena.ok() ? backend.OpenPieces((*arena)->memory()) : arena.status();
   if (!status.ok()) {
     return Log(LogLevel::kWarning, absl::StrCat("arrays are copied on their way: ", status.message()));
   }
   UseForReceiving(*std::move(arena));
+}
+
+// Says how much memory of the host the server may come to hold. INVALID_ARGUMENT if it may not have so much.
+absl::Status CheckMemory(const Flags& flags, kernels::Backend& backend) {
+  const bool takes_pieces = backend.takes_pieces();
+  const MemoryBudget budget = BudgetOf(flags, {.is_device = backend.name() == "cuda",
+                                               .slot_bytes = SlotBytes(backend),
+                                               .receive_bytes = takes_pieces ? 2 * SlotBytes(backend) : 0});
+  if (absl::Status status = CheckBudget(budget, flags, ControlGroupLimit()); !status.ok()) return status;
+  Log(LogLevel::kInfo, ToText(budget));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flags, Service& service) {
@@ -213,8 +230,9 @@ void DrainUnlessFaulted(RpcServer& server, const Flags& flags) {
 
 // Does what has to be done often while the server serves. Returns whether the device has failed.
 bool LookAfter(RpcServer& server, CallLog& call_log, MemoryReturn& memory_return, TlsRenewal& tls_renewal,
-               absl::Time now) {
+               AllowFile& allow_file, absl::Time now) {
   call_log.SayLeftOut();
+  allow_file.Look(now);
   memory_return.Look(now);
   if (const std::optional<TlsKeys> keys = tls_renewal.Look(now); keys.has_value()) {
     server.UseTls(*keys);
@@ -256,8 +274,13 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
     return Refuse(kNoDevice,
                   absl::StrCat(DeviceFlags(flags, backend.status()), ": ", backend.status().message()));
   }
+  if (absl::Status status = CheckMemory(flags, **backend); !status.ok()) {
+    return Refuse(kBadFlags, status.message());
+  }
   OpenReceiving(**backend);
   Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
+  AllowFile allow_file(flags.allow, service.access);
+  if (absl::Status status = allow_file.Use(); !status.ok()) return Refuse(kBadFlags, status.message());
   CallLog call_log(service.clock);
   service.reflection = flags.reflection;
   Observers observers;
@@ -277,6 +300,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
 
   const auto server = RpcServer::Start(service, {.listen = flags.listen,
                                                  .tls = *tls,
+                                                 .allow_insecure = flags.allow_insecure,
                                                  .max_connections = flags.max_connections,
                                                  .channelz = flags.channelz});
   if (absl::IsResourceExhausted(server.status())) {
@@ -292,7 +316,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
 
   MemoryReturn memory_return(service.clock());
   const auto failed = [&] {
-    return LookAfter(**server, call_log, memory_return, tls_renewal, service.clock());
+    return LookAfter(**server, call_log, memory_return, tls_renewal, allow_file, service.clock());
   };
   if (!AwaitEnd(failed)) EndAfterFault(**server, flags);
   Log(LogLevel::kInfo, "draining");

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/tls_renewal.h"
 
-#include <sys/stat.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,21 +11,15 @@
 namespace warpfold::server {
 namespace {
 
-constexpr absl::Duration kLookInterval = absl::Seconds(1);
-
 std::string DateOf(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
 
 }  // namespace
 
-TlsRenewal::TlsRenewal(const Flags& flags) : flags_(flags), seen_(Signature()) {}
+TlsRenewal::TlsRenewal(const Flags& flags)
+    : flags_(flags), files_({flags.tls_cert, flags.tls_key, flags.tls_client_ca}) {}
 
 std::optional<TlsKeys> TlsRenewal::Look(absl::Time now) {
-  if (flags_.tls_cert.empty() || now < next_look_) return std::nullopt;
-  next_look_ = now + kLookInterval;
-  // Before they are read: what changes meanwhile is seen at the next look.
-  std::string signature = Signature();
-  if (signature == seen_) return std::nullopt;
-  seen_ = std::move(signature);
+  if (flags_.tls_cert.empty() || !files_.HasChanged(now)) return std::nullopt;
   absl::StatusOr<std::optional<TlsKeys>> keys = ReadTlsKeys(flags_);
   if (!keys.ok()) {
     Log(LogLevel::kWarning,
@@ -37,18 +29,6 @@ std::optional<TlsKeys> TlsRenewal::Look(absl::Time now) {
   Log(LogLevel::kInfo, absl::StrCat("--tls_cert: a new certificate is in use, until ",
                                     DateOf(ExpiryOf((*keys)->certificate))));
   return *std::move(keys);
-}
-
-// What changes when a file is written, replaced, or reached by another link.
-std::string TlsRenewal::Signature() const {
-  std::string signature;
-  for (const std::string& path : {flags_.tls_cert, flags_.tls_key, flags_.tls_client_ca}) {
-    struct stat info = {};
-    if (path.empty() || stat(path.c_str(), &info) != 0) info = {};
-    absl::StrAppend(&signature, info.st_dev, " ", info.st_ino, " ", info.st_size, " ", info.st_mtim.tv_sec,
-                    " ", info.st_mtim.tv_nsec, " ", info.st_ctim.tv_sec, " ", info.st_ctim.tv_nsec, "\n");
-  }
-  return signature;
 }
 
 void TlsRenewal::Used(const TlsKeys& keys) {

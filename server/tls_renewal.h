@@ -8,9 +8,9 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "absl/time/time.h"
+#include "server/file_watch.h"
 #include "server/flags.h"
 #include "server/tls_keys.h"
 
@@ -38,11 +38,8 @@ class TlsRenewal {
  private:
   static constexpr std::int64_t kNone = -1;
 
-  std::string Signature() const;
-
   const Flags& flags_;
-  std::string seen_;
-  absl::Time next_look_ = absl::InfinitePast();
+  FileWatch files_;
   std::atomic<std::int64_t> expiry_s_ = kNone;
 };
 

@@ -3,13 +3,12 @@
 #include "server/admin/call_metrics.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "kernels/reduction.h"
-#include "server/core/reflection.h"
+#include "server/core/methods.h"
 
 namespace warpfold::server {
 namespace {
@@ -43,6 +42,7 @@ std::vector<std::string> Reasons() {
           "IDLE",
           "RATE",
           "DURATION",
+          "NOT_ALLOWED",
           "DRAINING",
           "DEVICE_LOST",
           "UNKNOWN_METHOD",
@@ -56,14 +56,9 @@ std::vector<std::string> Reasons() {
 }  // namespace
 
 std::vector<std::string> MethodNames() {
-  std::set<std::string> names = {"unknown"};
-  for (const google::protobuf::FileDescriptor* file : ServedFiles()) {
-    for (int s = 0; s < file->service_count(); ++s) {
-      const google::protobuf::ServiceDescriptor& service = *file->service(s);
-      for (int m = 0; m < service.method_count(); ++m) names.emplace(service.method(m)->name());
-    }
-  }
-  return {names.begin(), names.end()};
+  std::vector<std::string> names = AllMethodNames();
+  names.emplace_back("unknown");
+  return names;
 }
 
 LabelSet::LabelSet(std::vector<std::string> values) : values_(std::move(values)) {

@@ -7,9 +7,9 @@
 
 namespace warpfold::server {
 
-ArrayReducer::ArrayReducer(SlotShare& share, const Clock& clock, const Options& options,
+ArrayReducer::ArrayReducer(const SlotUse& slots, const Clock& clock, const Options& options,
                            std::function<void()> listener)
-    : SlotReducer(share, clock, options.reduction, options.first_element, std::move(listener)),
+    : SlotReducer(slots, clock, options.reduction, options.first_element, std::move(listener)),
       crossover_bytes_(options.crossover_bytes),
       piece_memory_(options.piece_memory),
       uses_slots_(options.least_bytes >= options.crossover_bytes || !options.reduction.canonical()) {}

@@ -42,10 +42,11 @@ class ArrayReducer : public SlotReducer, public ArraySink {
     ByteSlice piece_memory = {};        // the backend's
   };
 
-  // `share` and `clock` must outlive the reducer. `listener` is called from the share when an Append that
+  // The share and `clock` must outlive the reducer. `listener` is called from the share when an Append that
   // took less than it was given, or a TryFinish that was not done, should be tried again, or when status() is
   // an error.
-  ArrayReducer(SlotShare& share, const Clock& clock, const Options& options, std::function<void()> listener);
+  ArrayReducer(const SlotUse& slots, const Clock& clock, const Options& options,
+               std::function<void()> listener);
   ~ArrayReducer() override { Release(); }
 
   // UNAVAILABLE (DEVICE_LOST).

@@ -11,11 +11,11 @@
 
 namespace warpfold::server {
 
-ArraySegmentReducer::ArraySegmentReducer(SlotShare& share, const Clock& clock,
+ArraySegmentReducer::ArraySegmentReducer(const SlotUse& slots, const Clock& clock,
                                          const kernels::Reduction& reduction,
                                          std::optional<std::uint64_t> segment_length,
                                          std::function<void()> listener)
-    : SegmentReducer(share, clock, reduction, segment_length, std::move(listener)) {}
+    : SegmentReducer(slots, clock, reduction, segment_length, std::move(listener)) {}
 
 void ArraySegmentReducer::Release() {
   if (filling_.has_value()) share_.Return(filling_->slot);
@@ -72,7 +72,7 @@ void ArraySegmentReducer::BeginWhole(std::uint64_t bytes) {
   share_.Return(filling_->slot);
   filling_.reset();
   auto whole = std::make_unique<ArrayReducer>(
-      share_, clock_, ArrayReducer::Options{.reduction = reduction(), .least_bytes = bytes},
+      SlotUse(share_, party()), clock_, ArrayReducer::Options{.reduction = reduction(), .least_bytes = bytes},
       [this] { OnWholeProgress(); });
   whole_ = whole.get();
   AddWhole(std::move(whole));

@@ -22,10 +22,13 @@ namespace warpfold::server {
 
 class ArrayWriter : public ArraySink, private SlotShare::Holder {
  public:
-  // `share` must outlive the writer. `listener` is called from the share when an Append that took less than
+  // The share must outlive the writer. `listener` is called from the share when an Append that took less than
   // it was given, or a TryFinish that was not done, should be tried again, or when status() is an error.
-  ArrayWriter(SlotShare& share, std::shared_ptr<const NamedMemory> memory, std::function<void()> listener)
-      : share_(share), memory_(std::move(memory)), listener_(std::move(listener)) {}
+  ArrayWriter(const SlotUse& slots, std::shared_ptr<const NamedMemory> memory, std::function<void()> listener)
+      : Holder(slots.party),
+        share_(slots.share),
+        memory_(std::move(memory)),
+        listener_(std::move(listener)) {}
   ~ArrayWriter() override { Release(); }
 
   // UNAVAILABLE (DEVICE_LOST). No more than memory has room for.

@@ -3,7 +3,6 @@
 #include "server/core/call.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "absl/strings/string_view.h"
@@ -38,37 +37,18 @@ std::string HealthMessage(HealthResponse::ServingStatus status) {
   return response.SerializeAsString();
 }
 
-// Of "ipv4:192.0.2.1:50051" what all connections of a client share.
-std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
+// What the calls of a client share: its identity, or of "ipv4:192.0.2.1:50051" the host.
+std::string PartyOf(const CallInfo& info) {
+  return info.identity != kAnonymous ? info.identity : info.peer.substr(0, info.peer.rfind(':'));
+}
 
 }  // namespace
-
-Call::Method Call::MethodOf(const std::string& name) {
-  constexpr std::array<std::pair<absl::string_view, Method>, 13> kMethods = {{
-      {"/warpfold.v1.ReductionService/Reduce", Method::kReduce},
-      {"/warpfold.v1.ReductionService/ReduceArray", Method::kReduceArray},
-      {"/warpfold.v1.SegmentService/ReduceSegments", Method::kReduceSegments},
-      {"/warpfold.v1.ArrayService/PutArray", Method::kPutArray},
-      {"/warpfold.v1.ArrayService/GetArray", Method::kGetArray},
-      {"/warpfold.v1.ArrayService/ListArrays", Method::kListArrays},
-      {"/warpfold.v1.ArrayService/DeleteArray", Method::kDeleteArray},
-      {"/warpfold.v1.ReductionService/Merge", Method::kMerge},
-      {"/warpfold.v1.ReductionService/GetServerInfo", Method::kGetServerInfo},
-      {"/grpc.health.v1.Health/Check", Method::kHealthCheck},
-      {"/grpc.health.v1.Health/Watch", Method::kHealthWatch},
-      {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Method::kReflection},
-      {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Method::kReflection},
-  }};
-  for (const auto& [known, method] : kMethods) {
-    if (name == known) return method;
-  }
-  return Method::kUnknown;
-}
 
 Call::Call(Shard& shard, Transport& transport, CallInfo info)
     : shard_(shard),
       transport_(transport),
       info_(std::move(info)),
+      party_(PartyOf(info_)),
       method_(MethodOf(info_.method)),
       timer_(shard.Now(), info_.deadline, shard.service().limits.call) {}
 
@@ -89,6 +69,8 @@ void Call::Begin() {
   if (method_ == Method::kUnknown || is_off) {
     Answer(kernels::Error(absl::StatusCode::kUnimplemented, "UNKNOWN_METHOD",
                           "this server does not have the method"));
+  } else if (absl::Status denied = shard_.service().access.Check(info_.identity, method_); !denied.ok()) {
+    Answer(denied);
   } else {
     Admit();
   }
@@ -113,7 +95,7 @@ Admission::Kind Call::KindOf(Method method) {
 
 void Call::Admit() {
   absl::StatusOr<Admission::Ticket> ticket =
-      shard_.service().admission.Enter(KindOf(method_), {.array = info_.array, .peer = HostOf(info_.peer)});
+      shard_.service().admission.Enter(KindOf(method_), {.array = info_.array, .peer = party_});
   if (!ticket.ok()) return Answer(ticket.status());
   ticket_ = *std::move(ticket);
   session_ = MakeSession();
@@ -123,16 +105,17 @@ void Call::Admit() {
 
 std::unique_ptr<ArraySession> Call::MakeSession() {
   Service& service = shard_.service();
+  const SlotUse slots(shard_.slots(), party_);
   auto listener = [this] { OnProgress(); };
   switch (method_) {
     case Method::kReduce:
-      return std::make_unique<Session>(service, shard_.slots(), std::move(listener));
+      return std::make_unique<Session>(service, slots, std::move(listener));
     case Method::kReduceArray:
-      return std::make_unique<ReduceArraySession>(service, shard_.slots(), std::move(listener));
+      return std::make_unique<ReduceArraySession>(service, slots, std::move(listener));
     case Method::kReduceSegments:
-      return std::make_unique<SegmentSession>(service, shard_.slots(), std::move(listener));
+      return std::make_unique<SegmentSession>(service, slots, std::move(listener));
     case Method::kPutArray:
-      return std::make_unique<PutSession>(service, shard_.slots(), std::move(listener));
+      return std::make_unique<PutSession>(service, slots, std::move(listener));
     default:
       return nullptr;
   }

@@ -25,10 +25,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/core/admission.h"
+#include "server/core/allow_list.h"
 #include "server/core/array_session.h"
 #include "server/core/call_observer.h"
 #include "server/core/call_timer.h"
 #include "server/core/message.h"
+#include "server/core/methods.h"
 #include "server/core/pending_answers.h"
 #include "server/core/trace_context.h"
 
@@ -52,10 +54,10 @@ class Transport {
 };
 
 struct CallInfo {
-  std::string method;         // "/package.Service/Method", as the client wrote it
-  std::string peer;           // for the log
-  std::string array;          // of which array this is a part, in the client's words; "" for none
-  std::string identity = "";  // whom the certificate of the connection names; "" without one
+  std::string method;                 // "/package.Service/Method", as the client wrote it
+  std::string peer;                   // for the log
+  std::string array;                  // of which array this is a part, in the client's words; "" for none
+  std::string identity = kAnonymous;  // who calls, as allow_list.h has it
   std::optional<TraceContext> trace = std::nullopt;
   absl::Time deadline = absl::InfiniteFuture();
 };
@@ -87,22 +89,6 @@ class Call {
   bool answered() const { return answered_; }
 
  private:
-  enum class Method : std::uint8_t {
-    kReduce,
-    kReduceArray,
-    kReduceSegments,
-    kPutArray,
-    kGetArray,
-    kListArrays,
-    kDeleteArray,
-    kMerge,
-    kGetServerInfo,
-    kHealthCheck,
-    kHealthWatch,
-    kReflection,
-    kUnknown
-  };
-  static Method MethodOf(const std::string& name);
   static Admission::Kind KindOf(Method method);
 
   // Null where the method takes no array.
@@ -131,6 +117,7 @@ class Call {
   Shard& shard_;
   Transport& transport_;
   const CallInfo info_;
+  const std::string party_;  // for whom places and slots count
   const Method method_;
   CallTimer timer_;
   std::shared_ptr<LiveCall> live_;  // null where nobody observes

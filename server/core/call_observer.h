@@ -22,7 +22,7 @@ namespace warpfold::server {
 struct LiveCall {
   std::string method;    // its last part, as "Reduce", or "unknown": not the client's text
   std::string peer;      // "ipv4:192.0.2.1:50123"
-  std::string identity;  // whom the certificate of the connection names; "" without one
+  std::string identity;  // who calls, as allow_list.h has it
   std::optional<TraceContext> trace;
   absl::Time begin;                      // by the service's clock
   std::atomic<std::uint64_t> bytes = 0;  // of the array, so far

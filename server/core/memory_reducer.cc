@@ -7,9 +7,9 @@
 
 namespace warpfold::server {
 
-MemoryReducer::MemoryReducer(SlotShare& share, const Clock& clock, const Options& options,
+MemoryReducer::MemoryReducer(const SlotUse& slots, const Clock& clock, const Options& options,
                              std::function<void()> listener)
-    : SlotReducer(share, clock, options.reduction, options.first_element, std::move(listener)),
+    : SlotReducer(slots, clock, options.reduction, options.first_element, std::move(listener)),
       options_(options),
       end_element_(options.first_element + options.element_count) {}
 

@@ -29,7 +29,8 @@ class MemoryReducer : public SlotReducer {
   };
 
   // As SlotReducer's.
-  MemoryReducer(SlotShare& share, const Clock& clock, const Options& options, std::function<void()> listener);
+  MemoryReducer(const SlotUse& slots, const Clock& clock, const Options& options,
+                std::function<void()> listener);
   ~MemoryReducer() override { Release(); }
 
   // What slots still read lives on by itself.

@@ -10,9 +10,9 @@
 
 namespace warpfold::server {
 
-MemorySegmentReducer::MemorySegmentReducer(SlotShare& share, const Clock& clock, const Options& options,
+MemorySegmentReducer::MemorySegmentReducer(const SlotUse& slots, const Clock& clock, const Options& options,
                                            std::function<void()> listener)
-    : SegmentReducer(share, clock, options.reduction, options.segment_length, std::move(listener)),
+    : SegmentReducer(slots, clock, options.reduction, options.segment_length, std::move(listener)),
       options_(options) {}
 
 bool MemorySegmentReducer::HasNext() const {
@@ -72,7 +72,7 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot) {
 absl::Status MemorySegmentReducer::StartWhole() {
   const std::uint64_t length = cursor_.NextLength();
   AddWhole(std::make_unique<MemoryReducer>(
-      share_, clock_,
+      SlotUse(share_, party()), clock_,
       MemoryReducer::Options{.reduction = reduction(),
                              .memory = options_.memory,
                              .byte_offset = NextByte() - options_.memory->byte_offset(),

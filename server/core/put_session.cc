@@ -57,7 +57,7 @@ absl::Status PutSession::Begin() {
                                  service_.clock());
   if (!array.ok()) return array.status();
   array_ = *std::move(array);
-  writer_.emplace(share_, array_, listener_);
+  writer_.emplace(slots_, array_, listener_);
   sink_ = &*writer_;
   incoming_.emplace(*writer_, IncomingArray::Announced{.element_bytes = element_bytes,
                                                        .max_bytes = max_bytes,

@@ -24,8 +24,8 @@ namespace warpfold::server {
 class PutSession : public ArraySession {
  public:
   // As Session's.
-  PutSession(Service& service, SlotShare& share, std::function<void()> listener)
-      : service_(service), share_(share), listener_(std::move(listener)) {}
+  PutSession(Service& service, SlotUse slots, std::function<void()> listener)
+      : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
 
   // From here on clients can name the array.
   absl::StatusOr<std::string> Response() override;
@@ -44,7 +44,7 @@ class PutSession : public ArraySession {
 
  private:
   Service& service_;
-  SlotShare& share_;
+  const SlotUse slots_;
   const std::function<void()> listener_;
   v1::PutArrayHeader parsed_header_;  // by Parse
   v1::PutArrayHeader header_;         // of the array

@@ -16,9 +16,10 @@ constexpr std::ptrdiff_t kMostWholes = 4;
 
 }  // namespace
 
-SegmentReducer::SegmentReducer(SlotShare& share, const Clock& clock, const kernels::Reduction& reduction,
+SegmentReducer::SegmentReducer(const SlotUse& slots, const Clock& clock, const kernels::Reduction& reduction,
                                std::optional<std::uint64_t> segment_length, std::function<void()> listener)
-    : share_(share),
+    : Holder(slots.party),
+      share_(slots.share),
       clock_(clock),
       listener_(std::move(listener)),
       cursor_(segment_length),

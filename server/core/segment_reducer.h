@@ -67,9 +67,9 @@ class SegmentReducer : protected SlotShare::Holder {
   std::uint64_t error_count() const { return error_count_; }
 
  protected:
-  // `share` and `clock` must outlive the reducer. `listener` is called when what could not be done for want
+  // The share and `clock` must outlive the reducer. `listener` is called when what could not be done for want
   // of a slot or of room should be tried again, when there are messages, or when status() is an error.
-  SegmentReducer(SlotShare& share, const Clock& clock, const kernels::Reduction& reduction,
+  SegmentReducer(const SlotUse& slots, const Clock& clock, const kernels::Reduction& reduction,
                  std::optional<std::uint64_t> segment_length, std::function<void()> listener);
 
   // A slot to use, or null: then the listener is called when there is one, or the client must take messages.

@@ -123,7 +123,7 @@ absl::Status SegmentSession::BeginChunks() {
     return ArrayTooLarge(max_bytes);
   }
   auto reducer = std::make_unique<ArraySegmentReducer>(
-      share_, service_.clock, *reduction_,
+      slots_, service_.clock, *reduction_,
       header_.has_segment_length() ? std::optional(header_.segment_length()) : std::nullopt, listener_);
   sink_ = reducer.get();
   incoming_.emplace(*reducer,
@@ -143,7 +143,7 @@ absl::Status SegmentSession::BeginElsewhere() {
       FindReferenced(service_.memories, reference, *reduction_, begin_);
   if (!memory.ok()) return memory.status();
   reducer_ = std::make_unique<MemorySegmentReducer>(
-      share_, service_.clock,
+      slots_, service_.clock,
       MemorySegmentReducer::Options{.reduction = *reduction_,
                                     .segment_length = header_.has_segment_length()
                                                           ? std::optional(header_.segment_length())

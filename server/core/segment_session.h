@@ -26,8 +26,8 @@ namespace warpfold::server {
 class SegmentSession : public ArraySession {
  public:
   // As Session's.
-  SegmentSession(const Service& service, SlotShare& share, std::function<void()> listener)
-      : service_(service), share_(share), listener_(std::move(listener)) {}
+  SegmentSession(const Service& service, SlotUse slots, std::function<void()> listener)
+      : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
 
   absl::StatusOr<Need> OnMessage(Message message) override;
   absl::StatusOr<Need> OnEnd() override;
@@ -65,7 +65,7 @@ class SegmentSession : public ArraySession {
   absl::Status CheckCounts(std::uint64_t elements, std::uint64_t segments) const;
 
   const Service& service_;
-  SlotShare& share_;
+  const SlotUse slots_;
   const std::function<void()> listener_;
   // By Parse.
   v1::ReduceSegmentsHeader parsed_header_;

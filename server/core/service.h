@@ -3,8 +3,8 @@
 //
 // All shards share one service: the device, the limits, the admission of calls. It is made once at start.
 //
-// Threads: device, admission, answers, memories, residents and `serving` may be used by any thread; the rest
-// is constant once the first shard exists. Must outlive the shards.
+// Threads: device, admission, access, answers, memories, residents and `serving` may be used by any thread;
+// the rest is constant once the first shard exists. Must outlive the shards.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 
 #include "kernels/backend.h"
 #include "server/core/admission.h"
+#include "server/core/allow_list.h"
 #include "server/core/call_observer.h"
 #include "server/core/clock.h"
 #include "server/core/crossover.h"
@@ -45,6 +46,7 @@ struct Service {
 
   // Any thread may use the members from here on, and `device`, at any time.
   Admission admission;
+  Access access;
   PendingAnswers answers;
   MemoryRegistry memories;
   ResidentArrays residents{memories};

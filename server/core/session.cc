@@ -84,7 +84,7 @@ absl::Status Session::BeginChunks(const kernels::Reduction& reduction) {
   const std::uint64_t max_bytes = service_.limits.max_stream_bytes;
   if (has_count && count > max_bytes / element_bytes) return ArrayTooLarge(max_bytes);
   auto reducer = std::make_unique<ArrayReducer>(
-      share_, service_.clock,
+      slots_, service_.clock,
       ArrayReducer::Options{.reduction = reduction,
                             .first_element = header_.first_element(),
                             .crossover_bytes = CrossoverBytes(reduction),
@@ -110,7 +110,7 @@ absl::Status Session::BeginElsewhere(const kernels::Reduction& reduction) {
       FindReferenced(service_.memories, reference, reduction, begin_);
   if (!memory.ok()) return memory.status();
   reducer_ =
-      std::make_unique<MemoryReducer>(share_, service_.clock,
+      std::make_unique<MemoryReducer>(slots_, service_.clock,
                                       MemoryReducer::Options{.reduction = reduction,
                                                              .first_element = header_.first_element(),
                                                              .memory = *std::move(memory),

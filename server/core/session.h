@@ -23,9 +23,9 @@ namespace warpfold::server {
 
 class Session : public ArraySession {
  public:
-  // `service` and `share` must outlive the session. `listener` is called when Resume may get further.
-  Session(const Service& service, SlotShare& share, std::function<void()> listener)
-      : service_(service), share_(share), listener_(std::move(listener)) {}
+  // `service` and the share must outlive the session. `listener` is called when Resume may get further.
+  Session(const Service& service, SlotUse slots, std::function<void()> listener)
+      : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
 
   // The one message of ReduceArray, instead of all others.
   absl::StatusOr<Need> OnArray(Message message);
@@ -59,7 +59,7 @@ class Session : public ArraySession {
   std::uint64_t CrossoverBytes(const kernels::Reduction& reduction) const;
 
   const Service& service_;
-  SlotShare& share_;
+  const SlotUse slots_;
   const std::function<void()> listener_;
   v1::ReduceHeader parsed_header_;        // by Parse
   v1::ReduceHeader header_;               // of the array

@@ -7,9 +7,10 @@
 
 namespace warpfold::server {
 
-SlotReducer::SlotReducer(SlotShare& share, const Clock& clock, const kernels::Reduction& reduction,
+SlotReducer::SlotReducer(const SlotUse& slots, const Clock& clock, const kernels::Reduction& reduction,
                          std::uint64_t first_element, std::function<void()> listener)
-    : share_(share),
+    : Holder(slots.party),
+      share_(slots.share),
       clock_(clock),
       listener_(std::move(listener)),
       state_(reduction, first_element),

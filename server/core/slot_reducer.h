@@ -59,9 +59,9 @@ class SlotReducer : private SlotShare::Holder {
   const ReducerTimings& timings() const { return timings_; }
 
  protected:
-  // `share` and `clock` must outlive the reducer. `listener` is called from the share when what could not be
-  // done for want of a slot should be tried again, or when status() is an error.
-  SlotReducer(SlotShare& share, const Clock& clock, const kernels::Reduction& reduction,
+  // The share and `clock` must outlive the reducer. `listener` is called from the share when what could not
+  // be done for want of a slot should be tried again, or when status() is an error.
+  SlotReducer(const SlotUse& slots, const Clock& clock, const kernels::Reduction& reduction,
               std::uint64_t first_element, std::function<void()> listener);
 
   // A slot to use, or null: then the listener is called when there is one.

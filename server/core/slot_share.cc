@@ -14,25 +14,35 @@ SlotShare::SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* dev
 }
 
 kernels::Slot* SlotShare::Take(Holder& holder) {
-  const bool is_its_turn = waiters_.empty() || served_ == &holder;
+  const bool is_its_turn = waiting_ == 0 || served_ == &holder;
   if (served_ == &holder) served_ = nullptr;
-  const bool waits = std::find(waiters_.begin(), waiters_.end(), &holder) != waiters_.end();
+  const bool waits = Waits(holder);
   Entry* entry = is_its_turn ? FindFree() : nullptr;
   if (entry == nullptr && !waits) {
     CallInALoan();
     if (is_its_turn) entry = FindFree();
   }
   if (entry == nullptr) {
-    if (!waits) waiters_.push_back(&holder);
+    if (!waits) Queue(holder);
     return nullptr;
   }
   entry->state = State::kTaken;
   entry->awaiting_client = false;
   entry->holder = &holder;
+  entry->party = holder.party();
+  Party& party = parties_[holder.party()];
+  ++party.slots;
+  party.served = ++given_out_;
   return entry->slot;
 }
 
-void SlotShare::Return(kernels::Slot* slot) { EntryOf(slot) = {.slot = slot}; }
+void SlotShare::Return(kernels::Slot* slot) {
+  Entry& entry = EntryOf(slot);
+  const auto party = parties_.find(entry.party);
+  --party->second.slots;
+  ForgetIfGone(party);
+  entry = {.slot = slot};
+}
 
 void SlotShare::SetAwaitingClient(kernels::Slot* slot, bool awaiting) {
   EntryOf(slot).awaiting_client = awaiting;
@@ -45,7 +55,11 @@ absl::Status SlotShare::Started(Holder& holder, kernels::Slot* slot, absl::Statu
     return started;
   }
   Entry& entry = EntryOf(slot);
-  entry = {.slot = slot, .state = State::kInFlight, .holder = &holder, .in_use = in_use};
+  entry = {.slot = slot,
+           .state = State::kInFlight,
+           .holder = &holder,
+           .party = std::move(entry.party),
+           .in_use = in_use};
   if (device_ != nullptr) entry.deadline = DeviceDeadline(device_->Begin(in_use.bytes));
   return started;
 }
@@ -91,7 +105,10 @@ std::optional<absl::StatusOr<kernels::SegmentsResult>> SlotShare::CollectSegment
 }
 
 void SlotShare::Leave(Holder& holder) {
-  waiters_.erase(std::remove(waiters_.begin(), waiters_.end(), &holder), waiters_.end());
+  if (const auto party = parties_.find(holder.party()); party != parties_.end()) {
+    waiting_ -= std::erase(party->second.waiters, &holder);
+    ForgetIfGone(party);
+  }
   for (Entry& entry : entries_) {
     if (entry.holder == &holder) entry.holder = nullptr;
   }
@@ -122,13 +139,44 @@ void SlotShare::LookAtDevice(absl::Time now) {
 }
 
 void SlotShare::Serve() {
-  while (!waiters_.empty() && FindFree() != nullptr) {
-    Holder* const holder = waiters_.front();
-    waiters_.pop_front();
+  while (waiting_ > 0 && FindFree() != nullptr) {
+    const auto party = Next();
+    Holder* const holder = party->second.waiters.front();
+    party->second.waiters.pop_front();
+    --waiting_;
+    // Also where it does not take the slot: else it would be the next one for ever.
+    party->second.served = ++given_out_;
+    ForgetIfGone(party);
     served_ = holder;
     holder->OnSlotFree();
     served_ = nullptr;
   }
+}
+
+SlotShare::Parties::iterator SlotShare::Next() {
+  auto next = parties_.end();
+  for (auto party = parties_.begin(); party != parties_.end(); ++party) {
+    if (party->second.waiters.empty()) continue;
+    const auto rank = [](const Party& p) { return std::pair(p.slots, p.served); };
+    if (next == parties_.end() || rank(party->second) < rank(next->second)) next = party;
+  }
+  return next;
+}
+
+void SlotShare::Queue(Holder& holder) {
+  parties_[holder.party()].waiters.push_back(&holder);
+  ++waiting_;
+}
+
+bool SlotShare::Waits(const Holder& holder) const {
+  const auto party = parties_.find(holder.party());
+  if (party == parties_.end()) return false;
+  const std::deque<Holder*>& waiters = party->second.waiters;
+  return std::find(waiters.begin(), waiters.end(), &holder) != waiters.end();
+}
+
+void SlotShare::ForgetIfGone(Parties::iterator party) {
+  if (party->second.slots == 0 && party->second.waiters.empty()) parties_.erase(party);
 }
 
 std::size_t SlotShare::free() const {

@@ -6,8 +6,11 @@
 // A call may keep a slot that is partly filled while it waits for its client's next bytes, so that the device
 // gets large pieces from a client that sends small ones. It is a loan that can be called in at any time: as
 // soon as another call finds no slot free, the holder is told to start what it has, and the slot comes back
-// when the device is done, whatever the client does. First come, first served: whoever waits longest gets the
-// next slot, so a call that takes slots again and again cannot starve another.
+// when the device is done, whatever the client does.
+//
+// Calls belong to parties: the identities of callers, or their hosts. A free slot goes to the party that has
+// the fewest slots, among those to the one that was served longest ago, and there to the call that has waited
+// longest: neither a call that takes slots again and again nor a party with many calls can starve another.
 //
 // Threads: the shard's only.
 #pragma once
@@ -15,8 +18,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -40,7 +46,10 @@ class SlotShare {
   // They may call the share, but must not destroy the holder.
   class Holder {
    public:
+    // For whom the slots that it takes count.
+    explicit Holder(std::string party = "") : party_(std::move(party)) {}
     virtual ~Holder() = default;
+    const std::string& party() const { return party_; }
     // A slot is free for this holder, who waited: Take gives it one.
     virtual void OnSlotFree() = 0;
     // Another call needs a slot, and this holder keeps one that is only partly filled: start it now.
@@ -50,6 +59,9 @@ class SlotShare {
     // As OnSlotFinished, for a slot that was started on segments. The values are valid until the holder calls
     // the share, or returns.
     virtual void OnSegmentsFinished(kernels::Slot*, const absl::StatusOr<kernels::SegmentsResult>&) {}
+
+   private:
+    const std::string party_;
   };
 
   // The slots must outlive the share, and so must `device`, which hears of work that does not end.
@@ -105,15 +117,23 @@ class SlotShare {
   std::size_t size() const { return entries_.size(); }
   std::size_t free() const;
   std::size_t in_flight() const;
-  std::size_t waiting() const { return waiters_.size(); }
+  std::size_t waiting() const { return waiting_; }
 
  private:
   enum class State : std::uint8_t { kFree, kTaken, kInFlight };
+  // Those who have slots or wait for some.
+  struct Party {
+    std::deque<Holder*> waiters;  // longest waiting first
+    int slots = 0;                // taken, or in flight
+    std::uint64_t served = 0;     // when it got one last, counted in slots that were given out
+  };
+  using Parties = std::map<std::string, Party>;
   struct Entry {
     kernels::Slot* slot = nullptr;
     State state = State::kFree;
     bool awaiting_client = false;
     Holder* holder = nullptr;  // null in flight: whoever started it has left
+    std::string party = "";    // of whoever took it
     InUse in_use = {};
     bool awaited = false;                                // by its holder
     bool noticed = false;                                // the device was asked to tell
@@ -122,17 +142,32 @@ class SlotShare {
   };
 
   bool IsAwaited(const Entry& entry) const {
-    return entry.state == State::kInFlight && (entry.awaited || !waiters_.empty());
+    return entry.state == State::kInFlight && (entry.awaited || waiting_ > 0);
   }
   Entry& EntryOf(const kernels::Slot* slot);
   Entry* FindFree();
   void CallInALoan();
+  // The party that a free slot is for. Only while somebody waits.
+  Parties::iterator Next();
+  void Queue(Holder& holder);
+  bool Waits(const Holder& holder) const;
+  void ForgetIfGone(Parties::iterator party);
 
   DeviceHealth* const device_;
   DeviceCalls device_calls_;
   std::vector<Entry> entries_;
-  std::deque<Holder*> waiters_;     // longest waiting first
+  Parties parties_;
+  std::size_t waiting_ = 0;         // of all parties
+  std::uint64_t given_out_ = 0;     // slots, since the start
   const Holder* served_ = nullptr;  // has its turn: the next Take of this one does not queue
+};
+
+// The slots of a shard, for one party.
+struct SlotUse {
+  SlotUse(SlotShare& share_in, std::string party_in = "")  // NOLINT: a share is one for nobody in particular
+      : share(share_in), party(std::move(party_in)) {}
+  SlotShare& share;
+  std::string party;
 };
 
 }  // namespace warpfold::server

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -90,6 +91,19 @@ absl::StatusOr<int> ListenOn(int family, const sockaddr* address, socklen_t size
   return made;
 }
 
+bool IsLoopback(int socket) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return false;
+  const auto is_loopback = [](const std::uint8_t* ipv4) { return ipv4[0] == 127; };
+  if (address.ss_family == AF_INET) {
+    return is_loopback(
+        reinterpret_cast<const std::uint8_t*>(&reinterpret_cast<sockaddr_in*>(&address)->sin_addr));
+  }
+  const in6_addr& ipv6 = reinterpret_cast<sockaddr_in6*>(&address)->sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&ipv6) || (IN6_IS_ADDR_V4MAPPED(&ipv6) && is_loopback(&ipv6.s6_addr[12]));
+}
+
 bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
 }  // namespace
@@ -107,6 +121,10 @@ Listener::Listener(Listener&& other) noexcept
       inode_(std::exchange(other.inode_, 0)) {}
 
 Listener::~Listener() { Close(); }
+
+bool Listener::is_local() const {
+  return is_unix() || std::all_of(sockets_.begin(), sockets_.end(), IsLoopback);
+}
 
 bool Listener::is_unix() const { return absl::StartsWith(address_, kUnixPrefix); }
 

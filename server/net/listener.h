@@ -27,6 +27,8 @@ class Listener {
   // The address as it was given, with the port that was bound.
   const std::string& address() const { return address_; }
   bool is_unix() const;
+  // Whether only processes of this machine can connect.
+  bool is_local() const;
   // Non-blocking. None after Close.
   const std::vector<int>& sockets() const { return sockets_; }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "server/core/trace_context.h"
+#include "server/rpc/caller_identity.h"
 #include "server/rpc/status_translation.h"
 
 namespace warpfold::server {
@@ -48,14 +49,6 @@ std::optional<TraceContext> TraceOf(const grpc::ServerContextBase& context) {
   return trace;
 }
 
-// Whom the client's certificate names first (a subject alternative name, or else the common name).
-std::string IdentityOf(const grpc::ServerContextBase& context) {
-  const auto auth = context.auth_context();
-  if (auth == nullptr || !auth->IsPeerAuthenticated()) return "";
-  const std::vector<grpc::string_ref> names = auth->GetPeerIdentity();
-  return names.empty() ? "" : std::string(names.front().data(), names.front().size());
-}
-
 grpc::ByteBuffer BufferOf(const std::string& bytes) {
   const grpc::Slice slice(bytes);
   return grpc::ByteBuffer(&slice, 1);
@@ -90,11 +83,12 @@ void RpcCall::OnRequested(bool ok) {
       DeadlineOn(shard_.core().service().clock, absl::Now, absl::FromChrono(context_.deadline()));
   std::optional<TraceContext> trace = TraceOf(context_);
   if (trace.has_value()) context_.AddTrailingMetadata("traceresponse", ToTraceresponse(*trace));
+  CallerIdentity caller = IdentityOf(context_);
   core_.emplace(shard_.core(), static_cast<Transport&>(*this),
                 CallInfo{.method = context_.method(),
-                         .peer = context_.peer(),
+                         .peer = std::move(caller.peer),
                          .array = std::string(HeaderOf(context_, "warpfold-array", kMaxArrayNameBytes)),
-                         .identity = IdentityOf(context_),
+                         .identity = std::move(caller.identity),
                          .trace = std::move(trace),
                          .deadline = deadline});
   core_->Begin();

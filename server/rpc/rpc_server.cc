@@ -77,6 +77,11 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
     if (!listener.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("--listen: ", listener.status().message()));
     }
+    if (!options.tls.has_value() && !options.allow_insecure && !listener->is_local()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--listen: ", address, ": other machines can reach it, and nothing is encrypted: give ",
+          "--tls_cert and --tls_key, or --allow_insecure"));
+    }
     addresses_.push_back(listener->address());
     listeners.push_back(*std::move(listener));
   }

@@ -34,6 +34,7 @@ namespace warpfold::server {
 struct RpcServerOptions {
   std::vector<std::string> listen;  // "host:port" (port 0: a free one) or "unix:/path"
   std::optional<TlsKeys> tls = {};  // for host:port; unix sockets are always plaintext
+  bool allow_insecure = false;      // without keys, host:port may be reachable from other machines
   std::size_t max_connections = 0;  // 0: what the limit on open files leaves room for
   bool channelz = false;            // gRPC's own service about connections and calls, on threads of gRPC's
 };
@@ -51,8 +52,8 @@ struct SlotCounts {
 class RpcServer {
  public:
   // Serves from its return on. `service` must outlive the server. INVALID_ARGUMENT if an address cannot be
-  // listened on, the TLS keys are not usable, or there is no room for so many connections; RESOURCE_EXHAUSTED
-  // if the system allows too few threads.
+  // listened on, or must not be without TLS, the TLS keys are not usable, or there is no room for so many
+  // connections; RESOURCE_EXHAUSTED if the system allows too few threads.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(Service& service, const RpcServerOptions& options);
 
   // As Drain without grace, unless there has been one.

@@ -78,13 +78,22 @@ class ConnectionsTest(TestCase):
 
     def test_all_families(self):
         for listen in ("0.0.0.0:0", "[::]:0", "localhost:0", "[::1]:0"):
-            with self.subTest(listen), Server(listen=listen) as server:
+            with self.subTest(listen), Server("--allow_insecure", listen=listen) as server:
                 port = server.address.rsplit(":", 1)[1]
                 names = {"[::1]:0": ["[::1]"]}.get(listen, ["127.0.0.1", "localhost"])
                 for name in names:
                     self.assertEqual(value(f"{name}:{port}", "sum", "--iota", "1000"), 499_500)
                 if "127.0.0.1" in names:
                     self.assertIn("peer=ipv4:127.0.0.1:", server.log())
+
+    def test_plaintext_for_other_machines_must_be_asked_for(self):
+        for listen in ("0.0.0.0:0", "[::]:0", "127.0.0.1:0,0.0.0.0:0"):
+            with self.subTest(listen):
+                self.assert_exit(2, run_server("--device=cpu", f"--listen={listen}"), "--allow_insecure",
+                                 f"--listen: {listen.rsplit(',', 1)[-1]}: ")
+        for listen in ("127.0.0.1:0", "127.9.9.9:0", "[::1]:0", "localhost:0", f"unix:{self.folder}/s"):
+            with self.subTest(listen), Server(listen=listen) as server:
+                self.assert_served(server)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ import subprocess
 _TIMEOUT_S = 60
 
 
-def make_keys(folder: str, name: str, days: int = 1) -> tuple[str, str]:
-    """Paths of a self-signed certificate for 127.0.0.1 and of its key."""
+def make_keys(folder: str, name: str, days: int = 1, names: str = "IP:127.0.0.1") -> tuple[str, str]:
+    """Paths of a self-signed certificate, for 127.0.0.1 unless `names` says otherwise, and of its key."""
     cert, key = os.path.join(folder, f"{name}.crt"), os.path.join(folder, f"{name}.key")
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-               "-days", str(days), "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
+               "-days", str(days), "-subj", f"/CN={name}", "-addext", f"subjectAltName={names}",
                "-keyout", key, "-out", cert]
     subprocess.run(command, check=True, capture_output=True, timeout=_TIMEOUT_S)
     return cert, key

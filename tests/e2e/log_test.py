@@ -29,7 +29,7 @@ class LogTest(TestCase):
     @unittest.skipUnless(shutil.which("openssl"), "makes its keys with openssl")
     def test_a_finished_call_is_a_line_of_fields(self):
         cert, key = make_keys(str(self.folder), "server")
-        client = make_keys(str(self.folder), "client")
+        client = make_keys(str(self.folder), "client", names="DNS:Client.example")
         trust = ("--tls_ca", cert, "--tls_cert", client[0], "--tls_key", client[1])
         with Server("--log_format=json", f"--tls_cert={cert}", f"--tls_key={key}",
                     f"--tls_client_ca={client[0]}") as server:
@@ -42,7 +42,7 @@ class LogTest(TestCase):
         self.assertEqual(
             {name: done[name] for name in ("level", "status", "bytes", "identity", "request_id", "operators",
                                            "type")},
-            {"level": "info", "status": "OK", "bytes": 4_000_000, "identity": "127.0.0.1",
+            {"level": "info", "status": "OK", "bytes": 4_000_000, "identity": "dns:client.example",
              "request_id": 'my "id"', "operators": ["sum", "max"], "type": "float32"})
         self.assertRegex(done["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
         self.assertRegex(done["peer"], r"^ipv4:127\.0\.0\.1:\d+$")

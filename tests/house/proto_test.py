@@ -46,7 +46,7 @@ class ReasonsTest(unittest.TestCase):
         listed = api.split("names the field and the limit:")[1]
         listed = listed.split("Compressed messages")[0]
         codes = {"INVALID_ARGUMENT", "OUT_OF_RANGE", "NOT_FOUND", "DATA_LOSS", "RESOURCE_EXHAUSTED",
-                 "DEADLINE_EXCEEDED", "UNAVAILABLE", "UNIMPLEMENTED"}
+                 "DEADLINE_EXCEEDED", "PERMISSION_DENIED", "UNAVAILABLE", "UNIMPLEMENTED"}
         # Columns are two blanks or more apart.
         rows = [re.split(r" {2,}", line.removeprefix("//")) for line in listed.splitlines()]
         documented = {cell for row in rows for cell in row if re.fullmatch("[A-Z_]{4,}", cell)} - codes

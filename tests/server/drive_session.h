@@ -92,6 +92,7 @@ inline std::vector<kernels::Slot*> SlotsOf(kernels::Backend& backend) {
 // Takes slots and keeps count of what it hears.
 class CountingHolder : public SlotShare::Holder {
  public:
+  using Holder::Holder;
   std::function<void()> on_free = [] {};
   std::function<void()> on_wanted = [] {};
   int frees = 0;

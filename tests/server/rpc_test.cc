@@ -74,8 +74,8 @@ TEST_F(RpcTest, TheLogNamesTheRequest) {
   server_.reset();
   FlushLog();
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(
-      log, testing::ContainsRegex("Reduce OK bytes=0 .* peer=ipv4:127.0.0.1:[0-9]+ request_id=\"a stream\""));
+  EXPECT_THAT(log, testing::ContainsRegex("Reduce OK bytes=0 .* peer=ipv4:127.0.0.1:[0-9]+ "
+                                          "identity=anonymous request_id=\"a stream\""));
   EXPECT_THAT(log, testing::ContainsRegex("ReduceArray OK .* request_id=\"an array\""));
   EXPECT_THAT(log, testing::ContainsRegex("ReduceArray INVALID_ARGUMENT .* reason=BAD_HEADER"));
   EXPECT_THAT(log, testing::Not(testing::HasSubstr("lines")));

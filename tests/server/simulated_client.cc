@@ -18,7 +18,8 @@ namespace {
 
 using Kind = Admission::Kind;
 
-// While a call waits for a slot, another may start the one that it holds, and one more if it is ahead.
+// While a call waits for a slot, another may start the one that it holds, and one more if it is ahead. One of
+// another party may for each call of the waiting one's party that is ahead of it.
 constexpr int kMostStartsOfOther = 2;
 
 absl::string_view HostOf(absl::string_view peer) { return peer.substr(0, peer.find_last_of(':')); }
@@ -150,9 +151,10 @@ void SimulatedClient::OnOwnStart(bool failed) {
   starts_of_others_.clear();
 }
 
-void SimulatedClient::OnStartOfOther(std::uint64_t other) {
+void SimulatedClient::OnStartOfOther(std::uint64_t other, bool same_party, int party_size) {
   if (!waits_for_slot_ || reading_ || answered_) return;
-  Expect(++starts_of_others_[other] <= kMostStartsOfOther,
+  const int ahead = same_party ? 1 : party_size;
+  Expect(++starts_of_others_[other] <= kMostStartsOfOther * ahead,
          "another starts slots again and again while it waits");
 }
 

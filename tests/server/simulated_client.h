@@ -71,7 +71,8 @@ class SimulatedClient : private Transport {
   // What happens around it.
   void TimePasses(absl::Duration time);
   void OnOwnStart(bool failed);
-  void OnStartOfOther(std::uint64_t other);
+  // `party_size`: how many clients of its own shard its party has.
+  void OnStartOfOther(std::uint64_t other, bool same_party, int party_size);
   void OnOwnSlotFailed() { slot_failed_ = true; }
 
   // After each event.
@@ -92,6 +93,7 @@ class SimulatedClient : private Transport {
                         gone_ ? ", is gone" : "");
   }
   const Shard& shard() const { return shard_; }
+  std::string party() const { return script_.peer.substr(0, script_.peer.rfind(':')); }
 
  private:
   void Read() override;

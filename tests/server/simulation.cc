@@ -174,7 +174,18 @@ void World::OnStarted(std::uint64_t identity) {
   working_.push_back(identity);
   const Shard* const shard = &clients_[identity].shard();
   for (std::size_t i = 0; i < clients_.size(); ++i) {
-    if (i != identity && &clients_[i].shard() == shard) clients_[i].OnStartOfOther(identity);
+    if (i == identity || &clients_[i].shard() != shard) continue;
+    const std::string party = clients_[i].party();
+    const bool is_mate = clients_[identity].party() == party;
+    const bool has_slot = std::any_of(working_.begin(), working_.end(), [&](std::uint64_t n) {
+      return n != kTrial && &clients_[n].shard() == shard && clients_[n].party() == party;
+    });
+    // While its party has a slot, parties with fewer come first.
+    if (has_slot && !is_mate) continue;
+    const auto party_size = std::count_if(clients_.begin(), clients_.end(), [&](const SimulatedClient& c) {
+      return &c.shard() == shard && c.party() == party;
+    });
+    clients_[i].OnStartOfOther(identity, is_mate, static_cast<int>(party_size));
   }
   if (!device_hangs_ && Happens(random_, finishes_at_once_)) FinishSlot(working_.size() - 1);
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <random>
 #include <vector>
@@ -87,6 +88,69 @@ TEST_F(OneSlotTest, ServesInTheOrderOfAsking) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(busy.finished.size(), 1u);
   EXPECT_EQ(share_.free(), 1u);
+}
+
+// One party has many calls, another two: the slots go to them in turns.
+TEST_F(OneSlotTest, PartiesTakeTurns) {
+  CountingHolder busy;
+  Occupy(busy);
+  std::vector<int> order;
+  std::deque<CountingHolder> holders;
+  for (int i = 0; i < 8; ++i) {
+    holders.emplace_back(i < 6 ? "greedy" : "modest");
+    CountingHolder& holder = holders.back();
+    holder.on_free = [&, i] {
+      order.push_back(i);
+      ASSERT_NE(share_.Take(holder), nullptr);
+    };
+    EXPECT_EQ(share_.Take(holder), nullptr);
+  }
+  backend_.behaviour.FinishAll();
+  for (int served = 0; served < 8; ++served) {
+    share_.Poll();
+    share_.Return(backend_.slots()[0].get());
+  }
+  EXPECT_EQ(order, (std::vector<int>{0, 6, 1, 7, 2, 3, 4, 5}));
+}
+
+// A free slot is for the party that has the fewest, whoever asked first.
+TEST_F(SlotShareTest, WhoHasFewerSlotsIsServedFirst) {
+  CountingHolder greedy("greedy");
+  CountingHolder modest("modest");
+  kernels::Slot* const first = share_.Take(greedy);
+  kernels::Slot* const second = share_.Take(greedy);
+  ASSERT_TRUE(first != nullptr && second != nullptr);
+  EXPECT_EQ(share_.Take(greedy), nullptr);
+  EXPECT_EQ(share_.Take(modest), nullptr);
+  kernels::Slot* taken = nullptr;
+  modest.on_free = [&] { taken = share_.Take(modest); };
+  share_.Return(first);
+  share_.Serve();
+  EXPECT_EQ(taken, first);
+  EXPECT_EQ(greedy.frees, 0);
+  // Each has one now, and greedy was served longer ago.
+  EXPECT_EQ(share_.Take(modest), nullptr);
+  share_.Return(second);
+  share_.Serve();
+  EXPECT_EQ(greedy.frees, 1);
+  share_.Leave(greedy);
+  share_.Leave(modest);
+  EXPECT_EQ(share_.waiting(), 0u);
+}
+
+// A party that does not take what it is offered does not keep others from it.
+TEST_F(OneSlotTest, WhoDoesNotTakeItsTurnHasHadIt) {
+  CountingHolder busy("busy");
+  kernels::Slot* const slot = share_.Take(busy);
+  CountingHolder absent("absent");
+  CountingHolder present("present");
+  EXPECT_EQ(share_.Take(absent), nullptr);
+  EXPECT_EQ(share_.Take(present), nullptr);
+  share_.Return(slot);
+  share_.Serve();
+  EXPECT_EQ(absent.frees, 1);
+  EXPECT_EQ(present.frees, 1);
+  EXPECT_EQ(share_.waiting(), 0u);
 }
 
 // The greedy one asks again in the same breath, the patient one only when it is told.

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/allow_file.h"
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "server/logging.h"
+#include "server/process.h"
+
+namespace warpfold::server {
+
+AllowFile::AllowFile(const std::string& path, Access& access)
+    : path_(path), access_(access), watch_({path}) {}
+
+absl::Status AllowFile::Use() {
+  if (path_.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::string> text = ReadFile(path_);
+  if (!text.ok()) return absl::InvalidArgumentError("--allow: the file cannot be read");
+  absl::StatusOr<AllowList> list = AllowList::Parse(*text);
+  if (!list.ok()) return absl::InvalidArgumentError(absl::StrCat("--allow: ", list.status().message()));
+  access_.Use(*std::move(list));
+  return absl::OkStatus();
+}
+
+void AllowFile::Look(absl::Time now) {
+  if (path_.empty() || !watch_.HasChanged(now)) return;
+  const absl::Status status = Use();
+  if (status.ok()) return Log(LogLevel::kInfo, "--allow: a new list is in force");
+  Log(LogLevel::kWarning, absl::StrCat("a new list is refused, the old one stays: ", status.message()));
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The allow list that --allow names, and its changes while the server runs.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/core/allow_list.h"
+#include "server/file_watch.h"
+
+namespace warpfold::server {
+
+// Threads: one.
+class AllowFile {
+ public:
+  // `access` must outlive this. With an empty `path` there is no list.
+  AllowFile(const std::string& path, Access& access);
+
+  // Puts the list into force. INVALID_ARGUMENT with the flag and what is wrong with the file.
+  absl::Status Use();
+
+  // To be called often: a new list is put into force. A bad one is refused in the log, and the old one stays.
+  void Look(absl::Time now);
+
+ private:
+  const std::string path_;
+  Access& access_;
+  FileWatch watch_;
+};
+
+}  // namespace warpfold::server

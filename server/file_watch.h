@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether files have changed: been written, replaced, or reached by another link.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace warpfold::server {
+
+// Threads: one.
+class FileWatch {
+ public:
+  // Paths; empty ones are no files.
+  explicit FileWatch(std::vector<std::string> paths);
+
+  // Whether they have since the last time it was true. To be called often; looks once a second. It is true
+  // before the files are read: what changes meanwhile is seen at the next look.
+  bool HasChanged(absl::Time now);
+
+ private:
+  std::string Signature() const;
+
+  const std::vector<std::string> paths_;
+  std::string seen_;
+  absl::Time next_look_ = absl::InfinitePast();
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/memory_budget.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "server/core/limits.h"
+#include "server/process.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+// Measured: 22 MiB of a server that is ready on the CPU (docs/reliability.md). CUDA's libraries and context
+// take some hundreds more.
+constexpr std::uint64_t kBaseBytes = 64 * kMiB;
+constexpr std::uint64_t kDriverBytes = 512 * kMiB;
+
+// A reduction: the window of flow control of its stream, and a message of the largest payload.
+constexpr std::uint64_t kReductionBytes = 2 * kMaxPayloadBytes;
+// There are as many places for merges, which have one message.
+constexpr std::uint64_t kMergeBytes = kMaxPayloadBytes;
+
+std::uint64_t MiB(std::uint64_t bytes) { return (bytes + kMiB - 1) / kMiB; }
+
+// The limit in a file of a control group. Without one version 2 says "max", and version 1 some 2^63.
+std::optional<std::uint64_t> LimitIn(const std::string& path) {
+  constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  std::uint64_t bytes = 0;
+  if (!text.ok() || !absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &bytes) || bytes >= kNoLimit) {
+    return std::nullopt;
+  }
+  return bytes;
+}
+
+bool HasWord(absl::string_view list, absl::string_view word) {
+  const std::vector<absl::string_view> words = absl::StrSplit(list, ',');
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+}  // namespace
+
+MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
+  const auto places = static_cast<std::uint64_t>(flags.max_concurrent_reductions);
+  return {.base = kBaseBytes + (backend.is_device ? kDriverBytes : 0),
+          .slots = backend.slot_bytes,
+          .receive = backend.receive_bytes,
+          .calls = places * (kReductionBytes + kMergeBytes),
+          .resident = backend.is_device ? 0 : flags.resident_bytes};
+}
+
+std::string ToText(const MemoryBudget& budget) {
+  return absl::StrCat("memory: at most ", MiB(budget.total()), " MiB (base ", MiB(budget.base), ", slots ",
+                      MiB(budget.slots), ", to receive into ", MiB(budget.receive), ", calls ",
+                      MiB(budget.calls), ", resident arrays ", MiB(budget.resident), ")");
+}
+
+absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::optional<std::uint64_t> limit) {
+  if (!limit.has_value() || budget.total() <= *limit) return absl::OkStatus();
+  const std::array<std::pair<std::uint64_t, std::string>, 3> parts = {{
+      {budget.calls, absl::StrCat("--max_concurrent_reductions=", flags.max_concurrent_reductions)},
+      {budget.slots + budget.receive, absl::StrCat("--slots=", flags.slots)},
+      {budget.resident, absl::StrCat("--resident_bytes=", flags.resident_bytes)},
+  }};
+  const auto largest = std::max_element(parts.begin(), parts.end());
+  return absl::InvalidArgumentError(absl::StrCat(largest->second, ": ", ToText(budget),
+                                                 ", but the control group of the process allows ",
+                                                 *limit / kMiB, " MiB"));
+}
+
+std::optional<std::uint64_t> ControlGroupLimit(const std::string& proc, const std::string& sys) {
+  const absl::StatusOr<std::string> groups = ReadFile(proc + "/self/cgroup");
+  if (!groups.ok()) return std::nullopt;
+  std::optional<std::uint64_t> least;
+  // A line is "number:controllers:path"; version 2 has the number 0 and no controllers.
+  for (const absl::string_view line : absl::StrSplit(*groups, '\n')) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (fields.size() != 3 || !absl::StartsWith(fields[2], "/")) continue;
+    const bool is_second = fields[0] == "0" && fields[1].empty();
+    if (!is_second && !HasWord(fields[1], "memory")) continue;
+    const std::string root = absl::StrCat(sys, "/fs/cgroup", is_second ? "" : "/memory");
+    const char* const file = is_second ? "/memory.max" : "/memory.limit_in_bytes";
+    // A group has the limits of all above it. In a container the path may be one of the host's, of which only
+    // the root is there.
+    absl::string_view path = fields[2];
+    while (true) {
+      while (absl::EndsWith(path, "/")) path.remove_suffix(1);
+      const std::optional<std::uint64_t> limit = LimitIn(absl::StrCat(root, path, file));
+      if (limit.has_value() && *limit < least.value_or(*limit + 1)) least = limit;
+      if (path.empty()) break;
+      path = path.substr(0, path.rfind('/'));
+    }
+  }
+  return least;
+}
+
+}  // namespace warpfold::server

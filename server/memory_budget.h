@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How much memory of the host the flags let clients make the server hold, and whether the process may have so
+// much. Memory that clients register is theirs, and not in it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/flags.h"
+
+namespace warpfold::server {
+
+// Bytes.
+struct MemoryBudget {
+  std::uint64_t base = 0;      // the process, its connections, and what a device's driver keeps
+  std::uint64_t slots = 0;     // staging buffers
+  std::uint64_t receive = 0;   // to receive messages into, on a GPU
+  std::uint64_t calls = 0;     // what calls in progress may hold
+  std::uint64_t resident = 0;  // kept arrays, where they are in memory of the host
+
+  std::uint64_t total() const { return base + slots + receive + calls + resident; }
+};
+
+// What a backend has taken by the start.
+struct BackendMemory {
+  bool is_device = false;        // a GPU's: resident arrays are in its own memory
+  std::uint64_t slot_bytes = 0;  // of all slots together
+  std::uint64_t receive_bytes = 0;
+};
+
+MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend);
+
+// "memory: at most 1414 MiB (base 64, slots 8, ...)".
+std::string ToText(const MemoryBudget& budget);
+
+// INVALID_ARGUMENT with the flag of the largest part if the budget is above `limit`.
+absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::optional<std::uint64_t> limit);
+
+// The least limit on memory of the control groups that the process is in; nothing without one. Version 2
+// or 1. `proc` and `sys` stand for /proc and /sys in tests.
+std::optional<std::uint64_t> ControlGroupLimit(const std::string& proc = "/proc",
+                                               const std::string& sys = "/sys");
+
+}  // namespace warpfold::server
