@@ -147,6 +147,10 @@ template <class T, bool kIgnoreNan>
 struct Product;
 template <class T, bool kIgnoreNan>
 struct Sum;
+template <class T, bool kIgnoreNan>
+struct SumOfSquares;
+template <class T, bool kIgnoreNan>
+struct Variance;
 
 namespace cpu::WARPFOLD_ISA {
 
@@ -164,6 +168,10 @@ template <class T, bool kIgnoreNan>
 struct ScalarLeaf<Product<T, kIgnoreNan>>;
 template <class T, bool kIgnoreNan>
 struct ScalarLeaf<Sum<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct ScalarLeaf<SumOfSquares<T, kIgnoreNan>>;
+template <class T, bool kIgnoreNan>
+struct ScalarLeaf<Variance<T, kIgnoreNan>>;
 
 }  // namespace cpu::WARPFOLD_ISA
 }  // namespace warpfold::kernels

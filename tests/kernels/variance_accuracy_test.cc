@@ -18,7 +18,7 @@
 #include "kernels/backend.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/element_types.h"
-#include "kernels/operators/for_each.h"
+#include "kernels/operators/lists.h"
 #include "kernels/partial_state.h"
 #include "tests/kernels/elements.h"
 #include "tests/kernels/expect_same.h"

@@ -12,6 +12,10 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
+// Other elements are folded as by any other operator.
+template <class T, bool kIgnoreNan>
+struct ScalarLeaf<SumOfSquares<T, kIgnoreNan>> : PlainLeaf<SumOfSquares<T, kIgnoreNan>> {};
+
 template <IntegerElement T>
 struct ScalarLeaf<SumOfSquares<T, false>> {
   using LeafState = typename SumOfSquares<T, false>::LeafState;
