@@ -113,8 +113,7 @@ class PieceWriter {
 
 void MakeTask(Task* self, const std::string& type, std::vector<std::string> operators,
               const std::optional<std::pair<std::uint32_t, std::uint32_t>>& matrix, bool wrap_overflow,
-              bool ignore_nan, std::optional<std::uint64_t> modulus, double ddof,
-              std::string algorithm) {
+              bool ignore_nan, std::optional<std::uint64_t> modulus, double ddof, std::string algorithm) {
   const std::optional<ElementType> element_type = ElementTypeByName(type);
   if (!element_type.has_value()) throw nb::value_error("no element type has this name");
   Spec spec = {.operators = std::move(operators),
