@@ -91,15 +91,14 @@ void OpenReceiving(kernels::Backend& backend) {
   UseForReceiving(*std::move(arena));
 }
 
-// Says how much memory of the host the server may come to hold. INVALID_ARGUMENT if it may not have so much.
-absl::Status CheckMemory(const Flags& flags, kernels::Backend& backend) {
+// How much memory of the host the server may come to hold. INVALID_ARGUMENT if it may not have so much.
+absl::StatusOr<MemoryBudget> CheckMemory(const Flags& flags, kernels::Backend& backend) {
   const bool takes_pieces = backend.takes_pieces();
   const MemoryBudget budget = BudgetOf(flags, {.is_device = backend.name() == "cuda",
                                                .slot_bytes = SlotBytes(backend),
                                                .receive_bytes = takes_pieces ? 2 * SlotBytes(backend) : 0});
   if (absl::Status status = CheckBudget(budget, flags, ControlGroupLimit()); !status.ok()) return status;
-  Log(LogLevel::kInfo, ToText(budget));
-  return absl::OkStatus();
+  return budget;
 }
 
 absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flags, Service& service) {
@@ -164,11 +163,13 @@ AdminSources SourcesOf(const Flags& flags, Service& service, const RpcServer& se
 }
 
 // What those who started the process wait for.
-void SayReady(const RpcServer& server, const Admin* admin, const Service& service) {
+void SayReady(const RpcServer& server, const Admin* admin, const Service& service,
+              const MemoryBudget& memory) {
   std::cout << "READY listen=" << absl::StrJoin(server.addresses(), ",");
   if (admin != nullptr) std::cout << " admin=" << admin->address();
   std::cout << " device=" << service.backend.device() << std::endl;
   Log(LogLevel::kInfo, absl::StrCat("warpfold-server ", kVersion, " serves on ", service.backend.device()));
+  Log(LogLevel::kInfo, ToText(memory));
   const Crossovers::WarmUp& warm_up = service.crossovers.warm_up();
   if (warm_up.operators == 0) return;
   Log(LogLevel::kInfo,
@@ -274,9 +275,8 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
     return Refuse(kNoDevice,
                   absl::StrCat(DeviceFlags(flags, backend.status()), ": ", backend.status().message()));
   }
-  if (absl::Status status = CheckMemory(flags, **backend); !status.ok()) {
-    return Refuse(kBadFlags, status.message());
-  }
+  const absl::StatusOr<MemoryBudget> memory = CheckMemory(flags, **backend);
+  if (!memory.ok()) return Refuse(kBadFlags, memory.status().message());
   OpenReceiving(**backend);
   Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
   AllowFile allow_file(flags.allow, service.access);
@@ -312,7 +312,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
         (*admin)->Attach(SourcesOf(flags, service, **server, memory_socket.get(), tls_renewal));
     if (!attached.ok()) return Refuse(kNoDevice, absl::StrCat("--admin_listen: ", attached.message()));
   }
-  SayReady(**server, admin->get(), service);
+  SayReady(**server, admin->get(), service, *memory);
 
   MemoryReturn memory_return(service.clock());
   const auto failed = [&] {

@@ -164,7 +164,10 @@ SlotShare::Parties::iterator SlotShare::Next() {
 }
 
 void SlotShare::Queue(Holder& holder) {
-  parties_[holder.party()].waiters.push_back(&holder);
+  const auto [party, is_new] = parties_.try_emplace(holder.party());
+  // It may have been forgotten since it was served, so it stands behind those who wait already.
+  if (is_new) party->second.served = ++given_out_;
+  party->second.waiters.push_back(&holder);
   ++waiting_;
 }
 

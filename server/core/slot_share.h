@@ -118,6 +118,11 @@ class SlotShare {
   std::size_t free() const;
   std::size_t in_flight() const;
   std::size_t waiting() const { return waiting_; }
+  // How many slots a party has, taken or in flight.
+  int slots_of(const std::string& party) const {
+    const auto found = parties_.find(party);
+    return found == parties_.end() ? 0 : found->second.slots;
+  }
 
  private:
   enum class State : std::uint8_t { kFree, kTaken, kInFlight };
@@ -125,7 +130,7 @@ class SlotShare {
   struct Party {
     std::deque<Holder*> waiters;  // longest waiting first
     int slots = 0;                // taken, or in flight
-    std::uint64_t served = 0;     // when it got one last, counted in slots that were given out
+    std::uint64_t served = 0;     // when it got one last, or came: of all such events, which one
   };
   using Parties = std::map<std::string, Party>;
   struct Entry {
@@ -158,7 +163,7 @@ class SlotShare {
   std::vector<Entry> entries_;
   Parties parties_;
   std::size_t waiting_ = 0;         // of all parties
-  std::uint64_t given_out_ = 0;     // slots, since the start
+  std::uint64_t given_out_ = 0;     // slots given out and parties come, since the start
   const Holder* served_ = nullptr;  // has its turn: the next Take of this one does not queue
 };
 

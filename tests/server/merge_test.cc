@@ -205,8 +205,10 @@ TEST_F(MergeTest, RefusesStatesOfSeveralNumbersThatDoNotFit) {
     ExpectClaim(count <= 3, Claim<kernels::MaxSubarraySum<float, false>>(
                                 kFloat32, 3, {{0, 0, 0, 0, 1024, 1024 + count, 1027, 1025, 1}}));
   }
-  for (const std::int32_t key : {INT32_MAX - 1, INT32_MAX}) {
-    ExpectClaim(key == INT32_MAX, Claim<kernels::Minmax<float, false>>(kFloat32, 3, {0, key}));
+  // The keys of infinity, of no float, and of NaN, which would have to be the smallest element, too.
+  constexpr std::int32_t kInfinity = 0x7f800000;
+  for (const std::int32_t key : {kInfinity, INT32_MAX - 1, INT32_MAX}) {
+    ExpectClaim(key == kInfinity, Claim<kernels::Minmax<float, false>>(kFloat32, 3, {0, key}));
   }
   for (const std::uint64_t present : {0, 1, 2}) {
     ExpectClaim(present == 1, Claim<kernels::First<float, false>>(kFloat32, 3, {7, present}));

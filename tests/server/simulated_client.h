@@ -92,7 +92,7 @@ class SimulatedClient : private Transport {
                         reading_ ? ", is asked" : "", sending_ ? ", is sent to" : "",
                         gone_ ? ", is gone" : "");
   }
-  const Shard& shard() const { return shard_; }
+  Shard& shard() const { return shard_; }
   std::string party() const { return script_.peer.substr(0, script_.peer.rfind(':')); }
 
  private:

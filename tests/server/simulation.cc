@@ -172,16 +172,13 @@ absl::Status World::StartTrial(const std::function<absl::Status()>& start) {
 
 void World::OnStarted(std::uint64_t identity) {
   working_.push_back(identity);
-  const Shard* const shard = &clients_[identity].shard();
+  Shard* const shard = &clients_[identity].shard();
   for (std::size_t i = 0; i < clients_.size(); ++i) {
     if (i == identity || &clients_[i].shard() != shard) continue;
     const std::string party = clients_[i].party();
     const bool is_mate = clients_[identity].party() == party;
-    const bool has_slot = std::any_of(working_.begin(), working_.end(), [&](std::uint64_t n) {
-      return n != kTrial && &clients_[n].shard() == shard && clients_[n].party() == party;
-    });
     // While its party has a slot, parties with fewer come first.
-    if (has_slot && !is_mate) continue;
+    if (!is_mate && shard->slots().slots_of(party) > 0) continue;
     const auto party_size = std::count_if(clients_.begin(), clients_.end(), [&](const SimulatedClient& c) {
       return &c.shard() == shard && c.party() == party;
     });
