@@ -1,18 +1,17 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of all operators, in the order of the operator list: of the kernels over ranges, and over
-// segments.
+// The rows of all operators, in the order of the operator list, of the kernels over ranges. Those over
+// segments are in segments/segment_rows.h: this header also serves the executor on the host, which has no
+// CUDA headers.
 #pragma once
 
 #include <span>
 
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/segments/segment_plan.h"
 
 namespace warpfold::kernels::cuda {
 
 std::span<const Row* const> Rows();
-std::span<const SegmentRow* const> SegmentRows();
 
 }  // namespace warpfold::kernels::cuda

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/rows.h"
+#include "kernels/cuda/segments/segment_rows.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/table.h"
 
