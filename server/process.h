@@ -45,7 +45,8 @@ bool AwaitEnd(const std::function<bool()>& over);
 // nobody listens.
 bool UnixSocketInUse(const std::string& path);
 
-// What the process has used and holds, as the system counts it: the time of all its threads, and its memory.
+// The processor time that all threads of this process have used, and the memory that it holds. The system
+// counts both.
 absl::Duration CpuTime();
 std::uint64_t ResidentBytes();
 

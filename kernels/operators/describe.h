@@ -49,7 +49,7 @@ struct DescribeBase {
   }
 };
 
-// Of integers all is exact: the sum is also what the variance takes.
+// Describes integers. All of its parts are exact, and the variance is made of the same sum that is shown.
 template <IntegerElement T>
 struct Describe<T, false> : DescribeBase<T, false> {
   using Base = DescribeBase<T, false>;

@@ -33,7 +33,8 @@ WARPFOLD_FN double RoundedOff(double a, double b, double sum) {
   return (a - (sum - b_part)) + (b - b_part);
 }
 
-// Of two states that count equally many elements, as whole leaves do: without a division. Both may be empty.
+// Merges two states that count equally many elements, as those of whole leaves do. This needs no division.
+// Both may be empty.
 WARPFOLD_FN Moments MergeEqualMoments(const Moments& a, const Moments& b) {
   const double step = (b.mean - a.mean) + (b.mean_low - a.mean_low);
   const double half = 0.5 * static_cast<double>(a.count);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an operator is: a monoid. It is a small struct, the same source for host and device, whose functions
+// An operator is a monoid. It is written as a small struct, in one source for host and device. Its functions
 // are constant and call nothing outside of it.
 //
 // To add one, write its struct in a file of its own in this folder, name it in operator_list.h, give the enum

@@ -35,9 +35,8 @@ struct FunctionRow {
 //
 //   Serves(type, ignore_nan)           whether the backend has scalars and entries of this kind
 //   ServesWhole(type, dimension)       the same for whole matrices; of pairs and of large ones dimension is 0
-//   kScalars<Op>, kExact<Op>           its function for commutative operators over scalars; for those that
-//   have
-//                                      an accumulator
+//   kScalars<Op>                       its function for commutative operators over scalars
+//   kExact<Op>                         its function for operators over scalars that have an accumulator
 //   kEntrywise<Op>                     for operators over scalars, entry by entry over matrices
 //   kOrdered<Op>                       for ordered operators, whether over scalars, pairs or whole matrices
 //   kLarge<Op>                         for those over matrices of more than kMaxFixedDimension rows

@@ -37,7 +37,8 @@ std::string HealthMessage(HealthResponse::ServingStatus status) {
   return response.SerializeAsString();
 }
 
-// What the calls of a client share: its identity, or of "ipv4:192.0.2.1:50051" the host.
+// The party that a call belongs to: the identity of its client or, where the client has none, the host in the
+// address of its connection ("ipv4:192.0.2.1" of "ipv4:192.0.2.1:50051").
 std::string PartyOf(const CallInfo& info) {
   return info.identity != kAnonymous ? info.identity : info.peer.substr(0, info.peer.rfind(':'));
 }

@@ -47,8 +47,8 @@ class Registrar {
   // Destroys what was unregistered and is read no more. Whether some is left.
   bool Bury();
 
-  // What clients have registered: bytes, and how many pieces of memory. Memory that was given back counts
-  // until the last reduction that reads it has ended. From any thread.
+  // These say how many bytes clients have registered, in how many pieces of memory. Memory that was given
+  // back counts until the last reduction that reads it has ended. From any thread.
   std::uint64_t registered_bytes() const { return registered_bytes_; }
   std::size_t registrations() const { return count_; }
 

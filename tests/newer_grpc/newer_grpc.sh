@@ -8,13 +8,12 @@
 # there, made from scratch where it is missing. FOLDER/build is the build. Nothing outside FOLDER is changed.
 # Arguments after it go to ctest, in place of the tests' labels.
 #
-# Takes root, debootstrap and a way to a mirror of Debian (DEBIAN_MIRROR). Exit code 77: skipped.
+# Takes root, debootstrap and a Debian whose own mirror has these suites, too. Exit code 77: skipped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_folder=$(cd "$here/../.." && pwd)
 # shellcheck source=/dev/null
 . "$here/../container/stand_in.sh"
-readonly kMirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 readonly kKeys=/usr/share/keyrings/debian-archive-keyring.gpg
 # What the executables' own tests call, of the group "test" in deploy/install_packages.sh: other tools are not
 # in that suite under the names of Debian 12.
@@ -27,6 +26,10 @@ for tool in debootstrap unshare; do
   type -P "$tool" >/dev/null || skip "needs $tool (deploy/install_packages.sh test)"
 done
 [[ -s $kKeys ]] || skip "needs the keys of Debian's archive (debian-archive-keyring)"
+# shellcheck disable=SC2016 # apt-get's variable, not the shell's
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' |
+  awk '!/security/ && !found { print; found = 1 }')
+[[ -n $mirror ]] || skip "apt has no source of Debian's"
 unshare --mount --pid --fork true 2>/dev/null || skip "may not make namespaces"
 mkdir -p "$1/build" "$1/ccache"
 folder=$(cd "$1" && pwd)
@@ -40,9 +43,9 @@ tests=(--label-regex '^(core|rpc|e2e)$' --label-exclude '^(gpu|interop)$')
 make_root() {
   echo "Making a root of Debian unstable"
   rm -rf "$root" "$root.part"
-  debootstrap --variant=minbase --keyring="$kKeys" sid "$root.part" "$kMirror" >"$folder/root.log" ||
+  debootstrap --variant=minbase --keyring="$kKeys" sid "$root.part" "$mirror" >"$folder/root.log" ||
     { tail "$folder/root.log" >&2; fail "debootstrap"; }
-  printf 'deb %s %s main\n' "$kMirror" sid "$kMirror" experimental >"$root.part/etc/apt/sources.list"
+  printf 'deb %s %s main\n' "$mirror" sid "$mirror" experimental >"$root.part/etc/apt/sources.list"
   echo 'Acquire::Check-Valid-Until "false";' >"$root.part/etc/apt/apt.conf.d/10mirror"
   printf 'Package: %s\nPin: release a=experimental\nPin-Priority: 900\n' \
     'libgrpc* libprotobuf* libprotoc* protobuf-compiler* libupb*' \

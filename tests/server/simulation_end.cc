@@ -55,7 +55,7 @@ void World::LetTheSilentTimeOut() {
     client.Break();
     if (client.CanReportBreak()) client.ReportBreak();
   }
-  // What they have said is reduced first: only then are they waited for.
+  // The device first reduces what the clients have sent. Then the world waits for the clients that are left.
   do {
     FinishSlots();
     TimePasses(absl::Milliseconds(1));
