@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/reflection.h"
 
+#include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 
 #include <algorithm>
@@ -28,6 +29,23 @@ void AddWithImports(const pb::FileDescriptor* file, Files* files) {
   if (std::find(files->begin(), files->end(), file) != files->end()) return;
   for (int i = 0; i < file->dependency_count(); ++i) AddWithImports(file->dependency(i), files);
   files->push_back(file);
+}
+
+// The files of errors' details are served, too, so that tools can show them.
+const Files& ServedFiles() {
+  static const Files* const kFiles = [] {
+    auto* const files = new Files();
+    for (const pb::Descriptor* message :
+         {v1::ReduceRequest::descriptor(), v1::PutArrayRequest::descriptor(),
+          v1::ReduceSegmentsRequest::descriptor(), grpc::health::v1::HealthCheckRequest::descriptor(),
+          reflection::ServerReflectionRequest::descriptor(),
+          grpc::reflection::v1alpha::ServerReflectionRequest::descriptor(),
+          google::rpc::Status::descriptor()}) {
+      AddWithImports(message->file(), files);
+    }
+    return files;
+  }();
+  return *kFiles;
 }
 
 const pb::FileDescriptor* FileByName(const std::string& name) {
@@ -70,22 +88,6 @@ void SetServices(reflection::ServerReflectionResponse* response) {
 }
 
 }  // namespace
-
-const Files& ServedFiles() {
-  static const Files* const kFiles = [] {
-    auto* const files = new Files();
-    for (const pb::Descriptor* message :
-         {v1::ReduceRequest::descriptor(), v1::PutArrayRequest::descriptor(),
-          v1::ReduceSegmentsRequest::descriptor(), grpc::health::v1::HealthCheckRequest::descriptor(),
-          reflection::ServerReflectionRequest::descriptor(),
-          grpc::reflection::v1alpha::ServerReflectionRequest::descriptor(),
-          google::rpc::Status::descriptor()}) {
-      AddWithImports(message->file(), files);
-    }
-    return files;
-  }();
-  return *kFiles;
-}
 
 reflection::ServerReflectionResponse Reflect(const reflection::ServerReflectionRequest& request) {
   using Request = reflection::ServerReflectionRequest;

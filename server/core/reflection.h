@@ -6,17 +6,9 @@
 // Threads: any.
 #pragma once
 
-#include <google/protobuf/descriptor.h>
-
-#include <vector>
-
 #include "grpc/reflection/v1/reflection.pb.h"
 
 namespace warpfold::server {
-
-// The .proto files of all that is served and, so that tools can show them, of errors' details. Each comes
-// after those that it imports.
-const std::vector<const google::protobuf::FileDescriptor*>& ServedFiles();
 
 // Serves the API's files, the standard services' and those that they import; of other files, NOT_FOUND. The
 // messages of v1alpha have the same bytes.
