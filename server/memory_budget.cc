@@ -58,13 +58,15 @@ MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
           .slots = backend.slot_bytes,
           .receive = backend.receive_bytes,
           .calls = places * (kReductionBytes + kMergeBytes),
+          .answers = kMaxPendingAnswerBytes,
           .resident = backend.is_device ? 0 : flags.resident_bytes};
 }
 
 std::string ToText(const MemoryBudget& budget) {
   return absl::StrCat("memory: at most ", MiB(budget.total()), " MiB (base ", MiB(budget.base), ", slots ",
                       MiB(budget.slots), ", to receive into ", MiB(budget.receive), ", calls ",
-                      MiB(budget.calls), ", resident arrays ", MiB(budget.resident), ")");
+                      MiB(budget.calls), ", answers ", MiB(budget.answers), ", resident arrays ",
+                      MiB(budget.resident), ")");
 }
 
 absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::optional<std::uint64_t> limit) {

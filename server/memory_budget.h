@@ -20,9 +20,10 @@ struct MemoryBudget {
   std::uint64_t slots = 0;     // staging buffers
   std::uint64_t receive = 0;   // to receive messages into, on a GPU
   std::uint64_t calls = 0;     // what calls in progress may hold
+  std::uint64_t answers = 0;   // what clients do not take
   std::uint64_t resident = 0;  // kept arrays, where they are in memory of the host
 
-  std::uint64_t total() const { return base + slots + receive + calls + resident; }
+  std::uint64_t total() const { return base + slots + receive + calls + answers + resident; }
 };
 
 // What a backend has taken by the start.
@@ -34,7 +35,7 @@ struct BackendMemory {
 
 MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend);
 
-// "memory: at most 1414 MiB (base 64, slots 8, ...)".
+// "memory: at most 1478 MiB (base 64, slots 8, ...)".
 std::string ToText(const MemoryBudget& budget);
 
 // INVALID_ARGUMENT with the flag of the largest part if the budget is above `limit`.

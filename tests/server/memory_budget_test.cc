@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/memory_budget.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace warpfold::server {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+// What is said of slots of 13 MiB where next to nothing is allowed.
+std::string RefusalOf(const Flags& flags) {
+  return std::string(CheckBudget(BudgetOf(flags, {.slot_bytes = 13 * kMiB}), flags, 1).message());
+}
+
+TEST(MemoryBudgetTest, IsTheSumOfWhatTheFlagsAllow) {
+  Flags flags;
+  flags.max_concurrent_reductions = 10;
+  flags.resident_bytes = 3 * kMiB;
+  const MemoryBudget cpu = BudgetOf(flags, {.is_device = false, .slot_bytes = 2 * kMiB});
+  EXPECT_EQ(cpu.total(), (64 + 2 + 10 * 12 + 64 + 3) * kMiB);
+  EXPECT_EQ(ToText(cpu),
+            "memory: at most 253 MiB (base 64, slots 2, to receive into 0, calls 120, answers 64, resident "
+            "arrays 3)");
+  const MemoryBudget gpu =
+      BudgetOf(flags, {.is_device = true, .slot_bytes = 8 * kMiB, .receive_bytes = 16 * kMiB});
+  EXPECT_EQ(gpu.total(), (64 + 512 + 8 + 16 + 10 * 12 + 64) * kMiB);
+}
+
+TEST(MemoryBudgetTest, IsHeldAgainstTheLimit) {
+  const Flags flags;
+  const MemoryBudget budget = BudgetOf(flags, {.slot_bytes = 4 * kMiB});
+  EXPECT_TRUE(CheckBudget(budget, flags, std::nullopt).ok());
+  EXPECT_TRUE(CheckBudget(budget, flags, budget.total() + 1).ok());
+  EXPECT_TRUE(CheckBudget(budget, flags, budget.total()).ok());
+  const absl::Status above = CheckBudget(budget, flags, budget.total() - 1);
+  EXPECT_EQ(above.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(above.message()),
+              testing::StartsWith("--max_concurrent_reductions=64: memory: at most 900 MiB"));
+}
+
+TEST(MemoryBudgetTest, TheFlagOfTheLargestPartIsNamed) {
+  Flags flags;
+  flags.max_concurrent_reductions = 1;
+  flags.slots = 5;
+  EXPECT_THAT(RefusalOf(flags), testing::StartsWith("--slots=5: "));
+  flags.resident_bytes = 14 * kMiB;
+  EXPECT_THAT(RefusalOf(flags), testing::StartsWith("--resident_bytes=14680064: "));
+}
+
+class ControlGroupTest : public testing::Test {
+ protected:
+  ControlGroupTest() : root_(std::filesystem::path(testing::TempDir()) / "warpfold_groups") { Clear(); }
+  ~ControlGroupTest() override { std::filesystem::remove_all(root_); }
+
+  void Clear() {
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_ / "proc/self");
+  }
+  void Write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  std::optional<std::uint64_t> Limit() const {
+    return ControlGroupLimit((root_ / "proc").string(), (root_ / "sys").string());
+  }
+
+ private:
+  const std::filesystem::path root_;
+};
+
+TEST_F(ControlGroupTest, TheLeastLimitOnTheWayUp) {
+  EXPECT_EQ(Limit(), std::nullopt) << "no /proc";
+  Write("proc/self/cgroup", "0::/a/b\n");
+  EXPECT_EQ(Limit(), std::nullopt) << "no files";
+  Write("sys/fs/cgroup/a/b/memory.max", "max\n");
+  EXPECT_EQ(Limit(), std::nullopt);
+  Write("sys/fs/cgroup/a/memory.max", "1000\n");
+  EXPECT_EQ(Limit(), 1000u);
+  Write("sys/fs/cgroup/a/b/memory.max", "2000\n");
+  EXPECT_EQ(Limit(), 1000u);
+  Write("sys/fs/cgroup/a/b/memory.max", "500\n");
+  EXPECT_EQ(Limit(), 500u);
+  Write("sys/fs/cgroup/a/c/memory.max", "1\n");
+  EXPECT_EQ(Limit(), 500u) << "another's";
+}
+
+TEST_F(ControlGroupTest, AContainersRoot) {
+  Write("proc/self/cgroup", "0::/\n");
+  Write("sys/fs/cgroup/memory.max", "4096\n");
+  EXPECT_EQ(Limit(), 4096u);
+  Write("proc/self/cgroup", "0::/of/the/host\n");
+  EXPECT_EQ(Limit(), 4096u);
+}
+
+TEST_F(ControlGroupTest, VersionOne) {
+  Write("proc/self/cgroup", "9:name=systemd:/a\n4:cpu,memory:/a\n0::/\n");
+  Write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(Limit(), std::nullopt);
+  Write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "77\n");
+  EXPECT_EQ(Limit(), 77u);
+}
+
+TEST_F(ControlGroupTest, NonsenseIsNoLimit) {
+  Write("proc/self/cgroup", "\n0\n::\n0::a\n0::/a:b\n");
+  Write("sys/fs/cgroup/a:b/memory.max", "some\n");
+  EXPECT_EQ(Limit(), std::nullopt);
+  Write("sys/fs/cgroup/a:b/memory.max", "12\n");
+  EXPECT_EQ(Limit(), 12u);
+}
+
+}  // namespace
+}  // namespace warpfold::server
