@@ -52,12 +52,12 @@ TEST_F(RpcTest, ADeadlineWhateverTheWallClockSays) {
     const Writer writer = stub_->Reduce(&context, &response_);
     writer->Write(Header({v1::OPERATOR_SUM}));
     // The idle limit ends it long before a day is over, unless the day passes at once.
-    EXPECT_EQ(Reason(FinishWhileTimePasses(*writer, 11)), "IDLE") << ahead;
+    EXPECT_EQ(Reason(WhileTimePasses(11, [&] { return writer->Finish(); })), "IDLE") << ahead;
     grpc::ClientContext hurried_context;
     hurried_context.set_deadline(std::chrono::system_clock::now() + std::chrono::hours(24));
     const Writer hurried = stub_->Reduce(&hurried_context, &response_);
     hurried->Write(Header({v1::OPERATOR_SUM}));
-    EXPECT_EQ(Reason(FinishWhileTimePasses(*hurried, 2 * kDay)), "DEADLINE") << ahead;
+    EXPECT_EQ(Reason(WhileTimePasses(2 * kDay, [&] { return hurried->Finish(); })), "DEADLINE") << ahead;
   }
   ExpectUnharmed();
 }
@@ -82,16 +82,7 @@ TEST_F(RpcTest, AUnaryCallThatStalls) {
   // Its message never comes.
   for (const char* method : {"ReduceArray", "Merge", "GetServerInfo"}) {
     RawCall call(channel_, std::string("/warpfold.v1.ReductionService/") + method);
-    std::atomic<bool> answered = false;
-    std::thread time([&] {
-      while (!answered) {
-        AdvanceClock(11);
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      }
-    });
-    EXPECT_EQ(Reason(call.Finish()), "IDLE") << method;
-    answered = true;
-    time.join();
+    EXPECT_EQ(Reason(WhileTimePasses(11, [&] { return call.Finish(); })), "IDLE") << method;
   }
   ExpectUnharmed();
 }
@@ -101,7 +92,7 @@ TEST_F(RpcTest, TheIdleLimit) {
   const Writer writer = stub_->Reduce(&context, &response_);
   writer->Write(Header({v1::OPERATOR_SUM}));
   Await([&] { return server_->reductions_in_progress() == 1; });
-  const grpc::Status status = FinishWhileTimePasses(*writer, 11);
+  const grpc::Status status = WhileTimePasses(11, [&] { return writer->Finish(); });
   EXPECT_EQ(status.error_code(), grpc::DEADLINE_EXCEEDED);
   EXPECT_EQ(Reason(status), "IDLE");
   ExpectUnharmed();
@@ -183,7 +174,7 @@ TEST_F(RpcTest, DrainLetsStripesBeMerged) {
   std::vector<v1::ReduceRequest> requests = GoodRequests();
   requests[0].mutable_header()->set_return_state(true);
   writer->Write(requests[0]);
-  Await([&] { return server_->reductions_in_progress() == 1; });
+  Await([&] { return service_.admission.AwaitsCalls(service_.clock()); });
   std::atomic<bool> drained = false;
   std::thread drain([&] {
     server_->Drain(absl::InfiniteDuration());

@@ -95,9 +95,10 @@ class RpcTest : public testing::Test {
 
   void AdvanceClock(int seconds) { now_ms_ += std::int64_t{seconds} * 1000; }
 
-  // Waits for the call's answer while the clock goes on by these steps: again and again, since the server may
-  // take the time of the call's start only after the first.
-  grpc::Status FinishWhileTimePasses(grpc::ClientWriter<v1::ReduceRequest>& writer, int step_seconds) {
+  // Runs `finish`, which waits for a call's answer, while the clock goes on by these steps: again and again,
+  // since the server may take the time that it compares with only after the first.
+  template <class Finish>
+  auto WhileTimePasses(int step_seconds, const Finish& finish) {
     std::atomic<bool> answered = false;
     std::thread time([&] {
       while (!answered) {
@@ -105,10 +106,10 @@ class RpcTest : public testing::Test {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
     });
-    const grpc::Status status = writer.Finish();
+    auto answer = finish();
     answered = true;
     time.join();
-    return status;
+    return answer;
   }
 
   std::atomic<std::int64_t> now_ms_ = absl::ToUnixMillis(absl::Now());
