@@ -311,7 +311,7 @@ absl::Duration Call::PatienceWithTaker() const {
 
 void Call::CheckTime(absl::Time now) {
   if (answered_) {
-    if (!awaits_taker() || now - answered_at_ < PatienceWithTaker()) return;
+    if (untaken_.Look(now) < PatienceWithTaker() || !awaits_taker()) return;
     sending_ = false;
     pending_answer_.reset();
     ticket_ = {};
@@ -323,7 +323,8 @@ void Call::CheckTime(absl::Time now) {
 
 void Call::Answer(const absl::Status& status, std::optional<std::string> response) {
   answered_ = true;
-  answered_at_ = shard_.Now();
+  const absl::Time now = shard_.Now();
+  untaken_.Look(now);
   CallRecord record;
   if (live_ != nullptr) {
     record.method = live_->method;
@@ -331,7 +332,7 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
     record.identity = info_.identity;
     record.trace = info_.trace;
     record.status = status;
-    record.took = answered_at_ - timer_.start();
+    record.took = now - timer_.start();
     if (session_ != nullptr) session_->Describe(&record);
   }
   pending_answer_.emplace(shard_.service().answers, response.has_value() ? response->size() : 0);

@@ -33,6 +33,7 @@
 #include "server/core/methods.h"
 #include "server/core/pending_answers.h"
 #include "server/core/trace_context.h"
+#include "server/core/watched_time.h"
 
 namespace warpfold::server {
 
@@ -125,7 +126,7 @@ class Call {
   std::unique_ptr<ArraySession> session_;  // of methods that take arrays
   bool reading_ = false;
   bool answered_ = false;
-  absl::Time answered_at_;
+  WatchedTime untaken_;                                  // since the answer
   std::optional<PendingAnswers::Entry> pending_answer_;  // until it is delivered
   bool stopped_ = false;                                 // by Stop or End
   bool sending_ = false;                                 // a message that does not end the call

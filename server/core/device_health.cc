@@ -20,12 +20,6 @@ absl::Duration DeviceDeadline(std::uint64_t bytes) {
   return kGrace + kForAByte * std::min(bytes, kMost);
 }
 
-absl::Duration WatchedTime::Look(absl::Time now) {
-  if (last_.has_value()) total_ += std::clamp(now - *last_, absl::ZeroDuration(), kLongestGap);
-  last_ = now;
-  return total_;
-}
-
 absl::Duration DeviceCalls::Look(absl::Time now) {
   const std::uint64_t turns = turns_.load(std::memory_order_relaxed);
   if (turns != std::exchange(seen_, turns) || turns % 2 == 0) lasts_ = {};

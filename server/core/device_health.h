@@ -5,38 +5,24 @@
 // that never ends raises no error, and the container platform's own health checks of the GPU do not see it
 // (docs/adr/0044).
 //
-// Threads: DeviceHealth's methods may be called from any, WatchedTime's from one at a time.
+// Threads: any.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "kernels/backend.h"
+#include "server/core/watched_time.h"
 
 namespace warpfold::server {
 
 // How long the device may take for `bytes`: 10 s, and 1 s more for each megabyte. The slowest operator takes
 // a hundredth of that.
 absl::Duration DeviceDeadline(std::uint64_t bytes);
-
-// How long something has lasted, counted from look to look. The time between two looks counts as kLongestGap
-// at most: a process that was suspended must not mistake its own absence for the device's.
-class WatchedTime {
- public:
-  static constexpr absl::Duration kLongestGap = absl::Seconds(1);
-
-  // Looks at `now`. The first look counts nothing.
-  absl::Duration Look(absl::Time now);
-
- private:
-  std::optional<absl::Time> last_;
-  absl::Duration total_;
-};
 
 // Whether a thread is in a call to the device, told to another thread.
 class DeviceCalls {

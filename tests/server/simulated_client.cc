@@ -140,6 +140,7 @@ void SimulatedClient::TakeAnswer() {
 }
 
 void SimulatedClient::TimePasses(absl::Duration time) {
+  if (answered_) untaken_ += std::min(time, WatchedTime::kLongestGap);
   if (!IsAwaited() || answered_) return;
   idle_ += time;
   slow_ += time;
@@ -184,11 +185,11 @@ bool SimulatedClient::IsOverdue() const {
 
 bool SimulatedClient::HasKeptAnswerWaiting() const {
   const bool ends = ledger_.stopped || ledger_.device_lost || !shard_.service().device.fault().ok();
-  return ends || ledger_.now - answered_at_ >= shard_.service().limits.call.idle;
+  return ends || untaken_ >= shard_.service().limits.call.idle;
 }
 
 void SimulatedClient::CheckTime() const {
-  Expect(!undelivered_ || ledger_.now - answered_at_ < shard_.service().limits.call.idle,
+  Expect(!undelivered_ || untaken_ < shard_.service().limits.call.idle,
          "an answer is kept that nobody takes");
   if (!begun_ || answered_ || told_serving_.has_value()) return;
   Expect(!IsOverdue(), "is overdue");
@@ -229,7 +230,6 @@ void SimulatedClient::Answer(const absl::Status& status, std::optional<std::stri
     Expect(response.value_or("").empty(), "a response with an error");
   }
   answered_ = true;
-  answered_at_ = ledger_.now;
   undelivered_ = true;
   Expect(!status.ok() || !sending_, "an answer before what was sent before it is taken");
   keeps_its_place_ = sending_;

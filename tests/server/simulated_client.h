@@ -131,7 +131,7 @@ class SimulatedClient : private Transport {
   bool ended_ = false;
   bool gone_ = false;
   bool answered_ = false;
-  absl::Time answered_at_;
+  absl::Duration untaken_;    // for how long, as its shard counts time
   bool undelivered_ = false;  // the answer has not been taken
   bool sending_ = false;
   std::size_t sending_bytes_ = 0;

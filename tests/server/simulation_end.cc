@@ -69,8 +69,10 @@ void World::LetTheSilentTimeOut() {
   ledger_.Expect(working_.empty() || ledger_.device_lost, "a device that hangs is not noticed");
   TimePasses(service_.limits.call.idle);
   Check();
-  // Who does not even take the answer is cut off.
-  TimePasses(service_.limits.call.idle);
+  // Clients that do not even take the answer are cut off.
+  for (absl::Duration wait; wait < service_.limits.call.idle; wait += WatchedTime::kLongestGap) {
+    TimePasses(WatchedTime::kLongestGap);
+  }
   Check();
 }
 

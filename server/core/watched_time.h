@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How long something has lasted, counted from look to look. The time between two looks counts as kLongestGap
+// at most: a process that was suspended must not mistake its own absence for that of a device or a client.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/time/time.h"
+
+namespace warpfold::server {
+
+// Threads: one at a time.
+class WatchedTime {
+ public:
+  static constexpr absl::Duration kLongestGap = absl::Seconds(1);
+
+  // Looks at `now`. The first look counts nothing.
+  absl::Duration Look(absl::Time now) {
+    if (last_.has_value()) total_ += std::clamp(now - *last_, absl::ZeroDuration(), kLongestGap);
+    last_ = now;
+    return total_;
+  }
+
+ private:
+  std::optional<absl::Time> last_;
+  absl::Duration total_;
+};
+
+}  // namespace warpfold::server
