@@ -24,6 +24,8 @@
 
 namespace warpfold::kernels::simt {
 
+inline constexpr unsigned kLanesOfWarp = 32;
+
 class Executor {
  public:
   Executor(Device& device, const LaunchSpec& spec, const std::function<void()>& kernel);

@@ -49,6 +49,17 @@ class SegmentsRpcTest : public RpcTest {
     return array;
   }
 
+  // Sends one chunk after the other, whatever comes back, and counts those that were taken.
+  static void WriteUntilRefused(Stream& stream, std::atomic<int>& written) {
+    const SegmentedArray array = Bytes(100'000);
+    v1::ReduceSegmentsRequest header;
+    *header.mutable_header() = array.header;
+    v1::ReduceSegmentsRequest chunk;
+    chunk.mutable_chunk()->set_data(array.data);
+    stream.Write(header);
+    while (stream.Write(chunk)) ++written;
+  }
+
   const std::unique_ptr<v1::SegmentService::Stub> segments_ = v1::SegmentService::NewStub(channel_);
   Client client_{server_->addresses()[0]};
   SegmentReader reader_;
@@ -240,16 +251,10 @@ TEST_F(SegmentsRpcTest, ClientsThatAreKilled) {
 TEST_F(SegmentsRpcTest, AClientThatTakesNoResults) {
   grpc::ClientContext context;
   const std::unique_ptr<Stream> stream = segments_->ReduceSegments(&context);
-  const SegmentedArray array = Bytes(100'000);
-  v1::ReduceSegmentsRequest header;
-  *header.mutable_header() = array.header;
-  v1::ReduceSegmentsRequest chunk;
-  chunk.mutable_chunk()->set_data(array.data);
-  stream->Write(header);
   std::atomic<bool> ended = false;
   std::atomic<int> written = 0;
   std::thread writer([&] {
-    while (stream->Write(chunk)) ++written;
+    WriteUntilRefused(*stream, written);
     ended = true;
   });
   Await([&] { return written > 3; });
@@ -276,16 +281,8 @@ TEST_F(SegmentsRpcTest, AClientThatTakesNoResults) {
 TEST_F(SegmentsRpcTest, TheEndDoesNotWaitForAClientThatTakesNoResults) {
   grpc::ClientContext context;
   const std::unique_ptr<Stream> stream = segments_->ReduceSegments(&context);
-  const SegmentedArray array = Bytes(100'000);
-  v1::ReduceSegmentsRequest header;
-  *header.mutable_header() = array.header;
-  v1::ReduceSegmentsRequest chunk;
-  chunk.mutable_chunk()->set_data(array.data);
-  stream->Write(header);
   std::atomic<int> written = 0;
-  std::thread writer([&] {
-    while (stream->Write(chunk)) ++written;
-  });
+  std::thread writer([&] { WriteUntilRefused(*stream, written); });
   // Until the server reads no more of it, since its results have filled the connection.
   for (int seen = -1; written < 4 || seen != written; std::this_thread::sleep_for(std::chrono::seconds(1))) {
     seen = written;
