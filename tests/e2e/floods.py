@@ -9,6 +9,7 @@ python3 floods.py [SECONDS]. Needs Debian's python3-h2 (hpack). Environment: as 
 import contextlib
 import itertools
 import os
+import select
 import socket
 import ssl
 import struct
@@ -151,8 +152,12 @@ class Flood:
 
     def _send(self, connection: socket.socket, piece: bytes, deadline: float) -> None:
         rest = memoryview(piece)
+        ended = select.poll()
+        ended.register(connection, select.POLLRDHUP)
         while rest and time.monotonic() < deadline:
             with contextlib.suppress(TimeoutError, ssl.SSLWantWriteError):
+                if ended.poll(0):
+                    raise ConnectionError("the server has ended the connection")
                 sent = connection.send(rest)
                 self.bytes += sent
                 rest = rest[sent:]
