@@ -24,8 +24,8 @@ _OPERATORS_PAGES = ("docs/operating.md", "docs/versioning.md", "CONTRIBUTING.md"
                     "SECURITY.md")
 _PAGES = sorted(str(path.relative_to(_ROOT)) for folder in (".", "docs") for path in
                 (_ROOT / folder).glob("*.md"))
-_NEEDS = {"a GPU", "a cluster", "Docker", "Docker and a GPU", "systemd", "half an hour", "grpcurl",
-          "a debugger", "matplotlib"}
+_NEEDS = {"a GPU", "a cluster", "Docker", "Docker and a GPU", "Docker and a registry", "systemd",
+          "half an hour", "grpcurl", "a debugger", "matplotlib"}
 _BLOCK = re.compile(r"^(?:<!-- (needs|run by): (.*?) -->\n)?```(sh|bash|console)\n(.*?)^```$",
                     re.MULTILINE | re.DOTALL)
 # Flags of other programs that the pages call.
@@ -112,7 +112,7 @@ class DocumentsTest(unittest.TestCase):
     def test_flags_exist(self):
         known = flags.server().union(*map(flags.client, flags.commands()))
         for page in _OPERATORS_PAGES:
-            for line in text_of(page).splitlines():
+            for line in text_of(page).replace("\\\n", " ").splitlines():
                 if _OTHER_FLAGS.search(line):
                     continue
                 for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", line):

@@ -19,7 +19,7 @@ from http_pages import get, names, samples  # noqa: E402
 
 _SUFFIXES = {"/metrics": "metrics.txt", "/statusz": "statusz.html", "/healthz": "healthz.txt",
              "/readyz": "readyz.txt"}
-_OF_A_GPU = ("warpfold_device_memory_used_bytes", "warpfold_device_memory_total_bytes",
+_OF_A_GPU = ("warpfold_device_memory_used_bytes", "warpfold_device_memory_bytes",
              "warpfold_device_temperature_celsius")
 _REASONS = ("UNSUPPORTED_TYPE", "OVERFLOW", "EMPTY_ARRAY", "UNKNOWN_MEMORY", "OWNER_QUOTA", "IDLE")
 _METHODS = ("Reduce", "ReduceArray", "PutArray")
