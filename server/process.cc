@@ -17,6 +17,8 @@
 #include <iterator>
 #include <system_error>
 
+#include "absl/synchronization/mutex.h"
+
 namespace warpfold::server {
 namespace {
 
@@ -37,6 +39,8 @@ void TuneAllocator() {
 }
 
 void ChoosePolling() { setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0); }
+
+void LeaveLocksUnchecked() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
 void RaiseFileLimit() {
   rlimit limit = {};

@@ -22,6 +22,11 @@ void TuneAllocator();
 // that a shard's thread receives what its calls are sent (docs/adr/0029). The environment's choice stays.
 void ChoosePolling();
 
+// To be called before gRPC is used: its locks are abseil's, which in Debian's build keep a graph of the order
+// in which they were taken, behind one lock for the whole process, and end the process where a thread might
+// have waited for ever (docs/adr/0084).
+void LeaveLocksUnchecked();
+
 // Raises the limit on open files to what the system allows.
 void RaiseFileLimit();
 // How many more files the process may open.

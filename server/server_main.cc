@@ -332,6 +332,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
 int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backend) {
   TuneAllocator();
   ChoosePolling();
+  LeaveLocksUnchecked();
   Flags flags;
   if (const auto exit_code = ParseFlags(argc, argv, &flags, std::cout, std::cerr)) return *exit_code;
   HoldSignals();

@@ -59,8 +59,13 @@ bench --streams 4 --bytes $((256 << 20)) --duration 8 >"$out/bench-streams.json"
 streams_pid=$!
 bench --method array --callers 4 --duration 8 >"$out/bench-small.json" &
 small_pid=$!
-sleep 3
+sleep 2
+# A call that is there when it is looked for.
+{ head -c $((4 << 20)) /dev/zero; sleep 1.5; } | call reduce --op sum --dtype int32 - >"$out/under-load.txt" &
+slow_pid=$!
+sleep 1
 pages load
+wait "$slow_pid"
 wait "$streams_pid"
 wait "$small_pid"
 bench --op sum,mean,minmax --dtype float64 --bytes $((64 << 20)) --duration 2 >"$out/bench-operators.json"

@@ -85,14 +85,16 @@ class RetryTest(unittest.TestCase):
 class Http2Connection:
     """A connection that speaks just enough HTTP/2 to send pings and to hear what comes of them."""
 
-    PING, GOAWAY, ACK = 6, 7, 1
+    SETTINGS, PING, GOAWAY, ACK = 4, 6, 7, 1
+    MAX_FRAME_SIZE = 5
 
     def __init__(self, address: str):
         host, port = address.rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), timeout=_TIMEOUT_S)
         self._changed = threading.Condition()
         self._acknowledged, self.goaway = 0, None
-        self._socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + self._frame(4, 0, b""))
+        self.settings: dict[int, int] = {}
+        self._socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + self._frame(self.SETTINGS, 0, b""))
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
@@ -109,6 +111,8 @@ class Http2Connection:
                     self._acknowledged += 1
                 elif head[3] == self.PING:
                     self._socket.sendall(self._frame(self.PING, self.ACK, payload))
+                elif head[3] == self.SETTINGS:
+                    self.settings |= dict(struct.iter_unpack(">HI", payload))
                 elif head[3] == self.GOAWAY:
                     self.goaway = payload[8:]
                 self._changed.notify_all()
@@ -125,6 +129,16 @@ class Http2Connection:
         self._socket.shutdown(socket.SHUT_RDWR)
         self._reader.join()
         self._socket.close()
+
+
+class FrameTest(unittest.TestCase):
+    def test_clients_may_send_large_frames(self):
+        server = service.Server()
+        self.addCleanup(server.stop)
+        connection = Http2Connection(server.address)
+        self.addCleanup(connection.close)
+        self.assertTrue(connection.ping())  # the settings came before
+        self.assertEqual(connection.settings[Http2Connection.MAX_FRAME_SIZE], 256 * 1024)
 
 
 class KeepaliveTest(unittest.TestCase):

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "client/cli/bench/sinks.h"
 #include "client/cli/commands.h"
 #include "client/cli/output.h"
@@ -12,11 +13,12 @@
 namespace warpfold::cli {
 namespace {
 
-// As warpfold-server does (docs/adr/0029), where the sink is a server on completion queues like it. The plain
-// service stays as gRPC has it.
-void ChoosePolling(SinkKind kind) {
+// As warpfold-server does (docs/adr/0029, 0084), where the sink is a server on completion queues like it. The
+// plain service stays as gRPC has it.
+void TuneGrpc(SinkKind kind) {
   if (kind == SinkKind::kPlainService) return;
   setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0);
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 }
 
 // warpfold-server's, too.
@@ -46,7 +48,7 @@ absl::Status Serve(const BenchSinkFlags& flags) {
 
 int RunBenchSink(const BenchSinkFlags& flags) {
   TuneAllocator();
-  ChoosePolling(flags.kind);
+  TuneGrpc(flags.kind);
   return ReportServerError(Serve(flags));
 }
 
