@@ -56,8 +56,10 @@ struct Squares<T, false> {
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     const Wide<T> value = ValueOf(x);
-    const auto magnitude =
-        value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+    auto magnitude = static_cast<std::uint64_t>(value);
+    if constexpr (std::is_signed_v<Wide<T>>) {
+      if (value < 0) magnitude = 0 - magnitude;
+    }
     if constexpr (sizeof(T) == 8) {
       return Extended(Uint128{magnitude} * magnitude);
     } else {

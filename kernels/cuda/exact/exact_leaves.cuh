@@ -3,9 +3,8 @@
 //
 // How a warp sums leaves exactly. As an exact sum does not depend on the order, nothing here keeps one.
 //
-//   element -> lane:  narrower types: the elements of one leaf, as a double, exact if their exponents are
-//   near
-//                     each other (float16: always); float64: each element by itself
+//   element -> lane:  narrower types: the elements of a leaf, as one double, exact if their exponents are
+//                     near each other (float16: always); float64: each element by itself
 //   lane -> bins:     a few doubles in registers, for a run of leaves (operators/exact_bins.h)
 //   bins -> digits:   the block's superaccumulator, in shared memory, once a run
 //
@@ -23,6 +22,17 @@
 #include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cuda {
+
+// The largest value of any lane. All lanes take part.
+__device__ __forceinline__ std::uint32_t MaxOfWarp(std::uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(kFullWarp, value);
+#else
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) value = max(value, ShuffleXor(value, mask));
+  return value;
+#endif
+}
 
 template <AccumulatingOperator Op>
 class ExactLeaves {
@@ -120,8 +130,7 @@ class ExactLeaves {
       const double addend = op_.Addend(x);
       largest = max(largest, IsFinite(addend) ? UpperHalf(addend) : 0u);
     });
-    largest = __reduce_max_sync(kFullWarp, largest);
-    return TopFor(BitCast<double>(std::uint64_t{largest} << 32));
+    return TopFor(BitCast<double>(std::uint64_t{MaxOfWarp(largest)} << 32));
   }
   // The upper bits of a magnitude. Compared as integers, they order as the magnitudes do.
   __device__ __forceinline__ static std::uint32_t UpperHalf(double x) {
