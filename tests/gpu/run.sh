@@ -111,6 +111,8 @@ if has e2e; then
     bench exit_time; do
     step "e2e-$suite" python3 -B "$here/../e2e/${suite}_test.py" -v
   done
+  export WARPFOLD_BREAKING_SERVER=$bin/breaking_server
+  step broken_device python3 -B "$here/broken_device_test.py"
 fi
 if has way_in; then
   for device in cuda:0 cpu; do
