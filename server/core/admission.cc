@@ -16,6 +16,7 @@ namespace {
 // Calls about the server are short; a watch is a few hundred bytes.
 constexpr int kSmallPlaces = 64;
 constexpr int kWatchPlaces = 1024;
+constexpr int kCheckPlaces = 64;
 
 // After how long a refused call should come again: about the time that a share of an array takes.
 constexpr char kRetryMs[] = "100";
@@ -41,7 +42,7 @@ absl::Status NoPlace(Admission::Kind kind, int limit) {
 
 Admission::Admission(int max_concurrent_reductions)
     : limits_({max_concurrent_reductions, max_concurrent_reductions, kSmallPlaces, kWatchPlaces,
-               max_concurrent_reductions}) {}
+               max_concurrent_reductions, kCheckPlaces}) {}
 
 bool Admission::HasPlaceLocked(Kind kind, const std::string& peer) const {
   const auto k = static_cast<std::size_t>(kind);

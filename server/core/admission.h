@@ -29,11 +29,12 @@ inline constexpr absl::Duration kMergeWait = absl::Seconds(2);
 class Admission {
  public:
   // Each kind has places of its own. A Merge completes reductions that were admitted before: it must find a
-  // place where its own stripes fill the server. kSmall are calls about the server, kWatch those that wait
-  // for its health to change. kArray are reductions of a single message: they share the places of kReduction,
-  // of which one in sixteen is kept for them, since a stream may last for an hour.
-  enum class Kind : std::uint8_t { kReduction, kMerge, kSmall, kWatch, kArray };
-  static constexpr int kKinds = 5;
+  // place where its own stripes fill the server. kSmall are calls about the server, kCheck those for its
+  // health, which decide whether the process is kept, and kWatch those that wait for it to change. kArray are
+  // reductions of a single message: they share the places of kReduction, of which one in sixteen is kept for
+  // them, since a stream may last for an hour.
+  enum class Kind : std::uint8_t { kReduction, kMerge, kSmall, kWatch, kArray, kCheck };
+  static constexpr int kKinds = 6;
 
   // Who asks, and for what.
   struct Caller {

@@ -9,6 +9,7 @@
 #include "grpc/health/v1/health.pb.h"
 #include "kernels/error.h"
 #include "server/core/merge.h"
+#include "server/core/party.h"
 #include "server/core/put_session.h"
 #include "server/core/reflection.h"
 #include "server/core/segment_session.h"
@@ -37,10 +38,9 @@ std::string HealthMessage(HealthResponse::ServingStatus status) {
   return response.SerializeAsString();
 }
 
-// The party that a call belongs to: the identity of its client or, where the client has none, the host in the
-// address of its connection ("ipv4:192.0.2.1" of "ipv4:192.0.2.1:50051").
-std::string PartyOf(const CallInfo& info) {
-  return info.identity != kAnonymous ? info.identity : info.peer.substr(0, info.peer.rfind(':'));
+CallLimits LimitsOf(Method method, CallLimits limits) {
+  if (method == Method::kHealthCheck) limits.idle = std::min(limits.idle, kCheckIdle);
+  return limits;
 }
 
 }  // namespace
@@ -49,9 +49,9 @@ Call::Call(Shard& shard, Transport& transport, CallInfo info)
     : shard_(shard),
       transport_(transport),
       info_(std::move(info)),
-      party_(PartyOf(info_)),
+      party_(PartyOf(info_.identity, info_.peer)),
       method_(MethodOf(info_.method)),
-      timer_(shard.Now(), info_.deadline, shard.service().limits.call) {}
+      timer_(shard.Now(), info_.deadline, LimitsOf(method_, shard.service().limits.call)) {}
 
 Call::~Call() { shard_.Remove(this); }
 
@@ -87,6 +87,8 @@ Admission::Kind Call::KindOf(Method method) {
       return Admission::Kind::kArray;
     case Method::kMerge:
       return Admission::Kind::kMerge;
+    case Method::kHealthCheck:
+      return Admission::Kind::kCheck;
     case Method::kHealthWatch:
       return Admission::Kind::kWatch;
     default:

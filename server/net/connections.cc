@@ -7,9 +7,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
+#include "server/core/party.h"
 
 namespace warpfold::server {
 namespace {
@@ -20,11 +19,6 @@ constexpr auto kLookInterval = std::chrono::milliseconds(20);
 
 bool Identify(int descriptor, struct stat* info) {
   return fstat(descriptor, info) == 0 && S_ISSOCK(info->st_mode);
-}
-
-std::string TextOf(int family, const void* address) {
-  char text[INET6_ADDRSTRLEN] = {};
-  return inet_ntop(family, address, text, sizeof(text)) != nullptr ? text : "";
 }
 
 }  // namespace
@@ -73,13 +67,11 @@ std::string PeerOf(int descriptor) {
   socklen_t size = sizeof(address);
   if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
   if (address.ss_family == AF_INET) {
-    return TextOf(AF_INET, &reinterpret_cast<const sockaddr_in*>(&address)->sin_addr);
+    char text[INET_ADDRSTRLEN] = {};
+    return inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&address)->sin_addr, text, sizeof(text));
   }
   if (address.ss_family == AF_INET6) {
-    in6_addr network = reinterpret_cast<const sockaddr_in6*>(&address)->sin6_addr;
-    if (IN6_IS_ADDR_V4MAPPED(&network)) return TextOf(AF_INET, &network.s6_addr[12]);
-    std::memset(&network.s6_addr[8], 0, 8);
-    return TextOf(AF_INET6, &network);
+    return HostOf(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_addr);
   }
   ucred credentials = {};
   socklen_t credentials_size = sizeof(credentials);

@@ -13,6 +13,7 @@
 #include <future>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "kernels/error.h"
@@ -95,6 +96,11 @@ class AdminTest : public RpcTest, public CallObserver {
   }
 
   std::string Page(const std::string& path) { return Get(admin_->address(), path); }
+
+  // What the device tells is asked for in the background.
+  void AwaitDeviceSample() {
+    Await([&] { return absl::StrContains(Page("/metrics"), "warpfold_device_memory_used_bytes"); });
+  }
 
   void OnBegin(const std::shared_ptr<const LiveCall>& call) override { admin_->OnBegin(call); }
   void OnEnd(const std::shared_ptr<const LiveCall>& call, const CallRecord& record) override {
@@ -180,6 +186,7 @@ TEST_F(AdminTest, MetricsCountWhatHappened) {
   truncated.pop_back();
   EXPECT_EQ(Reason(Reduce(truncated)), "NO_COMMIT");
   Await([&] { return ended_ == 2; });
+  AwaitDeviceSample();
   const std::string page = Page("/metrics");
   for (const char* sample : {
            "warpfold_build_info{version=\"0.1.0\",backend=\"fake\",device=\"fake:0\"} 1",
@@ -208,6 +215,7 @@ TEST_F(AdminTest, MetricsCountWhatHappened) {
 
 TEST_F(AdminTest, SeriesStayBoundedWhateverClientsSend) {
   Attach();
+  AwaitDeviceSample();
   const auto call = [&](const std::string& method, const std::string& text) {
     v1::ReduceArrayRequest request;
     request.set_request_id(text);

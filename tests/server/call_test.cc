@@ -16,6 +16,7 @@
 #include "server/core/admission.h"
 #include "server/core/call_timer.h"
 #include "server/core/clock.h"
+#include "server/core/party.h"
 
 namespace warpfold::server {
 namespace {
@@ -168,13 +169,14 @@ TEST(AdmissionTest, EachKindHasPlacesOfItsOwn) {
   EXPECT_EQ(fill(Kind::kMerge, "TOO_MANY_REDUCTIONS"), 1u) << "merges are admitted when reductions are full";
   EXPECT_EQ(fill(Kind::kSmall, "TOO_MANY_CALLS"), 56u) << "the last eighth is for other peers";
   EXPECT_EQ(fill(Kind::kWatch, "TOO_MANY_CALLS"), 896u);
+  EXPECT_EQ(fill(Kind::kCheck, "TOO_MANY_CALLS"), 56u);
   EXPECT_EQ(admission.in_progress(), 2);
   tickets.erase(tickets.begin(), tickets.begin() + 2);
   EXPECT_EQ(admission.in_progress(), 0);
   EXPECT_TRUE(admission.IsQuiet(kStart)) << "calls about the server do not hold it up";
   EXPECT_FALSE(admission.Enter(Kind::kWatch).ok());
   tickets.clear();
-  for (const Kind kind : {Kind::kReduction, Kind::kMerge, Kind::kSmall, Kind::kWatch}) {
+  for (const Kind kind : {Kind::kReduction, Kind::kMerge, Kind::kSmall, Kind::kWatch, Kind::kCheck}) {
     EXPECT_TRUE(admission.Enter(kind).ok());
   }
 }
@@ -301,6 +303,22 @@ TEST(AdmissionTest, NeverMoreThanTheLimitAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(admission.in_progress(), 0);
+}
+
+TEST(PartyTest, IsAnIdentityOrAHost) {
+  EXPECT_EQ(PartyOf("dns:a.example", "ipv4:192.0.2.1:50051"), "dns:a.example");
+  EXPECT_EQ(PartyOf("anonymous", "ipv4:192.0.2.1:50051"), "ipv4:192.0.2.1");
+  EXPECT_EQ(PartyOf("anonymous", "inproc"), "inproc");
+}
+
+TEST(PartyTest, AHostHasAllAddressesOfItsIpv6Network) {
+  const std::string host = "ipv6:2001:db8:0:1::";
+  EXPECT_EQ(PartyOf("anonymous", "ipv6:%5B2001:db8:0:1::7%5D:50051"), host);
+  EXPECT_EQ(PartyOf("anonymous", "ipv6:[2001:db8:0:1:ffff::1]:1"), host);
+  EXPECT_EQ(PartyOf("anonymous", "ipv6:%5Bfe80::1%25eth0%5D:1"), "ipv6:fe80::");
+  EXPECT_NE(PartyOf("anonymous", "ipv6:%5B2001:db8:0:2::7%5D:50051"), host);
+  EXPECT_EQ(PartyOf("anonymous", "ipv6:%5B::ffff:192.0.2.1%5D:2"), "ipv4:192.0.2.1");
+  EXPECT_EQ(PartyOf("anonymous", "ipv6:nonsense:1"), "ipv6:nonsense");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // The service over the wire: its methods, its limit on reductions at once, its health.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <random>
 #include <thread>
 
@@ -245,6 +246,44 @@ TEST_F(RpcTest, HealthIsCheckedAndWatched) {
   EXPECT_EQ(answer, kNotServing);
   watch.context().TryCancel();
   drain.join();
+}
+
+// A probe that is not answered ends the process, where an orchestrator asks.
+TEST_F(RpcTest, ProbesAreAnsweredBesideCallsThatStall) {
+  constexpr int kPlacesOfAHost = 56;
+  grpc::ChannelArguments own_connection;
+  own_connection.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // More calls that send nothing than one host may have, by several connections.
+  const auto stall = [&](const std::string& method) {
+    std::vector<std::unique_ptr<RawCall>> calls;
+    for (int connection = 0; connection < 4; ++connection) {
+      const auto channel = grpc::CreateCustomChannel(server_->addresses()[0],
+                                                     grpc::InsecureChannelCredentials(), own_connection);
+      for (int i = 0; i < 16; ++i) calls.push_back(std::make_unique<RawCall>(channel, method));
+    }
+    return calls;
+  };
+  const auto ask = [&](const std::string& method) {
+    RawCall call(channel_, method);
+    call.Write("");
+    call.WritesDone();
+    return call.Finish();
+  };
+  const std::string info = "/warpfold.v1.ReductionService/GetServerInfo";
+  const std::string check = "/grpc.health.v1.Health/Check";
+
+  const auto calls = stall(info);
+  Await([&] { return Reason(ask(info)) == "TOO_MANY_CALLS"; });
+  EXPECT_TRUE(ask(check).ok());
+
+  // Who stalls probes has their places for two seconds.
+  const auto probes = stall(check);
+  Await([&] { return Reason(ask(check)) == "TOO_MANY_CALLS"; });
+  AdvanceClock(3);
+  const auto is_idle = [](const auto& probe) { return Reason(probe->Finish()) == "IDLE"; };
+  EXPECT_EQ(std::count_if(probes.begin(), probes.end(), is_idle), kPlacesOfAHost);
+  EXPECT_TRUE(ask(check).ok());
+  for (const auto& call : calls) call->context().TryCancel();
 }
 
 TEST_F(RpcTest, APortIsTakenOnce) {

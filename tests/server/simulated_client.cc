@@ -180,7 +180,7 @@ bool SimulatedClient::IsMessageLetGo() const {
 bool SimulatedClient::IsOverdue() const {
   const CallLimits& limits = shard_.service().limits.call;
   return ledger_.now >= begun_at_ + script_.patience || ledger_.now - begun_at_ >= limits.duration ||
-         (IsAwaited() && (idle_ >= limits.idle || slow_ >= 2 * limits.idle));
+         (IsAwaited() && (idle_ >= idle_limit_ || slow_ >= 2 * idle_limit_));
 }
 
 bool SimulatedClient::HasKeptAnswerWaiting() const {
@@ -289,8 +289,8 @@ void SimulatedClient::JudgeError(const absl::Status& status) const {
   const bool is_lost = !shard_.service().device.fault().ok();
   if (reason == "DEVICE_LOST" && refusal_.empty()) deserved = slot_failed_ || start_failed_ || is_lost;
   const CallLimits& limits = shard_.service().limits.call;
-  if (reason == "IDLE") deserved = IsAwaited() && idle_ >= limits.idle;
-  if (reason == "RATE") deserved = IsAwaited() && slow_ >= 2 * limits.idle;
+  if (reason == "IDLE") deserved = IsAwaited() && idle_ >= idle_limit_;
+  if (reason == "RATE") deserved = IsAwaited() && slow_ >= 2 * idle_limit_;
   if (reason == "DEADLINE") deserved = ledger_.now >= begun_at_ + script_.patience;
   if (reason == "DURATION") deserved = ledger_.now - begun_at_ >= limits.duration;
   if (absl::IsCancelled(status)) deserved = gone_;

@@ -5,6 +5,7 @@
 // call asks and answers.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -50,7 +51,13 @@ struct Ledger {
 class SimulatedClient : private Transport {
  public:
   SimulatedClient(Ledger& ledger, Shard& shard, PieceHeap& heap, Script script)
-      : ledger_(ledger), shard_(shard), heap_(heap), script_(std::move(script)) {}
+      : ledger_(ledger),
+        shard_(shard),
+        heap_(heap),
+        script_(std::move(script)),
+        idle_limit_(script_.kind == Admission::Kind::kCheck
+                        ? std::min(shard.service().limits.call.idle, kCheckIdle)
+                        : shard.service().limits.call.idle) {}
 
   // Events, and when there can be one.
   bool begun() const { return begun_; }
@@ -119,6 +126,7 @@ class SimulatedClient : private Transport {
   Shard& shard_;
   PieceHeap& heap_;
   const Script script_;
+  const absl::Duration idle_limit_;
   std::optional<Call> call_;
   bool begun_ = false;
   std::string refusal_;  // the reason that it should be refused with at its begin, if any

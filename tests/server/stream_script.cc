@@ -269,13 +269,14 @@ Script SmallScript(Random& random) {
       break;
     case 1:
       script.method = "/grpc.health.v1.Health/Check";
+      script.kind = Admission::Kind::kCheck;
       break;
     default:
       script.method = "/grpc.health.v1.Health/Watch";
       script.kind = Admission::Kind::kWatch;
       script.leaves = true;
   }
-  if (script.kind == Admission::Kind::kSmall && OneIn(random, 10)) {
+  if (script.kind != Admission::Kind::kWatch && OneIn(random, 10)) {
     script.lines.clear();
     script.reason = "BAD_MESSAGE";
   }

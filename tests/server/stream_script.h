@@ -54,7 +54,8 @@ struct Script {
 
 // Whether calls of this kind are counted among those in progress, and stopped by a drain.
 inline bool IsWork(Admission::Kind kind) {
-  return kind != Admission::Kind::kSmall && kind != Admission::Kind::kWatch;
+  using Kind = Admission::Kind;
+  return kind != Kind::kSmall && kind != Kind::kCheck && kind != Kind::kWatch;
 }
 
 // One of three clients, by one of its connections.

@@ -100,9 +100,12 @@ class Parts(Generic[R, S]):
         The other arguments are those of reduce. A part without a value for an operator, as an empty one
         without a minimum, is no error: the whole may have one.
         """
-        elements = elements_of(array, options.get("dtype"))
-        question = question_of(elements, operators, matrix, nan, overflow, ddof, modulus)
-        return self._partial([elements], first_element, question, options)
+
+        def elements_and_question() -> tuple[list[Elements], Question]:
+            elements = elements_of(array, options.get("dtype"))
+            return [elements], question_of(elements, operators, matrix, nan, overflow, ddof, modulus)
+
+        return self._partial(elements_and_question, first_element, options)
 
     def merge(self, states: Iterable[PartialState], **options: Unpack[CallOptions]) -> R:
         """The Result of the whole array, or of a range, of whose parts these are the states, in order.
@@ -110,45 +113,51 @@ class Parts(Generic[R, S]):
         Raises InvalidArgumentError where they are not adjacent, and TypeError where they do not answer the
         same question.
         """
-        states, question = _of_one_question(states)
         settings = settings_of(options)
-        raw = [_raw(state) for state in states]
-        result: R = self._perform(
-            lambda client, stop: client.merge(raw, question.task(), settings, stop),
-            lambda answer: Result(answer, Elements(question.type, question.dtype, "parts")),
-        )
+
+        def work(client: _native.Client, stop: _native.Stop | None) -> Result:
+            raw, question = _of_one_question(states)
+            answer = client.merge(raw, question.task(), settings, stop)
+            return Result(answer, Elements(question.type, question.dtype, "parts"))
+
+        result: R = self._perform(work, _itself)
         return result
 
     def merge_to_state(self, states: Iterable[PartialState], **options: Unpack[CallOptions]) -> S:
         """The same, not finished: to merge many states by groups, and then the groups."""
-        states, question = _of_one_question(states)
         settings = settings_of(options)
-        raw = [_raw(state) for state in states]
-        state: S = self._perform(
-            lambda client, stop: client.merge_to_state(raw, question.task(), settings, stop),
-            lambda answer: _state(answer, question),
-        )
+
+        def work(client: _native.Client, stop: _native.Stop | None) -> PartialState:
+            raw, question = _of_one_question(states)
+            return _state(client.merge_to_state(raw, question.task(), settings, stop), question)
+
+        state: S = self._perform(work, _itself)
         return state
 
     def _partial(
-        self, pieces: list[Elements], first_element: int, question: Question, options: CallOptions
+        self,
+        elements_and_question: Callable[[], tuple[list[Elements], Question]],
+        first_element: int,
+        options: CallOptions,
     ) -> S:
-        """Of the pieces, one behind the other, which are arrays of the question's type."""
+        """Of arrays of the question's type, one behind the other. They are come by where the call blocks."""
         if first_element < 0:
             raise ValueError(f"first_element must not be negative, but is {first_element}")
         settings = settings_of(options)
-        views = [_view(piece, question.type) for piece in pieces]
         progress = options.get("progress")
 
-        def work(client: _native.Client, stop: _native.Stop | None) -> _native.State:
+        def work(client: _native.Client, stop: _native.Stop | None) -> PartialState:
+            pieces, question = elements_and_question()
+            views = [_view(piece, question.type) for piece in pieces]
+            task = question.task()
             if progress is None:
-                return client.reduce_part(views, first_element, question.task(), settings, None, stop)
+                return _state(client.reduce_part(views, first_element, task, settings, None, stop), question)
             with Meter(progress, sum(view.nbytes for view in views)) as meter:
-                state = client.reduce_part(views, first_element, question.task(), settings, meter.tell, stop)
+                answer = client.reduce_part(views, first_element, task, settings, meter.tell, stop)
                 meter.finish()
-            return state
+            return _state(answer, question)
 
-        state: S = self._perform(work, lambda answer: _state(answer, question))
+        state: S = self._perform(work, _itself)
         return state
 
     def _perform(
@@ -202,11 +211,12 @@ def _state(answer: _native.State, question: Question) -> PartialState:
     return PartialState(first_element, element_count, data, question)
 
 
-def _raw(state: PartialState) -> _native.State:
-    return state.first_element, state.element_count, state.data
+def _itself(answer: Any) -> Any:
+    return answer
 
 
-def _of_one_question(states: Iterable[PartialState]) -> tuple[list[PartialState], Question]:
+def _of_one_question(states: Iterable[PartialState]) -> tuple[list[_native.State], Question]:
+    """As the extension module takes them, and what they all answer."""
     states = list(states)
     for state in states:
         if not isinstance(state, PartialState):
@@ -216,4 +226,4 @@ def _of_one_question(states: Iterable[PartialState]) -> tuple[list[PartialState]
     for state in states:
         if state.question != states[0].question:
             raise TypeError(f"{state!r} and {states[0]!r} do not answer the same question")
-    return states, states[0].question
+    return [(state.first_element, state.element_count, state.data) for state in states], states[0].question

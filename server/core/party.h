@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// To whom a call or a connection counts, where places and slots are shared out.
+#pragma once
+
+#include <netinet/in.h>
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace warpfold::server {
+
+// The host that an IPv6 address counts to, as text: the IPv4 address that is mapped into it, or else its
+// first 64 bits, "2001:db8:0:1::": one host commonly has all addresses that begin with them.
+std::string HostOf(const in6_addr& address);
+
+// The party of a client: its identity or, where it has none, the host in the address of its connection as
+// gRPC writes it ("ipv4:192.0.2.1" of "ipv4:192.0.2.1:50051", "ipv6:2001:db8:0:1::" of
+// "ipv6:%5B2001:db8:0:1::7%5D:50051").
+std::string PartyOf(const std::string& identity, absl::string_view peer);
+
+}  // namespace warpfold::server
