@@ -41,10 +41,16 @@ std::string CheckAdminAddress(const std::string& address) {
   return "must be host:port with a port of 0 to 65535";
 }
 
+bool IsUnix(const std::string& address) { return absl::StartsWith(address, "unix:"); }
+
 // Two sockets on one address would be one too many; and nobody asks us before gRPC answers for channelz.
 std::string CheckTogether(const Flags& flags) {
   if (flags.channelz && !flags.allow.empty())
     return "--channelz: excludes --allow, whose list it would not obey";
+  if (flags.resident_owner_bytes > flags.resident_bytes)
+    return "--resident_owner_bytes: is more than --resident_bytes";
+  if (!flags.tls_cert.empty() && std::all_of(flags.listen.begin(), flags.listen.end(), IsUnix))
+    return "--tls_cert: no address of --listen would use it";
   const bool is_shared =
       !absl::EndsWith(flags.admin_listen, ":0") &&
       std::find(flags.listen.begin(), flags.listen.end(), flags.admin_listen) != flags.listen.end();
@@ -118,13 +124,14 @@ void AddLimits(CLI::App& app, Flags* flags) {
 }
 
 void AddMemory(CLI::App& app, Flags* flags) {
-  app.add_option("--resident_bytes", flags->resident_bytes,
-                 "The device's memory for arrays that stay (PutArray); 0: none")
-      ->check(CLI::Range(std::uint64_t{0}, kernels::kMaxArrayBytes));
+  CLI::Option* resident = app.add_option("--resident_bytes", flags->resident_bytes,
+                                         "The device's memory for arrays that stay (PutArray); 0: none")
+                              ->check(CLI::Range(std::uint64_t{0}, kernels::kMaxArrayBytes));
   app.add_option("--resident_owner_bytes", flags->resident_owner_bytes,
                  "The most of it for the arrays of one owner")
       ->check(CLI::Range(std::uint64_t{1}, kernels::kMaxArrayBytes))
-      ->default_str("all");
+      ->default_str("all")
+      ->needs(resident);
   CLI::Option* socket = app.add_option("--memory_socket", flags->memory_socket,
                                        "Where processes of this machine register memory: a path")
                             ->check(CLI::Validator(CheckSocketPath, "PATH"));
@@ -133,7 +140,8 @@ void AddMemory(CLI::App& app, Flags* flags) {
       ->delimiter(',')
       ->needs(socket);
   app.add_option("--max_registered_bytes", flags->max_registered_bytes, "The most memory of all of them")
-      ->check(CLI::Range(std::uint64_t{1}, kernels::kMaxArrayBytes));
+      ->check(CLI::Range(std::uint64_t{1}, kernels::kMaxArrayBytes))
+      ->needs(socket);
 }
 
 void AddTls(CLI::App& app, Flags* flags) {

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/log_line.h"
 #include "server/log_queue.h"
+#include "server/log_sampler.h"
 
 // From then on gRPC, and the protobuf that it needs, log by abseil.
 #if GRPC_CPP_VERSION_MINOR >= 66
@@ -82,9 +83,20 @@ std::string DropNotice(spdlog::formatter& formatter, std::int64_t dropped) {
   return LineOf(formatter, spdlog::details::log_msg("", spdlog::level::warn, text));
 }
 
+// Any client can cause errors of gRPC's, as by a handshake that is none.
+bool AdmitErrorOfGrpc() {
+  static LogSampler& sampler = *new LogSampler;  // there may be lines until the process ends
+  const absl::Time now = absl::Now();
+  for (const auto& [kind, lines] : sampler.TakeLeftOut(now)) {
+    spdlog::log(spdlog::level::err, "{}", PayloadOf(absl::StrCat(kind, ": ", lines, " more errors")));
+  }
+  return sampler.Admit("gRPC", now);
+}
+
 void LogFromGrpc(bool is_error, absl::string_view message) {
   const spdlog::level::level_enum level = is_error ? spdlog::level::err : spdlog::level::debug;
-  if (spdlog::should_log(level)) spdlog::log(level, "{}", PayloadOf(absl::StrCat("gRPC: ", message)));
+  if (!spdlog::should_log(level) || (is_error && !AdmitErrorOfGrpc())) return;
+  spdlog::log(level, "{}", PayloadOf(absl::StrCat("gRPC: ", message)));
 }
 
 // Has what the libraries log come to LogFromGrpc.

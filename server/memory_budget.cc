@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "server/core/limits.h"
 #include "server/process.h"
 
@@ -80,6 +81,27 @@ absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::op
   return absl::InvalidArgumentError(absl::StrCat(largest->second, ": ", ToText(budget),
                                                  ", but the control group of the process allows ",
                                                  *limit / kMiB, " MiB"));
+}
+
+absl::Status CheckSlots(const Flags& flags, std::uint64_t available) {
+  const std::uint64_t bytes = static_cast<std::uint64_t>(flags.slots) * flags.slot_bytes;
+  if (bytes <= available) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--slots=", flags.slots, " --slot_bytes=", flags.slot_bytes,
+                                                 ": ", MiB(bytes), " MiB, but ", available / kMiB,
+                                                 " MiB of memory are available"));
+}
+
+std::uint64_t AvailableMemory(const std::string& proc, const std::string& sys) {
+  const std::uint64_t limit = ControlGroupLimit(proc, sys).value_or(UINT64_MAX);
+  const absl::StatusOr<std::string> file = ReadFile(proc + "/meminfo");
+  for (absl::string_view line : absl::StrSplit(file.value_or(""), '\n')) {
+    std::uint64_t kibibytes = 0;
+    if (absl::ConsumePrefix(&line, "MemAvailable:") && absl::ConsumeSuffix(&line, "kB") &&
+        absl::SimpleAtoi(absl::StripAsciiWhitespace(line), &kibibytes)) {
+      return std::min(kibibytes << 10, limit);
+    }
+  }
+  return limit;
 }
 
 std::optional<std::uint64_t> ControlGroupLimit(const std::string& proc, const std::string& sys) {

@@ -41,6 +41,14 @@ std::string ToText(const MemoryBudget& budget);
 // INVALID_ARGUMENT with the flag of the largest part if the budget is above `limit`.
 absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::optional<std::uint64_t> limit);
 
+// INVALID_ARGUMENT with the flags if the slots that they ask for, which are taken at the start, are more than
+// `available`.
+absl::Status CheckSlots(const Flags& flags, std::uint64_t available);
+
+// What the system says that a process may take without others' being moved out (proc(5): MemAvailable), or
+// the limit of its control groups where that is less. All that can be counted where the system does not say.
+std::uint64_t AvailableMemory(const std::string& proc = "/proc", const std::string& sys = "/sys");
+
 // The least limit on memory of the control groups that the process is in; nothing without one. Version 2
 // or 1. `proc` and `sys` stand for /proc and /sys in tests.
 std::optional<std::uint64_t> ControlGroupLimit(const std::string& proc = "/proc",

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -75,6 +76,11 @@ bool AwaitEnd(const std::function<bool()>& over) {
   return false;
 }
 
+SignalsDuringStart::SignalsDuringStart()
+    : watch_([](const std::stop_token& over) {
+        if (AwaitEnd([&over] { return over.stop_requested(); })) EndBySignal();
+      }) {}
+
 void EndBySignal() {
   std::signal(SIGTERM, SIG_DFL);
   const sigset_t signals = EndSignals();
@@ -90,7 +96,9 @@ bool UnixSocketInUse(const std::string& path) {
   path.copy(address.sun_path, path.size());
   const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (probe < 0) return false;
-  const bool in_use = connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  // A socket of another kind (EPROTOTYPE), or one whose queue is full, has a listener as well.
+  const bool connected = connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  const bool in_use = connected || (errno != ECONNREFUSED && errno != ENOENT);
   close(probe);
   return in_use;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -42,6 +43,16 @@ void IgnoreBrokenPipes();
 // Blocks until SIGTERM or SIGINT arrives, and returns true; or until `over`, which is asked about 100 times a
 // second, says so, and returns false.
 bool AwaitEnd(const std::function<bool()>& over);
+
+// While it exists, SIGTERM and SIGINT end the process at once: a start has nothing to drain, and may take
+// long. Throws std::system_error where there is no thread.
+class SignalsDuringStart {
+ public:
+  SignalsDuringStart();
+
+ private:
+  std::jthread watch_;
+};
 
 // Ends the process as SIGTERM ends one that does not handle it.
 [[noreturn]] void EndBySignal();

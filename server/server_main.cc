@@ -135,7 +135,12 @@ class Observers : public CallObserver {
 absl::StatusOr<std::unique_ptr<Admin>> OpenAdmin(const Flags& flags) {
   if (flags.admin_listen.empty()) return nullptr;
   absl::StatusOr<std::unique_ptr<Admin>> admin = Admin::Open(flags.admin_listen);
-  if (admin.ok()) return admin;
+  if (admin.ok()) {
+    if (!(*admin)->is_local())
+      Log(LogLevel::kWarning, absl::StrCat("--admin_listen=", flags.admin_listen,
+                                           ": other machines may read metrics, peers and identities there"));
+    return admin;
+  }
   return absl::Status(admin.status().code(), absl::StrCat("--admin_listen: ", admin.status().message()));
 }
 
@@ -156,6 +161,7 @@ AdminSources SourcesOf(const Flags& flags, Service& service, const RpcServer& se
                 return RegistrationGauges{.registrations = registrar.registrations(),
                                           .bytes = registrar.registered_bytes()};
               },
+          .connections = [&server] { return server.connections(); },
           .log_lines_dropped = LogLinesDropped,
           .certificate_expiry = [&tls_renewal] { return tls_renewal.expiry(); },
           .addresses = server.addresses(),
@@ -195,6 +201,10 @@ std::string DeviceFlags(const Flags& flags, const absl::Status& why) {
 int Refuse(int exit_code, absl::string_view why) {
   Log(LogLevel::kCritical, why);
   return exit_code;
+}
+
+int RefuseFor(const absl::Status& status) {
+  return Refuse(absl::IsResourceExhausted(status) ? kNoDevice : kBadFlags, status.message());
 }
 
 // Ends the process without running what would touch the device.
@@ -266,10 +276,10 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   if (!tls.ok()) return Refuse(kBadFlags, tls.status().message());
   if (tls->has_value()) tls_renewal.Used(**tls);
   absl::StatusOr<std::unique_ptr<Admin>> admin = OpenAdmin(flags);
-  if (!admin.ok()) {
-    return Refuse(absl::IsResourceExhausted(admin.status()) ? kNoDevice : kBadFlags,
-                  admin.status().message());
-  }
+  if (!admin.ok()) return RefuseFor(admin.status());
+  std::optional<SignalsDuringStart> signals(std::in_place);
+  // Where the system has not so much it would end the process, and not say why.
+  if (absl::Status status = CheckSlots(flags, AvailableMemory()); !status.ok()) return RefuseFor(status);
   const absl::StatusOr<std::unique_ptr<kernels::Backend>> backend = open_backend(flags);
   if (!backend.ok()) {
     return Refuse(kNoDevice,
@@ -312,6 +322,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
         (*admin)->Attach(SourcesOf(flags, service, **server, memory_socket.get(), tls_renewal));
     if (!attached.ok()) return Refuse(kNoDevice, absl::StrCat("--admin_listen: ", attached.message()));
   }
+  signals.reset();
   SayReady(**server, admin->get(), service, *memory);
 
   MemoryReturn memory_return(service.clock());

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/operators/integer_result.h"
 #include "kernels/operators/operator.h"

@@ -4,6 +4,9 @@
 // The sum of the squares. Integers: the exact value. Floats: in float64 along the canonical tree.
 #pragma once
 
+#include <cstdint>
+#include <limits>
+
 #include "kernels/operators/squares.h"
 
 namespace warpfold::kernels {
@@ -26,11 +29,11 @@ requires(FloatElement<T> || !kIgnoreNan) struct SumOfSquares<T, kIgnoreNan> : Sq
     } else {
       const Uint192 exact = this->Exact(s);
       if (wrap) return {.value = Scalar::Of(Wide<T>{static_cast<Value<T>>(exact.words[0])})};
-      const auto narrow = static_cast<Wide<T>>(exact.words[0]);
-      if (exact.words[1] != 0 || exact.words[2] != 0 || narrow < 0) {
+      constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Wide<T>>::max());
+      if (exact.words[1] != 0 || exact.words[2] != 0 || exact.words[0] > kMost) {
         return {.error = Outcome::Error::kOverflow};
       }
-      return {.value = Scalar::Of(narrow)};
+      return {.value = Scalar::Of(static_cast<Wide<T>>(exact.words[0]))};
     }
   }
 };

@@ -31,6 +31,7 @@
 #include "server/admin/http_server.h"
 #include "server/core/call_observer.h"
 #include "server/core/service.h"
+#include "server/net/connections.h"
 
 namespace warpfold::server {
 
@@ -50,6 +51,7 @@ struct AdminSources {
   Service* service = nullptr;
   std::function<PoolGauges()> pool;
   std::function<RegistrationGauges()> registrations;
+  std::function<ConnectionCounts()> connections;
   std::function<std::int64_t()> log_lines_dropped;
   std::function<std::optional<absl::Time>()> certificate_expiry;  // of the one in use; none without TLS
   std::vector<std::string> addresses;                             // that the service listens on
@@ -73,6 +75,8 @@ class Admin : public CallObserver {
 
   // As it was bound.
   const std::string& address() const { return server_->address(); }
+  // Whether only processes of this machine can read it.
+  bool is_local() const { return server_->is_local(); }
 
   void OnBegin(const std::shared_ptr<const LiveCall>& call) override { table_.Add(call); }
   void OnEnd(const std::shared_ptr<const LiveCall>& call, const CallRecord& record) override;

@@ -119,21 +119,30 @@ void CallMetrics::Add(const CallRecord& record) {
       count(results_[operators_.IndexOf(name) * kCodes + code]);
     }
   }
-  if (record.status.ok() && record.stages.has_value()) {
+  if (record.stages.has_value()) {
     const StageTimes& times = *record.stages;
     const std::array<absl::Duration, kStages> stages = {times.queue, times.receive, times.copy, times.kernel};
-    for (std::size_t i = 0; i < kStages; ++i) stages_[i].Add(stages[i]);
+    // A call that failed has waited as well, often because of it; its other stages are not whole.
+    const std::size_t whole = record.status.ok() ? kStages : 1;
+    for (std::size_t i = 0; i < whole; ++i) stages_[i].Add(stages[i]);
   }
 }
 
-// Series of calls that succeeded exist from the start, so that Prometheus sees the first one as an increase.
+// Whether a series exists from the start, so that Prometheus sees its first count as an increase: of calls
+// that succeeded, and of those that failed by the server's fault, for which there are alerts.
+bool ExistsFromTheStart(std::size_t code) {
+  const auto status = static_cast<absl::StatusCode>(code);
+  return status == absl::StatusCode::kOk || status == absl::StatusCode::kInternal ||
+         status == absl::StatusCode::kUnknown;
+}
+
 // Any other series, of which each value has 17 at most, exists from its first count on.
 void CallMetrics::WriteByCode(Exposition& out, absl::string_view label, const LabelSet& set,
                               const Counts& counts) const {
   for (std::size_t i = 0; i < set.size(); ++i) {
     for (std::size_t code = 0; code < kCodes; ++code) {
       const std::uint64_t count = counts[i * kCodes + code].load(std::memory_order_relaxed);
-      if (count == 0 && code != 0) continue;
+      if (count == 0 && !ExistsFromTheStart(code)) continue;
       const std::string name = absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
       out.Sample({{label, set[i]}, {"code", name}}, count);
     }
@@ -154,8 +163,8 @@ void CallMetrics::Write(Exposition& out) const {
     out.Sample({{"reason", reasons_[i]}}, rejections_[i].load(std::memory_order_relaxed));
   }
   out.Family("warpfold_stage_duration_seconds", "histogram",
-             "Of each reduction that succeeded: waiting for a slot (queue), from its header to its commit "
-             "(receive), copies to the device (copy), reducing (kernel). Stages overlap.");
+             "Of each reduction: waiting for a slot (queue); of each that succeeded: from its header to its "
+             "commit (receive), copies to the device (copy), reducing (kernel). Stages overlap.");
   constexpr std::array<const char*, kStages> kNames = {"queue", "receive", "copy", "kernel"};
   for (std::size_t i = 0; i < kStages; ++i) stages_[i].Write(out, {{"stage", kNames[i]}});
 }

@@ -10,6 +10,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
+#include <list>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -48,9 +49,11 @@ class HttpServer::Impl {
     thread_.join();
   }
 
-  const std::string& address() const { return listener_.address(); }
+  const Listener& listener() const { return listener_; }
   HttpResponse Answer(const std::string& path) const { return handler_(path); }
   std::size_t& connections() { return connections_; }
+  // Connections that have no request, the one that waits longest first.
+  std::list<Connection*>& waiting() { return waiting_; }
 
  private:
   void Accept(Tcp::acceptor& acceptor);
@@ -58,6 +61,7 @@ class HttpServer::Impl {
   Listener listener_;
   const Handler handler_;
   std::size_t connections_ = 0;
+  std::list<Connection*> waiting_;
   asio::io_context context_{1};
   std::vector<Tcp::acceptor> acceptors_;
   asio::steady_timer pause_{context_};
@@ -78,10 +82,16 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     parser_->body_limit(kMaxHeaderBytes);
     is_head_ = false;
     stream_.expires_after(kTimeout);
-    http::async_read(
-        stream_, buffer_, *parser_,
-        [self = shared_from_this()](beast::error_code error, std::size_t) { self->OnRead(error); });
+    const auto place = server_.waiting().insert(server_.waiting().end(), this);
+    http::async_read(stream_, buffer_, *parser_,
+                     [self = shared_from_this(), place](beast::error_code error, std::size_t) {
+                       self->server_.waiting().erase(place);
+                       self->OnRead(error);
+                     });
   }
+
+  // What it reads ends with an error.
+  void Close() { stream_.close(); }
 
  private:
   using Request = http::request<http::string_body>;
@@ -130,7 +140,8 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
 void HttpServer::Impl::Accept(Tcp::acceptor& acceptor) {
   acceptor.async_accept([this, &acceptor](beast::error_code error, Tcp::socket socket) {
     if (!error) {
-      if (connections_ < kMaxConnections) {
+      if (connections_ >= kMaxConnections && !waiting_.empty()) waiting_.front()->Close();
+      if (connections_ < kMaxConnections || !waiting_.empty()) {
         std::make_shared<Connection>(*this, std::move(socket))->Read();
       }
       return Accept(acceptor);
@@ -144,6 +155,7 @@ void HttpServer::Impl::Accept(Tcp::acceptor& acceptor) {
 HttpServer::HttpServer(Listener listener, Handler handler)
     : impl_(std::make_unique<Impl>(std::move(listener), std::move(handler))) {}
 HttpServer::~HttpServer() = default;
-const std::string& HttpServer::address() const { return impl_->address(); }
+const std::string& HttpServer::address() const { return impl_->listener().address(); }
+bool HttpServer::is_local() const { return impl_->listener().is_local(); }
 
 }  // namespace warpfold::server

@@ -23,7 +23,8 @@ struct HttpResponse {
 
 class HttpServer {
  public:
-  static constexpr std::size_t kMaxConnections = 64;  // more are closed
+  // One more closes that which has waited longest for a request.
+  static constexpr std::size_t kMaxConnections = 64;
 
   // Answers the request for a path (without its query). Called on the server's thread; must not block.
   using Handler = std::function<HttpResponse(const std::string& path)>;
@@ -36,6 +37,8 @@ class HttpServer {
 
   // The address, with the port that was bound.
   const std::string& address() const;
+  // Whether only processes of this machine can connect.
+  bool is_local() const;
 
  private:
   class Connection;

@@ -51,6 +51,14 @@ void WriteServiceMetrics(Exposition& out, const AdminSources& sources, bool is_r
   out.Gauge("warpfold_reductions_limit", "More reductions at once are refused.",
             static_cast<std::uint64_t>(service.limits.max_concurrent_reductions));
   WriteMemory(out, sources);
+  const ConnectionCounts connections = sources.connections();
+  out.Counter("warpfold_connections_total", "Connections that were accepted.", connections.accepted);
+  out.Family(
+      "warpfold_connections_refused_total", "counter",
+      "Connections that were closed beyond --max_connections or a peer's half of it (limit), and for a "
+      "flood of frames (flood).");
+  out.Sample({{"reason", "limit"}}, connections.beyond_limit);
+  out.Sample({{"reason", "flood"}}, connections.floods);
   out.Counter("warpfold_log_lines_dropped_total", "Lines that found no room since nobody read the log.",
               static_cast<std::uint64_t>(sources.log_lines_dropped()));
   if (const std::optional<absl::Time> expiry = sources.certificate_expiry(); expiry.has_value()) {

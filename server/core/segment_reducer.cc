@@ -60,6 +60,12 @@ kernels::Slot* SegmentReducer::TakeSlot() {
   return taker_.Take(share_, *this, clock_, &timings_.queue);
 }
 
+ReducerTimings SegmentReducer::timings() const {
+  ReducerTimings timings = timings_;
+  timings.queue += taker_.Waiting(clock_);
+  return timings;
+}
+
 SegmentReducer::Cut SegmentReducer::CutOf(std::uint64_t segment_count,
                                           std::vector<std::uint64_t> lengths) const {
   if (cursor_.length().has_value()) {
@@ -128,7 +134,7 @@ void SegmentReducer::FinishWholes() {
       ++i;
       continue;
     }
-    const ReducerTimings& timings = pending.whole->timings();
+    const ReducerTimings timings = pending.whole->timings();
     timings_.queue += timings.queue;
     timings_.copy += timings.copy;
     timings_.kernel += timings.kernel;

@@ -62,7 +62,7 @@ class SegmentReducer : protected SlotShare::Holder {
   void FreeFinished() { finished_.clear(); }
 
   const absl::Status& status() const { return status_; }
-  const ReducerTimings& timings() const { return timings_; }
+  ReducerTimings timings() const;
   std::uint64_t segment_count() const { return started_segments_; }
   std::uint64_t error_count() const { return error_count_; }
 

@@ -248,7 +248,7 @@ void SegmentSession::Describe(CallRecord* record) const {
   ArraySession::Describe(record);
   if (reducer_ == nullptr) return;
   record->reduction = reduction_;
-  const ReducerTimings& timings = reducer_->timings();
+  const ReducerTimings timings = reducer_->timings();
   record->stages = {
       .queue = timings.queue, .receive = receive_, .copy = timings.copy, .kernel = timings.kernel};
 }
@@ -260,7 +260,7 @@ absl::StatusOr<std::string> SegmentSession::Response() {
   summary.set_element_count(array_bytes() / reduction_->element_bytes());
   summary.set_error_count(reducer_->error_count());
   summary.set_device(service_.backend.device());
-  const ReducerTimings& timings = reducer_->timings();
+  const ReducerTimings timings = reducer_->timings();
   v1::ServerTimings& out = *summary.mutable_timings();
   out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue));
   out.set_receive_ns(absl::ToInt64Nanoseconds(receive_));

@@ -131,7 +131,7 @@ void Session::Describe(CallRecord* record) const {
   ArraySession::Describe(record);
   if (reducer_ == nullptr) return;
   record->reduction = reducer_->state().reduction();
-  const ReducerTimings& timings = reducer_->timings();
+  const ReducerTimings timings = reducer_->timings();
   record->stages = {
       .queue = timings.queue, .receive = receive_, .copy = timings.copy, .kernel = timings.kernel};
 }
@@ -177,7 +177,7 @@ absl::StatusOr<v1::Reduction> Session::Result() const {
     return status;
   }
   result.set_device(service_.backend.device());
-  const ReducerTimings& timings = reducer_->timings();
+  const ReducerTimings timings = reducer_->timings();
   v1::ServerTimings& out = *result.mutable_timings();
   out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue));
   out.set_receive_ns(absl::ToInt64Nanoseconds(receive_));

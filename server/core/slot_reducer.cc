@@ -32,6 +32,16 @@ kernels::Slot* TimedTaker::Take(SlotShare& share, SlotShare::Holder& holder, con
   return slot;
 }
 
+absl::Duration TimedTaker::Waiting(const Clock& clock) const {
+  return waiting_since_.has_value() ? clock() - *waiting_since_ : absl::ZeroDuration();
+}
+
+ReducerTimings SlotReducer::timings() const {
+  ReducerTimings timings = timings_;
+  timings.queue += taker_.Waiting(clock_);
+  return timings;
+}
+
 kernels::Slot* SlotReducer::TakeSlot() { return taker_.Take(share_, *this, clock_, &timings_.queue); }
 
 absl::Status SlotReducer::Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,

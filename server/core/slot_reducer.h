@@ -34,6 +34,8 @@ class TimedTaker {
  public:
   kernels::Slot* Take(SlotShare& share, SlotShare::Holder& holder, const Clock& clock,
                       absl::Duration* waited);
+  // For how long it has waited for the slot that it waits for, if it does.
+  absl::Duration Waiting(const Clock& clock) const;
 
  private:
   std::optional<absl::Time> waiting_since_;
@@ -56,7 +58,7 @@ class SlotReducer : private SlotShare::Holder {
   // The error that the share reported, if any.
   const absl::Status& status() const { return status_; }
   const kernels::PartialState& state() const { return state_; }
-  const ReducerTimings& timings() const { return timings_; }
+  ReducerTimings timings() const;
 
  protected:
   // The share and `clock` must outlive the reducer. `listener` is called from the share when what could not

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/logging.h"
+#include "server/net/watched_sockets.h"
 
 namespace warpfold::server {
 namespace {
@@ -51,6 +52,10 @@ void Acceptor::Stop() {
     thread_.join();
   }
   for (Listener& listener : listeners_) listener.Close();
+}
+
+ConnectionCounts Acceptor::counts() const {
+  return {.accepted = accepted_, .beyond_limit = refused_, .floods = FloodsClosed()};
 }
 
 void Acceptor::Run() {
@@ -97,6 +102,7 @@ void Acceptor::Accepted(const Listener& listener, int socket, int descriptor) {
   // The last free descriptors are kept for gRPC, which ends the process when it gets none.
   if (!connections_.HasRoom(peer)) return Refused(descriptor);
   connections_.Add(descriptor, peer);
+  ++accepted_;
   hand_over_(listener, socket, descriptor);
 }
 
@@ -110,12 +116,12 @@ bool Acceptor::RefuseOne(int socket) {
 
 void Acceptor::Refused(int descriptor) {
   close(descriptor);
-  ++refused_;
+  const std::uint64_t refused = ++refused_;
   const auto now = std::chrono::steady_clock::now();
   if (now - told_at_ < kTellInterval) return;
   told_at_ = now;
   Log(LogLevel::kWarning,
-      absl::StrCat("refused ", refused_ - std::exchange(refused_told_, refused_),
+      absl::StrCat("refused ", refused - std::exchange(refused_told_, refused),
                    " connections: --max_connections=", max_connections_, ", half of it for one peer"));
 }
 

@@ -5,6 +5,7 @@
 // peer. Unlike gRPC's own listener it goes on when descriptors have run out (docs/adr/0030).
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,9 @@ class Acceptor {
   // Accepts no more, and closes the listeners. Connections stay.
   void Stop();
 
+  // Threads: any.
+  ConnectionCounts counts() const;
+
  private:
   void Run();
   // Accepts what waits at a socket; false if the system is short of something, so that it is better to pause.
@@ -49,8 +53,9 @@ class Acceptor {
   Connections connections_;
   int stop_event_ = -1;
   int reserve_ = -1;  // a descriptor to give up when there is no other
-  std::int64_t refused_ = 0;
-  std::int64_t refused_told_ = 0;
+  std::atomic<std::uint64_t> accepted_ = 0;
+  std::atomic<std::uint64_t> refused_ = 0;
+  std::uint64_t refused_told_ = 0;
   std::chrono::steady_clock::time_point told_at_;
   std::thread thread_;
 };

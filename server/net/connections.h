@@ -9,10 +9,18 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 
 namespace warpfold::server {
+
+// Since the start.
+struct ConnectionCounts {
+  std::uint64_t accepted = 0;
+  std::uint64_t beyond_limit = 0;  // closed at once
+  std::uint64_t floods = 0;        // accepted, and closed for what was sent
+};
 
 // Threads: one at a time.
 class Connections {

@@ -35,6 +35,7 @@ struct Watched {
 };
 
 std::array<std::atomic<Watched*>, kMostDescriptors> watched = {};
+std::atomic<std::uint64_t> floods_closed = 0;
 
 ino_t InodeOf(int descriptor) {
   struct stat info = {};
@@ -73,6 +74,7 @@ const char* Look(Watched& connection, const msghdr& message, std::size_t size) {
 // Ends the connection at once. When gRPC closes the descriptor, the client is told by a reset: a plain end
 // would leave a client that writes against a full window waiting for a minute, and the system remembering it.
 void Cut(int descriptor) {
+  ++floods_closed;
   const linger no_farewell = {.l_onoff = 1, .l_linger = 0};
   setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &no_farewell, sizeof(no_farewell));
   shutdown(descriptor, SHUT_RDWR);
@@ -87,6 +89,8 @@ void WatchSocket(int descriptor) {
 }
 
 void LeaveSocketUnwatched(int descriptor) { Replace(descriptor, nullptr); }
+
+std::uint64_t FloodsClosed() { return floods_closed; }
 
 }  // namespace warpfold::server
 

@@ -6,6 +6,8 @@
 // connection closed.
 #pragma once
 
+#include <cstdint>
+
 namespace warpfold::server {
 
 // Watches a plaintext HTTP/2 connection from its first byte on, for as long as it is this descriptor. To be
@@ -14,5 +16,8 @@ void WatchSocket(int descriptor);
 
 // To be called for a connection that is encrypted: an earlier one may have had the same descriptor.
 void LeaveSocketUnwatched(int descriptor);
+
+// How many connections have been closed for what they sent.
+std::uint64_t FloodsClosed();
 
 }  // namespace warpfold::server

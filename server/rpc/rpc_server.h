@@ -77,6 +77,7 @@ class RpcServer {
   SlotCounts slots();
   // The counts that each shard published last. Waits for nobody.
   SlotCounts published_slots() const;
+  ConnectionCounts connections() const { return acceptor_->counts(); }
 
   // Blocks until no reduction is in progress; false if that took longer than `timeout`.
   bool WaitUntilIdle(absl::Duration timeout) { return service_.admission.WaitUntilEmpty(timeout); }

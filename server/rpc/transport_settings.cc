@@ -21,6 +21,10 @@ constexpr int kMaxFrameBytes = 256 << 10;
 
 constexpr int kHandshakeTimeoutMs = 10'000;
 constexpr int kMaxConnectionIdleMs = 600'000;
+// After this time, give or take a tenth, a client is told to connect anew; its calls go on until they end. It
+// looks its servers up again, and so finds those that were started since; and its certificate is checked
+// again.
+constexpr int kMaxConnectionAgeMs = 1'800'000;
 constexpr int kKeepaliveTimeMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kMinPingIntervalMs = 10'000;
@@ -42,6 +46,7 @@ void ApplyTransportSettings(grpc::ServerBuilder& builder, int max_concurrent_red
   // Connections that only look alive.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, kMaxConnectionAgeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

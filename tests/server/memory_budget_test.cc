@@ -54,6 +54,17 @@ TEST(MemoryBudgetTest, TheFlagOfTheLargestPartIsNamed) {
   EXPECT_THAT(RefusalOf(flags), testing::StartsWith("--resident_bytes=14680064: "));
 }
 
+TEST(MemoryBudgetTest, SlotsAreHeldAgainstWhatIsAvailable) {
+  Flags flags;
+  EXPECT_TRUE(CheckSlots(flags, 0).ok()) << "as many as suit the machine";
+  flags.slots = 3;
+  flags.slot_bytes = 5 * kMiB;
+  EXPECT_TRUE(CheckSlots(flags, 15 * kMiB).ok());
+  const absl::Status above = CheckSlots(flags, 15 * kMiB - 1);
+  EXPECT_EQ(above.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(above.message(), "--slots=3 --slot_bytes=5242880: 15 MiB, but 14 MiB of memory are available");
+}
+
 class ControlGroupTest : public testing::Test {
  protected:
   ControlGroupTest() : root_(std::filesystem::path(testing::TempDir()) / "warpfold_groups") { Clear(); }
@@ -71,7 +82,6 @@ class ControlGroupTest : public testing::Test {
     return ControlGroupLimit((root_ / "proc").string(), (root_ / "sys").string());
   }
 
- private:
   const std::filesystem::path root_;
 };
 
@@ -105,6 +115,18 @@ TEST_F(ControlGroupTest, VersionOne) {
   EXPECT_EQ(Limit(), std::nullopt);
   Write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "77\n");
   EXPECT_EQ(Limit(), 77u);
+}
+
+TEST_F(ControlGroupTest, WhatIsAvailable) {
+  const auto available = [&] { return AvailableMemory((root_ / "proc").string(), (root_ / "sys").string()); };
+  EXPECT_EQ(available(), UINT64_MAX) << "no /proc";
+  Write("proc/meminfo", "MemTotal:       24000 kB\nMemFree: 7 kB\nMemAvailable:   20000 kB\n");
+  EXPECT_EQ(available(), 20'480'000u);
+  Write("proc/self/cgroup", "0::/\n");
+  Write("sys/fs/cgroup/memory.max", "4096\n");
+  EXPECT_EQ(available(), 4096u);
+  Write("proc/meminfo", "MemAvailable: 1 kB\n");
+  EXPECT_EQ(available(), 1024u);
 }
 
 TEST_F(ControlGroupTest, NonsenseIsNoLimit) {
