@@ -87,7 +87,8 @@ refused OWNER_QUOTA put --dtype float32 "$folder/large"
 pages after
 
 # A call under way keeps the server draining.
-{ head -c $((4 << 20)) /dev/zero; sleep 1.5; } | call reduce --op sum --dtype int32 - >"$out/drained.txt" &
+zeros() { head -c $((4 << 20)) /dev/zero; sleep 1.5; }
+{ zeros; zeros; } | call reduce --op sum --dtype int32 - >"$out/drained.txt" &
 last_pid=$!
 sleep 0.5
 kill -TERM "$server_pid"
