@@ -21,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "server/admin/admin.h"
+#include "server/admin/http_server.h"
 #include "server/allow_file.h"
 #include "server/call_log.h"
 #include "server/core/crossover.h"
@@ -168,6 +169,12 @@ AdminSources SourcesOf(const Flags& flags, Service& service, const RpcServer& se
           .flags = flags.all};
 }
 
+// What the pages and the memory socket may open while the server serves.
+std::size_t OtherDescriptors(const Flags& flags) {
+  return (flags.admin_listen.empty() ? 0 : HttpServer::kDescriptors) +
+         (flags.memory_socket.empty() ? 0 : MemorySocket::kDescriptors);
+}
+
 // What those who started the process wait for.
 void SayReady(const RpcServer& server, const Admin* admin, const Service& service,
               const MemoryBudget& memory) {
@@ -312,6 +319,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
                                                  .tls = *tls,
                                                  .allow_insecure = flags.allow_insecure,
                                                  .max_connections = flags.max_connections,
+                                                 .other_descriptors = OtherDescriptors(flags),
                                                  .channelz = flags.channelz});
   if (absl::IsResourceExhausted(server.status())) {
     return Refuse(kNoDevice, absl::StrCat("--slots=", flags.slots, ": ", server.status().message()));

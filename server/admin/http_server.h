@@ -25,6 +25,8 @@ class HttpServer {
  public:
   // One more closes that which has waited longest for a request.
   static constexpr std::size_t kMaxConnections = 64;
+  // What it may have open at once beside what the constructor opens: one that is closed was accepted before.
+  static constexpr std::size_t kDescriptors = kMaxConnections + 1;
 
   // Answers the request for a path (without its query). Called on the server's thread; must not block.
   using Handler = std::function<HttpResponse(const std::string& path)>;

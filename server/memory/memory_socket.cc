@@ -12,7 +12,6 @@
 namespace warpfold::server {
 namespace {
 
-constexpr std::size_t kMaxConnections = 256;
 constexpr int kMostAccepted = 64;
 // How often the thread looks again for two things: memory that was still read when its client gave it back,
 // and free descriptors after they had run out.

@@ -33,6 +33,11 @@ struct MemorySocketOptions {
 
 class MemorySocket {
  public:
+  static constexpr std::size_t kMaxConnections = 256;  // more wait to be accepted
+  // What it may have open at once after Open: its connections, what one message brings, and the two ends of
+  // the prober's socket.
+  static constexpr std::size_t kDescriptors = kMaxConnections + kMostDescriptors + 2;
+
   // Serves from its return on. `backend` and `registry` must outlive the socket. UNAVAILABLE where the path
   // cannot be listened at.
   static absl::StatusOr<std::unique_ptr<MemorySocket>> Open(const MemorySocketOptions& options,

@@ -17,8 +17,6 @@ namespace warpfold::server {
 namespace {
 
 constexpr int kBacklog = 64;
-// As many as the kernel lets one message carry (SCM_MAX_FD), so that none is lost unseen.
-constexpr std::size_t kMostDescriptors = 253;
 
 absl::Status Failed(absl::string_view what, int error) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));

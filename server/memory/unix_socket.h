@@ -28,6 +28,9 @@ FileDescriptor Accept(const FileDescriptor& listener, bool* failed);
 // The user of the process that connected.
 std::optional<uid_t> PeerUser(const FileDescriptor& connection);
 
+// As many as the kernel lets one message carry (SCM_MAX_FD), so that none is lost unseen.
+inline constexpr std::size_t kMostDescriptors = 253;
+
 // A message, and the descriptors that came with it.
 struct Packet {
   std::string bytes;

@@ -42,9 +42,15 @@ constexpr std::size_t kOtherDescriptors = 16;
 
 // How many connections to take: what was asked for, if there are descriptors for so many.
 absl::StatusOr<std::size_t> MaxConnections(const RpcServerOptions& options, int shards) {
-  const std::size_t others = kDescriptorsOfAShard * static_cast<std::size_t>(shards) + kOtherDescriptors;
+  const std::size_t others =
+      kDescriptorsOfAShard * static_cast<std::size_t>(shards) + kOtherDescriptors + options.other_descriptors;
   const std::size_t free = FreeDescriptors();
-  const std::size_t room = free > others ? free - others : 1;
+  if (free <= others) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--max_connections: the limit on open files leaves room for none: ", others,
+                     " more files are for other uses, and ", free, " are left"));
+  }
+  const std::size_t room = free - others;
   if (options.max_connections == 0) return std::min(room, kMostConnections);
   if (options.max_connections <= room) return options.max_connections;
   return absl::InvalidArgumentError(absl::StrCat("--max_connections=", options.max_connections,

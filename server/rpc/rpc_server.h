@@ -36,7 +36,9 @@ struct RpcServerOptions {
   std::optional<TlsKeys> tls = {};  // for host:port; unix sockets are always plaintext
   bool allow_insecure = false;      // without keys, host:port may be reachable from other machines
   std::size_t max_connections = 0;  // 0: what the limit on open files leaves room for
-  bool channelz = false;            // gRPC's own service about connections and calls, on threads of gRPC's
+  // What other parts of the process may open later: not to be taken by connections.
+  std::size_t other_descriptors = 0;
+  bool channelz = false;  // gRPC's own service about connections and calls, on threads of gRPC's
 };
 
 // How many shards to run: one for each core, as far as there are slots for them.

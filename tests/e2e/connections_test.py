@@ -3,14 +3,21 @@
 """More connections than a server can take: those beyond are closed, and none of it lasts."""
 
 import contextlib
+import re
 import socket
+import struct
 import time
 import unittest
 
 from executables import Server, TestCase, run_server, value
+from http_pages import get, wait_until
 
 _DESCRIPTORS = 64
 _FEW_DESCRIPTORS = ("prlimit", f"--nofile={_DESCRIPTORS}")
+_SOME_DESCRIPTORS = ("prlimit", "--nofile=700")
+_PAGE_CONNECTIONS = 64
+_MEMORY_CONNECTIONS = 256
+_MOST_DESCRIPTORS_OF_A_MESSAGE = 253
 
 
 def connect(address: str, count: int, source: str = "") -> list[socket.socket]:
@@ -26,6 +33,11 @@ def is_open(connection: socket.socket) -> bool:
     with contextlib.suppress(ConnectionError):
         return connection.recv(1) != b""
     return False
+
+
+def get_or_nothing(address: str, path: str):
+    with contextlib.suppress(OSError):
+        return get(address, path)
 
 
 class ConnectionsTest(TestCase):
@@ -67,6 +79,60 @@ class ConnectionsTest(TestCase):
     def test_a_cap_that_the_limit_on_files_does_not_allow(self):
         self.assert_exit(2, run_server("--device=cpu", "--max_connections=100", prefix=_FEW_DESCRIPTORS),
                          "--max_connections=100", "open files")
+
+    def test_the_memory_socket_and_the_pages_have_descriptors_of_their_own(self):
+        flags = ("--admin_listen=127.0.0.1:0", f"--memory_socket={self.folder}/m")
+        done = run_server("--device=cpu", *flags, "--max_connections=100000", prefix=_SOME_DESCRIPTORS)
+        self.assert_exit(2, done, "leaves room for ")
+        room = int(re.search(r"leaves room for (\d+)", done.stderr)[1])
+        done = run_server("--device=cpu", *flags, f"--max_connections={room + 1}", prefix=_SOME_DESCRIPTORS)
+        self.assert_exit(2, done, f"leaves room for {room}\n")
+        for most in (room - 1, room):
+            with Server(*flags, f"--max_connections={most}", prefix=_SOME_DESCRIPTORS) as server:
+                self.fill(server, most, re.search(r" admin=(\S+)", server.ready_line)[1])
+                self.assert_served(server)
+
+    def fill(self, server: Server, connections: int, admin: str):
+        """All that a server may have open, at once, and each is served."""
+        with contextlib.ExitStack() as stack:
+            half = connections // 2
+            crowd = [stack.enter_context(one) for source in ("127.0.0.1", "127.0.0.2")
+                     for one in connect(server.address, half, source)]
+            self.assertEqual(sum(map(is_open, crowd)), 2 * half)
+            pages = [stack.enter_context(one) for one in connect(admin, _PAGE_CONNECTIONS)]
+            beyond = stack.enter_context(connect(admin, 1)[0])
+            self.assertFalse(is_open(beyond))
+            pages.pop().close()
+            clients = [stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                       for _ in range(_MEMORY_CONNECTIONS)]
+            for client in clients:
+                # It may have to wait until others have been accepted.
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 10, 0))
+                client.connect(f"{self.folder}/m")
+                client.settimeout(10)
+            descriptors = [clients[0].fileno()] * _MOST_DESCRIPTORS_OF_A_MESSAGE
+            for client in clients:
+                socket.send_fds(client, [b"?"], descriptors)
+                self.assertIn(b"BAD_MESSAGE", client.recv(4096))
+            self.await_turn(clients)
+            wait_until(lambda: get_or_nothing(admin, "/healthz") == (200, "ok\n"), "a page")
+
+    def await_turn(self, clients: list[socket.socket]):
+        """One more client of the memory socket is served when another leaves, and not before."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as beyond:
+            beyond.connect(f"{self.folder}/m")
+            beyond.send(b"?")
+            clients[0].send(b"?")
+            clients[0].recv(4096)
+            with self.assertRaises(BlockingIOError):
+                beyond.recv(4096, socket.MSG_DONTWAIT)
+            clients.pop().close()
+            beyond.settimeout(10)
+            self.assertIn(b"BAD_MESSAGE", beyond.recv(4096))
+
+    def test_too_few_descriptors_for_any_connection(self):
+        done = run_server("--device=cpu", f"--memory_socket={self.folder}/m", prefix=_FEW_DESCRIPTORS)
+        self.assert_exit(2, done, "--max_connections", "open files", "room for none")
 
     def test_addresses_that_cannot_be_listened_on(self):
         for listen, reason in ((f"unix:{self.folder}/none/s", "No such file or directory"),
