@@ -72,8 +72,8 @@ class MemoryConnection {
   // New memory of this process. RESOURCE_EXHAUSTED where there is none.
   absl::StatusOr<SharedMemory> Allocate(std::uint64_t byte_count) const;
 
-  // The first bytes of a memfd that is sealed against shrinking, and allocated. The descriptor stays the
-  // caller's, who may close it.
+  // The first bytes of a memfd that is sealed against shrinking, and allocated. The server seals it against
+  // holes: map it for writing before. The descriptor stays the caller's, who may close it.
   absl::StatusOr<RegisteredMemory> Register(int memfd, std::uint64_t byte_count) const;
 
   // A part of an allocation on the server's GPU: `handle` has the 64 bytes of a cudaIpcMemHandle_t, from

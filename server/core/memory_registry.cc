@@ -18,6 +18,16 @@ std::string RandomToken() {
   return token;
 }
 
+std::shared_ptr<const NamedMemory> NamedMemory::Use(std::shared_ptr<const NamedMemory> memory,
+                                                    const Clock& clock) {
+  ++memory->users_;
+  const NamedMemory* const used = memory.get();
+  return {used, [memory = std::move(memory), &clock](const NamedMemory*) {
+            memory->Touch(clock());
+            --memory->users_;
+          }};
+}
+
 std::string MemoryRegistry::Add(std::shared_ptr<const NamedMemory> memory) {
   const std::lock_guard lock(mutex_);
   std::string token = make_token_();

@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "kernels/memory.h"
 #include "kernels/types.h"
+#include "server/core/clock.h"
 
 namespace warpfold::server {
 
@@ -51,7 +52,13 @@ class NamedMemory {
   virtual bool IsExpired(absl::Time) const { return false; }
 
   void Touch(absl::Time now) const { last_use_ns_ = absl::ToUnixNanos(now); }
-  absl::Time last_use() const { return absl::FromUnixNanos(last_use_ns_); }
+  // When it was used last: `now`, while a reduction reads it.
+  absl::Time LastUse(absl::Time now) const { return users_ > 0 ? now : absl::FromUnixNanos(last_use_ns_); }
+
+  // What a reduction holds of it: as long as there is a copy of this, `memory` is in use. `clock` must
+  // outlive them.
+  static std::shared_ptr<const NamedMemory> Use(std::shared_ptr<const NamedMemory> memory,
+                                                const Clock& clock);
 
  private:
   const std::shared_ptr<const kernels::Memory> memory_;
@@ -59,6 +66,7 @@ class NamedMemory {
   const std::uint64_t byte_count_;
   const std::optional<ElementLayout> layout_;
   mutable std::atomic<std::int64_t> last_use_ns_ = 0;
+  mutable std::atomic<int> users_ = 0;
 };
 
 // From the system's source of random bits.

@@ -161,12 +161,11 @@ absl::Status CheckNoStream(bool has_count, bool with_crc32c) {
 absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRegistry& memories,
                                                                   const v1::ArrayReference& reference,
                                                                   const kernels::Reduction& reduction,
-                                                                  absl::Time now) {
-  absl::StatusOr<std::shared_ptr<const NamedMemory>> memory = memories.Find(reference.token(), now);
+                                                                  const Clock& clock) {
+  absl::StatusOr<std::shared_ptr<const NamedMemory>> memory = memories.Find(reference.token(), clock());
   if (!memory.ok()) return memory;
   if (absl::Status status = CheckReference(reference, **memory, reduction); !status.ok()) return status;
-  (*memory)->Touch(now);
-  return memory;
+  return NamedMemory::Use(*std::move(memory), clock);
 }
 
 absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,

@@ -12,9 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
+#include "server/core/clock.h"
 #include "server/core/memory_registry.h"
 #include "warpfold/v1/reduction.pb.h"
 
@@ -29,12 +29,13 @@ absl::StatusOr<ElementLayout> LayoutFromProto(v1::ElementType type, const v1::Ma
 // Where the array lies nothing is received, and so nothing is counted or checksummed: INVALID_ARGUMENT
 // (BAD_HEADER) if the header announces that.
 absl::Status CheckNoStream(bool has_count, bool with_crc32c);
-// The memory in which the referenced array lies, which is used from `now` on. NOT_FOUND (UNKNOWN_MEMORY);
-// INVALID_ARGUMENT (BAD_HEADER) unless the elements lie within the memory, and are of its kind.
+// The memory in which the referenced array lies, in use as long as there is a copy of the result. `clock`
+// must outlive those. NOT_FOUND (UNKNOWN_MEMORY); INVALID_ARGUMENT (BAD_HEADER) unless the elements lie
+// within the memory, and are of its kind.
 absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRegistry& memories,
                                                                   const v1::ArrayReference& reference,
                                                                   const kernels::Reduction& reduction,
-                                                                  absl::Time now);
+                                                                  const Clock& clock);
 
 // INVALID_ARGUMENT (BAD_STATE).
 absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,

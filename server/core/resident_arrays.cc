@@ -56,11 +56,11 @@ class ResidentArrays::Array : public NamedMemory {
   }
 
   void SetBegin(absl::Time now) const { begin_ = now; }
-  absl::Time expires() const { return last_use() + request_.time_to_live; }
-  bool IsExpired(absl::Time now) const override { return expires() <= now; }
+  absl::Duration ExpiresIn(absl::Time now) const { return LastUse(now) - now + request_.time_to_live; }
+  bool IsExpired(absl::Time now) const override { return ExpiresIn(now) <= absl::ZeroDuration(); }
 
   Info InfoAt(absl::Time now) const {
-    return {.id = id_, .request = request_, .age = now - begin_, .expires_in = expires() - now};
+    return {.id = id_, .request = request_, .age = now - begin_, .expires_in = ExpiresIn(now)};
   }
   const Request& request() const { return request_; }
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Arrays that stay in the device's memory, so that many reductions read what was sent once. Their memory is
-// allocated when the server starts; an array takes a range of it until it is deleted, or nobody has used it
-// for its time to live, and until the last reduction that reads it has ended.
+// allocated when the server starts; an array takes a range of it until it is deleted, or no reduction has
+// read it for its time to live, and until the last reduction that reads it has ended.
 //
 // Threads: all methods from any thread.
 #pragma once

@@ -140,7 +140,7 @@ absl::Status SegmentSession::BeginElsewhere() {
   if (!status.ok()) return status;
   const v1::ArrayReference& reference = header_.reference();
   absl::StatusOr<std::shared_ptr<const NamedMemory>> memory =
-      FindReferenced(service_.memories, reference, *reduction_, begin_);
+      FindReferenced(service_.memories, reference, *reduction_, service_.clock);
   if (!memory.ok()) return memory.status();
   reducer_ = std::make_unique<MemorySegmentReducer>(
       slots_, service_.clock,

@@ -107,7 +107,7 @@ absl::Status Session::BeginElsewhere(const kernels::Reduction& reduction) {
     return status;
   const v1::ArrayReference& reference = header_.reference();
   absl::StatusOr<std::shared_ptr<const NamedMemory>> memory =
-      FindReferenced(service_.memories, reference, reduction, begin_);
+      FindReferenced(service_.memories, reference, reduction, service_.clock);
   if (!memory.ok()) return memory.status();
   reducer_ =
       std::make_unique<MemoryReducer>(slots_, service_.clock,

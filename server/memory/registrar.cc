@@ -25,8 +25,20 @@ absl::Status BadMemory(absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MEMORY", what);
 }
 
-// Whether the file can never become shorter, and its bytes are there: else reading them could end this
-// process (SIGBUS), or take memory that nobody has accounted for.
+// Nobody can punch holes any more, and file->st_blocks counts what lies within the file's size alone.
+// Mappings that clients have stay writable.
+absl::Status KeepHolesOut(int fd, int seals, struct stat* file) {
+  constexpr int kAgainstHoles = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
+  const bool is_sealed = (seals & kAgainstHoles) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0;
+  // This frees what was allocated beyond the end (FALLOC_FL_KEEP_SIZE), which would make up for holes.
+  if (!is_sealed || ftruncate(fd, file->st_size) != 0 || fstat(fd, file) != 0) {
+    return BadMemory("the server cannot seal the memfd against holes: it must be open for writing");
+  }
+  return absl::OkStatus();
+}
+
+// Whether the file can never become shorter, and its bytes are there and stay. Reading others could end this
+// process (SIGBUS), or takes memory that is accounted to it: where its control group has none, it is killed.
 absl::Status CheckMemfd(int fd, std::uint64_t byte_count) {
   constexpr std::uint64_t kStatBlockBytes = 512;  // stat(2)
   const int seals = fcntl(fd, F_GET_SEALS);
@@ -43,6 +55,7 @@ absl::Status CheckMemfd(int fd, std::uint64_t byte_count) {
   if (byte_count == 0 || byte_count > static_cast<std::uint64_t>(file.st_size)) {
     return BadMemory(absl::StrCat("byte_count must be 1 to the memfd's size of ", file.st_size));
   }
+  if (absl::Status status = KeepHolesOut(fd, seals, &file); !status.ok()) return status;
   if (static_cast<std::uint64_t>(file.st_blocks) * kStatBlockBytes <
       static_cast<std::uint64_t>(file.st_size)) {
     return BadMemory("not all bytes of the memfd are allocated");

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Arrays that stay: whose ranges they have, how long they last, and who may still read them.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -131,6 +132,24 @@ TEST_F(ResidentArraysTest, EmptyArraysTakeRoomToo) {
   EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(1, "one"), now_).status()), "OWNER_QUOTA");
 }
 
+TEST_F(ResidentArraysTest, NoMoreThanTheServerKeeps) {
+  constexpr std::size_t kMost = ResidentArrays::kMaxArrays;
+  MemoryRegistry registry;
+  ResidentArrays arrays(registry);
+  arrays.Open(*backend_.Allocate((kMost + 1) * kUnit), {.owner_bytes = (kMost + 1) * kUnit});
+  std::vector<std::shared_ptr<const NamedMemory>> kept;
+  while (kept.size() < kMost) {
+    auto array = arrays.Reserve(Of(1), now_);
+    ASSERT_TRUE(array.ok()) << array.status();
+    kept.push_back(*std::move(array));
+  }
+  const absl::Status refused = arrays.Reserve(Of(1), now_).status();
+  EXPECT_EQ(ReasonOf(refused), "RESIDENT_FULL");
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("max_arrays = 4096"));
+  kept.pop_back();
+  EXPECT_TRUE(arrays.Reserve(Of(1), now_).ok());
+}
+
 TEST_F(ResidentArraysTest, ExpiredArraysAreNotFound) {
   const std::string token = Put(Of(kUnit, "me", 10));
   now_ += absl::Seconds(10);
@@ -162,9 +181,12 @@ TEST_F(ResidentArraysTest, ExpiredArraysMakeRoomAtOnce) {
 }
 
 TEST_F(ResidentArraysTest, TimeToLiveHasALimit) {
-  Put(Of(kUnit, "me", 1'000'000));
-  ASSERT_EQ(arrays_.List("me", now_).size(), 1u);
-  EXPECT_EQ(arrays_.List("me", now_)[0].expires_in, absl::Seconds(1000));
+  for (const int seconds : {999, 1000, 1001, 1'000'000}) {
+    const std::string owner = std::to_string(seconds);
+    Put(Of(kUnit, owner, seconds));
+    ASSERT_EQ(arrays_.List(owner, now_).size(), 1u);
+    EXPECT_EQ(arrays_.List(owner, now_)[0].expires_in, absl::Seconds(std::min(seconds, 1000)));
+  }
 }
 
 TEST_F(ResidentArraysTest, ListsByOwnerOldestFirst) {

@@ -46,10 +46,13 @@ class ElsewhereTest : public RpcTest {
 
   // An array of int32, cut into chunks of 30,001 bytes.
   grpc::Status Put(const std::vector<std::int32_t>& values, std::uint64_t announced) {
+    return Put(values, PutHeader(announced));
+  }
+  grpc::Status Put(const std::vector<std::int32_t>& values, const v1::PutArrayRequest& header) {
     grpc::ClientContext context;
     put_.Clear();
     const auto writer = arrays_->PutArray(&context, &put_);
-    writer->Write(PutHeader(announced));
+    writer->Write(header);
     const std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * 4);
     for (std::size_t begin = 0; begin < bytes.size(); begin += 30'001) {
       v1::PutArrayRequest request;
@@ -231,6 +234,29 @@ TEST_F(ElsewhereTest, ArraysExpireByThemselves) {
   EXPECT_FALSE(writer->Finish().ok());
 }
 
+// It is used from the header to the end of the reduction, however short its time to live is.
+TEST_F(ElsewhereTest, AnArrayThatIsReadDoesNotExpire) {
+  constexpr int kSeconds = 2;
+  v1::PutArrayRequest header = PutHeader(1000);
+  header.mutable_header()->set_time_to_live_seconds(kSeconds);
+  ASSERT_TRUE(Put(Iota(1000), header).ok());
+  backend_.behaviour.SetBlocked(true);
+  grpc::ClientContext context;
+  const Writer writer = stub_->Reduce(&context, &response_);
+  writer->Write(At(put_.token(), 0, 1000));
+  writer->WritesDone();
+  Await([&] { return backend_.behaviour.working() > 0; });
+  AdvanceClock(2 * kSeconds);
+  EXPECT_EQ(Get(put_.token()).expires_in_seconds(), kSeconds);
+  backend_.behaviour.SetBlocked(false);
+  ASSERT_TRUE(writer->Finish().ok());
+  Await([&] { return server_->reductions_in_progress() == 0; });
+  AdvanceClock(kSeconds - 1);
+  EXPECT_EQ(Get(put_.token()).expires_in_seconds(), 1);
+  AdvanceClock(1);
+  EXPECT_EQ(Reason(Reduce({At(put_.token(), 0, 1000)})), "UNKNOWN_MEMORY");
+}
+
 // A socket of the test's own, and a client on it.
 class MemorySocketTest : public ElsewhereTest {
  protected:
@@ -321,6 +347,75 @@ TEST_F(MemorySocketTest, UnsafeMemoryIsRefusedByName) {
   // What was refused has left nothing.
   auto memory = connection_->Allocate(kMaxRegisteredBytes);
   EXPECT_TRUE(memory.ok()) << memory.status();
+}
+
+// What reading a hole takes is accounted to the server, which is killed where it may not have it.
+// Both limits, on the registrations of a connection and on those of all.
+TEST_F(MemorySocketTest, RegistrationsAreLimitedInNumber) {
+  constexpr std::size_t kMostOfAll = 4096;
+  const int fd = Memfd(1, true, F_SEAL_SHRINK);
+  std::vector<MemoryConnection> connections;
+  std::vector<RegisteredMemory> registrations;
+  const auto add = [&](const MemoryConnection& connection) {
+    auto registered = connection.Register(fd, 1);
+    if (registered.ok()) registrations.push_back(*std::move(registered));
+    return std::string(registered.status().message());
+  };
+  while (registrations.size() < kMostOfAll) {
+    auto connection = MemoryConnection::Open(path_);
+    ASSERT_TRUE(connection.ok()) << connection.status();
+    for (std::size_t i = 0; i < kMaxRegistrations; ++i) ASSERT_EQ(add(*connection), "");
+    EXPECT_THAT(add(*connection), testing::HasSubstr("a connection has at most 1024 registrations"));
+    connections.push_back(*std::move(connection));
+  }
+  EXPECT_THAT(add(*connection_), testing::HasSubstr("there are 4096 registrations already"));
+  registrations.pop_back();
+  EXPECT_EQ(add(*connection_), "");
+  close(fd);
+}
+
+TEST_F(MemorySocketTest, BytesUpToTheLimit) {
+  for (const int beyond : {-1, 0, 1}) {
+    const auto memory = connection_->Allocate(kMaxRegisteredBytes + beyond);
+    EXPECT_EQ(memory.ok(), beyond <= 0) << memory.status();
+  }
+}
+
+TEST_F(MemorySocketTest, MemoryHasNoHoles) {
+  constexpr std::uint64_t kBytes = std::uint64_t{1} << 19;
+  constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  const int fd = Memfd(kBytes, true, F_SEAL_SHRINK);
+  void* const mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  EXPECT_EQ(fallocate(fd, kPunch, 0, 4096), 0) << "the system punches no holes, which the test is about";
+  std::memset(mapped, 1, kBytes);
+  const auto registered = connection_->Register(fd, kBytes);
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  EXPECT_EQ(fallocate(fd, kPunch, 0, 4096), -1);
+  EXPECT_EQ(madvise(mapped, 4096, MADV_REMOVE), -1);
+  std::memset(mapped, 2, 4096);
+  ASSERT_TRUE(Reduce({At(registered->token(), 0, kBytes, v1::ELEMENT_TYPE_UINT8)}).ok());
+  EXPECT_EQ(response_.reduction().results(0).uint64_value(), kBytes + 4096);
+  munmap(mapped, kBytes);
+  close(fd);
+}
+
+TEST_F(MemorySocketTest, BytesBeyondTheEndDoNotMakeUpForHoles) {
+  constexpr off_t kBytes = 1 << 19;
+  const int fd = Memfd(kBytes, false, F_SEAL_SHRINK);
+  EXPECT_EQ(fallocate(fd, FALLOC_FL_KEEP_SIZE, kBytes, kBytes), 0);
+  EXPECT_THAT(std::string(connection_->Register(fd, kBytes).status().message()),
+              testing::HasSubstr("allocated"));
+  close(fd);
+}
+
+TEST_F(MemorySocketTest, ADescriptorForReadingCannotBeSealed) {
+  const int fd = Memfd(4096, true, F_SEAL_SHRINK);
+  const int reading = open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDONLY);
+  EXPECT_THAT(std::string(connection_->Register(reading, 4096).status().message()),
+              testing::HasSubstr("open for writing"));
+  close(reading);
+  close(fd);
 }
 
 TEST_F(MemorySocketTest, MemoryThatIsReadWhenItIsGivenBackStaysUntilThen) {
