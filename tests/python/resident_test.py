@@ -165,26 +165,32 @@ def test_asyncio(keeper):
     asyncio.run(scenario())
 
 
-def test_a_put_that_is_cancelled_too_late_is_deleted(client, keeper, monkeypatch):
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_put_that_is_cancelled_too_late_is_deleted(client, keeper, monkeypatch, closed):
     kept, cancelled = threading.Event(), threading.Event()
 
     def putting(*arguments):
         def work(native, stop):
-            answer = resident.putting(*arguments)(native, None)
-            kept.set()
-            cancelled.wait()
-            return answer
+            try:
+                return resident.putting(*arguments)(native, None)
+            finally:  # else the loop waited forever for a put that has failed
+                kept.set()
+                cancelled.wait()
 
         return work
 
     async def scenario():
         async with aio.connect(keeper.address) as other:
             task = asyncio.create_task(other.put(X))
-            await asyncio.to_thread(kept.wait)
-            assert len(client.arrays()) == 1
-            task.cancel()
-            await asyncio.sleep(0)
-            cancelled.set()
+            try:
+                await asyncio.to_thread(kept.wait)
+                assert len(client.arrays()) == 1
+                if closed:
+                    other.close()
+                task.cancel()
+                await asyncio.sleep(0)
+            finally:  # else the thread above, and the loop with it, waited forever where the test has failed
+                cancelled.set()
             with pytest.raises(asyncio.CancelledError):
                 await task
         assert client.arrays() == []

@@ -73,7 +73,7 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
         work = putting(array, matrix, ttl, owner, options)
         kept: AsyncResidentArray = await self._perform(
             work, lambda answer: AsyncResidentArray(self, *answer),
-            lambda answer: deleting(answer[0][0], None)(self._client._open(), None))
+            lambda native, answer: deleting(answer[0][0], None)(native, None))
         return kept
 
     async def array(self, token: bytes, *, timeout: float | None = None) -> AsyncResidentArray:
@@ -94,7 +94,8 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
         self._threads.shutdown(wait=False)
 
     async def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A],
-                       finish: Callable[[A], T], undo: Callable[[A], Any] | None = None) -> T:
+                       finish: Callable[[A], T],
+                       undo: Callable[[_native.Client, A], Any] | None = None) -> T:
         stop = _native.Stop()
         native = self._client._open()
         loop = asyncio.get_running_loop()
@@ -105,7 +106,8 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
             stop.request()
             await _end_of(future)
             if undo is not None and not future.cancelled() and future.exception() is None:
-                await _end_of(loop.run_in_executor(self._threads, undo, future.result()))
+                # On a thread of the loop's: the client may have been closed meanwhile, and its own with it.
+                await _end_of(loop.run_in_executor(None, undo, native, future.result()))
             raise
 
     async def __aenter__(self) -> AsyncClient:

@@ -105,6 +105,14 @@ def elements_of(array: Any, dtype: str | None, memory: Memory | None = None) -> 
     return elements
 
 
+def says_its_type(array: Any) -> bool:
+    """Whether `dtype=` cannot be about its elements: false for buffers, files and iterators."""
+    import numpy
+
+    return isinstance(array, (numpy.ndarray, ArrayElsewhere, list, tuple, bool, int, float)) or any(
+        hasattr(array, name) for name in ("__dlpack__", "__cuda_array_interface__", "__array_interface__"))
+
+
 def dtype_of(type_name: str) -> numpy.dtype[Any]:
     """NumPy's type for an element type; float32 for bfloat16, which NumPy lacks and float32 holds exactly."""
     import numpy

@@ -20,7 +20,7 @@ OverflowPolicy = Literal["error", "wrap"]
 Progress = Callable[[int, int | None], object] | Literal[True] | None
 
 
-class CallOptions(TypedDict, total=False):
+class CommonOptions(TypedDict, total=False):
     """What every method takes.
 
     timeout: seconds for the whole call, retries included; then TimeoutError. None: no limit.
@@ -35,7 +35,6 @@ class CallOptions(TypedDict, total=False):
     progress: called with the bytes sent so far and those of the whole array (None if nobody knows), some 20
         times a second and at the end, on the thread that calls; what it raises ends the call. True: a bar by
         tqdm.
-    dtype: the element type of bytes, of files and of iterators without pieces, as "float32" or "bfloat16".
     """
 
     timeout: float | None
@@ -45,6 +44,14 @@ class CallOptions(TypedDict, total=False):
     traceparent: str
     tracestate: str
     progress: Progress
+
+
+class CallOptions(CommonOptions, total=False):
+    """What every method takes, with what `dtype` means for all but sum and prod.
+
+    dtype: the element type of bytes, of files and of iterators without pieces, as "float32" or "bfloat16".
+    """
+
     dtype: str | None
 
 

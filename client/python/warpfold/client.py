@@ -138,7 +138,7 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         self._native = None
 
     def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A], finish: Callable[[A], T],
-                 undo: Callable[[A], Any] | None = None) -> T:
+                 undo: Callable[[_native.Client, A], Any] | None = None) -> T:
         return finish(work(self._open(), None))
 
     def _open(self) -> _native.Client:

@@ -9,14 +9,23 @@ docs/python.md what differs from NumPy.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
-from warpfold.arrays import Elements, elements_of
+from warpfold.arrays import Elements, elements_of, says_its_type
 from warpfold.axes import Axis, cut_along, run_along
-from warpfold.calls import Call, CallOptions, NanPolicy, OverflowPolicy, run, settings_of, task_of
-from warpfold.results import Result, column_of, value_of
+from warpfold.calls import (
+    Call,
+    CallOptions,
+    CommonOptions,
+    NanPolicy,
+    OverflowPolicy,
+    run,
+    settings_of,
+    task_of,
+)
+from warpfold.results import Result, answer_type, column_of, in_type, value_of
 
 if TYPE_CHECKING:
     import numpy
@@ -72,15 +81,24 @@ class Methods(Generic[V, R]):
         result: R = self._of(array, options, ask)
         return result
 
-    def sum(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
-            overflow: OverflowPolicy = "error", **options: Unpack[CallOptions]) -> V:
-        """The sum: exact for integers, as int64 or uint64; of floats in float64. 0 of an empty array."""
-        return self._one("sum", array, axis, keepdims, options, nan=nan, overflow=overflow)
+    def sum(self, array: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False,
+            nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error",
+            **options: Unpack[CommonOptions]) -> V:
+        """The sum: exact for integers, as int64 or uint64; of floats in float64. 0 of an empty array.
 
-    def prod(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
-             overflow: OverflowPolicy = "error", **options: Unpack[CallOptions]) -> V:
-        """The product: exact for integers, as int64 or uint64; of floats in float64. 1 of an empty array."""
-        return self._one("product", array, axis, keepdims, options, nan=nan, overflow=overflow)
+        dtype: the answer's type: of the same sum, which is rounded to a float's type, and must fit an
+            integer's (OutOfRangeError). Of bytes, files and iterators it is the elements' type.
+        """
+        return self._total("sum", array, axis, keepdims, dtype, nan, overflow, options)
+
+    def prod(self, array: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False,
+             nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error",
+             **options: Unpack[CommonOptions]) -> V:
+        """The product: exact for integers, as int64 or uint64; of floats in float64. 1 of an empty array.
+
+        dtype: as of sum.
+        """
+        return self._total("product", array, axis, keepdims, dtype, nan, overflow, options)
 
     def min(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
             **options: Unpack[CallOptions]) -> V:
@@ -145,7 +163,7 @@ class Methods(Generic[V, R]):
         operator = {None: "l2_norm", 2: "l2_norm", 1: "l1_norm", math.inf: "max_abs"}.get(ord)
         if operator is None:
             raise ValueError(f"ord must be 1, 2 or inf, not {ord!r}")
-        return self._one(operator, array, axis, keepdims, options, float, nan=nan)
+        return self._one(operator, array, axis, keepdims, options, "float64", nan=nan)
 
     def max_abs(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The largest magnitude: uint64 of integers, exact, or float64. 0 of an empty array."""
@@ -221,28 +239,37 @@ class Methods(Generic[V, R]):
         value: V = self._of(array, options, ask)
         return value
 
-    def _one(self, operator: str, array: Any, axis: Axis, keepdims: bool, options: CallOptions,
-             convert: Callable[[Any], float] | None = None, **spec: Any) -> V:
+    def _total(self, operator: str, array: Any, axis: Axis, keepdims: bool, dtype: Any, nan: NanPolicy,
+               overflow: OverflowPolicy, options: CommonOptions) -> V:
+        """sum or prod, where `dtype` is the answer's type, or that of elements which do not say it."""
+        if dtype is not None and not says_its_type(array):
+            return self._one(operator, array, axis, keepdims, {**options, "dtype": dtype}, nan=nan,
+                             overflow=overflow)
+        if dtype is not None and overflow == "wrap":
+            raise ValueError("overflow='wrap' is of the elements' own type, and goes without dtype=")
+        return self._one(operator, array, axis, keepdims, options, dtype, nan=nan, overflow=overflow)
+
+    def _one(self, operator: str, array: Any, axis: Axis, keepdims: bool, options: Mapping[str, Any],
+             dtype: Any = None, **spec: Any) -> V:
         def ask(elements: Elements, settings: _native.Settings, client: _native.Client,
                 stop: _native.Stop | None) -> Any:
             call = Call(elements, task_of(elements.type, (operator,), None, **spec), settings,
                         options.get("progress"))
+            answered = None if dtype is None else answer_type(elements.type, dtype)
             if axis is not None:
                 values = _along(operator, call, axis, keepdims, client, stop)
-                return (values if convert is None else values.astype("float64"))[()]
+                return (values if answered is None else in_type(values, answered))[()]
             if keepdims and elements.view is None and elements.reference is None:
                 raise TypeError("keepdims= needs an array: pieces have no dimensions")
             value = value_of(run(call, client, stop)[0][0], elements)
-            if convert is not None:
-                import numpy
-
-                value = numpy.float64(convert(value))
+            if answered is not None:
+                value = in_type(value, answered)
             return _with_dimensions(value, elements) if keepdims else value
 
         value: V = self._of(array, options, ask)
         return value
 
-    def _of(self, array: Any, options: CallOptions,
+    def _of(self, array: Any, options: Mapping[str, Any],
             ask: Callable[[Elements, _native.Settings, _native.Client, _native.Stop | None], Any]) -> Any:
         """What `ask` makes of the array's elements. They are come by where the call blocks: to make the first
         piece of an iterator, of a file or of a GPU's array may take long."""
@@ -254,7 +281,7 @@ class Methods(Generic[V, R]):
         return self._perform(work, lambda value: value)
 
     def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A], finish: Callable[[A], Any],
-                 undo: Callable[[A], Any] | None = None) -> Any:
+                 undo: Callable[[_native.Client, A], Any] | None = None) -> Any:
         """What `finish` makes of the work's answer; `undo` is given an answer that nobody waits for."""
         raise NotImplementedError
 

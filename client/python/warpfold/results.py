@@ -180,3 +180,28 @@ def _dtype_of(operator: str, kind: str, element_type: str, dtype: Any) -> Any:
     if operator == "max_abs":
         return numpy.dtype("uint64")
     return numpy.dtype("uint64" if element_type.startswith("u") else "int64")
+
+
+def answer_type(element_type: str, dtype: Any) -> numpy.dtype[Any]:
+    """The type that a sum or product of such elements is asked for in. TypeError for what it cannot be."""
+    import numpy
+
+    answered = numpy.dtype(dtype)
+    kinds = "f" if "float" in element_type else "iuf"
+    if answered.kind not in kinds or not answered.isnative or answered.itemsize > 8:
+        remedies = {"b": "any() and all() answer bool", "c": "complex numbers are not reduced",
+                    "i": "pass array.astype(...)", "u": "pass array.astype(...)"}
+        remedy = remedies.get(answered.kind, "it is a type of NumPy's of at most 64 bits, in its own order")
+        raise TypeError(f"dtype= of the answer for elements of {element_type} cannot be {answered}: {remedy}")
+    return answered
+
+
+def in_type(values: Any, answered: numpy.dtype[Any]) -> Any:
+    """A value, or an array of them, in another type: rounded, or OutOfRangeError for an integer's."""
+    import numpy
+
+    if answered.kind in "iu" and values.size:
+        limits = numpy.iinfo(answered)
+        if int(values.min()) < limits.min or int(values.max()) > limits.max:
+            raise errors.OutOfRangeError(f"the exact value does not fit dtype={answered}", "OVERFLOW")
+    return values.astype(answered)

@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""dtype= of sum and prod: the same value in another type, along axes, and what it cannot be."""
+
+import array
+import itertools
+import math
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from standard_test import REAL, SHAPES, STANDARD
+from warpfold.errors import OutOfRangeError
+
+FLOATS = [numpy.dtype(name) for name in ("float16", "float32", "float64")]
+INTEGERS = [dtype for dtype in REAL if dtype.kind in "iu"]
+
+
+def axes_of(x):
+    """None, one axis, or several."""
+    some = st.lists(st.integers(0, max(x.ndim - 1, 0)), unique=True, max_size=x.ndim).map(tuple)
+    return st.none() | some | (st.integers(-x.ndim, x.ndim - 1) if x.ndim else st.none())
+
+
+def exact(function, x, axis):
+    """An object array of Python's integers, which have no width."""
+    return numpy.asarray(function(x.astype(object), axis=axis))
+
+
+@pytest.mark.parametrize("answered", [*INTEGERS, *FLOATS], ids=str)
+def test_integers_are_exact_or_refused(client, answered):
+    @STANDARD
+    @given(st.data())
+    def check(data):
+        x = data.draw(arrays.arrays(data.draw(st.sampled_from(INTEGERS)), SHAPES))
+        axis, keepdims = data.draw(axes_of(x)), data.draw(st.booleans())
+        unsigned = x.dtype.kind == "u"
+        bounds = [(0, 2**64 - 1) if unsigned else (-2**63, 2**63 - 1)]
+        if answered.kind in "iu":
+            bounds.append((numpy.iinfo(answered).min, numpy.iinfo(answered).max))
+        for function, reduce in ((client.sum, numpy.sum), (client.prod, numpy.prod)):
+            want = exact(reduce, x, axis)
+            fits = all(low <= value <= high for value in want.flat for low, high in bounds)
+            if not fits:
+                with pytest.raises(OutOfRangeError):
+                    function(x, axis, dtype=answered, keepdims=keepdims)
+                continue
+            with numpy.errstate(over="ignore"):
+                got = function(x, axis, dtype=answered, keepdims=keepdims)
+                rounded = want.astype("uint64" if unsigned else "int64").astype(answered)
+            assert got.dtype == answered and got.shape == reduce(x, axis, keepdims=keepdims).shape
+            assert numpy.array_equal(got.reshape(want.shape), rounded)
+
+    check()
+
+
+@pytest.mark.parametrize("dtypes", itertools.product(FLOATS, FLOATS), ids=lambda two: "-".join(map(str, two)))
+def test_floats_are_summed_in_float64_and_rounded_once(client, dtypes):
+    elements, answered = dtypes
+
+    @STANDARD
+    @given(st.data())
+    def check(data):
+        x = data.draw(arrays.arrays(elements, SHAPES))
+        axis, keepdims = data.draw(axes_of(x)), data.draw(st.booleans())
+        for function in (client.sum, client.prod):
+            with numpy.errstate(over="ignore"):
+                got = function(x, axis, dtype=answered, keepdims=keepdims)
+                want = function(x, axis, keepdims=keepdims).astype(answered)
+            assert got.dtype == answered and got.shape == want.shape
+            assert got.tobytes() == want.tobytes()
+
+    check()
+
+
+def test_a_narrow_sum_is_better_than_one_of_narrow_elements(client):
+    x = numpy.full(5000, 0.1, "float16")
+    assert client.sum(x, dtype="float16") == numpy.float16(math.fsum(x.astype("float64")))
+
+
+@pytest.mark.parametrize(("elements", "answered", "says"), [
+    ("float32", "int64", "astype"), ("float32", "complex64", "complex"), ("int8", "bool", "any"),
+    ("float64", ">f8", "its own order"), ("int32", "longdouble", "64 bits"), ("int32", "datetime64[s]", "NumPy"),
+])
+def test_types_that_an_answer_cannot_have(client, elements, answered, says):
+    for x in (numpy.ones(3, elements), numpy.ones((2, 3), elements)):
+        for function in (client.sum, client.prod):
+            with pytest.raises(TypeError, match=f"dtype=.*{says}"):
+                function(x, x.ndim - 1, dtype=answered)
+
+
+def test_to_wrap_is_of_the_elements_type(client):
+    with pytest.raises(ValueError, match="dtype="):
+        client.sum(numpy.ones(3, "int8"), overflow="wrap", dtype="int64")
+
+
+def test_means_have_no_dtype_of_the_answer(client):
+    for name in ("mean", "var", "std", "min", "max"):
+        with pytest.raises(TypeError, match="dtype="):
+            getattr(client, name)(numpy.ones(3, "float64"), dtype="float32")
+
+
+def test_of_what_does_not_say_its_type_it_is_the_elements(client):
+    x = numpy.arange(5, dtype="float32")
+    for unnamed in (x.tobytes, lambda: memoryview(x.tobytes()), lambda: array.array("b", x.tobytes()),
+                    lambda: iter([x])):
+        got = client.sum(unnamed(), dtype="float32")
+        assert got == 10 and got.dtype == "float64"
+    with client.put(x) as kept:
+        assert kept.sum(dtype="float32").dtype == "float32"

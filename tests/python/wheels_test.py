@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The wheels, in a bare environment of each Python that they are for: the first call to a real server.
+
+Pythons are python3.11 and so on, on the path or among those that WARPFOLD_PYTHONS names, colons between them.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_MAX_BYTES = 15 << 20
+_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
+_FIRST_CALL = """
+import sys
+import warpfold
+import numpy
+
+with warpfold.connect(sys.argv[1]) as client:
+    assert client.sum(numpy.arange(1_000_000)) == 499999500000
+    assert client.mean(iter([numpy.ones(3), numpy.zeros(1)])) == 0.75
+    print(warpfold._native.__file__)
+"""
+
+
+def interpreter(version):
+    """An executable of this version that runs, which not every one on a path does; or None."""
+    named = os.environ.get("WARPFOLD_PYTHONS", "").split(":")
+    folders = os.environ["PATH"].split(":")
+    for path in [*filter(None, named), *(f"{folder}/python{version}" for folder in folders)]:
+        if not os.access(path, os.X_OK):
+            continue
+        done = subprocess.run([path, "-c", _VERSION], capture_output=True, text=True, check=False)
+        if done.returncode == 0 and done.stdout.strip() == version:
+            return path
+    return None
+
+
+PYTHONS = {version: interpreter(version) for version in ("3.11", "3.12", "3.13")}
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """A folder with the wheel for 3.11, and with the one for those from 3.12 on, where there is a Python."""
+    folder = tmp_path_factory.mktemp("wheels")
+    makers = [PYTHONS["3.11"], PYTHONS["3.12"] or PYTHONS["3.13"]]
+    subprocess.run([_ROOT / "deploy/python_wheel.sh", folder, *filter(None, makers)], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_first_call(version, wheels, server, tmp_path):
+    if PYTHONS[version] is None:
+        pytest.skip(f"there is no Python {version}: neither on the path nor in WARPFOLD_PYTHONS")
+    subprocess.run([PYTHONS[version], "-m", "venv", tmp_path], check=True)
+    python = tmp_path / "bin/python"
+    (wheel,) = wheels.glob("*-cp311-*" if version == "3.11" else "*-abi3-*")
+    subprocess.run([python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install",
+                    "--only-binary=:all:", wheel], check=True)
+    done = subprocess.run([python, "-I", "-c", _FIRST_CALL, server.address], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(tmp_path))
+    abi = "cpython-311" if version == "3.11" else "abi3"
+    assert f"_native.{abi}" in done.stdout
+
+
+def test_names_and_sizes(wheels):
+    names = [path.name for path in sorted(wheels.iterdir())]
+    tags = ["cp311-cp311"] * (PYTHONS["3.11"] is not None)
+    tags += ["cp312-abi3"] * (PYTHONS["3.12"] is not None or PYTHONS["3.13"] is not None)
+    assert len(names) == len(tags), names
+    for name, tag in zip(names, tags, strict=True):
+        assert f"-{tag}-manylinux_" in name and name.endswith("_x86_64.whl")
+        size = (wheels / name).stat().st_size
+        print(f"{name}: {size} bytes", file=sys.stderr)
+        assert size <= _MAX_BYTES
