@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public array test suite's statistical functions, through the package: all pass but those named here.
 
-Environment: WARPFOLD_ARRAY_API_TESTS, a folder with a checkout of data-apis/array-api-tests and its submodule,
-whose requirements this Python has. Skipped without it.
+Environment: WARPFOLD_ARRAY_API_TESTS, a folder with a checkout of data-apis/array-api-tests and its
+submodule, whose requirements this Python has. Skipped without it.
 """
 
 import json
@@ -43,8 +43,8 @@ def run_suite(folder, address, types, tmp_path):
                    "PYTHONPATH": str(pathlib.Path(__file__).parent), "HOME": str(tmp_path),
                    "HYPOTHESIS_STORAGE_DIRECTORY": str(tmp_path), "ARRAY_API_TESTS_MODULE": "array_api_suite",
                    "ARRAY_API_TESTS_SKIP_DTYPES": "complex64,complex128"}
-    if "PYTHONPATH" in os.environ:  # the package, where it is not installed
-        environment["PYTHONPATH"] += f":{os.environ['PYTHONPATH']}"
+    for path in filter(None, os.environ.get("PYTHONPATH", "").split(":")):  # the package, if not installed
+        environment["PYTHONPATH"] += f":{pathlib.Path(path).resolve()}"
     done = subprocess.run(
         [sys.executable, "-B", "-m", "pytest", "-rA", "-p", "no:cacheprovider", "--tb=short",
          "--disable-deadline", f"--max-examples={_EXAMPLES}", *_TESTS],

@@ -83,7 +83,8 @@ def test_a_narrow_sum_is_better_than_one_of_narrow_elements(client):
 
 @pytest.mark.parametrize(("elements", "answered", "says"), [
     ("float32", "int64", "astype"), ("float32", "complex64", "complex"), ("int8", "bool", "any"),
-    ("float64", ">f8", "its own order"), ("int32", "longdouble", "64 bits"), ("int32", "datetime64[s]", "NumPy"),
+    ("float64", ">f8", "its own order"), ("int32", "longdouble", "64 bits"),
+    ("int32", "datetime64[s]", "NumPy"),
 ])
 def test_types_that_an_answer_cannot_have(client, elements, answered, says):
     for x in (numpy.ones(3, elements), numpy.ones((2, 3), elements)):

@@ -186,7 +186,7 @@ def answer_type(element_type: str, dtype: Any) -> numpy.dtype[Any]:
     """The type that a sum or product of such elements is asked for in. TypeError for what it cannot be."""
     import numpy
 
-    answered = numpy.dtype(dtype)
+    answered: numpy.dtype[Any] = numpy.dtype(dtype)
     kinds = "f" if "float" in element_type else "iuf"
     if answered.kind not in kinds or not answered.isnative or answered.itemsize > 8:
         remedies = {"b": "any() and all() answer bool", "c": "complex numbers are not reduced",
