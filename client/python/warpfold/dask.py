@@ -240,7 +240,9 @@ def warpfold_state(
 ) -> PartialState:
     pieces = [elements_of(piece, None) for piece in (_elements(chunk, size, question)[begin:], *heads)]
     return _call(
-        where, index, lambda client: client._partial(lambda: (pieces, question), first, {"timeout": where.timeout})
+        where,
+        index,
+        lambda client: client._partial(lambda: (pieces, question), first, {"timeout": where.timeout}),
     )
 
 
