@@ -119,7 +119,7 @@ class ShippedFilesTest(unittest.TestCase):
         for alert, section in sections.items():
             for part in ("- **Meaning**: ", "- **Look at**: ", "- **Do**: "):
                 self.assertIn(part, section, alert)
-            self.assertIn(f"runbook: docs/runbook.md#{alert.lower()}\n", _RULES.read_text())
+            self.assertIn(f"runbook_url: docs/runbook.md#{alert.lower()}\n", _RULES.read_text())
 
     def test_what_the_runbook_names_exists(self):
         flags = set(re.findall(r"`(--\w+)`", _RUNBOOK.read_text()))
