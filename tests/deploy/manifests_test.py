@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """deploy/kubernetes, rendered by kubectl: valid for Kubernetes' schemas, and fit together.
 
-Runs in the environment that deploy/tools_environment.sh makes. Environment: WARPFOLD_SERVER.
+Runs in the environment that deploy/tools_environment.sh makes. Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
 """
 
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import kubernetes_validate
@@ -125,13 +127,59 @@ class ManifestsTest(unittest.TestCase):
             scaled = objects["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]["name"]
             self.assertEqual(scaled, objects["Deployment"]["metadata"]["name"])
 
-    def test_probes(self):
-        for overlay, _ in self.rendered.items():
+    def test_probes_ask_the_grpc_server(self):
+        for overlay in _OVERLAYS:
             for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
                 how = self.container(overlay)[probe]
                 # The kubelet's gRPC probes have no TLS.
                 self.assertEqual("grpc" in how, overlay != "mtls")
-                self.assertEqual("httpGet" in how, overlay == "mtls")
+                self.assertEqual("exec" in how, overlay == "mtls")
+                self.assertNotIn("httpGet", how)
+
+    def test_probes_by_a_socket(self):
+        """The probes' command meets the address among the flags, without a certificate."""
+        container = self.container("mtls")
+        (address,) = (a for a in container["args"] if a.startswith("--listen="))
+        (folder,) = (mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "run")
+        with tempfile.TemporaryDirectory(prefix="warpfold_probes_") as here:
+            server = subprocess.Popen(
+                [os.environ["WARPFOLD_SERVER"], "--listen=127.0.0.1:0", address.replace(folder, here),
+                 "--device=cpu"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            try:
+                self.assertIn("READY", server.stdout.readline())
+                for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                    executable, *arguments = container[probe]["exec"]["command"]
+                    self.assertEqual(executable, "/usr/local/bin/warpfold")
+                    command = [os.environ["WARPFOLD_CLI"], *(a.replace(folder, here) for a in arguments)]
+                    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+                    self.assertEqual(done.stdout, "SERVING\n")
+            finally:
+                server.terminate()
+                server.wait()
+                server.stdout.close()
+
+    def test_liveness_outlasts_a_drain(self):
+        for overlay in _OVERLAYS:
+            probe = self.container(overlay)["livenessProbe"]
+            arguments = dict(a.partition("=")[::2] for a in self.container(overlay)["args"])
+            self.assertGreater(probe["periodSeconds"] * probe["failureThreshold"],
+                               int(arguments["--drain_seconds"]))
+
+    def test_plaintext_is_announced_where_it_is(self):
+        for overlay, objects in self.rendered.items():
+            grpc, admin = objects["Service"]["spec"]["ports"]
+            self.assertEqual(grpc.get("appProtocol"), None if overlay == "mtls" else "kubernetes.io/h2c")
+            self.assertNotIn("appProtocol", admin)
+
+    def test_pods_are_spread(self):
+        for _, objects in self.rendered.items():
+            spread = objects["Deployment"]["spec"]["template"]["spec"]["topologySpreadConstraints"]
+            self.assertEqual([constraint["topologyKey"] for constraint in spread],
+                             ["kubernetes.io/hostname", "topology.kubernetes.io/zone"])
+            for constraint in spread:
+                self.assertEqual(constraint["labelSelector"]["matchLabels"], _LABELS)
+                # An only node takes them all.
+                self.assertEqual(constraint["whenUnsatisfiable"], "ScheduleAnyway")
 
     def test_the_drain_has_its_time(self):
         for overlay, objects in self.rendered.items():
@@ -159,7 +207,7 @@ class ManifestsTest(unittest.TestCase):
 
     def test_certificates_change_in_place(self):
         container = self.container("mtls")
-        (mount,) = container["volumeMounts"]
+        (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == "tls")
         self.assertNotIn("subPath", mount)
         names = {argument.partition("=")[2] for argument in container["args"] if "--tls_" in argument}
         self.assertEqual(names, {f"{mount['mountPath']}/{name}" for name in ("tls.crt", "tls.key", "ca.crt")})

@@ -38,7 +38,8 @@ def _dashboard_expressions() -> list[str]:
     board = json.loads(_DASHBOARD.read_text())
     for panel in board["panels"]:
         for target in panel["targets"]:
-            yield target["expr"].replace("$__rate_interval", "1m").replace("$instance", ".*")
+            expression = target["expr"].replace("$__rate_interval", "1m")
+            yield expression.replace("$job", "warpfold").replace("$instance", ".*")
 
 
 @contextlib.contextmanager
