@@ -38,6 +38,9 @@ class ComposeTest(unittest.TestCase):
             for port in service["ports"]:
                 self.assertTrue(port.startswith("127.0.0.1:"), port)
 
+    def test_a_wrong_flag_does_not_restart_for_ever(self):
+        self.assertRegex(self.server["restart"], r"^on-failure:[1-9]$")
+
     def test_plaintext_is_asked_for(self):
         # The image listens on every address of its network, and refuses to without keys or this flag.
         self.assertNotEqual("--allow_insecure" in self.server["command"],

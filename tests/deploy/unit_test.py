@@ -99,6 +99,17 @@ class UnitTest(unittest.TestCase):
         self.assertEqual(service["RestartPreventExitStatus"], "2")
         self.assertGreater(int(service["TimeoutStopSec"]), 25)
         self.assertNotEqual(service["User"], "root")
+        # A device that is not there ends restarts at some time. 55 s are for a start of a slow driver.
+        self.assertGreater(int(unit["Unit"]["StartLimitBurst"]), 12)
+        self.assertEqual(unit["Unit"]["StartLimitIntervalSec"], "30min")
+        self.assertLess(int(unit["Unit"]["StartLimitBurst"]) * 55, 30 * 60)
+
+    def test_the_module_that_cuda_needs(self):
+        """A program that is missing is no failure, and one that is there has the privileges it needs."""
+        text = _UNIT.read_text()
+        self.assertIn("\nExecStartPre=-+/usr/bin/nvidia-modprobe -u -c 0\n", text)
+        for devices in ("char-nvidia", "char-nvidia-frontend", "char-nvidia-uvm"):
+            self.assertIn(f"\nDeviceAllow={devices} rwm\n", text)
 
 
 if __name__ == "__main__":
