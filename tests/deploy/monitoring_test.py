@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard's variables and units, and what Kubernetes gets of it and of the alerts.
 
-Runs in the environment that deploy/tools_environment.sh makes. That the metrics exist and the alerts fire is for
-tests/e2e/prometheus_test.py.
+Runs in the environment that deploy/tools_environment.sh makes. That the metrics exist and the alerts fire is
+for tests/e2e/prometheus_test.py. Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
 """
 
 import json
@@ -91,7 +91,7 @@ class ComponentTest(unittest.TestCase):
         self.assertEqual(set(made), {"prometheus-rule.yaml", "dashboard.yaml"})
         for name, text in made.items():
             self.assertEqual((_COMPONENT / name).read_text(encoding="utf-8"), text,
-                             "run deploy/kubernetes/make_monitoring.py deploy/kubernetes/components/monitoring")
+                             "Remedy: run deploy/kubernetes/make_monitoring.py as it says.")
 
     def test_rendered_in_an_overlay(self):
         with tempfile.TemporaryDirectory(prefix="warpfold_monitoring_") as folder:

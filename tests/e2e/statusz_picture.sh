@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# statusz_picture.sh BIN PICTURE: makes docs/images/statusz.png anew. BIN has warpfold-server and warpfold. Needs
-# Debian's package chromium, which no test needs.
+# statusz_picture.sh BIN PICTURE: makes docs/images/statusz.png anew. BIN has warpfold-server and warpfold.
+# Needs Debian's package chromium, which no test needs.
 set -euo pipefail
 if (($# != 2)); then
   echo "usage: statusz_picture.sh BIN PICTURE" >&2

@@ -4,8 +4,8 @@
 #
 # package_test.sh BASES BUILD: makes the Debian packages of a release build in BUILD, installs them on a bare
 # machine (the archive base.tar in BASES, made if it is not there), runs what they hold as the service's user,
-# and purges them: what then remains is the bare machine and a locked user. Then compiles a program with the development
-# package, and boots the machine with the service, where systemd-nspawn is there. Exit code 77: skipped.
+# and purges them: what then remains is the bare machine and a locked user. Then compiles a program with the
+# development package, and boots the machine with the service. Exit code 77: skipped, or all but the boot.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_folder=$(cd "$here/../.." && pwd)
