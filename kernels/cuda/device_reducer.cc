@@ -131,8 +131,10 @@ absl::Status DeviceReducer::Launch(const Reduction& reduction, std::uint64_t fir
       WARPFOLD_RETURN_IF_CUDA_ERROR(
           FunctionOf(Rows(), reduction, op)(op.parameters, range, workspace, stream));
     } else {
-      const textbook::Launchers& launchers = *FunctionOf(textbook::Rows(), reduction, op);
-      const auto launch = launchers[static_cast<std::size_t>(reduction.spec().algorithm)];
+      const textbook::LaunchersByOverflow& launchers = *FunctionOf(textbook::Rows(), reduction, op);
+      const auto launch = launchers.For(reduction.spec().algorithm, op.parameters);
+      // Natural states are shorter than what Collect takes.
+      std::memset(nodes_ + op.state_offset, 0, op.state_bytes);
       const textbook::Section section = {data, element_count, first_element};
       WARPFOLD_RETURN_IF_CUDA_ERROR(launch(op.parameters, section, workspace, stream));
     }

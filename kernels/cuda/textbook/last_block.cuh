@@ -46,7 +46,7 @@ template <Operator Op>
 cudaError_t LaunchLastBlock(const OperatorParameters& parameters, const Section& section,
                             const Workspace& workspace, cudaStream_t stream) {
   using State = typename Op::State;
-  constexpr int kThreads = ThreadsFor<State>(256);
+  constexpr int kThreads = ThreadsFor<State>(1024);
   const Input<Op> input(section);
   return LaunchKernel<LastBlockKernel<Op, kThreads>>(
       {FixedGrid(workspace, input.count(), kThreads), kThreads}, stream, parameters, input,

@@ -48,7 +48,7 @@ template <Operator Op>
 cudaError_t LaunchLastBlockOrdered(const OperatorParameters& parameters, const Section& section,
                                    const Workspace& workspace, cudaStream_t stream) {
   using State = typename Op::State;
-  constexpr int kThreads = ThreadsFor<State>(256, /*cells_per_thread=*/2);
+  constexpr int kThreads = ThreadsFor<State>(1024, /*cells_per_thread=*/2);
   const Input<Op> input(section);
   return LaunchKernel<LastBlockOrderedKernel<Op, kThreads>>(
       {FixedGrid(workspace, input.count(), kThreads), kThreads}, stream, parameters, input,

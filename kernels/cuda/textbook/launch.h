@@ -23,8 +23,9 @@ struct Section {
 };
 
 // Launches the kernels of one algorithm; returns the first error of a launch. When the stream has reached
-// that point, workspace.nodes holds one State: that of the section. workspace.partials has room for
-// PartialStates(section.element_count) States.
+// that point, workspace.nodes begins with one State: that of the section (natural states are shorter than
+// wide ones, whose low bytes they are). workspace.partials has room for PartialStates(section.element_count)
+// States.
 using LaunchFunction = cudaError_t (*)(const OperatorParameters& parameters, const Section& section,
                                        const Workspace& workspace, cudaStream_t stream);
 
@@ -37,7 +38,17 @@ constexpr std::uint64_t LargestSection(std::uint64_t partials) { return (partial
 // By Algorithm; null where it does not serve the operator, and for kAuto.
 using Launchers = std::array<LaunchFunction, kAlgorithmCount>;
 
+struct LaunchersByOverflow {
+  Launchers wide;     // states that cannot overflow
+  Launchers natural;  // states as wide as the elements, for WRAP; null where there are none (natural_sum.h)
+
+  LaunchFunction For(Algorithm algorithm, const OperatorParameters& parameters) const {
+    const auto i = static_cast<std::size_t>(algorithm);
+    return parameters.wrap_overflow && natural[i] != nullptr ? natural[i] : wide[i];
+  }
+};
+
 // The launchers of one family of operators; null where it is not served (algorithm.h).
-using Row = FunctionRow<const Launchers*>;
+using Row = FunctionRow<const LaunchersByOverflow*>;
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -37,11 +37,12 @@ cudaError_t RelaunchUntilOne(unsigned threads, std::uint64_t items_per_block,
   }
 }
 
-// About two blocks per multiprocessor, which is enough to keep it busy while one block waits at a barrier; no
-// more than have something to do.
+// Blocks of 2,048 threads in all for each multiprocessor, which is what one holds: two blocks of 1,024, or
+// eight of 256. No more blocks than have something to do.
 inline unsigned FixedGrid(const Workspace& workspace, std::uint64_t count, unsigned threads) {
   const std::uint64_t useful = (count + threads - 1) / threads;
-  return static_cast<unsigned>(std::min<std::uint64_t>(useful, 2 * workspace.multiprocessors));
+  const std::uint64_t resident = std::uint64_t{2048 / threads} * workspace.multiprocessors;
+  return static_cast<unsigned>(std::min<std::uint64_t>(useful, resident));
 }
 
 // Launches a fixed grid on the section, then one block on the partials.

@@ -14,6 +14,7 @@
 #include "kernels/cuda/textbook/last_block.cuh"
 #include "kernels/cuda/textbook/last_block_ordered.cuh"
 #include "kernels/cuda/textbook/launch.h"
+#include "kernels/cuda/textbook/natural_sum.h"
 #include "kernels/cuda/textbook/sequential_addressing.cuh"
 #include "kernels/cuda/textbook/single_block.cuh"
 #include "kernels/cuda/textbook/single_block_ordered.cuh"
@@ -56,8 +57,14 @@ constexpr Launchers MakeLaunchers() {
   return launchers;
 }
 
-template <Operator Op>
+template <class Op>
 inline constexpr Launchers kLaunchersOf = MakeLaunchers<Op>();
+template <>
+inline constexpr Launchers kLaunchersOf<void> = {};
+
+template <Operator Op>
+inline constexpr LaunchersByOverflow kAllLaunchersOf = {kLaunchersOf<Op>,
+                                                        kLaunchersOf<typename NaturalOf<Op>::type>};
 
 // What Reduction::Create refuses is not built.
 struct Loops {
@@ -68,14 +75,14 @@ struct Loops {
     return dimension == static_cast<int>(kTextbookRows) && TextbookServesType(type);
   }
   template <Operator Op>
-  static constexpr const Launchers* kScalars = &kLaunchersOf<Op>;
+  static constexpr const LaunchersByOverflow* kScalars = &kAllLaunchersOf<Op>;
   template <Operator Op>
-  static constexpr const Launchers* kOrdered = &kLaunchersOf<Op>;
+  static constexpr const LaunchersByOverflow* kOrdered = &kAllLaunchersOf<Op>;
   template <Operator Op>
-  static constexpr const Launchers* kEntrywise = nullptr;
+  static constexpr const LaunchersByOverflow* kEntrywise = nullptr;
   // Named, though ServesWhole says that there are none: nvcc looks it up all the same.
   template <class Op>
-  static constexpr const Launchers* kLarge = nullptr;
+  static constexpr const LaunchersByOverflow* kLarge = nullptr;
 };
 
 template <class Family>

@@ -45,13 +45,15 @@ __device__ typename Op::State HalvingTree(const Op& op, const typename Op::State
 // This thread's share of the items, by strides of the whole grid.
 template <Operator Op>
 __device__ __forceinline__ typename Op::State FoldStrided(const Op& op, const Input<Op>& input) {
-  typename Op::State state = op.Identity();
+  const std::uint64_t count = input.count();
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
-  for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < input.count();
-       i += stride) {
-    state = op.Combine(state, input.At(op, i));
-  }
-  return state;
+  return input.With([&](const auto& items) {
+    typename Op::State state = op.Identity();
+    for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+      state = op.Combine(state, items.At(op, i));
+    }
+    return state;
+  });
 }
 
 template <Operator Op, int kThreads>

@@ -35,15 +35,22 @@ __device__ typename Op::State FoldInOrder(const Op& op, const Input<Op>& input, 
                                           std::uint64_t end, typename Op::State* cells) {
   using State = typename Op::State;
   const int t = threadIdx.x;
-  const auto load = [&](std::uint64_t i) { return i < end ? input.At(op, i) : op.Identity(); };
-  cells[t] = load(begin + t);
-  for (std::uint64_t next = begin + kThreads; next < end; next += kThreads) {
-    cells[kThreads + t] = load(next + t);
+  // Puts a block-full above the states so far, and folds neighbours.
+  const auto join = [&](const State& item) {
+    cells[kThreads + t] = item;
     __syncthreads();
     const State pair = op.Combine(cells[2 * t], cells[2 * t + 1]);
     __syncthreads();
     cells[t] = pair;
-  }
+  };
+  input.With([&](const auto& items) {
+    std::uint64_t next = begin + t;
+    cells[t] = next < end ? items.At(op, next) : op.Identity();
+    // Whole block-fulls first: their loads have no condition.
+    for (next += kThreads; next - t + kThreads <= end; next += kThreads) join(items.At(op, next));
+    if (next - t < end) join(next < end ? items.At(op, next) : op.Identity());
+    return cells[t];
+  });
   __syncthreads();
 #pragma unroll 1
   for (int stride = 1; stride < kThreads; stride *= 2) {

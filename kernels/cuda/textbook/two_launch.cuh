@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads)
 template <Operator Op>
 cudaError_t LaunchTwoLaunch(const OperatorParameters& parameters, const Section& section,
                             const Workspace& workspace, cudaStream_t stream) {
-  constexpr int kThreads = ThreadsFor<typename Op::State>(256);
+  constexpr int kThreads = ThreadsFor<typename Op::State>(1024);
   return LaunchTwice<Op, TwoLaunchKernel<Op, kThreads>>(kThreads, parameters, section, workspace, stream);
 }
 

@@ -37,10 +37,17 @@ __global__ void __launch_bounds__(kThreads)
   const std::uint64_t fulls = (input.count() + kLanes - 1) / kLanes;
   const std::uint64_t part = (fulls + warps - 1) / warps * kLanes;
   const std::uint64_t begin = (std::uint64_t{blockIdx.x} * kWarps + warp) * part;
-  State state = op.Identity();
-  for (std::uint64_t i = begin; i < begin + part && i < input.count(); i += kLanes) {
-    state = op.Combine(state, Fold::Fold(op, input.AtOrIdentity(op, i + lane), cells));
-  }
+  const std::uint64_t end = begin + part < input.count() ? begin + part : input.count();
+  State state = input.With([&](const auto& items) {
+    State so_far = op.Identity();
+    std::uint64_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) {
+      so_far = op.Combine(so_far, Fold::Fold(op, items.At(op, i + lane), cells));
+    }
+    if (i >= end) return so_far;
+    const State padded = i + lane < end ? items.At(op, i + lane) : op.Identity();
+    return op.Combine(so_far, Fold::Fold(op, padded, cells));
+  });
 
   if (lane == 0) results[warp] = state;
   // Without this barrier the first warp would read results that other warps have yet to write.

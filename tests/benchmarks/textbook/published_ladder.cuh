@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ladder of the CUDA toolkit's sample `reduction`, reduce0 to reduce6, written plainly from its
+// description: sums of int, a template over the rung, blocks of 256 threads that leave a partial each.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace warpfold::benchmarks::published {
+
+inline constexpr unsigned kRungBlock = 256;
+
+// How the cells of a block become one: the part in which the first rungs differ.
+template <int kRung>
+__device__ __forceinline__ void SumRung(int* cells) {
+  const unsigned t = threadIdx.x;
+  __syncthreads();
+  if constexpr (kRung == 0) {
+#pragma unroll 1  // blockDim.x is no constant in the published form
+    for (unsigned s = 1; s < blockDim.x; s *= 2) {
+      if (t % (2 * s) == 0) cells[t] += cells[t + s];
+      __syncthreads();
+    }
+  } else if constexpr (kRung == 1) {
+#pragma unroll 1
+    for (unsigned s = 1; s < blockDim.x; s *= 2) {
+      const unsigned left = 2 * s * t;
+      if (left < blockDim.x) cells[left] += cells[left + s];
+      __syncthreads();
+    }
+  } else if constexpr (kRung <= 3) {
+#pragma unroll 1
+    for (unsigned s = blockDim.x / 2; s > 0; s /= 2) {
+      if (t < s) cells[t] += cells[t + s];
+      __syncthreads();
+    }
+  } else {
+#pragma unroll
+    for (unsigned s = kRungBlock / 2; s > 32; s /= 2) {
+      if (t < s) cells[t] += cells[t + s];
+      __syncthreads();
+    }
+    if (t < 32) {
+      int sum = cells[t] + cells[t + 32];
+      for (int s = 16; s > 0; s /= 2) sum += __shfl_down_sync(~0u, sum, s);
+      cells[t] = sum;
+    }
+  }
+}
+
+// reduce0 to reduce6; reduce4 is reduce5 whose loop is not unrolled, and left out.
+template <int kRung>
+__global__ void __launch_bounds__(kRungBlock) Reduce(const int* in, unsigned count, int* out) {
+  __shared__ int cells[kRungBlock];
+  const unsigned t = threadIdx.x;
+  int sum = 0;
+  if constexpr (kRung <= 2) {
+    const unsigned i = blockIdx.x * kRungBlock + t;
+    sum = i < count ? in[i] : 0;
+  } else if constexpr (kRung <= 5) {
+    const unsigned i = blockIdx.x * (2 * kRungBlock) + t;
+    sum = i < count ? in[i] : 0;
+    if (i + kRungBlock < count) sum += in[i + kRungBlock];
+  } else {
+    const unsigned stride = 2 * kRungBlock * gridDim.x;
+    for (unsigned i = blockIdx.x * (2 * kRungBlock) + t; i < count; i += stride) {
+      sum += in[i];
+      if (i + kRungBlock < count) sum += in[i + kRungBlock];
+    }
+  }
+  cells[t] = sum;
+  SumRung<kRung>(cells);
+  if (t == 0) out[blockIdx.x] = cells[0];
+}
+
+}  // namespace warpfold::benchmarks::published
