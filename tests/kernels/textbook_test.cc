@@ -241,6 +241,30 @@ TEST(TextbookSlotTest, StreamsAreIndependent) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Sums of int32 that wrap have kernels of their own, whose accumulators are 32 bits wide. The elements are
+// any bits, so that sums leave 32 bits many times over; slots' states are joined, too.
+TEST(TextbookSlotTest, WrappedSumsOfInt32AnswerAsTheCanonicalReduction) {
+  Backend* const backend = DeviceUnderTest::Get().backend();
+  if (backend == nullptr || !backend->Supports(Algorithm::kLastBlock)) GTEST_SKIP() << "no algorithms here";
+  Random random;
+  ReductionSpec spec;
+  spec.operators = {"sum"};
+  spec.element_type = ElementType::kInt32;
+  spec.wrap_overflow = true;
+  const Reduction canonical = Reduction::Create(spec).value();
+  const std::uint64_t count = LongestArray(spec);
+  const std::vector<std::byte> data = RandomElements(spec.element_type, count, Flavour::kBits, random);
+  const PartialState expected = ReduceOnHost(canonical, 0, data);
+  for (int i = 1; i < kAlgorithmCount; ++i) {
+    spec.algorithm = static_cast<Algorithm>(i);
+    const Reduction reduction = Reduction::Create(spec).value();
+    for (const std::uint64_t piece_leaves : {7, 1000}) {
+      const PartialState state = DeviceUnderTest::Get().Reduce(reduction, 0, data, piece_leaves);
+      EXPECT_EQ(Describe(state.Finish(0)), Describe(expected.Finish(0))) << AlgorithmName(spec.algorithm);
+    }
+  }
+}
+
 // Several operators in one request.
 TEST(TextbookSlotTest, OperatorsTogetherEqualEachAlone) {
   Backend* const backend = DeviceUnderTest::Get().backend();
