@@ -24,18 +24,15 @@ mkdir -p "$1"
 bases=$(cd "$1" && pwd)
 server=$2
 root=$(mktemp --directory)
-clean_up() {
-  umount --lazy "$root/proc" "$root/root/.cache/ccache" 2>/dev/null || true
-  rm -rf --one-file-system "$root"
-}
-trap clean_up EXIT
+trap 'umount --lazy "$root/proc" "$root/ccache" 2>/dev/null || true; rm -rf "$root"' EXIT
 
 # With what pip and apt need here to reach their packages, and nothing else of this machine's environment.
 inside() {
   local kept
   mapfile -t kept < <(env | grep -iE '^(pip_|https?_proxy=|no_proxy=)' || true)
   env --ignore-environment PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "${kept[@]}" \
-    PIP_CERT=/etc/pip.crt chroot "$root" bash -ec "cd /warpfold && $1"
+    PIP_CERT=/etc/pip.crt CCACHE_DIR=/ccache CCACHE_READONLY=1 CCACHE_TEMPDIR=/tmp \
+    chroot "$root" bash -ec "cd /warpfold && $1"
 }
 
 # shellcheck disable=SC2016 # dpkg-query's variable, not the shell's
@@ -45,12 +42,13 @@ make_machine() {
   tar -C "$root" -xf "$bases/base.tar"
   mount -t proc proc "$root/proc"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
-  mkdir -p "$root/warpfold" "$root/root/.cache/ccache"
+  mkdir "$root/warpfold" "$root/ccache"
   # pip trusts whom it trusts here; the machine's own list is written anew when its package is installed.
   cp /etc/ssl/certs/ca-certificates.crt "$root/etc/pip.crt"
-  # A compiler's cache is no package: with it the test takes half the time.
-  if type -P ccache >/dev/null; then
-    mount --bind "$(ccache --get-config cache_dir)" "$root/root/.cache/ccache"
+  # A compiler's cache is no package: with this machine's, the test takes half the time. Nothing can be
+  # written to it, or deleted, from there.
+  if type -P ccache >/dev/null && [[ -d $(ccache --get-config cache_dir) ]]; then
+    mount -o bind,ro "$(ccache --get-config cache_dir)" "$root/ccache"
   fi
   tar -C "$source_folder" --exclude=./build --exclude=./.git --exclude='_native*.so' -cf - . |
     tar -C "$root/warpfold" -xf -
