@@ -3,9 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Writes to FOLDER wheels of the Python package that run without this machine's packages: auditwheel copies
-# the libraries that it links into them. One wheel for each PYTHON, or else for the distribution's. That of a
-# Python 3.12 or newer is for all from 3.12 on, so `python_wheel.sh FOLDER python3.11 python3.12` makes them
-# all.
+# the libraries that it links into them. One wheel for each PYTHON, or else for the distribution's.
 set -euo pipefail
 if (( $# < 1 )); then
   echo "usage: python_wheel.sh FOLDER [PYTHON ...]" >&2
@@ -25,6 +23,7 @@ for python in "${pythons[@]:-/usr/bin/python3}"; do
   "$python" -m venv "$work/python"
   "$work/python/bin/pip" --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$work" \
     ./client/python
-  auditwheel --quiet repair --wheel-dir "$folder" "$work"/warpfold-*.whl
+  auditwheel repair --wheel-dir "$folder" "$work"/warpfold-*.whl >"$work/repair.log" 2>&1 ||
+    { cat "$work/repair.log" >&2; exit 1; }
   rm -r "$work/python" "$work"/warpfold-*.whl
 done

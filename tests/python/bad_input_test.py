@@ -41,7 +41,7 @@ def test_no_pieces_and_no_type(client):
     with pytest.raises(TypeError, match="float31"):
         client.sum(iter([]), dtype="float31")
     with pytest.raises(TypeError, match="dtype="):
-        client.sum(numpy.ones(2), dtype="float32")
+        client.max(numpy.ones(2), dtype="float32")
 
 
 def test_files(client, tmp_path):

@@ -45,10 +45,9 @@ PYTHONS = {version: interpreter(version) for version in ("3.11", "3.12", "3.13")
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory):
-    """A folder with the wheel for 3.11, and with the one for those from 3.12 on, where there is a Python."""
+    """A folder with the wheel for each Python that is there."""
     folder = tmp_path_factory.mktemp("wheels")
-    makers = [PYTHONS["3.11"], PYTHONS["3.12"] or PYTHONS["3.13"]]
-    subprocess.run([_ROOT / "deploy/python_wheel.sh", folder, *filter(None, makers)], check=True)
+    subprocess.run([_ROOT / "deploy/python_wheel.sh", folder, *filter(None, PYTHONS.values())], check=True)
     return folder
 
 
@@ -58,21 +57,20 @@ def test_first_call(version, wheels, server, tmp_path):
         pytest.skip(f"there is no Python {version}: neither on the path nor in WARPFOLD_PYTHONS")
     subprocess.run([PYTHONS[version], "-m", "venv", tmp_path], check=True)
     python = tmp_path / "bin/python"
-    (wheel,) = wheels.glob("*-cp311-*" if version == "3.11" else "*-abi3-*")
+    (wheel,) = wheels.glob(f"*-cp{version.replace('.', '')}-*")
     subprocess.run([python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install",
                     "--only-binary=:all:", wheel], check=True)
     done = subprocess.run([python, "-I", "-c", _FIRST_CALL, server.address], capture_output=True, text=True,
                           check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(str(tmp_path))
-    abi = "cpython-311" if version == "3.11" else "abi3"
-    assert f"_native.{abi}" in done.stdout
+    assert f"_native.cpython-{version.replace('.', '')}" in done.stdout
 
 
 def test_names_and_sizes(wheels):
     names = [path.name for path in sorted(wheels.iterdir())]
-    tags = ["cp311-cp311"] * (PYTHONS["3.11"] is not None)
-    tags += ["cp312-abi3"] * (PYTHONS["3.12"] is not None or PYTHONS["3.13"] is not None)
+    numbers = [f"cp{version.replace('.', '')}" for version, python in PYTHONS.items() if python is not None]
+    tags = [f"{number}-{number}" for number in numbers]
     assert len(names) == len(tags), names
     for name, tag in zip(names, tags, strict=True):
         assert f"-{tag}-manylinux_" in name and name.endswith("_x86_64.whl")
