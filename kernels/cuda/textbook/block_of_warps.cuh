@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads)
   State* const results = SharedCells<State, kWarps>();
   State* const cells = SharedCells<State, kWarps * Warp::kCells>() + warp * Warp::kCells;
 
-  const State mine = Warp::Fold(op, FoldStrided(op, input), cells);
+  const State mine = Warp::Fold(op, FoldStridedByBlock<kThreads>(op, input), cells);
   if (lane == 0) results[warp] = mine;
   __syncthreads();
   if (warp != 0) return;

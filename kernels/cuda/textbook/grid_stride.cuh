@@ -10,11 +10,10 @@
 //
 // Teaches: algorithm cascading (Brent's theorem). A tree step costs as much as a load, and one tree for
 // hundreds of items per thread costs nothing. The partials are a few hundred, whatever the array.
-// Bound by: latency, for large arrays: of one load for each thread at a time.
+// Bound by: latency, for large arrays: of two loads for each thread at a time.
 // Order: not kept.
 //
-// The published form has 32-bit indices, whose stride overflows near 2^31 items, and reads the second of two
-// items without asking whether there is one.
+// The published form has 32-bit indices, whose stride overflows near 2^31 items.
 #pragma once
 
 #include "kernels/cuda/textbook/relaunch.cuh"
@@ -23,12 +22,30 @@
 
 namespace warpfold::kernels::cuda::textbook {
 
+// This thread's share of the items: pairs that are a block's threads apart, by strides of the whole grid. Two
+// loads are in flight at a time, and only the last pair asks whether it is whole.
+template <int kThreads, Operator Op>
+__device__ __forceinline__ typename Op::State FoldPairsStrided(const Op& op, const Input<Op>& input) {
+  const std::uint64_t count = input.count();
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * (2 * kThreads);
+  return input.With([&](const auto& items) {
+    typename Op::State state = op.Identity();
+    std::uint64_t i = std::uint64_t{blockIdx.x} * (2 * kThreads) + threadIdx.x;
+    for (; i + kThreads < count; i += stride) {
+      const auto left = items.At(op, i);
+      const auto right = items.At(op, i + kThreads);
+      state = op.Combine(state, op.Combine(left, right));
+    }
+    return i < count ? op.Combine(state, items.At(op, i)) : state;
+  });
+}
+
 template <Operator Op, int kThreads>
 __global__ void __launch_bounds__(kThreads)
     GridStrideKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* partials) {
   const Op op = MakeOperator<Op>(parameters);
   auto* const cells = SharedCells<typename Op::State, kThreads>();
-  const auto folded = UnrolledTree<kThreads>(op, FoldStrided(op, input), cells);
+  const auto folded = UnrolledTree<kThreads>(op, FoldPairsStrided<kThreads>(op, input), cells);
   if (threadIdx.x == 0) partials[blockIdx.x] = folded;
 }
 

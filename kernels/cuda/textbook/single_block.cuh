@@ -56,12 +56,27 @@ __device__ __forceinline__ typename Op::State FoldStrided(const Op& op, const In
   });
 }
 
+// The same where the grid is one block. The compiler knows the stride, and the number of rounds before the
+// first: so it unrolls the loop, and a thread has several loads in flight.
+template <int kThreads, Operator Op>
+__device__ __forceinline__ typename Op::State FoldStridedByBlock(const Op& op, const Input<Op>& input) {
+  const std::uint64_t rounds = (input.count() + kThreads - 1 - threadIdx.x) / kThreads;
+  return input.With([&](const auto& items) {
+    typename Op::State state = op.Identity();
+#pragma unroll 16
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      state = op.Combine(state, items.At(op, threadIdx.x + round * kThreads));
+    }
+    return state;
+  });
+}
+
 template <Operator Op, int kThreads>
 __global__ void __launch_bounds__(kThreads)
     SingleBlockKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* result) {
   const Op op = MakeOperator<Op>(parameters);
   auto* const cells = SharedCells<typename Op::State, kThreads>();
-  const auto folded = HalvingTree<kThreads>(op, FoldStrided(op, input), cells);
+  const auto folded = HalvingTree<kThreads>(op, FoldStridedByBlock<kThreads>(op, input), cells);
   if (threadIdx.x == 0) *result = folded;
 }
 
