@@ -88,7 +88,7 @@ timed "the packages" in_root bash -euc '
 timed "the build" in_root bash -euc '
   cd /src
   cmake --preset dev -B /build -DWARPFOLD_CUDA=OFF --log-level=WARNING -Wno-dev \
-    "-DCMAKE_CXX_FLAGS=$(printf -- '-Wno-error=%s ' deprecated-declarations maybe-uninitialized \
-      stringop-overflow stringop-overread array-bounds)"
+    "-DCMAKE_CXX_FLAGS=-Wno-error=deprecated-declarations -Wno-error=maybe-uninitialized \
+-Wno-error=stringop-overflow -Wno-error=stringop-overread -Wno-error=array-bounds"
   cmake --build /build'
 timed "the tests" in_root ctest --test-dir /build --output-on-failure --parallel "$(nproc)" "${tests[@]}"
