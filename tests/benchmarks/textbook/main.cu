@@ -206,7 +206,8 @@ void Race(const Pair& pair, const Memory& m, int count, Stopwatch& stopwatch) {
   const double wide = Median(ms[1]);
   const double published = Median(ms[2]);
   std::printf(
-      "{\"bench\": \"textbook\", \"algorithm\": \"%s\", \"published\": \"%s\", \"op\": \"sum\", \"dtype\": "
+      "{\"bench\": \"textbook\", \"algorithm\": \"%s\", \"published\": \"%s\", \"operator\": \"sum\", "
+      "\"dtype\": "
       "\"int32\", "
       "\"bytes\": %.0f, \"gbps\": %.1f, \"wide_gbps\": %.1f, \"published_gbps\": %.1f, \"ratio\": %.3f}\n",
       kernels::AlgorithmName(pair.algorithm), pair.published, bytes, bytes / ours / 1e6, bytes / wide / 1e6,
