@@ -52,6 +52,16 @@ class Pair:
             self.restarts += 1
             turn = 1 - turn
 
+    def what_callers_say(self, target: str, calls: str) -> set[str]:
+        """Of so many calls to the target, and again until each server has been restarted."""
+        said = set()
+        end = time.monotonic() + _TIMEOUT_S
+        while not said or (self.restarts < 2 and time.monotonic() < end):
+            done = subprocess.run([os.environ["WARPFOLD_STEADY_CALLERS"], target, calls], text=True,
+                                  capture_output=True, timeout=_TIMEOUT_S, check=True)
+            said.add(done.stdout)
+        return said
+
     def take_out(self, turn: int) -> None:
         """Called before a server is stopped; here there is nobody to be told."""
 
@@ -79,9 +89,7 @@ class RollingRestartTest(TestCase):
             self.assert_none_lost(";".join(pair.addresses), pair)
 
     def assert_none_lost(self, target: str, pair: Pair):
-        done = subprocess.run([os.environ["WARPFOLD_STEADY_CALLERS"], target, _CALLS], capture_output=True,
-                              text=True, timeout=_TIMEOUT_S, check=True)
-        self.assertEqual(done.stdout, f"failed 0 of {_CALLS}\n")
+        self.assertEqual(pair.what_callers_say(target, _CALLS), {f"failed 0 of {_CALLS}\n"})
         self.assertGreaterEqual(pair.restarts, 2)
         self.assertEqual(set(pair.exit_codes), {0})
 
