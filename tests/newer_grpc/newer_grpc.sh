@@ -90,5 +90,5 @@ timed "the build" in_root bash -euc '
   cmake --preset dev -B /build -DWARPFOLD_CUDA=OFF --log-level=WARNING -Wno-dev \
     "-DCMAKE_CXX_FLAGS=-Wno-error=deprecated-declarations -Wno-error=maybe-uninitialized \
 -Wno-error=stringop-overflow -Wno-error=stringop-overread -Wno-error=array-bounds"
-  cmake --build /build'
+  cmake --build /build -- -k 0'
 timed "the tests" in_root ctest --test-dir /build --output-on-failure --parallel "$(nproc)" "${tests[@]}"

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ReduceArray's request, read in place: the same as protobuf reads, whatever the order of its fields.
-#include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +13,7 @@
 #include "kernels/error.h"
 #include "server/core/limits.h"
 #include "server/core/request_parser.h"
+#include "tests/server/quiet_protobuf.h"
 #include "tests/server/requests.h"
 
 namespace warpfold::server {
@@ -75,7 +75,7 @@ std::vector<std::string> Fields() {
 TEST(ArrayParserTest, RandomFieldOrdersAndCutsAreLikeProtobuf) {
   std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same cases on every run
   const std::vector<std::string> fields = Fields();
-  const google::protobuf::LogSilencer silencer;
+  const QuietProtobuf quiet;
   for (int round = 0; round < 100'000; ++round) {
     std::string bytes;
     for (std::size_t n = random() % 6; n > 0; --n) bytes += fields[random() % fields.size()];

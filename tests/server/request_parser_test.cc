@@ -3,7 +3,6 @@
 #include "server/core/request_parser.h"
 
 #include <gmock/gmock.h>
-#include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "kernels/error.h"
 #include "server/core/limits.h"
+#include "tests/server/quiet_protobuf.h"
 #include "tests/server/requests.h"
 
 namespace warpfold::server {
@@ -144,7 +144,7 @@ TEST(RequestParserTest, RandomMutationsAreLikeProtobuf) {
   std::mt19937 random(20240607);  // NOLINT(cert-msc51-cpp): the same cases on every run
   const auto below = [&](std::size_t n) { return random() % n; };
   const std::vector<v1::ReduceRequest> samples = Samples();
-  const google::protobuf::LogSilencer silencer;
+  const QuietProtobuf quiet;
   for (int round = 0; round < 100000; ++round) {
     std::string bytes = samples[below(samples.size())].SerializeAsString();
     for (std::size_t edits = 1 + below(3); edits > 0; --edits) {

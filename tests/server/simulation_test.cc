@@ -5,13 +5,14 @@
 // WARPFOLD_SIMULATION_SEED replays one.
 #include "tests/server/simulation.h"
 
-#include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <string>
+
+#include "tests/server/quiet_protobuf.h"
 
 namespace warpfold::server {
 namespace {
@@ -24,7 +25,7 @@ std::uint64_t FromEnvironment(const char* name, std::uint64_t otherwise) {
 }
 
 TEST(SimulationTest, EveryScheduleEndsWell) {
-  const google::protobuf::LogSilencer silencer;
+  const QuietProtobuf quiet;
   const bool replay = std::getenv("WARPFOLD_SIMULATION_SEED") != nullptr;
   const std::uint64_t first = FromEnvironment("WARPFOLD_SIMULATION_SEED", 1);
   const std::uint64_t count = replay ? 1 : FromEnvironment("WARPFOLD_SIMULATION_SCHEDULES", kSchedules);

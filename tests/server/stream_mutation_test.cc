@@ -4,7 +4,6 @@
 // Streams whose messages are damaged, dropped, doubled and swapped at random, against a plain reading of
 // the API document: a session answers what that reading answers, or an error where it finds one.
 // WARPFOLD_MUTATED_STREAMS says how many.
-#include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,6 +14,7 @@
 #include "proto/crc32c.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
+#include "tests/server/quiet_protobuf.h"
 #include "tests/server/requests.h"
 
 namespace warpfold::server {
@@ -116,7 +116,7 @@ TEST(StreamMutationTest, NeverAnsweredWrongly) {
   const Service service(backend, Limits{.max_stream_bytes = 1 << 20}, [] { return absl::UnixEpoch(); });
   SlotShare share(SlotsOf(backend));
   std::mt19937 random(4711);  // NOLINT(cert-msc51-cpp): the same streams on every run
-  const google::protobuf::LogSilencer silencer;
+  const QuietProtobuf quiet;
   int answered = 0;
   const int rounds = Rounds();
   for (int round = 0; round < rounds; ++round) {
