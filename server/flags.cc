@@ -7,7 +7,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -57,13 +56,21 @@ std::string CheckTogether(const Flags& flags) {
   return is_shared ? "--admin_listen: must not be an address of --listen" : "";
 }
 
-// What each flag was given, or else has by default.
+// What a flag was given, or else has by default.
+std::string ValueOf(const CLI::Option& option) {
+  const bool takes_value = option.get_items_expected_max() > 0;
+  if (!takes_value) return option.count() > 0 ? "yes" : "no";
+  if (option.count() > 0) return absl::StrJoin(option.results(), ",");
+  std::string by_default = option.get_default_str();
+  if (absl::StartsWith(by_default, "[")) by_default = by_default.substr(1, by_default.size() - 2);  // a list
+  return by_default.empty() ? "none" : by_default;
+}
+
 std::vector<std::pair<std::string, std::string>> AllOf(const CLI::App& app) {
   std::vector<std::pair<std::string, std::string>> all;
   for (const CLI::Option* option : app.get_options()) {
     if (option == app.get_help_ptr() || option == app.get_version_ptr()) continue;
-    const std::string given = absl::StrJoin(option->results(), ",");
-    all.emplace_back(option->get_name(), option->count() > 0 ? given : option->get_default_str());
+    all.emplace_back(option->get_name(), ValueOf(*option));
   }
   return all;
 }
@@ -188,15 +195,16 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
   app.add_flag("--reflection", flags->reflection, "Tell tools as grpcurl of the services and their messages");
   app.add_flag("--channelz", flags->channelz,
                "Tell clients of connections and calls, by gRPC's channelz service");
-  const std::map<std::string, LogFormat> formats = {{"text", LogFormat::kText}, {"json", LogFormat::kJson}};
-  app.add_option("--log_format", flags->log_format, "Of the log on standard error")
-      ->transform(CLI::CheckedTransformer(formats))
+  std::string log_format = "text";
+  app.add_option("--log_format", log_format, "Of the log on standard error")
+      ->check(CLI::IsMember({"text", "json"}))
       ->option_text("text|json [text]");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e, out, error) == 0 ? 0 : kBadFlags;
   }
+  flags->log_format = log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   if (const std::string complaint = CheckTogether(*flags); !complaint.empty()) {
     error << complaint << std::endl;
     return kBadFlags;

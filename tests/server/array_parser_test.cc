@@ -58,7 +58,6 @@ std::vector<std::string> Fields() {
   data.set_data("0123456789abcdef");
   v1::ReduceArrayRequest other_data;
   other_data.set_data(std::string(200, 'x'));
-  v1::ReduceArrayRequest no_data;
   return {spec.SerializeAsString(),
           policy.SerializeAsString(),
           id.SerializeAsString(),

@@ -56,6 +56,25 @@ TEST(FlagsTest, ValuesAreTaken) {
   EXPECT_EQ(parsed.flags.log_format, LogFormat::kJson);
 }
 
+TEST(FlagsTest, AllAreListedAsPeopleWriteThem) {
+  using testing::Contains;
+  using testing::Pair;
+  const auto by_default = Parse({}).flags.all;
+  EXPECT_THAT(by_default, Contains(Pair("--listen", "127.0.0.1:50051")));
+  EXPECT_THAT(by_default, Contains(Pair("--log_format", "text")));
+  EXPECT_THAT(by_default, Contains(Pair("--slots", "two for each shard")));
+  EXPECT_THAT(by_default, Contains(Pair("--allow", "none")));
+  EXPECT_THAT(by_default, Contains(Pair("--memory_socket_users", "none")));
+  EXPECT_THAT(by_default, Contains(Pair("--channelz", "no")));
+  const auto given = Parse({"--log_format=json", "--slots=3", "--channelz", "--memory_socket=/tmp/a",
+                            "--memory_socket_users=1,2"})
+                         .flags.all;
+  EXPECT_THAT(given, Contains(Pair("--log_format", "json")));
+  EXPECT_THAT(given, Contains(Pair("--slots", "3")));
+  EXPECT_THAT(given, Contains(Pair("--channelz", "yes")));
+  EXPECT_THAT(given, Contains(Pair("--memory_socket_users", "1,2")));
+}
+
 TEST(FlagsTest, WrongValuesAreNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"--slots=0", "--slots"},
