@@ -30,7 +30,8 @@ admin=$(grep -o ' admin=[^ ]*' "$folder/ready")
 printf '\377\377\377\377\377\377\377\177%.0s' 1 2 >"$folder/large"
 "$bin/warpfold" reduce --target "unix:$folder/grpc" --op sum --dtype int64 "$folder/large" || true
 mkfifo "$folder/slow"
-"$bin/warpfold" reduce --target "unix:$folder/grpc" --op sum --dtype float32 - <"$folder/slow" >/dev/null 2>&1 &
+"$bin/warpfold" reduce --target "unix:$folder/grpc" --op sum --dtype float32 - \
+  <"$folder/slow" >/dev/null 2>&1 &
 slow_client=$!
 exec 3>"$folder/slow"
 head -c 33554432 /dev/zero >&3
