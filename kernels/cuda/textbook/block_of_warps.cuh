@@ -30,12 +30,14 @@ __global__ void __launch_bounds__(kThreads)
   using Warp = WarpSharedFold<State>;
   constexpr int kWarps = kThreads / kLanes;
   const Op op = MakeOperator<Op>(parameters);
+  // Before anything else is in a register: all sixteen loads of a round are then in flight at once.
+  const State strided = FoldStridedByBlock<kThreads>(op, input);
   const int warp = threadIdx.x / kLanes;
   const int lane = threadIdx.x % kLanes;
   State* const results = SharedCells<State, kWarps>();
   State* const cells = SharedCells<State, kWarps * Warp::kCells>() + warp * Warp::kCells;
 
-  const State mine = Warp::Fold(op, FoldStridedByBlock<kThreads>(op, input), cells);
+  const State mine = Warp::Fold(op, strided, cells);
   if (lane == 0) results[warp] = mine;
   __syncthreads();
   if (warp != 0) return;
