@@ -17,8 +17,9 @@ struct PartialState {
   // The range that the state is of, in elements of the whole array.
   std::uint64_t first_element = 0;
   std::uint64_t element_count = 0;
-  // A serialized warpfold.v1.PartialState, to be stored or sent anywhere. From some 30 bytes for each
-  // operator to some 40 times that, by where the range begins and how long it is.
+  // A serialized warpfold.v1.PartialState, to be stored or sent anywhere. An operator that rounds has up to
+  // some 40 states in it, by where the range begins and how long it is; others have one, of 10 to 300 bytes
+  // for scalars.
   std::string bytes;
 };
 

@@ -17,34 +17,49 @@ absl::Status BadState(absl::string_view message) {
   return Error(absl::StatusCode::kInvalidArgument, "BAD_STATE", message);
 }
 
-void CanonicalizeNode(const Reduction& reduction, std::byte* states) {
-  for (const BoundOperator& op : reduction.operators()) {
-    op.entry->canonicalize(op.states, states + op.state_offset);
-  }
-}
+// States of the operators that have one at each node, or of the others, as they lie in memory without those
+// of the other kind.
+class StateBlock {
+ public:
+  StateBlock(const Reduction& reduction, bool by_node)
+      : reduction_(reduction), by_node_(by_node), offset_(by_node ? 0 : reduction.by_node_bytes()) {}
 
-// Refuses states that no elements [first, first + count) could have given.
-absl::Status CheckNode(const Reduction& reduction, const std::byte* states, std::uint64_t first,
-                       std::uint64_t count) {
-  const auto operators = reduction.operators();
-  for (std::size_t i = 0; i < operators.size(); ++i) {
-    const BoundOperator& op = operators[i];
-    if (!op.entry->is_possible(op.parameters, op.states, states + op.state_offset, first, count)) {
-      return BadState(absl::StrCat(reduction.spec().operators[i], ": no elements have this partial state"));
+  void Canonicalize(std::byte* states) const {
+    for (const BoundOperator& op : reduction_.operators()) {
+      if (op.by_node == by_node_) op.entry->canonicalize(op.states, states + op.state_offset - offset_);
     }
   }
-  return absl::OkStatus();
-}
 
-// into = left x right, for all operators of one node.
-void CombineNodes(const Reduction& reduction, const std::byte* left, const std::byte* right,
-                  std::byte* into) {
-  for (const BoundOperator& op : reduction.operators()) {
-    op.entry->combine(op.parameters, op.states, left + op.state_offset, right + op.state_offset,
-                      into + op.state_offset);
-    op.entry->canonicalize(op.states, into + op.state_offset);
+  // Refuses states that no elements [first, first + count) could have given.
+  absl::Status Check(const std::byte* states, std::uint64_t first, std::uint64_t count) const {
+    const auto operators = reduction_.operators();
+    for (std::size_t i = 0; i < operators.size(); ++i) {
+      const BoundOperator& op = operators[i];
+      if (op.by_node != by_node_) continue;
+      const std::byte* const state = states + op.state_offset - offset_;
+      if (!op.entry->is_possible(op.parameters, op.states, state, first, count)) {
+        return BadState(
+            absl::StrCat(reduction_.spec().operators[i], ": no elements have this partial state"));
+      }
+    }
+    return absl::OkStatus();
   }
-}
+
+  // left = left x right.
+  void CombineInto(std::byte* left, const std::byte* right) const {
+    for (const BoundOperator& op : reduction_.operators()) {
+      if (op.by_node != by_node_) continue;
+      const std::size_t at = op.state_offset - offset_;
+      op.entry->combine(op.parameters, op.states, left + at, right + at, left + at);
+      op.entry->canonicalize(op.states, left + at);
+    }
+  }
+
+ private:
+  const Reduction& reduction_;
+  const bool by_node_;
+  const std::size_t offset_;
+};
 
 absl::Status OverflowError(absl::string_view op) {
   // Of what wraps it was not asked to wrap, or else it would have.
@@ -88,7 +103,8 @@ PartialState::PartialState(Reduction reduction, std::uint64_t first_element)
 absl::StatusOr<PartialState> PartialState::Create(Reduction reduction, std::uint64_t first_element,
                                                   std::uint64_t element_count,
                                                   std::span<const NodePosition> nodes,
-                                                  std::span<const std::byte> states) {
+                                                  std::span<const std::byte> node_states,
+                                                  std::span<const std::byte> range_states) {
   if (!reduction.canonical()) {
     return Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
                  "algorithm: the states of a named algorithm are not canonical and do not merge",
@@ -101,63 +117,92 @@ absl::StatusOr<PartialState> PartialState::Create(Reduction reduction, std::uint
     return BadState("a partial state ends beyond the largest array");
   }
   const std::uint64_t leaf_count = element_count / leaf + (element_count % leaf != 0);
-  const std::vector<NodePosition> expected = MaximalSubtrees(first_element / leaf, leaf_count);
+  const std::size_t by_node = reduction.by_node_bytes();
+  std::vector<NodePosition> expected;
+  if (by_node > 0) expected = MaximalSubtrees(first_element / leaf, leaf_count);
   if (!std::equal(nodes.begin(), nodes.end(), expected.begin(), expected.end())) {
     return BadState("the nodes of a partial state are not the maximal subtrees of its range");
   }
-  if (states.size() != nodes.size() * reduction.node_bytes()) {
-    return BadState("a node's states are not of the size that its operators have");
+  const std::size_t range_bytes = element_count == 0 ? 0 : reduction.node_bytes() - by_node;
+  if (node_states.size() != nodes.size() * by_node || range_states.size() != range_bytes) {
+    return BadState("the states of a node, or of the range, are not of the size that its operators have");
   }
   PartialState state(std::move(reduction), first_element);
   state.element_count_ = element_count;
   state.nodes_.assign(nodes.begin(), nodes.end());
-  state.states_.assign(states.begin(), states.end());
-  std::uint64_t first = first_element;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    std::byte* const node_states = state.states_.data() + i * state.reduction_.node_bytes();
-    const std::uint64_t count = std::min(first_element + element_count - first, leaf << nodes[i].level);
-    if (absl::Status status = CheckNode(state.reduction_, node_states, first, count); !status.ok()) {
-      return status;
-    }
-    // A stranger's NaN may have any bits.
-    CanonicalizeNode(state.reduction_, node_states);
-    first += count;
-  }
+  state.node_states_.assign(node_states.begin(), node_states.end());
+  state.range_states_.assign(range_states.begin(), range_states.end());
+  if (absl::Status status = state.CheckAndCanonicalize(); !status.ok()) return status;
   return state;
 }
 
-std::span<const std::byte> PartialState::NodeStates(std::size_t node) const {
-  return std::span(states_).subspan(node * reduction_.node_bytes(), reduction_.node_bytes());
+absl::Status PartialState::CheckAndCanonicalize() {
+  const StateBlock at_nodes(reduction_, /*by_node=*/true);
+  const StateBlock of_range(reduction_, /*by_node=*/false);
+  std::uint64_t first = first_element_;
+  std::byte* states = node_states_.data();
+  for (const NodePosition node : nodes_) {
+    const std::uint64_t count =
+        std::min(first_element_ + element_count_ - first, reduction_.leaf_elements() << node.level);
+    if (absl::Status status = at_nodes.Check(states, first, count); !status.ok()) return status;
+    at_nodes.Canonicalize(states);
+    first += count;
+    states += reduction_.by_node_bytes();
+  }
+  if (range_states_.empty()) return absl::OkStatus();
+  if (absl::Status status = of_range.Check(range_states_.data(), first_element_, element_count_);
+      !status.ok()) {
+    return status;
+  }
+  of_range.Canonicalize(range_states_.data());
+  return absl::OkStatus();
+}
+
+std::span<const std::byte> PartialState::NodeState(std::size_t op, std::size_t node) const {
+  const BoundOperator& bound = reduction_.operators()[op];
+  return std::span(node_states_)
+      .subspan(node * reduction_.by_node_bytes() + bound.state_offset, bound.state_bytes);
+}
+
+std::span<const std::byte> PartialState::RangeState(std::size_t op) const {
+  const BoundOperator& bound = reduction_.operators()[op];
+  return std::span(range_states_).subspan(bound.state_offset - reduction_.by_node_bytes(), bound.state_bytes);
 }
 
 void PartialState::AppendNode(NodePosition position, std::uint64_t element_count,
                               std::span<const std::byte> states) {
-  const std::size_t bytes = reduction_.node_bytes();
-  if (!reduction_.canonical()) return AppendWhole(element_count, states.first(bytes));
+  const std::size_t by_node = reduction_.by_node_bytes();
   element_count_ += element_count;
+  AppendToTree(position, states.first(by_node));
+  AppendToRange(states.subspan(by_node, reduction_.node_bytes() - by_node));
+}
+
+void PartialState::AppendToTree(NodePosition position, std::span<const std::byte> states) {
+  const std::size_t bytes = states.size();
+  if (bytes == 0) return;
+  const StateBlock block(reduction_, /*by_node=*/true);
   nodes_.push_back(position);
-  states_.insert(states_.end(), states.begin(), states.begin() + bytes);
-  CanonicalizeNode(reduction_, states_.data() + states_.size() - bytes);
+  node_states_.insert(node_states_.end(), states.begin(), states.end());
+  block.Canonicalize(node_states_.data() + node_states_.size() - bytes);
   while (nodes_.size() >= 2) {
     const NodePosition right = nodes_.back();
     const NodePosition left = nodes_[nodes_.size() - 2];
     if (left.level != right.level || left.index % 2 != 0) break;
-    std::byte* const left_states = states_.data() + states_.size() - 2 * bytes;
-    CombineNodes(reduction_, left_states, left_states + bytes, left_states);
-    states_.resize(states_.size() - bytes);
+    std::byte* const left_states = node_states_.data() + node_states_.size() - 2 * bytes;
+    block.CombineInto(left_states, left_states + bytes);
+    node_states_.resize(node_states_.size() - bytes);
     nodes_.pop_back();
     nodes_.back() = {left.level + 1, left.index / 2};
   }
 }
 
-void PartialState::AppendWhole(std::uint64_t element_count, std::span<const std::byte> states) {
-  element_count_ += element_count;
-  if (nodes_.empty()) {
-    nodes_.push_back({});
-    states_.assign(states.begin(), states.end());
-    CanonicalizeNode(reduction_, states_.data());
+void PartialState::AppendToRange(std::span<const std::byte> states) {
+  const StateBlock block(reduction_, /*by_node=*/false);
+  if (range_states_.empty()) {
+    range_states_.assign(states.begin(), states.end());
+    block.Canonicalize(range_states_.data());
   } else {
-    CombineNodes(reduction_, states_.data(), states.data(), states_.data());
+    block.CombineInto(range_states_.data(), states.data());
   }
 }
 
@@ -169,46 +214,48 @@ absl::Status PartialState::Append(const PartialState& right) {
   if (right.first_element_ != first_element_ + element_count_) {
     return BadState("a partial state does not start where the one before it ends");
   }
-  if (!reduction_.canonical()) {
-    AppendWhole(right.element_count_, right.states_);
-    return absl::OkStatus();
-  }
-  const std::uint64_t end = right.element_count_;
-  std::uint64_t done = 0;
+  const std::size_t bytes = reduction_.by_node_bytes();
   for (std::size_t i = 0; i < right.nodes_.size(); ++i) {
-    const NodePosition node = right.nodes_[i];
-    const std::uint64_t elements = std::min(end - done, reduction_.leaf_elements() << node.level);
-    AppendNode(node, elements, right.NodeStates(i));
-    done += elements;
+    AppendToTree(right.nodes_[i], std::span(right.node_states_).subspan(i * bytes, bytes));
   }
+  AppendToRange(right.range_states_);
+  element_count_ += right.element_count_;
   return absl::OkStatus();
 }
 
-// The value of the smallest complete tree over the range, absent nodes left out: nodes that are right
-// children fold from the left, then nodes that are left children from the right.
-std::vector<std::byte> PartialState::FoldNodes() const {
-  const std::size_t bytes = reduction_.node_bytes();
-  std::vector<std::byte> value(bytes);
-  if (nodes_.empty()) {
-    for (const BoundOperator& op : reduction_.operators()) {
-      op.entry->identity(op.parameters, op.states, value.data() + op.state_offset);
-    }
+// The state of the whole range. At nodes it is that of the smallest complete tree over the range, absent
+// nodes left out: nodes that are right children fold from the left, then nodes that are left children from
+// the right.
+std::vector<std::byte> PartialState::Fold(std::size_t op_index) const {
+  const BoundOperator& op = reduction_.operators()[op_index];
+  std::vector<std::byte> value(op.state_bytes);
+  if (element_count_ == 0) {
+    op.entry->identity(op.parameters, op.states, value.data());
     return value;
   }
-  const auto state = [&](std::size_t i) { return states_.data() + i * bytes; };
+  if (!op.by_node) {
+    const std::span<const std::byte> state = RangeState(op_index);
+    return {state.begin(), state.end()};
+  }
+  const auto state = [&](std::size_t node) { return NodeState(op_index, node).data(); };
+  // out = left x right, which may be out.
+  const auto combine = [&op](const std::byte* left, const std::byte* right, std::byte* out) {
+    op.entry->combine(op.parameters, op.states, left, right, out);
+    op.entry->canonicalize(op.states, out);
+  };
   std::size_t lefts = 0;  // how many nodes, from the start, are right children
   while (lefts < nodes_.size() && nodes_[lefts].index % 2 == 1) ++lefts;
 
   std::size_t i = nodes_.size() - 1;
   if (lefts < nodes_.size()) {
-    std::memcpy(value.data(), state(i), bytes);
-    while (i > lefts) CombineNodes(reduction_, state(--i), value.data(), value.data());
+    std::memcpy(value.data(), state(i), op.state_bytes);
+    while (i > lefts) combine(state(--i), value.data(), value.data());
     if (lefts == 0) return value;
   }
-  std::vector<std::byte> left(state(0), state(0) + bytes);
-  for (std::size_t j = 1; j < lefts; ++j) CombineNodes(reduction_, left.data(), state(j), left.data());
+  std::vector<std::byte> left(state(0), state(0) + op.state_bytes);
+  for (std::size_t j = 1; j < lefts; ++j) combine(left.data(), state(j), left.data());
   if (lefts == nodes_.size()) return left;
-  CombineNodes(reduction_, left.data(), value.data(), value.data());
+  combine(left.data(), value.data(), value.data());
   return value;
 }
 
@@ -216,14 +263,13 @@ absl::StatusOr<OperatorValue> PartialState::Finish(std::size_t op_index) const {
   const BoundOperator& op = reduction_.operators()[op_index];
   const std::string& name = reduction_.spec().operators[op_index];
   if (element_count_ == 0 && !op.entry->has_identity) return EmptyError(name);
-  const std::vector<std::byte> value = FoldNodes();
+  const std::vector<std::byte> value = Fold(op_index);
   OperatorValue result;
   result.shape = reduction_.spec().shape;
   result.fields = op.entry->fields;
   const std::size_t entries = result.fields.empty() ? result.shape.entries() : result.fields.size();
   for (std::uint32_t entry = 0; entry < entries; ++entry) {
-    const Outcome outcome =
-        op.entry->finish(op.parameters, value.data() + op.state_offset, element_count_, entry);
+    const Outcome outcome = op.entry->finish(op.parameters, value.data(), element_count_, entry);
     if (outcome.error == Outcome::Error::kOverflow) return OverflowError(name);
     if (outcome.error == Outcome::Error::kEmpty) return EmptyError(name);
     result.entries.push_back(outcome.value);

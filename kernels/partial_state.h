@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reduction of a contiguous range of an array, not yet finished: the states of the range's maximal
-// complete subtrees, as docs/canonical-order.md defines them. Adjacent partial states append to the
-// bits that one pass over the union gives.
+// The reduction of a contiguous range of an array, not yet finished, as docs/canonical-order.md defines it.
+// An operator that is associative to the bit has one state for the range. Others have a state at each of the
+// range's maximal complete subtrees. Adjacent partial states append to the bits that one pass over the union
+// gives.
 //
-// The partial state of a reduction by one of the textbook's algorithms is not canonical: it is one state for
-// the whole range, at position {0, 0}. Such states append in array order, but do not travel.
+// The partial state of a reduction by one of the textbook's algorithms is not canonical: every operator has
+// one state for the range. Such states append in array order, but do not travel.
 //
 // Threads: a value type; distinct objects are independent.
 #pragma once
@@ -40,24 +41,30 @@ class PartialState {
   // The empty range at `first_element`, a multiple of reduction.leaf_elements().
   PartialState(Reduction reduction, std::uint64_t first_element);
 
-  // A state from elsewhere (the wire). `states` holds node_bytes() for each node that the range must
-  // have, in order. INVALID_ARGUMENT: BAD_STATE where positions or sizes are not those of the range, or where
-  // an operator says that no elements of a node's range have such a state; BAD_HEADER where the reduction
-  // names an algorithm.
+  // A state from elsewhere (the wire). `node_states` holds by_node_bytes() for each node that the range must
+  // have, in order, and `range_states` the rest of node_bytes(); it is empty where the range is.
+  // INVALID_ARGUMENT: BAD_STATE where positions or sizes are not those of the range, or where an operator
+  // says that no elements of a node's range, or of the whole one, have such a state; BAD_HEADER where the
+  // reduction names an algorithm.
   static absl::StatusOr<PartialState> Create(Reduction reduction, std::uint64_t first_element,
                                              std::uint64_t element_count, std::span<const NodePosition> nodes,
-                                             std::span<const std::byte> states);
+                                             std::span<const std::byte> node_states,
+                                             std::span<const std::byte> range_states);
 
   const Reduction& reduction() const { return reduction_; }
   std::uint64_t first_element() const { return first_element_; }
   std::uint64_t element_count() const { return element_count_; }
+  // Empty where no operator has a state at each node.
   std::span<const NodePosition> nodes() const { return nodes_; }
-  // The states of all operators at one node, each at its BoundOperator::state_offset.
-  std::span<const std::byte> NodeStates(std::size_t node) const;
+  // The state at one node of an operator that has one at each.
+  std::span<const std::byte> NodeState(std::size_t op, std::size_t node) const;
+  // The state of another operator. The range must not be empty.
+  std::span<const std::byte> RangeState(std::size_t op) const;
 
-  // Appends the next node, which starts where this range ends and covers `element_count` elements.
-  // Combines it with its left siblings; where the reduction names an algorithm, with all that there is,
-  // whatever the position. Used by backends; `states` has node_bytes().
+  // Appends the next node, which starts where this range ends and covers `element_count` elements. States at
+  // nodes combine with their left siblings, the others with all that there is. Used by backends; `states` has
+  // node_bytes(), each operator's at its BoundOperator::state_offset. The position means nothing where the
+  // reduction names an algorithm.
   void AppendNode(NodePosition position, std::uint64_t element_count, std::span<const std::byte> states);
 
   // Appends the range that starts where this one ends; an empty range may start anywhere. INVALID_ARGUMENT
@@ -69,14 +76,18 @@ class PartialState {
   absl::StatusOr<OperatorValue> Finish(std::size_t op) const;
 
  private:
-  std::vector<std::byte> FoldNodes() const;
-  void AppendWhole(std::uint64_t element_count, std::span<const std::byte> states);
+  // What a stranger sent: a NaN may have any bits.
+  absl::Status CheckAndCanonicalize();
+  std::vector<std::byte> Fold(std::size_t op) const;
+  void AppendToTree(NodePosition position, std::span<const std::byte> states);
+  void AppendToRange(std::span<const std::byte> states);
 
   Reduction reduction_;
   std::uint64_t first_element_ = 0;
   std::uint64_t element_count_ = 0;
   std::vector<NodePosition> nodes_;
-  std::vector<std::byte> states_;
+  std::vector<std::byte> node_states_;   // by_node_bytes() for each node
+  std::vector<std::byte> range_states_;  // the rest of node_bytes(); nothing before the first node
 };
 
 }  // namespace warpfold::kernels

@@ -119,6 +119,16 @@ absl::Status CheckModulus(const ReductionSpec& spec) {
   return absl::OkStatus();
 }
 
+// Gives the operators of one kind places in a node from `offset` on; returns where the last one ends.
+std::size_t PlaceStates(std::vector<BoundOperator>& operators, bool by_node, std::size_t offset) {
+  for (BoundOperator& op : operators) {
+    if (op.by_node != by_node) continue;
+    op.state_offset = offset;
+    offset += (op.state_bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
+  }
+  return offset;
+}
+
 bool TakesWholeMatrices(const OperatorRow& row, int type) {
   return std::any_of(row.whole[type].begin(), row.whole[type].end(),
                      [](const OperatorEntry& entry) { return entry.supported; });
@@ -178,12 +188,14 @@ absl::StatusOr<Reduction> Reduction::Create(const ReductionSpec& spec) {
                         .ignore_nan = spec.ignore_nan,
                         .modulus = spec.modulus.value_or(0),
                         .ddof = spec.ddof};
-    bound.state_offset = plan->node_bytes;
+    // The states of a named algorithm have no nodes: they are not canonical.
+    bound.by_node = !bound.entry->associative && spec.algorithm == Algorithm::kAuto;
     bound.states = StatesOf(*bound.entry, spec.shape.entries());
     bound.state_bytes = bound.states * bound.entry->state_bytes;
-    plan->node_bytes += (bound.state_bytes + kStateAlignment - 1) / kStateAlignment * kStateAlignment;
     plan->operators.push_back(bound);
   }
+  plan->by_node_bytes = PlaceStates(plan->operators, /*by_node=*/true, 0);
+  plan->node_bytes = PlaceStates(plan->operators, /*by_node=*/false, plan->by_node_bytes);
   if (plan->node_bytes > kMaxNodeBytes) {
     return BadHeader("matrix_shape",
                      absl::StrCat("the operators' states of such matrices have ", plan->node_bytes,

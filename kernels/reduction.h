@@ -56,6 +56,7 @@ struct BoundOperator {
   const OperatorEntry* entry = nullptr;  // never null
   OperatorParameters parameters;
   std::uint32_t states = 1;      // of an element: what the entry's functions take as `entries`
+  bool by_node = false;          // partial states keep a state at each node, and not one for their range
   std::size_t state_offset = 0;  // of this operator's state in a node
   std::size_t state_bytes = 0;   // all states together
 };
@@ -78,6 +79,8 @@ class Reduction {
   std::uint64_t leaf_bytes() const { return plan_->leaf_elements * plan_->element_bytes; }
   // Bytes of one node's states, all operators together. A multiple of 16.
   std::size_t node_bytes() const { return plan_->node_bytes; }
+  // How many of these, from the start, are of operators with a state at each node (BoundOperator::by_node).
+  std::size_t by_node_bytes() const { return plan_->by_node_bytes; }
 
  private:
   struct Plan {
@@ -86,6 +89,7 @@ class Reduction {
     std::uint64_t element_bytes = 0;
     std::uint64_t leaf_elements = 0;
     std::size_t node_bytes = 0;
+    std::size_t by_node_bytes = 0;
   };
   explicit Reduction(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
   std::shared_ptr<const Plan> plan_;

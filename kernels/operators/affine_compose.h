@@ -56,10 +56,8 @@ struct AffineCompose<T> {
   }
   WARPFOLD_FN LeafState LeafIdentity() const { return Lift(Identity(), 0); }
   WARPFOLD_FN State Identity() const { return {{1, 0}}; }
-  State Canonical(State s) const {
-    if constexpr (FloatElement<T>) {
-      for (T& entry : s.entries) entry = CanonicalNan(entry);
-    }
+  State Canonical(State s) const requires FloatElement<T> {
+    for (T& entry : s.entries) entry = CanonicalNan(entry);
     return s;
   }
   bool IsPossible(const State& s, std::uint64_t, std::uint64_t) const {

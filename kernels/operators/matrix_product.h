@@ -69,10 +69,8 @@ struct MatrixProduct<T, kDimension> {
     for (int i = 0; i < kDimension; ++i) identity.entries[i * (kDimension + 1)] = 1;
     return identity;
   }
-  State Canonical(State s) const {
-    if constexpr (FloatElement<T>) {
-      for (T& entry : s.entries) entry = CanonicalNan(entry);
-    }
+  State Canonical(State s) const requires FloatElement<T> {
+    for (T& entry : s.entries) entry = CanonicalNan(entry);
     return s;
   }
 

@@ -92,6 +92,7 @@ template <Operator Op>
 constexpr OperatorEntry EntryOf() {
   return {.supported = true,
           .commutative = Op::kCommutative,
+          .associative = AssociativeOperator<Op>,
           .has_identity = Op::kHasIdentity,
           .state_bytes = sizeof(typename Op::State),
           .fields = FieldsOf<Op>(),
@@ -143,6 +144,7 @@ constexpr OperatorEntry LargeEntry() {
   using States = LargeStates<Op>;
   return {.supported = true,
           .commutative = Op::kCommutative,
+          .associative = IntegerElement<typename Op::Entry>,
           .has_identity = Op::kHasIdentity,
           .whole_matrix = true,
           .large_matrix = true,

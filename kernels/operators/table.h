@@ -19,6 +19,7 @@ namespace warpfold::kernels {
 struct OperatorEntry {
   bool supported = false;
   bool commutative = false;
+  bool associative = false;  // to the bit (AssociativeOperator)
   bool has_identity = false;
   bool whole_matrix = false;  // takes matrices as they are, and not entry by entry
   bool large_matrix = false;  // such an operator with a state for each entry, none of which stands by itself

@@ -116,6 +116,13 @@ concept HasCanonicalState = requires {
   &Op::Canonical;
 };
 
+// Operators are associative to the bit: adjacent states give the same state with any brackets. A range then
+// has one state, and not one at each node of its tree (partial_state.h). It is so wherever nothing is
+// rounded, and what is rounded is a float that Canonical must look at; the laws test finds an operator that
+// is in the wrong one of the two classes.
+template <class Op>
+concept AssociativeOperator = Operator<Op> && !HasCanonicalState<Op>;
+
 // IsPossible(state, first, count), for the host: false if no `count` > 0 elements from index `first` on have
 // this state; asked of states that come from elsewhere. Others take any: sums and products of floats.
 template <class Op>

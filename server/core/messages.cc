@@ -112,6 +112,28 @@ absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemo
   return absl::OkStatus();
 }
 
+// Puts the states of the operators that have one at each node, or of the others, where PartialState wants
+// them.
+absl::Status ReadStates(const kernels::Reduction& reduction, bool by_node,
+                        const google::protobuf::RepeatedPtrField<std::string>& states,
+                        std::span<std::byte> out) {
+  const std::size_t begin = by_node ? 0 : reduction.by_node_bytes();
+  const auto operators = reduction.operators();
+  int next = 0;
+  for (std::size_t op = 0; op < operators.size(); ++op) {
+    if (operators[op].by_node != by_node) continue;
+    if (next == states.size()) return BadState(absl::StrCat("there is no state of operator ", op));
+    const std::string& bytes = states.Get(next++);
+    if (bytes.size() != operators[op].state_bytes) {
+      return BadState(
+          absl::StrCat("a state of operator ", op, " must have ", operators[op].state_bytes, " bytes"));
+    }
+    std::memcpy(out.data() + operators[op].state_offset - begin, bytes.data(), bytes.size());
+  }
+  if (next < states.size()) return BadState("there are more states than operators that have one there");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& spec) {
@@ -170,48 +192,51 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRe
 
 absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,
                                                      const v1::PartialState& state) {
-  const auto operators = reduction.operators();
   // Before anything is allocated for them.
   if (state.nodes_size() > kernels::kMaxStateNodes) {
     return BadState(absl::StrCat("a state has at most ", kernels::kMaxStateNodes, " nodes"));
   }
+  const std::size_t by_node = reduction.by_node_bytes();
   std::vector<kernels::NodePosition> nodes;
   nodes.reserve(state.nodes_size());
   // Value-initialized: the padding between operators' states is zero.
-  std::vector<std::byte> states(state.nodes_size() * reduction.node_bytes());
-  std::byte* node_states = states.data();
+  std::vector<std::byte> node_states(state.nodes_size() * by_node);
   for (const v1::StateNode& node : state.nodes()) {
-    if (static_cast<std::size_t>(node.operator_states_size()) != operators.size()) {
-      return BadState("a node must have one state per operator");
-    }
-    for (std::size_t op = 0; op < operators.size(); ++op) {
-      const std::string& bytes = node.operator_states(static_cast<int>(op));
-      if (bytes.size() != operators[op].state_bytes) {
-        return BadState(
-            absl::StrCat("a state of operator ", op, " must have ", operators[op].state_bytes, " bytes"));
-      }
-      std::memcpy(node_states + operators[op].state_offset, bytes.data(), bytes.size());
-    }
-    node_states += reduction.node_bytes();
+    const std::span<std::byte> states = std::span(node_states).subspan(nodes.size() * by_node, by_node);
+    absl::Status status = ReadStates(reduction, /*by_node=*/true, node.operator_states(), states);
+    if (!status.ok()) return status;
     nodes.push_back({.level = node.level(), .index = node.index()});
   }
+  std::vector<std::byte> range_states;
+  if (state.element_count() > 0) {
+    range_states.resize(reduction.node_bytes() - by_node);
+    absl::Status status = ReadStates(reduction, /*by_node=*/false, state.range_states(), range_states);
+    if (!status.ok()) return status;
+  } else if (!state.range_states().empty()) {
+    return BadState("an empty range has no states");
+  }
   return kernels::PartialState::Create(reduction, state.first_element(), state.element_count(), nodes,
-                                       states);
+                                       node_states, range_states);
 }
 
 v1::PartialState StateToProto(const kernels::PartialState& state) {
   v1::PartialState result;
   result.set_first_element(state.first_element());
   result.set_element_count(state.element_count());
-  for (std::size_t i = 0; i < state.nodes().size(); ++i) {
+  for (const kernels::NodePosition position : state.nodes()) {
     v1::StateNode& node = *result.add_nodes();
-    node.set_level(state.nodes()[i].level);
-    node.set_index(state.nodes()[i].index);
-    const std::span<const std::byte> states = state.NodeStates(i);
-    for (const kernels::BoundOperator& op : state.reduction().operators()) {
-      const auto bytes = states.subspan(op.state_offset, op.state_bytes);
-      node.add_operator_states(bytes.data(), bytes.size());
+    node.set_level(position.level);
+    node.set_index(position.index);
+  }
+  const auto operators = state.reduction().operators();
+  for (std::size_t op = 0; op < operators.size(); ++op) {
+    for (int node = 0; operators[op].by_node && node < result.nodes_size(); ++node) {
+      const std::span<const std::byte> bytes = state.NodeState(op, node);
+      result.mutable_nodes(node)->add_operator_states(bytes.data(), bytes.size());
     }
+    if (operators[op].by_node || state.element_count() == 0) continue;
+    const std::span<const std::byte> bytes = state.RangeState(op);
+    result.add_range_states(bytes.data(), bytes.size());
   }
   return result;
 }

@@ -22,6 +22,7 @@
 #include "kernels/cuda/cuda_status.h"
 #include "tests/gpu/long_products.h"
 #include "tests/kernels/elements.h"
+#include "tests/kernels/expect_same.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
@@ -118,11 +119,8 @@ class DeviceReducerTest : public testing::TestWithParam<Subject> {
     const PartialState state = reducer_->Collect();
     const PartialState expected =
         ReduceOnHost(reduction, first, std::span(*host_).first(count * reduction.element_bytes()));
-    ASSERT_THAT(state.nodes(), testing::ElementsAreArray(expected.nodes()));
-    for (std::size_t i = 0; i < state.nodes().size(); ++i) {
-      ASSERT_THAT(state.NodeStates(i), testing::ElementsAreArray(expected.NodeStates(i)))
-          << count << " elements from leaf " << first_leaf << ", node " << i;
-    }
+    SCOPED_TRACE(testing::Message() << count << " elements from leaf " << first_leaf);
+    ASSERT_NO_FATAL_FAILURE(ExpectSame(state, expected));
   }
 
   static inline std::vector<std::byte>* host_ = nullptr;

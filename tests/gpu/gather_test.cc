@@ -17,6 +17,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/gatherer.h"
 #include "kernels/devices.h"
+#include "tests/kernels/expect_same.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
@@ -140,10 +141,7 @@ TEST(GatheringSlotTest, ReducesPiecesAmongStagedBytes) {
     const absl::StatusOr<SlotResult> result = slot.Wait();
     ASSERT_TRUE(result.ok()) << result.status();
     const PartialState expected = ReduceOnHost(reduction, 0, all);
-    ASSERT_EQ(result->state->nodes().size(), expected.nodes().size());
-    for (std::size_t i = 0; i < expected.nodes().size(); ++i) {
-      EXPECT_TRUE(std::ranges::equal(result->state->NodeStates(i), expected.NodeStates(i))) << "node " << i;
-    }
+    ASSERT_NO_FATAL_FAILURE(ExpectSame(*result->state, expected));
   }
 }
 

@@ -84,11 +84,13 @@ class StripingTest(unittest.TestCase):
         self.assertEqual(self.merge(spec, [stripe.state, rest]).results[0].int64_value, 0)
 
     def test_states_that_do_not_fit_are_refused(self):
-        array = numpy.arange(5000, dtype=numpy.int32)
-        spec = service.spec(array, ["sum"])
+        array = numpy.arange(5000, dtype=numpy.float32)
+        spec = service.spec(array, ["sum", "argmax"])  # states of nodes, and of the range
         first, second, third = self.stripes(array, spec, [1024, 2048])
         torn = pb.PartialState.FromString(second.SerializeToString())
         torn.nodes[0].operator_states[0] = torn.nodes[0].operator_states[0][:-1]
+        cut = pb.PartialState.FromString(second.SerializeToString())
+        cut.range_states[0] = cut.range_states[0][:-1]
         longer = pb.PartialState.FromString(second.SerializeToString())
         longer.element_count += 1024
         far = pb.PartialState.FromString(second.SerializeToString())
@@ -96,6 +98,7 @@ class StripingTest(unittest.TestCase):
         other = service.spec(array, ["sum", "max"])
         for label, of, states in (("gap", spec, [first, third]), ("order", spec, [second, first]),
                                   ("twice", spec, [first, first]), ("torn", spec, [first, torn]),
+                                  ("cut", spec, [first, cut]),
                                   ("ends inside a leaf", spec, [third, third]), ("longer", spec, [longer]),
                                   ("overflow", spec, [far]), ("other operators", other, [first])):
             with self.subTest(label):

@@ -29,8 +29,7 @@ struct Algebra {
   std::size_t element_bytes = 0;
   bool commutative = false;
   bool has_identity = false;
-  // The state holds floats, so that combining rounds.
-  bool rounds = false;
+  bool associative = false;  // to the bit; else combining rounds
   // Combining rounds whole numbers, too.
   bool approximate = false;
 
@@ -102,7 +101,7 @@ Algebra AlgebraOf(const std::string& name, ElementType type, const OperatorParam
   a.element_bytes = sizeof(typename Op::Element);
   a.commutative = Op::kCommutative;
   a.has_identity = Op::kHasIdentity;
-  a.rounds = HasCanonicalState<Op>;
+  a.associative = AssociativeOperator<Op>;
   a.approximate = Approximate<Op>;
   a.lift = [](const P& p, std::span<const std::byte> element, std::uint32_t offset) {
     return ToBytes(MakeOperator<Op>(p).Lift(FromBytes<typename Op::Element>(element), offset));

@@ -16,6 +16,8 @@ NAN = {"f4": struct.pack("<I", 0x7FC00000), "f8": struct.pack("<Q", 0x7FF8000000
 _CODES = {"int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4",
           "int64": "i8", "uint64": "u8", "float16": "f2", "bfloat16": "b2", "float32": "f4", "float64": "f8",
           "bool": "u1"}
+_ASSOCIATIVE_OVER_FLOATS = ("min", "max", "argmin", "argmax", "minmax", "max_abs", "exact_sum", "first",
+                            "last", "all", "any", "count_nonzero")
 
 
 class Refused(Exception):
@@ -48,6 +50,11 @@ class Spec:
     @property
     def is_signed(self) -> bool:
         return self.code[0] == "i"
+
+    @property
+    def is_associative(self) -> bool:
+        """To the bit."""
+        return not self.is_float or self.operator in _ASSOCIATIVE_OVER_FLOATS
 
     @property
     def bits(self) -> int:

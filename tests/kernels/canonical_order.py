@@ -119,9 +119,20 @@ def _fold(op: Operator, nodes: list[tuple[int, int]], states: list):
     return _chain(op.combine, sides)
 
 
+def _finish(op: Operator, folded: list, count: int):
+    if count == 0 and not op.has_identity:
+        return "EMPTY_ARRAY"
+    try:
+        results = [op.finish(state, count) for state in folded]
+    except Refused as refused:
+        return str(refused)
+    return results[0] if op.several else results
+
+
 def reduce(spec: Spec, data: bytes, first: int = 0):
-    """(nodes, results): nodes of (level, index, state bytes); results a list with one per entry or field,
-    each a number, (number, index) or (number, index, end_index); or the reason why there is none."""
+    """(nodes, range state, results): nodes of (level, index, state bytes), or the state of the range where
+    the operator is associative; results a list with one per entry or field, each a number, (number, index)
+    or (number, index, end_index); or the reason why there is none."""
     with numpy.errstate(all="ignore"):
         op = _MAKERS[spec.operator](spec)
         read = canonical_elements.elements(spec, data, op.reads)
@@ -134,12 +145,11 @@ def reduce(spec: Spec, data: bytes, first: int = 0):
         size = leaf_size(spec)
         positions = maximal_nodes(first // size, -(-(first + count) // size) if count else first // size)
         states = [[array.node(*position) for array in arrays] for position in positions]
-        nodes = [(*position, b"".join(map(op.pack, state))) for position, state in zip(positions, states)]
-        if count == 0 and not op.has_identity:
-            return nodes, "EMPTY_ARRAY"
-        try:
-            results = [op.finish(_fold(op, positions, [s[part] for s in states]) if count else op.identity,
-                                 count) for part in range(len(arrays))]
-        except Refused as refused:
-            return nodes, str(refused)
-        return nodes, results[0] if op.several else results
+        folded = [_fold(op, positions, [s[part] for s in states]) if count else op.identity
+                  for part in range(len(arrays))]
+        nodes, range_state = [], b""
+        if not spec.is_associative:
+            nodes = [(*position, b"".join(map(op.pack, state))) for position, state in zip(positions, states)]
+        elif count:
+            range_state = b"".join(map(op.pack, folded))
+        return nodes, range_state, _finish(op, folded, count)

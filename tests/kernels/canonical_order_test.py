@@ -44,9 +44,11 @@ class CanonicalOrderTest(unittest.TestCase):
         for line in map(json.loads, lines):
             spec = Spec(**line["spec"])
             with self.subTest(spec=spec, first=line["first"]):
-                nodes, results = canonical_order.reduce(spec, bytes.fromhex(line["data"]), line["first"])
+                nodes, range_state, results = canonical_order.reduce(
+                    spec, bytes.fromhex(line["data"]), line["first"])
                 got = [[level, index, state.hex()] for level, index, state in nodes]
                 self.assertEqual(got, line["nodes"])
+                self.assertEqual(range_state.hex(), line["range"])
                 self.assertEqual(describe(spec, results), line["value"])
 
 

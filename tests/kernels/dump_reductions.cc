@@ -38,12 +38,14 @@ void Dump(const Subject& subject, std::uint64_t first_leaf, std::uint64_t count,
   const PartialState state = ReduceOnHost(reduction, first, data);
   nlohmann::json nodes = nlohmann::json::array();
   for (std::size_t i = 0; i < state.nodes().size(); ++i) {
-    nodes.push_back({state.nodes()[i].level, state.nodes()[i].index, Hex(OperatorStates(state, i, 0))});
+    nodes.push_back({state.nodes()[i].level, state.nodes()[i].index, Hex(OperatorState(state, i, 0))});
   }
+  const bool has_range_state = state.nodes().empty() && count > 0;
   const nlohmann::json line = {{"spec", Describe(subject.spec)},
                                {"first", first},
                                {"data", Hex(data)},
                                {"nodes", nodes},
+                               {"range", has_range_state ? Hex(OperatorState(state, 0, 0)) : ""},
                                {"value", Describe(state.Finish(0))}};
   std::cout << line << "\n";
 }

@@ -67,15 +67,23 @@ std::string Describe(const absl::StatusOr<OperatorValue>& value) {
   return text;
 }
 
-std::span<const std::byte> OperatorStates(const PartialState& state, std::size_t node, std::size_t op) {
-  const BoundOperator& bound = state.reduction().operators()[op];
-  return state.NodeStates(node).subspan(bound.state_offset, bound.state_bytes);
+std::size_t StateCount(const PartialState& state, std::size_t op) {
+  if (state.reduction().operators()[op].by_node) return state.nodes().size();
+  return state.element_count() == 0 ? 0 : 1;
+}
+
+std::span<const std::byte> OperatorState(const PartialState& state, std::size_t i, std::size_t op) {
+  return state.reduction().operators()[op].by_node ? state.NodeState(op, i) : state.RangeState(op);
 }
 
 void ExpectSame(const PartialState& state, std::size_t op, const reference::Result& expected) {
-  ASSERT_EQ(DescribeNodes(state.nodes()), DescribeNodes(expected.nodes));
-  for (std::size_t i = 0; i < expected.nodes.size(); ++i) {
-    ASSERT_EQ(Hex(OperatorStates(state, i, op)), Hex(expected.states[i])) << "state of node " << i;
+  if (state.reduction().operators()[op].by_node) {
+    ASSERT_EQ(DescribeNodes(state.nodes()), DescribeNodes(expected.nodes));
+    for (std::size_t i = 0; i < expected.nodes.size(); ++i) {
+      ASSERT_EQ(Hex(OperatorState(state, i, op)), Hex(expected.states[i])) << "state of node " << i;
+    }
+  } else if (state.element_count() > 0) {
+    ASSERT_EQ(Hex(OperatorState(state, 0, op)), Hex(expected.range_state));
   }
   ASSERT_EQ(Describe(state.Finish(op)), Describe(expected.outcomes));
 }
@@ -85,9 +93,9 @@ void ExpectSame(const PartialState& state, const PartialState& expected) {
   ASSERT_EQ(state.element_count(), expected.element_count());
   ASSERT_EQ(DescribeNodes(state.nodes()), DescribeNodes(expected.nodes()));
   for (std::size_t op = 0; op < expected.reduction().operators().size(); ++op) {
-    for (std::size_t i = 0; i < expected.nodes().size(); ++i) {
-      ASSERT_EQ(Hex(OperatorStates(state, i, op)), Hex(OperatorStates(expected, i, op)))
-          << expected.reduction().spec().operators[op] << ", node " << i;
+    for (std::size_t i = 0; i < StateCount(expected, op); ++i) {
+      ASSERT_EQ(Hex(OperatorState(state, i, op)), Hex(OperatorState(expected, i, op)))
+          << expected.reduction().spec().operators[op] << ", state " << i;
     }
   }
 }

@@ -15,8 +15,10 @@
 
 namespace warpfold::kernels {
 
-// The states of operator `op` at one node, without the padding between operators.
-std::span<const std::byte> OperatorStates(const PartialState& state, std::size_t node, std::size_t op);
+// How many states the range has of operator `op`: one for each node, or one at all; none where it is empty.
+std::size_t StateCount(const PartialState& state, std::size_t op);
+// One of these, without the padding between operators.
+std::span<const std::byte> OperatorState(const PartialState& state, std::size_t i, std::size_t op);
 
 // Operator `op` of the state has the reference's nodes, states and value.
 void ExpectSame(const PartialState& state, std::size_t op, const reference::Result& expected);

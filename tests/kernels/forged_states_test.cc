@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "kernels/error.h"
 #include "kernels/partial_state.h"
+#include "tests/kernels/claim.h"
 
 namespace warpfold::kernels {
 namespace {
@@ -154,8 +155,7 @@ TEST_P(ForgedStatesTest, IsRefused) {
   ASSERT_EQ(forged.words.size(), (bytes + 7) / 8);
   std::vector<std::byte> state(reduction.node_bytes());
   std::memcpy(state.data(), forged.words.data(), bytes);
-  const NodePosition first_leaf[] = {{0, 0}};
-  const absl::Status status = PartialState::Create(reduction, 0, forged.count, first_leaf, state).status();
+  const absl::Status status = ClaimOfOneLeaf(reduction, 0, forged.count, state);
   EXPECT_EQ(ErrorReason(status), "BAD_STATE") << status;
 }
 

@@ -135,9 +135,10 @@ TEST(GoldenTest, StatesAreFrozen) {
     const PartialState state = ReduceOnHost(*reduction, frozen["first"], data);
     Json nodes = Json::array();
     for (std::size_t i = 0; i < state.nodes().size(); ++i) {
-      nodes.push_back({state.nodes()[i].level, state.nodes()[i].index, Hex(OperatorStates(state, i, 0))});
+      nodes.push_back({state.nodes()[i].level, state.nodes()[i].index, Hex(OperatorState(state, i, 0))});
     }
     EXPECT_EQ(nodes, frozen["nodes"]);
+    EXPECT_EQ(nodes.empty() ? Hex(OperatorState(state, 0, 0)) : "", frozen["range"]);
     ExpectGolden(Describe(state.Finish(0)), frozen["value"].get<std::string>());
   }
 }

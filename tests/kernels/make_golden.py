@@ -145,14 +145,14 @@ def states() -> list[dict]:
 
     def add(spec: Spec, count: int, first: int):
         data = _frozen_array(spec.type, count * spec.entries)
-        nodes, results = canonical_order.reduce(spec, data, first)
+        nodes, range_state, results = canonical_order.reduce(spec, data, first)
         value = describe(spec, results)
         if spec.operator == "logsumexp":  # whose logarithm is the library's
             value = f"near:{results[0]!r}:{1e-15 * (1 + abs(results[0]))!r}"
         cases.append({"operator": spec.operator, "type": spec.type, "rows": spec.rows,
                       "columns": spec.columns, "modulus": spec.modulus, "first": first, "count": count,
                       "nodes": [[level, index, state.hex()] for level, index, state in nodes],
-                      "value": value})
+                      "range": range_state.hex(), "value": value})
 
     def add_scalars(type_name: str, operators):
         for operator in operators:

@@ -34,7 +34,7 @@ class Repeated {
         op_(reduction_.operators()[0]),
         count_(elements.size() / reduction_.element_bytes()) {
     const PartialState partial = ReduceOnHost(reduction_, 0, elements);
-    const auto bytes = OperatorStates(partial, 0, 0);
+    const auto bytes = OperatorState(partial, 0, 0);
     state_.assign(bytes.begin(), bytes.end());
     for (std::size_t i = 0; i < op_.entry->fields.size(); ++i) {
       if (op_.entry->fields[i] == std::string("sum")) result_ = static_cast<std::uint32_t>(i);

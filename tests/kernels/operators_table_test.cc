@@ -112,7 +112,7 @@ Bytes RandomState(const OperatorCase& c, const Reduction& reduction, Flavour fla
                   std::uint64_t leaf = 0) {
   const auto elements = RandomElements(c.type, 7 * c.spec.shape.entries(), flavour, random);
   const PartialState state = ReduceOnHost(reduction, leaf * reduction.leaf_elements(), elements);
-  const auto bytes = OperatorStates(state, 0, 0);
+  const auto bytes = OperatorState(state, 0, 0);
   return {bytes.begin(), bytes.end()};
 }
 

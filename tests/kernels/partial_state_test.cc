@@ -45,18 +45,27 @@ PartialState Range(const ReductionSpec& spec, std::uint64_t first, std::uint64_t
   return ReduceOnHost(ReductionOf(spec), first, data);
 }
 
-std::vector<std::byte> StatesOf(const PartialState& state) {
-  std::vector<std::byte> states;
-  for (std::size_t i = 0; i < state.nodes().size(); ++i) {
-    const auto node = state.NodeStates(i);
-    states.insert(states.end(), node.begin(), node.end());
+// What arrives of a state that was sent.
+absl::StatusOr<PartialState> Sent(const PartialState& state) {
+  const Reduction& reduction = state.reduction();
+  const std::size_t by_node = reduction.by_node_bytes();
+  std::vector<std::byte> node_states(state.nodes().size() * by_node);
+  std::vector<std::byte> range_states(state.element_count() == 0 ? 0 : reduction.node_bytes() - by_node);
+  for (std::size_t op = 0; op < reduction.operators().size(); ++op) {
+    const BoundOperator& bound = reduction.operators()[op];
+    for (std::size_t i = 0; i < StateCount(state, op); ++i) {
+      const std::span<const std::byte> bytes = OperatorState(state, i, op);
+      std::byte* const to = bound.by_node ? node_states.data() + i * by_node + bound.state_offset
+                                          : range_states.data() + bound.state_offset - by_node;
+      std::copy(bytes.begin(), bytes.end(), to);
+    }
   }
-  return states;
+  return PartialState::Create(reduction, state.first_element(), state.element_count(), state.nodes(),
+                              node_states, range_states);
 }
 
 void ExpectPossible(const PartialState& state) {
-  const absl::StatusOr<PartialState> copy = PartialState::Create(
-      state.reduction(), state.first_element(), state.element_count(), state.nodes(), StatesOf(state));
+  const absl::StatusOr<PartialState> copy = Sent(state);
   ASSERT_TRUE(copy.ok()) << copy.status();
 }
 
@@ -95,9 +104,7 @@ TEST(PartialStateTest, SurvivesTheWire) {
     SCOPED_TRACE(subject.name);
     const std::uint64_t leaf = ReductionOf(subject.spec).leaf_elements();
     const PartialState state = Range(subject.spec, 3 * leaf, 5 * leaf + 1);
-    const absl::StatusOr<PartialState> copy =
-        PartialState::Create(ReductionOf(subject.spec), state.first_element(), state.element_count(),
-                             state.nodes(), StatesOf(state));
+    const absl::StatusOr<PartialState> copy = Sent(state);
     ASSERT_TRUE(copy.ok()) << copy.status();
     ASSERT_NO_FATAL_FAILURE(ExpectSame(*copy, state));
     EXPECT_EQ(Describe(copy->Finish(0)), Describe(state.Finish(0)));
@@ -135,12 +142,35 @@ TEST(PartialStateTest, WhatNothingButNanGivesIsPossible) {
   }
 }
 
+TEST(PartialStateTest, AssociativeOperatorsHaveOneStateBesideThoseOfNodes) {
+  ReductionSpec spec;
+  spec.operators = {"max", "sum", "exact_sum", "product"};
+  spec.element_type = ElementType::kFloat64;
+  const Reduction reduction = ReductionOf(spec);
+  const auto operators = reduction.operators();
+  EXPECT_FALSE(operators[0].by_node);
+  EXPECT_TRUE(operators[1].by_node);
+  EXPECT_FALSE(operators[2].by_node);
+  EXPECT_TRUE(operators[3].by_node);
+  // Those at nodes come first.
+  EXPECT_EQ(reduction.by_node_bytes(), 32u);
+  EXPECT_EQ(operators[3].state_offset, 16u);
+  EXPECT_EQ(operators[0].state_offset, 32u);
+  const PartialState state = Range(spec, 3 * 512, 5 * 512 + 1);
+  EXPECT_EQ(state.nodes().size(), 3u);
+  EXPECT_EQ(state.RangeState(2).size(), 280u);
+  ASSERT_NO_FATAL_FAILURE(ExpectPossible(state));
+
+  spec.operators = {"max", "exact_sum"};
+  EXPECT_THAT(Range(spec, 3 * 512, 5 * 512 + 1).nodes(), IsEmpty());
+}
+
 class CreateTest : public testing::Test {
  protected:
   absl::Status Create(std::uint64_t first, std::uint64_t count, const std::vector<NodePosition>& nodes,
                       std::size_t state_bytes) {
     const std::vector<std::byte> states(state_bytes);
-    return PartialState::Create(ReductionOf(SumOfFloats()), first, count, nodes, states).status();
+    return PartialState::Create(ReductionOf(SumOfFloats()), first, count, nodes, states, {}).status();
   }
   const std::size_t node_bytes_ = ReductionOf(SumOfFloats()).node_bytes();
 };
@@ -168,6 +198,22 @@ TEST_F(CreateTest, RefusesStatesOfAnotherSize) {
   ExpectBadState(Create(0, kLeaf, {{0, 0}}, 0));
 }
 
+TEST_F(CreateTest, RefusesStatesOfTheOtherKind) {
+  const Reduction floats = ReductionOf(SumOfFloats());
+  const std::vector<std::byte> state(16);
+  const NodePosition first_leaf[] = {{0, 0}};
+  ExpectBadState(PartialState::Create(floats, 0, 1, first_leaf, state, state).status());
+  ExpectBadState(PartialState::Create(floats, 0, 1, {}, {}, state).status());
+  ReductionSpec spec = SumOfFloats();
+  spec.element_type = ElementType::kInt32;
+  const Reduction integers = ReductionOf(spec);
+  EXPECT_TRUE(PartialState::Create(integers, 0, 1, {}, {}, state).ok());
+  ExpectBadState(PartialState::Create(integers, 0, 1, first_leaf, {}, state).status());
+  ExpectBadState(PartialState::Create(integers, 0, 1, first_leaf, state, {}).status());
+  ExpectBadState(PartialState::Create(integers, 0, 1, {}, {}, {}).status());
+  ExpectBadState(PartialState::Create(integers, 0, 0, {}, {}, state).status());
+}
+
 TEST_F(CreateTest, RefusesImpossibleRanges) {
   constexpr std::uint64_t kLargest = std::numeric_limits<std::uint64_t>::max();
   constexpr std::uint64_t kMaxElements = kMaxArrayBytes / sizeof(float);
@@ -190,10 +236,11 @@ TEST_F(CreateTest, TakesTheLargestArrayAndCountsItRight) {
   const NodePosition right[] = {{kLevel - 1, 1}};
   const NodePosition left[] = {{kLevel - 1, 0}};
   const Reduction reduction = ReductionOf(SumOfFloats());
-  PartialState merged = PartialState::Create(reduction, 0, kMaxElements / 2, left, states).value();
+  PartialState merged = PartialState::Create(reduction, 0, kMaxElements / 2, left, states, {}).value();
   ASSERT_TRUE(
       merged
-          .Append(PartialState::Create(reduction, kMaxElements / 2, kMaxElements / 2, right, states).value())
+          .Append(
+              PartialState::Create(reduction, kMaxElements / 2, kMaxElements / 2, right, states, {}).value())
           .ok());
   EXPECT_EQ(merged.element_count(), kMaxElements);
   EXPECT_THAT(merged.nodes(), ElementsAre(NodePosition{kLevel, 0}));
@@ -257,14 +304,18 @@ TEST(PartialStateTest, AnyBytesAreHandled) {
     const Reduction reduction = ReductionOf(subject.spec);
     for (int round = 0; round < 8; ++round) {
       const std::uint64_t leaves = 1 + random() % 6;
-      const std::vector<NodePosition> nodes = MaximalSubtrees(1, leaves);
+      const std::size_t by_node = reduction.by_node_bytes();
+      std::vector<NodePosition> nodes;
+      if (by_node > 0) nodes = MaximalSubtrees(1, leaves);
       const ElementType as = round % 2 == 0 ? subject.spec.element_type : ElementType::kFloat64;
-      const std::size_t bytes = nodes.size() * reduction.node_bytes();
-      const std::vector<std::byte> states = RandomElements(
-          as, bytes / ElementTypeBytes(as), round < 4 ? Flavour::kBits : Flavour::kExtreme, random);
+      const auto any_bytes = [&](std::size_t bytes) {
+        return RandomElements(as, bytes / ElementTypeBytes(as),
+                              round < 4 ? Flavour::kBits : Flavour::kExtreme, random);
+      };
       const std::uint64_t leaf = reduction.leaf_elements();
       const absl::StatusOr<PartialState> state =
-          PartialState::Create(reduction, leaf, leaves * leaf, nodes, states);
+          PartialState::Create(reduction, leaf, leaves * leaf, nodes, any_bytes(nodes.size() * by_node),
+                               any_bytes(reduction.node_bytes() - by_node));
       if (!state.ok()) {
         ++refused;
         ExpectBadState(state.status());

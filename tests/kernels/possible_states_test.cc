@@ -15,6 +15,7 @@
 #include "kernels/error.h"
 #include "kernels/operators/operator_list.h"
 #include "kernels/partial_state.h"
+#include "tests/kernels/claim.h"
 
 namespace warpfold::kernels {
 namespace {
@@ -44,8 +45,7 @@ absl::Status Claim(const ReductionSpec& spec, const State& state) {
   EXPECT_EQ(reduction.operators()[0].state_bytes, sizeof state);
   std::vector<std::byte> states(reduction.node_bytes());
   std::memcpy(states.data(), &state, sizeof state);
-  const NodePosition second_leaf[] = {{0, 1}};
-  return PartialState::Create(reduction, reduction.leaf_elements(), kCount, second_leaf, states).status();
+  return ClaimOfOneLeaf(reduction, 1, kCount, states);
 }
 
 template <class State>

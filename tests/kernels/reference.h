@@ -22,6 +22,7 @@ namespace warpfold::kernels::reference {
 struct Result {
   std::vector<NodePosition> nodes;
   std::vector<std::vector<std::byte>> states;  // of the nodes, in order
+  std::vector<std::byte> range_state;          // of the smallest node that holds all
   std::vector<Outcome> outcomes;               // one per entry of the element's shape
 };
 
@@ -210,6 +211,7 @@ Result Reduce(const OperatorParameters& parameters, ElementShape shape, std::uin
   const std::uint64_t count = data.size() / (width * sizeof(typename Op::Element));
   const typename Tree<Op>::States identities(width, op.Identity());
   const typename Tree<Op>::States value = tree.Node(tree.Root()).value_or(identities);
+  result.range_state = BytesOf(value);
   const std::uint32_t outcomes = [&] {
     if constexpr (HasFields<Op>) return FieldCount<Op>();
     return shape.entries();

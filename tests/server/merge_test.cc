@@ -8,6 +8,7 @@
 
 #include "kernels/error.h"
 #include "kernels/operators/operator_list.h"
+#include "kernels/operators/traits.h"
 #include "server/core/operator_names.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
@@ -16,12 +17,15 @@
 namespace warpfold::server {
 namespace {
 
+const std::vector<v1::Operator> kOperators = {v1::OPERATOR_SUM, v1::OPERATOR_ARGMIN};
+
 class MergeTest : public testing::Test {
  protected:
   MergeTest() : service_(backend_, Limits(), [] { return absl::UnixEpoch(); }) {}
 
-  v1::Reduction Stripe(const std::vector<std::int32_t>& elements, std::uint64_t first, std::size_t n) {
-    v1::ReduceRequest header = Header({v1::OPERATOR_SUM, v1::OPERATOR_ARGMIN});
+  // Of floats, whose sum has a state at each node, and whose argmin has one for the range.
+  v1::Reduction Stripe(const std::vector<float>& elements, std::uint64_t first, std::size_t n) {
+    v1::ReduceRequest header = Header(kOperators, v1::ELEMENT_TYPE_FLOAT32);
     header.mutable_header()->set_first_element(first);
     header.mutable_header()->set_return_state(true);
     const auto reduction = DriveSession(
@@ -50,11 +54,11 @@ class MergeTest : public testing::Test {
 };
 
 TEST_F(MergeTest, EqualsOnePass) {
-  std::vector<std::int32_t> elements(10000);
+  std::vector<float> elements(10000);
   std::iota(elements.rbegin(), elements.rend(), -100);
   const v1::Reduction whole = Stripe(elements, 0, 10000);
   v1::MergeRequest request;
-  *request.mutable_spec() = Header({v1::OPERATOR_SUM, v1::OPERATOR_ARGMIN}).header().spec();
+  *request.mutable_spec() = Header(kOperators, v1::ELEMENT_TYPE_FLOAT32).header().spec();
   request.set_return_state(true);
   *request.add_states() = Stripe(elements, 0, 3072).state();
   *request.add_states() = Stripe(elements, 3072, 1024).state();
@@ -62,7 +66,7 @@ TEST_F(MergeTest, EqualsOnePass) {
   const auto merged = Merge(service_, request);
   ASSERT_TRUE(merged.ok()) << merged.status();
   EXPECT_EQ(merged->reduction().state().SerializeAsString(), whole.state().SerializeAsString());
-  EXPECT_EQ(merged->reduction().results(0).int64_value(), whole.results(0).int64_value());
+  EXPECT_EQ(merged->reduction().results(0).double_value(), whole.results(0).double_value());
   EXPECT_EQ(merged->reduction().results(1).index(), 9999u);
   EXPECT_EQ(merged->reduction().element_count(), 10000u);
   EXPECT_EQ(merged->reduction().device(), "fake:0");
@@ -71,9 +75,9 @@ TEST_F(MergeTest, EqualsOnePass) {
 }
 
 TEST_F(MergeTest, RefusesStatesThatCannotBe) {
-  const std::vector<std::int32_t> elements(10000, 1);
+  const std::vector<float> elements(10000, 1);
   v1::MergeRequest good;
-  *good.mutable_spec() = Header({v1::OPERATOR_SUM, v1::OPERATOR_ARGMIN}).header().spec();
+  *good.mutable_spec() = Header(kOperators, v1::ELEMENT_TYPE_FLOAT32).header().spec();
   *good.add_states() = Stripe(elements, 0, 4096).state();
   *good.add_states() = Stripe(elements, 4096, 2048).state();
   ASSERT_TRUE(Merge(service_, good).ok());
@@ -97,6 +101,16 @@ TEST_F(MergeTest, RefusesStatesThatCannotBe) {
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_first_element(~std::uint64_t{1023}); }),
                    "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->clear_nodes(); }), "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_states(0)->clear_range_states(); }), "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_states(0)->add_range_states(""); }), "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_states(0)->mutable_range_states(0)->push_back('x'); }),
+                   "BAD_STATE");
+  ExpectMergeError(with([](auto& r) {
+                     r.mutable_states()->RemoveLast();
+                     r.mutable_states(0)->set_element_count(0);
+                     r.mutable_states(0)->clear_nodes();
+                   }),
+                   "BAD_STATE");
   // Refused before memory is taken for their states: two million nodes are a message of 4 MiB.
   ExpectMergeError(with([](auto& r) {
                      for (int i = 0; i < 2'000'000; ++i) r.mutable_states(0)->add_nodes();
@@ -124,6 +138,10 @@ v1::MergeRequest Claim(v1::ElementType type, std::uint64_t count, const typename
   v1::PartialState& claimed = *request.add_states();
   claimed.set_first_element(1024);
   claimed.set_element_count(count);
+  if (kernels::AssociativeOperator<Operator>) {
+    claimed.add_range_states(&state, sizeof state);
+    return request;
+  }
   v1::StateNode& node = *claimed.add_nodes();
   node.set_index(1);
   node.add_operator_states(&state, sizeof state);
@@ -219,7 +237,6 @@ TEST_F(MergeTest, RefusesStatesOfSeveralNumbersThatDoNotFit) {
     request.mutable_spec()->mutable_matrix_shape()->set_rows(1);
     request.mutable_spec()->mutable_matrix_shape()->set_columns(2);
     request.mutable_spec()->set_modulus(7);
-    request.mutable_states(0)->mutable_nodes(0)->set_index(2);  // leaves have 512 maps
     ExpectClaim(residue == 6, request);
   }
 }

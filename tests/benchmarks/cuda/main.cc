@@ -103,8 +103,14 @@ void CheckAgainstHost(const Bench& bench, const Reduction& reduction, std::uint6
   const kernels::PartialState ours = bench.reducer.Collect();
   const kernels::PartialState host = kernels::ReduceOnHost(reduction, 0, array);
   bool equal = std::ranges::equal(ours.nodes(), host.nodes());
-  for (std::size_t i = 0; equal && i < host.nodes().size(); ++i) {
-    equal = std::ranges::equal(ours.NodeStates(i), host.NodeStates(i));
+  for (std::size_t op = 0; equal && op < reduction.operators().size(); ++op) {
+    if (!reduction.operators()[op].by_node)
+      equal = std::ranges::equal(ours.RangeState(op), host.RangeState(op));
+    for (std::size_t i = 0; equal && i < host.nodes().size(); ++i) {
+      if (reduction.operators()[op].by_node) {
+        equal = std::ranges::equal(ours.NodeState(op, i), host.NodeState(op, i));
+      }
+    }
   }
   if (!equal) {
     std::fprintf(stderr, "%s of %llu bytes: not the host's bits\n",
