@@ -23,7 +23,9 @@ enum class Algorithm : std::uint8_t {
   kLastBlock,
   kLastBlockOrdered,
   kWarpShared,
+  kWarpSharedOnce,
   kWarpSharedOrdered,
+  kWarpSharedPadded,
   kWarpShuffle,
   kBlockOfWarps,
   kInterleavedModulo,
@@ -35,11 +37,12 @@ enum class Algorithm : std::uint8_t {
   kWarpFirst,
   kCooperativeGrid,
 };
-inline constexpr int kAlgorithmCount = 18;
+inline constexpr int kAlgorithmCount = 20;
 
 struct AlgorithmFacts {
   const char* name;
-  bool keeps_order;  // serves operators that are not commutative
+  bool keeps_order;            // serves operators that are not commutative
+  bool serves_extrema = true;  // serves min and max
 };
 // In the order of the enum.
 inline constexpr AlgorithmFacts kAlgorithms[kAlgorithmCount] = {
@@ -49,8 +52,10 @@ inline constexpr AlgorithmFacts kAlgorithms[kAlgorithmCount] = {
     {"two_launch", false},
     {"last_block", false},
     {"last_block_ordered", true},
-    {"warp_shared", false},
-    {"warp_shared_ordered", true},
+    {"warp_shared", false, false},
+    {"warp_shared_once", false, false},
+    {"warp_shared_ordered", true, false},
+    {"warp_shared_padded", true, false},
     {"warp_shuffle", true},
     {"block_of_warps", false},
     {"interleaved_modulo", true},
@@ -64,16 +69,18 @@ inline constexpr AlgorithmFacts kAlgorithms[kAlgorithmCount] = {
 };
 
 // The textbook's algorithms serve these operators and types, which is enough to learn from: more would teach
-// nothing new and would be compiled once for each algorithm. cuda/textbook/row_of.cuh builds these, over
-// elements that count as they are: ignored NaN would be a second set of kernels.
-inline constexpr std::string_view kTextbookScalarOperators[] = {"sum", "min", "max"};
+// nothing new and would be compiled once for each algorithm. Four that differ only in how a warp folds 32
+// states serve no min and max. cuda/textbook/row_of.cuh builds these, over elements that count as they are:
+// ignored NaN would be a second set of kernels.
+inline constexpr std::string_view kTextbookSum = "sum";
+inline constexpr std::string_view kTextbookExtrema[] = {"min", "max"};
 inline constexpr std::string_view kTextbookMatrixOperator = "matrix_product";
 inline constexpr std::uint32_t kTextbookRows = 2;
 inline constexpr ElementType kTextbookTypes[] = {ElementType::kInt32, ElementType::kInt64,
                                                  ElementType::kFloat32, ElementType::kFloat64};
 inline constexpr const char* kTextbookServes =
     "the textbook serves sum, min and max of scalars and matrix_product of 2 x 2 matrices, "
-    "over int32, int64, float32 and float64, without ignore_nan";
+    "over int32, int64, float32 and float64, without ignore_nan; no min and max by warp_shared and its forms";
 
 constexpr bool TextbookServesType(ElementType type) {
   for (const ElementType served : kTextbookTypes) {
@@ -82,14 +89,20 @@ constexpr bool TextbookServesType(ElementType type) {
   return false;
 }
 
-constexpr bool TextbookServes(std::string_view name, ElementType type, ElementShape shape) {
-  const bool serves_type = TextbookServesType(type);
-  if (name == kTextbookMatrixOperator)
-    return serves_type && shape == ElementShape{kTextbookRows, kTextbookRows};
-  bool serves_scalars = false;
-  for (const std::string_view served : kTextbookScalarOperators)
-    serves_scalars = serves_scalars || name == served;
-  return serves_type && serves_scalars && !shape.is_matrix();
+constexpr bool IsTextbookExtremum(std::string_view name) {
+  for (const std::string_view extremum : kTextbookExtrema) {
+    if (name == extremum) return true;
+  }
+  return false;
+}
+
+constexpr bool TextbookServes(Algorithm algorithm, std::string_view name, ElementType type,
+                              ElementShape shape) {
+  if (!TextbookServesType(type)) return false;
+  if (name == kTextbookMatrixOperator) return shape == ElementShape{kTextbookRows, kTextbookRows};
+  if (shape.is_matrix()) return false;
+  if (IsTextbookExtremum(name)) return kAlgorithms[static_cast<int>(algorithm)].serves_extrema;
+  return name == kTextbookSum;
 }
 
 constexpr const char* AlgorithmName(Algorithm algorithm) {

@@ -65,7 +65,9 @@ absl::Status CheckAlgorithm(const ReductionSpec& spec, absl::string_view name, c
   };
   const bool ignores_nan = spec.ignore_nan && FactsOf(spec.element_type).largest == 0;
   const std::string_view std_name(name.data(), name.size());
-  if (ignores_nan || !TextbookServes(std_name, spec.element_type, spec.shape)) return refuse(kTextbookServes);
+  if (ignores_nan || !TextbookServes(spec.algorithm, std_name, spec.element_type, spec.shape)) {
+    return refuse(kTextbookServes);
+  }
   if (!entry.commutative && !KeepsOrder(spec.algorithm)) return refuse("it does not keep array order");
   return absl::OkStatus();
 }

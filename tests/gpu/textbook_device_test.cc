@@ -83,7 +83,9 @@ class TextbookDeviceTest : public testing::TestWithParam<Algorithm> {
 TEST_P(TextbookDeviceTest, CountsBeyond32Bits) {
   if (array_ == nullptr) GTEST_SKIP() << "at full scale, on a GPU with 12 GB to spare";
   ReductionSpec spec;
-  spec.operators = {"sum", "max", "min"};
+  spec.operators = {"sum"};
+  const bool serves_extrema = kAlgorithms[static_cast<int>(GetParam())].serves_extrema;
+  if (serves_extrema) spec.operators = {"sum", "max", "min"};
   spec.element_type = ElementType::kInt32;
   spec.algorithm = GetParam();
   const Reduction reduction = Reduction::Create(spec).value();
@@ -92,6 +94,7 @@ TEST_P(TextbookDeviceTest, CountsBeyond32Bits) {
   EXPECT_EQ(state.element_count(), kCount);
   EXPECT_EQ(state.Finish(0)->entries[0].int64_value,
             static_cast<std::int64_t>(kCount - 1) * kElement + kLargest);
+  if (!serves_extrema) return;
   EXPECT_EQ(state.Finish(1)->entries[0].int64_value, kLargest);
   EXPECT_EQ(state.Finish(2)->entries[0].int64_value, kElement);
 }

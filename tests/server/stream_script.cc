@@ -14,6 +14,7 @@
 #include "kernels/backend.h"
 #include "proto/crc32c.h"
 #include "server/core/messages.h"
+#include "server/core/operator_names.h"
 #include "tests/server/drive_segments.h"
 #include "tests/server/requests.h"
 
@@ -54,10 +55,12 @@ v1::ReductionSpec Spec(bool floats, std::uint64_t identity) {
   return spec;
 }
 
-// The results of a named algorithm do not depend on the order only where they are exact.
+// The results of a named algorithm do not depend on the order only where they are exact. The last algorithms
+// serve both operators.
 v1::ReductionSpec NamedSpec(std::uint64_t identity) {
   v1::ReductionSpec spec = Header({v1::OPERATOR_SUM, v1::OPERATOR_MAX}).header().spec();
-  spec.set_algorithm(static_cast<v1::Algorithm>(v1::ALGORITHM_SINGLE_BLOCK + identity));
+  const auto number = kernels::kAlgorithmCount - 1 - static_cast<int>(identity);
+  spec.set_algorithm(AlgorithmToProto(static_cast<kernels::Algorithm>(number)));
   return spec;
 }
 

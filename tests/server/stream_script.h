@@ -72,8 +72,8 @@ inline bool IsStream(const Script& script) {
 
 // Tells the reductions of different scripts apart: the number is hidden in the spec.
 inline std::uint64_t IdentityOf(const kernels::ReductionSpec& spec) {
-  return spec.algorithm == kernels::Algorithm::kAuto ? spec.ddof
-                                                     : static_cast<std::uint64_t>(spec.algorithm) - 1;
+  if (spec.algorithm == kernels::Algorithm::kAuto) return spec.ddof;
+  return kernels::kAlgorithmCount - 1 - static_cast<std::uint64_t>(spec.algorithm);
 }
 
 // The part of a response's reduction that a script knows.

@@ -17,6 +17,7 @@ struct NaturalSum {
   using Element = std::int32_t;
   using State = std::uint32_t;  // unsigned, because the overflow of signed integers is undefined
   using LeafState = State;
+  static constexpr const char* kName = "sum";
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = true;
   static constexpr bool kStatesAreElements = true;

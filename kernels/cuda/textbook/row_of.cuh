@@ -5,6 +5,7 @@
 // (kernels/row.in).
 #pragma once
 
+#include "kernels/algorithm.h"
 #include "kernels/cuda/textbook/block_of_warps.cuh"
 #include "kernels/cuda/textbook/cooperative_grid.cuh"
 #include "kernels/cuda/textbook/first_add_on_load.cuh"
@@ -22,7 +23,9 @@
 #include "kernels/cuda/textbook/unrolled_warp.cuh"
 #include "kernels/cuda/textbook/warp_first.cuh"
 #include "kernels/cuda/textbook/warp_shared.cuh"
+#include "kernels/cuda/textbook/warp_shared_once.cuh"
 #include "kernels/cuda/textbook/warp_shared_ordered.cuh"
+#include "kernels/cuda/textbook/warp_shared_padded.cuh"
 #include "kernels/cuda/textbook/warp_shuffle.cuh"
 #include "kernels/operators/rows.h"
 #include "kernels/operators/traits.h"
@@ -37,7 +40,6 @@ constexpr Launchers MakeLaunchers() {
   };
   set(Algorithm::kSingleBlockOrdered, LaunchSingleBlockOrdered<Op>);
   set(Algorithm::kLastBlockOrdered, LaunchLastBlockOrdered<Op>);
-  set(Algorithm::kWarpSharedOrdered, LaunchWarpSharedOrdered<Op>);
   set(Algorithm::kWarpShuffle, LaunchWarpShuffle<Op>);
   set(Algorithm::kInterleavedModulo, LaunchInterleavedModulo<Op>);
   set(Algorithm::kInterleavedStrided, LaunchInterleavedStrided<Op>);
@@ -45,7 +47,6 @@ constexpr Launchers MakeLaunchers() {
     set(Algorithm::kSingleBlock, LaunchSingleBlock<Op>);
     set(Algorithm::kTwoLaunch, LaunchTwoLaunch<Op>);
     set(Algorithm::kLastBlock, LaunchLastBlock<Op>);
-    set(Algorithm::kWarpShared, LaunchWarpShared<Op>);
     set(Algorithm::kBlockOfWarps, LaunchBlockOfWarps<Op>);
     set(Algorithm::kSequentialAddressing, LaunchSequentialAddressing<Op>);
     set(Algorithm::kFirstAddOnLoad, LaunchFirstAddOnLoad<Op>);
@@ -53,6 +54,14 @@ constexpr Launchers MakeLaunchers() {
     set(Algorithm::kGridStride, LaunchGridStride<Op>);
     set(Algorithm::kWarpFirst, LaunchWarpFirst<Op>);
     set(Algorithm::kCooperativeGrid, LaunchCooperativeGrid<Op>);
+  }
+  if constexpr (!IsTextbookExtremum(Op::kName)) {
+    set(Algorithm::kWarpSharedOrdered, LaunchWarpSharedOrdered<Op>);
+    set(Algorithm::kWarpSharedPadded, LaunchWarpSharedPadded<Op>);
+    if constexpr (Op::kCommutative) {
+      set(Algorithm::kWarpShared, LaunchWarpShared<Op>);
+      set(Algorithm::kWarpSharedOnce, LaunchWarpSharedOnce<Op>);
+    }
   }
   return launchers;
 }

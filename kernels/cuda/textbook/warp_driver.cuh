@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Not an algorithm: what lets those of one warp (warp_shared, warp_shared_ordered, warp_shuffle) reduce
-// arrays of any length.
+// Not an algorithm: what lets those of one warp (warp_shared, warp_shared_once, warp_shared_ordered,
+// warp_shared_padded, warp_shuffle) reduce arrays of any length.
 //
 // Every warp of the grid owns one contiguous part of the section and goes through it 32 items at a time: the
 // 32 become one by the warp's algorithm, and that one is joined to what came before. Then the first warp

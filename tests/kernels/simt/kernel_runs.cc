@@ -8,7 +8,9 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/device_reducer.h"
 #include "kernels/cuda/textbook/warp_shared.cuh"
+#include "kernels/cuda/textbook/warp_shared_once.cuh"
 #include "kernels/cuda/textbook/warp_shared_ordered.cuh"
+#include "kernels/cuda/textbook/warp_shared_padded.cuh"
 #include "kernels/operators/sum.h"
 #include "tests/kernels/elements.h"
 #include "tests/kernels/expect_same.h"
@@ -50,44 +52,6 @@ KernelRuns::Function Reduces(const ReductionSpec& spec, std::uint64_t count) {
                               Describe(ReduceOnHost(canonical, 0, data).Finish(0));
         return is_right ? "" : "wrong result";
       };
-}
-
-// Three sums in one: no operator that the textbook serves and that commutes has states so large, for which
-// warp_shared has a way of its own.
-struct ThreeSums {
-  using Element = std::uint32_t;
-  struct State {
-    std::uint64_t sums[3];
-  };
-  using LeafState = State;
-  static constexpr bool kCommutative = true;
-  static constexpr bool kHasIdentity = true;
-
-  State Lift(Element x, std::uint32_t) const { return {{x, 2 * std::uint64_t{x}, 1}}; }
-  State Combine(const State& a, const State& b) const {
-    return {{a.sums[0] + b.sums[0], a.sums[1] + b.sums[1], a.sums[2] + b.sums[2]}};
-  }
-  State Widen(const State& state, std::uint64_t) const { return state; }
-  State LeafIdentity() const { return {}; }
-  State Identity() const { return {}; }
-};
-
-std::string SumsThreeByWarps(KernelRuns::Bench& bench, std::uint64_t seed) {
-  constexpr std::uint32_t kCount = 1000;
-  std::vector<std::uint32_t> data(kCount);
-  std::uint64_t sum = 0;
-  for (std::uint32_t i = 0; i < kCount; ++i) sum += data[i] = static_cast<std::uint32_t>(i * (seed + 1));
-  Workspace workspace;
-  workspace.partials = bench.scratch;
-  workspace.nodes = bench.scratch + KernelRuns::kScratchBytes / 2;
-  workspace.multiprocessors = 2;
-  const textbook::Section section = {reinterpret_cast<const std::byte*>(data.data()), kCount, 0};
-  if (textbook::LaunchWarpShared<ThreeSums>({}, section, workspace, &bench.device) != cudaSuccess) {
-    return bench.device.failure();
-  }
-  const auto& result = *reinterpret_cast<const ThreeSums::State*>(workspace.nodes);
-  const bool is_right = result.sums[0] == sum && result.sums[1] == 2 * sum && result.sums[2] == kCount;
-  return is_right ? "" : "wrong result";
 }
 
 // A warp's fold promises its result to every lane, and that the cells may be used again: what the textbook's
@@ -168,9 +132,10 @@ std::vector<std::unique_ptr<KernelRuns>> AllKernelRuns() {
     const ReductionSpec spec = SpecOf("matrix_product", ElementType::kInt64, {2, 2}, algorithm);
     add(name + " of matrices", Reduces(spec, kCount / 4));
   }
-  add("warp_shared of large states", SumsThreeByWarps);
   add("warp_shared twice", FoldsTwice<textbook::WarpSharedFold>);
+  add("warp_shared_once twice", FoldsTwice<textbook::WarpSharedOnceFold>);
   add("warp_shared_ordered twice", FoldsTwice<textbook::WarpSharedOrderedFold>);
+  add("warp_shared_padded twice", FoldsTwice<textbook::WarpSharedPaddedFold>);
   add("a block alone", Reduces(SpecOf("sum", ElementType::kInt32), 7 * 1024 + 5));
   add("several blocks", Reduces(SpecOf("sum", ElementType::kInt64), 70 * 512 + 5));
   add("ordered leaves", Reduces(SpecOf("max_subarray_sum", ElementType::kInt32), 13 * 1024 + 5));
