@@ -12,27 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
+#include "proto/element_type.h"
 
 namespace warpfold {
-
-// The type of a scalar element, or of one entry of a matrix. The numbers are those of the protocol.
-enum class ElementType : std::uint8_t {
-  kInt32 = 1,
-  kInt64 = 2,
-  kUint32 = 3,
-  kUint64 = 4,
-  kFloat32 = 5,
-  kFloat64 = 6,
-  kInt8 = 7,
-  kUint8 = 8,
-  kInt16 = 9,
-  kUint16 = 10,
-  kFloat16 = 11,
-  kBfloat16 = 12,
-  kBool = 13,
-};
-inline constexpr int kElementTypeCount = 13;
 
 // Floats of 16 bits as C++ elements: IEEE 754 binary16, and the upper half of a binary32.
 struct Float16 {
@@ -41,11 +23,6 @@ struct Float16 {
 struct Bfloat16 {
   std::uint16_t bits = 0;
 };
-
-// By NumPy's name, as "int32".
-std::optional<ElementType> ElementTypeByName(absl::string_view name);
-absl::string_view ElementTypeName(ElementType type);
-std::size_t ElementTypeBytes(ElementType type);
 
 template <typename T>
 concept FloatElement = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, Float16> ||

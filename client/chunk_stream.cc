@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/status.h"
 #include "client/wire.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold {
 namespace {
@@ -23,7 +24,7 @@ absl::Status CheckChunkBytes(std::size_t chunk_bytes) {
   const bool good =
       std::has_single_bit(chunk_bytes) && chunk_bytes >= kMinChunkBytes && chunk_bytes <= kMaxChunkBytes;
   if (good || chunk_bytes == 0) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                    absl::StrCat("chunk_bytes must be 0, or a power of two of ", kMinChunkBytes, " to ",
                                 kMaxChunkBytes, ", not ", chunk_bytes));
 }

@@ -23,6 +23,7 @@
 #include "client/wire.h"
 #include "client/writer_state.h"
 #include "grpc/health/v1/health.pb.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold {
 namespace {
@@ -38,7 +39,7 @@ constexpr int kMaxConnections = 64;
 absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
 
 absl::Status NotWhole(std::uint64_t byte_count, std::uint64_t element_bytes) {
-  return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                    absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
 }
 
@@ -90,14 +91,14 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
   if (byte_count % element_bytes != 0) return NotWhole(byte_count, element_bytes);
   const int most_streams = options_.connections * static_cast<int>(targets_->count());
   if (options.streams < 0 || options.streams > most_streams) {
-    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                      absl::StrCat("streams must be 0 to the ", most_streams, " connections of this client"));
   }
   if (absl::Status status = CheckChunkBytes(options.chunk_bytes); !status.ok()) return status;
   const bool canonical =
       proto_spec->algorithm() == v1::ALGORITHM_UNSPECIFIED || proto_spec->algorithm() == v1::ALGORITHM_AUTO;
   if (options.streams > 1 && !canonical) {
-    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                      "streams must be 1 where an algorithm is named: its states do not merge");
   }
 
@@ -147,7 +148,7 @@ absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, co
   absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   if (options.streams != 0 && options.streams != 1) {
-    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER", "a Writer has one stream");
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader, "a Writer has one stream");
   }
   v1::ReduceHeader header;
   *header.mutable_spec() = *std::move(proto_spec);
@@ -159,7 +160,7 @@ absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, co
 
 absl::Status Client::CheckOneTarget() const {
   if (targets_->count() == 1) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                    "arrays that stay with a server need a client of one target");
 }
 

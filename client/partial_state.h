@@ -10,6 +10,7 @@
 #include <string>
 
 #include "client/array.h"
+#include "proto/leaf.h"
 
 namespace warpfold {
 
@@ -25,10 +26,6 @@ struct PartialState {
 
 // The unit in which an array may be cut: a part must begin at a multiple of it, so all but the last one have
 // multiples of it. `element_bytes` is ElementTypeBytes, or the bytes of a matrix.
-constexpr std::uint64_t CutElements(std::uint64_t element_bytes) {
-  std::uint64_t elements = 1;
-  while (elements * 2 * element_bytes <= 4096) elements *= 2;
-  return elements;
-}
+constexpr std::uint64_t CutElements(std::uint64_t element_bytes) { return LeafElements(element_bytes); }
 
 }  // namespace warpfold

@@ -17,6 +17,7 @@
 #include "client/targets.h"
 #include "client/translate.h"
 #include "client/wire.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold {
 namespace {
@@ -55,7 +56,7 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   if (options.streams != 0 && options.streams != 1) {
-    return Refuse("BAD_HEADER", "a part of an array has one stream");
+    return Refuse(reason::kBadHeader, "a part of an array has one stream");
   }
   if (absl::Status status = CheckChunkBytes(options.chunk_bytes); !status.ok()) return status;
   std::vector<std::span<const std::byte>> filled;
@@ -66,14 +67,14 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
   }
   const std::uint64_t element_bytes = ElementBytes(spec, type);
   if (byte_count % element_bytes != 0) {
-    return Refuse("BAD_HEADER",
+    return Refuse(reason::kBadHeader,
                   absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
   }
   std::uint64_t first_byte = 0;
   std::uint64_t end_byte = 0;
   if (__builtin_mul_overflow(first_element, element_bytes, &first_byte) ||
       __builtin_add_overflow(first_byte, byte_count, &end_byte)) {
-    return Refuse("BAD_HEADER", "first_element: the part would end beyond what 64 bits can count");
+    return Refuse(reason::kBadHeader, "first_element: the part would end beyond what 64 bits can count");
   }
   const auto slice = [&filled, first_byte](std::uint64_t offset, std::size_t size, LentMemory& memory) {
     return SliceOfPieces(filled, offset - first_byte, size, memory);
@@ -102,17 +103,17 @@ absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType typ
                                                const CallOptions& options, bool return_state) {
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
-  if (states.empty()) return Refuse("BAD_STATE", "states: there is none to merge");
+  if (states.empty()) return Refuse(reason::kBadState, "states: there is none to merge");
   std::vector<v1::PartialState> protos(states.size());
   for (std::size_t i = 0; i < states.size(); ++i) {
     const bool readable = protos[i].ParseFromString(states[i].bytes);
     if (!readable || protos[i].first_element() != states[i].first_element ||
         protos[i].element_count() != states[i].element_count) {
-      return Refuse("BAD_STATE", absl::StrCat("states: number ", i, " is not one"));
+      return Refuse(reason::kBadState, absl::StrCat("states: number ", i, " is not one"));
     }
     // What a server would say, but also of states that go to it in different calls.
     if (i > 0 && protos[i].first_element() != protos[i - 1].first_element() + protos[i - 1].element_count()) {
-      return Refuse("BAD_STATE",
+      return Refuse(reason::kBadState,
                     absl::StrCat("states: number ", i, " begins at element ", protos[i].first_element(),
                                  ", not where the one before it ends"));
     }

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "client/error.h"
 #include "client/status.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold {
 namespace {
@@ -28,11 +29,11 @@ bool HasReason(const absl::Status& status, absl::string_view reason) {
 
 bool IsBusy(const absl::Status& status) {
   return absl::IsResourceExhausted(status) &&
-         (HasReason(status, "TOO_MANY_REDUCTIONS") || HasReason(status, "TOO_MANY_CALLS"));
+         (HasReason(status, reason::kTooManyReductions) || HasReason(status, reason::kTooManyCalls));
 }
 
 bool IsDraining(const absl::Status& status) {
-  return absl::IsUnavailable(status) && HasReason(status, "DRAINING");
+  return absl::IsUnavailable(status) && HasReason(status, reason::kDraining);
 }
 
 bool MayRetry(const absl::Status& status, const Attempt& attempt) {

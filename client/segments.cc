@@ -16,12 +16,13 @@
 #include "client/targets.h"
 #include "client/translate.h"
 #include "client/wire.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold {
 namespace {
 
 absl::Status BadCut(absl::string_view what) {
-  return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER", what);
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader, what);
 }
 
 // Whether the cut fits so many elements. The client checks it first, so that no array is sent in vain.
@@ -57,10 +58,10 @@ Scalar ScalarOf(SegmentColumn::Kind kind, std::uint64_t bits) {
 // The same text as the server's for an array.
 absl::Status StatusOf(SegmentFailure::Reason reason, absl::string_view name) {
   if (reason == SegmentFailure::Reason::kOverflow) {
-    return MakeError(absl::StatusCode::kOutOfRange, "OVERFLOW",
+    return MakeError(absl::StatusCode::kOutOfRange, reason::kOverflow,
                      absl::StrCat("the exact value of ", name, " does not fit"));
   }
-  return MakeError(absl::StatusCode::kInvalidArgument, "EMPTY_ARRAY",
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kEmptyArray,
                    absl::StrCat(name, " of no elements has no value"));
 }
 

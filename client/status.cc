@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/error.h"
 #include "google/rpc/status.pb.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold {
 namespace {
@@ -32,7 +33,8 @@ absl::Status FromGrpc(const grpc::Status& status) {
       result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
     }
   }
-  if (absl::IsDeadlineExceeded(result) && !GetErrorInfo(result).has_value()) AttachReason("DEADLINE", result);
+  if (absl::IsDeadlineExceeded(result) && !GetErrorInfo(result).has_value())
+    AttachReason(reason::kDeadline, result);
   return result;
 }
 

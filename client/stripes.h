@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "client/partial_state.h"
+#include "proto/leaf.h"
 
 namespace warpfold {
 
@@ -20,9 +20,6 @@ struct Stripe {
   std::uint64_t element_count = 0;
   friend bool operator==(const Stripe&, const Stripe&) = default;
 };
-
-// Elements in one leaf of the canonical order, as reduction.proto defines it: stripes start on leaves.
-constexpr std::uint64_t LeafElements(std::uint64_t element_bytes) { return CutElements(element_bytes); }
 
 // At most `count` adjacent stripes of nearly equal size, none of them empty unless the array is: then there
 // is one. All but the last have a multiple of `granule` leaves. `element_bytes`, `count` and `granule` must

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/status.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold {
 namespace {
@@ -113,7 +114,7 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
     v1::Operator op = v1::OPERATOR_UNSPECIFIED;
     const std::string enum_name = absl::StrCat(kEnumPrefix, absl::AsciiStrToUpper(name));
     if (!v1::Operator_Parse(enum_name, &op) || op == v1::OPERATOR_UNSPECIFIED) {
-      return MakeError(absl::StatusCode::kUnimplemented, "UNKNOWN_OPERATOR",
+      return MakeError(absl::StatusCode::kUnimplemented, reason::kUnknownOperator,
                        absl::StrCat("unknown operator '", name, "'"));
     }
     proto.add_operators(op);
@@ -121,7 +122,7 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
   proto.set_element_type(static_cast<v1::ElementType>(type));
   if (spec.matrix_shape.has_value()) {
     if (ElementBytes(spec, type) == 0) {
-      return MakeError(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+      return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                        absl::StrCat("matrix_shape must have 1 to ", kMaxMatrixSide, " rows and columns"));
     }
     proto.mutable_matrix_shape()->set_rows(spec.matrix_shape->rows);
@@ -135,7 +136,7 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
     v1::Algorithm algorithm = v1::ALGORITHM_UNSPECIFIED;
     const std::string enum_name = absl::StrCat(kAlgorithmPrefix, absl::AsciiStrToUpper(spec.algorithm));
     if (!v1::Algorithm_Parse(enum_name, &algorithm) || algorithm == v1::ALGORITHM_UNSPECIFIED) {
-      return MakeError(absl::StatusCode::kUnimplemented, "UNSUPPORTED_ALGORITHM",
+      return MakeError(absl::StatusCode::kUnimplemented, reason::kUnsupportedAlgorithm,
                        absl::StrCat("unknown algorithm '", spec.algorithm, "'"));
     }
     proto.set_algorithm(algorithm);

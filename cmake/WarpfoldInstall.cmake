@@ -10,20 +10,23 @@ include(GNUInstallDirs)
 # The headers that a program includes, as "warpfold/client.h"; none of them includes one that is not here. In
 # this tree they are "client/client.h", too common a name for a system's include folder (docs/adr/0050).
 set(public_headers
-  array array_reference client error operators options partial_state result segments shared_memory writer)
+  client/array client/array_reference client/client client/error client/operators client/options
+  client/partial_state client/result client/segments client/shared_memory client/writer
+  proto/element_type proto/leaf)
 set(staged ${CMAKE_BINARY_DIR}/include)
-foreach(name IN LISTS public_headers)
-  set(source ${CMAKE_SOURCE_DIR}/client/${name}.h)
+foreach(header IN LISTS public_headers)
+  set(source ${CMAKE_SOURCE_DIR}/${header}.h)
+  get_filename_component(name ${header} NAME)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
   file(READ ${source} text)
-  string(REGEX MATCHALL "#include \"client/[a-z_]+" included "${text}")
-  list(TRANSFORM included REPLACE ".*/" "")
+  string(REGEX MATCHALL "#include \"(client|proto)/[a-z_]+" included "${text}")
+  list(TRANSFORM included REPLACE "#include \"" "")
   list(REMOVE_ITEM included ${public_headers})
   if(included)
-    message(FATAL_ERROR "client/${name}.h is installed, but includes ${included}, which is not: "
+    message(FATAL_ERROR "${header}.h is installed, but includes ${included}, which is not: "
       "make it public in cmake/WarpfoldInstall.cmake, or do without it")
   endif()
-  string(REPLACE "#include \"client/" "#include \"warpfold/" text "${text}")
+  string(REGEX REPLACE "#include \"(client|proto)/" "#include \"warpfold/" text "${text}")
   file(GENERATE OUTPUT ${staged}/warpfold/${name}.h CONTENT "${text}")
   install(FILES ${staged}/warpfold/${name}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/warpfold COMPONENT dev)
 endforeach()

@@ -9,12 +9,13 @@
 #include "kernels/error.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/table.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::kernels {
 namespace {
 
 absl::Status BadState(absl::string_view message) {
-  return Error(absl::StatusCode::kInvalidArgument, "BAD_STATE", message);
+  return Error(absl::StatusCode::kInvalidArgument, reason::kBadState, message);
 }
 
 // States of the operators that have one at each node, or of the others, as they lie in memory without those
@@ -65,13 +66,13 @@ absl::Status OverflowError(absl::string_view op) {
   // Of what wraps it was not asked to wrap, or else it would have.
   const absl::string_view advice =
       op == "max_subarray_sum" ? "" : "; overflow_policy WRAP would answer it modulo 2^bits";
-  return Error(absl::StatusCode::kOutOfRange, "OVERFLOW",
+  return Error(absl::StatusCode::kOutOfRange, reason::kOverflow,
                absl::StrCat(op, ": the exact value does not fit 64 bits", advice),
                {{"operator", std::string(op)}});
 }
 
 absl::Status EmptyError(absl::string_view op) {
-  return Error(absl::StatusCode::kInvalidArgument, "EMPTY_ARRAY",
+  return Error(absl::StatusCode::kInvalidArgument, reason::kEmptyArray,
                absl::StrCat(op, " of no elements: this operator has no identity"),
                {{"operator", std::string(op)}});
 }
@@ -106,7 +107,7 @@ absl::StatusOr<PartialState> PartialState::Create(Reduction reduction, std::uint
                                                   std::span<const std::byte> node_states,
                                                   std::span<const std::byte> range_states) {
   if (!reduction.canonical()) {
-    return Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+    return Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                  "algorithm: the states of a named algorithm are not canonical and do not merge",
                  {{"field", "algorithm"}});
   }

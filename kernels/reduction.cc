@@ -13,44 +13,28 @@
 #include "kernels/geometry.h"
 #include "kernels/operators/element_types.h"
 #include "kernels/operators/table.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::kernels {
 namespace {
 
 constexpr std::size_t kStateAlignment = 16;
 
-struct TypeFacts {
-  absl::string_view name;
-  std::size_t bytes;
-  std::uint64_t largest;  // of integers; 0 for floats
+// The largest value of integers; 0 for floats.
+constexpr std::uint64_t kLargest[kElementTypeCount] = {
+    0x7fffffff, 0x7fffffffffffffff, 0xffffffff, ~0ull, 0, 0, 0x7f, 0xff, 0x7fff, 0xffff, 0, 0, 1,
 };
-constexpr TypeFacts kTypes[kElementTypeCount] = {
-    {"int32", 4, 0x7fffffffu},
-    {"int64", 8, 0x7fffffffffffffffu},
-    {"uint32", 4, 0xffffffffu},
-    {"uint64", 8, ~0ull},
-    {"float32", 4, 0},
-    {"float64", 8, 0},
-    {"int8", 1, 0x7f},
-    {"uint8", 1, 0xff},
-    {"int16", 2, 0x7fff},
-    {"uint16", 2, 0xffff},
-    {"float16", 2, 0},
-    {"bfloat16", 2, 0},
-    {"bool", 1, 1},
-};
-
-const TypeFacts& FactsOf(ElementType type) { return kTypes[static_cast<int>(type)]; }
+std::uint64_t LargestOf(ElementType type) { return kLargest[IndexOf(type)]; }
 
 absl::Status BadHeader(absl::string_view field, absl::string_view message, absl::string_view limit = "") {
   ErrorMetadata metadata = {{"field", std::string(field)}};
   if (!limit.empty()) metadata.emplace_back("limit", limit);
-  return Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER", absl::StrCat(field, ": ", message),
+  return Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader, absl::StrCat(field, ": ", message),
                metadata);
 }
 
 absl::Status Unsupported(absl::string_view op, absl::string_view message) {
-  return Error(absl::StatusCode::kInvalidArgument, "UNSUPPORTED_TYPE", absl::StrCat(op, " ", message),
+  return Error(absl::StatusCode::kInvalidArgument, reason::kUnsupportedType, absl::StrCat(op, " ", message),
                {{"operator", std::string(op)}});
 }
 
@@ -59,11 +43,11 @@ absl::Status CheckAlgorithm(const ReductionSpec& spec, absl::string_view name, c
   if (spec.algorithm == Algorithm::kAuto) return absl::OkStatus();
   const absl::string_view algorithm = AlgorithmName(spec.algorithm);
   const auto refuse = [&](absl::string_view why) {
-    return Error(absl::StatusCode::kInvalidArgument, "UNSUPPORTED_ALGORITHM",
+    return Error(absl::StatusCode::kInvalidArgument, reason::kUnsupportedAlgorithm,
                  absl::StrCat("algorithm ", algorithm, " does not serve ", name, ": ", why),
                  {{"algorithm", std::string(algorithm)}, {"operator", std::string(name)}});
   };
-  const bool ignores_nan = spec.ignore_nan && FactsOf(spec.element_type).largest == 0;
+  const bool ignores_nan = spec.ignore_nan && LargestOf(spec.element_type) == 0;
   const std::string_view std_name(name.data(), name.size());
   if (ignores_nan || !TextbookServes(spec.algorithm, std_name, spec.element_type, spec.shape)) {
     return refuse(kTextbookServes);
@@ -99,7 +83,7 @@ absl::Status CheckDdof(const ReductionSpec& spec) {
 // A policy says what to do in a case. Where the case cannot arise it changes nothing; where it can, and an
 // operator does not follow the policy, that must not pass unnoticed.
 absl::Status CheckPolicies(const ReductionSpec& spec) {
-  const bool is_float = FactsOf(spec.element_type).largest == 0;
+  const bool is_float = LargestOf(spec.element_type) == 0;
   if (spec.ignore_nan && is_float && NamesAny(spec, {"matrix_product", "affine_compose"})) {
     return BadHeader("nan_policy", "matrix_product and affine_compose do not ignore NaN");
   }
@@ -111,7 +95,7 @@ absl::Status CheckPolicies(const ReductionSpec& spec) {
 
 absl::Status CheckModulus(const ReductionSpec& spec) {
   if (!spec.modulus.has_value()) return absl::OkStatus();
-  const std::uint64_t largest = FactsOf(spec.element_type).largest;
+  const std::uint64_t largest = LargestOf(spec.element_type);
   if (largest == 0 || !NamesAny(spec, {"matrix_product", "affine_compose"})) {
     return BadHeader("modulus", "only for matrix_product and affine_compose over integers");
   }
@@ -141,11 +125,11 @@ absl::StatusOr<const OperatorEntry*> FindEntry(const ReductionSpec& spec, absl::
   const auto row =
       std::find_if(table.begin(), table.end(), [&](const OperatorRow& r) { return r.name == name; });
   if (row == table.end()) {
-    return Error(absl::StatusCode::kUnimplemented, "UNKNOWN_OPERATOR",
+    return Error(absl::StatusCode::kUnimplemented, reason::kUnknownOperator,
                  "this server does not know that operator");
   }
-  const int type = static_cast<int>(spec.element_type);
-  const absl::string_view type_name = FactsOf(spec.element_type).name;
+  const int type = IndexOf(spec.element_type);
+  const absl::string_view type_name = ElementTypeName(spec.element_type);
   const OperatorEntry& scalar = row->scalar[type][spec.ignore_nan ? 1 : 0];
   if (!spec.shape.is_matrix()) {
     if (scalar.supported) return &scalar;
@@ -220,24 +204,13 @@ std::span<const absl::string_view> OperatorNames() {
 }
 
 bool OperatorTakesScalars(int family, ElementType type) {
-  return OperatorTable()[family].scalar[static_cast<int>(type)][0].supported;
+  return OperatorTable()[family].scalar[IndexOf(type)][0].supported;
 }
 
 bool OperatorTakesMatrices(int family, ElementType type) {
   const OperatorRow& row = OperatorTable()[family];
-  const int t = static_cast<int>(type);
+  const int t = IndexOf(type);
   return TakesWholeMatrices(row, t) || (row.entrywise && row.scalar[t][0].supported);
 }
-
-absl::string_view ElementTypeName(ElementType type) { return FactsOf(type).name; }
-
-std::optional<ElementType> ElementTypeByName(absl::string_view name) {
-  for (int i = 0; i < kElementTypeCount; ++i) {
-    if (kTypes[i].name == name) return static_cast<ElementType>(i);
-  }
-  return std::nullopt;
-}
-
-std::size_t ElementTypeBytes(ElementType type) { return FactsOf(type).bytes; }
 
 }  // namespace warpfold::kernels

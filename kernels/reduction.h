@@ -101,8 +101,4 @@ std::span<const absl::string_view> OperatorNames();
 bool OperatorTakesScalars(int family, ElementType type);
 bool OperatorTakesMatrices(int family, ElementType type);
 
-absl::string_view ElementTypeName(ElementType type);  // "int32"
-std::optional<ElementType> ElementTypeByName(absl::string_view name);
-std::size_t ElementTypeBytes(ElementType type);
-
 }  // namespace warpfold::kernels

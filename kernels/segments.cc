@@ -7,6 +7,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::kernels {
 
@@ -34,7 +35,8 @@ SegmentLayout::SegmentLayout(const Reduction& reduction) {
 
 absl::Status CheckSegments(const Reduction& reduction) {
   const auto refuse = [](absl::string_view field, absl::string_view message) {
-    return Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER", message, {{"field", std::string(field)}});
+    return Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader, message,
+                 {{"field", std::string(field)}});
   };
   if (reduction.spec().shape.is_matrix()) {
     return refuse("matrix_shape", "matrix_shape: segments are of scalars");

@@ -6,26 +6,11 @@
 
 #include <cstdint>
 
+#include "proto/element_type.h"
+
 namespace warpfold::kernels {
 
-// The type of a scalar element, or of one entry of a matrix. The order is that of the type list in
-// operators/element_types.h.
-enum class ElementType : std::uint8_t {
-  kInt32,
-  kInt64,
-  kUint32,
-  kUint64,
-  kFloat32,
-  kFloat64,
-  kInt8,
-  kUint8,
-  kInt16,
-  kUint16,
-  kFloat16,
-  kBfloat16,
-  kBool,
-};
-inline constexpr int kElementTypeCount = 13;
+using warpfold::ElementType;
 
 // The shape of one element. 0 x 0 is a scalar; a matrix is row-major, 1 to kMaxMatrixDimension each way.
 struct ElementShape {

@@ -119,7 +119,7 @@ void AddLimits(CLI::App& app, Flags* flags) {
       ->check(CLI::Range(1, 1 << 20))
       ->default_str("what the limit on open files leaves room for, at most 4096");
   app.add_option("--max_stream_bytes", flags->max_stream_bytes, "The largest array of one stream")
-      ->check(CLI::Range(std::uint64_t{1}, kernels::kMaxArrayBytes));
+      ->check(CLI::Range(std::uint64_t{1}, kMaxArrayBytes));
   app.add_option("--max_stream_seconds", flags->max_stream_seconds, "The longest reduction")
       ->check(CLI::Range(std::int64_t{1}, kMaxSeconds));
   app.add_option("--idle_timeout_seconds", flags->idle_timeout_seconds,
@@ -133,10 +133,10 @@ void AddLimits(CLI::App& app, Flags* flags) {
 void AddMemory(CLI::App& app, Flags* flags) {
   CLI::Option* resident = app.add_option("--resident_bytes", flags->resident_bytes,
                                          "The device's memory for arrays that stay (PutArray); 0: none")
-                              ->check(CLI::Range(std::uint64_t{0}, kernels::kMaxArrayBytes));
+                              ->check(CLI::Range(std::uint64_t{0}, kMaxArrayBytes));
   app.add_option("--resident_owner_bytes", flags->resident_owner_bytes,
                  "The most of it for the arrays of one owner")
-      ->check(CLI::Range(std::uint64_t{1}, kernels::kMaxArrayBytes))
+      ->check(CLI::Range(std::uint64_t{1}, kMaxArrayBytes))
       ->default_str("all")
       ->needs(resident);
   CLI::Option* socket = app.add_option("--memory_socket", flags->memory_socket,
@@ -147,7 +147,7 @@ void AddMemory(CLI::App& app, Flags* flags) {
       ->delimiter(',')
       ->needs(socket);
   app.add_option("--max_registered_bytes", flags->max_registered_bytes, "The most memory of all of them")
-      ->check(CLI::Range(std::uint64_t{1}, kernels::kMaxArrayBytes))
+      ->check(CLI::Range(std::uint64_t{1}, kMaxArrayBytes))
       ->needs(socket);
 }
 

@@ -17,7 +17,7 @@ namespace {
 std::string CheckType(std::string& text) {
   if (ElementTypeByName(text).has_value()) return "";
   std::vector<absl::string_view> names;
-  for (int i = 1; i <= kElementTypeCount; ++i) names.push_back(ElementTypeName(static_cast<ElementType>(i)));
+  for (int i = 0; i < kElementTypeCount; ++i) names.push_back(ElementTypeName(ElementTypeAt(i)));
   return absl::StrCat("unknown type '", text, "'; there are ", absl::StrJoin(names, ", "));
 }
 

@@ -23,6 +23,7 @@
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/tuning.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::kernels::cpu {
 namespace {
@@ -312,7 +313,7 @@ class CpuBackend : public Backend {
   }
 
   absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory&) override {
-    return Error(absl::StatusCode::kUnimplemented, "UNSUPPORTED_MEMORY",
+    return Error(absl::StatusCode::kUnimplemented, reason::kUnsupportedMemory,
                  "memory of a GPU needs a server with that GPU; this one reduces on the CPU");
   }
 

@@ -61,7 +61,7 @@ SubtreeFunction FunctionFor(const InstructionSet& isa, const Reduction& reductio
 SegmentsFunction SegmentsFunctionFor(const InstructionSet& isa, const Reduction& reduction,
                                      const BoundOperator& op) {
   const ReductionSpec& spec = reduction.spec();
-  return isa.rows[op.entry->family]->segments[static_cast<int>(spec.element_type)][spec.ignore_nan ? 1 : 0];
+  return isa.rows[op.entry->family]->segments[IndexOf(spec.element_type)][spec.ignore_nan ? 1 : 0];
 }
 
 }  // namespace warpfold::kernels::cpu

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
@@ -40,7 +41,7 @@ class CudaMemory : public Memory {
 };
 
 absl::Status BadMemory(absl::string_view what, const char* field) {
-  return Error(absl::StatusCode::kInvalidArgument, "BAD_MEMORY", what, {{"field", field}});
+  return Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what, {{"field", field}});
 }
 
 // CUDA has refused what a client asked for, which says nothing about the device, unless the error stays after

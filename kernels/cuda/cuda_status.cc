@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
@@ -41,11 +42,11 @@ absl::Status StatusOf(cudaError_t error, const char* what) {
   const absl::string_view call = text.substr(0, text.find('('));
   return Error(
       is_refusal ? absl::StatusCode::kInternal : absl::StatusCode::kUnavailable,
-      is_refusal ? "LAUNCH_REFUSED" : "DEVICE_LOST",
+      is_refusal ? reason::kLaunchRefused : reason::kDeviceLost,
       absl::StrCat("CUDA error ", static_cast<int>(error), " (", cudaGetErrorName(error), ") in ", call),
       {{"cuda_error", absl::StrCat(static_cast<int>(error))}});
 }
 
-bool IsDeviceError(const absl::Status& status) { return ErrorReason(status) == "DEVICE_LOST"; }
+bool IsDeviceError(const absl::Status& status) { return ErrorReason(status) == reason::kDeviceLost; }
 
 }  // namespace warpfold::kernels::cuda

@@ -25,7 +25,7 @@ struct FunctionRow {
 
   // The function that computes the states of `op`. The row is that of the family number op.reducer.
   constexpr Function For(const OperatorEntry& op, ElementType type, ElementShape shape) const {
-    const auto t = static_cast<std::size_t>(type);
+    const int t = IndexOf(type);
     if (op.whole_matrix) return whole[t][WholeIndex(shape)];
     return (shape.is_matrix() ? entrywise : scalar)[t][op.reducer_ignores_nan ? 1 : 0];
   }
@@ -44,7 +44,7 @@ struct FunctionRow {
 // What is not supported stays null, and so does what another operator's states serve.
 template <class Loops, template <class, bool> class Family, class T, bool kIgnoreNan, int kType, class Row>
 constexpr void FillScalar(Row& row) {
-  if constexpr (kSupports<Family, T, kIgnoreNan> && Loops::Serves(ElementType{kType}, kIgnoreNan)) {
+  if constexpr (kSupports<Family, T, kIgnoreNan> && Loops::Serves(ElementTypeAt(kType), kIgnoreNan)) {
     using Op = Family<T, kIgnoreNan>;
     if constexpr (std::is_same_v<ReducerOf<Op>, Op>) {
       if constexpr (AccumulatingOperator<Op>) {
@@ -77,7 +77,7 @@ template <class Row, class Loops, template <class> class Family>
 constexpr Row MakeRow(PairFamily<Family>) {
   Row row;
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    if constexpr (kSupportsPair<Family, T> && Loops::ServesWhole(ElementType{kType}, 0)) {
+    if constexpr (kSupportsPair<Family, T> && Loops::ServesWhole(ElementTypeAt(kType), 0)) {
       row.whole[kType][kPairIndex] = Loops::template kOrdered<Family<T>>;
     }
   });
@@ -90,10 +90,10 @@ constexpr Row MakeRow(MatrixFamily<Family>) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
     ForEachDimension([&]<int kDimension>() {
       if constexpr (kSupportsMatrix<Family, T, kDimension>) {
-        if constexpr (Loops::ServesWhole(ElementType{kType}, kDimension)) {
+        if constexpr (Loops::ServesWhole(ElementTypeAt(kType), kDimension)) {
           row.whole[kType][kDimension] = Loops::template kOrdered<Family<T, kDimension>>;
         }
-        if constexpr (Loops::ServesWhole(ElementType{kType}, 0)) {
+        if constexpr (Loops::ServesWhole(ElementTypeAt(kType), 0)) {
           row.whole[kType][kLargeIndex] = Loops::template kLarge<typename Family<T, kDimension>::Large>;
         }
       }

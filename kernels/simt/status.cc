@@ -5,12 +5,13 @@
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::kernels::simt {
 
 absl::Status StatusOf(cudaError_t error, const char*) {
   if (error == cudaSuccess) return absl::OkStatus();
-  return Error(absl::StatusCode::kInternal, "LAUNCH_REFUSED", UseDevice::Current().failure());
+  return Error(absl::StatusCode::kInternal, reason::kLaunchRefused, UseDevice::Current().failure());
 }
 
 cudaError_t FindKernels() { return cudaSuccess; }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "kernels/reduction.h"
+#include "proto/error_reasons.h"
 #include "server/core/methods.h"
 
 namespace warpfold::server {
@@ -18,39 +19,11 @@ std::vector<std::string> AllOperators() {
   return {names.begin(), names.end()};
 }
 // Those of the API's .proto files, and LAUNCH_REFUSED; CANCELLED has no ErrorInfo and counts as its code.
+// CANCELLED is of no ErrorInfo.
 std::vector<std::string> Reasons() {
-  return {"BAD_MESSAGE",
-          "BAD_ORDER",
-          "BAD_HEADER",
-          "UNSUPPORTED_TYPE",
-          "EMPTY_ARRAY",
-          "BAD_STATE",
-          "BAD_LENGTHS",
-          "TOO_MANY_LENGTHS",
-          "OVERFLOW",
-          "UNKNOWN_MEMORY",
-          "NO_COMMIT",
-          "COUNT_MISMATCH",
-          "CHECKSUM_MISMATCH",
-          "TOO_MANY_REDUCTIONS",
-          "TOO_MANY_CALLS",
-          "ARRAY_TOO_LARGE",
-          "RESIDENT_FULL",
-          "OWNER_QUOTA",
-          "MESSAGE_TOO_LARGE",
-          "DEADLINE",
-          "IDLE",
-          "RATE",
-          "DURATION",
-          "NOT_ALLOWED",
-          "DRAINING",
-          "DEVICE_LOST",
-          "UNKNOWN_METHOD",
-          "UNKNOWN_OPERATOR",
-          "UNSUPPORTED_ALGORITHM",
-          "NO_RESIDENT_ARRAYS",
-          "LAUNCH_REFUSED",
-          "CANCELLED"};
+  std::vector<std::string> reasons(std::begin(reason::kOfCalls), std::end(reason::kOfCalls));
+  reasons.emplace_back("CANCELLED");
+  return reasons;
 }
 
 }  // namespace

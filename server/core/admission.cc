@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::server {
 
@@ -28,12 +29,12 @@ bool IsReduction(Admission::Kind kind) {
 absl::Status NoPlace(Admission::Kind kind, int limit) {
   if (IsReduction(kind) || kind == Admission::Kind::kMerge) {
     return kernels::Error(
-        absl::StatusCode::kResourceExhausted, "TOO_MANY_REDUCTIONS",
+        absl::StatusCode::kResourceExhausted, reason::kTooManyReductions,
         absl::StrCat("max_concurrent_reductions = ", limit,
                      " are in progress, or the rest is kept for small arrays and other clients"),
         {{"limit", "max_concurrent_reductions"}, {"value", std::to_string(limit)}, {"retry_ms", kRetryMs}});
   }
-  return kernels::Error(absl::StatusCode::kResourceExhausted, "TOO_MANY_CALLS",
+  return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooManyCalls,
                         absl::StrCat(limit, " calls of this kind are in progress"),
                         {{"value", std::to_string(limit)}, {"retry_ms", kRetryMs}});
 }

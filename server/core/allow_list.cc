@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::server {
 namespace {
@@ -98,7 +99,7 @@ absl::Status Access::Check(const std::string& identity, Method method) const {
     list = list_;
   }
   if (list == nullptr || list->Allows(identity, method)) return absl::OkStatus();
-  return kernels::Error(absl::StatusCode::kPermissionDenied, "NOT_ALLOWED",
+  return kernels::Error(absl::StatusCode::kPermissionDenied, reason::kNotAllowed,
                         "this server does not allow the caller this method");
 }
 

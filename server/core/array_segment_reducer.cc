@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::server {
 
@@ -49,7 +50,7 @@ absl::StatusOr<std::size_t> ArraySegmentReducer::Append(ByteSlice bytes) {
 // False where there is no room for it.
 absl::StatusOr<bool> ArraySegmentReducer::BeginSegment() {
   if (!cursor_.HasNext()) {
-    return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_LENGTHS",
+    return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadLengths,
                           "elements came that no length cuts: lengths come before the elements",
                           {{"field", "lengths"}});
   }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::server {
 namespace {
@@ -20,7 +21,7 @@ absl::Status BadOrder(StreamState state) {
       "the first message must be a header", "after the header come chunks and one commit",
       "after a header that says where the array lies nothing may come", "nothing may come after the commit",
       "the stream has been answered"};
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_ORDER",
+  return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadOrder,
                         kExpected[static_cast<std::size_t>(state)]);
 }
 
@@ -31,7 +32,7 @@ absl::Status CheckText(absl::string_view field, const std::string& text) {
       std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isprint(c); });
   if (printable && text.size() <= kMaxTextBytes) return absl::OkStatus();
   return kernels::Error(
-      absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+      absl::StatusCode::kInvalidArgument, reason::kBadHeader,
       absl::StrCat(field, " must be at most ", kMaxTextBytes, " printable ASCII characters"),
       {{"field", std::string(field)}});
 }
@@ -99,7 +100,7 @@ absl::StatusOr<ArraySession::Need> ArraySession::OnEnd() {
     case Action::kAnswer:
       return Finish();
     case Action::kTruncated:
-      return kernels::Error(absl::StatusCode::kDataLoss, "NO_COMMIT",
+      return kernels::Error(absl::StatusCode::kDataLoss, reason::kNoCommit,
                             "the stream ended before a commit: the array may be truncated");
     default:
       return BadOrder(before);

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "grpc/health/v1/health.pb.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 #include "server/core/merge.h"
 #include "server/core/party.h"
 #include "server/core/put_session.h"
@@ -29,7 +30,7 @@ constexpr absl::string_view kService = "warpfold.v1.ReductionService";
 constexpr absl::Duration kLastPatience = absl::Milliseconds(500);
 
 absl::Status BadMessage(absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE", what);
+  return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMessage, what);
 }
 
 std::string HealthMessage(HealthResponse::ServingStatus status) {
@@ -68,7 +69,7 @@ void Call::Begin() {
   }
   const bool is_off = method_ == Method::kReflection && !shard_.service().reflection;
   if (method_ == Method::kUnknown || is_off) {
-    Answer(kernels::Error(absl::StatusCode::kUnimplemented, "UNKNOWN_METHOD",
+    Answer(kernels::Error(absl::StatusCode::kUnimplemented, reason::kUnknownMethod,
                           "this server does not have the method"));
   } else if (absl::Status denied = shard_.service().access.Check(info_.identity, method_); !denied.ok()) {
     Answer(denied);

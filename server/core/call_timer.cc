@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::server {
 namespace {
@@ -50,17 +51,18 @@ void CallTimer::Progress(absl::Time now, std::uint64_t bytes) {
 
 absl::Status CallTimer::Overdue(absl::Time now) const {
   if (now >= deadline_) {
-    return kernels::Error(absl::StatusCode::kDeadlineExceeded, "DEADLINE", "the call's deadline has passed");
+    return kernels::Error(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
+                          "the call's deadline has passed");
   }
   if (now - start_ >= limits_.duration) {
-    return LimitError("DURATION", "the call outlived", "max_stream_seconds", limits_.duration);
+    return LimitError(reason::kDuration, "the call outlived", "max_stream_seconds", limits_.duration);
   }
   if (awaiting_client_ && now - progress_ >= limits_.idle) {
-    return LimitError("IDLE", "no bytes came, and no results were taken, for", "idle_timeout_seconds",
+    return LimitError(reason::kIdle, "no bytes came, and no results were taken, for", "idle_timeout_seconds",
                       limits_.idle);
   }
   if (awaiting_client_ && now - pace_begin_ >= 2 * limits_.idle) {
-    return LimitError("RATE", absl::StrCat("fewer than ", limits_.pace_bytes, " bytes came in twice"),
+    return LimitError(reason::kRate, absl::StrCat("fewer than ", limits_.pace_bytes, " bytes came in twice"),
                       "idle_timeout_seconds", limits_.idle);
   }
   return absl::OkStatus();

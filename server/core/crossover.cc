@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 #include "server/core/device_health.h"
 
 namespace warpfold::server {
@@ -38,7 +39,7 @@ absl::Status AwaitEnd(kernels::Slot& slot, std::uint64_t bytes, const Clock& clo
   WatchedTime lasts;
   while (!slot.Finished()) {
     if (lasts.Look(clock()) < DeviceDeadline(bytes)) continue;
-    return kernels::Error(absl::StatusCode::kUnavailable, "DEVICE_LOST",
+    return kernels::Error(absl::StatusCode::kUnavailable, reason::kDeviceLost,
                           "the device does not end what it is given");
   }
   return slot.Wait().status();
@@ -54,10 +55,10 @@ absl::StatusOr<Crossovers> Crossovers::Measure(kernels::Backend& backend, const 
   const absl::Time start = clock();
   const auto names = kernels::OperatorNames();
   for (std::size_t family = 0; family < names.size(); ++family) {
-    for (int t = 0; t < kernels::kElementTypeCount; ++t) {
+    for (int t = 0; t < kElementTypeCount; ++t) {
       kernels::ReductionSpec spec;
       spec.operators = {std::string(names[family])};
-      spec.element_type = static_cast<kernels::ElementType>(t);
+      spec.element_type = ElementTypeAt(t);
       const int position = static_cast<int>(family);
       std::vector<kernels::ElementShape> shapes;
       if (kernels::OperatorTakesScalars(position, spec.element_type)) {
@@ -102,8 +103,7 @@ absl::Status Crossovers::MeasureOne(const kernels::ReductionSpec& spec, kernels:
   ++warm_up_.operators;
   if (first - device > warm_up_.slowest) {
     warm_up_.slowest = first - device;
-    warm_up_.slowest_operator =
-        absl::StrCat(spec.operators.front(), " ", kernels::ElementTypeName(spec.element_type));
+    warm_up_.slowest_operator = absl::StrCat(spec.operators.front(), " ", ElementTypeName(spec.element_type));
   }
   // A host of infinite speed should still leave large arrays to the device.
   const double host_ns = std::max(absl::ToDoubleNanoseconds(host), 1.0);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::server {
 namespace {
@@ -35,7 +36,7 @@ absl::Status DeviceHealth::fault() const {
 
 void DeviceHealth::Lose(absl::string_view why) {
   const std::lock_guard lock(mutex_);
-  if (why_.ok()) why_ = kernels::Error(absl::StatusCode::kUnavailable, "DEVICE_LOST", why);
+  if (why_.ok()) why_ = kernels::Error(absl::StatusCode::kUnavailable, reason::kDeviceLost, why);
   lost_ = true;
 }
 

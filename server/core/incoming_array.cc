@@ -6,26 +6,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::server {
 namespace {
 
 absl::Status Mismatch(const char* field, std::uint64_t announced, std::uint64_t received) {
   return kernels::Error(
-      absl::StatusCode::kDataLoss, "COUNT_MISMATCH",
+      absl::StatusCode::kDataLoss, reason::kCountMismatch,
       absl::StrCat(field, " says ", announced, ", but ", received, " arrived"),
       {{"field", field}, {"announced", absl::StrCat(announced)}, {"received", absl::StrCat(received)}});
 }
 
 absl::Status ChecksumMismatch(const char* field) {
-  return kernels::Error(absl::StatusCode::kDataLoss, "CHECKSUM_MISMATCH",
+  return kernels::Error(absl::StatusCode::kDataLoss, reason::kChecksumMismatch,
                         absl::StrCat(field, " does not match the bytes that arrived"), {{"field", field}});
 }
 
 }  // namespace
 
 absl::Status ArrayTooLarge(std::uint64_t max_stream_bytes) {
-  return kernels::Error(absl::StatusCode::kResourceExhausted, "ARRAY_TOO_LARGE",
+  return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kArrayTooLarge,
                         absl::StrCat("the array exceeds max_stream_bytes = ", max_stream_bytes),
                         {{"limit", "max_stream_bytes"}, {"value", absl::StrCat(max_stream_bytes)}});
 }
@@ -91,7 +92,7 @@ absl::Status IncomingArray::Compare(const v1::ReduceCommit& commit) const {
   }
   if (absl::Status status = CompareElements(commit.element_count()); !status.ok()) return status;
   if (commit.has_crc32c() != announced_.with_crc32c) {
-    return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+    return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                           "commit.crc32c must be there exactly where header.with_crc32c announces it",
                           {{"field", "with_crc32c"}});
   }
@@ -103,7 +104,7 @@ absl::Status IncomingArray::CompareElements(std::uint64_t committed) const {
   const std::uint64_t elements = received_bytes_ / announced_.element_bytes;
   if (received_bytes_ % announced_.element_bytes != 0) {
     return kernels::Error(
-        absl::StatusCode::kDataLoss, "COUNT_MISMATCH",
+        absl::StatusCode::kDataLoss, reason::kCountMismatch,
         absl::StrCat("the array ends inside element ", elements, " of ", announced_.element_bytes, " bytes"),
         {{"field", "commit.byte_count"}});
   }

@@ -51,7 +51,7 @@ struct Limits {
 
   // The furthest byte of an array at which a stream may start, so that its end is still within what the
   // kernels can count.
-  std::uint64_t max_first_byte() const { return kernels::kMaxArrayBytes - max_stream_bytes; }
+  std::uint64_t max_first_byte() const { return kMaxArrayBytes - max_stream_bytes; }
 };
 
 }  // namespace warpfold::server

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::server {
 
@@ -49,7 +50,7 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> MemoryRegistry::Find(const st
   const std::lock_guard lock(mutex_);
   const auto found = named_.find(token);
   if (found != named_.end() && !found->second->IsExpired(now)) return found->second;
-  return kernels::Error(absl::StatusCode::kNotFound, "UNKNOWN_MEMORY",
+  return kernels::Error(absl::StatusCode::kNotFound, reason::kUnknownMemory,
                         "this server knows no memory and no array of this token (any more)",
                         {{"field", "reference.token"}});
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "kernels/partial_state.h"
+#include "proto/error_reasons.h"
 #include "server/core/messages.h"
 
 namespace warpfold::server {
@@ -13,7 +14,7 @@ absl::StatusOr<v1::MergeResponse> Merge(const Service& service, const v1::MergeR
   const absl::StatusOr<kernels::Reduction> reduction = ReductionFromProto(request.spec());
   if (!reduction.ok()) return reduction.status();
   if (request.states().empty() || request.states_size() > kMaxMergedStates) {
-    return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+    return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                           absl::StrCat("states must have 1 to ", kMaxMergedStates, " entries"),
                           {{"field", "states"}});
   }

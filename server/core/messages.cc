@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 #include "server/core/operator_names.h"
 #include "server/core/refusals.h"
 
@@ -18,7 +19,7 @@ namespace warpfold::server {
 namespace {
 
 absl::Status BadState(absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_STATE", what);
+  return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadState, what);
 }
 
 absl::Status AddOperators(const v1::ReductionSpec& spec, kernels::ReductionSpec* result) {
@@ -30,7 +31,7 @@ absl::Status AddOperators(const v1::ReductionSpec& spec, kernels::ReductionSpec*
     if (op == v1::OPERATOR_UNSPECIFIED) return BadHeader("operators", "has an entry OPERATOR_UNSPECIFIED");
     std::string name = OperatorName(op);
     if (name.empty()) {
-      return kernels::Error(absl::StatusCode::kUnimplemented, "UNKNOWN_OPERATOR",
+      return kernels::Error(absl::StatusCode::kUnimplemented, reason::kUnknownOperator,
                             absl::StrCat("this server does not know operator number ", number),
                             {{"operator", std::to_string(number)}});
     }
@@ -88,7 +89,7 @@ void FillValue(const kernels::OperatorValue& value, v1::OperatorResult* result) 
 // Whether the operator has no value here, rather than that something went wrong.
 bool IsMissingValue(const absl::Status& status) {
   const std::string reason = kernels::ErrorReason(status);
-  return reason == "OVERFLOW" || reason == "EMPTY_ARRAY";
+  return reason == reason::kOverflow || reason == reason::kEmptyArray;
 }
 
 absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemory& memory,
@@ -152,7 +153,7 @@ absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& s
   result.ddof = spec.ddof();
   const auto algorithm = AlgorithmFromProto(spec.algorithm());
   if (!algorithm.has_value()) {
-    return kernels::Error(absl::StatusCode::kUnimplemented, "UNSUPPORTED_ALGORITHM",
+    return kernels::Error(absl::StatusCode::kUnimplemented, reason::kUnsupportedAlgorithm,
                           absl::StrCat("this server does not know algorithm number ", spec.algorithm()),
                           {{"algorithm", absl::StrCat(spec.algorithm())}});
   }

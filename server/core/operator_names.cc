@@ -15,7 +15,6 @@ namespace warpfold::server {
 namespace {
 
 constexpr absl::string_view kOperatorPrefix = "OPERATOR_";
-constexpr absl::string_view kElementTypePrefix = "ELEMENT_TYPE_";
 constexpr absl::string_view kAlgorithmPrefix = "ALGORITHM_";
 
 // "bit_and" of "OPERATOR_BIT_AND".
@@ -48,17 +47,24 @@ struct OperatorNames {
   }
 };
 
-using ElementTypes = std::array<std::optional<kernels::ElementType>, v1::ElementType_ARRAYSIZE>;
-
-ElementTypes AllElementTypes() {
-  ElementTypes types;
-  for (int number = 0; number < v1::ElementType_ARRAYSIZE; ++number) {
-    if (!v1::ElementType_IsValid(number)) continue;
-    const std::string& name = v1::ElementType_Name(static_cast<v1::ElementType>(number));
-    types[number] = kernels::ElementTypeByName(ShortName(name, kElementTypePrefix));
-  }
-  return types;
+// The type has the number of the protocol's.
+constexpr bool HasNumberOf(ElementType type, v1::ElementType proto) {
+  return static_cast<int>(type) == static_cast<int>(proto);
 }
+static_assert(HasNumberOf(ElementType::kInt32, v1::ELEMENT_TYPE_INT32) &&
+              HasNumberOf(ElementType::kInt64, v1::ELEMENT_TYPE_INT64) &&
+              HasNumberOf(ElementType::kUint32, v1::ELEMENT_TYPE_UINT32) &&
+              HasNumberOf(ElementType::kUint64, v1::ELEMENT_TYPE_UINT64) &&
+              HasNumberOf(ElementType::kFloat32, v1::ELEMENT_TYPE_FLOAT32) &&
+              HasNumberOf(ElementType::kFloat64, v1::ELEMENT_TYPE_FLOAT64) &&
+              HasNumberOf(ElementType::kInt8, v1::ELEMENT_TYPE_INT8) &&
+              HasNumberOf(ElementType::kUint8, v1::ELEMENT_TYPE_UINT8) &&
+              HasNumberOf(ElementType::kInt16, v1::ELEMENT_TYPE_INT16) &&
+              HasNumberOf(ElementType::kUint16, v1::ELEMENT_TYPE_UINT16) &&
+              HasNumberOf(ElementType::kFloat16, v1::ELEMENT_TYPE_FLOAT16) &&
+              HasNumberOf(ElementType::kBfloat16, v1::ELEMENT_TYPE_BFLOAT16) &&
+              HasNumberOf(ElementType::kBool, v1::ELEMENT_TYPE_BOOL) &&
+              kElementTypeCount + 1 == v1::ElementType_ARRAYSIZE);
 
 }  // namespace
 
@@ -72,17 +78,12 @@ v1::Operator OperatorByName(absl::string_view name) {
   return found == by_name.end() ? v1::OPERATOR_UNSPECIFIED : found->second;
 }
 
-std::optional<kernels::ElementType> ElementTypeFromProto(v1::ElementType type) {
-  static const ElementTypes types = AllElementTypes();
-  return type >= 0 && type < v1::ElementType_ARRAYSIZE ? types[type] : std::nullopt;
+std::optional<ElementType> ElementTypeFromProto(v1::ElementType type) {
+  if (type == v1::ELEMENT_TYPE_UNSPECIFIED || !v1::ElementType_IsValid(type)) return std::nullopt;
+  return static_cast<ElementType>(type);
 }
 
-v1::ElementType ElementTypeToProto(kernels::ElementType type) {
-  v1::ElementType result = v1::ELEMENT_TYPE_UNSPECIFIED;
-  static_cast<void>(
-      v1::ElementType_Parse(EnumName(kernels::ElementTypeName(type), kElementTypePrefix), &result));
-  return result;
-}
+v1::ElementType ElementTypeToProto(ElementType type) { return static_cast<v1::ElementType>(type); }
 
 std::optional<kernels::Algorithm> AlgorithmFromProto(v1::Algorithm algorithm) {
   if (algorithm == v1::ALGORITHM_UNSPECIFIED) return kernels::Algorithm::kAuto;

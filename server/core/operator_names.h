@@ -21,8 +21,8 @@ std::string OperatorName(v1::Operator op);
 // OPERATOR_UNSPECIFIED if the proto has no such operator.
 v1::Operator OperatorByName(absl::string_view name);
 
-std::optional<kernels::ElementType> ElementTypeFromProto(v1::ElementType type);
-v1::ElementType ElementTypeToProto(kernels::ElementType type);
+std::optional<ElementType> ElementTypeFromProto(v1::ElementType type);
+v1::ElementType ElementTypeToProto(ElementType type);
 
 // Empty for numbers that this proto does not have. UNSPECIFIED is kAuto.
 std::optional<kernels::Algorithm> AlgorithmFromProto(v1::Algorithm algorithm);

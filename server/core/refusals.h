@@ -10,18 +10,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::server {
 
 // INVALID_ARGUMENT (BAD_HEADER) with the message "`field` `what`", and the field's name as metadata.
 inline absl::Status BadHeader(absl::string_view field, absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER", absl::StrCat(field, " ", what),
-                        {{"field", std::string(field)}});
+  return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
+                        absl::StrCat(field, " ", what), {{"field", std::string(field)}});
 }
 
 // INVALID_ARGUMENT (BAD_MESSAGE).
 inline absl::Status BadMessage(absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE", what);
+  return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMessage, what);
 }
 
 }  // namespace warpfold::server

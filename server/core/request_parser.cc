@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 #include "server/core/limits.h"
 #include "server/core/refusals.h"
 #include "server/core/wire_guard.h"
@@ -120,7 +121,7 @@ bool ParseChunkInPlace(ByteSlices message, std::uint64_t total_bytes, ParsedChun
 }
 
 absl::Status MessageTooLarge() {
-  return kernels::Error(absl::StatusCode::kResourceExhausted, "MESSAGE_TOO_LARGE",
+  return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kMessageTooLarge,
                         absl::StrCat("a message's payload exceeds max_message_bytes = ", kMaxPayloadBytes),
                         {{"limit", "max_message_bytes"}, {"value", std::to_string(kMaxPayloadBytes)}});
 }

@@ -8,12 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::server {
 namespace {
 
 absl::Status NotFound() {
-  return kernels::Error(absl::StatusCode::kNotFound, "UNKNOWN_MEMORY",
+  return kernels::Error(absl::StatusCode::kNotFound, reason::kUnknownMemory,
                         "this server keeps no array of this token (any more)", {{"field", "token"}});
 }
 
@@ -83,7 +84,7 @@ void ResidentArrays::Open(std::shared_ptr<const kernels::Memory> memory, const L
 absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const Request& request,
                                                                            absl::Time now) {
   if (pool_ == nullptr) {
-    return kernels::Error(absl::StatusCode::kUnimplemented, "NO_RESIDENT_ARRAYS",
+    return kernels::Error(absl::StatusCode::kUnimplemented, reason::kNoResidentArrays,
                           "this server keeps no arrays: it was started without --resident_bytes");
   }
   {
@@ -99,16 +100,16 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
   const std::uint64_t owned_bytes = owned == pool_->owner_bytes.end() ? 0 : owned->second;
   const std::uint64_t taken = RangeAllocator::RoundUp(kept.byte_count);
   if (taken > limits_.owner_bytes || owned_bytes > limits_.owner_bytes - taken) {
-    return Exhausted("OWNER_QUOTA", "the owner's arrays would exceed ", "resident_owner_bytes",
+    return Exhausted(reason::kOwnerQuota, "the owner's arrays would exceed ", "resident_owner_bytes",
                      limits_.owner_bytes);
   }
   if (pool_->arrays == kMaxArrays) {
-    return Exhausted("RESIDENT_FULL", "there are as many arrays as the server keeps; ", "max_arrays",
+    return Exhausted(reason::kResidentFull, "there are as many arrays as the server keeps; ", "max_arrays",
                      kMaxArrays);
   }
   const std::optional<std::uint64_t> offset = pool_->ranges.Take(kept.byte_count);
   if (!offset.has_value()) {
-    return Exhausted("RESIDENT_FULL", "there is no free range of so many bytes; ", "largest_free_bytes",
+    return Exhausted(reason::kResidentFull, "there is no free range of so many bytes; ", "largest_free_bytes",
                      pool_->ranges.largest_free_bytes());
   }
   pool_->owner_bytes[kept.owner] = owned_bytes + taken;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "kernels/segments.h"
+#include "proto/error_reasons.h"
 #include "server/core/array_segment_reducer.h"
 #include "server/core/limits.h"
 #include "server/core/memory_segment_reducer.h"
@@ -26,13 +27,13 @@ absl::Status Invalid(absl::string_view reason, const char* field, absl::string_v
 
 absl::Status Mismatch(const char* field, std::uint64_t says, absl::string_view what, std::uint64_t came) {
   return kernels::Error(
-      absl::StatusCode::kDataLoss, "COUNT_MISMATCH",
+      absl::StatusCode::kDataLoss, reason::kCountMismatch,
       absl::StrCat(field, " says ", says, ", but ", came, " ", what),
       {{"field", field}, {"announced", absl::StrCat(says)}, {"received", absl::StrCat(came)}});
 }
 
 absl::Status TooManyLengths() {
-  return kernels::Error(absl::StatusCode::kResourceExhausted, "TOO_MANY_LENGTHS",
+  return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooManyLengths,
                         absl::StrCat("more than ", kMaxLengthsAhead, " lengths are ahead of their elements"),
                         {{"field", "lengths"}, {"limit", absl::StrCat(kMaxLengthsAhead)}});
 }
@@ -99,7 +100,7 @@ absl::Status SegmentSession::CheckCut() const {
   const std::uint64_t length = header_.segment_length();
   if (length == 0) return BadHeader("segment_length", "must be 1 or more");
   // No header can know of an array that the rest of it could not count.
-  if (length > kernels::kMaxArrayBytes / reduction_->element_bytes()) {
+  if (length > kMaxArrayBytes / reduction_->element_bytes()) {
     return BadHeader("segment_length", "is longer than any array");
   }
   if (has_count && count % length != 0) {
@@ -165,10 +166,10 @@ std::uint64_t SegmentSession::MostElements() const {
 absl::StatusOr<bool> SegmentSession::TakeLengths() {
   const std::string& bytes = parsed_lengths_.lengths();
   if (header_.has_segment_length()) {
-    return Invalid("BAD_LENGTHS", "lengths", "must not come where segment_length says them");
+    return Invalid(reason::kBadLengths, "lengths", "must not come where segment_length says them");
   }
   if (bytes.size() % kLengthBytes != 0) {
-    return Invalid("BAD_LENGTHS", "lengths", "must be a whole number of 8-byte values");
+    return Invalid(reason::kBadLengths, "lengths", "must be a whole number of 8-byte values");
   }
   if (reducer_->waiting_lengths() + bytes.size() / kLengthBytes > kMaxLengthsAhead) return TooManyLengths();
   length_bytes_ += bytes.size();
@@ -189,7 +190,7 @@ absl::Status SegmentSession::Announce(std::uint64_t length) {
     if (!is_elsewhere() && !header_.has_expected_element_count()) {
       return ArrayTooLarge(service_.limits.max_stream_bytes);
     }
-    return kernels::Error(absl::StatusCode::kDataLoss, "COUNT_MISMATCH",
+    return kernels::Error(absl::StatusCode::kDataLoss, reason::kCountMismatch,
                           absl::StrCat("lengths cut more than the ", most, " elements that there are"),
                           {{"field", "lengths"}});
   }
@@ -211,7 +212,7 @@ absl::Status SegmentSession::CheckCounts(std::uint64_t elements, std::uint64_t s
   }
   if (announced_elements_ != elements) {
     return kernels::Error(
-        absl::StatusCode::kDataLoss, "COUNT_MISMATCH",
+        absl::StatusCode::kDataLoss, reason::kCountMismatch,
         absl::StrCat("lengths cut ", announced_elements_, " elements, but there are ", elements),
         {{"field", "lengths"}});
   }
@@ -228,7 +229,7 @@ absl::Status SegmentSession::OnCommitted() {
   if (!header_.has_segment_length()) return CheckCounts(elements, committed_segments_);
   const std::uint64_t length = header_.segment_length();
   if (elements % length != 0) {
-    return kernels::Error(absl::StatusCode::kDataLoss, "COUNT_MISMATCH",
+    return kernels::Error(absl::StatusCode::kDataLoss, reason::kCountMismatch,
                           absl::StrCat("the last segment has ", elements % length,
                                        " elements instead of the ", length, " that segment_length says"),
                           {{"field", "segment_length"}});

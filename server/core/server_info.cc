@@ -24,7 +24,7 @@ v1::ServerLimits LimitsOf(const Service& service) {
   limits.set_slots(service.limits.slots);
   limits.set_slot_bytes(service.limits.slot_bytes);
   limits.set_max_matrix_dimension(kernels::kMaxMatrixDimension);
-  limits.set_leaf_bytes(kernels::kLeafBytes);
+  limits.set_leaf_bytes(kLeafBytes);
   limits.set_max_first_byte(service.limits.max_first_byte());
   limits.set_resident_bytes(service.residents.room().bytes);
   limits.set_resident_owner_bytes(service.residents.limits().owner_bytes);
@@ -54,8 +54,8 @@ v1::GetServerInfoResponse GetServerInfo(const Service& service) {
     const int position = static_cast<int>(family);
     v1::OperatorInfo& info = *response.add_operators();
     info.set_operator_(OperatorByName(names[family]));
-    for (int i = 0; i < kernels::kElementTypeCount; ++i) {
-      const auto type = static_cast<kernels::ElementType>(i);
+    for (int i = 0; i < kElementTypeCount; ++i) {
+      const auto type = ElementTypeAt(i);
       if (kernels::OperatorTakesScalars(position, type)) info.add_scalar_types(ElementTypeToProto(type));
       if (kernels::OperatorTakesMatrices(position, type)) info.add_matrix_types(ElementTypeToProto(type));
     }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 #include "server/core/array_reducer.h"
 #include "server/core/memory_reducer.h"
 #include "server/core/messages.h"
@@ -18,7 +19,7 @@ namespace {
 // The state of a named algorithm is not canonical: it must be that of the whole array, and not leave.
 absl::Status CheckNoStripe(const v1::ReduceHeader& header) {
   const auto refuse = [](const char* field, absl::string_view what) {
-    return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER",
+    return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                           absl::StrCat(field, what, " where an algorithm is named"), {{"field", field}});
   };
   if (header.first_element() != 0) return refuse("first_element", " must be 0");
@@ -47,7 +48,7 @@ absl::StatusOr<Session::Need> Session::OnArray(Message message) {
   const std::uint64_t element_bytes = reducer_->state().reduction().element_bytes();
   if (TotalBytes(array->data.data) % element_bytes != 0) {
     return kernels::Error(
-        absl::StatusCode::kInvalidArgument, "BAD_MESSAGE",
+        absl::StatusCode::kInvalidArgument, reason::kBadMessage,
         absl::StrCat("data must be a whole number of elements of ", element_bytes, " bytes"),
         {{"field", "data"}});
   }
@@ -57,7 +58,7 @@ absl::StatusOr<Session::Need> Session::OnArray(Message message) {
 }
 
 absl::StatusOr<ArraySession::Need> ReduceArraySession::OnEnd() {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MESSAGE",
+  return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMessage,
                         "the call ended before its request");
 }
 
@@ -144,7 +145,7 @@ absl::Status Session::CheckHeader(const kernels::Reduction& reduction) const {
   const kernels::Algorithm algorithm = reduction.spec().algorithm;
   if (!service_.backend.Supports(algorithm)) {
     const std::string name = kernels::AlgorithmName(algorithm);
-    return kernels::Error(absl::StatusCode::kUnimplemented, "UNSUPPORTED_ALGORITHM",
+    return kernels::Error(absl::StatusCode::kUnimplemented, reason::kUnsupportedAlgorithm,
                           absl::StrCat("this device has no algorithm ", name), {{"algorithm", name}});
   }
   if (!reduction.canonical()) {

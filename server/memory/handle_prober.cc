@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::server {
 namespace {
@@ -34,12 +35,12 @@ struct Answer {
 };
 
 absl::Status NoProber(absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kUnavailable, "NO_PROBER",
+  return kernels::Error(absl::StatusCode::kUnavailable, reason::kNoProber,
                         absl::StrCat("GPU memory of other processes cannot be checked: ", what));
 }
 
 absl::Status BadMemory(absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MEMORY", what, {{"field", "handle"}});
+  return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what, {{"field", "handle"}});
 }
 
 // Runs `command` with `input` as its standard input, no signals held back, and nothing to print to.

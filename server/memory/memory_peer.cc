@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 #include "server/core/refusals.h"
 
 namespace warpfold::server {
@@ -53,7 +54,7 @@ absl::StatusOr<std::string> MemoryPeer::Act(const v1::MemoryRequest& request, co
     return BadMessage("a MemoryRequest says what to register or unregister; this one nothing");
   }
   if (tokens_.size() >= kMaxRegistrations) {
-    return kernels::Error(absl::StatusCode::kResourceExhausted, "TOO_MUCH_MEMORY",
+    return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooMuchMemory,
                           absl::StrCat("a connection has at most ", kMaxRegistrations, " registrations"),
                           {{"limit", "registrations"}, {"value", absl::StrCat(kMaxRegistrations)}});
   }
@@ -71,7 +72,7 @@ absl::StatusOr<std::string> MemoryPeer::RegisterHost(const v1::RegisterHostMemor
 absl::StatusOr<std::string> MemoryPeer::RegisterGpu(const v1::RegisterGpuMemory& request) {
   kernels::ProcessMemory memory;
   if (request.handle().size() != memory.handle.size()) {
-    return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MEMORY",
+    return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory,
                           absl::StrCat("a handle has ", memory.handle.size(), " bytes"),
                           {{"field", "handle"}});
   }
@@ -84,7 +85,7 @@ absl::StatusOr<std::string> MemoryPeer::RegisterGpu(const v1::RegisterGpuMemory&
 absl::StatusOr<std::string> MemoryPeer::Unregister(const std::string& token) {
   const auto found = std::find(tokens_.begin(), tokens_.end(), token);
   if (found == tokens_.end()) {
-    return kernels::Error(absl::StatusCode::kNotFound, "UNKNOWN_MEMORY",
+    return kernels::Error(absl::StatusCode::kNotFound, reason::kUnknownMemory,
                           "this connection has no memory of this token", {{"field", "token"}});
   }
   tokens_.erase(found);

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::server {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 constexpr std::size_t kMaxMappings = 4096;
 
 absl::Status BadMemory(absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_MEMORY", what);
+  return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what);
 }
 
 // Nobody can punch holes any more, and file->st_blocks counts what lies within the file's size alone.
@@ -77,12 +78,12 @@ struct Unmap {
 
 absl::Status Registrar::CheckRoom(std::uint64_t byte_count) const {
   if (registrations_.size() + given_back_.size() >= kMaxMappings) {
-    return kernels::Error(absl::StatusCode::kResourceExhausted, "TOO_MUCH_MEMORY",
+    return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooMuchMemory,
                           absl::StrCat("there are ", kMaxMappings, " registrations already"),
                           {{"limit", "registrations"}, {"value", absl::StrCat(kMaxMappings)}});
   }
   if (byte_count <= max_bytes_ - registered_bytes_) return absl::OkStatus();
-  return kernels::Error(absl::StatusCode::kResourceExhausted, "TOO_MUCH_MEMORY",
+  return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooMuchMemory,
                         absl::StrCat("registered memory would exceed max_registered_bytes = ", max_bytes_),
                         {{"limit", "max_registered_bytes"}, {"value", absl::StrCat(max_bytes_)}});
 }

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 #include "server/logging.h"
 #include "server/net/watched_sockets.h"
 #include "server/process.h"
@@ -257,8 +258,8 @@ void RpcServer::WaitUntilShardsAreIdle() {
 }
 
 void RpcServer::Drain(absl::Duration grace) {
-  const absl::Status draining =
-      kernels::Error(absl::StatusCode::kUnavailable, "DRAINING", "the server is shutting down: use another");
+  const absl::Status draining = kernels::Error(absl::StatusCode::kUnavailable, reason::kDraining,
+                                               "the server is shutting down: use another");
   StopServing();
   service_.admission.CloseToReductions(draining);
   StopListening();

@@ -12,7 +12,7 @@ namespace {
 constexpr int kBadFlags = 2;
 
 std::string CheckDtype(const std::string& name) {
-  return kernels::ElementTypeByName(name) ? "" : "is not an element type: " + name;
+  return ElementTypeByName(name) ? "" : "is not an element type: " + name;
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ JsonLine::JsonLine(const char* bench, const std::string& algorithm, const kernel
   line_["bench"] = bench;
   line_["algorithm"] = algorithm;
   line_["operator"] = spec.operators.front();
-  line_["dtype"] = kernels::ElementTypeName(spec.element_type);
+  line_["dtype"] = ElementTypeName(spec.element_type);
   line_["matrix"] = spec.shape.rows == spec.shape.columns ? spec.shape.rows : 0;
   line_["modulus"] = spec.modulus.value_or(0);
   line_["bytes"] = bytes;

@@ -19,7 +19,7 @@ void ForEachScalarCase(const ScalarCases& cases, const std::function<void(const 
     for (const std::string& dtype : cases.dtypes) {
       kernels::ReductionSpec spec;
       spec.operators = {op};
-      spec.element_type = *kernels::ElementTypeByName(dtype);
+      spec.element_type = *ElementTypeByName(dtype);
       if (const auto reduction = kernels::Reduction::Create(spec); reduction.ok()) {
         run(*reduction);
       } else {

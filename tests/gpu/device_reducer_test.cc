@@ -66,7 +66,8 @@ std::vector<std::byte> LongProductPeriod(const Subject& subject) {
 // so that their product is never 0 modulo 2^64; float16 has no NaN.
 std::vector<std::byte> PeriodOf(const Subject& subject) {
   constexpr std::uint64_t kPeriod = 100003;
-  const bool is_integer = ElementTypeName(subject.type).find("int") != std::string_view::npos;
+  const bool is_integer =
+      std::string_view(ElementTypeName(subject.type)).find("int") != std::string_view::npos;
   if ((subject.op == "product" && is_integer) || subject.type == ElementType::kFloat16) {
     Random random(17);
     return RandomElements(subject.type, kPeriod, Flavour::kTame, random);

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Rooms and arrows: server -> kernels, server -> proto, client -> proto, and nothing back.
+"""Rooms and arrows: server -> kernels, server -> proto, client -> proto, and nothing back. What proto/ says
+in plain C++ all may include; what is generated from its messages is for server and client.
 
 Reads every #include. Each rule is a function from includes to complaints, so that the tests can also
 show it a tree that breaks the rule.
@@ -16,10 +17,10 @@ from tree import Include
 # What each room may include of the others.
 _ROOM_MAY_INCLUDE = {
     "proto": {"proto"},
-    "kernels": {"kernels"},
-    "server": {"server", "kernels", "proto"},
-    "client": {"client", "proto"},
-    "tests": {"tests", "server", "client", "kernels", "proto"},
+    "kernels": {"kernels", "proto"},
+    "server": {"server", "kernels", "proto", "messages"},
+    "client": {"client", "proto", "messages"},
+    "tests": {"tests", "server", "client", "kernels", "proto", "messages"},
 }
 _GRPC_ROOMS = ("server", "client", "tests")
 # The messages of the standard services are plain protobuf, generated from proto/grpc.
@@ -32,7 +33,7 @@ _NOT_THE_DOMAIN = {"kernels/error.h"}
 def room_of(header: str) -> str | None:
     """The room a header belongs to, or None for one that is not ours."""
     if header.startswith(("warpfold/v1/", "google/rpc/", "grpc/health/v1/", "grpc/reflection/")):
-        return "proto"  # generated
+        return "messages"  # generated
     room = header.split("/", 1)[0]
     return room if room in _ROOM_MAY_INCLUDE else None
 
@@ -132,9 +133,12 @@ class RulesCatchBreakersTest(unittest.TestCase):
         self.assertEqual(len(arrow_complaints([Include("kernels/a.cc", 1, "server/b.h"),
                                                Include("client/a.cc", 1, "kernels/b.h"),
                                                Include("proto/a.h", 1, "client/b.h"),
-                                               Include("kernels/a.cc", 2, "warpfold/v1/reduction.pb.h")])), 4)
+                                               Include("proto/a.h", 2, "warpfold/v1/reduction.pb.h"),
+                                               Include("kernels/a.cc", 2, "warpfold/v1/reduction.pb.h")])), 5)
         self.assertEqual(arrow_complaints([Include("server/a.cc", 1, "kernels/b.h"),
                                            Include("tests/x/a.cc", 1, "client/b.h"),
+                                           Include("client/a.cc", 1, "warpfold/v1/reduction.pb.h"),
+                                           Include("kernels/a.cc", 1, "proto/leaf.h"),
                                            Include("kernels/a.cc", 1, "absl/status/status.h")]), [])
 
     def test_grpc(self):

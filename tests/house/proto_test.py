@@ -41,7 +41,9 @@ class ProtoTest(unittest.TestCase):
 
 
 class ReasonsTest(unittest.TestCase):
-    def test_each_reason_of_the_api_is_a_label_of_the_metrics(self):
+    header = (protos.ROOT / "proto/error_reasons.h").read_text()
+
+    def test_the_header_has_each_reason_of_the_api(self):
         api = (protos.ROOT / "proto/warpfold/v1/reduction.proto").read_text()
         listed = api.split("names the field and the limit:")[1]
         listed = listed.split("Compressed messages")[0]
@@ -56,10 +58,20 @@ class ReasonsTest(unittest.TestCase):
                if len(row := re.findall(r"\b[A-Z_]{4,}\b", line)) >= 2 and row[0] in codes}
         self.assertIn("BAD_LENGTHS", own)
         documented |= own
-        source = (protos.ROOT / "server/admin/call_metrics.cc").read_text()
-        labels = set(re.findall(r'"([A-Z_]+)"', source.split("Reasons() {")[1].split("}")[0]))
-        # The first is of the device alone, the second of no ErrorInfo.
-        self.assertEqual(labels - {"LAUNCH_REFUSED", "CANCELLED"}, documented)
+        of_calls = self.header.split("All of these.")[0]
+        self.assertEqual(set(re.findall(r'"([A-Z_]+)"', of_calls)) - {"LAUNCH_REFUSED"}, documented)
+        # kOfCalls, which metrics have as labels, names all of them.
+        listed = self.header.split("kOfCalls[] = {")[1].split("}")[0]
+        self.assertEqual(re.findall(r"k\w+", listed), re.findall(r"char (k\w+)\[\]", of_calls))
+
+    def test_nobody_spells_a_reason(self):
+        reasons = "|".join(re.findall(r'"([A-Z_]+)"', self.header))
+        spelled = [f"{path.relative_to(protos.ROOT)}: {match.group()}"
+                   for room in ("kernels", "server", "client")
+                   for path in sorted((protos.ROOT / room).rglob("*"))
+                   if path.suffix in (".h", ".cc", ".cu", ".cuh")
+                   for match in re.finditer(f'^[^/\n]*"(?:{reasons})"', path.read_text(), re.MULTILINE)]
+        self.assertEqual(spelled, [], "Remedy: name it by its constant in proto/error_reasons.h.")
 
 
 class RulesCatchBreakersTest(unittest.TestCase):

@@ -24,7 +24,7 @@ void AddAlgebra(ElementType type, const std::string& suffix, const OperatorParam
 template <template <class, bool> class Family>
 void AddAlgebras(ScalarFamily<Family>, std::vector<Algebra>* algebras) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    constexpr auto kElement = static_cast<ElementType>(kType);
+    constexpr auto kElement = ElementTypeAt(kType);
     if constexpr (kSupports<Family, T, false>) AddAlgebra<Family<T, false>>(kElement, "", {}, algebras);
     if constexpr (kSupports<Family, T, true>)
       AddAlgebra<Family<T, true>>(kElement, "_ignore_nan", {}, algebras);
@@ -35,11 +35,11 @@ template <template <class> class Family>
 void AddAlgebras(PairFamily<Family>, std::vector<Algebra>* algebras) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
     if constexpr (kSupportsPair<Family, T>) {
-      AddAlgebra<Family<T>>(static_cast<ElementType>(kType), "", {}, algebras);
+      AddAlgebra<Family<T>>(ElementTypeAt(kType), "", {}, algebras);
       if constexpr (IntegerElement<T>) {
         OperatorParameters modulo;
         modulo.modulus = 7;
-        AddAlgebra<Family<T>>(static_cast<ElementType>(kType), "_modulo_7", modulo, algebras);
+        AddAlgebra<Family<T>>(ElementTypeAt(kType), "_modulo_7", modulo, algebras);
       }
     }
   });
@@ -52,11 +52,11 @@ void AddAlgebras(MatrixFamily<Family>, std::vector<Algebra>* algebras) {
       if constexpr (kSupportsMatrix<Family, T, kDimension>) {
         using Op = Family<T, kDimension>;
         const std::string dimension = absl::StrCat("_", kDimension);
-        AddAlgebra<Op>(static_cast<ElementType>(kType), dimension, {}, algebras);
+        AddAlgebra<Op>(ElementTypeAt(kType), dimension, {}, algebras);
         if constexpr (IntegerElement<T>) {
           OperatorParameters modulo;
           modulo.modulus = 7;
-          AddAlgebra<Op>(static_cast<ElementType>(kType), dimension + "_modulo_7", modulo, algebras);
+          AddAlgebra<Op>(ElementTypeAt(kType), dimension + "_modulo_7", modulo, algebras);
         }
       }
     });

@@ -180,7 +180,7 @@ std::vector<std::byte> RandomElements(ElementType type, std::uint64_t count, Fla
                                       Random& random) {
   std::vector<std::byte> bytes;
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    if (static_cast<int>(type) != kType) return;
+    if (IndexOf(type) != kType) return;
     bytes.resize(count * sizeof(T));
     for (std::uint64_t i = 0; i < count; ++i) {
       const T x = OneOf<T>(flavour, random);
@@ -193,7 +193,7 @@ std::vector<std::byte> RandomElements(ElementType type, std::uint64_t count, Fla
 std::vector<std::byte> ElementsOf(ElementType type, std::span<const double> numbers) {
   std::vector<std::byte> bytes;
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    if (static_cast<int>(type) != kType) return;
+    if (IndexOf(type) != kType) return;
     bytes.resize(numbers.size() * sizeof(T));
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const T x = Rounded<T>(numbers[i]);
@@ -205,7 +205,7 @@ std::vector<std::byte> ElementsOf(ElementType type, std::span<const double> numb
 
 void MakeUnitLike(ElementType type, std::uint32_t dimension, std::span<std::byte> matrices) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    if (static_cast<int>(type) != kType) return;
+    if (IndexOf(type) != kType) return;
     const std::uint64_t scalars = matrices.size() / sizeof(T);
     for (std::uint64_t i = 0; i < scalars; ++i) {
       const std::uint64_t entry = i % (std::uint64_t{dimension} * dimension);

@@ -70,7 +70,7 @@ Wide<T> Number(const Scalar& scalar) {
 template <class F>
 void ForEachElementType(F check) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    const auto type = static_cast<ElementType>(kType);
+    const auto type = ElementTypeAt(kType);
     SCOPED_TRACE(std::string(ElementTypeName(type)));
     check.template operator()<T>(type);
   });

@@ -60,7 +60,7 @@ TEST(MatrixLimitsTest, EveryOperatorTakesTheLargestMatrices) {
   for (int family = 0; family < static_cast<int>(OperatorNames().size()); ++family) {
     const std::string name(OperatorNames()[family]);
     for (int type = 0; type < kElementTypeCount; ++type) {
-      const auto element_type = static_cast<ElementType>(type);
+      const auto element_type = ElementTypeAt(type);
       if (!OperatorTakesMatrices(family, element_type) || name == "affine_compose") continue;
       EXPECT_TRUE(Reduction::Create(SpecOf({name}, element_type, {32, 32})).ok())
           << name << " of " << ElementTypeName(element_type);

@@ -144,7 +144,7 @@ void ForEachOperator(const std::function<void(const OperatorCase&, const Documen
       continue;
     }
     for (int t = 0; t < kElementTypeCount; ++t) {
-      const auto type = static_cast<ElementType>(t);
+      const auto type = ElementTypeAt(t);
       if (!OperatorTakesScalars(op, type) && !OperatorTakesMatrices(op, type)) continue;
       SCOPED_TRACE(name + " of " + std::string(ElementTypeName(type)));
       check(CaseOf(op, type, table.at(name)), table.at(name));

@@ -79,7 +79,7 @@ template <class F>
 void ForRingType(const OperatorCase& c, F check) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
     if constexpr (RingElement<T>) {
-      if (static_cast<int>(c.type) == kType) check.template operator()<T>();
+      if (IndexOf(c.type) == kType) check.template operator()<T>();
     }
   });
 }

@@ -45,7 +45,7 @@ TEST(OperatorsTableTest, ElementsAndMatrices) {
     EXPECT_THAT(matrices, testing::AnyOf("entrywise", "no", "square", "1 x 2"));
     for (int t = 0; t < kElementTypeCount; ++t) {
       SCOPED_TRACE(name + " " + std::to_string(t));
-      const auto type = static_cast<ElementType>(t);
+      const auto type = ElementTypeAt(t);
       const bool taken = elements == "all" || (elements == "integers" && !IsFloat(type)) ||
                          (elements == "floats" && IsFloat(type)) ||
                          (elements == "32 and 64 bits" && ElementTypeBytes(type) >= 4);

@@ -167,7 +167,7 @@ long double NumberOf(const Scalar& scalar) {
 Numbers NumbersOf(ElementType type, std::span<const std::byte> elements) {
   Numbers numbers;
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    if (static_cast<int>(type) != kType) return;
+    if (IndexOf(type) != kType) return;
     for (std::size_t i = 0; i < elements.size(); i += sizeof(T)) {
       T x;
       std::memcpy(&x, &elements[i], sizeof x);

@@ -24,7 +24,7 @@ template <class T>
 constexpr ElementType TypeOf() {
   ElementType type = {};
   ForEachType(ElementTypes(), [&]<class U, int kType>() {
-    if constexpr (std::is_same_v<T, U>) type = static_cast<ElementType>(kType);
+    if constexpr (std::is_same_v<T, U>) type = ElementTypeAt(kType);
   });
   return type;
 }

@@ -65,8 +65,8 @@ void AddScalar(ElementType type, std::vector<Subject>* subjects) {
 template <template <class, bool> class Family>
 void AddSubjects(ScalarFamily<Family>, std::vector<Subject>* subjects) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    AddScalar<Family, T, false>(static_cast<ElementType>(kType), subjects);
-    AddScalar<Family, T, true>(static_cast<ElementType>(kType), subjects);
+    AddScalar<Family, T, false>(ElementTypeAt(kType), subjects);
+    AddScalar<Family, T, true>(ElementTypeAt(kType), subjects);
   });
 }
 
@@ -75,7 +75,7 @@ void AddSubjects(PairFamily<Family>, std::vector<Subject>* subjects) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
     if constexpr (kSupportsPair<Family, T>) {
       ReductionSpec spec;
-      spec.element_type = static_cast<ElementType>(kType);
+      spec.element_type = ElementTypeAt(kType);
       spec.shape = {1, 2};
       Add<Family<T>>(spec, subjects);
       if constexpr (IntegerElement<T>) {
@@ -105,7 +105,7 @@ void AddMatrix(ElementType type, std::vector<Subject>* subjects) {
 template <template <class, int> class Family>
 void AddSubjects(MatrixFamily<Family>, std::vector<Subject>* subjects) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    constexpr auto kElement = static_cast<ElementType>(kType);
+    constexpr auto kElement = ElementTypeAt(kType);
     ForEachDimension([&]<int kDimension>() { AddMatrix<Family, T, kDimension>(kElement, subjects); });
     AddMatrix<Family, T, 12>(kElement, subjects);
     AddMatrix<Family, T, 16>(kElement, subjects);

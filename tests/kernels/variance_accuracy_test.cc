@@ -189,7 +189,7 @@ TEST(VarianceAccuracyTest, ConstantArraysDoNotVary) {
 
 TEST(VarianceAccuracyTest, EveryType) {
   ForEachType(ElementTypes(), []<class T, int kType>() {
-    constexpr auto kElementType = static_cast<ElementType>(kType);
+    constexpr auto kElementType = ElementTypeAt(kType);
     for (const Flavour flavour : {Flavour::kTame, Flavour::kUnits, Flavour::kExtreme, Flavour::kBits}) {
       if (FloatElement<T> && (flavour == Flavour::kExtreme || flavour == Flavour::kBits)) continue;
       for (const std::uint64_t count : {1, 2, 5, 31, 4'097, 20'011}) {

@@ -49,8 +49,8 @@ TEST(CrossoversTest, EveryOperatorAndTypeHasOne) {
   const Crossovers crossovers = MeasureWith(absl::Microseconds(10), absl::Microseconds(40));
   const auto names = kernels::OperatorNames();
   for (std::size_t i = 0; i < names.size(); ++i) {
-    for (int t = 0; t < kernels::kElementTypeCount; ++t) {
-      const auto type = static_cast<kernels::ElementType>(t);
+    for (int t = 0; t < kElementTypeCount; ++t) {
+      const auto type = ElementTypeAt(t);
       if (!kernels::OperatorTakesScalars(static_cast<int>(i), type)) continue;
       EXPECT_GT(crossovers.BytesFor(Of({std::string(names[i])}, type)), 0u) << names[i];
     }

@@ -104,11 +104,11 @@ TEST_F(SegmentsTest, EveryOperatorAndType) {
   int pairs = 0;
   const auto names = kernels::OperatorNames();
   for (std::size_t family = 0; family < names.size(); ++family) {
-    for (int t = 0; t < kernels::kElementTypeCount; ++t) {
-      const auto type = static_cast<kernels::ElementType>(t);
+    for (int t = 0; t < kElementTypeCount; ++t) {
+      const auto type = ElementTypeAt(t);
       if (!kernels::OperatorTakesScalars(static_cast<int>(family), type)) continue;
       ++pairs;
-      SCOPED_TRACE(absl::StrCat(names[family], " ", kernels::ElementTypeName(type)));
+      SCOPED_TRACE(absl::StrCat(names[family], " ", ElementTypeName(type)));
       const v1::Operator op = OperatorByName(std::string(names[family]));
       const SegmentedArray ragged = Array({op}, ElementTypeToProto(type), kRagged);
       ExpectRight(ragged, ragged.Requests(RandomCuts(ragged.data.size(), 5), 1 + random_() % 8));

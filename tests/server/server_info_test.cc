@@ -61,8 +61,8 @@ TEST(OperatorNamesTest, ProtoAndKernelsKnowTheSame) {
     const auto names = kernels::OperatorNames();
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
   }
-  for (int i = 0; i < kernels::kElementTypeCount; ++i) {
-    const auto type = static_cast<kernels::ElementType>(i);
+  for (int i = 0; i < kElementTypeCount; ++i) {
+    const auto type = ElementTypeAt(i);
     EXPECT_EQ(ElementTypeFromProto(ElementTypeToProto(type)), type);
   }
   EXPECT_EQ(OperatorByName("no_such"), v1::OPERATOR_UNSPECIFIED);
@@ -78,7 +78,7 @@ TEST(ServerInfoTest, SaysHowToSendAndWhereStripesMayStart) {
   EXPECT_EQ(info.transfer_advice().chunk_bytes(), 1u << 20);
   EXPECT_EQ(info.transfer_advice().min_stripe_bytes(), 8u << 20);
   EXPECT_EQ(info.limits().leaf_bytes(), 4096u);
-  EXPECT_EQ(info.limits().max_first_byte(), kernels::kMaxArrayBytes - (1 << 20));
+  EXPECT_EQ(info.limits().max_first_byte(), kMaxArrayBytes - (1 << 20));
 }
 
 }  // namespace

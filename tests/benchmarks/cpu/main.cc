@@ -30,8 +30,8 @@ using kernels::Reduction;
 
 std::vector<std::string> AllTypes() {
   std::vector<std::string> names;
-  for (int type = 0; type < kernels::kElementTypeCount; ++type)
-    names.emplace_back(kernels::ElementTypeName(static_cast<kernels::ElementType>(type)));
+  for (int type = 0; type < kElementTypeCount; ++type)
+    names.emplace_back(ElementTypeName(ElementTypeAt(type)));
   return names;
 }
 

@@ -42,7 +42,7 @@ class CaseList {
     spec.shape = {shape.dimension, shape.dimension};
     if (op == "affine_compose") spec.shape = {1, 2};
     if (shape.modulus != 0) spec.modulus = shape.modulus;
-    const auto type = kernels::ElementTypeByName(dtype);
+    const auto type = ElementTypeByName(dtype);
     if (!type) {
       std::fprintf(stderr, "left out: %s: no such type\n", name.c_str());
       return;

@@ -84,7 +84,7 @@ void CheckAgainstCub(const Bench& bench, const Reduction& reduction, std::uint64
   if (ours == *cub || std::fabs(ours - *cub) <= tolerance) return;
   std::fprintf(stderr, "%s of %s over %llu bytes: Warpfold says %.20Lg, CUB %.20Lg\n",
                reduction.spec().operators.front().c_str(),
-               std::string(kernels::ElementTypeName(reduction.spec().element_type)).c_str(),
+               std::string(ElementTypeName(reduction.spec().element_type)).c_str(),
                static_cast<unsigned long long>(bytes), ours, *cub);
   std::exit(1);
 }

@@ -17,13 +17,13 @@ constexpr std::size_t kTemporaryBytes = std::size_t{64} << 20;
 const CubRow* CubRowFor(const Reduction& reduction) {
   const kernels::ReductionSpec& spec = reduction.spec();
   if (spec.shape.is_matrix()) return nullptr;
-  return FindCubRow(spec.operators.front(), kernels::ElementTypeName(spec.element_type));
+  return FindCubRow(spec.operators.front(), ElementTypeName(spec.element_type));
 }
 
 ThrustFunction ThrustFor(const Reduction& reduction) {
   const kernels::ReductionSpec& spec = reduction.spec();
   if (spec.shape.is_matrix()) return nullptr;
-  return FindThrust(spec.operators.front(), kernels::ElementTypeName(spec.element_type));
+  return FindThrust(spec.operators.front(), ElementTypeName(spec.element_type));
 }
 
 std::int64_t Count(const Reduction& reduction, std::size_t bytes) {

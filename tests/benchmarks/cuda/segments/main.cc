@@ -79,7 +79,7 @@ class Bench {
                             Launch(reduction, cut, data + offset);
                           }});
     const std::string& op = reduction.spec().operators.front();
-    const std::string dtype(kernels::ElementTypeName(reduction.spec().element_type));
+    const std::string dtype(ElementTypeName(reduction.spec().element_type));
     if (const CubSegmentFunction cub = FindCubSegments(op, dtype)) {
       const auto call = [&, cub, offset](const std::byte* data) {
         std::size_t temporary_bytes = kTemporaryBytes;
