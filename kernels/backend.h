@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can reduce: a device with a fixed number of slots. A slot is a staging buffer that the host
-// fills, its twin on the device where that is another memory, and a queue (a CUDA stream) of its own.
+// What can reduce: a device, or several alike, with a fixed number of slots. A slot is a staging buffer
+// that the host fills, its twin on the device where that is another memory, and a queue (a CUDA stream) of
+// its own.
 // Everything is allocated when the backend is made; Start and Wait allocate no pinned or device memory.
 // Arrays that lie in a Memory (memory.h) are reduced without staging.
 //
@@ -52,6 +53,9 @@ class Slot {
   static constexpr std::size_t kMaxPieces = 1024;
 
   virtual ~Slot() = default;
+
+  // Which of the backend's devices it is a queue of.
+  virtual int device() const { return 0; }
 
   // Where the host writes elements before Start. 16-byte aligned. Not to be touched between Start and
   // Wait.

@@ -13,17 +13,17 @@ SlotShare::SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* dev
   for (kernels::Slot* slot : slots) entries_.push_back({.slot = slot});
 }
 
-kernels::Slot* SlotShare::Take(Holder& holder) {
-  const bool is_its_turn = waiting_ == 0 || served_ == &holder;
-  if (served_ == &holder) served_ = nullptr;
+kernels::Slot* SlotShare::Take(Holder& holder, std::optional<int> device) {
+  const bool has_turn = served_ == &holder;
+  if (has_turn) served_ = nullptr;
   const bool waits = Waits(holder);
-  Entry* entry = is_its_turn ? FindFree() : nullptr;
+  Entry* entry = FindFree(device, has_turn);
   if (entry == nullptr && !waits) {
-    CallInALoan();
-    if (is_its_turn) entry = FindFree();
+    CallInALoan(device);
+    entry = FindFree(device, has_turn);
   }
   if (entry == nullptr) {
-    if (!waits) Queue(holder);
+    if (!waits) Queue(holder, device);
     return nullptr;
   }
   entry->state = State::kTaken;
@@ -106,7 +106,8 @@ std::optional<absl::StatusOr<kernels::SegmentsResult>> SlotShare::CollectSegment
 
 void SlotShare::Leave(Holder& holder) {
   if (const auto party = parties_.find(holder.party()); party != parties_.end()) {
-    waiting_ -= std::erase(party->second.waiters, &holder);
+    waiting_ -= std::erase_if(party->second.waiters,
+                              [&holder](const Waiter& waiter) { return waiter.holder == &holder; });
     ForgetIfGone(party);
   }
   for (Entry& entry : entries_) {
@@ -139,43 +140,50 @@ void SlotShare::LookAtDevice(absl::Time now) {
 }
 
 void SlotShare::Serve() {
-  while (waiting_ > 0 && FindFree() != nullptr) {
-    const auto party = Next();
-    Holder* const holder = party->second.waiters.front();
-    party->second.waiters.pop_front();
+  while (const std::optional<Turn> turn = Next()) {
+    Holder* const holder = turn->waiter->holder;
+    Party& party = turn->party->second;
+    party.waiters.erase(turn->waiter);
     --waiting_;
     // Also where it does not take the slot: else it would be the next one for ever.
-    party->second.served = ++given_out_;
-    ForgetIfGone(party);
+    party.served = ++given_out_;
+    ForgetIfGone(turn->party);
     served_ = holder;
     holder->OnSlotFree();
     served_ = nullptr;
   }
 }
 
-SlotShare::Parties::iterator SlotShare::Next() {
-  auto next = parties_.end();
+std::optional<SlotShare::Turn> SlotShare::Next() {
+  if (waiting_ == 0 || free() == 0) return std::nullopt;
+  const auto has_slot = [this](const Waiter& waiter) {
+    return FindFree(waiter.device, /*has_turn=*/true) != nullptr;
+  };
+  std::optional<Turn> next;
   for (auto party = parties_.begin(); party != parties_.end(); ++party) {
-    if (party->second.waiters.empty()) continue;
+    Waiters& waiters = party->second.waiters;
     const auto rank = [](const Party& p) { return std::pair(p.slots, p.served); };
-    if (next == parties_.end() || rank(party->second) < rank(next->second)) next = party;
+    if (next.has_value() && rank(next->party->second) < rank(party->second)) continue;
+    const auto waiter = std::find_if(waiters.begin(), waiters.end(), has_slot);
+    if (waiter != waiters.end()) next = {.party = party, .waiter = waiter};
   }
   return next;
 }
 
-void SlotShare::Queue(Holder& holder) {
+void SlotShare::Queue(Holder& holder, std::optional<int> device) {
   const auto [party, is_new] = parties_.try_emplace(holder.party());
   // It may have been forgotten since it was served, so it stands behind those who wait already.
   if (is_new) party->second.served = ++given_out_;
-  party->second.waiters.push_back(&holder);
+  party->second.waiters.push_back({.holder = &holder, .device = device});
   ++waiting_;
 }
 
 bool SlotShare::Waits(const Holder& holder) const {
   const auto party = parties_.find(holder.party());
   if (party == parties_.end()) return false;
-  const std::deque<Holder*>& waiters = party->second.waiters;
-  return std::find(waiters.begin(), waiters.end(), &holder) != waiters.end();
+  const Waiters& waiters = party->second.waiters;
+  return std::any_of(waiters.begin(), waiters.end(),
+                     [&holder](const Waiter& waiter) { return waiter.holder == &holder; });
 }
 
 void SlotShare::ForgetIfGone(Parties::iterator party) {
@@ -197,15 +205,25 @@ SlotShare::Entry& SlotShare::EntryOf(const kernels::Slot* slot) {
                        [slot](const Entry& entry) { return entry.slot == slot; });
 }
 
-SlotShare::Entry* SlotShare::FindFree() {
-  const auto entry =
-      std::find_if(entries_.begin(), entries_.end(), [](const Entry& e) { return e.state == State::kFree; });
+SlotShare::Entry* SlotShare::FindFree(std::optional<int> device, bool has_turn) {
+  const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) {
+    return e.state == State::kFree && Suits(e, device) && (has_turn || !IsWaitedFor(e));
+  });
   return entry == entries_.end() ? nullptr : &*entry;
 }
 
-void SlotShare::CallInALoan() {
-  const auto lent = std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) {
-    return entry.state == State::kTaken && entry.awaiting_client;
+bool SlotShare::IsWaitedFor(const Entry& entry) const {
+  if (waiting_ == 0) return false;
+  return std::any_of(parties_.begin(), parties_.end(), [&entry](const auto& party) {
+    const Waiters& waiters = party.second.waiters;
+    return std::any_of(waiters.begin(), waiters.end(),
+                       [&entry](const Waiter& waiter) { return Suits(entry, waiter.device); });
+  });
+}
+
+void SlotShare::CallInALoan(std::optional<int> device) {
+  const auto lent = std::find_if(entries_.begin(), entries_.end(), [device](const Entry& entry) {
+    return entry.state == State::kTaken && entry.awaiting_client && Suits(entry, device);
   });
   if (lent == entries_.end()) return;
   lent->awaiting_client = false;

@@ -11,6 +11,7 @@
 // Calls belong to parties: the identities of callers, or their hosts. A free slot goes to the party that has
 // the fewest slots, among those to the one that was served longest ago, and there to the call that has waited
 // longest: neither a call that takes slots again and again nor a party with many calls can starve another.
+// A call whose array lies on one of several devices asks for a slot of that device, and waits for no other.
 //
 // Threads: the shard's only.
 #pragma once
@@ -68,8 +69,8 @@ class SlotShare {
   explicit SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device = nullptr);
 
   // A slot to fill, the holder's until Start or Return; null if none is free, or if others wait for one: then
-  // OnSlotFree tells when to ask again.
-  kernels::Slot* Take(Holder& holder);
+  // OnSlotFree tells when to ask again. Of `device`, where one is named, which must have a slot in the share.
+  kernels::Slot* Take(Holder& holder, std::optional<int> device = std::nullopt);
 
   // Gives back a slot that was taken but not started.
   void Return(kernels::Slot* slot);
@@ -126,13 +127,23 @@ class SlotShare {
 
  private:
   enum class State : std::uint8_t { kFree, kTaken, kInFlight };
+  struct Waiter {
+    Holder* holder;
+    std::optional<int> device;  // whose slot it needs; none: any
+  };
+  using Waiters = std::deque<Waiter>;
   // Those who have slots or wait for some.
   struct Party {
-    std::deque<Holder*> waiters;  // longest waiting first
-    int slots = 0;                // taken, or in flight
-    std::uint64_t served = 0;     // when it got one last, or came: of all such events, which one
+    Waiters waiters;           // longest waiting first
+    int slots = 0;             // taken, or in flight
+    std::uint64_t served = 0;  // when it got one last, or came: of all such events, which one
   };
   using Parties = std::map<std::string, Party>;
+  // Who gets a slot next.
+  struct Turn {
+    Parties::iterator party;
+    Waiters::iterator waiter;
+  };
   struct Entry {
     kernels::Slot* slot = nullptr;
     State state = State::kFree;
@@ -149,12 +160,17 @@ class SlotShare {
   bool IsAwaited(const Entry& entry) const {
     return entry.state == State::kInFlight && (entry.awaited || waiting_ > 0);
   }
+  static bool Suits(const Entry& entry, std::optional<int> device) {
+    return !device.has_value() || entry.slot->device() == *device;
+  }
   Entry& EntryOf(const kernels::Slot* slot);
-  Entry* FindFree();
-  void CallInALoan();
-  // The party that a free slot is for. Only while somebody waits.
-  Parties::iterator Next();
-  void Queue(Holder& holder);
+  // A free slot that suits; one that others wait for only for who has its turn.
+  Entry* FindFree(std::optional<int> device, bool has_turn);
+  bool IsWaitedFor(const Entry& entry) const;
+  void CallInALoan(std::optional<int> device);
+  // Whom the free slots are for; none where nobody waits for one of them.
+  std::optional<Turn> Next();
+  void Queue(Holder& holder, std::optional<int> device);
   bool Waits(const Holder& holder) const;
   void ForgetIfGone(Parties::iterator party);
 

@@ -80,8 +80,10 @@ class FakeBehaviour {
 
 class FakeSlot : public kernels::Slot {
  public:
-  FakeSlot(FakeBehaviour& behaviour, std::size_t bytes) : behaviour_(behaviour), staging_(bytes) {}
+  FakeSlot(FakeBehaviour& behaviour, std::size_t bytes, int device)
+      : behaviour_(behaviour), staging_(bytes), device_(device) {}
 
+  int device() const override { return device_; }
   std::span<std::byte> staging() override { return staging_; }
 
   void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
@@ -271,6 +273,7 @@ class FakeSlot : public kernels::Slot {
 
   FakeBehaviour& behaviour_;
   std::vector<std::byte> staging_;
+  const int device_;
   std::vector<std::uint64_t> values_;  // of segments
   std::function<void()> on_finished_;
   std::optional<Work> work_;  // that was started
@@ -307,8 +310,11 @@ class FakeMemory : public kernels::Memory {
 
 class FakeBackend : public kernels::Backend {
  public:
-  explicit FakeBackend(int slots = 2, std::size_t slot_bytes = std::size_t{64} << 10) {
-    for (int i = 0; i < slots; ++i) slots_.push_back(std::make_unique<FakeSlot>(behaviour, slot_bytes));
+  // Slots in all, of one device after the other.
+  explicit FakeBackend(int slots = 2, std::size_t slot_bytes = std::size_t{64} << 10, int devices = 1) {
+    for (int i = 0; i < slots; ++i) {
+      slots_.push_back(std::make_unique<FakeSlot>(behaviour, slot_bytes, i % devices));
+    }
   }
 
   std::string name() const override { return "fake"; }
