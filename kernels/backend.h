@@ -86,11 +86,19 @@ class Slot {
                                      std::uint64_t byte_offset) const = 0;
 
   // As Start, over elements that lie in `memory` from `byte_offset` on (any alignment): 1 to CapacityFrom of
-  // them. staging() is not used. The memory must live, and its bytes should stay as they are, until Wait
-  // has returned.
+  // them. The memory is the host's, or of this slot's device. staging() is not used. The memory must live,
+  // and its bytes should stay as they are, until Wait has returned.
   virtual absl::Status StartFrom(const Reduction& reduction, std::uint64_t first_element,
                                  std::uint64_t element_count, const Memory& memory,
                                  std::uint64_t byte_offset) = 0;
+
+  // As StartFrom, over elements that lie in several `parts`, one after the other, of any of the backend's
+  // devices: 1 to Capacity of them, which this slot's device fetches. UNIMPLEMENTED where there is one
+  // device.
+  virtual absl::Status StartAcross(const Reduction&, std::uint64_t /*first_element*/,
+                                   std::uint64_t /*element_count*/, std::span<const MemoryPart> /*parts*/) {
+    return absl::UnimplementedError("this backend has one device");
+  }
 
   // As Start, over elements that lie in 1 to kMaxPieces `pieces`, one after the other: together they have the
   // bytes of the elements, and each is a part of staging() or of the backend's piece_memory(), at any
@@ -101,8 +109,8 @@ class Slot {
     return absl::UnimplementedError("this device takes no pieces");
   }
 
-  // Begins to copy the first `byte_count` bytes of staging() to `memory` (made by Allocate). The same rules
-  // hold as after Start.
+  // Begins to copy the first `byte_count` bytes of staging() to `memory` (made by Allocate, for this slot's
+  // device). The same rules hold as after Start.
   virtual absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
                                   std::uint64_t byte_count) = 0;
 
@@ -137,6 +145,9 @@ class Backend {
   virtual std::string name() const = 0;    // "cpu" or "cuda"
   virtual std::string device() const = 0;  // "cpu", or "cuda:0 NVIDIA H200"
 
+  // How many devices there are; slots and memories have their numbers, from 0 on. Each has slots.
+  virtual int devices() const { return 1; }
+
   // Whether slots can reduce by this algorithm; always so for kAuto.
   virtual bool Supports(Algorithm algorithm) const { return algorithm == Algorithm::kAuto; }
 
@@ -159,13 +170,13 @@ class Backend {
   // Where pieces may lie; empty unless OpenPieces returned OK.
   virtual std::span<const std::byte> piece_memory() const { return {}; }
 
-  // Opens device memory of another process. INVALID_ARGUMENT (BAD_MEMORY) where this device knows no such
-  // memory, or the range is not within it; UNIMPLEMENTED (UNSUPPORTED_MEMORY) where the device has no such
+  // Opens device memory of another process. INVALID_ARGUMENT (BAD_MEMORY) where no device knows such
+  // memory, or the range is not within it; UNIMPLEMENTED (UNSUPPORTED_MEMORY) where devices have no such
   // thing. While it is open the memory stays, even if the other process ends.
   virtual absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory& memory) = 0;
 
-  // Device memory for arrays that stay. RESOURCE_EXHAUSTED where the device has not so much.
-  virtual absl::StatusOr<std::unique_ptr<Memory>> Allocate(std::uint64_t bytes) = 0;
+  // Memory of one of the devices for arrays that stay. RESOURCE_EXHAUSTED where it has not so much.
+  virtual absl::StatusOr<std::unique_ptr<Memory>> Allocate(int device, std::uint64_t bytes) = 0;
 
   // OK until the device has failed in a way that only a new process mends. Cheap; poll it.
   virtual absl::Status fault() const = 0;

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace warpfold::kernels {
@@ -25,14 +26,25 @@ class Memory {
   // Where the device finds them. Only the backend may follow this address, unless the host can.
   const std::byte* data() const { return bytes_.data(); }
   bool host_can_read() const { return host_can_read_; }
+  // Which of the backend's devices holds them, whose slots alone may be started on them; none where it is the
+  // host, of which all devices read.
+  std::optional<int> device() const { return host_can_read_ ? std::nullopt : std::optional(device_); }
 
  protected:
-  Memory(std::span<const std::byte> bytes, bool host_can_read)
-      : bytes_(bytes), host_can_read_(host_can_read) {}
+  Memory(std::span<const std::byte> bytes, bool host_can_read, int device = 0)
+      : bytes_(bytes), host_can_read_(host_can_read), device_(device) {}
 
  private:
   const std::span<const std::byte> bytes_;
   const bool host_can_read_;
+  const int device_;
+};
+
+// Bytes of a Memory.
+struct MemoryPart {
+  const Memory* memory = nullptr;
+  std::uint64_t byte_offset = 0;
+  std::uint64_t byte_count = 0;
 };
 
 // A part of an allocation that another process made on the device and handed out: a cudaIpcMemHandle_t and

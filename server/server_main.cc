@@ -65,14 +65,20 @@ Limits LimitsOf(const Flags& flags, kernels::Backend& backend) {
           .slot_bytes = backend.slots().front()->staging().size()};
 }
 
-// Takes the memory for resident arrays now: later there might be none.
+// Takes the memory for resident arrays now, as much of each device: later there might be none.
 absl::Status OpenResidentArrays(const Flags& flags, Service& service) {
   if (flags.resident_bytes == 0) return absl::OkStatus();
-  absl::StatusOr<std::unique_ptr<kernels::Memory>> memory = service.backend.Allocate(flags.resident_bytes);
-  if (!memory.ok()) return memory.status();
+  const int devices = service.backend.devices();
+  std::vector<std::unique_ptr<kernels::Memory>> memories;
+  for (int device = 0; device < devices; ++device) {
+    absl::StatusOr<std::unique_ptr<kernels::Memory>> memory =
+        service.backend.Allocate(device, flags.resident_bytes / static_cast<std::uint64_t>(devices));
+    if (!memory.ok()) return memory.status();
+    memories.push_back(*std::move(memory));
+  }
   ResidentArrays::Limits limits;
   limits.owner_bytes = flags.resident_owner_bytes > 0 ? flags.resident_owner_bytes : flags.resident_bytes;
-  service.residents.Open(*std::move(memory), limits);
+  service.residents.Open(std::move(memories), limits);
   return absl::OkStatus();
 }
 

@@ -317,7 +317,7 @@ class CpuBackend : public Backend {
                  "memory of a GPU needs a server with that GPU; this one reduces on the CPU");
   }
 
-  absl::StatusOr<std::unique_ptr<Memory>> Allocate(std::uint64_t bytes) override {
+  absl::StatusOr<std::unique_ptr<Memory>> Allocate(int, std::uint64_t bytes) override {
     void* const memory = AllocatePages(bytes);
     if (memory == nullptr) {
       return absl::ResourceExhaustedError(absl::StrCat("there is no memory for ", bytes, " bytes"));

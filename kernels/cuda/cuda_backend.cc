@@ -81,7 +81,7 @@ class CudaBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory& memory) override {
     return OpenProcessMemory(ordinal_, memory, fault_);
   }
-  absl::StatusOr<std::unique_ptr<Memory>> Allocate(std::uint64_t bytes) override {
+  absl::StatusOr<std::unique_ptr<Memory>> Allocate(int device, std::uint64_t bytes) override {
     return AllocateDeviceMemory(ordinal_, bytes, fault_);
   }
 

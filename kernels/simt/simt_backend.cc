@@ -224,8 +224,8 @@ class SimtBackend : public Backend {
   absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory& memory) override {
     return cpu_->Open(memory);
   }
-  absl::StatusOr<std::unique_ptr<Memory>> Allocate(std::uint64_t bytes) override {
-    return cpu_->Allocate(bytes);
+  absl::StatusOr<std::unique_ptr<Memory>> Allocate(int device, std::uint64_t bytes) override {
+    return cpu_->Allocate(device, bytes);
   }
 
  private:

@@ -13,11 +13,14 @@ absl::StatusOr<std::size_t> ArrayWriter::Append(ByteSlice bytes) {
   std::size_t taken = 0;
   while (taken < bytes.size()) {
     if (!filling_.has_value()) {
-      kernels::Slot* const slot = share_.Take(*this);
+      const kernels::MemoryPart to = memory_->From(stored_bytes_);
+      kernels::Slot* const slot = share_.Take(*this, to.memory->device());
       if (slot == nullptr) break;
-      filling_.emplace(Filling{.slot = slot});
+      filling_.emplace(Filling{.slot = slot, .to = to});
     }
-    const std::span<std::byte> room = filling_->slot->staging().subspan(filling_->bytes);
+    const std::span<std::byte> staging = filling_->slot->staging();
+    const std::span<std::byte> room =
+        staging.first(std::min(staging.size(), filling_->to.byte_count)).subspan(filling_->bytes);
     const std::size_t n = std::min(room.size(), bytes.size() - taken);
     std::memcpy(room.data(), bytes.data() + taken, n);
     filling_->bytes += n;
@@ -56,7 +59,7 @@ absl::Status ArrayWriter::StoreFilled() {
   absl::Status tried;
   {
     const DeviceCalls::Scope call(share_.device_calls());
-    tried = filled.slot->StartStore(memory_->memory(), memory_->byte_offset() + stored_bytes_, filled.bytes);
+    tried = filled.slot->StartStore(*filled.to.memory, filled.to.byte_offset, filled.bytes);
   }
   const absl::Status started = share_.Started(*this, filled.slot, tried,
                                               {.memory = memory_, .ends_soon = false, .bytes = filled.bytes});

@@ -48,6 +48,7 @@ class ArrayWriter : public ArraySink, private SlotShare::Holder {
   // A slot that is being filled.
   struct Filling {
     kernels::Slot* slot;
+    kernels::MemoryPart to;
     std::size_t bytes = 0;  // so far
   };
 

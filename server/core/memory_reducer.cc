@@ -15,28 +15,41 @@ MemoryReducer::MemoryReducer(const SlotUse& slots, const Clock& clock, const Opt
 
 absl::StatusOr<bool> MemoryReducer::TryFinish() {
   if (!status_.ok()) return status_;
-  const kernels::Memory& memory = options_.memory->memory();
   const std::uint64_t array_bytes = options_.element_count * reduction().element_bytes();
-  if (next_element() < end_element_ && memory.host_can_read() && array_bytes < options_.crossover_bytes &&
-      reduction().canonical()) {
-    ReduceHere(std::span(memory.data() + NextByte(), array_bytes));
-    return status_.ok() ? absl::StatusOr<bool>(true) : status_;
-  }
   while (next_element() < end_element_) {
-    kernels::Slot* const slot = TakeSlot();
-    if (slot == nullptr) return false;
-    const std::uint64_t elements =
-        std::min(end_element_ - next_element(), slot->CapacityFrom(reduction(), memory, NextByte()));
-    absl::Status status;
-    {
-      const DeviceCalls::Scope call(share_.device_calls());
-      status = slot->StartFrom(reduction(), next_element(), elements, memory, NextByte());
+    const kernels::MemoryPart from = options_.memory->From(NextByte());
+    if (from.memory->host_can_read() && array_bytes < options_.crossover_bytes && reduction().canonical()) {
+      ReduceHere(std::span(from.memory->data() + from.byte_offset, array_bytes));
+      return status_.ok() ? absl::StatusOr<bool>(true) : status_;
     }
-    // Kernels read what lies on the device at terabytes a second.
-    const InUse in_use = {.memory = options_.memory, .ends_soon = !memory.host_can_read()};
-    if (status = Started(slot, elements, std::move(status), in_use); !status.ok()) return status;
+    kernels::Slot* const slot = TakeSlot(from.memory->device());
+    if (slot == nullptr) return false;
+    if (absl::Status status = Start(slot, from); !status.ok()) return status;
   }
   return AllCollected();
+}
+
+absl::Status MemoryReducer::Start(kernels::Slot* slot, const kernels::MemoryPart& from) {
+  const std::uint64_t left = end_element_ - next_element();
+  const std::uint64_t most = slot->CapacityFrom(reduction(), *from.memory, from.byte_offset);
+  std::uint64_t elements = std::min(left, most);
+  if (elements * reduction().element_bytes() > from.byte_count) {
+    elements = from.byte_count / reduction().leaf_bytes() * reduction().leaf_elements();
+  }
+  const bool is_across = elements == 0;
+  if (is_across) elements = std::min(left, reduction().leaf_elements());
+  absl::Status started;
+  {
+    const DeviceCalls::Scope call(share_.device_calls());
+    started =
+        is_across
+            ? slot->StartAcross(reduction(), next_element(), elements,
+                                options_.memory->Range(NextByte(), elements * reduction().element_bytes()))
+            : slot->StartFrom(reduction(), next_element(), elements, *from.memory, from.byte_offset);
+  }
+  // Kernels read what lies on the device at terabytes a second.
+  return Started(slot, elements, std::move(started),
+                 {.memory = options_.memory, .ends_soon = !from.memory->host_can_read()});
 }
 
 void MemoryReducer::Release() {
@@ -45,8 +58,7 @@ void MemoryReducer::Release() {
 }
 
 std::uint64_t MemoryReducer::NextByte() const {
-  return options_.memory->byte_offset() + options_.byte_offset +
-         (next_element() - options_.first_element) * reduction().element_bytes();
+  return options_.byte_offset + (next_element() - options_.first_element) * reduction().element_bytes();
 }
 
 }  // namespace warpfold::server

@@ -3,7 +3,8 @@
 //
 // Reduces an array that lies in a NamedMemory: nothing is copied to a slot's staging buffer; slots are the
 // device's queues, and take turns with those of other calls. Where the host can read the memory, an array
-// below the crossover never sees a slot.
+// below the crossover never sees a slot. What lies on several devices is reduced by slots of each, where it
+// lies; a leaf of which two devices have a part is brought together by one of them.
 //
 // Threads: the shard's only. After an error only Release and the destructor may follow.
 #pragma once
@@ -40,6 +41,8 @@ class MemoryReducer : public SlotReducer {
   absl::StatusOr<bool> TryFinish() override;
 
  private:
+  // Starts a slot of the device that has the next bytes on as many of `from` as it takes.
+  absl::Status Start(kernels::Slot* slot, const kernels::MemoryPart& from);
   std::uint64_t NextByte() const;
 
   Options options_;

@@ -4,6 +4,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -17,6 +18,35 @@ std::string RandomToken() {
   // Cannot fail, nor return less, for so few bytes once the system has started (getrandom(2)).
   if (getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) std::abort();
   return token;
+}
+
+NamedMemory::NamedMemory(std::vector<Part> parts, std::optional<ElementLayout> layout)
+    : parts_(std::move(parts)), layout_(layout) {
+  for (const Part& part : parts_) byte_count_ += part.byte_count;
+}
+
+kernels::MemoryPart NamedMemory::From(std::uint64_t byte_offset) const {
+  auto part = parts_.begin();
+  while (byte_offset >= part->byte_count && std::next(part) != parts_.end()) {
+    byte_offset -= part->byte_count;
+    ++part;
+  }
+  return {.memory = part->memory.get(),
+          .byte_offset = part->byte_offset + byte_offset,
+          .byte_count = part->byte_count - byte_offset};
+}
+
+std::vector<kernels::MemoryPart> NamedMemory::Range(std::uint64_t byte_offset,
+                                                    std::uint64_t byte_count) const {
+  std::vector<kernels::MemoryPart> range;
+  while (byte_count > 0) {
+    range.push_back(From(byte_offset));
+    kernels::MemoryPart& part = range.back();
+    part.byte_count = std::min(part.byte_count, byte_count);
+    byte_offset += part.byte_count;
+    byte_count -= part.byte_count;
+  }
+  return range;
 }
 
 std::shared_ptr<const NamedMemory> NamedMemory::Use(std::shared_ptr<const NamedMemory> memory,

@@ -15,6 +15,8 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -32,19 +34,30 @@ struct ElementLayout {
   kernels::ElementShape shape;
 };
 
-// A part of a Memory. It lives until nobody names it and no slot reads it.
+// A part of a Memory, or several parts of which the bytes follow each other: an array that lies on several
+// devices. It lives until nobody names it and no slot reads it.
 class NamedMemory {
  public:
-  NamedMemory(std::shared_ptr<const kernels::Memory> memory, std::uint64_t byte_offset,
-              std::uint64_t byte_count, std::optional<ElementLayout> layout = std::nullopt)
-      : memory_(std::move(memory)), byte_offset_(byte_offset), byte_count_(byte_count), layout_(layout) {}
+  struct Part {
+    std::shared_ptr<const kernels::Memory> memory;
+    std::uint64_t byte_offset = 0;
+    std::uint64_t byte_count = 0;
+  };
+
+  // At least one part. None but a part that is alone is of memory that the host can read.
+  explicit NamedMemory(std::vector<Part> parts, std::optional<ElementLayout> layout = std::nullopt);
   virtual ~NamedMemory() = default;
   NamedMemory(const NamedMemory&) = delete;
   NamedMemory& operator=(const NamedMemory&) = delete;
 
-  const kernels::Memory& memory() const { return *memory_; }
-  std::uint64_t byte_offset() const { return byte_offset_; }  // in memory()
+  const std::vector<Part>& parts() const { return parts_; }
   std::uint64_t byte_count() const { return byte_count_; }
+
+  // The bytes from `byte_offset` on, as far as they lie together; none at the end.
+  kernels::MemoryPart From(std::uint64_t byte_offset) const;
+  // All of `byte_count` bytes.
+  std::vector<kernels::MemoryPart> Range(std::uint64_t byte_offset, std::uint64_t byte_count) const;
+
   // What elements an array has; none where the bytes may be anything.
   const std::optional<ElementLayout>& layout() const { return layout_; }
 
@@ -61,9 +74,8 @@ class NamedMemory {
                                                 const Clock& clock);
 
  private:
-  const std::shared_ptr<const kernels::Memory> memory_;
-  const std::uint64_t byte_offset_;
-  const std::uint64_t byte_count_;
+  const std::vector<Part> parts_;
+  std::uint64_t byte_count_ = 0;  // of all parts; constant
   const std::optional<ElementLayout> layout_;
   mutable std::atomic<std::int64_t> last_use_ns_ = 0;
   mutable std::atomic<int> users_ = 0;

@@ -21,25 +21,26 @@ bool MemorySegmentReducer::HasNext() const {
 }
 
 absl::StatusOr<bool> MemorySegmentReducer::PlaceLengths() {
+  const std::uint64_t element_bytes = reduction().element_bytes();
   while (status_.ok() && HasNext()) {
-    kernels::Slot* const slot = TakeSlot();
+    const kernels::MemoryPart from = options_.memory->From(NextByte());
+    kernels::Slot* const slot = TakeSlot(from.memory->device());
     if (slot == nullptr) return false;
-    const std::uint64_t capacity = slot->CapacityFrom(reduction(), options_.memory->memory(), NextByte());
-    if (cursor_.NextLength() > capacity) {
+    const std::uint64_t most_elements = std::min(
+        slot->CapacityFrom(reduction(), *from.memory, from.byte_offset), from.byte_count / element_bytes);
+    if (cursor_.NextLength() > most_elements) {
       share_.Return(slot);
       status_.Update(StartWhole());
     } else {
-      status_.Update(Start(slot));
+      status_.Update(Start(slot, from, most_elements));
     }
   }
   return status_.ok() ? absl::StatusOr<bool>(true) : status_;
 }
 
 // As many segments as it takes, at least one.
-absl::Status MemorySegmentReducer::Start(kernels::Slot* slot) {
-  const kernels::Memory& memory = options_.memory->memory();
-  const std::uint64_t byte_offset = NextByte();
-  const std::uint64_t most_elements = slot->CapacityFrom(reduction(), memory, byte_offset);
+absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::MemoryPart& from,
+                                         std::uint64_t most_elements) {
   const std::uint64_t most_segments = slot->SegmentCapacity(reduction());
   std::uint64_t segments = 0;
   std::uint64_t elements = 0;
@@ -62,22 +63,21 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot) {
   absl::Status started;
   {
     const DeviceCalls::Scope call(share_.device_calls());
-    started = slot->StartSegmentsFrom(reduction(), cut.cut, memory, byte_offset);
+    started = slot->StartSegmentsFrom(reduction(), cut.cut, *from.memory, from.byte_offset);
   }
   // Kernels read what lies on the device at terabytes a second.
   return Started(slot, cut, std::move(started),
-                 {.memory = options_.memory, .ends_soon = !memory.host_can_read()});
+                 {.memory = options_.memory, .ends_soon = !from.memory->host_can_read()});
 }
 
 absl::Status MemorySegmentReducer::StartWhole() {
   const std::uint64_t length = cursor_.NextLength();
-  AddWhole(std::make_unique<MemoryReducer>(
-      SlotUse(share_, party()), clock_,
-      MemoryReducer::Options{.reduction = reduction(),
-                             .memory = options_.memory,
-                             .byte_offset = NextByte() - options_.memory->byte_offset(),
-                             .element_count = length},
-      [this] { OnWholeProgress(); }));
+  AddWhole(std::make_unique<MemoryReducer>(SlotUse(share_, party()), clock_,
+                                           MemoryReducer::Options{.reduction = reduction(),
+                                                                  .memory = options_.memory,
+                                                                  .byte_offset = NextByte(),
+                                                                  .element_count = length},
+                                           [this] { OnWholeProgress(); }));
   EndWhole();
   cursor_.Pass();
   next_element_ += length;
@@ -98,7 +98,7 @@ void MemorySegmentReducer::Release() {
 }
 
 std::uint64_t MemorySegmentReducer::NextByte() const {
-  return options_.memory->byte_offset() + options_.byte_offset + next_element_ * reduction().element_bytes();
+  return options_.byte_offset + next_element_ * reduction().element_bytes();
 }
 
 }  // namespace warpfold::server

@@ -41,7 +41,7 @@ class MemorySegmentReducer : public SegmentReducer {
   void OnSlotWanted() override {}
 
   bool HasNext() const;
-  absl::Status Start(kernels::Slot* slot);
+  absl::Status Start(kernels::Slot* slot, const kernels::MemoryPart& from, std::uint64_t most_elements);
   absl::Status StartWhole();
   std::uint64_t NextByte() const;
 

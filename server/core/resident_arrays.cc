@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
+#include "server/core/resident_pool.h"
 
 namespace warpfold::server {
 namespace {
@@ -27,12 +28,11 @@ absl::Status Exhausted(absl::string_view reason, absl::string_view what, absl::s
 }  // namespace
 
 struct ResidentArrays::Pool {
-  explicit Pool(std::shared_ptr<const kernels::Memory> memory_in)
-      : memory(std::move(memory_in)), ranges(memory->size()) {}
+  Pool(std::vector<std::unique_ptr<kernels::Memory>> memories, std::uint64_t part_bytes)
+      : ranges(std::move(memories), part_bytes) {}
 
-  const std::shared_ptr<const kernels::Memory> memory;
   std::mutex mutex;
-  RangeAllocator ranges;  // guarded by mutex
+  ResidentPool ranges;  // guarded by mutex
   // How many bytes each owner has; ranges are never empty. Guarded by mutex.
   std::unordered_map<std::string, std::uint64_t> owner_bytes;
   std::size_t arrays = 0;     // guarded by mutex
@@ -41,15 +41,15 @@ struct ResidentArrays::Pool {
 
 class ResidentArrays::Array : public NamedMemory {
  public:
-  Array(std::shared_ptr<Pool> pool, std::uint64_t byte_offset, std::uint64_t id, Request request)
-      : NamedMemory(pool->memory, byte_offset, request.byte_count, request.layout),
+  Array(std::shared_ptr<Pool> pool, std::vector<Part> parts, std::uint64_t id, Request request)
+      : NamedMemory(std::move(parts), request.layout),
         pool_(std::move(pool)),
         id_(id),
         request_(std::move(request)) {}
 
   ~Array() override {
     const std::lock_guard lock(pool_->mutex);
-    pool_->ranges.Return(byte_offset(), byte_count());
+    pool_->ranges.Return(parts());
     --pool_->arrays;
     const auto owned = pool_->owner_bytes.find(request_.owner);
     owned->second -= RangeAllocator::RoundUp(byte_count());
@@ -76,8 +76,8 @@ ResidentArrays::~ResidentArrays() {
   for (const auto& [token, array] : published_) registry_.Remove(token);
 }
 
-void ResidentArrays::Open(std::shared_ptr<const kernels::Memory> memory, const Limits& limits) {
-  pool_ = std::make_shared<Pool>(std::move(memory));
+void ResidentArrays::Open(std::vector<std::unique_ptr<kernels::Memory>> memories, const Limits& limits) {
+  pool_ = std::make_shared<Pool>(std::move(memories), limits.part_bytes);
   limits_ = limits;
 }
 
@@ -107,14 +107,14 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
     return Exhausted(reason::kResidentFull, "there are as many arrays as the server keeps; ", "max_arrays",
                      kMaxArrays);
   }
-  const std::optional<std::uint64_t> offset = pool_->ranges.Take(kept.byte_count);
-  if (!offset.has_value()) {
+  std::vector<NamedMemory::Part> parts = pool_->ranges.Take(kept.byte_count);
+  if (parts.empty()) {
     return Exhausted(reason::kResidentFull, "there is no free range of so many bytes; ", "largest_free_bytes",
-                     pool_->ranges.largest_free_bytes());
+                     pool_->ranges.LargestArray());
   }
   pool_->owner_bytes[kept.owner] = owned_bytes + taken;
   ++pool_->arrays;
-  return std::make_shared<const Array>(pool_, *offset, pool_->next_id++, std::move(kept));
+  return std::make_shared<const Array>(pool_, std::move(parts), pool_->next_id++, std::move(kept));
 }
 
 std::string ResidentArrays::Publish(const std::shared_ptr<const NamedMemory>& array, absl::Time now) {
@@ -181,9 +181,9 @@ absl::StatusOr<ResidentArrays::Info> ResidentArrays::Find(const std::string& tok
 ResidentArrays::Room ResidentArrays::room() const {
   if (pool_ == nullptr) return {};
   const std::lock_guard lock(pool_->mutex);
-  return {.bytes = pool_->memory->size(),
+  return {.bytes = pool_->ranges.bytes(),
           .free_bytes = pool_->ranges.free_bytes(),
-          .largest_free_bytes = pool_->ranges.largest_free_bytes()};
+          .largest_free_bytes = pool_->ranges.LargestArray()};
 }
 
 }  // namespace warpfold::server

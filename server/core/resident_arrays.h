@@ -3,7 +3,8 @@
 //
 // Arrays that stay in the device's memory, so that many reductions read what was sent once. Their memory is
 // allocated when the server starts; an array takes a range of it until it is deleted, or no reduction has
-// read it for its time to live, and until the last reduction that reads it has ended.
+// read it for its time to live, and until the last reduction that reads it has ended. Where there are several
+// devices, a large array is cut into as many equal parts, and all devices reduce it together (ADR 88).
 //
 // Threads: all methods from any thread.
 #pragma once
@@ -31,6 +32,9 @@ class ResidentArrays {
 
   struct Limits {
     std::uint64_t owner_bytes = 0;  // the most that arrays of one owner may have together
+    // An array is cut for several devices so that parts have about as many bytes: an H200 reduces them in 15
+    // us, about as long as a call of the device costs the host.
+    std::uint64_t part_bytes = std::uint64_t{64} << 20;
     absl::Duration default_time_to_live = absl::Minutes(10);
     absl::Duration max_time_to_live = absl::Hours(24);
   };
@@ -63,8 +67,9 @@ class ResidentArrays {
   ResidentArrays(const ResidentArrays&) = delete;
   ResidentArrays& operator=(const ResidentArrays&) = delete;
 
-  // The memory to keep arrays in; before the first Reserve, at most once.
-  void Open(std::shared_ptr<const kernels::Memory> memory, const Limits& limits);
+  // The memory to keep arrays in, of one device or of each of several; before the first Reserve, at most
+  // once.
+  void Open(std::vector<std::unique_ptr<kernels::Memory>> memories, const Limits& limits);
 
   // Room for an array, perhaps that of one that has expired. Nobody can name it yet; given back when the last
   // pointer to it goes. UNIMPLEMENTED (NO_RESIDENT_ARRAYS), RESOURCE_EXHAUSTED (RESIDENT_FULL, OWNER_QUOTA).

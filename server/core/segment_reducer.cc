@@ -51,13 +51,13 @@ bool SegmentReducer::HasRoom() const {
                        [](const Pending& p) { return p.whole != nullptr && !p.done; }) < kMostWholes;
 }
 
-kernels::Slot* SegmentReducer::TakeSlot() {
+kernels::Slot* SegmentReducer::TakeSlot(std::optional<int> device) {
   if (!HasRoom()) {
     // Another call's slot reports its end by itself; what this reducer has started is waited for.
     share_.AwaitFinish(*this);
     return nullptr;
   }
-  return taker_.Take(share_, *this, clock_, &timings_.queue);
+  return taker_.Take(share_, *this, device, clock_, &timings_.queue);
 }
 
 ReducerTimings SegmentReducer::timings() const {

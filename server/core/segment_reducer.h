@@ -72,8 +72,9 @@ class SegmentReducer : protected SlotShare::Holder {
   SegmentReducer(const SlotUse& slots, const Clock& clock, const kernels::Reduction& reduction,
                  std::optional<std::uint64_t> segment_length, std::function<void()> listener);
 
-  // A slot to use, or null: then the listener is called when there is one, or the client must take messages.
-  kernels::Slot* TakeSlot();
+  // A slot to use, of `device` where one is named, or null: then the listener is called when there is one, or
+  // the client must take messages.
+  kernels::Slot* TakeSlot(std::optional<int> device = std::nullopt);
 
   // The cut of the next segments that a slot is started on, and what keeps the lengths alive.
   struct Cut {

@@ -21,9 +21,9 @@ void SlotReducer::Release() {
   started_.clear();
 }
 
-kernels::Slot* TimedTaker::Take(SlotShare& share, SlotShare::Holder& holder, const Clock& clock,
-                                absl::Duration* waited) {
-  kernels::Slot* const slot = share.Take(holder);
+kernels::Slot* TimedTaker::Take(SlotShare& share, SlotShare::Holder& holder, std::optional<int> device,
+                                const Clock& clock, absl::Duration* waited) {
+  kernels::Slot* const slot = share.Take(holder, device);
   if (slot == nullptr) {
     if (!waiting_since_.has_value()) waiting_since_ = clock();
   } else if (waiting_since_.has_value()) {
@@ -42,7 +42,9 @@ ReducerTimings SlotReducer::timings() const {
   return timings;
 }
 
-kernels::Slot* SlotReducer::TakeSlot() { return taker_.Take(share_, *this, clock_, &timings_.queue); }
+kernels::Slot* SlotReducer::TakeSlot(std::optional<int> device) {
+  return taker_.Take(share_, *this, device, clock_, &timings_.queue);
+}
 
 absl::Status SlotReducer::Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
                                   const InUse& in_use) {

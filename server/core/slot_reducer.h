@@ -32,8 +32,8 @@ struct ReducerTimings {
 // Takes slots for a holder, and counts the time from the first Take without one to the next with one.
 class TimedTaker {
  public:
-  kernels::Slot* Take(SlotShare& share, SlotShare::Holder& holder, const Clock& clock,
-                      absl::Duration* waited);
+  kernels::Slot* Take(SlotShare& share, SlotShare::Holder& holder, std::optional<int> device,
+                      const Clock& clock, absl::Duration* waited);
   // For how long it has waited for the slot that it waits for, if it does.
   absl::Duration Waiting(const Clock& clock) const;
 
@@ -66,8 +66,8 @@ class SlotReducer : private SlotShare::Holder {
   SlotReducer(const SlotUse& slots, const Clock& clock, const kernels::Reduction& reduction,
               std::uint64_t first_element, std::function<void()> listener);
 
-  // A slot to use, or null: then the listener is called when there is one.
-  kernels::Slot* TakeSlot();
+  // A slot to use, of `device` where one is named, or null: then the listener is called when there is one.
+  kernels::Slot* TakeSlot(std::optional<int> device = std::nullopt);
   // The slot has been started, or could not be, on the next `elements` elements.
   absl::Status Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
                        const InUse& in_use = {});

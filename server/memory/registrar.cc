@@ -115,7 +115,8 @@ absl::StatusOr<std::string> Registrar::RegisterGpu(const kernels::ProcessMemory&
 
 std::string Registrar::Name(std::shared_ptr<const kernels::Memory> memory) {
   const std::uint64_t bytes = memory->size();
-  auto named = std::make_shared<const NamedMemory>(std::move(memory), 0, bytes);
+  std::vector<NamedMemory::Part> parts = {{.memory = std::move(memory), .byte_count = bytes}};
+  auto named = std::make_shared<const NamedMemory>(std::move(parts));
   std::string token = registry_.Add(named);
   registered_bytes_ += bytes;
   ++count_;

@@ -64,7 +64,7 @@ class MemoryContractTest : public testing::TestWithParam<Subject> {
 
 TEST_P(MemoryContractTest, BitsAreThoseOfStagedElements) {
   if (backend() == nullptr) return;  // the calling thread has no slots
-  static auto* const pool = new absl::StatusOr<std::unique_ptr<Memory>>(backend()->Allocate(kPoolBytes));
+  static auto* const pool = new absl::StatusOr<std::unique_ptr<Memory>>(backend()->Allocate(0, kPoolBytes));
   ASSERT_TRUE(pool->ok()) << pool->status();
   const Reduction reduction = ReductionOf(GetParam().spec);
   Slot& slot = *backend()->slots().front();
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Every, MemoryContractTest, testing::ValuesIn(AllSubject
 TEST(MemoryContractTest, TakesMuchAtOnce) {
   Backend* const backend = DeviceUnderTest::Get().backend();
   if (backend == nullptr) return;
-  const absl::StatusOr<std::unique_ptr<Memory>> memory = backend->Allocate(kPoolBytes);
+  const absl::StatusOr<std::unique_ptr<Memory>> memory = backend->Allocate(0, kPoolBytes);
   ASSERT_TRUE(memory.ok());
   ReductionSpec spec;
   spec.operators = {"sum"};

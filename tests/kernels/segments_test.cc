@@ -225,7 +225,7 @@ TEST(SegmentsOfManyTest, FromMemory) {
     ASSERT_TRUE(registered.ok()) << registered.status();
     ASSERT_NO_FATAL_FAILURE(expect(**registered, offset));
 
-    const auto allocated = backend->Allocate(host.size());
+    const auto allocated = backend->Allocate(0, host.size());
     ASSERT_TRUE(allocated.ok()) << allocated.status();
     std::copy(data.begin(), data.end(), slot.staging().begin());
     ASSERT_TRUE(slot.StartStore(**allocated, offset, data.size()).ok());

@@ -35,11 +35,13 @@ class FakeSlot;
 class FakeBehaviour {
  public:
   std::atomic<bool> fail_start = false;
+  std::atomic<int> lost_device = -1;  // slots of this one alone fail in Start
   std::atomic<bool> fail_wait = false;
   std::atomic<bool> wrong_results = false;
   std::atomic<bool> stuck = false;  // Start does not return, as long as this is so
   std::atomic<int> starts = 0;
-  std::atomic<int> piece_starts = 0;  // of them, on pieces
+  std::atomic<int> piece_starts = 0;   // of them, on pieces
+  std::atomic<int> starts_across = 0;  // of them, on parts of several memories
   std::atomic<int> waits = 0;
   std::atomic<int> notices = 0;             // that were asked for
   std::atomic<std::uint64_t> elements = 0;  // of all starts
@@ -144,7 +146,29 @@ class FakeSlot : public kernels::Slot {
         byte_offset + bytes > memory.size()) {
       ++behaviour_.misuses;
     }
+    if (absl::Status status = CheckDevice(memory); !status.ok()) return status;
     return Begin({reduction, first_element, element_count, memory.data() + byte_offset, nullptr, {}});
+  }
+
+  absl::Status StartAcross(const kernels::Reduction& reduction, std::uint64_t first_element,
+                           std::uint64_t element_count, std::span<const kernels::MemoryPart> parts) override {
+    Work work = {.reduction = reduction,
+                 .first_element = first_element,
+                 .count = element_count,
+                 .from = nullptr,
+                 .to = nullptr};
+    std::uint64_t bytes = 0;
+    for (const kernels::MemoryPart& part : parts) {
+      if (part.byte_offset + part.byte_count > part.memory->size()) ++behaviour_.misuses;
+      work.pieces.emplace_back(part.memory->data() + part.byte_offset, part.byte_count);
+      bytes += part.byte_count;
+    }
+    if (element_count == 0 || element_count > Capacity(reduction) || parts.size() < 2 ||
+        bytes != element_count * reduction.element_bytes()) {
+      ++behaviour_.misuses;
+    }
+    ++behaviour_.starts_across;
+    return Begin(std::move(work));
   }
 
   absl::Status StartStore(const kernels::Memory& memory, std::uint64_t byte_offset,
@@ -152,6 +176,7 @@ class FakeSlot : public kernels::Slot {
     if (byte_count == 0 || byte_count > staging_.size() || byte_offset + byte_count > memory.size()) {
       ++behaviour_.misuses;
     }
+    if (absl::Status status = CheckDevice(memory); !status.ok()) return status;
     std::byte* const to = const_cast<std::byte*>(memory.data()) + byte_offset;
     return Begin({std::nullopt, 0, byte_count, staging_.data(), to, {}});
   }
@@ -192,6 +217,7 @@ class FakeSlot : public kernels::Slot {
         byte_offset + cut.ElementCount() * reduction.element_bytes() > memory.size()) {
       ++behaviour_.misuses;
     }
+    if (absl::Status status = CheckDevice(memory); !status.ok()) return status;
     return BeginSegments(reduction, cut, memory.data() + byte_offset);
   }
 
@@ -239,6 +265,13 @@ class FakeSlot : public kernels::Slot {
            kNotAfter(piece.data() + piece.size(), memory.data() + memory.size());
   }
 
+  // A device reads its own memory, and the host's.
+  absl::Status CheckDevice(const kernels::Memory& memory) {
+    if (memory.device().value_or(device_) == device_) return absl::OkStatus();
+    ++behaviour_.misuses;
+    return absl::InternalError("a slot of one device was started on memory of another");
+  }
+
   absl::Status Await() {
     ++behaviour_.waits;
     {
@@ -259,7 +292,7 @@ class FakeSlot : public kernels::Slot {
   absl::Status Begin(Work work) {
     if (work_.has_value()) ++behaviour_.misuses;
     while (behaviour_.stuck) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (behaviour_.fail_start) return DeviceLost();
+    if (behaviour_.fail_start || behaviour_.lost_device == device_) return DeviceLost();
     ++behaviour_.starts;
     behaviour_.elements += work.count;
     work_.emplace(std::move(work));
@@ -301,8 +334,8 @@ void FakeBehaviour::Finish(std::size_t n, absl::Status status) {
 class FakeMemory : public kernels::Memory {
  public:
   FakeMemory(std::span<const std::byte> bytes, bool host_can_read) : Memory(bytes, host_can_read) {}
-  FakeMemory(std::unique_ptr<std::vector<std::byte>> owned, bool host_can_read)
-      : Memory(*owned, host_can_read), owned_(std::move(owned)) {}
+  FakeMemory(std::unique_ptr<std::vector<std::byte>> owned, int device)
+      : Memory(*owned, /*host_can_read=*/false, device), owned_(std::move(owned)) {}
 
  private:
   std::unique_ptr<std::vector<std::byte>> owned_;
@@ -311,12 +344,14 @@ class FakeMemory : public kernels::Memory {
 class FakeBackend : public kernels::Backend {
  public:
   // Slots in all, of one device after the other.
-  explicit FakeBackend(int slots = 2, std::size_t slot_bytes = std::size_t{64} << 10, int devices = 1) {
+  explicit FakeBackend(int slots = 2, std::size_t slot_bytes = std::size_t{64} << 10, int devices = 1)
+      : devices_(devices) {
     for (int i = 0; i < slots; ++i) {
       slots_.push_back(std::make_unique<FakeSlot>(behaviour, slot_bytes, i % devices));
     }
   }
 
+  int devices() const override { return devices_; }
   std::string name() const override { return "fake"; }
   std::string device() const override { return "fake:0"; }
   bool Supports(kernels::Algorithm algorithm) const override {
@@ -344,10 +379,17 @@ class FakeBackend : public kernels::Backend {
   }
   std::span<const std::byte> piece_memory() const override { return behaviour.piece_memory; }
   absl::StatusOr<std::unique_ptr<kernels::Memory>> Open(const kernels::ProcessMemory& memory) override {
-    return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(memory.byte_count), false);
+    return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(memory.byte_count),
+                                        /*device=*/0);
   }
-  absl::StatusOr<std::unique_ptr<kernels::Memory>> Allocate(std::uint64_t bytes) override {
-    return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(bytes), false);
+  absl::StatusOr<std::unique_ptr<kernels::Memory>> Allocate(int device, std::uint64_t bytes) override {
+    return std::make_unique<FakeMemory>(std::make_unique<std::vector<std::byte>>(bytes), device);
+  }
+  // As much memory of each device.
+  std::vector<std::unique_ptr<kernels::Memory>> AllocateOfEach(std::uint64_t bytes) {
+    std::vector<std::unique_ptr<kernels::Memory>> memories;
+    for (int device = 0; device < devices_; ++device) memories.push_back(*Allocate(device, bytes));
+    return memories;
   }
 
   FakeBehaviour behaviour;
@@ -356,6 +398,7 @@ class FakeBackend : public kernels::Backend {
   std::atomic<bool> telemetry_hangs = false;
 
  private:
+  const int devices_;
   std::vector<std::unique_ptr<kernels::Slot>> slots_;
 };
 

@@ -63,9 +63,9 @@ class ResidentArraysTest : public testing::Test {
   static constexpr std::uint64_t kBytes = 16 * kUnit;
 
   ResidentArraysTest() {
-    arrays_.Open(*backend_.Allocate(kBytes), {.owner_bytes = kBytes / 2,
-                                              .default_time_to_live = absl::Seconds(100),
-                                              .max_time_to_live = absl::Seconds(1000)});
+    arrays_.Open(backend_.AllocateOfEach(kBytes), {.owner_bytes = kBytes / 2,
+                                                   .default_time_to_live = absl::Seconds(100),
+                                                   .max_time_to_live = absl::Seconds(1000)});
   }
 
   static ResidentArrays::Request Of(std::uint64_t bytes, std::string owner = "me", int seconds = 0) {
@@ -136,7 +136,7 @@ TEST_F(ResidentArraysTest, NoMoreThanTheServerKeeps) {
   constexpr std::size_t kMost = ResidentArrays::kMaxArrays;
   MemoryRegistry registry;
   ResidentArrays arrays(registry);
-  arrays.Open(*backend_.Allocate((kMost + 1) * kUnit), {.owner_bytes = (kMost + 1) * kUnit});
+  arrays.Open(backend_.AllocateOfEach((kMost + 1) * kUnit), {.owner_bytes = (kMost + 1) * kUnit});
   std::vector<std::shared_ptr<const NamedMemory>> kept;
   while (kept.size() < kMost) {
     auto array = arrays.Reserve(Of(1), now_);

@@ -42,7 +42,9 @@ std::int64_t SumOfIota(std::int64_t first, std::int64_t count) {
 
 class ElsewhereTest : public RpcTest {
  protected:
-  ElsewhereTest() { service_.residents.Open(*backend_.Allocate(kPoolBytes), {.owner_bytes = kPoolBytes}); }
+  ElsewhereTest() {
+    service_.residents.Open(backend_.AllocateOfEach(kPoolBytes), {.owner_bytes = kPoolBytes});
+  }
 
   // An array of int32, cut into chunks of 30,001 bytes.
   grpc::Status Put(const std::vector<std::int32_t>& values, std::uint64_t announced) {

@@ -23,7 +23,7 @@ using Stream = grpc::ClientReaderWriter<v1::ReduceSegmentsRequest, v1::ReduceSeg
 
 class SegmentsRpcTest : public RpcTest {
  protected:
-  SegmentsRpcTest() { service_.residents.Open(*backend_.Allocate(1 << 20), {.owner_bytes = 1 << 20}); }
+  SegmentsRpcTest() { service_.residents.Open(backend_.AllocateOfEach(1 << 20), {.owner_bytes = 1 << 20}); }
 
   // Sends all, then reads all.
   grpc::Status Send(const std::vector<v1::ReduceSegmentsRequest>& requests) {

@@ -336,6 +336,7 @@ TEST_F(SegmentsTest, HeadersThatAreRefused) {
 
 // Arrays that lie in memory: the same rows, from any place in it.
 TEST_F(SegmentsTest, FromMemory) {
+  using Parts = std::vector<NamedMemory::Part>;
   const std::vector<std::uint64_t> lengths = {0, 1, 70'000, 3, 0, 16'384, 200'000, 5, 20'000'000 / 4, 8, 0};
   SegmentedArray ragged = Array({v1::OPERATOR_SUM, v1::OPERATOR_ARGMAX}, v1::ELEMENT_TYPE_INT32, lengths);
   SegmentedArray rows =
@@ -347,7 +348,7 @@ TEST_F(SegmentsTest, FromMemory) {
       const std::string bytes = std::string(offset, 'x') + array->data + "behind";
       std::unique_ptr<kernels::Memory> memory = backend_->Register(AsBytes(bytes)).value();
       const std::string token = service_.memories.Add(
-          std::make_shared<NamedMemory>(std::move(memory), 0, bytes.size(), std::nullopt));
+          std::make_shared<NamedMemory>(Parts{{.memory = std::move(memory), .byte_count = bytes.size()}}));
       SegmentedArray named = *array;
       named.header.mutable_reference()->set_token(token);
       named.header.mutable_reference()->set_byte_offset(offset);
