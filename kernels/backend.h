@@ -25,6 +25,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -143,7 +144,7 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual std::string name() const = 0;    // "cpu" or "cuda"
-  virtual std::string device() const = 0;  // "cpu", or "cuda:0 NVIDIA H200"
+  virtual std::string device() const = 0;  // "cpu", "cuda:0 NVIDIA H200" or "cuda:0,cuda:1 NVIDIA H200"
 
   // How many devices there are; slots and memories have their numbers, from 0 on. Each has slots.
   virtual int devices() const { return 1; }
@@ -181,13 +182,13 @@ class Backend {
   // OK until the device has failed in a way that only a new process mends. Cheap; poll it.
   virtual absl::Status fault() const = 0;
 
-  // What the driver tells of the device now; nothing where there is none. May take as long as the driver
+  // What the driver tells of each device now; nothing where there is none. May take as long as the driver
   // likes, also for ever: for a thread that nobody waits for.
-  virtual std::optional<DeviceTelemetry> Telemetry() { return std::nullopt; }
+  virtual std::vector<DeviceTelemetry> Telemetry() { return {}; }
 };
 
 struct BackendOptions {
-  int slots = 8;
+  int slots = 8;  // of each device
   // A multiple of 64 KiB, at least 64 KiB; 0 for what suits the device: large pieces for a bus, small ones
   // that stay in a core's cache for the CPU.
   std::size_t slot_bytes = 0;

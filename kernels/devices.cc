@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/devices.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
-#include <optional>
+#include <span>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/simt/simt_backend.h"
@@ -18,26 +21,34 @@
 namespace warpfold::kernels {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCuda(int ordinal, const BackendOptions& options) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeCuda(std::span<const int> ordinals,
+                                                  const BackendOptions& options) {
 #if defined(WARPFOLD_HAVE_CUDA)
-  return cuda::MakeCudaBackend(ordinal, options);
+  return cuda::MakeCudaBackend(ordinals, options);
 #else
-  static_cast<void>(ordinal);
+  static_cast<void>(ordinals);
   static_cast<void>(options);
   return absl::NotFoundError("this build has no CUDA");
 #endif
 }
 
-// The number of "cuda:N".
-std::optional<int> OrdinalOf(absl::string_view device) {
-  int ordinal = 0;
-  if (!absl::ConsumePrefix(&device, "cuda:") || !absl::SimpleAtoi(device, &ordinal) || ordinal < 0) {
-    return std::nullopt;
-  }
-  return ordinal;
-}
-
 }  // namespace
+
+absl::StatusOr<std::vector<int>> ParseGpus(absl::string_view device) {
+  std::vector<int> ordinals;
+  if (device == "cuda:all") return ordinals;
+  for (absl::string_view name : absl::StrSplit(device, ',')) {
+    int ordinal = 0;
+    if (!absl::ConsumePrefix(&name, "cuda:") || !absl::SimpleAtoi(name, &ordinal) || ordinal < 0) {
+      return absl::InvalidArgumentError("must be auto, cpu, cuda:N, cuda:all or simt:SEED");
+    }
+    if (std::find(ordinals.begin(), ordinals.end(), ordinal) != ordinals.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("names cuda:", ordinal, " twice"));
+    }
+    ordinals.push_back(ordinal);
+  }
+  return ordinals;
+}
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, const BackendOptions& options,
                                                      std::string* note) {
@@ -49,21 +60,26 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, c
     return simt::MakeSimtBackend(seed, options);
   }
   if (device == "auto") {
-    absl::StatusOr<std::unique_ptr<Backend>> gpu = MakeCuda(0, options);
+    absl::StatusOr<std::unique_ptr<Backend>> gpu = MakeCuda(std::array{0}, options);
     if (!absl::IsNotFound(gpu.status())) return gpu;
     *note = absl::StrCat("no GPU, taking the CPU: ", gpu.status().message());
     return cpu::MakeCpuBackend(options);
   }
-  const std::optional<int> ordinal = OrdinalOf(device);
-  if (!ordinal) return absl::InvalidArgumentError("the device must be auto, cpu, cuda:N or simt:SEED");
-  return MakeCuda(*ordinal, options);
+  const absl::StatusOr<std::vector<int>> ordinals = ParseGpus(device);
+  if (!ordinals.ok()) return ordinals.status();
+  return MakeCuda(*ordinals, options);
 }
 
 absl::Status ProbeMemory(absl::string_view device, const ProcessMemory& memory) {
-  const std::optional<int> ordinal = OrdinalOf(device);
-  if (!ordinal) return absl::InvalidArgumentError("the device must be cuda:N");
+  const absl::StatusOr<std::vector<int>> ordinals = ParseGpus(device);
+  if (!ordinals.ok()) return ordinals.status();
 #if defined(WARPFOLD_HAVE_CUDA)
-  return cuda::ProbeProcessMemory(*ordinal, memory);
+  if (ordinals->empty()) return absl::InvalidArgumentError("the GPUs must be named");
+  std::vector<cuda::Gpu> gpus;
+  for (const int ordinal : *ordinals) {
+    gpus.push_back({.ordinal = ordinal, .device = static_cast<int>(gpus.size())});
+  }
+  return cuda::ProbeProcessMemory(gpus, memory);
 #else
   static_cast<void>(memory);
   return absl::NotFoundError("this build has no CUDA");

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,18 +15,22 @@
 
 namespace warpfold::kernels {
 
-// `device`: "cpu", "cuda:N", "simt" or "simt:SEED" (simt/simt_backend.h), or "auto": the first GPU, or the
-// CPU if there is no GPU, and never simt, which is slow. A GPU that is there but cannot be used is an error
-// with "auto" too: nobody would notice that it is idle. INVALID_ARGUMENT if it is none of these; NOT_FOUND if
-// there is no such GPU (also where this build has no CUDA); UNAVAILABLE if it cannot be used;
+// The GPUs that "cuda:N", or a list as "cuda:0,cuda:2", names; none for "cuda:all". INVALID_ARGUMENT if it is
+// none of these, or names a GPU twice.
+absl::StatusOr<std::vector<int>> ParseGpus(absl::string_view device);
+
+// `device`: "cpu", what ParseGpus takes, "simt" or "simt:SEED" (simt/simt_backend.h), or "auto": the first
+// GPU, or the CPU if there is no GPU, and never simt, which is slow. A GPU that is there but cannot be used
+// is an error with "auto" too: nobody would notice that it is idle. INVALID_ARGUMENT if it is none of these;
+// NOT_FOUND if there is no such GPU (also where this build has no CUDA); UNAVAILABLE if it cannot be used;
 // RESOURCE_EXHAUSTED if the host has not the memory or the threads. With "auto", `*note` says why the CPU was
 // taken, else it is left empty.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, const BackendOptions& options,
                                                      std::string* note);
 
-// Reads all bytes of `memory` on the GPU that `device` ("cuda:N") names. Statuses are those of Backend::Open;
-// UNAVAILABLE means that this process can use the device no more, which is what a handle that was tampered
-// with may do to it. So a process that can be spared should call this.
+// Reads all bytes of `memory` on that of the GPUs which `device` names (ParseGpus) that has it. Statuses are
+// those of Backend::Open; UNAVAILABLE means that this process can use the device no more, which is what a
+// handle that was tampered with may do to it. So a process that can be spared should call this.
 absl::Status ProbeMemory(absl::string_view device, const ProcessMemory& memory);
 
 }  // namespace warpfold::kernels

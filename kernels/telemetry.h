@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace warpfold::kernels {
 
 // What the driver does not tell, as GPUs without ECC do, is left out.
 struct DeviceTelemetry {
+  std::string device;                              // "cuda:0"
   std::optional<std::uint64_t> memory_bytes;       // in all
   std::optional<std::uint64_t> memory_used_bytes;  // by all processes
   std::optional<double> temperature_celsius;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "kernels/devices.h"
 #include "kernels/geometry.h"
 #include "server/version.h"
 
@@ -85,14 +86,12 @@ std::string CheckSlotBytes(const std::string& text) {
 }
 
 std::string CheckDevice(const std::string& device) {
-  int index = -1;
   if (device == "auto" || device == "cpu") return "";
   const absl::string_view view = device;
-  if (absl::StartsWith(view, "cuda:") && absl::SimpleAtoi(view.substr(5), &index) && index >= 0) return "";
   std::uint64_t seed = 0;
   if (device == "simt" || (absl::StartsWith(view, "simt:") && absl::SimpleAtoi(view.substr(5), &seed)))
     return "";
-  return "must be auto, cpu, cuda:N or simt:SEED";
+  return std::string(kernels::ParseGpus(device).status().message());
 }
 
 std::string CheckSocketPath(const std::string& path) {
@@ -102,7 +101,7 @@ std::string CheckSocketPath(const std::string& path) {
 }
 
 void AddLimits(CLI::App& app, Flags* flags) {
-  app.add_option("--slots", flags->slots, "Staging buffers, shared out among the shards")
+  app.add_option("--slots", flags->slots, "Staging buffers of each device, shared out among the shards")
       ->check(CLI::Range(1, 256))
       ->default_str("two for each shard");
   app.add_option("--slot_bytes", flags->slot_bytes,
@@ -132,7 +131,7 @@ void AddLimits(CLI::App& app, Flags* flags) {
 
 void AddMemory(CLI::App& app, Flags* flags) {
   CLI::Option* resident = app.add_option("--resident_bytes", flags->resident_bytes,
-                                         "The device's memory for arrays that stay (PutArray); 0: none")
+                                         "The devices' memory for arrays that stay (PutArray); 0: none")
                               ->check(CLI::Range(std::uint64_t{0}, kMaxArrayBytes));
   app.add_option("--resident_owner_bytes", flags->resident_owner_bytes,
                  "The most of it for the arrays of one owner")
@@ -181,9 +180,10 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
                  "Addresses, comma-separated: host:port (0: a free one), unix:/path")
       ->delimiter(',')
       ->check(CLI::Validator(CheckAddress, "ADDRESS"));
-  app.add_option(
-         "--device", flags->device,
-         "auto (a GPU if there is one), cpu, cuda:N, or simt:SEED, a slow executor of kernels on the CPU")
+  app.add_option("--device", flags->device,
+                 "auto (a GPU if there is one), cpu, cuda:N, several GPUs as cuda:0,cuda:1 or cuda:all, or "
+                 "simt:SEED, "
+                 "a slow executor of kernels on the CPU")
       ->check(CLI::Validator(CheckDevice, "DEVICE"));
   AddLimits(app, flags);
   AddMemory(app, flags);

@@ -55,12 +55,12 @@ bool HasWord(absl::string_view list, absl::string_view word) {
 
 MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
   const auto places = static_cast<std::uint64_t>(flags.max_concurrent_reductions);
-  return {.base = kBaseBytes + (backend.is_device ? kDriverBytes : 0),
+  return {.base = kBaseBytes + static_cast<std::uint64_t>(backend.gpus) * kDriverBytes,
           .slots = backend.slot_bytes,
           .receive = backend.receive_bytes,
           .calls = places * (kReductionBytes + kMergeBytes),
           .answers = kMaxPendingAnswerBytes,
-          .resident = backend.is_device ? 0 : flags.resident_bytes};
+          .resident = backend.gpus > 0 ? 0 : flags.resident_bytes};
 }
 
 std::string ToText(const MemoryBudget& budget) {
@@ -84,7 +84,7 @@ absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::op
 }
 
 absl::Status CheckSlots(const Flags& flags, std::uint64_t available) {
-  const std::uint64_t bytes = static_cast<std::uint64_t>(flags.slots) * flags.slot_bytes;
+  const std::uint64_t bytes = static_cast<std::uint64_t>(flags.slots) * flags.slot_bytes;  // of one device
   if (bytes <= available) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--slots=", flags.slots, " --slot_bytes=", flags.slot_bytes,
                                                  ": ", MiB(bytes), " MiB, but ", available / kMiB,

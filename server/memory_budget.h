@@ -28,7 +28,7 @@ struct MemoryBudget {
 
 // What a backend has taken by the start.
 struct BackendMemory {
-  bool is_device = false;        // a GPU's: resident arrays are in its own memory
+  int gpus = 0;                  // where there are some, resident arrays are in their memory
   std::uint64_t slot_bytes = 0;  // of all slots together
   std::uint64_t receive_bytes = 0;
 };

@@ -101,7 +101,7 @@ void OpenReceiving(kernels::Backend& backend) {
 // How much memory of the host the server may come to hold. INVALID_ARGUMENT if it may not have so much.
 absl::StatusOr<MemoryBudget> CheckMemory(const Flags& flags, kernels::Backend& backend) {
   const bool takes_pieces = backend.takes_pieces();
-  const MemoryBudget budget = BudgetOf(flags, {.is_device = backend.name() == "cuda",
+  const MemoryBudget budget = BudgetOf(flags, {.gpus = backend.name() == "cuda" ? backend.devices() : 0,
                                                .slot_bytes = SlotBytes(backend),
                                                .receive_bytes = takes_pieces ? 2 * SlotBytes(backend) : 0});
   if (absl::Status status = CheckBudget(budget, flags, ControlGroupLimit()); !status.ok()) return status;
@@ -115,7 +115,7 @@ absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flag
       .max_registered_bytes = flags.max_registered_bytes,
   };
   if (service.backend.name() == "cuda") {
-    const std::string device = service.backend.device();  // "cuda:0 NVIDIA H200"
+    const std::string device = service.backend.device();  // "cuda:0,cuda:1 NVIDIA H200"
     options.prober_command = {"/proc/self/exe",
                               absl::StrCat(kProbeMemoryFlag, device.substr(0, device.find(' ')))};
   }

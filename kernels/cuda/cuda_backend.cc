@@ -4,8 +4,9 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <memory>
-#include <optional>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,10 +14,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/cuda/cuda_slot.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/fault.h"
+#include "kernels/cuda/gpu.h"
 #include "kernels/cuda/nvml.h"
 
 namespace warpfold::kernels::cuda {
@@ -26,50 +29,57 @@ namespace {
 // ones took more of its time, larger ones only more memory (docs/data-path.md).
 constexpr std::size_t kDefaultSlotBytes = 8 << 20;
 
+// "cuda:0 NVIDIA H200", "cuda:0,cuda:1 NVIDIA H200"; the names of GPUs that differ one after the other.
+std::string NameOf(std::span<const Gpu> gpus, std::span<const std::string> models) {
+  const bool are_alike = std::count(models.begin(), models.end(), models.front()) == std::ssize(models);
+  const auto write = [](std::string* out, Gpu gpu) { absl::StrAppend(out, "cuda:", gpu.ordinal); };
+  return absl::StrCat(absl::StrJoin(gpus, ",", write), " ",
+                      are_alike ? models.front() : absl::StrJoin(models, ", "));
+}
+
 class CudaBackend : public Backend {
  public:
-  absl::Status Open(int ordinal, const BackendOptions& options) {
-    cudaDeviceProp properties;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, ordinal));
-    device_ = absl::StrCat("cuda:", ordinal, " ", properties.name);
+  absl::Status Open(std::span<const int> ordinals, const BackendOptions& options) {
     const std::size_t slot_bytes = options.slot_bytes > 0 ? options.slot_bytes : kDefaultSlotBytes;
-    // Said before the host's memory, of which each slot takes as much, is taken for nothing.
-    std::size_t free_bytes = 0;
-    std::size_t all_bytes = 0;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemGetInfo(&free_bytes, &all_bytes));
-    if (slot_bytes > free_bytes / static_cast<std::size_t>(options.slots)) {
-      return absl::ResourceExhaustedError(absl::StrCat(options.slots, " slots of ", slot_bytes,
-                                                       " bytes are more than the ", free_bytes,
-                                                       " bytes that the device has free"));
+    std::vector<std::string> models;
+    for (const int ordinal : ordinals) {
+      const Gpu gpu = {.ordinal = ordinal, .device = static_cast<int>(gpus_.size())};
+      if (absl::Status status = Add(gpu, options.slots * slot_bytes, &models); !status.ok()) return status;
     }
+    // One of each GPU after the other: whoever takes the first ones has all of them.
     for (int i = 0; i < options.slots; ++i) {
-      absl::StatusOr<std::unique_ptr<Slot>> slot = MakeCudaSlot(ordinal, slot_bytes, fault_);
-      if (!slot.ok()) return slot.status();
-      slots_.push_back(*std::move(slot));
+      for (const Gpu gpu : gpus_) {
+        absl::StatusOr<std::unique_ptr<Slot>> slot = MakeCudaSlot(gpu, slot_bytes, fault_);
+        if (!slot.ok()) return slot.status();
+        slots_.push_back(*std::move(slot));
+      }
     }
-    ordinal_ = ordinal;
-    char bus_id[32] = {};
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), ordinal));
-    nvml_ = Nvml::Open(bus_id);
+    device_ = NameOf(gpus_, models);
     return absl::OkStatus();
   }
 
   std::string name() const override { return "cuda"; }
   std::string device() const override { return device_; }
+  int devices() const override { return static_cast<int>(gpus_.size()); }
   bool Supports(Algorithm) const override { return true; }
   std::span<const std::unique_ptr<Slot>> slots() override { return slots_; }
   absl::Status fault() const override { return fault_.Get(); }
-  std::optional<DeviceTelemetry> Telemetry() override {
-    return nvml_ == nullptr ? std::nullopt : std::optional(nvml_->Read());
+  std::vector<DeviceTelemetry> Telemetry() override {
+    std::vector<DeviceTelemetry> all;
+    for (std::size_t i = 0; i < gpus_.size(); ++i) {
+      if (nvml_[i] == nullptr) continue;
+      all.push_back(nvml_[i]->Read());
+      all.back().device = absl::StrCat("cuda:", gpus_[i].ordinal);
+    }
+    return all;
   }
 
   absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) override {
-    return RegisterHostMemory(ordinal_, bytes, fault_);
+    return RegisterHostMemory(gpus_, bytes, fault_);
   }
   bool takes_pieces() const override { return true; }
   absl::Status OpenPieces(std::span<const std::byte> bytes) override {
-    absl::StatusOr<std::unique_ptr<Memory>> memory = RegisterPieces(ordinal_, bytes, fault_);
+    absl::StatusOr<std::unique_ptr<Memory>> memory = RegisterPieces(gpus_, bytes, fault_);
     if (!memory.ok()) return memory.status();
     pieces_ = *std::move(memory);
     return absl::OkStatus();
@@ -79,18 +89,39 @@ class CudaBackend : public Backend {
     return {pieces_->data(), pieces_->size()};
   }
   absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory& memory) override {
-    return OpenProcessMemory(ordinal_, memory, fault_);
+    return OpenProcessMemory(gpus_, memory, fault_);
   }
   absl::StatusOr<std::unique_ptr<Memory>> Allocate(int device, std::uint64_t bytes) override {
-    return AllocateDeviceMemory(ordinal_, bytes, fault_);
+    return AllocateDeviceMemory(gpus_[static_cast<std::size_t>(device)], bytes, fault_);
   }
 
  private:
+  absl::Status Add(Gpu gpu, std::size_t bytes, std::vector<std::string>* models) {
+    cudaDeviceProp properties;
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu.ordinal));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, gpu.ordinal));
+    models->push_back(properties.name);
+    // Said before the host's memory, of which slots take as much, is taken for nothing.
+    std::size_t free_bytes = 0;
+    std::size_t all_bytes = 0;
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemGetInfo(&free_bytes, &all_bytes));
+    if (bytes > free_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("slots of ", bytes, " bytes are more than the ",
+                                                       free_bytes, " bytes that cuda:", gpu.ordinal,
+                                                       " has free"));
+    }
+    char bus_id[32] = {};
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), gpu.ordinal));
+    nvml_.push_back(Nvml::Open(bus_id));
+    gpus_.push_back(gpu);
+    return absl::OkStatus();
+  }
+
   Fault fault_;
-  int ordinal_ = 0;
+  std::vector<Gpu> gpus_;
   std::string device_;
-  std::unique_ptr<Nvml> nvml_;      // null where the driver's library is not there
-  std::unique_ptr<Memory> pieces_;  // where pieces may lie, if anywhere
+  std::vector<std::unique_ptr<Nvml>> nvml_;  // of each GPU; null where the driver's library is not there
+  std::unique_ptr<Memory> pieces_;           // where pieces may lie, if anywhere
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 
@@ -109,14 +140,22 @@ absl::StatusOr<int> CountDevices() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int ordinal, const BackendOptions& options) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(std::span<const int> ordinals,
+                                                         const BackendOptions& options) {
   const absl::StatusOr<int> devices = CountDevices();
   if (!devices.ok()) return devices.status();
-  if (ordinal >= *devices) {
+  if (*devices == 0) return absl::NotFoundError("there is no GPU");
+  std::vector<int> gpus(ordinals.begin(), ordinals.end());
+  if (gpus.empty()) {
+    gpus.resize(static_cast<std::size_t>(*devices));
+    std::iota(gpus.begin(), gpus.end(), 0);
+  }
+  for (const int ordinal : gpus) {
+    if (ordinal < *devices) continue;
     return absl::NotFoundError(absl::StrCat("no GPU cuda:", ordinal, "; there are ", *devices));
   }
   auto backend = std::make_unique<CudaBackend>();
-  if (absl::Status status = backend->Open(ordinal, options); !status.ok()) return status;
+  if (absl::Status status = backend->Open(gpus, options); !status.ok()) return status;
   return backend;
 }
 

@@ -1,18 +1,23 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GPU as a backend: slots are pairs of pinned host and device buffers, each with a stream of its own.
+// GPUs as a backend: slots are pairs of pinned host and device buffers, each with a stream of its own. One
+// GPU lost is the whole backend lost: the process ends, and all its memory with it.
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 
 namespace warpfold::kernels::cuda {
 
-// NOT_FOUND if there is no such GPU, or no driver at all; UNAVAILABLE (DEVICE_LOST) if it is there but
-// cannot be used: a driver that is too old, not enough memory for the slots.
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int ordinal, const BackendOptions& options);
+// On these GPUs, each with options.slots slots, or on all there are if none is named. NOT_FOUND if there is
+// no such GPU, or no driver at all; UNAVAILABLE (DEVICE_LOST) if it is there but cannot be used: a driver
+// that is too old, not enough memory for the slots. A GPU may be named twice, for tests: it then counts as
+// two.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(std::span<const int> ordinals,
+                                                         const BackendOptions& options);
 
 }  // namespace warpfold::kernels::cuda

@@ -23,19 +23,19 @@ template <auto Release>
 class CudaMemory : public Memory {
  public:
   // `base` is what Release takes: the start of the allocation of which `bytes` are a part.
-  CudaMemory(int ordinal, void* base, std::span<const std::byte> bytes, bool host_can_read, Fault& fault)
-      : Memory(bytes, host_can_read), ordinal_(ordinal), base_(base), fault_(fault) {}
+  CudaMemory(Gpu gpu, void* base, std::span<const std::byte> bytes, bool host_can_read, Fault& fault)
+      : Memory(bytes, host_can_read, gpu.device), gpu_(gpu), base_(base), fault_(fault) {}
 
   ~CudaMemory() override {
     if (base_ == nullptr || !fault_.Get().ok()) return;
-    cudaSetDevice(ordinal_);
+    cudaSetDevice(gpu_.ordinal);
     // Of an error there is nobody to tell; one that means that the device is lost comes again.
     static_cast<void>(Release(base_));
     static_cast<void>(cudaGetLastError());
   }
 
  private:
-  const int ordinal_;
+  const Gpu gpu_;
   void* const base_;
   Fault& fault_;
 };
@@ -86,43 +86,8 @@ absl::Status CheckAllocation(int ordinal, void* base, const ProcessMemory& memor
   return BadMemory(absl::StrCat("the range exceeds the allocation of ", *bytes, " bytes"), "byte_count");
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Memory>> RegisterHostMemory(int ordinal, std::span<const std::byte> bytes,
-                                                           Fault& fault) {
-  if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
-  void* const base = const_cast<std::byte*>(bytes.data());
-  const cudaError_t error = cudaHostRegister(base, bytes.size(), cudaHostRegisterReadOnly);
-  if (error != cudaSuccess) {
-    if (absl::Status lost = LostAfterRefusal("cudaHostRegister", fault); !lost.ok()) return lost;
-  }
-  return std::make_unique<CudaMemory<cudaHostUnregister>>(ordinal, error == cudaSuccess ? base : nullptr,
-                                                          bytes, true, fault);
-}
-
-absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(int ordinal, std::span<const std::byte> bytes,
-                                                       Fault& fault) {
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
-  int same_addresses = 0;
-  WARPFOLD_RETURN_IF_CUDA_ERROR(
-      cudaDeviceGetAttribute(&same_addresses, cudaDevAttrCanUseHostPointerForRegisteredMem, ordinal));
-  if (same_addresses == 0) {
-    return absl::ResourceExhaustedError("the GPU does not read the host's memory by the host's addresses");
-  }
-  void* const base = const_cast<std::byte*>(bytes.data());
-  if (cudaHostRegister(base, bytes.size(), cudaHostRegisterMapped) != cudaSuccess) {
-    if (absl::Status lost = LostAfterRefusal("cudaHostRegister", fault); !lost.ok()) return lost;
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the system does not let the GPU read ", bytes.size(), " bytes of the host"));
-  }
-  return std::make_unique<CudaMemory<cudaHostUnregister>>(ordinal, base, bytes, true, fault);
-}
-
-absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(int ordinal, const ProcessMemory& memory,
-                                                          Fault& fault) {
-  if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
+absl::StatusOr<std::unique_ptr<Memory>> OpenOn(Gpu gpu, const ProcessMemory& memory, Fault& fault) {
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu.ordinal));
   cudaIpcMemHandle_t handle;
   std::memcpy(&handle, memory.handle.data(), sizeof(handle));
   void* base = nullptr;
@@ -133,32 +98,86 @@ absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(int ordinal, const Pro
                                   static_cast<int>(error), ", ", cudaGetErrorName(error), ")"),
                      "handle");
   }
-  if (absl::Status status = CheckAllocation(ordinal, base, memory); !status.ok()) {
+  if (absl::Status status = CheckAllocation(gpu.ordinal, base, memory); !status.ok()) {
     static_cast<void>(cudaIpcCloseMemHandle(base));
     return fault.Check(status);
   }
   const auto* const bytes = static_cast<const std::byte*>(base) + memory.byte_offset;
-  return std::make_unique<CudaMemory<cudaIpcCloseMemHandle>>(
-      ordinal, base, std::span(bytes, memory.byte_count), false, fault);
+  return std::make_unique<CudaMemory<cudaIpcCloseMemHandle>>(gpu, base, std::span(bytes, memory.byte_count),
+                                                             false, fault);
 }
 
-absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(int ordinal, std::uint64_t bytes, Fault& fault) {
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal));
+// Whether another GPU may know the handle that this one refused.
+bool IsOfAnother(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) && ErrorDetails(status) == ErrorMetadata{{"field", "handle"}};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Memory>> RegisterHostMemory(std::span<const Gpu> gpus,
+                                                           std::span<const std::byte> bytes, Fault& fault) {
+  if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpus.front().ordinal));
+  void* const base = const_cast<std::byte*>(bytes.data());
+  const cudaError_t error =
+      cudaHostRegister(base, bytes.size(), cudaHostRegisterReadOnly | cudaHostRegisterPortable);
+  if (error != cudaSuccess) {
+    if (absl::Status lost = LostAfterRefusal("cudaHostRegister", fault); !lost.ok()) return lost;
+  }
+  return std::make_unique<CudaMemory<cudaHostUnregister>>(gpus.front(), error == cudaSuccess ? base : nullptr,
+                                                          bytes, true, fault);
+}
+
+absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(std::span<const Gpu> gpus,
+                                                       std::span<const std::byte> bytes, Fault& fault) {
+  for (const Gpu gpu : gpus) {
+    int same_addresses = 0;
+    WARPFOLD_RETURN_IF_CUDA_ERROR(
+        cudaDeviceGetAttribute(&same_addresses, cudaDevAttrCanUseHostPointerForRegisteredMem, gpu.ordinal));
+    if (same_addresses == 0) {
+      return absl::ResourceExhaustedError("the GPU does not read the host's memory by the host's addresses");
+    }
+  }
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpus.front().ordinal));
+  void* const base = const_cast<std::byte*>(bytes.data());
+  if (cudaHostRegister(base, bytes.size(), cudaHostRegisterMapped | cudaHostRegisterPortable) !=
+      cudaSuccess) {
+    if (absl::Status lost = LostAfterRefusal("cudaHostRegister", fault); !lost.ok()) return lost;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the system does not let the GPU read ", bytes.size(), " bytes of the host"));
+  }
+  return std::make_unique<CudaMemory<cudaHostUnregister>>(gpus.front(), base, bytes, true, fault);
+}
+
+absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(std::span<const Gpu> gpus,
+                                                          const ProcessMemory& memory, Fault& fault) {
+  if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
+  absl::StatusOr<std::unique_ptr<Memory>> opened = OpenOn(gpus.front(), memory, fault);
+  for (const Gpu gpu : gpus.subspan(1)) {
+    if (!IsOfAnother(opened.status())) break;
+    opened = OpenOn(gpu, memory, fault);
+  }
+  return opened;
+}
+
+absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(Gpu gpu, std::uint64_t bytes, Fault& fault) {
+  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu.ordinal));
   void* base = nullptr;
   if (cudaMalloc(&base, bytes) != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
     return absl::ResourceExhaustedError(absl::StrCat("the GPU has no room for ", bytes, " bytes"));
   }
   const std::span<const std::byte> span(static_cast<const std::byte*>(base), bytes);
-  return std::make_unique<CudaMemory<cudaFree>>(ordinal, base, span, false, fault);
+  return std::make_unique<CudaMemory<cudaFree>>(gpu, base, span, false, fault);
 }
 
-absl::Status ProbeProcessMemory(int ordinal, const ProcessMemory& memory) {
+absl::Status ProbeProcessMemory(std::span<const Gpu> gpus, const ProcessMemory& memory) {
   constexpr std::uint64_t kPieceBytes = std::uint64_t{32} << 20;
   Fault fault;
-  const absl::StatusOr<std::unique_ptr<Memory>> opened = OpenProcessMemory(ordinal, memory, fault);
+  const absl::StatusOr<std::unique_ptr<Memory>> opened = OpenProcessMemory(gpus, memory, fault);
   if (!opened.ok()) return opened.status();
-  const auto copy = AllocateDeviceMemory(ordinal, std::min(memory.byte_count, kPieceBytes), fault);
+  const Gpu owner = gpus[static_cast<std::size_t>(*(*opened)->device())];
+  const auto copy = AllocateDeviceMemory(owner, std::min(memory.byte_count, kPieceBytes), fault);
   if (!copy.ok()) return copy.status();
   const auto read_all = [&]() -> absl::Status {
     for (std::uint64_t begin = 0; begin < memory.byte_count; begin += kPieceBytes) {

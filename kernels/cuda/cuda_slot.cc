@@ -27,7 +27,7 @@ constexpr std::size_t kResultShare = 4;
 
 class CudaSlot : public Slot {
  public:
-  CudaSlot(int ordinal, std::size_t bytes, Fault& fault) : ordinal_(ordinal), bytes_(bytes), fault_(fault) {}
+  CudaSlot(Gpu gpu, std::size_t bytes, Fault& fault) : gpu_(gpu), bytes_(bytes), fault_(fault) {}
 
   ~CudaSlot() override {
     if (!fault_.Get().ok()) {
@@ -37,7 +37,7 @@ class CudaSlot : public Slot {
       static_cast<void>(gatherer_.release());
       return;
     }
-    cudaSetDevice(ordinal_);
+    cudaSetDevice(gpu_.ordinal);
     for (cudaEvent_t event : {begun_, copied_, reduced_, returned_}) {
       if (event != nullptr) cudaEventDestroy(event);
     }
@@ -46,7 +46,10 @@ class CudaSlot : public Slot {
     cudaFree(device_);
   }
 
+  int device() const override { return gpu_.device; }
+
   absl::Status Allocate() {
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventCreate(&begun_));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventCreate(&copied_));
@@ -78,7 +81,7 @@ class CudaSlot : public Slot {
 
   void Notify() override {
     if (!fault_.Get().ok()) return on_finished_();
-    cudaSetDevice(ordinal_);
+    cudaSetDevice(gpu_.ordinal);
     // CUDA runs host functions on a thread of its own, and not at all once the device has failed.
     const absl::Status status =
         StatusOf(cudaLaunchHostFunc(stream_, &CudaSlot::OnFinished, this), "cudaLaunchHostFunc");
@@ -101,6 +104,12 @@ class CudaSlot : public Slot {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return Begun(Enqueue(reduction, first_element, element_count, memory.data() + byte_offset,
                          !IsReducedInPlace(memory, byte_offset)));
+  }
+
+  absl::Status StartAcross(const Reduction& reduction, std::uint64_t first_element,
+                           std::uint64_t element_count, std::span<const MemoryPart> parts) override {
+    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
+    return Begun(EnqueueAcross(reduction, first_element, element_count, parts));
   }
 
   absl::Status StartPieces(const Reduction& reduction, std::uint64_t first_element,
@@ -185,10 +194,30 @@ class CudaSlot : public Slot {
     return EnqueueEnd();
   }
 
+  // The driver copies between GPUs also where they do not reach each other's memory.
+  absl::Status EnqueueAcross(const Reduction& reduction, std::uint64_t first_element,
+                             std::uint64_t element_count, std::span<const MemoryPart> parts) {
+    stores_ = false;
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
+    std::byte* to = device_;
+    for (const MemoryPart& part : parts) {
+      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, part.memory->data() + part.byte_offset,
+                                                    part.byte_count, cudaMemcpyDefault, stream_));
+      to += part.byte_count;
+    }
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(copied_, stream_));
+    if (absl::Status status = reducer_->Launch(reduction, first_element, device_, element_count, stream_);
+        !status.ok()) {
+      return status;
+    }
+    return EnqueueEnd();
+  }
+
   absl::Status EnqueuePieces(const Reduction& reduction, std::uint64_t first_element,
                              std::uint64_t element_count, std::span<const HostPiece> pieces) {
     stores_ = false;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
     WARPFOLD_RETURN_IF_CUDA_ERROR(gatherer_->Launch(pieces, device_, stream_));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(copied_, stream_));
@@ -219,7 +248,7 @@ class CudaSlot : public Slot {
   absl::Status EnqueueCopy(const std::byte* data, std::uint64_t byte_count) {
     stores_ = false;
     // The current device is a property of the calling thread.
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
     if (byte_count > 0) {
       WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device_, data, byte_count, cudaMemcpyDefault, stream_));
@@ -229,7 +258,7 @@ class CudaSlot : public Slot {
 
   absl::Status EnqueueStore(std::byte* to, std::uint64_t byte_count) {
     stores_ = true;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, staging_, byte_count, cudaMemcpyHostToDevice, stream_));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(copied_, stream_));
@@ -244,7 +273,7 @@ class CudaSlot : public Slot {
   static void CUDART_CB OnFinished(void* slot) { static_cast<CudaSlot*>(slot)->on_finished_(); }
 
   absl::Status Synchronize(SlotResult& result) {
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(ordinal_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(end_));
     float copy_ms = 0;
     float kernel_ms = 0;
@@ -260,7 +289,7 @@ class CudaSlot : public Slot {
     return absl::OkStatus();
   }
 
-  const int ordinal_;
+  const Gpu gpu_;
   const std::size_t bytes_;
   Fault& fault_;
   cudaStream_t stream_ = nullptr;
@@ -280,8 +309,8 @@ class CudaSlot : public Slot {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Slot>> MakeCudaSlot(int ordinal, std::size_t bytes, Fault& fault) {
-  auto slot = std::make_unique<CudaSlot>(ordinal, bytes, fault);
+absl::StatusOr<std::unique_ptr<Slot>> MakeCudaSlot(Gpu gpu, std::size_t bytes, Fault& fault) {
+  auto slot = std::make_unique<CudaSlot>(gpu, bytes, fault);
   if (absl::Status status = slot->Allocate(); !status.ok()) return status;
   return slot;
 }

@@ -12,10 +12,11 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/fault.h"
+#include "kernels/cuda/gpu.h"
 
 namespace warpfold::kernels::cuda {
 
-// On the GPU of this number. `fault` must outlive the slot.
-absl::StatusOr<std::unique_ptr<Slot>> MakeCudaSlot(int ordinal, std::size_t bytes, Fault& fault);
+// `fault` must outlive the slot.
+absl::StatusOr<std::unique_ptr<Slot>> MakeCudaSlot(Gpu gpu, std::size_t bytes, Fault& fault);
 
 }  // namespace warpfold::kernels::cuda

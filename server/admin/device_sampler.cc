@@ -3,6 +3,7 @@
 #include "server/admin/device_sampler.h"
 
 #include <chrono>
+#include <utility>
 
 #include "absl/time/clock.h"
 
@@ -41,10 +42,10 @@ void DeviceSampler::Run() {
   std::unique_lock lock(mutex_);
   do {
     lock.unlock();
-    const std::optional<kernels::DeviceTelemetry> telemetry = backend_.Telemetry();
+    std::vector<kernels::DeviceTelemetry> telemetry = backend_.Telemetry();
     lock.lock();
-    if (!telemetry.has_value()) break;
-    last_ = {.time = absl::Now(), .telemetry = *telemetry};
+    if (telemetry.empty()) break;
+    last_ = {.time = absl::Now(), .telemetry = std::move(telemetry)};
   } while (!ended_.wait_for(lock, kInterval, [this] { return ending_; }));
   has_ended_ = true;
   ended_.notify_all();

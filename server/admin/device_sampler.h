@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asks the device's driver how the device is, now and then, on a thread of its own: the driver may take long,
+// Asks the devices' driver how they are, now and then, on a thread of its own: the driver may take long,
 // and whoever scrapes must not wait for it.
 //
 // Threads: the constructor and the destructor from one thread, the rest from any.
@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "kernels/backend.h"
@@ -20,8 +21,8 @@ namespace warpfold::server {
 class DeviceSampler {
  public:
   struct Sample {
-    absl::Time time;  // of day
-    kernels::DeviceTelemetry telemetry;
+    absl::Time time;                                  // of day
+    std::vector<kernels::DeviceTelemetry> telemetry;  // of each device
   };
 
   // `backend` must outlive the sampler. Throws std::system_error where there is no thread.

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "server/process.h"
 #include "server/version.h"
@@ -78,27 +79,34 @@ void WriteCallTable(Exposition& out, const CallTable& table) {
 
 void WriteDevice(Exposition& out, const std::optional<DeviceSampler::Sample>& sample) {
   if (!sample.has_value()) return;
-  const kernels::DeviceTelemetry& told = sample->telemetry;
+  using Told = kernels::DeviceTelemetry;
   out.Gauge("warpfold_device_sample_timestamp_seconds", "When the driver told what follows.",
             Seconds(sample->time));
-  if (told.memory_bytes.has_value()) {
-    out.Gauge("warpfold_device_memory_bytes", "The device's memory.", *told.memory_bytes);
+  const auto write = [&out, &sample](absl::string_view name, absl::string_view help, auto value) {
+    bool has_family = false;
+    for (const Told& told : sample->telemetry) {
+      if (!(told.*value).has_value()) continue;
+      if (!std::exchange(has_family, true)) out.Family(name, "gauge", help);
+      out.Sample({{"device", told.device}}, *(told.*value));
+    }
+  };
+  write("warpfold_device_memory_bytes", "The device's memory.", &Told::memory_bytes);
+  write("warpfold_device_memory_used_bytes", "How much of it all processes use.", &Told::memory_used_bytes);
+  write("warpfold_device_temperature_celsius", "Of the GPU's chip.", &Told::temperature_celsius);
+  write("warpfold_device_power_watts", "What the GPU draws.", &Told::power_watts);
+  bool has_family = false;
+  for (const Told& told : sample->telemetry) {
+    const auto write_errors = [&](absl::string_view kind, const std::optional<std::uint64_t>& errors) {
+      if (!errors.has_value()) return;
+      if (!std::exchange(has_family, true)) {
+        out.Family("warpfold_device_memory_errors_total", "counter",
+                   "Errors of the device's memory (ECC) since its driver was loaded.");
+      }
+      out.Sample({{"device", told.device}, {"kind", kind}}, *errors);
+    };
+    write_errors("corrected", told.corrected_errors);
+    write_errors("uncorrected", told.uncorrected_errors);
   }
-  if (told.memory_used_bytes.has_value()) {
-    out.Gauge("warpfold_device_memory_used_bytes", "How much of it all processes use.",
-              *told.memory_used_bytes);
-  }
-  if (told.temperature_celsius.has_value()) {
-    out.Gauge("warpfold_device_temperature_celsius", "Of the GPU's chip.", *told.temperature_celsius);
-  }
-  if (told.power_watts.has_value()) {
-    out.Gauge("warpfold_device_power_watts", "What the GPU draws.", *told.power_watts);
-  }
-  if (!told.corrected_errors.has_value() && !told.uncorrected_errors.has_value()) return;
-  out.Family("warpfold_device_memory_errors_total", "counter",
-             "Errors of the device's memory (ECC) since its driver was loaded.");
-  if (told.corrected_errors.has_value()) out.Sample({{"kind", "corrected"}}, *told.corrected_errors);
-  if (told.uncorrected_errors.has_value()) out.Sample({{"kind", "uncorrected"}}, *told.uncorrected_errors);
 }
 
 void WriteProcess(Exposition& out) {

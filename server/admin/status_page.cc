@@ -78,6 +78,24 @@ std::string Row(std::initializer_list<std::string> cells) {
   return html + "</tr>\n";
 }
 
+// What names say of which device it is, where there are several.
+void AddTelemetry(Rows& rows, const kernels::DeviceTelemetry& told, const std::string& of) {
+  if (told.memory_bytes.has_value() && told.memory_used_bytes.has_value()) {
+    rows.emplace_back(of + "device memory", absl::StrCat(Bytes(*told.memory_used_bytes), " of ",
+                                                         Bytes(*told.memory_bytes), " used"));
+  }
+  if (told.temperature_celsius.has_value()) {
+    rows.emplace_back(of + "temperature", absl::StrCat(*told.temperature_celsius, " °C"));
+  }
+  if (told.power_watts.has_value()) rows.emplace_back(of + "power", absl::StrCat(*told.power_watts, " W"));
+  if (told.corrected_errors.has_value()) {
+    rows.emplace_back(of + "memory errors, corrected", absl::StrCat(*told.corrected_errors));
+  }
+  if (told.uncorrected_errors.has_value()) {
+    rows.emplace_back(of + "memory errors, uncorrected", absl::StrCat(*told.uncorrected_errors));
+  }
+}
+
 Rows DeviceRows(const AdminSources& sources, const std::optional<DeviceSampler::Sample>& sample) {
   const kernels::Backend& backend = sources.service->backend;
   Rows rows = {{"version", kVersion},
@@ -88,20 +106,8 @@ Rows DeviceRows(const AdminSources& sources, const std::optional<DeviceSampler::
     rows.emplace_back("certificate expires", DateOf(*expiry) + " UTC");
   }
   if (!sample.has_value()) return rows;
-  const kernels::DeviceTelemetry& told = sample->telemetry;
-  if (told.memory_bytes.has_value() && told.memory_used_bytes.has_value()) {
-    rows.emplace_back("device memory", absl::StrCat(Bytes(*told.memory_used_bytes), " of ",
-                                                    Bytes(*told.memory_bytes), " used"));
-  }
-  if (told.temperature_celsius.has_value()) {
-    rows.emplace_back("temperature", absl::StrCat(*told.temperature_celsius, " °C"));
-  }
-  if (told.power_watts.has_value()) rows.emplace_back("power", absl::StrCat(*told.power_watts, " W"));
-  if (told.corrected_errors.has_value()) {
-    rows.emplace_back("memory errors, corrected", absl::StrCat(*told.corrected_errors));
-  }
-  if (told.uncorrected_errors.has_value()) {
-    rows.emplace_back("memory errors, uncorrected", absl::StrCat(*told.uncorrected_errors));
+  for (const kernels::DeviceTelemetry& told : sample->telemetry) {
+    AddTelemetry(rows, told, sample->telemetry.size() > 1 ? told.device + " " : "");
   }
   return rows;
 }

@@ -49,7 +49,8 @@ void Canary::OnTick(absl::Time now) {
   const bool is_used = share_.free() < share_.size() || share_.waiting() > 0;
   const bool is_due = now >= next_;
   if (is_used || is_due) next_ = now + kInterval;
-  if (is_due && !is_used) Start();
+  if (!is_due || is_used) return;
+  for (int device = 0; device < share_.devices(); ++device) Start(device);
 }
 
 void Canary::Retire() {
@@ -57,8 +58,8 @@ void Canary::Retire() {
   next_ = absl::InfiniteFuture();
 }
 
-void Canary::Start() {
-  kernels::Slot* const slot = share_.Take(*this);
+void Canary::Start(int device) {
+  kernels::Slot* const slot = share_.Take(*this, device);
   const std::span<const std::byte> bytes = std::as_bytes(std::span(array_));
   std::memcpy(slot->staging().data(), bytes.data(), bytes.size());
   absl::Status started;

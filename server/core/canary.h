@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts a tiny reduction now and then while nobody uses a shard's slots, and compares its result with the
-// host's: so a device that has failed is found before the next client meets it. The reduction has the same
-// deadline as what a client starts.
+// Starts a tiny reduction on each device now and then while nobody uses a shard's slots, and compares its
+// result with the host's: so a device that has failed is found before the next client meets it. The reduction
+// has the same deadline as what a client starts.
 //
 // Threads: the shard's only.
 #pragma once
@@ -26,7 +26,7 @@ class Canary : private SlotShare::Holder {
   Canary(const Canary&) = delete;
   Canary& operator=(const Canary&) = delete;
 
-  // Starts a reduction if it is time for one.
+  // Starts reductions if it is time for them.
   void OnTick(absl::Time now);
   // The time by which OnTick should be called.
   absl::Time next() const { return next_; }
@@ -39,7 +39,7 @@ class Canary : private SlotShare::Holder {
   void OnSlotWanted() override {}
   void OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) override;
 
-  void Start();
+  void Start(int device);
   void Judge(const absl::StatusOr<kernels::SlotResult>& result);
 
   SlotShare& share_;

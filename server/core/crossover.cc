@@ -51,8 +51,18 @@ absl::StatusOr<Crossovers> Crossovers::Measure(kernels::Backend& backend, const 
   Crossovers crossovers;
   // simt is slower than the CPU at any size, but whoever asks for it wants its kernels to run.
   if (backend.name() == "cpu" || backend.name() == "simt" || backend.slots().empty()) return crossovers;
-  kernels::Slot& slot = *backend.slots().front();
   const absl::Time start = clock();
+  int device = 0;
+  for (const auto& slot : backend.slots()) {
+    if (slot->device() != device) continue;
+    if (absl::Status status = crossovers.MeasureAll(*slot, clock); !status.ok()) return status;
+    ++device;
+  }
+  crossovers.warm_up_.took = clock() - start;
+  return crossovers;
+}
+
+absl::Status Crossovers::MeasureAll(kernels::Slot& slot, const Clock& clock) {
   const auto names = kernels::OperatorNames();
   for (std::size_t family = 0; family < names.size(); ++family) {
     for (int t = 0; t < kElementTypeCount; ++t) {
@@ -71,12 +81,11 @@ absl::StatusOr<Crossovers> Crossovers::Measure(kernels::Backend& backend, const 
       }
       for (const kernels::ElementShape shape : shapes) {
         spec.shape = shape;
-        if (absl::Status status = crossovers.MeasureOne(spec, slot, clock); !status.ok()) return status;
+        if (absl::Status status = MeasureOne(spec, slot, clock); !status.ok()) return status;
       }
     }
   }
-  crossovers.warm_up_.took = clock() - start;
-  return crossovers;
+  return absl::OkStatus();
 }
 
 absl::Status Crossovers::MeasureOne(const kernels::ReductionSpec& spec, kernels::Slot& slot,
@@ -100,7 +109,7 @@ absl::Status Crossovers::MeasureOne(const kernels::ReductionSpec& spec, kernels:
     device = std::min(device, clock() - start);
     if (i == 0) first = clock() - start;
   }
-  ++warm_up_.operators;
+  if (slot.device() == 0) ++warm_up_.operators;
   if (first - device > warm_up_.slowest) {
     warm_up_.slowest = first - device;
     warm_up_.slowest_operator = absl::StrCat(spec.operators.front(), " ", ElementTypeName(spec.element_type));
@@ -108,8 +117,9 @@ absl::Status Crossovers::MeasureOne(const kernels::ReductionSpec& spec, kernels:
   // A host of infinite speed should still leave large arrays to the device.
   const double host_ns = std::max(absl::ToDoubleNanoseconds(host), 1.0);
   const double bytes = absl::ToDoubleNanoseconds(device) / host_ns * static_cast<double>(array.size());
-  bytes_[{spec.operators.front(), spec.element_type, DimensionOf(spec.operators.front(), spec.shape)}] =
-      static_cast<std::uint64_t>(std::clamp(bytes, double{kSmallestBytes}, double{kLargestBytes}));
+  bytes_.try_emplace(
+      {spec.operators.front(), spec.element_type, DimensionOf(spec.operators.front(), spec.shape)},
+      static_cast<std::uint64_t>(std::clamp(bytes, double{kSmallestBytes}, double{kLargestBytes})));
   return absl::OkStatus();
 }
 

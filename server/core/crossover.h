@@ -35,8 +35,9 @@ class Crossovers {
   // Without measurements: everything goes to slots.
   Crossovers() = default;
 
-  // Runs every operator over every type that it takes, on slot 0 of a backend that nobody uses yet and on the
-  // host: so it also loads the kernels that first calls would wait for. Measures nothing on the CPU backend.
+  // Runs every operator over every type that it takes, on a slot of each device of a backend that nobody uses
+  // yet and on the host: so it also loads the kernels that first calls would wait for. What is measured is of
+  // the first device; others are alike. Measures nothing on the CPU backend.
   // Where the slot fails, its error: a device that cannot reduce an array now should not be waited for by
   // users. UNAVAILABLE (DEVICE_LOST) where it does not end, and then nothing may wait for it.
   static absl::StatusOr<Crossovers> Measure(kernels::Backend& backend, const Clock& clock);
@@ -50,6 +51,7 @@ class Crossovers {
   // Operator, element type, dimension of a matrix that is multiplied as a whole (else 0).
   using Key = std::tuple<std::string, kernels::ElementType, std::uint32_t>;
 
+  absl::Status MeasureAll(kernels::Slot& slot, const Clock& clock);
   absl::Status MeasureOne(const kernels::ReductionSpec& spec, kernels::Slot& slot, const Clock& clock);
 
   std::map<Key, std::uint64_t> bytes_;

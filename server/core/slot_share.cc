@@ -10,7 +10,10 @@
 namespace warpfold::server {
 
 SlotShare::SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device) : device_(device) {
-  for (kernels::Slot* slot : slots) entries_.push_back({.slot = slot});
+  for (kernels::Slot* slot : slots) {
+    entries_.push_back({.slot = slot});
+    devices_ = std::max(devices_, slot->device() + 1);
+  }
 }
 
 kernels::Slot* SlotShare::Take(Holder& holder, std::optional<int> device) {

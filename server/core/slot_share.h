@@ -116,6 +116,8 @@ class SlotShare {
   void Serve();
 
   std::size_t size() const { return entries_.size(); }
+  // Whose slots they are: there is one at least of each.
+  int devices() const { return devices_; }
   std::size_t free() const;
   std::size_t in_flight() const;
   std::size_t waiting() const { return waiting_; }
@@ -177,6 +179,7 @@ class SlotShare {
   DeviceHealth* const device_;
   DeviceCalls device_calls_;
   std::vector<Entry> entries_;
+  int devices_ = 0;
   Parties parties_;
   std::size_t waiting_ = 0;         // of all parties
   std::uint64_t given_out_ = 0;     // slots given out and parties come, since the start

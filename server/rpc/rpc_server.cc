@@ -58,6 +58,10 @@ absl::StatusOr<std::size_t> MaxConnections(const RpcServerOptions& options, int 
                                                  ": the limit on open files leaves room for ", room));
 }
 
+std::size_t SlotsOfEachDevice(kernels::Backend& backend) {
+  return backend.slots().size() / static_cast<std::size_t>(backend.devices());
+}
+
 }  // namespace
 
 int ShardCount(std::size_t slots) {
@@ -92,7 +96,7 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
     addresses_.push_back(listener->address());
     listeners.push_back(*std::move(listener));
   }
-  const int shards = ShardCount(service_.backend.slots().size());
+  const int shards = ShardCount(SlotsOfEachDevice(service_.backend));
   const absl::StatusOr<std::size_t> max_connections = MaxConnections(options, shards);
   if (!max_connections.ok()) return max_connections.status();
   // This adds channelz to every server that the process builds from now on.
@@ -130,8 +134,11 @@ void RpcServer::MakeAcceptor(std::vector<Listener> listeners, std::size_t max_co
 
 void RpcServer::MakeShards(std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues) {
   std::vector<std::vector<kernels::Slot*>> slots(queues.size());
-  std::size_t next = 0;
-  for (const auto& slot : service_.backend.slots()) slots[next++ % slots.size()].push_back(slot.get());
+  // Of each device, every shard has a slot at least: arrays may lie on any.
+  std::vector<std::size_t> next(static_cast<std::size_t>(service_.backend.devices()));
+  for (const auto& slot : service_.backend.slots()) {
+    slots[next[static_cast<std::size_t>(slot->device())]++ % slots.size()].push_back(slot.get());
+  }
   for (std::size_t i = 0; i < queues.size(); ++i) {
     shards_.push_back(std::make_unique<RpcShard>(service_, methods_, slots[i], std::move(queues[i])));
   }

@@ -41,7 +41,7 @@ struct RpcServerOptions {
   bool channelz = false;  // gRPC's own service about connections and calls, on threads of gRPC's
 };
 
-// How many shards to run: one for each core, as far as there are slots for them.
+// How many shards to run: one for each core, as far as there are slots (of each device) for them.
 int ShardCount(std::size_t slots);
 
 // How many slots of all shards together are in each state, and how many calls wait for one.

@@ -48,11 +48,12 @@ class PagesTest(TestCase):
             self.assertGreater(page['warpfold_stage_duration_seconds_sum{stage="kernel"}'], 0)
             self.assertGreater(page["warpfold_slots"], 0)
             if DEVICE != "cpu":
-                used = "warpfold_device_memory_used_bytes"  # the driver is asked in the background
+                # The driver is asked in the background.
+                used = 'warpfold_device_memory_used_bytes{device="cuda:0"}'
                 wait_until(lambda: used in samples(get(admin, "/metrics")[1]), "what the driver tells")
                 page = samples(get(admin, "/metrics")[1])
                 self.assertGreater(page[used], 0)
-                self.assertGreater(page["warpfold_device_temperature_celsius"], 0)
+                self.assertGreater(page['warpfold_device_temperature_celsius{device="cuda:0"}'], 0)
 
     @unittest.skipUnless(shutil.which("promtool"), "needs promtool")
     def test_promtool_finds_nothing_to_say(self):

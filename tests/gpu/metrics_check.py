@@ -70,7 +70,8 @@ def check(folder: pathlib.Path, device: str) -> int:
     pages.expect(set(begin) <= set(after), f"{len(begin)} series at first, {len(after)} after the mix")
     if backend == "cuda":
         for name in _OF_A_GPU:
-            pages.expect(after.get(name, 0) > 0, f"{name} {after.get(name, 0):.0f}")
+            series = f'{name}{{device="{device}"}}'
+            pages.expect(after.get(series, 0) > 0, f"{series} {after.get(series, 0):.0f}")
     page = (pathlib.Path(__file__).resolve().parents[2] / "docs/observability.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^\| `((?:warpfold|process)_\w+)` \|", page, re.MULTILINE))
     there = {re.sub(r"_(bucket|sum|count)$", "", name) for name in names(pages.text("after-metrics.txt"))}

@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "kernels/error.h"
 #include "server/admin/call_metrics.h"
+#include "server/admin/service_metrics.h"
 #include "tests/server/raw_call.h"
 #include "tests/server/rpc_fixture.h"
 
@@ -160,7 +161,24 @@ TEST_F(AdminTest, NoPageWaitsForADeviceOrItsDriver) {
   backend_.behaviour.SetBlocked(false);
   backend_.telemetry_hangs = false;
   EXPECT_TRUE(call.get().ok());
-  Await([&] { return absl::StrContains(Page("/metrics"), "\nwarpfold_device_temperature_celsius 41\n"); });
+  Await([&] {
+    return absl::StrContains(Page("/metrics"),
+                             "\nwarpfold_device_temperature_celsius{device=\"fake:0\"} 41\n");
+  });
+}
+
+TEST(DeviceMetricsTest, EachDeviceHasItsOwn) {
+  Exposition out;
+  WriteDevice(out, DeviceSampler::Sample{.time = absl::UnixEpoch(),
+                                         .telemetry = FakeBackend(2, 4096, 2).Telemetry()});
+  for (const char* sample :
+       {"warpfold_device_temperature_celsius{device=\"fake:0\"} 41",
+        "warpfold_device_temperature_celsius{device=\"fake:1\"} 42",
+        "warpfold_device_memory_errors_total{device=\"fake:1\",kind=\"uncorrected\"} 0"}) {
+    EXPECT_THAT(out.text(), HasSubstr(absl::StrCat("\n", sample, "\n")));
+  }
+  const std::string family = "# TYPE warpfold_device_temperature_celsius";
+  EXPECT_EQ(out.text().find(family), out.text().rfind(family));
 }
 
 TEST_F(AdminTest, TheEndDoesNotWaitForADriver) {
@@ -211,8 +229,8 @@ TEST_F(AdminTest, MetricsCountWhatHappened) {
            "warpfold_connections_refused_total{reason=\"limit\"} 0",
            "warpfold_log_lines_dropped_total 5",
            "warpfold_certificate_expiry_timestamp_seconds 2e+09",
-           "warpfold_device_memory_used_bytes 250000",
-           "warpfold_device_memory_errors_total{kind=\"corrected\"} 3",
+           "warpfold_device_memory_used_bytes{device=\"fake:0\"} 250000",
+           "warpfold_device_memory_errors_total{device=\"fake:0\",kind=\"corrected\"} 3",
        }) {
     EXPECT_THAT(page, HasSubstr(absl::StrCat("\n", sample, "\n")));
   }

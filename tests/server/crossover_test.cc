@@ -78,5 +78,18 @@ TEST(CrossoversTest, ADeviceThatFailsIsNotServed) {
   EXPECT_EQ(Crossovers::Measure(backend, MonotonicClock()).status(), DeviceLost());
 }
 
+// First calls wait for no device's kernels, and no device is served that fails.
+TEST(CrossoversTest, EveryDeviceIsWarmedUp) {
+  FakeBackend one(2, std::size_t{256} << 10, 1);
+  FakeBackend two(4, std::size_t{256} << 10, 2);
+  const auto of_one = Crossovers::Measure(one, MonotonicClock());
+  const auto of_two = Crossovers::Measure(two, MonotonicClock());
+  ASSERT_TRUE(of_one.ok() && of_two.ok());
+  EXPECT_EQ(two.behaviour.starts, 2 * one.behaviour.starts);
+  EXPECT_EQ(of_two->warm_up().operators, of_one->warm_up().operators);
+  two.behaviour.lost_device = 1;
+  EXPECT_EQ(Crossovers::Measure(two, MonotonicClock()).status(), DeviceLost());
+}
+
 }  // namespace
 }  // namespace warpfold::server

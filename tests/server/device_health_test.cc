@@ -187,6 +187,19 @@ TEST_F(CanaryTest, TriesAnIdleDevice) {
   EXPECT_FALSE(lost());
 }
 
+TEST(CanaryOfSeveralTest, TriesEachDevice) {
+  FakeBackend backend(4, std::size_t{64} << 10, 2);
+  DeviceHealth device(backend);
+  SlotShare share(SlotsOf(backend), &device);
+  Canary canary(share, device, absl::UnixEpoch());
+  canary.OnTick(canary.next());
+  EXPECT_EQ(backend.behaviour.starts, 2);
+  EXPECT_TRUE(device.fault().ok());
+  backend.behaviour.lost_device = 1;
+  canary.OnTick(canary.next());
+  EXPECT_EQ(kernels::ErrorReason(device.fault()), "DEVICE_LOST");
+}
+
 TEST_F(CanaryTest, LeavesABusyDeviceAlone) {
   kernels::Slot* const slot = share_.Take(holder_);
   for (int i = 0; i < 10; ++i) Tick(Canary::kInterval);

@@ -353,19 +353,28 @@ class FakeBackend : public kernels::Backend {
 
   int devices() const override { return devices_; }
   std::string name() const override { return "fake"; }
-  std::string device() const override { return "fake:0"; }
+  std::string device() const override {
+    std::string names = "fake:0";
+    for (int device = 1; device < devices_; ++device) names += ",fake:" + std::to_string(device);
+    return names;
+  }
   bool Supports(kernels::Algorithm algorithm) const override {
     return has_algorithms || algorithm == kernels::Algorithm::kAuto;
   }
   std::span<const std::unique_ptr<kernels::Slot>> slots() override { return slots_; }
-  std::optional<kernels::DeviceTelemetry> Telemetry() override {
+  std::vector<kernels::DeviceTelemetry> Telemetry() override {
     while (telemetry_hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return kernels::DeviceTelemetry{.memory_bytes = 1'000'000,
-                                    .memory_used_bytes = 250'000,
-                                    .temperature_celsius = 41,
-                                    .power_watts = 82.5,
-                                    .corrected_errors = 3,
-                                    .uncorrected_errors = 0};
+    std::vector<kernels::DeviceTelemetry> all;
+    for (int device = 0; device < devices_; ++device) {
+      all.push_back({.device = "fake:" + std::to_string(device),
+                     .memory_bytes = 1'000'000,
+                     .memory_used_bytes = 250'000,
+                     .temperature_celsius = 41.0 + device,
+                     .power_watts = 82.5,
+                     .corrected_errors = 3,
+                     .uncorrected_errors = 0});
+    }
+    return all;
   }
   absl::Status fault() const override { return faulty ? DeviceLost() : absl::OkStatus(); }
 

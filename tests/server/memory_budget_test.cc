@@ -23,14 +23,17 @@ TEST(MemoryBudgetTest, IsTheSumOfWhatTheFlagsAllow) {
   Flags flags;
   flags.max_concurrent_reductions = 10;
   flags.resident_bytes = 3 * kMiB;
-  const MemoryBudget cpu = BudgetOf(flags, {.is_device = false, .slot_bytes = 2 * kMiB});
+  const MemoryBudget cpu = BudgetOf(flags, {.slot_bytes = 2 * kMiB});
   EXPECT_EQ(cpu.total(), (64 + 2 + 10 * 12 + 64 + 3) * kMiB);
   EXPECT_EQ(ToText(cpu),
             "memory: at most 253 MiB (base 64, slots 2, to receive into 0, calls 120, answers 64, resident "
             "arrays 3)");
-  const MemoryBudget gpu =
-      BudgetOf(flags, {.is_device = true, .slot_bytes = 8 * kMiB, .receive_bytes = 16 * kMiB});
+  const MemoryBudget gpu = BudgetOf(flags, {.gpus = 1, .slot_bytes = 8 * kMiB, .receive_bytes = 16 * kMiB});
   EXPECT_EQ(gpu.total(), (64 + 512 + 8 + 16 + 10 * 12 + 64) * kMiB);
+  const MemoryBudget two = BudgetOf(flags, {.gpus = 2, .slot_bytes = 16 * kMiB, .receive_bytes = 32 * kMiB});
+  EXPECT_EQ(two.total(), (64 + 2 * 512 + 16 + 32 + 10 * 12 + 64) * kMiB);
+  const MemoryBudget two = BudgetOf(flags, {.gpus = 2, .slot_bytes = 16 * kMiB, .receive_bytes = 32 * kMiB});
+  EXPECT_EQ(two.total(), (64 + 2 * 512 + 16 + 32 + 10 * 12 + 64) * kMiB);
 }
 
 TEST(MemoryBudgetTest, IsHeldAgainstTheLimit) {
