@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "tests/server/kept_arrays.h"
 
 namespace warpfold::server {
 namespace {
@@ -33,6 +34,7 @@ class World::WatchedSlot : public kernels::Slot {
  public:
   WatchedSlot(World& world, kernels::Slot& slot) : world_(world), slot_(slot) {}
 
+  int device() const override { return slot_.device(); }
   std::span<std::byte> staging() override { return slot_.staging(); }
   void NotifyBy(std::function<void()> on_finished) override { slot_.NotifyBy(std::move(on_finished)); }
   void Notify() override { slot_.Notify(); }
@@ -58,7 +60,14 @@ class World::WatchedSlot : public kernels::Slot {
   absl::Status StartFrom(const kernels::Reduction& reduction, std::uint64_t first_element,
                          std::uint64_t element_count, const kernels::Memory& memory,
                          std::uint64_t byte_offset) override {
-    return slot_.StartFrom(reduction, first_element, element_count, memory, byte_offset);
+    return Watch(reduction, [&] {
+      return slot_.StartFrom(reduction, first_element, element_count, memory, byte_offset);
+    });
+  }
+  absl::Status StartAcross(const kernels::Reduction& reduction, std::uint64_t first_element,
+                           std::uint64_t element_count, std::span<const kernels::MemoryPart> parts) override {
+    return Watch(reduction,
+                 [&] { return slot_.StartAcross(reduction, first_element, element_count, parts); });
   }
   absl::Status StartStore(const kernels::Memory& memory, std::uint64_t byte_offset,
                           std::uint64_t byte_count) override {
@@ -93,7 +102,9 @@ class World::WatchedSlot : public kernels::Slot {
 
 World::World(std::uint64_t seed)
     : random_(seed),
-      backend_(static_cast<int>(1 + Below(random_, 4)), kLeafBytes * (2 + Below(random_, 3))),
+      devices_(OneIn(random_, 3) ? 2 : 1),
+      backend_(static_cast<int>(1 + Below(random_, 4)) * devices_, kLeafBytes * (2 + Below(random_, 3)),
+               devices_),
       places_(static_cast<int>(2 + Below(random_, OneIn(random_, 2) ? 8 : 40))),
       service_(backend_,
                Limits{.max_stream_bytes = 1 << 20, .max_concurrent_reductions = places_, .call = kCallLimits},
@@ -114,11 +125,13 @@ World::~World() = default;
 
 void World::MakeShards() {
   backend_.behaviour.SetBlocked(true);
-  const std::size_t count = std::min<std::size_t>(backend_.slots().size(), 1 + Below(random_, 2));
+  const auto devices = static_cast<std::size_t>(devices_);
+  const std::size_t count = std::min<std::size_t>(backend_.slots().size() / devices, 1 + Below(random_, 2));
   std::vector<std::vector<kernels::Slot*>> shares(count);
   for (const auto& slot : backend_.slots()) {
+    const std::size_t number = slots_.size() / devices;  // among those of its device
     slots_.push_back(std::make_unique<WatchedSlot>(*this, *slot));
-    shares[slots_.size() % count].push_back(slots_.back().get());
+    shares[number % count].push_back(slots_.back().get());
   }
   shards_.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -150,9 +163,11 @@ void World::LeaveAPlace() {
 
 void World::MakeClients() {
   const std::size_t count = 1 + Below(random_, 8);
+  const KeptArrays kept = {.ints = KeepArray(random_, backend_, service_.memories, ArrayData(false)),
+                           .floats = KeepArray(random_, backend_, service_.memories, ArrayData(true))};
   for (std::size_t i = 0; i < count; ++i) {
     Shard& shard = *shards_[Below(random_, shards_.size())].shard;
-    clients_.emplace_back(ledger_, shard, heap_, RandomScript(random_, i));
+    clients_.emplace_back(ledger_, shard, heap_, RandomScript(random_, i, kept));
   }
 }
 
@@ -323,7 +338,9 @@ void World::Check() {
                  "admission does not count the calls in progress");
   for (const SimulatedShard& shard : shards_) {
     const SlotShare& slots = shard.shard->slots();
-    ledger_.Expect(slots.waiting() == 0 || slots.free() == 0, "a slot is free and somebody waits");
+    // Of several devices, it may be another's that is free.
+    ledger_.Expect(slots.waiting() == 0 || slots.free() == 0 || (devices_ > 1 && slots.free() < slots.size()),
+                   "a slot is free and somebody waits");
     const auto in_progress =
         std::count_if(clients_.begin(), clients_.end(), [&](const SimulatedClient& client) {
           return client.begun() && !client.answered() && &client.shard() == shard.shard.get();

@@ -36,8 +36,9 @@ class World {
   // went wrong first, or "".
   std::string Run();
 
-  // How many slots were started on pieces.
+  // How many slots were started on pieces, and on parts that several devices have.
   int piece_starts() const { return backend_.behaviour.piece_starts; }
+  int starts_across() const { return backend_.behaviour.starts_across; }
 
   // How many answers there were of each reason, or code where there is none.
   const std::map<std::string, int>& answers() const { return ledger_.answers; }
@@ -92,6 +93,7 @@ class World {
   Random random_;
   Ledger ledger_;
   PieceHeap heap_;  // messages come in it
+  const int devices_;
   FakeBackend backend_;
   const int places_;
   Service service_;

@@ -31,17 +31,20 @@ TEST(SimulationTest, EveryScheduleEndsWell) {
   const std::uint64_t count = replay ? 1 : FromEnvironment("WARPFOLD_SIMULATION_SCHEDULES", kSchedules);
   std::map<std::string, int> answers;
   std::uint64_t piece_starts = 0;
+  std::uint64_t starts_across = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE("WARPFOLD_SIMULATION_SEED=" + std::to_string(seed));
     World world(seed);
     ASSERT_EQ(world.Run(), "");
     for (const auto& [reason, n] : world.answers()) answers[reason] += n;
     piece_starts += static_cast<std::uint64_t>(world.piece_starts());
+    starts_across += static_cast<std::uint64_t>(world.starts_across());
   }
   if (count < 10'000) return;
   // The test would say nothing of what does not happen.
   EXPECT_GT(answers["OK"], static_cast<int>(count));
   EXPECT_GT(piece_starts, count / 4);
+  EXPECT_GT(starts_across, count / 100);
   for (const char* const reason : {"CANCELLED", "DEADLINE", "IDLE", "RATE", "DRAINING", "TOO_MANY_REDUCTIONS",
                                    "DEVICE_LOST", "NO_COMMIT", "COUNT_MISMATCH", "CHECKSUM_MISMATCH",
                                    "BAD_ORDER", "BAD_MESSAGE", "BAD_HEADER", "BAD_STATE"}) {

@@ -41,9 +41,7 @@ struct Arrays {
 };
 
 std::span<const std::byte> Data(bool floats, std::size_t elements) {
-  static const Arrays arrays;
-  const auto bytes = floats ? std::as_bytes(std::span(arrays.floats)) : std::as_bytes(std::span(arrays.ints));
-  return bytes.first(elements * 4);
+  return ArrayData(floats).first(elements * 4);
 }
 
 v1::ReductionSpec Spec(bool floats, std::uint64_t identity) {
@@ -179,6 +177,27 @@ Script ReduceScript(Random& random, std::uint64_t identity) {
   return script;
 }
 
+// An array that the server keeps: nothing but the header comes.
+Script KeptScript(Random& random, std::uint64_t identity, const KeptArrays& kept) {
+  Script script;
+  script.method = "/warpfold.v1.ReductionService/Reduce";
+  const bool floats = OneIn(random, 2);
+  v1::ReduceRequest request;
+  v1::ReduceHeader& header = *request.mutable_header();
+  *header.mutable_spec() = Spec(floats, identity);
+  header.set_return_state(OneIn(random, 2));
+  v1::ArrayReference& reference = *header.mutable_reference();
+  reference.set_token(floats ? kept.floats : kept.ints);
+  reference.set_element_count(kSizes[Below(random, kSizes.size())]);
+  script.reduction = Expected(header.spec(), reference.element_count(), 0, header.return_state());
+  if (OneIn(random, 10)) {
+    reference.set_element_count(6 * kLeaf + 1);
+    script.reason = "BAD_HEADER";
+  }
+  script.lines.push_back({request.SerializeAsString()});
+  return script;
+}
+
 // Some longer than a slot, some empty; in pieces, of which none is taken or many are.
 Script SegmentsScript(Random& random, std::uint64_t identity) {
   Script script;
@@ -292,9 +311,15 @@ std::string RandomPeer(Random& random) {
   return absl::StrCat("ipv4:192.0.2.", Below(random, 3), ":", 1024 + Below(random, 1000));
 }
 
-Script RandomScript(Random& random, std::uint64_t identity) {
+std::span<const std::byte> ArrayData(bool floats) {
+  static const Arrays arrays;
+  return floats ? std::as_bytes(std::span(arrays.floats)) : std::as_bytes(std::span(arrays.ints));
+}
+
+Script RandomScript(Random& random, std::uint64_t identity, const KeptArrays& kept) {
   const std::size_t method = Below(random, 10);
-  Script script = method < 4   ? ReduceScript(random, identity)
+  Script script = method < 3   ? ReduceScript(random, identity)
+                  : method < 4 ? KeptScript(random, identity, kept)
                   : method < 6 ? SegmentsScript(random, identity)
                   : method < 8 ? ArrayScript(random, identity)
                   : method < 9 ? MergeScript(random)

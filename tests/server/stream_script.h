@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,8 +62,17 @@ inline bool IsWork(Admission::Kind kind) {
 // One of three clients, by one of its connections.
 std::string RandomPeer(Random& random);
 
+// The tokens of arrays that the server keeps: of the integers and of the floats of ArrayData.
+struct KeptArrays {
+  std::string ints;
+  std::string floats;
+};
+
+// What scripts reduce, or the beginning of it.
+std::span<const std::byte> ArrayData(bool floats);
+
 // A script of any method, whole or with a fault. Whose it is can be told from the reduction's spec.
-Script RandomScript(Random& random, std::uint64_t identity);
+Script RandomScript(Random& random, std::uint64_t identity, const KeptArrays& kept);
 
 inline bool IsSegments(const Script& script) { return absl::EndsWith(script.method, "/ReduceSegments"); }
 // Whether it is a header, chunks and a commit.
