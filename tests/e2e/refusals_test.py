@@ -73,7 +73,7 @@ class RefusalsTest(TestCase):
             self.assertEqual(kept.read(), b"a file of somebody's")
 
     def test_a_device_that_is_not_there(self):
-        for device in ("cuda:63", "cuda:4711"):
+        for device in ("cuda:63", "cuda:4711", "cuda:62,cuda:63"):
             self.assert_refused(_TOO_MUCH, f"--device={device}", "", f"--device={device}")
 
     def test_more_than_the_system_has(self):

@@ -4,12 +4,14 @@
 // warpfold-server over a fake device that fails on command, to test what the process then owes its users.
 // SIGUSR1: its slots hang from now on, as those of a GPU may that is about to fail. SIGUSR2: it reports that
 // it has failed. SIGHUP: a call that starts a slot does not return. Standard error says when the first or the
-// last is obeyed, and when a slot hangs. With --slots=1 it cannot even start a reduction.
+// last is obeyed, and when a slot hangs. With --slots=1 it cannot even start a reduction. Where --device names
+// several GPUs it has as many fake devices.
 #include <csignal>
 #include <iostream>
 #include <memory>
 #include <thread>
 
+#include "kernels/devices.h"
 #include "server/server_main.h"
 #include "tests/server/fake_backend.h"
 
@@ -53,7 +55,9 @@ int main(int argc, char** argv) {
   const sigset_t commands = Commands();
   pthread_sigmask(SIG_BLOCK, &commands, nullptr);
   return ServerMain(argc, argv, [](const Flags& flags) {
-    auto backend = std::make_unique<FakeBackend>();
+    const auto gpus = warpfold::kernels::ParseGpus(flags.device);
+    const int devices = gpus.ok() ? static_cast<int>(gpus->size()) : 1;
+    auto backend = std::make_unique<FakeBackend>(2 * devices, std::size_t{64} << 10, devices);
     backend->behaviour.fail_start = flags.slots == 1;
     std::thread([&obeying = *backend] { Obey(obeying); }).detach();
     return backend;
