@@ -63,7 +63,8 @@ std::string ValueOf(const CLI::Option& option) {
   if (!takes_value) return option.count() > 0 ? "yes" : "no";
   if (option.count() > 0) return absl::StrJoin(option.results(), ",");
   std::string by_default = option.get_default_str();
-  if (absl::StartsWith(by_default, "[")) by_default = by_default.substr(1, by_default.size() - 2);  // a list
+  const bool is_list = absl::StartsWith(by_default, "[") || by_default == "{}";
+  if (is_list) by_default = by_default.substr(1, by_default.size() - 2);
   return by_default.empty() ? "none" : by_default;
 }
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/geometry.h"
+#include "proto/leaf.h"
 
 namespace warpfold::server {
 namespace {
@@ -36,7 +36,7 @@ std::vector<NamedMemory::Part> ResidentPool::Take(std::uint64_t bytes) {
 
 // Parts are whole leaves, so that no leaf of an array of scalars lies on two devices.
 std::vector<NamedMemory::Part> ResidentPool::TakeParts(std::uint64_t bytes, std::uint64_t count) {
-  const std::uint64_t each = DivideUp(DivideUp(bytes, kernels::kLeafBytes), count) * kernels::kLeafBytes;
+  const std::uint64_t each = DivideUp(DivideUp(bytes, kLeafBytes), count) * kLeafBytes;
   std::vector<Bank*> emptiest;
   for (Bank& bank : banks_) emptiest.push_back(&bank);
   std::stable_sort(emptiest.begin(), emptiest.end(), [](const Bank* a, const Bank* b) {
@@ -84,7 +84,7 @@ std::uint64_t ResidentPool::LargestArray() const {
   std::sort(largest.begin(), largest.end(), std::greater<>());
   std::uint64_t bytes = largest.front();
   for (std::size_t count = 2; count <= largest.size(); ++count) {
-    const std::uint64_t together = count * (largest[count - 1] / kernels::kLeafBytes * kernels::kLeafBytes);
+    const std::uint64_t together = count * (largest[count - 1] / kLeafBytes * kLeafBytes);
     bytes = std::max(bytes, together);
   }
   return bytes;

@@ -11,14 +11,14 @@
 #include <set>
 #include <vector>
 
-#include "kernels/geometry.h"
+#include "proto/leaf.h"
 #include "tests/server/fake_backend.h"
 
 namespace warpfold::server {
 namespace {
 
 using Parts = std::vector<NamedMemory::Part>;
-constexpr std::uint64_t kLeaf = kernels::kLeafBytes;
+constexpr std::uint64_t kLeaf = kLeafBytes;
 
 ResidentPool PoolOf(int devices, std::uint64_t bytes_of_each, std::uint64_t part_bytes) {
   return {FakeBackend(devices, kLeaf, devices).AllocateOfEach(bytes_of_each), part_bytes};
