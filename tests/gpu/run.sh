@@ -51,6 +51,7 @@ if has contract; then
   step gather "$bin/gather_test" --gtest_brief=1
   step grids "$bin/grids_test" --gtest_brief=1
   step segment_reducer "$bin/segment_reducer_test" --gtest_brief=1
+  step several_gpus "$bin/several_gpus_test" --gtest_brief=1
   step large_arrays "$bin/large_arrays_test" --gtest_brief=1
   step textbook "$bin/textbook_test" --gtest_brief=1
   step textbook_device "$bin/textbook_device_test" --gtest_brief=1
@@ -111,6 +112,7 @@ if has e2e; then
     bench exit_time; do
     step "e2e-$suite" python3 -B "$here/../e2e/${suite}_test.py" -v
   done
+  WARPFOLD_DEVICE=cuda:all step e2e-several_devices python3 -B "$here/../e2e/several_devices_test.py" -v
   export WARPFOLD_BREAKING_SERVER=$bin/breaking_server
   step broken_device python3 -B "$here/broken_device_test.py"
 fi
