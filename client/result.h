@@ -68,7 +68,7 @@ struct Timings {
 struct Reduction {
   std::vector<OperatorResult> results;  // in the order of Spec::operators
   std::uint64_t element_count = 0;
-  std::string device;  // "cpu", "cuda:N" and the GPU's name, or "simt:SEED"
+  std::string device;  // "cpu", "cuda:N" or a list of GPUs and their name, or "simt:SEED"
   Timings timings;
 };
 

@@ -81,7 +81,7 @@ class Result(Mapping[str, Any]):
 
     outcomes: an Outcome for each operator, also for those without a value.
     element_count: of the whole array.
-    device: that reduced it, "cpu", "cuda:N" and the GPU's name, or "simt:SEED".
+    device: that reduced it, "cpu", "cuda:N" or a list of GPUs and their name, or "simt:SEED".
     backend: "cpu", "cuda" or "simt".
     timings: a Timings.
     way: how the elements went: "memory" (sent from their place), "copied" (out of an array with gaps, piece
