@@ -137,10 +137,11 @@ class WayIn:
         return [{"case": case.name, "server": self._server.device, **line} for line in lines]
 
     def _beside_large(self, case: Case, command: list, turn_s: float) -> list:
-        """The large streams begin before, and end after; their own figures are not kept. They load the server,
-        and the machine only while the small calls go to a sink."""
+        """The large streams begin before, and end after; their own figures are not kept. They load the
+        server, and the machine only while the small calls go to a sink."""
         large = self._bench(case.transport, *_LARGE, "--bytes", max(self._flags.bytes // 8, 1 << 20),
-                            "--rounds", 1, "--warm_up", 0, "--duration", f"{2 * case.turns(False) * turn_s + 2 * _OVERHEAD_S:.3f}")
+                            "--rounds", 1, "--warm_up", 0,
+                            "--duration", f"{2 * case.turns(False) * turn_s + 2 * _OVERHEAD_S:.3f}")
         beside = subprocess.Popen([str(word) for word in large], stdout=subprocess.DEVNULL)
         try:
             time.sleep(_OVERHEAD_S)

@@ -64,7 +64,7 @@ TEST(TranslateTest, SpecIsSentWhole) {
 
 TEST(TranslateTest, AlgorithmsHaveTheNamesOfTheProtocol) {
   const std::vector<std::string> names = AlgorithmNames();
-  EXPECT_EQ(names.size(), 18u);
+  EXPECT_EQ(names.size(), 20u);
   EXPECT_EQ(names.front(), "auto");
   for (const std::string& name : names) {
     const absl::StatusOr<v1::ReductionSpec> proto =

@@ -8,6 +8,15 @@ import subprocess
 _TIMEOUT_S = 60
 
 
+def expired() -> list[str]:
+    """The arguments of "openssl x509 -req" for a certificate of the past: -1 days are none since OpenSSL 3.4,
+    which can say the days instead."""
+    options = subprocess.run(["openssl", "x509", "-help"], capture_output=True, timeout=_TIMEOUT_S).stderr
+    if b"-not_after" not in options:
+        return ["-days", "-1"]
+    return ["-not_before", "20200101000000Z", "-not_after", "20200102000000Z"]
+
+
 def make_keys(folder: str, name: str, days: int = 1, names: str = "IP:127.0.0.1") -> tuple[str, str]:
     """Paths of a self-signed certificate, for 127.0.0.1 unless `names` says otherwise, and of its key."""
     cert, key = os.path.join(folder, f"{name}.crt"), os.path.join(folder, f"{name}.key")

@@ -38,7 +38,7 @@ class RefusalsTest(TestCase):
         self.assert_refused(_WRONG, "--tls_cert", "requires", "--tls_key=/dev/null")
         self.assert_refused(_WRONG, "--tls_cert", "requires", "--tls_client_ca=/dev/null")
         self.assert_refused(_WRONG, "--memory_socket", "requires", "--memory_socket_users=1")
-        self.assert_refused(_WRONG, "--slots", "At Most 1", "--slots=1", "--slots=2")
+        self.assert_refused(_WRONG, "--slots", "1 required but received 2", "--slots=1", "--slots=2")
         self.assert_refused(_WRONG, "--admin_listen", "must not be an address of --listen",
                             "--listen=127.0.0.1:1", "--admin_listen=127.0.0.1:1")
 

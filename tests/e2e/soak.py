@@ -34,6 +34,7 @@ _LEAST_MB_SEEN = 1.0  # less can be the allocator's doing
 _WARM_UP = 1 / 4  # of the rounds: caches, arenas and tables take what they need
 _LOAD_S = "0.5"
 _REST_S = 1.0
+_TIMEOUT_S = 30.0
 _ONES = 1 << 20
 _GAUGES = ("warpfold_slots_in_flight", "warpfold_reductions_in_progress", "warpfold_registrations",
            "warpfold_registered_bytes", "warpfold_kept_array_bytes")
@@ -97,6 +98,13 @@ class Soaked:
         return next(int(line.split()[1]) << 10 for line in rollup.splitlines()
                     if line.startswith("Anonymous:"))
 
+    def holds_at_rest(self, like: dict[str, float]) -> dict[str, float]:
+        """A connection that ends is closed a moment after its last call's answer."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        while (holds := self.holds()) != like and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return holds
+
     def holds(self) -> dict[str, float]:
         """What calls, clients and arrays would have to give back."""
         series = samples(get(self._admin, "/metrics")[1])
@@ -140,7 +148,7 @@ def soak(seconds: float) -> Verdict:
                 soaked.round()
                 time.sleep(_REST_S)
                 looks.append((time.monotonic(), soaked.memory_bytes()))
-            return verdict_on(looks, before, soaked.holds())
+            return verdict_on(looks, before, soaked.holds_at_rest(before))
 
 
 def main() -> None:

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // steady_callers TARGET CALLS [TIMEOUT_S]: calls a service from four threads, with small arrays and with
-// striped ones, until all calls are made. Prints how many failed, and each failure: the status, or "wrong"
-// for a value that is not right. A client library's user, for rolling restarts and networks with faults.
+// striped ones, until all calls are made. Prints how many failed, and each failure in a line: the status,
+// or "wrong" for a value that is not right. A client library's user, for rolling restarts and networks with
+// faults.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "client/client.h"
 
@@ -48,7 +50,7 @@ int main(int argc, char** argv) {
         ++failed;
         const std::lock_guard lock(output);
         if (sum.ok()) std::cout << "wrong\n";
-        if (!sum.ok()) std::cout << sum.status() << "\n";
+        if (!sum.ok()) std::cout << absl::StrReplaceAll(sum.status().ToString(), {{"\n", " "}}) << "\n";
       }
     });
   }

@@ -17,7 +17,7 @@ import unittest
 
 from executables import Server, TestCase, run_server, value, warpfold
 from http_pages import get, samples
-from keys import make_keys
+from keys import expired, make_keys
 
 _TIMEOUT_S = 60
 _PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + b"are you?"  # an HTTP/2 frame, and the answer to it
@@ -127,7 +127,7 @@ class TlsTest(TestCase):
             self.assertIn("--tls_cert: the certificate expires on", server.log())
         request, old = str(self.folder / "old.csr"), str(self.folder / "old.crt")
         for command in (["req", "-new", "-key", self.key, "-subj", "/CN=old", "-out", request],
-                        ["x509", "-req", "-in", request, "-signkey", self.key, "-days", "-1", "-out", old]):
+                        ["x509", "-req", "-in", request, "-signkey", self.key, *expired(), "-out", old]):
             subprocess.run(["openssl", *command], check=True, capture_output=True, timeout=_TIMEOUT_S)
         with Server("--tls_cert", old, "--tls_key", self.key) as server:
             self.assertIn("--tls_cert: the certificate expired on", server.log())

@@ -67,7 +67,7 @@ in_root() {
     mount -t tmpfs tmpfs "$root/tmp"
     mkdir "$root/tmp/ccache"
     mount --bind "$folder/ccache" "$root/tmp/ccache"
-    cp /etc/resolv.conf "$root/etc/resolv.conf"
+    cp /etc/resolv.conf /etc/hosts "$root/etc/"
     exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
       DEBIAN_FRONTEND=noninteractive CCACHE_DIR=/tmp/ccache "$@"' bash "$root" "$source_folder" "$folder" "$@"
 }

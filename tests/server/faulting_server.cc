@@ -4,8 +4,8 @@
 // warpfold-server over a fake device that fails on command, to test what the process then owes its users.
 // SIGUSR1: its slots hang from now on, as those of a GPU may that is about to fail. SIGUSR2: it reports that
 // it has failed. SIGHUP: a call that starts a slot does not return. Standard error says when the first or the
-// last is obeyed, and when a slot hangs. With --slots=1 it cannot even start a reduction. Where --device names
-// several GPUs it has as many fake devices.
+// last is obeyed, and when a slot hangs. With --slots=1 it cannot even start a reduction. Where --device
+// names several GPUs it has as many fake devices.
 #include <csignal>
 #include <iostream>
 #include <memory>

@@ -263,8 +263,9 @@ TEST_F(SegmentsRpcTest, AClientThatTakesNoResults) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   writer.join();
-  // 16 bytes of results for each byte: some megabytes of them were sent or wait, and no more.
-  EXPECT_LT(written, 64);
+  // 16 bytes of results for each byte: some megabytes of them were sent or wait, and no more. What is written
+  // besides fills the windows of the connection, which a newer gRPC makes larger.
+  EXPECT_LT(written, 200);
   Await([&] {
     AdvanceClock(3);
     return server_->reductions_in_progress() == 0;
