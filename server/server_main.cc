@@ -321,6 +321,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
     memory_socket = *std::move(socket);
   }
 
+  signals.reset();  // who can connect is drained
   const auto server = RpcServer::Start(service, {.listen = flags.listen,
                                                  .tls = *tls,
                                                  .allow_insecure = flags.allow_insecure,
@@ -336,7 +337,6 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
         (*admin)->Attach(SourcesOf(flags, service, **server, memory_socket.get(), tls_renewal));
     if (!attached.ok()) return Refuse(kNoDevice, absl::StrCat("--admin_listen: ", attached.message()));
   }
-  signals.reset();
   SayReady(**server, admin->get(), service, *memory);
 
   MemoryReturn memory_return(service.clock());

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import numpy
 
-from executables import DEVICE, Server, TestCase, open_terminal, reduce, value, warpfold
+from executables import DEVICE, Server, TestCase, killed_after, open_terminal, reduce, value, warpfold
 
 _LOG_TIMEOUT_S = 60
 _LIMIT_TIMEOUT_S = 60
@@ -148,6 +148,18 @@ class EndTest(StreamTestCase):
                 value(server.address, "sum", "--iota", "100")
                 self.assertEqual(server.stop(number), 0)
                 self.assertIn("drained", server.log())
+
+    def test_who_can_connect_is_drained(self):
+        path = str(self.folder / "first.socket")
+        command = [os.environ["WARPFOLD_SERVER"], f"--listen=unix:{path}", f"--device={DEVICE}"]
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)  # before that
+        with killed_after(_LIMIT_TIMEOUT_S, server), socket.socket(socket.AF_UNIX) as connection:
+            while connection.connect_ex(path) != 0:
+                self.assertIsNone(server.poll())
+            server.send_signal(signal.SIGTERM)
+            self.assertEqual(server.wait(), 0)
 
     def test_finishes_the_array_under_way_while_draining(self):
         with Server() as server:
