@@ -44,8 +44,8 @@ void Progress::Add(std::uint64_t bytes) {
   const absl::Time now = absl::Now();
   if (now - drawn_ < (lines_ ? kLineEvery : kDrawEvery)) return;
   drawn_ = now;
-  absl::FPrintF(stderr, lines_ ? "%s%s%s\n" : "%s%s%s", lines_ ? "" : "\r",
-                ProgressLine(bytes_, total_, now - start_), lines_ ? "" : "\x1b[K");
+  const std::string line = ProgressLine(bytes_, total_, now - start_);
+  absl::FPrintF(stderr, "%s%s%s", lines_ ? "" : "\r", line, lines_ ? "\n" : "\x1b[K");
 }
 
 }  // namespace warpfold::cli
