@@ -32,7 +32,7 @@ TEST(TranslateTest, ElementTypesAreThoseOfTheProtocol) {
   for (const char* name : {"int32", "int64", "uint32", "uint64", "float32", "float64"}) {
     const std::optional<ElementType> type = ElementTypeByName(name);
     ASSERT_TRUE(type.has_value());
-    EXPECT_EQ(ElementTypeName(*type), name);
+    EXPECT_STREQ(ElementTypeName(*type), name);
     EXPECT_EQ("ELEMENT_TYPE_" + absl::AsciiStrToUpper(name),
               v1::ElementType_Name(static_cast<v1::ElementType>(*type)));
   }
