@@ -62,7 +62,8 @@ class ScalarLeaves {
     const std::uint32_t last = (1u << level) - 1;
     const bool prefetches = next != kNoLeaf;
     for (std::uint32_t i = 0; i <= last; ++i) {
-      folded = FoldLane();
+      // This lane's part of the leaf, in the operator's own way if it has one.
+      folded = LaneLeaf<Op>::Fold(op_, vectors_, lane_ * kVector, [this] { return FoldPlainly(); });
       Load(i < last ? first + i + 1 : next, i < last || prefetches);
       bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
 #pragma unroll
@@ -228,11 +229,7 @@ class ScalarLeaves {
     return folded;
   }
 
-  // Folds this lane's part of the loaded leaf, in the operator's own way if it has one.
-  __device__ __forceinline__ LeafState FoldLane() {
-    return LaneLeaf<Op>::Fold(op_, vectors_, lane_ * kVector, [this] { return FoldPlainly(); });
-  }
-
+  // The way that every operator can go.
   __device__ __forceinline__ LeafState FoldPlainly() {
     if constexpr (SweepsRangeApart<Op>) {
       // The range is a sweep of its own, done before the others: interleaved, they would need more registers
