@@ -8,6 +8,7 @@
 #include "client/python/native/memory_binding.h"
 #include "client/python/native/view.h"
 #include "client/translate.h"
+#include "proto/leaf.h"
 
 NB_MODULE(_native, module) {
   // Objects that live until the interpreter's end are Python's to free, or not.
@@ -16,4 +17,5 @@ NB_MODULE(_native, module) {
   warpfold::python::BindClient(module);
   warpfold::python::BindMemory(module);
   module.def("operator_names", &warpfold::OperatorNames);
+  module.attr("LEAF_BYTES") = warpfold::kLeafBytes;
 }

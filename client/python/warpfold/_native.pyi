@@ -19,6 +19,8 @@ Columns = list[tuple[str, bytes]]
 # First and number of elements, and bytes: see client/partial_state.h.
 State = tuple[int, int, bytes]
 
+LEAF_BYTES: int  # of the canonical order
+
 def operator_names() -> list[str]: ...
 
 class View:

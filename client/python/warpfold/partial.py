@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 R = TypeVar("R")  # a Result, or an awaitable of one
 S = TypeVar("S")  # a PartialState, or an awaitable of one
 
-_LEAF_BYTES = 4096
-
 
 def cut_elements(element_bytes: int) -> int:
     """The unit in which an array may be cut: parts begin at multiples of so many elements.
 
     element_bytes: of one element, or of one matrix.
     """
-    return 1 << max(_LEAF_BYTES // element_bytes, 1).bit_length() - 1
+    return 1 << max(_native.LEAF_BYTES // element_bytes, 1).bit_length() - 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
