@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_backend.h"
+#include "tests/kernels/expect_same.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
@@ -48,11 +49,7 @@ class SeveralGpusTest : public testing::TestWithParam<std::vector<int>> {
     ASSERT_TRUE(started.ok()) << started;
     const absl::StatusOr<SlotResult> result = slot.Wait();
     ASSERT_TRUE(result.ok()) << result.status();
-    const PartialState expected = ReduceOnHost(*reduction_, 0, data);
-    ASSERT_EQ(result->state->nodes().size(), expected.nodes().size());
-    for (std::size_t i = 0; i < expected.nodes().size(); ++i) {
-      EXPECT_TRUE(std::ranges::equal(result->state->NodeStates(i), expected.NodeStates(i))) << "node " << i;
-    }
+    kernels::ExpectSame(*result->state, ReduceOnHost(*reduction_, 0, data));
   }
 
   Slot& SlotOf(int device) {
