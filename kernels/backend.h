@@ -72,31 +72,31 @@ class Slot {
   virtual void Notify() = 0;
 
   // How many elements one Start can take: a positive multiple of reduction.leaf_elements().
-  virtual std::uint64_t Capacity(const Reduction& reduction) const = 0;
+  virtual std::uint64_t Capacity(const ReductionPlan& reduction) const = 0;
 
   // Begins to reduce the first `element_count` (1 to Capacity) elements in staging(), which are
   // elements [first_element, first_element + element_count) of the array, and returns without waiting.
   // `first_element` is a multiple of the leaf size; a range that ends inside a leaf must be the array's
   // last. Exactly one Wait follows each Start that returned OK.
-  virtual absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
+  virtual absl::Status Start(const ReductionPlan& reduction, std::uint64_t first_element,
                              std::uint64_t element_count) = 0;
 
   // How many elements one StartFrom can take of `memory` from `byte_offset` on: a positive multiple of
   // reduction.leaf_elements(). Much more than Capacity where the device reduces them in their place.
-  virtual std::uint64_t CapacityFrom(const Reduction& reduction, const Memory& memory,
+  virtual std::uint64_t CapacityFrom(const ReductionPlan& reduction, const Memory& memory,
                                      std::uint64_t byte_offset) const = 0;
 
   // As Start, over elements that lie in `memory` from `byte_offset` on (any alignment): 1 to CapacityFrom of
   // them. The memory is the host's, or of this slot's device. staging() is not used. The memory must live,
   // and its bytes should stay as they are, until Wait has returned.
-  virtual absl::Status StartFrom(const Reduction& reduction, std::uint64_t first_element,
+  virtual absl::Status StartFrom(const ReductionPlan& reduction, std::uint64_t first_element,
                                  std::uint64_t element_count, const Memory& memory,
                                  std::uint64_t byte_offset) = 0;
 
   // As StartFrom, over elements that lie in several `parts`, one after the other, of any of the backend's
   // devices: 1 to Capacity of them, which this slot's device fetches. UNIMPLEMENTED where there is one
   // device.
-  virtual absl::Status StartAcross(const Reduction&, std::uint64_t /*first_element*/,
+  virtual absl::Status StartAcross(const ReductionPlan&, std::uint64_t /*first_element*/,
                                    std::uint64_t /*element_count*/, std::span<const MemoryPart> /*parts*/) {
     return absl::UnimplementedError("this backend has one device");
   }
@@ -105,7 +105,7 @@ class Slot {
   // bytes of the elements, and each is a part of staging() or of the backend's piece_memory(), at any
   // alignment. The bytes must stay as they are until Wait has returned; the list itself need not.
   // UNIMPLEMENTED where the backend takes no pieces.
-  virtual absl::Status StartPieces(const Reduction&, std::uint64_t /*first_element*/,
+  virtual absl::Status StartPieces(const ReductionPlan&, std::uint64_t /*first_element*/,
                                    std::uint64_t /*element_count*/, std::span<const HostPiece> /*pieces*/) {
     return absl::UnimplementedError("this device takes no pieces");
   }
@@ -116,16 +116,16 @@ class Slot {
                                   std::uint64_t byte_count) = 0;
 
   // How many segments one StartSegments can take: at least 1. Their results have memory of the slot's.
-  virtual std::uint64_t SegmentCapacity(const Reduction& reduction) const = 0;
+  virtual std::uint64_t SegmentCapacity(const ReductionPlan& reduction) const = 0;
 
   // Begins to reduce segments (segments.h), whole ones, 1 to SegmentCapacity of them, which lie one after the
   // other in staging() from its start on. For reductions that CheckSegments allows. What the cut refers to
   // must stay as it is until the one WaitSegments that follows each StartSegments that returned OK.
-  virtual absl::Status StartSegments(const Reduction& reduction, const SegmentCut& cut) = 0;
+  virtual absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) = 0;
 
   // As StartSegments, over elements that lie in `memory` from `byte_offset` on, as StartFrom has it: all
   // segments together have at most CapacityFrom elements.
-  virtual absl::Status StartSegmentsFrom(const Reduction& reduction, const SegmentCut& cut,
+  virtual absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut,
                                          const Memory& memory, std::uint64_t byte_offset) = 0;
 
   // Whether Wait would return at once: the range is reduced, or the device has failed. Never blocks. Only
@@ -200,7 +200,7 @@ struct BackendOptions {
 
 // Reduces `data` (a whole number of elements, any alignment) on the calling thread. What every backend
 // must equal; also used for arrays too small to be worth a slot.
-PartialState ReduceOnHost(const Reduction& reduction, std::uint64_t first_element,
+PartialState ReduceOnHost(const ReductionPlan& reduction, std::uint64_t first_element,
                           std::span<const std::byte> data);
 
 }  // namespace warpfold::kernels

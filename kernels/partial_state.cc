@@ -22,7 +22,7 @@ absl::Status BadState(absl::string_view message) {
 // of the other kind.
 class StateBlock {
  public:
-  StateBlock(const Reduction& reduction, bool by_node)
+  StateBlock(const ReductionPlan& reduction, bool by_node)
       : reduction_(reduction), by_node_(by_node), offset_(by_node ? 0 : reduction.by_node_bytes()) {}
 
   void Canonicalize(std::byte* states) const {
@@ -57,7 +57,7 @@ class StateBlock {
   }
 
  private:
-  const Reduction& reduction_;
+  const ReductionPlan& reduction_;
   const bool by_node_;
   const std::size_t offset_;
 };
@@ -98,10 +98,10 @@ std::vector<NodePosition> MaximalSubtrees(std::uint64_t first_leaf, std::uint64_
   return left;
 }
 
-PartialState::PartialState(Reduction reduction, std::uint64_t first_element)
+PartialState::PartialState(ReductionPlan reduction, std::uint64_t first_element)
     : reduction_(std::move(reduction)), first_element_(first_element) {}
 
-absl::StatusOr<PartialState> PartialState::Create(Reduction reduction, std::uint64_t first_element,
+absl::StatusOr<PartialState> PartialState::Create(ReductionPlan reduction, std::uint64_t first_element,
                                                   std::uint64_t element_count,
                                                   std::span<const NodePosition> nodes,
                                                   std::span<const std::byte> node_states,

@@ -39,19 +39,19 @@ std::vector<NodePosition> MaximalSubtrees(std::uint64_t first_leaf, std::uint64_
 class PartialState {
  public:
   // The empty range at `first_element`, a multiple of reduction.leaf_elements().
-  PartialState(Reduction reduction, std::uint64_t first_element);
+  PartialState(ReductionPlan reduction, std::uint64_t first_element);
 
   // A state from elsewhere (the wire). `node_states` holds by_node_bytes() for each node that the range must
   // have, in order, and `range_states` the rest of node_bytes(); it is empty where the range is.
   // INVALID_ARGUMENT: BAD_STATE where positions or sizes are not those of the range, or where an operator
   // says that no elements of a node's range, or of the whole one, have such a state; BAD_HEADER where the
   // reduction names an algorithm.
-  static absl::StatusOr<PartialState> Create(Reduction reduction, std::uint64_t first_element,
+  static absl::StatusOr<PartialState> Create(ReductionPlan reduction, std::uint64_t first_element,
                                              std::uint64_t element_count, std::span<const NodePosition> nodes,
                                              std::span<const std::byte> node_states,
                                              std::span<const std::byte> range_states);
 
-  const Reduction& reduction() const { return reduction_; }
+  const ReductionPlan& reduction() const { return reduction_; }
   std::uint64_t first_element() const { return first_element_; }
   std::uint64_t element_count() const { return element_count_; }
   // Empty where no operator has a state at each node.
@@ -82,7 +82,7 @@ class PartialState {
   void AppendToTree(NodePosition position, std::span<const std::byte> states);
   void AppendToRange(std::span<const std::byte> states);
 
-  Reduction reduction_;
+  ReductionPlan reduction_;
   std::uint64_t first_element_ = 0;
   std::uint64_t element_count_ = 0;
   std::vector<NodePosition> nodes_;

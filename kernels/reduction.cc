@@ -149,17 +149,17 @@ absl::StatusOr<const OperatorEntry*> FindEntry(const ReductionSpec& spec, absl::
 
 }  // namespace
 
-absl::StatusOr<Reduction> Reduction::Create(const ReductionSpec& spec) {
+absl::StatusOr<ReductionPlan> ReductionPlan::Create(const ReductionSpec& spec) {
   if (spec.operators.empty() || spec.operators.size() > kMaxOperators) {
     return BadHeader("operators", absl::StrCat("must name 1 to ", kMaxOperators),
                      absl::StrCat(kMaxOperators));
   }
   if (absl::Status status = CheckShape(spec.shape); !status.ok()) return status;
 
-  auto plan = std::make_shared<Plan>();
-  plan->spec = spec;
-  plan->element_bytes = spec.shape.entries() * ElementTypeBytes(spec.element_type);
-  plan->leaf_elements = LeafElements(plan->element_bytes);
+  auto contents = std::make_shared<Contents>();
+  contents->spec = spec;
+  contents->element_bytes = spec.shape.entries() * ElementTypeBytes(spec.element_type);
+  contents->leaf_elements = LeafElements(contents->element_bytes);
   for (std::size_t i = 0; i < spec.operators.size(); ++i) {
     const std::string& name = spec.operators[i];
     if (std::find(spec.operators.begin(), spec.operators.begin() + i, name) != spec.operators.begin() + i) {
@@ -178,20 +178,20 @@ absl::StatusOr<Reduction> Reduction::Create(const ReductionSpec& spec) {
     bound.by_node = !bound.entry->associative && spec.algorithm == Algorithm::kAuto;
     bound.states = StatesOf(*bound.entry, spec.shape.entries());
     bound.state_bytes = bound.states * bound.entry->state_bytes;
-    plan->operators.push_back(bound);
+    contents->operators.push_back(bound);
   }
-  plan->by_node_bytes = PlaceStates(plan->operators, /*by_node=*/true, 0);
-  plan->node_bytes = PlaceStates(plan->operators, /*by_node=*/false, plan->by_node_bytes);
-  if (plan->node_bytes > kMaxNodeBytes) {
+  contents->by_node_bytes = PlaceStates(contents->operators, /*by_node=*/true, 0);
+  contents->node_bytes = PlaceStates(contents->operators, /*by_node=*/false, contents->by_node_bytes);
+  if (contents->node_bytes > kMaxNodeBytes) {
     return BadHeader("matrix_shape",
-                     absl::StrCat("the operators' states of such matrices have ", plan->node_bytes,
+                     absl::StrCat("the operators' states of such matrices have ", contents->node_bytes,
                                   " bytes; at most ", kMaxNodeBytes),
                      absl::StrCat(kMaxNodeBytes));
   }
   if (absl::Status status = CheckModulus(spec); !status.ok()) return status;
   if (absl::Status status = CheckDdof(spec); !status.ok()) return status;
   if (absl::Status status = CheckPolicies(spec); !status.ok()) return status;
-  return Reduction(std::move(plan));
+  return ReductionPlan(std::move(contents));
 }
 
 std::span<const absl::string_view> OperatorNames() {

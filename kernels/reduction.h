@@ -61,29 +61,29 @@ struct BoundOperator {
   std::size_t state_bytes = 0;   // all states together
 };
 
-class Reduction {
+class ReductionPlan {
  public:
   // Errors: UNIMPLEMENTED (UNKNOWN_OPERATOR), INVALID_ARGUMENT (UNSUPPORTED_TYPE, BAD_HEADER,
   // UNSUPPORTED_ALGORITHM: it does not serve this operator, element type or shape). The
   // reason is attached to the status; see error.h.
-  static absl::StatusOr<Reduction> Create(const ReductionSpec& spec);
+  static absl::StatusOr<ReductionPlan> Create(const ReductionSpec& spec);
 
-  const ReductionSpec& spec() const { return plan_->spec; }
+  const ReductionSpec& spec() const { return contents_->spec; }
   // Whether states are canonical: the same bits from every backend and every cut.
   bool canonical() const { return spec().algorithm == Algorithm::kAuto; }
-  std::span<const BoundOperator> operators() const { return plan_->operators; }
+  std::span<const BoundOperator> operators() const { return contents_->operators; }
 
-  std::uint64_t element_bytes() const { return plan_->element_bytes; }
+  std::uint64_t element_bytes() const { return contents_->element_bytes; }
   // Ranges start at multiples of this many elements.
-  std::uint64_t leaf_elements() const { return plan_->leaf_elements; }
-  std::uint64_t leaf_bytes() const { return plan_->leaf_elements * plan_->element_bytes; }
+  std::uint64_t leaf_elements() const { return contents_->leaf_elements; }
+  std::uint64_t leaf_bytes() const { return contents_->leaf_elements * contents_->element_bytes; }
   // Bytes of one node's states, all operators together. A multiple of 16.
-  std::size_t node_bytes() const { return plan_->node_bytes; }
+  std::size_t node_bytes() const { return contents_->node_bytes; }
   // How many of these, from the start, are of operators with a state at each node (BoundOperator::by_node).
-  std::size_t by_node_bytes() const { return plan_->by_node_bytes; }
+  std::size_t by_node_bytes() const { return contents_->by_node_bytes; }
 
  private:
-  struct Plan {
+  struct Contents {
     ReductionSpec spec;
     std::vector<BoundOperator> operators;
     std::uint64_t element_bytes = 0;
@@ -91,8 +91,8 @@ class Reduction {
     std::size_t node_bytes = 0;
     std::size_t by_node_bytes = 0;
   };
-  explicit Reduction(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
-  std::shared_ptr<const Plan> plan_;
+  explicit ReductionPlan(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
+  std::shared_ptr<const Contents> contents_;
 };
 
 // Names of all operators, in the order of the operator list.

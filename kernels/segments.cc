@@ -18,7 +18,7 @@ std::uint64_t SegmentCut::ElementCount() const {
 
 // Reduces an array of one element to learn the kinds of results: the element is 0, for which every operator
 // has a result.
-SegmentLayout::SegmentLayout(const Reduction& reduction) {
+SegmentLayout::SegmentLayout(const ReductionPlan& reduction) {
   constexpr std::array<std::byte, 8> kZero = {};
   const PartialState one = ReduceOnHost(reduction, 0, std::span(kZero).first(reduction.element_bytes()));
   for (std::size_t op = 0; op < reduction.operators().size(); ++op) {
@@ -33,7 +33,7 @@ SegmentLayout::SegmentLayout(const Reduction& reduction) {
   }
 }
 
-absl::Status CheckSegments(const Reduction& reduction) {
+absl::Status CheckSegments(const ReductionPlan& reduction) {
   const auto refuse = [](absl::string_view field, absl::string_view message) {
     return Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader, message,
                  {{"field", std::string(field)}});

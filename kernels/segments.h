@@ -55,7 +55,7 @@ struct SegmentError {
 // each the values, then the index and the end index.
 class SegmentLayout {
  public:
-  explicit SegmentLayout(const Reduction& reduction);
+  explicit SegmentLayout(const ReductionPlan& reduction);
 
   std::span<const SegmentColumn> columns() const { return columns_; }
   std::size_t FirstColumn(std::size_t op) const { return first_columns_[op]; }
@@ -71,7 +71,7 @@ class SegmentLayout {
 
 // INVALID_ARGUMENT (BAD_HEADER) for reductions that have no segments: over matrices, or by one of the
 // textbook's algorithms.
-absl::Status CheckSegments(const Reduction& reduction);
+absl::Status CheckSegments(const ReductionPlan& reduction);
 
 // What a slot made of segments. `values` are in its memory until its next Start.
 struct SegmentsResult {

@@ -26,9 +26,9 @@ inline constexpr std::uint32_t kColumns = kRowBytes / sizeof(T);
 // fill more registers than there are: prefetchers do not follow a walk down the columns, which gave a fifth
 // of the memory's bandwidth. lift(x, row, column) makes a state of an element.
 template <class T, class State, class Lift, class Combine>
-inline __attribute__((always_inline)) void SweepColumns(const std::byte* data, std::uint64_t count,
-                                                        const State& identity, const Lift& lift,
-                                                        const Combine& combine, State* columns) {
+inline __attribute__((always_inline)) void SweepRows(const std::byte* data, std::uint64_t count,
+                                                     const State& identity, const Lift& lift,
+                                                     const Combine& combine, State* columns) {
   const auto rows = static_cast<std::uint32_t>(count / kColumns<T>);
   const auto rest = static_cast<std::uint32_t>(count % kColumns<T>);
   if (rows == 0) {

@@ -53,7 +53,7 @@ struct Piece {
 };
 
 // The maximal subtrees of the range, those above kPieceLevel cut down to it.
-std::vector<Piece> CutIntoPieces(const Reduction& reduction, std::uint64_t first_element,
+std::vector<Piece> CutIntoPieces(const ReductionPlan& reduction, std::uint64_t first_element,
                                  std::uint64_t bytes) {
   std::vector<Piece> pieces;
   const std::uint64_t leaf_count = (bytes + reduction.leaf_bytes() - 1) / reduction.leaf_bytes();
@@ -102,7 +102,7 @@ class CpuSlot : public Slot {
 
   std::span<std::byte> staging() override { return {static_cast<std::byte*>(memory_.get()), bytes_}; }
 
-  std::uint64_t Capacity(const Reduction& reduction) const override {
+  std::uint64_t Capacity(const ReductionPlan& reduction) const override {
     return bytes_ / reduction.leaf_bytes() * reduction.leaf_elements();
   }
 
@@ -117,33 +117,34 @@ class CpuSlot : public Slot {
     on_finished_();
   }
 
-  absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
+  absl::Status Start(const ReductionPlan& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
     Reduce(reduction, first_element, staging().first(element_count * reduction.element_bytes()));
     return absl::OkStatus();
   }
 
-  std::uint64_t CapacityFrom(const Reduction& reduction, const Memory&, std::uint64_t) const override {
+  std::uint64_t CapacityFrom(const ReductionPlan& reduction, const Memory&, std::uint64_t) const override {
     return std::max<std::uint64_t>(kMemoryPieceBytes / reduction.leaf_bytes(), 1) * reduction.leaf_elements();
   }
 
-  absl::Status StartFrom(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
-                         const Memory& memory, std::uint64_t byte_offset) override {
+  absl::Status StartFrom(const ReductionPlan& reduction, std::uint64_t first_element,
+                         std::uint64_t element_count, const Memory& memory,
+                         std::uint64_t byte_offset) override {
     Reduce(reduction, first_element,
            std::span(memory.data() + byte_offset, element_count * reduction.element_bytes()));
     return absl::OkStatus();
   }
 
-  std::uint64_t SegmentCapacity(const Reduction& reduction) const override {
+  std::uint64_t SegmentCapacity(const ReductionPlan& reduction) const override {
     return segments_.Capacity(reduction);
   }
 
-  absl::Status StartSegments(const Reduction& reduction, const SegmentCut& cut) override {
+  absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) override {
     ReduceSegments(reduction, cut, staging().data());
     return absl::OkStatus();
   }
 
-  absl::Status StartSegmentsFrom(const Reduction& reduction, const SegmentCut& cut, const Memory& memory,
+  absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut, const Memory& memory,
                                  std::uint64_t byte_offset) override {
     ReduceSegments(reduction, cut, memory.data() + byte_offset);
     return absl::OkStatus();
@@ -189,13 +190,13 @@ class CpuSlot : public Slot {
     done_.wait(lock, [this] { return tasks_left_ == 0; });
   }
 
-  void ReduceSegments(const Reduction& reduction, const SegmentCut& cut, const std::byte* data) {
+  void ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
     segments_.Plan(reduction, cut, data);
     is_range_ = false;
     RunPieces();
   }
 
-  void Reduce(const Reduction& reduction, std::uint64_t first_element, std::span<const std::byte> data) {
+  void Reduce(const ReductionPlan& reduction, std::uint64_t first_element, std::span<const std::byte> data) {
     is_range_ = true;
     reduction_ = reduction;
     first_element_ = first_element;
@@ -265,7 +266,7 @@ class CpuSlot : public Slot {
   // What the current Start was given and has made of it.
   bool is_range_ = true;  // or segments
   SegmentJob segments_;
-  std::optional<Reduction> reduction_;  // none of a StartStore
+  std::optional<ReductionPlan> reduction_;  // none of a StartStore
   std::uint64_t first_element_ = 0;
   std::span<const std::byte> data_;
   std::vector<Piece> pieces_;

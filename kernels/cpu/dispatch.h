@@ -24,8 +24,9 @@ std::span<const InstructionSet> InstructionSets();
 const InstructionSet& BestInstructionSet();
 
 // The functions that reduce one operator of a reduction: a subtree; segments, of scalars only. Never null.
-SubtreeFunction FunctionFor(const InstructionSet& isa, const Reduction& reduction, const BoundOperator& op);
-SegmentsFunction SegmentsFunctionFor(const InstructionSet& isa, const Reduction& reduction,
+SubtreeFunction FunctionFor(const InstructionSet& isa, const ReductionPlan& reduction,
+                            const BoundOperator& op);
+SegmentsFunction SegmentsFunctionFor(const InstructionSet& isa, const ReductionPlan& reduction,
                                      const BoundOperator& op);
 
 }  // namespace warpfold::kernels::cpu

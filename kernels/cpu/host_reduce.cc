@@ -10,7 +10,7 @@
 namespace warpfold::kernels {
 namespace cpu {
 
-void ReduceNode(const InstructionSet& isa, const Reduction& reduction, NodePosition position,
+void ReduceNode(const InstructionSet& isa, const ReductionPlan& reduction, NodePosition position,
                 std::span<const std::byte> data, std::span<std::byte> states) {
   const std::uint64_t first = (position.index << position.level) * reduction.leaf_elements();
   for (const BoundOperator& op : reduction.operators()) {
@@ -20,8 +20,8 @@ void ReduceNode(const InstructionSet& isa, const Reduction& reduction, NodePosit
   }
 }
 
-PartialState ReduceRange(const InstructionSet& isa, const Reduction& reduction, std::uint64_t first_element,
-                         std::span<const std::byte> data) {
+PartialState ReduceRange(const InstructionSet& isa, const ReductionPlan& reduction,
+                         std::uint64_t first_element, std::span<const std::byte> data) {
   PartialState state(reduction, first_element);
   std::vector<std::byte> states(reduction.node_bytes());
   const std::uint64_t leaf_count = (data.size() + reduction.leaf_bytes() - 1) / reduction.leaf_bytes();
@@ -36,7 +36,7 @@ PartialState ReduceRange(const InstructionSet& isa, const Reduction& reduction, 
 
 }  // namespace cpu
 
-PartialState ReduceOnHost(const Reduction& reduction, std::uint64_t first_element,
+PartialState ReduceOnHost(const ReductionPlan& reduction, std::uint64_t first_element,
                           std::span<const std::byte> data) {
   return cpu::ReduceRange(cpu::BestInstructionSet(), reduction, first_element, data);
 }

@@ -14,10 +14,10 @@
 namespace warpfold::kernels::cpu {
 
 // The states, node_bytes() of them, of one subtree of which `data` holds all elements that exist.
-void ReduceNode(const InstructionSet& isa, const Reduction& reduction, NodePosition position,
+void ReduceNode(const InstructionSet& isa, const ReductionPlan& reduction, NodePosition position,
                 std::span<const std::byte> data, std::span<std::byte> states);
 
-PartialState ReduceRange(const InstructionSet& isa, const Reduction& reduction, std::uint64_t first_element,
-                         std::span<const std::byte> data);
+PartialState ReduceRange(const InstructionSet& isa, const ReductionPlan& reduction,
+                         std::uint64_t first_element, std::span<const std::byte> data);
 
 }  // namespace warpfold::kernels::cpu

@@ -13,7 +13,7 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-struct Loops {
+struct Functions {
   static constexpr bool Serves(ElementType, bool) { return true; }
   static constexpr bool ServesWhole(ElementType, int) { return true; }
   template <class Op>
@@ -34,9 +34,10 @@ struct Loops {
 template <template <class, bool> class Family>
 constexpr void AddSegments(ScalarFamily<Family>, Row& row) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    if constexpr (kSupports<Family, T, false>) row.segments[kType][0] = Loops::kSegments<Family<T, false>>;
+    if constexpr (kSupports<Family, T, false>)
+      row.segments[kType][0] = Functions::kSegments<Family<T, false>>;
     if constexpr (kSupports<Family, T, true>) {
-      row.segments[kType][1] = Loops::kSegments<Family<T, true>>;
+      row.segments[kType][1] = Functions::kSegments<Family<T, true>>;
     } else {
       row.segments[kType][1] = row.segments[kType][0];  // integers have no NaN to ignore
     }
@@ -47,7 +48,7 @@ constexpr void AddSegments(Family, Row&) {}  // operators over whole matrices ha
 
 template <class Family>
 constexpr Row FullRow() {
-  Row row = MakeRow<Row, Loops>(Family());
+  Row row = MakeRow<Row, Functions>(Family());
   AddSegments(Family(), row);
   return row;
 }

@@ -48,7 +48,7 @@ struct ColumnsLeaf {
       SweepTwice(op, data, count, lanes);
     } else {
       ReaderState columns[kColumns<T>];
-      SweepColumns<T>(
+      SweepRows<T>(
           data, count, op.LeafIdentity(),
           [&op](Readable<T> x, std::uint32_t row, std::uint32_t column) {
             return op.Lift(x, row * kColumns<T> + column);
@@ -69,7 +69,7 @@ struct ColumnsLeaf {
     First first[kLanes];
     const auto combine_first = [&op](const First& a, const First& b) { return op.CombineFirst(a, b); };
     // What stands for absent elements goes no further than to a lane's vectors that are partly there.
-    SweepColumns<T>(
+    SweepRows<T>(
         data, count, op.FirstIdentity(),
         [&op](Readable<T> x, std::uint32_t, std::uint32_t) { return op.LiftFirst(x); }, combine_first,
         first_columns);
@@ -86,7 +86,7 @@ struct ColumnsLeaf {
     Second second_columns[kColumns<T>];
     Second second[kLanes];
     const auto combine_second = [&op](const Second& a, const Second& b) { return op.CombineSecond(a, b); };
-    SweepColumns<T>(
+    SweepRows<T>(
         data, count, Second{},
         [&](Readable<T> x, std::uint32_t, std::uint32_t column) {
           return op.LiftSecond(x, column_centers[column]);

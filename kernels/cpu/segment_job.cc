@@ -18,7 +18,7 @@ constexpr std::uint64_t kPieceBytes = kLeafBytes << kPieceLevel;
 
 }  // namespace
 
-void SegmentJob::Plan(const Reduction& reduction, const SegmentCut& cut, const std::byte* data) {
+void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
   reduction_ = reduction;
   layout_.emplace(reduction);
   cut_ = cut;

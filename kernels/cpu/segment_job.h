@@ -28,12 +28,12 @@ class SegmentJob {
         result_bytes_(result_bytes),
         values_(std::make_unique<std::uint64_t[]>(result_bytes / 8)) {}
 
-  std::uint64_t Capacity(const Reduction& reduction) const {
+  std::uint64_t Capacity(const ReductionPlan& reduction) const {
     return result_bytes_ / SegmentLayout(reduction).row_bytes();
   }
 
   // `data` and what the cut refers to must stay until Collect.
-  void Plan(const Reduction& reduction, const SegmentCut& cut, const std::byte* data);
+  void Plan(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data);
   std::size_t pieces() const { return pieces_.size(); }
   void Run(std::size_t piece);
   // Once all pieces have run.
@@ -61,7 +61,7 @@ class SegmentJob {
   std::vector<std::uint8_t> errors_;  // all 0 between one Collect and the next Plan
 
   // What the current Start was given and has made of it.
-  std::optional<Reduction> reduction_;
+  std::optional<ReductionPlan> reduction_;
   std::optional<SegmentLayout> layout_;
   SegmentCut cut_;
   std::vector<Piece> pieces_;

@@ -72,7 +72,7 @@ class CudaSlot : public Slot {
   }
 
   std::span<std::byte> staging() override { return {staging_, bytes_}; }
-  std::uint64_t Capacity(const Reduction& reduction) const override {
+  std::uint64_t Capacity(const ReductionPlan& reduction) const override {
     return std::min(reducer_->Capacity(reduction),
                     bytes_ / reduction.leaf_bytes() * reduction.leaf_elements());
   }
@@ -88,31 +88,32 @@ class CudaSlot : public Slot {
     if (!fault_.Check(status).ok()) on_finished_();
   }
 
-  absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
+  absl::Status Start(const ReductionPlan& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return Begun(Enqueue(reduction, first_element, element_count, staging_, true));
   }
 
-  std::uint64_t CapacityFrom(const Reduction& reduction, const Memory& memory,
+  std::uint64_t CapacityFrom(const ReductionPlan& reduction, const Memory& memory,
                              std::uint64_t byte_offset) const override {
     return IsReducedInPlace(memory, byte_offset) ? reducer_->Capacity(reduction) : Capacity(reduction);
   }
 
-  absl::Status StartFrom(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
-                         const Memory& memory, std::uint64_t byte_offset) override {
+  absl::Status StartFrom(const ReductionPlan& reduction, std::uint64_t first_element,
+                         std::uint64_t element_count, const Memory& memory,
+                         std::uint64_t byte_offset) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return Begun(Enqueue(reduction, first_element, element_count, memory.data() + byte_offset,
                          !IsReducedInPlace(memory, byte_offset)));
   }
 
-  absl::Status StartAcross(const Reduction& reduction, std::uint64_t first_element,
+  absl::Status StartAcross(const ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const MemoryPart> parts) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return Begun(EnqueueAcross(reduction, first_element, element_count, parts));
   }
 
-  absl::Status StartPieces(const Reduction& reduction, std::uint64_t first_element,
+  absl::Status StartPieces(const ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const HostPiece> pieces) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return Begun(EnqueuePieces(reduction, first_element, element_count, pieces));
@@ -124,17 +125,17 @@ class CudaSlot : public Slot {
     return Begun(EnqueueStore(const_cast<std::byte*>(memory.data()) + byte_offset, byte_count));
   }
 
-  std::uint64_t SegmentCapacity(const Reduction& reduction) const override {
+  std::uint64_t SegmentCapacity(const ReductionPlan& reduction) const override {
     return segments_->Capacity(reduction);
   }
 
-  absl::Status StartSegments(const Reduction& reduction, const SegmentCut& cut) override {
+  absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return Begun(EnqueueSegments(reduction, cut, staging_, true));
   }
 
   // Segments may begin at any element.
-  absl::Status StartSegmentsFrom(const Reduction& reduction, const SegmentCut& cut, const Memory& memory,
+  absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut, const Memory& memory,
                                  std::uint64_t byte_offset) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     const std::byte* const data = memory.data() + byte_offset;
@@ -180,8 +181,8 @@ class CudaSlot : public Slot {
            reinterpret_cast<std::uintptr_t>(memory.data() + byte_offset) % kVectorBytes == 0;
   }
 
-  absl::Status Enqueue(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
-                       const std::byte* data, bool copies) {
+  absl::Status Enqueue(const ReductionPlan& reduction, std::uint64_t first_element,
+                       std::uint64_t element_count, const std::byte* data, bool copies) {
     if (absl::Status status = EnqueueCopy(data, copies ? element_count * reduction.element_bytes() : 0);
         !status.ok()) {
       return status;
@@ -195,7 +196,7 @@ class CudaSlot : public Slot {
   }
 
   // The driver copies between GPUs also where they do not reach each other's memory.
-  absl::Status EnqueueAcross(const Reduction& reduction, std::uint64_t first_element,
+  absl::Status EnqueueAcross(const ReductionPlan& reduction, std::uint64_t first_element,
                              std::uint64_t element_count, std::span<const MemoryPart> parts) {
     stores_ = false;
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
@@ -214,7 +215,7 @@ class CudaSlot : public Slot {
     return EnqueueEnd();
   }
 
-  absl::Status EnqueuePieces(const Reduction& reduction, std::uint64_t first_element,
+  absl::Status EnqueuePieces(const ReductionPlan& reduction, std::uint64_t first_element,
                              std::uint64_t element_count, std::span<const HostPiece> pieces) {
     stores_ = false;
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
@@ -228,7 +229,7 @@ class CudaSlot : public Slot {
     return EnqueueEnd();
   }
 
-  absl::Status EnqueueSegments(const Reduction& reduction, const SegmentCut& cut, const std::byte* data,
+  absl::Status EnqueueSegments(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data,
                                bool copies) {
     if (absl::Status status = EnqueueCopy(data, copies ? cut.ElementCount() * reduction.element_bytes() : 0);
         !status.ok()) {

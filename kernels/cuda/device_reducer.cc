@@ -22,13 +22,13 @@ constexpr std::size_t kMaxNodes = 2 * 40;
 
 // The function of a backend's rows for an operator of the reduction.
 template <class Function>
-Function FunctionOf(std::span<const FunctionRow<Function>* const> rows, const Reduction& reduction,
+Function FunctionOf(std::span<const FunctionRow<Function>* const> rows, const ReductionPlan& reduction,
                     const BoundOperator& op) {
   return rows[op.entry->reducer]->For(*op.entry, reduction.spec().element_type, reduction.spec().shape);
 }
 
 // The first operator with the same states as operator `i`: sum and mean need one pass, not two.
-std::size_t Twin(const Reduction& reduction, std::size_t i) {
+std::size_t Twin(const ReductionPlan& reduction, std::size_t i) {
   const auto ops = reduction.operators();
   std::size_t twin = 0;
   while (ops[twin].entry->reducer != ops[i].entry->reducer ||
@@ -75,7 +75,7 @@ DeviceReducer::~DeviceReducer() {
   cudaFreeHost(nodes_);
 }
 
-std::uint64_t DeviceReducer::Capacity(const Reduction& reduction) const {
+std::uint64_t DeviceReducer::Capacity(const ReductionPlan& reduction) const {
   std::uint64_t leaves = array_bytes_ / reduction.leaf_bytes();
   if (reduction.canonical() && !reduction.spec().shape.is_matrix()) {
     // Of longer ranges units have 8 leaves or more (PlanUnits), and edges are short where there are many
@@ -97,7 +97,7 @@ std::uint64_t DeviceReducer::Capacity(const Reduction& reduction) const {
   return leaves * reduction.leaf_elements();
 }
 
-absl::Status DeviceReducer::Launch(const Reduction& reduction, std::uint64_t first_element,
+absl::Status DeviceReducer::Launch(const ReductionPlan& reduction, std::uint64_t first_element,
                                    const std::byte* data, std::uint64_t element_count, cudaStream_t stream) {
   if (element_count > Capacity(reduction)) {
     return absl::InternalError(

@@ -33,13 +33,13 @@ class DeviceReducer {
   DeviceReducer& operator=(const DeviceReducer&) = delete;
 
   // How many elements one Launch can take: a positive multiple of the leaf size.
-  std::uint64_t Capacity(const Reduction& reduction) const;
+  std::uint64_t Capacity(const ReductionPlan& reduction) const;
 
   // Enqueues the kernels that reduce `data` (device memory, 16-byte aligned) and returns without waiting.
   // Ranges as for Slot::Start. UNAVAILABLE (DEVICE_LOST) if the device failed; INTERNAL (LAUNCH_REFUSED) if
   // CUDA refused one of the launches, where others may have been enqueued; INTERNAL, with nothing enqueued,
   // for more elements than Capacity, or data that are not aligned.
-  absl::Status Launch(const Reduction& reduction, std::uint64_t first_element, const std::byte* data,
+  absl::Status Launch(const ReductionPlan& reduction, std::uint64_t first_element, const std::byte* data,
                       std::uint64_t element_count, cudaStream_t stream);
 
   // The result of the last Launch, once the stream has finished it. The caller synchronises.
@@ -58,7 +58,7 @@ class DeviceReducer {
   std::byte* device_nodes_ = nullptr;  // and as the device does
 
   // Of the last Launch.
-  std::optional<Reduction> reduction_;
+  std::optional<ReductionPlan> reduction_;
   std::uint64_t first_element_ = 0;
   std::uint64_t element_count_ = 0;
 };

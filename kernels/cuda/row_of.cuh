@@ -31,7 +31,7 @@ constexpr LaunchFunction OrderedLauncher() {
 }
 
 // Types whose states have the same bytes share a kernel.
-struct Loops {
+struct Functions {
   static constexpr bool Serves(ElementType, bool) { return true; }
   static constexpr bool ServesWhole(ElementType, int) { return true; }
   template <class Op>
@@ -48,7 +48,7 @@ struct Loops {
 
 template <class Family>
 const Row& RowOf() {
-  static constexpr Row kRow = MakeRow<Row, Loops>(Family());
+  static constexpr Row kRow = MakeRow<Row, Functions>(Family());
   return kRow;
 }
 

@@ -31,7 +31,7 @@ struct FunctionRow {
   }
 };
 
-// What MakeRow is told by a backend's `Loops`, which has all of these:
+// What MakeRow is told by a backend's `Functions`, which has all of these:
 //
 //   Serves(type, ignore_nan)           whether the backend has scalars and entries of this kind
 //   ServesWhole(type, dimension)       the same for whole matrices; of pairs and of large ones dimension is 0
@@ -42,29 +42,30 @@ struct FunctionRow {
 //   kLarge<Op>                         for those over matrices of more than kMaxFixedDimension rows
 //
 // What is not supported stays null, and so does what another operator's states serve.
-template <class Loops, template <class, bool> class Family, class T, bool kIgnoreNan, int kType, class Row>
+template <class Functions, template <class, bool> class Family, class T, bool kIgnoreNan, int kType,
+          class Row>
 constexpr void FillScalar(Row& row) {
-  if constexpr (kSupports<Family, T, kIgnoreNan> && Loops::Serves(ElementTypeAt(kType), kIgnoreNan)) {
+  if constexpr (kSupports<Family, T, kIgnoreNan> && Functions::Serves(ElementTypeAt(kType), kIgnoreNan)) {
     using Op = Family<T, kIgnoreNan>;
     if constexpr (std::is_same_v<ReducerOf<Op>, Op>) {
       if constexpr (AccumulatingOperator<Op>) {
-        row.scalar[kType][kIgnoreNan] = Loops::template kExact<Op>;
+        row.scalar[kType][kIgnoreNan] = Functions::template kExact<Op>;
       } else if constexpr (Op::kCommutative) {
-        row.scalar[kType][kIgnoreNan] = Loops::template kScalars<Op>;
+        row.scalar[kType][kIgnoreNan] = Functions::template kScalars<Op>;
       } else {
-        row.scalar[kType][kIgnoreNan] = Loops::template kOrdered<Op>;
+        row.scalar[kType][kIgnoreNan] = Functions::template kOrdered<Op>;
       }
-      if constexpr (!ScalarsOnly<Op>) row.entrywise[kType][kIgnoreNan] = Loops::template kEntrywise<Op>;
+      if constexpr (!ScalarsOnly<Op>) row.entrywise[kType][kIgnoreNan] = Functions::template kEntrywise<Op>;
     }
   }
 }
 
-template <class Row, class Loops, template <class, bool> class Family>
+template <class Row, class Functions, template <class, bool> class Family>
 constexpr Row MakeRow(ScalarFamily<Family>) {
   Row row;
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    FillScalar<Loops, Family, T, false, kType>(row);
-    FillScalar<Loops, Family, T, true, kType>(row);
+    FillScalar<Functions, Family, T, false, kType>(row);
+    FillScalar<Functions, Family, T, true, kType>(row);
     if constexpr (!FloatElement<T>) {  // integers have no NaN to ignore
       row.scalar[kType][1] = row.scalar[kType][0];
       row.entrywise[kType][1] = row.entrywise[kType][0];
@@ -73,28 +74,28 @@ constexpr Row MakeRow(ScalarFamily<Family>) {
   return row;
 }
 
-template <class Row, class Loops, template <class> class Family>
+template <class Row, class Functions, template <class> class Family>
 constexpr Row MakeRow(PairFamily<Family>) {
   Row row;
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    if constexpr (kSupportsPair<Family, T> && Loops::ServesWhole(ElementTypeAt(kType), 0)) {
-      row.whole[kType][kPairIndex] = Loops::template kOrdered<Family<T>>;
+    if constexpr (kSupportsPair<Family, T> && Functions::ServesWhole(ElementTypeAt(kType), 0)) {
+      row.whole[kType][kPairIndex] = Functions::template kOrdered<Family<T>>;
     }
   });
   return row;
 }
 
-template <class Row, class Loops, template <class, int> class Family>
+template <class Row, class Functions, template <class, int> class Family>
 constexpr Row MakeRow(MatrixFamily<Family>) {
   Row row;
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
     ForEachDimension([&]<int kDimension>() {
       if constexpr (kSupportsMatrix<Family, T, kDimension>) {
-        if constexpr (Loops::ServesWhole(ElementTypeAt(kType), kDimension)) {
-          row.whole[kType][kDimension] = Loops::template kOrdered<Family<T, kDimension>>;
+        if constexpr (Functions::ServesWhole(ElementTypeAt(kType), kDimension)) {
+          row.whole[kType][kDimension] = Functions::template kOrdered<Family<T, kDimension>>;
         }
-        if constexpr (Loops::ServesWhole(ElementTypeAt(kType), 0)) {
-          row.whole[kType][kLargeIndex] = Loops::template kLarge<typename Family<T, kDimension>::Large>;
+        if constexpr (Functions::ServesWhole(ElementTypeAt(kType), 0)) {
+          row.whole[kType][kLargeIndex] = Functions::template kLarge<typename Family<T, kDimension>::Large>;
         }
       }
     });

@@ -116,10 +116,11 @@ concept HasCanonicalState = requires {
   &Op::Canonical;
 };
 
-// Operators are associative to the bit: adjacent states give the same state with any brackets. A range then
-// has one state, and not one at each node of its tree (partial_state.h). It is so wherever nothing is
-// rounded, and what is rounded is a float that Canonical must look at; the laws test finds an operator that
-// is in the wrong one of the two classes.
+// AssociativeOperator: adjacent states give the same bits with any brackets. A range then has one state, and
+// not one at each node of its tree (partial_state.h). Combining is associative to the bit unless it rounds
+// floats. A float that is rounded may also become NaN, of which there are many bit patterns, and so every
+// operator that rounds has Canonical, and no other operator does: this one member tells both. The laws test
+// (tests/kernels/) finds an operator for which that is not true.
 template <class Op>
 concept AssociativeOperator = Operator<Op> && !HasCanonicalState<Op>;
 

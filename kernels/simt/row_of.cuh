@@ -18,7 +18,7 @@
 namespace warpfold::kernels::simt {
 
 // Types whose states have the same bytes share a kernel, as on a GPU.
-struct Loops {
+struct Functions {
   static constexpr bool Serves(ElementType type, bool ignore_nan) {
     return !ignore_nan && TextbookServesType(type);
   }
@@ -38,7 +38,7 @@ struct Loops {
 
 template <class Family>
 const Row& RowOf() {
-  static constexpr Row kRow = MakeRow<Row, Loops>(Family());
+  static constexpr Row kRow = MakeRow<Row, Functions>(Family());
   return kRow;
 }
 

@@ -27,13 +27,13 @@ constexpr int kMostSlots = 4;
 // A slot reduces so many bytes of matrices at once. Few: every block has a view of all memory that is shared.
 constexpr std::size_t kReducerBytes = 128 << 10;
 
-bool HasKernel(const Reduction& reduction, const BoundOperator& op) {
+bool HasKernel(const ReductionPlan& reduction, const BoundOperator& op) {
   const Row& row = *Rows()[op.entry->reducer];
   return row.For(*op.entry, reduction.spec().element_type, reduction.spec().shape) != nullptr;
 }
 
 // The textbook has a kernel for whatever a reduction may ask of it.
-bool HasKernels(const Reduction& reduction) {
+bool HasKernels(const ReductionPlan& reduction) {
   return !reduction.canonical() ||
          std::all_of(reduction.operators().begin(), reduction.operators().end(),
                      [&](const BoundOperator& op) { return HasKernel(reduction, op); });
@@ -71,12 +71,12 @@ class SimtSlot : public Slot {
     on_finished_();
   }
 
-  std::uint64_t Capacity(const Reduction& reduction) const override {
+  std::uint64_t Capacity(const ReductionPlan& reduction) const override {
     const std::uint64_t capacity = cpu_.Capacity(reduction);
     return HasKernels(reduction) ? std::min(capacity, reducer_->Capacity(reduction)) : capacity;
   }
 
-  absl::Status Start(const Reduction& reduction, std::uint64_t first_element,
+  absl::Status Start(const ReductionPlan& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
     is_on_cpu_ = !HasKernels(reduction);
     if (is_on_cpu_) return cpu_.Start(reduction, first_element, element_count);
@@ -84,14 +84,15 @@ class SimtSlot : public Slot {
     return absl::OkStatus();
   }
 
-  std::uint64_t CapacityFrom(const Reduction& reduction, const Memory& memory,
+  std::uint64_t CapacityFrom(const ReductionPlan& reduction, const Memory& memory,
                              std::uint64_t byte_offset) const override {
     return HasKernels(reduction) ? reducer_->Capacity(reduction)
                                  : cpu_.CapacityFrom(reduction, memory, byte_offset);
   }
 
-  absl::Status StartFrom(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
-                         const Memory& memory, std::uint64_t byte_offset) override {
+  absl::Status StartFrom(const ReductionPlan& reduction, std::uint64_t first_element,
+                         std::uint64_t element_count, const Memory& memory,
+                         std::uint64_t byte_offset) override {
     is_on_cpu_ = !HasKernels(reduction);
     if (is_on_cpu_) return cpu_.StartFrom(reduction, first_element, element_count, memory, byte_offset);
     const std::byte* data = memory.data() + byte_offset;
@@ -109,14 +110,14 @@ class SimtSlot : public Slot {
     return cpu_.StartStore(memory, byte_offset, byte_count);
   }
 
-  std::uint64_t SegmentCapacity(const Reduction& reduction) const override {
+  std::uint64_t SegmentCapacity(const ReductionPlan& reduction) const override {
     return cpu_.SegmentCapacity(reduction);
   }
-  absl::Status StartSegments(const Reduction& reduction, const SegmentCut& cut) override {
+  absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) override {
     is_on_cpu_ = true;
     return cpu_.StartSegments(reduction, cut);
   }
-  absl::Status StartSegmentsFrom(const Reduction& reduction, const SegmentCut& cut, const Memory& memory,
+  absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut, const Memory& memory,
                                  std::uint64_t byte_offset) override {
     is_on_cpu_ = true;
     return cpu_.StartSegmentsFrom(reduction, cut, memory, byte_offset);
@@ -138,7 +139,7 @@ class SimtSlot : public Slot {
   }
 
  private:
-  void Run(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
+  void Run(const ReductionPlan& reduction, std::uint64_t first_element, std::uint64_t element_count,
            const std::byte* data) {
     runs_ = true;  // no task runs yet
     pool_.Run([=, this] {
@@ -148,8 +149,8 @@ class SimtSlot : public Slot {
     });
   }
 
-  absl::Status Launch(const Reduction& reduction, std::uint64_t first_element, std::uint64_t element_count,
-                      const std::byte* data) {
+  absl::Status Launch(const ReductionPlan& reduction, std::uint64_t first_element,
+                      std::uint64_t element_count, const std::byte* data) {
     device_->Restart(seed_);
     device_->Scramble();
     absl::Status status;

@@ -35,7 +35,7 @@ namespace warpfold::server {
 class ArrayReducer : public SlotReducer, public ArraySink {
  public:
   struct Options {
-    kernels::Reduction reduction;
+    kernels::ReductionPlan reduction;
     std::uint64_t first_element = 0;    // a multiple of the leaf size
     std::uint64_t crossover_bytes = 0;  // arrays smaller than this are reduced on the calling thread
     std::uint64_t least_bytes = 0;      // the array has at least so many, as far as is known

@@ -13,7 +13,7 @@
 namespace warpfold::server {
 
 ArraySegmentReducer::ArraySegmentReducer(const SlotUse& slots, const Clock& clock,
-                                         const kernels::Reduction& reduction,
+                                         const kernels::ReductionPlan& reduction,
                                          std::optional<std::uint64_t> segment_length,
                                          std::function<void()> listener)
     : SegmentReducer(slots, clock, reduction, segment_length, std::move(listener)) {}

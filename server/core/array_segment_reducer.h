@@ -27,7 +27,7 @@ namespace warpfold::server {
 class ArraySegmentReducer : public SegmentReducer, public ArraySink {
  public:
   // As SegmentReducer's. Without `segment_length` all lengths are announced.
-  ArraySegmentReducer(const SlotUse& slots, const Clock& clock, const kernels::Reduction& reduction,
+  ArraySegmentReducer(const SlotUse& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
                       std::optional<std::uint64_t> segment_length, std::function<void()> listener);
   ~ArraySegmentReducer() override { Release(); }
 

@@ -82,7 +82,7 @@ class ArraySession {
     std::uint64_t byte_count() const { return TotalBytes(chunk.data) + length_bytes; }
   };
   template <class Header>
-  static StreamMessage Divide(ParsedRequest<Header> request, Header* header);
+  static StreamMessage ToStreamMessage(ParsedRequest<Header> request, Header* header);
 
   virtual absl::StatusOr<StreamMessage> Parse(ByteSlices message) = 0;
   // The header that was parsed last starts the array: makes incoming_, unless no chunks may follow.
@@ -117,7 +117,7 @@ class ArraySession {
 };
 
 template <class Header>
-ArraySession::StreamMessage ArraySession::Divide(ParsedRequest<Header> request, Header* header) {
+ArraySession::StreamMessage ArraySession::ToStreamMessage(ParsedRequest<Header> request, Header* header) {
   StreamMessage message;
   if (auto* const chunk = std::get_if<ParsedChunk>(&request)) {
     message.kind = MessageKind::kChunk;

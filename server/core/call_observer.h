@@ -47,7 +47,7 @@ struct CallRecord {
   std::uint64_t bytes = 0;  // of array data
   absl::Duration took;
   // Known of a call that reduces, once its header has been accepted.
-  std::optional<kernels::Reduction> reduction;
+  std::optional<kernels::ReductionPlan> reduction;
   std::optional<StageTimes> stages;
 };
 

@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::uint64_t kLeaves = 2;
 
-kernels::Reduction SumOfDoubles() {
+kernels::ReductionPlan SumOfDoubles() {
   kernels::ReductionSpec spec;
   spec.operators = {"sum"};
   spec.element_type = kernels::ElementType::kFloat64;
-  return kernels::Reduction::Create(spec).value();
+  return kernels::ReductionPlan::Create(spec).value();
 }
 
 // Numbers whose sum rounds differently in every other order.

@@ -44,7 +44,7 @@ class Canary : private SlotShare::Holder {
 
   SlotShare& share_;
   DeviceHealth& device_;
-  const kernels::Reduction reduction_;
+  const kernels::ReductionPlan reduction_;
   const std::vector<double> array_;
   const std::uint64_t expected_bits_;  // of the sum
   absl::Time next_;

@@ -90,7 +90,7 @@ absl::Status Crossovers::MeasureAll(kernels::Slot& slot, const Clock& clock) {
 
 absl::Status Crossovers::MeasureOne(const kernels::ReductionSpec& spec, kernels::Slot& slot,
                                     const Clock& clock) {
-  const absl::StatusOr<kernels::Reduction> reduction = kernels::Reduction::Create(spec);
+  const absl::StatusOr<kernels::ReductionPlan> reduction = kernels::ReductionPlan::Create(spec);
   if (!reduction.ok()) return reduction.status();
   const std::uint64_t leaves = std::max<std::uint64_t>(1, kMeasuredBytes / reduction->leaf_bytes());
   const std::uint64_t elements = std::min(leaves * reduction->leaf_elements(), slot.Capacity(*reduction));
@@ -123,7 +123,7 @@ absl::Status Crossovers::MeasureOne(const kernels::ReductionSpec& spec, kernels:
   return absl::OkStatus();
 }
 
-std::uint64_t Crossovers::BytesFor(const kernels::Reduction& reduction) const {
+std::uint64_t Crossovers::BytesFor(const kernels::ReductionPlan& reduction) const {
   // On the host the operators take their times one after the other; on the device they overlap with the copy.
   double times = 0;
   for (const std::string& op : reduction.spec().operators) {

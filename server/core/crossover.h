@@ -43,7 +43,7 @@ class Crossovers {
   static absl::StatusOr<Crossovers> Measure(kernels::Backend& backend, const Clock& clock);
 
   // Arrays of fewer bytes are better reduced on the host. 0 where nothing was measured.
-  std::uint64_t BytesFor(const kernels::Reduction& reduction) const;
+  std::uint64_t BytesFor(const kernels::ReductionPlan& reduction) const;
 
   const WarmUp& warm_up() const { return warm_up_; }
 

@@ -55,7 +55,7 @@ std::vector<std::byte> Filling::CutTail(std::size_t byte_count) {
   return tail;
 }
 
-absl::Status Filling::Start(const kernels::Reduction& reduction, std::uint64_t first_element) {
+absl::Status Filling::Start(const kernels::ReductionPlan& reduction, std::uint64_t first_element) {
   const std::uint64_t elements = bytes_ / reduction.element_bytes();
   // What has only been copied lies ready in one piece.
   if (owners_.empty()) return slot_->Start(reduction, first_element, elements);

@@ -46,7 +46,7 @@ class Filling {
   std::vector<std::byte> CutTail(std::size_t byte_count);
 
   // Starts the slot on all bytes, as kernels::Slot::Start does, and returns what that returned.
-  absl::Status Start(const kernels::Reduction& reduction, std::uint64_t first_element);
+  absl::Status Start(const kernels::ReductionPlan& reduction, std::uint64_t first_element);
   // What must be held until the device has read the bytes; null for nothing. Once.
   std::shared_ptr<const void> TakeOwners();
 

@@ -21,7 +21,7 @@ namespace warpfold::server {
 class MemoryReducer : public SlotReducer {
  public:
   struct Options {
-    kernels::Reduction reduction;
+    kernels::ReductionPlan reduction;
     std::uint64_t first_element = 0;  // a multiple of the leaf size
     std::shared_ptr<const NamedMemory> memory;
     std::uint64_t byte_offset = 0;  // in that

@@ -20,7 +20,7 @@ namespace warpfold::server {
 class MemorySegmentReducer : public SegmentReducer {
  public:
   struct Options {
-    kernels::Reduction reduction;
+    kernels::ReductionPlan reduction;
     std::optional<std::uint64_t> segment_length;  // none: all lengths are announced
     std::shared_ptr<const NamedMemory> memory;
     std::uint64_t byte_offset = 0;    // in that

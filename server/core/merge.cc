@@ -11,7 +11,7 @@
 namespace warpfold::server {
 
 absl::StatusOr<v1::MergeResponse> Merge(const Service& service, const v1::MergeRequest& request) {
-  const absl::StatusOr<kernels::Reduction> reduction = ReductionFromProto(request.spec());
+  const absl::StatusOr<kernels::ReductionPlan> reduction = PlanFromProto(request.spec());
   if (!reduction.ok()) return reduction.status();
   if (request.states().empty() || request.states_size() > kMaxMergedStates) {
     return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,

@@ -93,7 +93,7 @@ bool IsMissingValue(const absl::Status& status) {
 }
 
 absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemory& memory,
-                            const kernels::Reduction& reduction) {
+                            const kernels::ReductionPlan& reduction) {
   const std::uint64_t element_bytes = reduction.element_bytes();
   if (memory.layout().has_value()) {
     if (memory.layout()->type != reduction.spec().element_type ||
@@ -115,7 +115,7 @@ absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemo
 
 // Puts the states of the operators that have one at each node, or of the others, where PartialState wants
 // them.
-absl::Status ReadStates(const kernels::Reduction& reduction, bool by_node,
+absl::Status ReadStates(const kernels::ReductionPlan& reduction, bool by_node,
                         const google::protobuf::RepeatedPtrField<std::string>& states,
                         std::span<std::byte> out) {
   const std::size_t begin = by_node ? 0 : reduction.by_node_bytes();
@@ -137,7 +137,7 @@ absl::Status ReadStates(const kernels::Reduction& reduction, bool by_node,
 
 }  // namespace
 
-absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& spec) {
+absl::StatusOr<kernels::ReductionPlan> PlanFromProto(const v1::ReductionSpec& spec) {
   kernels::ReductionSpec result;
   if (absl::Status status = AddOperators(spec, &result); !status.ok()) return status;
   const absl::StatusOr<ElementLayout> layout =
@@ -158,7 +158,7 @@ absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& s
                           {{"algorithm", absl::StrCat(spec.algorithm())}});
   }
   result.algorithm = *algorithm;
-  return kernels::Reduction::Create(result);
+  return kernels::ReductionPlan::Create(result);
 }
 
 absl::StatusOr<ElementLayout> LayoutFromProto(v1::ElementType type, const v1::MatrixShape* shape) {
@@ -183,7 +183,7 @@ absl::Status CheckNoStream(bool has_count, bool with_crc32c) {
 
 absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRegistry& memories,
                                                                   const v1::ArrayReference& reference,
-                                                                  const kernels::Reduction& reduction,
+                                                                  const kernels::ReductionPlan& reduction,
                                                                   const Clock& clock) {
   absl::StatusOr<std::shared_ptr<const NamedMemory>> memory = memories.Find(reference.token(), clock());
   if (!memory.ok()) return memory;
@@ -191,7 +191,7 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRe
   return NamedMemory::Use(*std::move(memory), clock);
 }
 
-absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,
+absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::ReductionPlan& reduction,
                                                      const v1::PartialState& state) {
   // Before anything is allocated for them.
   if (state.nodes_size() > kernels::kMaxStateNodes) {

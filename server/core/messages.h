@@ -21,7 +21,7 @@
 namespace warpfold::server {
 
 // INVALID_ARGUMENT (BAD_HEADER, UNSUPPORTED_TYPE), UNIMPLEMENTED (UNKNOWN_OPERATOR).
-absl::StatusOr<kernels::Reduction> ReductionFromProto(const v1::ReductionSpec& spec);
+absl::StatusOr<kernels::ReductionPlan> PlanFromProto(const v1::ReductionSpec& spec);
 
 // INVALID_ARGUMENT (BAD_HEADER). `shape` may be null: scalars.
 absl::StatusOr<ElementLayout> LayoutFromProto(v1::ElementType type, const v1::MatrixShape* shape);
@@ -34,11 +34,11 @@ absl::Status CheckNoStream(bool has_count, bool with_crc32c);
 // within the memory, and are of its kind.
 absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRegistry& memories,
                                                                   const v1::ArrayReference& reference,
-                                                                  const kernels::Reduction& reduction,
+                                                                  const kernels::ReductionPlan& reduction,
                                                                   const Clock& clock);
 
 // INVALID_ARGUMENT (BAD_STATE).
-absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::Reduction& reduction,
+absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::ReductionPlan& reduction,
                                                      const v1::PartialState& state);
 v1::PartialState StateToProto(const kernels::PartialState& state);
 

@@ -49,22 +49,22 @@ using enum Action;
 constexpr Transition kBegins = {kArray, kBegin};
 constexpr Transition kNamed = {kElsewhere, kBegin};
 constexpr Transition kTaken = {kArray, kTake};
-constexpr Transition kCutArray = {kArray, kTakeLengths};
-constexpr Transition kCutNamed = {kElsewhere, kTakeLengths};
+constexpr Transition kArrayLengths = {kArray, kTakeLengths};
+constexpr Transition kNamedLengths = {kElsewhere, kTakeLengths};
 constexpr Transition kCompared = {kCommitted, kCompare};
 constexpr Transition kWhole = {kDone, kAnswer};
 constexpr Transition kRefused = {kDone, kBadOrder};
-constexpr Transition kCut = {kDone, kTruncated};
+constexpr Transition kEndedEarly = {kDone, kTruncated};
 constexpr Transition kOver = {kDone, kNone};
 
 // clang-format off
 inline constexpr std::array<std::array<Transition, kMessageKinds>, kStreamStates> kTable = {{
-  //                header    reference chunk     lengths    commit     end
-  /* kStart */     {{kBegins,  kNamed,   kRefused, kRefused,  kRefused,  kCut}},
-  /* kArray */     {{kRefused, kRefused, kTaken,   kCutArray, kCompared, kCut}},
-  /* kElsewhere */ {{kRefused, kRefused, kRefused, kCutNamed, kRefused,  kWhole}},
-  /* kCommitted */ {{kRefused, kRefused, kRefused, kRefused,  kRefused,  kWhole}},
-  /* kDone */      {{kOver,    kOver,    kOver,    kOver,     kOver,     kOver}},
+  //                header    reference chunk     lengths        commit     end
+  /* kStart */     {{kBegins,  kNamed,   kRefused, kRefused,      kRefused,  kEndedEarly}},
+  /* kArray */     {{kRefused, kRefused, kTaken,   kArrayLengths, kCompared, kEndedEarly}},
+  /* kElsewhere */ {{kRefused, kRefused, kRefused, kNamedLengths, kRefused,  kWhole}},
+  /* kCommitted */ {{kRefused, kRefused, kRefused, kRefused,      kRefused,  kWhole}},
+  /* kDone */      {{kOver,    kOver,    kOver,    kOver,         kOver,     kOver}},
 }};
 // clang-format on
 }  // namespace protocol_table

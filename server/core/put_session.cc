@@ -34,7 +34,7 @@ v1::ResidentArray ToProto(const ResidentArrays::Info& info) {
 absl::StatusOr<PutSession::StreamMessage> PutSession::Parse(ByteSlices message) {
   absl::StatusOr<ParsedRequest<v1::PutArrayHeader>> request = ParsePutArrayRequest(message);
   if (!request.ok()) return request.status();
-  return Divide(*std::move(request), &parsed_header_);
+  return ToStreamMessage(*std::move(request), &parsed_header_);
 }
 
 absl::Status PutSession::Begin() {

@@ -16,7 +16,8 @@ constexpr std::ptrdiff_t kMostWholes = 4;
 
 }  // namespace
 
-SegmentReducer::SegmentReducer(const SlotUse& slots, const Clock& clock, const kernels::Reduction& reduction,
+SegmentReducer::SegmentReducer(const SlotUse& slots, const Clock& clock,
+                               const kernels::ReductionPlan& reduction,
                                std::optional<std::uint64_t> segment_length, std::function<void()> listener)
     : Holder(slots.party),
       share_(slots.share),

@@ -69,7 +69,7 @@ class SegmentReducer : protected SlotShare::Holder {
  protected:
   // The share and `clock` must outlive the reducer. `listener` is called when what could not be done for want
   // of a slot or of room should be tried again, when there are messages, or when status() is an error.
-  SegmentReducer(const SlotUse& slots, const Clock& clock, const kernels::Reduction& reduction,
+  SegmentReducer(const SlotUse& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
                  std::optional<std::uint64_t> segment_length, std::function<void()> listener);
 
   // A slot to use, of `device` where one is named, or null: then the listener is called when there is one, or
@@ -96,7 +96,7 @@ class SegmentReducer : protected SlotShare::Holder {
   // Whether all that was started is messages by now; otherwise it is waited for.
   bool AllCollected();
 
-  const kernels::Reduction& reduction() const { return reduction_; }
+  const kernels::ReductionPlan& reduction() const { return reduction_; }
 
   SlotShare& share_;
   const Clock& clock_;
@@ -125,7 +125,7 @@ class SegmentReducer : protected SlotShare::Holder {
   void Take(Pending& pending, const kernels::SegmentsResult& result);
   void End(Pending& pending, std::vector<std::string> messages);
 
-  const kernels::Reduction reduction_;
+  const kernels::ReductionPlan reduction_;
   const SegmentResults results_;
   std::uint64_t started_segments_ = 0;
   std::deque<Pending> pending_;       // in the order of segments

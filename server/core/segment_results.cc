@@ -51,7 +51,7 @@ void Add(const kernels::SegmentError& error, std::uint64_t segment, v1::SegmentR
 
 }  // namespace
 
-SegmentResults::SegmentResults(const kernels::Reduction& reduction)
+SegmentResults::SegmentResults(const kernels::ReductionPlan& reduction)
     : reduction_(reduction), layout_(reduction) {}
 
 std::string SegmentResults::Layout() const {

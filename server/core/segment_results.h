@@ -18,7 +18,7 @@ namespace warpfold::server {
 
 class SegmentResults {
  public:
-  explicit SegmentResults(const kernels::Reduction& reduction);
+  explicit SegmentResults(const kernels::ReductionPlan& reduction);
 
   // Bytes of a segment's values.
   std::size_t row_bytes() const { return layout_.row_bytes(); }
@@ -31,7 +31,7 @@ class SegmentResults {
   std::string Encode(std::uint64_t segment, const kernels::PartialState& state, std::uint64_t* errors) const;
 
  private:
-  const kernels::Reduction reduction_;
+  const kernels::ReductionPlan reduction_;
   const kernels::SegmentLayout layout_;
 };
 

@@ -80,7 +80,7 @@ absl::Status SegmentSession::Begin() {
   begin_ = service_.clock();
   if (absl::Status status = CheckText("request_id", parsed_header_.request_id()); !status.ok()) return status;
   header_ = std::move(parsed_header_);
-  absl::StatusOr<kernels::Reduction> reduction = ReductionFromProto(header_.spec());
+  absl::StatusOr<kernels::ReductionPlan> reduction = PlanFromProto(header_.spec());
   if (!reduction.ok()) return reduction.status();
   if (absl::Status status = kernels::CheckSegments(*reduction); !status.ok()) return status;
   reduction_ = *std::move(reduction);

@@ -73,7 +73,7 @@ class SegmentSession : public ArraySession {
   std::uint64_t committed_segments_ = 0;
 
   v1::ReduceSegmentsHeader header_;  // of the array
-  std::optional<kernels::Reduction> reduction_;
+  std::optional<kernels::ReductionPlan> reduction_;
   std::unique_ptr<SegmentReducer> reducer_;  // once there is a header
   // What the lengths that have come say.
   std::uint64_t announced_segments_ = 0;

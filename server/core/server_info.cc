@@ -68,7 +68,7 @@ v1::GetServerInfoResponse GetServerInfo(const Service& service) {
   kernels::ReductionSpec sum;
   sum.operators = {"sum"};
   sum.element_type = kernels::ElementType::kFloat32;
-  if (const auto reduction = kernels::Reduction::Create(sum); reduction.ok()) {
+  if (const auto reduction = kernels::ReductionPlan::Create(sum); reduction.ok()) {
     response.set_cpu_crossover_bytes(
         std::max(service.cpu_crossover_bytes, service.crossovers.BytesFor(*reduction)));
   }

@@ -32,7 +32,7 @@ absl::Status CheckNoStripe(const v1::ReduceHeader& header) {
 absl::StatusOr<Session::StreamMessage> Session::Parse(ByteSlices message) {
   absl::StatusOr<ParsedRequest<v1::ReduceHeader>> request = ParseReduceRequest(message);
   if (!request.ok()) return request.status();
-  StreamMessage parsed = Divide(*std::move(request), &parsed_header_);
+  StreamMessage parsed = ToStreamMessage(*std::move(request), &parsed_header_);
   if (parsed.kind == MessageKind::kHeader && parsed_header_.has_reference()) {
     parsed.kind = MessageKind::kReference;
   }
@@ -72,13 +72,13 @@ absl::Status Session::Begin() {
   begin_ = service_.clock();
   if (absl::Status status = CheckText("request_id", parsed_header_.request_id()); !status.ok()) return status;
   header_ = std::move(parsed_header_);
-  const absl::StatusOr<kernels::Reduction> reduction = ReductionFromProto(header_.spec());
+  const absl::StatusOr<kernels::ReductionPlan> reduction = PlanFromProto(header_.spec());
   if (!reduction.ok()) return reduction.status();
   if (absl::Status status = CheckHeader(*reduction); !status.ok()) return status;
   return header_.has_reference() ? BeginElsewhere(*reduction) : BeginChunks(*reduction);
 }
 
-absl::Status Session::BeginChunks(const kernels::Reduction& reduction) {
+absl::Status Session::BeginChunks(const kernels::ReductionPlan& reduction) {
   const std::uint64_t element_bytes = reduction.element_bytes();
   const bool has_count = header_.has_expected_element_count();
   const std::uint64_t count = header_.expected_element_count();
@@ -102,7 +102,7 @@ absl::Status Session::BeginChunks(const kernels::Reduction& reduction) {
   return absl::OkStatus();
 }
 
-absl::Status Session::BeginElsewhere(const kernels::Reduction& reduction) {
+absl::Status Session::BeginElsewhere(const kernels::ReductionPlan& reduction) {
   if (absl::Status status = CheckNoStream(header_.has_expected_element_count(), header_.with_crc32c());
       !status.ok())
     return status;
@@ -137,11 +137,11 @@ void Session::Describe(CallRecord* record) const {
       .queue = timings.queue, .receive = receive_, .copy = timings.copy, .kernel = timings.kernel};
 }
 
-std::uint64_t Session::CrossoverBytes(const kernels::Reduction& reduction) const {
+std::uint64_t Session::CrossoverBytes(const kernels::ReductionPlan& reduction) const {
   return std::max(service_.cpu_crossover_bytes, service_.crossovers.BytesFor(reduction));
 }
 
-absl::Status Session::CheckHeader(const kernels::Reduction& reduction) const {
+absl::Status Session::CheckHeader(const kernels::ReductionPlan& reduction) const {
   const kernels::Algorithm algorithm = reduction.spec().algorithm;
   if (!service_.backend.Supports(algorithm)) {
     const std::string name = kernels::AlgorithmName(algorithm);
@@ -154,7 +154,7 @@ absl::Status Session::CheckHeader(const kernels::Reduction& reduction) const {
   return CheckPlace(reduction);
 }
 
-absl::Status Session::CheckPlace(const kernels::Reduction& reduction) const {
+absl::Status Session::CheckPlace(const kernels::ReductionPlan& reduction) const {
   const std::uint64_t max_first = service_.limits.max_first_byte() / reduction.element_bytes();
   if (header_.first_element() % reduction.leaf_elements() == 0 && header_.first_element() <= max_first) {
     return absl::OkStatus();

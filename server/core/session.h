@@ -52,11 +52,11 @@ class Session : public ArraySession {
   absl::StatusOr<bool> TryFinish() override { return reducer_->TryFinish(); }
 
  private:
-  absl::Status CheckHeader(const kernels::Reduction& reduction) const;
-  absl::Status CheckPlace(const kernels::Reduction& reduction) const;
-  absl::Status BeginChunks(const kernels::Reduction& reduction);
-  absl::Status BeginElsewhere(const kernels::Reduction& reduction);
-  std::uint64_t CrossoverBytes(const kernels::Reduction& reduction) const;
+  absl::Status CheckHeader(const kernels::ReductionPlan& reduction) const;
+  absl::Status CheckPlace(const kernels::ReductionPlan& reduction) const;
+  absl::Status BeginChunks(const kernels::ReductionPlan& reduction);
+  absl::Status BeginElsewhere(const kernels::ReductionPlan& reduction);
+  std::uint64_t CrossoverBytes(const kernels::ReductionPlan& reduction) const;
 
   const Service& service_;
   const SlotUse slots_;

@@ -7,7 +7,7 @@
 
 namespace warpfold::server {
 
-SlotReducer::SlotReducer(const SlotUse& slots, const Clock& clock, const kernels::Reduction& reduction,
+SlotReducer::SlotReducer(const SlotUse& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
                          std::uint64_t first_element, std::function<void()> listener)
     : Holder(slots.party),
       share_(slots.share),

@@ -63,7 +63,7 @@ class SlotReducer : private SlotShare::Holder {
  protected:
   // The share and `clock` must outlive the reducer. `listener` is called from the share when what could not
   // be done for want of a slot should be tried again, or when status() is an error.
-  SlotReducer(const SlotUse& slots, const Clock& clock, const kernels::Reduction& reduction,
+  SlotReducer(const SlotUse& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
               std::uint64_t first_element, std::function<void()> listener);
 
   // A slot to use, of `device` where one is named, or null: then the listener is called when there is one.
@@ -74,7 +74,7 @@ class SlotReducer : private SlotShare::Holder {
   // Reduces the next elements on this thread. All that was started before must have been collected.
   void ReduceHere(std::span<const std::byte> data);
 
-  const kernels::Reduction& reduction() const { return state_.reduction(); }
+  const kernels::ReductionPlan& reduction() const { return state_.reduction(); }
   // The first element that no slot has been started on.
   std::uint64_t next_element() const { return next_element_; }
   // Whether all that was started is in state(); otherwise it is waited for.

@@ -14,13 +14,14 @@ void AddScalarCaseFlags(CLI::App& app, ScalarCases* cases) {
       ->capture_default_str();
 }
 
-void ForEachScalarCase(const ScalarCases& cases, const std::function<void(const kernels::Reduction&)>& run) {
+void ForEachScalarCase(const ScalarCases& cases,
+                       const std::function<void(const kernels::ReductionPlan&)>& run) {
   for (const std::string& op : cases.operators) {
     for (const std::string& dtype : cases.dtypes) {
       kernels::ReductionSpec spec;
       spec.operators = {op};
       spec.element_type = *ElementTypeByName(dtype);
-      if (const auto reduction = kernels::Reduction::Create(spec); reduction.ok()) {
+      if (const auto reduction = kernels::ReductionPlan::Create(spec); reduction.ok()) {
         run(*reduction);
       } else {
         std::fprintf(stderr, "left out: %s of %s: %s\n", op.c_str(), dtype.c_str(),

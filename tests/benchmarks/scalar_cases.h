@@ -21,6 +21,7 @@ struct ScalarCases {
 void AddScalarCaseFlags(CLI::App& app, ScalarCases* cases);
 
 // Calls `run` for each operator with each element type. Says on standard error which pairs do not exist.
-void ForEachScalarCase(const ScalarCases& cases, const std::function<void(const kernels::Reduction&)>& run);
+void ForEachScalarCase(const ScalarCases& cases,
+                       const std::function<void(const kernels::ReductionPlan&)>& run);
 
 }  // namespace warpfold::benchmarks

@@ -111,7 +111,7 @@ class DeviceReducerTest : public testing::TestWithParam<Subject> {
   }
 
   // The first `count` elements of the array, as those from a leaf on, against the host.
-  static void Check(const Reduction& reduction, std::uint64_t first_leaf, std::uint64_t count) {
+  static void Check(const ReductionPlan& reduction, std::uint64_t first_leaf, std::uint64_t count) {
     const std::uint64_t first = first_leaf * reduction.leaf_elements();
     if (count == 0 || count * reduction.element_bytes() > host_->size()) return;
     ASSERT_GE(reducer_->Capacity(reduction), count);
@@ -134,7 +134,7 @@ TEST_F(DeviceReducerTest, RefusesWhatItCannotReadAndGoesOn) {
   ReductionSpec spec;
   spec.operators = {"sum"};
   spec.element_type = ElementType::kInt32;
-  const Reduction reduction = Reduction::Create(spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   const auto reducer = DeviceReducer::Create(64 << 10).value();
   const std::uint64_t capacity = reducer->Capacity(reduction);
   EXPECT_EQ(reducer->Launch(reduction, 0, device_, capacity + 1, cudaStreamPerThread).code(),
@@ -153,7 +153,7 @@ TEST_P(DeviceReducerTest, BitsEqualTheHostsAtEverySizeOfUnit) {
   spec.element_type = GetParam().type;
   spec.shape = {IsAffine(GetParam()) ? 1 : GetParam().dimension, GetParam().dimension};
   if (GetParam().modulus > 0) spec.modulus = GetParam().modulus;
-  const Reduction reduction = Reduction::Create(spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   const std::vector<std::byte> period = PeriodOf(GetParam());
   if (!period.empty() || !is_random_) {
     ASSERT_NO_FATAL_FAILURE(Fill(period));
@@ -219,7 +219,7 @@ TEST_F(DeviceReducerTest, TheTicketServesOneLaunchAfterAnother) {
   ReductionSpec spec;
   spec.operators = {"sum", "max", "mean"};
   spec.element_type = ElementType::kFloat64;
-  const Reduction reduction = Reduction::Create(spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   std::mt19937_64 random(11);
   for (int i = 0; i < 300; ++i) {
     const std::uint64_t count = 1 + random() % 200000;

@@ -129,7 +129,7 @@ TEST(GatheringSlotTest, ReducesPiecesAmongStagedBytes) {
   ReductionSpec spec;
   spec.operators = {"sum", "min"};
   spec.element_type = ElementType::kUint8;
-  const Reduction reduction = Reduction::Create(spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   Slot& slot = *backend->slots().front();
   for (const std::size_t longest : {std::size_t{2'000}, std::size_t{70'000}, kSlotBytes}) {
     std::vector<HostPiece> pieces = pages.RandomPieces(longest);

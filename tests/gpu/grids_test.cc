@@ -48,7 +48,7 @@ class GridsTest : public testing::TestWithParam<Subject> {
 };
 
 TEST_P(GridsTest, BitsDoNotDependOnTheMultiprocessors) {
-  const Reduction reduction = Reduction::Create(GetParam().spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(GetParam().spec).value();
   // Leaves of some shapes do not fill the array.
   const std::uint64_t most =
       std::min(ArrayBytes() / reduction.element_bytes(), reducers_[0]->Capacity(reduction));

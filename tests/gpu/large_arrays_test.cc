@@ -52,7 +52,7 @@ class LargeArraysTest : public testing::Test {
     ReductionSpec spec;
     spec.operators = {op};
     spec.element_type = ElementType::kInt8;
-    const Reduction reduction = Reduction::Create(spec).value();
+    const ReductionPlan reduction = ReductionPlan::Create(spec).value();
     EXPECT_GE(reducer_->Capacity(reduction), kCount);
     const absl::Status launched = reducer_->Launch(reduction, first, array_, kCount, cudaStreamPerThread);
     EXPECT_TRUE(launched.ok()) << launched;

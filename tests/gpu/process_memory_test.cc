@@ -89,11 +89,11 @@ class Exporter {
   ProcessMemory memory_;
 };
 
-Reduction SumAndMax() {
+ReductionPlan SumAndMax() {
   ReductionSpec spec;
   spec.operators = {"sum", "max"};
   spec.element_type = ElementType::kFloat32;
-  return *Reduction::Create(spec);
+  return *ReductionPlan::Create(spec);
 }
 
 class ProcessMemoryTest : public testing::Test {
@@ -106,7 +106,7 @@ class ProcessMemoryTest : public testing::Test {
   }
 
   PartialState ReduceAll(const Memory& memory, std::uint64_t byte_offset, std::uint64_t count) {
-    const Reduction reduction = SumAndMax();
+    const ReductionPlan reduction = SumAndMax();
     PartialState whole(reduction, 0);
     Slot& slot = *backend_->slots().front();
     for (std::uint64_t first = 0; first < count;) {
@@ -229,7 +229,7 @@ TEST_F(ProcessMemoryTest, OwnerDiesWhileItIsRead) {
   Exporter exporter;
   const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(exporter.memory());
   ASSERT_TRUE(memory.ok()) << memory.status();
-  const Reduction reduction = SumAndMax();
+  const ReductionPlan reduction = SumAndMax();
   Slot& slot = *backend_->slots().front();
   for (int i = 0; i < 200; ++i) {
     if (i == 100) exporter.Kill();

@@ -94,7 +94,7 @@ class SegmentReducerTest : public testing::TestWithParam<Subject> {
   static inline std::byte* device_ = nullptr;
   static inline std::unique_ptr<SegmentReducer> reducer_;
   static inline std::unique_ptr<SegmentReducer> few_runs_;
-  const Reduction reduction_ = Reduction::Create(GetParam().spec).value();
+  const ReductionPlan reduction_ = ReductionPlan::Create(GetParam().spec).value();
   Random random_;
 };
 
@@ -161,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(Every, SegmentReducerTest, testing::ValuesIn(OverScalar
 TEST(SegmentReducerRefusesTest, TooManySegmentsAndElementsAcrossTheirPlaces) {
   ReductionSpec spec;
   spec.operators = {"sum"};
-  const Reduction reduction = Reduction::Create(spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   const auto reducer = SegmentReducer::Create(kResultBytes, 1).value();
   std::byte* memory = nullptr;
   ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&memory), 64), cudaSuccess);

@@ -41,7 +41,7 @@ class SeveralGpusTest : public testing::TestWithParam<std::vector<int>> {
     ReductionSpec spec;
     spec.operators = {"sum", "argmin"};
     spec.element_type = ElementType::kFloat64;
-    reduction_.emplace(Reduction::Create(spec).value());
+    reduction_.emplace(ReductionPlan::Create(spec).value());
     backend_ = MakeCudaBackend(GetParam(), {.slots = 2, .slot_bytes = std::size_t{1} << 20}).value();
   }
 
@@ -72,7 +72,7 @@ class SeveralGpusTest : public testing::TestWithParam<std::vector<int>> {
 
   std::vector<double> numbers_;
   const std::span<const std::byte> all_;
-  std::optional<Reduction> reduction_;
+  std::optional<ReductionPlan> reduction_;
   std::unique_ptr<Backend> backend_;
 };
 

@@ -36,7 +36,7 @@ DeviceMemory Allocate(std::size_t bytes) {
   return DeviceMemory(memory);
 }
 
-PartialState ReduceOnDevice(DeviceReducer& reducer, const Reduction& reduction, std::uint64_t first,
+PartialState ReduceOnDevice(DeviceReducer& reducer, const ReductionPlan& reduction, std::uint64_t first,
                             const std::byte* data, std::uint64_t count) {
   const absl::Status status = reducer.Launch(reduction, first, data, count, cudaStreamPerThread);
   EXPECT_TRUE(status.ok()) << status;
@@ -88,7 +88,7 @@ TEST_P(TextbookDeviceTest, CountsBeyond32Bits) {
   if (serves_extrema) spec.operators = {"sum", "max", "min"};
   spec.element_type = ElementType::kInt32;
   spec.algorithm = GetParam();
-  const Reduction reduction = Reduction::Create(spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   const std::uint64_t first = std::uint64_t{1} << 40;
   const PartialState state = ReduceOnDevice(*reducer_, reduction, first, array_, kCount);
   EXPECT_EQ(state.element_count(), kCount);
@@ -105,9 +105,9 @@ TEST_P(TextbookDeviceTest, KeepsTheOrderOfLongProducts) {
   spec.operators = {"matrix_product"};
   spec.element_type = ElementType::kInt32;
   spec.shape = {2, 2};
-  const Reduction canonical = Reduction::Create(spec).value();
+  const ReductionPlan canonical = ReductionPlan::Create(spec).value();
   spec.algorithm = GetParam();
-  const Reduction reduction = Reduction::Create(spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   const std::uint64_t count = (SmallScale() ? 10'000 : 1'000'000) / spec.shape.entries() + 3;
   Random random;
   std::vector<std::byte> host =

@@ -16,7 +16,7 @@ namespace warpfold::kernels {
 
 // What becomes of the claim that the first `count` elements of a leaf have these states, node_bytes() of
 // them.
-inline absl::Status ClaimOfOneLeaf(const Reduction& reduction, std::uint64_t leaf, std::uint64_t count,
+inline absl::Status ClaimOfOneLeaf(const ReductionPlan& reduction, std::uint64_t leaf, std::uint64_t count,
                                    std::span<const std::byte> states) {
   const std::size_t by_node = reduction.by_node_bytes();
   std::vector<NodePosition> nodes;

@@ -32,7 +32,7 @@ constexpr std::uint64_t kMebibyte = 1 << 20;
 constexpr std::uint64_t kFarLeaf = (std::uint64_t{1} << 40) + 21;
 
 // Element counts at which something begins or ends.
-std::set<std::uint64_t> Boundaries(const Reduction& reduction) {
+std::set<std::uint64_t> Boundaries(const ReductionPlan& reduction) {
   const std::uint64_t leaf = reduction.leaf_elements();
   const std::uint64_t vector = std::max<std::uint64_t>(1, kVectorBytes / reduction.element_bytes());
   const std::uint64_t row = std::max<std::uint64_t>(1, kRowBytes / reduction.element_bytes());
@@ -66,7 +66,7 @@ class ContractTest : public testing::TestWithParam<Subject> {
     ExpectSame(state, 0, GetParam().Reference(first, data));
   }
 
-  const Reduction reduction_ = ReductionOf(GetParam().spec);
+  const ReductionPlan reduction_ = PlanOf(GetParam().spec);
   Random random_;
 };
 
@@ -142,7 +142,7 @@ ReductionSpec SpecOf(const std::vector<Subject>& group) {
 
 bool FitsNode(std::vector<Subject> group, const Subject& subject) {
   group.push_back(subject);
-  return Reduction::Create(SpecOf(group)).ok();
+  return ReductionPlan::Create(SpecOf(group)).ok();
 }
 
 // Subjects that one request can hold together: the same options, element type and shape, and states that are
@@ -173,7 +173,7 @@ TEST(ContractOfManyTest, OperatorsTogetherEqualEachAlone) {
   for (const std::vector<Subject>& group : Combinable()) {
     SCOPED_TRACE(group[0].name);
     largest = std::max(largest, group.size());
-    const Reduction reduction = ReductionOf(SpecOf(group));
+    const ReductionPlan reduction = PlanOf(SpecOf(group));
     const std::uint64_t count = 5 * reduction.leaf_elements() + random() % reduction.leaf_elements();
     const std::uint64_t first = 3 * reduction.leaf_elements();
     const std::vector<std::byte> data = RandomArray(reduction, count, Flavour::kExtreme, random);
@@ -197,7 +197,7 @@ TEST(ContractOfManyTest, SlotsAreIndependent) {
       for (int round = 0; round < (SmallScale() ? 10 : 100); ++round) {
         const Subject& subject = AllSubjects()[random() % AllSubjects().size()];
         SCOPED_TRACE(subject.name);
-        const Reduction reduction = ReductionOf(subject.spec);
+        const ReductionPlan reduction = PlanOf(subject.spec);
         const std::uint64_t count = 1 + random() % (kMebibyte / 8 / reduction.element_bytes());
         const std::vector<std::byte> data = RandomArray(reduction, count, Flavour::kUnits, random);
         ASSERT_LE(data.size(), slot->staging().size());
@@ -221,7 +221,7 @@ TEST(ContractOfManyTest, SlotsKeepTheirPromises) {
   for (const auto& slot : backend->slots()) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slot->staging().data()) % 16, 0u);
     for (const Subject& subject : AllSubjects()) {
-      const Reduction reduction = ReductionOf(subject.spec);
+      const ReductionPlan reduction = PlanOf(subject.spec);
       const std::uint64_t capacity = slot->Capacity(reduction);
       EXPECT_GT(capacity, 0u) << subject.name;
       EXPECT_EQ(capacity % reduction.leaf_elements(), 0u) << subject.name;

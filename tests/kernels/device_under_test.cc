@@ -32,13 +32,14 @@ void Require(const absl::Status& status) {
   if (!status.ok()) Refuse(status.ToString());
 }
 
-std::uint64_t PieceElements(const Reduction& reduction, std::uint64_t piece_leaves, std::uint64_t capacity) {
+std::uint64_t PieceElements(const ReductionPlan& reduction, std::uint64_t piece_leaves,
+                            std::uint64_t capacity) {
   return std::min(piece_leaves, capacity / reduction.leaf_elements()) * reduction.leaf_elements();
 }
 
 // Alignment is not promised to the host: give it the worst.
-PartialState ReduceUnaligned(const cpu::InstructionSet& isa, const Reduction& reduction, std::uint64_t first,
-                             std::span<const std::byte> data) {
+PartialState ReduceUnaligned(const cpu::InstructionSet& isa, const ReductionPlan& reduction,
+                             std::uint64_t first, std::span<const std::byte> data) {
   std::vector<std::byte> shifted(data.size() + 1);
   if (!data.empty()) std::memcpy(shifted.data() + 1, data.data(), data.size());
   return cpu::ReduceRange(isa, reduction, first, std::span(shifted).subspan(1));
@@ -77,7 +78,7 @@ DeviceUnderTest::DeviceUnderTest(const std::string& name) {
   if (instruction_set_ == nullptr) Refuse(absl::StrCat("this machine has no ", name));
 }
 
-PartialState DeviceUnderTest::Reduce(const Reduction& reduction, std::uint64_t first,
+PartialState DeviceUnderTest::Reduce(const ReductionPlan& reduction, std::uint64_t first,
                                      std::span<const std::byte> data, std::uint64_t piece_leaves) {
   PartialState whole(reduction, first);
   if (backend_ == nullptr) {
@@ -126,7 +127,7 @@ struct Batch {
 };
 
 // The next segments from `begin` on that one Start takes.
-Batch NextBatch(const Reduction& reduction, const SegmentCut& cut, std::uint64_t begin,
+Batch NextBatch(const ReductionPlan& reduction, const SegmentCut& cut, std::uint64_t begin,
                 std::span<const std::byte> data, std::uint64_t most_segments, std::size_t most_bytes) {
   Batch batch{.cut = {.length = cut.length}, .data = data.first(0)};
   while (begin + batch.cut.segment_count < cut.segment_count && batch.cut.segment_count < most_segments) {
@@ -140,7 +141,7 @@ Batch NextBatch(const Reduction& reduction, const SegmentCut& cut, std::uint64_t
   return batch;
 }
 
-void Append(const SegmentsResult& result, const Reduction& reduction, DeviceUnderTest::Segments& all) {
+void Append(const SegmentsResult& result, const ReductionPlan& reduction, DeviceUnderTest::Segments& all) {
   const std::size_t first = all.rows.size();
   const std::size_t columns = SegmentLayout(reduction).columns().size();
   all.rows.resize(first + result.segment_count, std::vector<std::uint64_t>(columns));
@@ -154,7 +155,8 @@ void Append(const SegmentsResult& result, const Reduction& reduction, DeviceUnde
 
 }  // namespace
 
-DeviceUnderTest::Segments DeviceUnderTest::ReduceSegments(const Reduction& reduction, const SegmentCut& cut,
+DeviceUnderTest::Segments DeviceUnderTest::ReduceSegments(const ReductionPlan& reduction,
+                                                          const SegmentCut& cut,
                                                           std::span<const std::byte> data) {
   Segments all;
   Slot* const slot = backend_ == nullptr ? nullptr : backend_->slots()[0].get();

@@ -33,7 +33,7 @@ class DeviceUnderTest {
 
   // Reduces elements first, first + 1, ... in pieces of `piece_leaves` leaves or of a slot's capacity,
   // whichever is less, as many at a time as there are slots.
-  PartialState Reduce(const Reduction& reduction, std::uint64_t first, std::span<const std::byte> data,
+  PartialState Reduce(const ReductionPlan& reduction, std::uint64_t first, std::span<const std::byte> data,
                       std::uint64_t piece_leaves = ~std::uint64_t{0});
 
   struct Segments {
@@ -41,7 +41,8 @@ class DeviceUnderTest {
     std::vector<std::vector<SegmentError>> errors;  // of each segment
   };
   // Reduces segments, which lie one after the other in `data`, as many at a time as slots have room for.
-  Segments ReduceSegments(const Reduction& reduction, const SegmentCut& cut, std::span<const std::byte> data);
+  Segments ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut,
+                          std::span<const std::byte> data);
 
   // Null where the device is the calling thread.
   Backend* backend() { return backend_.get(); }

@@ -31,7 +31,7 @@ nlohmann::json Describe(const ReductionSpec& spec) {
 
 void Dump(const Subject& subject, std::uint64_t first_leaf, std::uint64_t count, Flavour flavour,
           Random& random) {
-  const Reduction reduction = Reduction::Create(subject.spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(subject.spec).value();
   const std::uint64_t first = first_leaf * reduction.leaf_elements();
   const std::vector<std::byte> data =
       RandomElements(subject.spec.element_type, count * subject.spec.shape.entries(), flavour, random);
@@ -53,7 +53,7 @@ void Dump(const Subject& subject, std::uint64_t first_leaf, std::uint64_t count,
 void DumpAll() {
   Random random;
   for (Subject subject : AllSubjects()) {
-    const std::uint64_t leaf = Reduction::Create(subject.spec).value().leaf_elements();
+    const std::uint64_t leaf = ReductionPlan::Create(subject.spec).value().leaf_elements();
     Dump(subject, 0, 0, Flavour::kTame, random);
     Dump(subject, 0, 1, Flavour::kBits, random);
     Dump(subject, 2, 1 + random() % leaf, Flavour::kUnits, random);

@@ -149,7 +149,7 @@ TEST_P(ForgedStatesTest, IsRefused) {
   spec.operators = {forged.op};
   spec.element_type = forged.type;
   spec.ignore_nan = forged.ignore_nan;
-  const Reduction reduction = Reduction::Create(spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   ASSERT_LE(forged.count, reduction.leaf_elements());
   const std::size_t bytes = reduction.operators()[0].state_bytes;
   ASSERT_EQ(forged.words.size(), (bytes + 7) / 8);

@@ -80,7 +80,7 @@ TEST(GoldenTest, ValuesAreThoseOfNumpyAndExactNumbers) {
       spec.ignore_nan = words.back() == "ignore_nan";
       spec.wrap_overflow = words.back() == "wrap";
       spec.ddof = words.back() == "ddof" ? 1 : 0;
-      const absl::StatusOr<Reduction> reduction = Reduction::Create(spec);
+      const absl::StatusOr<ReductionPlan> reduction = ReductionPlan::Create(spec);
       ASSERT_TRUE(reduction.ok()) << reduction.status();
       const PartialState state = ReduceOnHost(*reduction, 0, std::as_bytes(std::span(data)));
       ExpectGolden(Describe(state.Finish(0)), value.get<std::string>());
@@ -128,7 +128,7 @@ TEST(GoldenTest, StatesAreFrozen) {
     spec.element_type = TypeOf(frozen);
     spec.shape = {frozen["rows"], frozen["columns"]};
     if (frozen["modulus"] != 0) spec.modulus = frozen["modulus"].get<std::uint64_t>();
-    const absl::StatusOr<Reduction> reduction = Reduction::Create(spec);
+    const absl::StatusOr<ReductionPlan> reduction = ReductionPlan::Create(spec);
     ASSERT_TRUE(reduction.ok()) << reduction.status();
     const std::uint64_t count = frozen["count"];
     const std::vector<std::byte> data = FrozenArray(spec.element_type, count * spec.shape.entries());

@@ -35,7 +35,7 @@ template <class T>
 OperatorValue Reduce(ReductionSpec spec, const std::string& op, ElementType type, std::span<const T> array) {
   spec.operators = {op};
   spec.element_type = type;
-  return ReduceOnHost(Reduction::Create(spec).value(), 0, std::as_bytes(array)).Finish(0).value();
+  return ReduceOnHost(ReductionPlan::Create(spec).value(), 0, std::as_bytes(array)).Finish(0).value();
 }
 
 template <class T>

@@ -27,27 +27,28 @@ ReductionSpec SpecOf(std::vector<std::string> operators, ElementType type, Eleme
 
 TEST(MatrixLimitsTest, UpTo32RowsAndColumns) {
   for (const std::uint32_t n : {1u, 8u, 9u, 31u, 32u}) {
-    EXPECT_TRUE(Reduction::Create(SpecOf({"matrix_product"}, ElementType::kInt32, {n, n})).ok()) << n;
-    EXPECT_TRUE(Reduction::Create(SpecOf({"sum", "min"}, ElementType::kBfloat16, {n, 32})).ok()) << n;
+    EXPECT_TRUE(ReductionPlan::Create(SpecOf({"matrix_product"}, ElementType::kInt32, {n, n})).ok()) << n;
+    EXPECT_TRUE(ReductionPlan::Create(SpecOf({"sum", "min"}, ElementType::kBfloat16, {n, 32})).ok()) << n;
   }
   for (const ElementShape shape : {ElementShape{33, 33}, {33, 1}, {1, 33}, {0, 1}, {1, 0}}) {
-    const absl::Status status = Reduction::Create(SpecOf({"sum"}, ElementType::kInt32, shape)).status();
+    const absl::Status status = ReductionPlan::Create(SpecOf({"sum"}, ElementType::kInt32, shape)).status();
     EXPECT_EQ(ErrorReason(status), "BAD_HEADER") << shape.rows;
     EXPECT_THAT(ErrorDetails(status), Contains(Pair("field", "matrix_shape")));
     EXPECT_THAT(ErrorDetails(status), Contains(Pair("limit", "32")));
   }
   EXPECT_EQ(
-      ErrorReason(Reduction::Create(SpecOf({"matrix_product"}, ElementType::kInt32, {31, 32})).status()),
+      ErrorReason(ReductionPlan::Create(SpecOf({"matrix_product"}, ElementType::kInt32, {31, 32})).status()),
       "UNSUPPORTED_TYPE");
 }
 
 TEST(MatrixLimitsTest, StatesOfANodeFitTheirLimit) {
   const ElementShape largest = {32, 32};
   // 16 bytes for each entry of each of them: just as many as there may be.
-  const Reduction full = Reduction::Create(SpecOf({"sum", "mean"}, ElementType::kInt32, largest)).value();
+  const ReductionPlan full =
+      ReductionPlan::Create(SpecOf({"sum", "mean"}, ElementType::kInt32, largest)).value();
   EXPECT_EQ(full.node_bytes(), kMaxNodeBytes);
   const absl::Status status =
-      Reduction::Create(SpecOf({"sum", "mean", "bit_or"}, ElementType::kInt32, largest)).status();
+      ReductionPlan::Create(SpecOf({"sum", "mean", "bit_or"}, ElementType::kInt32, largest)).status();
   EXPECT_EQ(ErrorReason(status), "BAD_HEADER");
   EXPECT_THAT(std::string(status.message()), HasSubstr("matrix_shape"));
   EXPECT_THAT(ErrorDetails(status), Contains(Pair("field", "matrix_shape")));
@@ -62,7 +63,7 @@ TEST(MatrixLimitsTest, EveryOperatorTakesTheLargestMatrices) {
     for (int type = 0; type < kElementTypeCount; ++type) {
       const auto element_type = ElementTypeAt(type);
       if (!OperatorTakesMatrices(family, element_type) || name == "affine_compose") continue;
-      EXPECT_TRUE(Reduction::Create(SpecOf({name}, element_type, {32, 32})).ok())
+      EXPECT_TRUE(ReductionPlan::Create(SpecOf({name}, element_type, {32, 32})).ok())
           << name << " of " << ElementTypeName(element_type);
       ++taken;
     }

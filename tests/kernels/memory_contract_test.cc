@@ -38,7 +38,7 @@ void Store(Slot& slot, const Memory& memory, std::uint64_t offset, std::span<con
 }
 
 // Elements first, first + 1, ... lie at `offset`; no more than `most` go into one Start.
-PartialState ReduceFrom(Slot& slot, const Reduction& reduction, std::uint64_t first, std::uint64_t count,
+PartialState ReduceFrom(Slot& slot, const ReductionPlan& reduction, std::uint64_t first, std::uint64_t count,
                         const Memory& memory, std::uint64_t offset, std::uint64_t most) {
   PartialState whole(reduction, first);
   while (count > 0) {
@@ -66,7 +66,7 @@ TEST_P(MemoryContractTest, BitsAreThoseOfStagedElements) {
   if (backend() == nullptr) return;  // the calling thread has no slots
   static auto* const pool = new absl::StatusOr<std::unique_ptr<Memory>>(backend()->Allocate(0, kPoolBytes));
   ASSERT_TRUE(pool->ok()) << pool->status();
-  const Reduction reduction = ReductionOf(GetParam().spec);
+  const ReductionPlan reduction = PlanOf(GetParam().spec);
   Slot& slot = *backend()->slots().front();
   Random random(GetParam().name.size());
   const std::uint64_t leaf = reduction.leaf_elements();
@@ -105,7 +105,7 @@ TEST(MemoryContractTest, TakesMuchAtOnce) {
   ReductionSpec spec;
   spec.operators = {"sum"};
   spec.element_type = ElementType::kFloat32;
-  const Reduction sum = ReductionOf(spec);
+  const ReductionPlan sum = PlanOf(spec);
   const Slot& slot = *backend->slots().front();
   EXPECT_GT(slot.CapacityFrom(sum, **memory, 0), 8 * slot.Capacity(sum));
 }

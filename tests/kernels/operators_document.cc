@@ -128,7 +128,7 @@ std::vector<std::byte> OperatorCase::Elements(const std::vector<double>& numbers
 absl::StatusOr<OperatorValue> OperatorCase::Value(const std::vector<double>& numbers, bool ignore_nan) const {
   ReductionSpec asked = spec;
   asked.ignore_nan = ignore_nan;
-  return ReduceOnHost(Reduction::Create(asked).value(), 0, Elements(numbers)).Finish(0);
+  return ReduceOnHost(ReductionPlan::Create(asked).value(), 0, Elements(numbers)).Finish(0);
 }
 
 std::string OperatorCase::Answer(const std::vector<double>& numbers, bool ignore_nan) const {

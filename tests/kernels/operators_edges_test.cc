@@ -168,7 +168,7 @@ TEST(OperatorsTableTest, NanIgnored) {
                      [](const OperatorCase& c) {
                        ReductionSpec spec = c.spec;
                        spec.ignore_nan = true;
-                       EXPECT_EQ(ErrorReason(Reduction::Create(spec).status()), "BAD_HEADER");
+                       EXPECT_EQ(ErrorReason(ReductionPlan::Create(spec).status()), "BAD_HEADER");
                      }},
                     {"as its fields alone", CheckFields}});
   CheckFloatColumn("NaN ignored", words.AsCheck());

@@ -60,7 +60,7 @@ void CheckWholeIntegers(const OperatorCase& c, const std::vector<std::byte>& dat
   for (const std::uint64_t modulus : {std::uint64_t{0}, kModulus}) {
     ReductionSpec spec = c.spec;
     if (modulus != 0) spec.modulus = modulus;
-    const OperatorValue value = ReduceOnHost(Reduction::Create(spec).value(), 0, data).Finish(0).value();
+    const OperatorValue value = ReduceOnHost(ReductionPlan::Create(spec).value(), 0, data).Finish(0).value();
     const Int128 ring = modulus != 0 ? Int128{kModulus} : Int128{1} << (8 * sizeof(T));
     std::vector<Uint128> residues;
     for (const T x : entries) residues.push_back(static_cast<Uint128>((Int128{x} % ring + ring) % ring));
@@ -100,7 +100,7 @@ void CheckWhole(const OperatorCase& c) {
       std::memcpy(entries.data(), elements.data(), elements.size());
       const auto wanted = PlainWhole(c.name == "matrix_product", entries, [](T x) { return x; });
       const OperatorValue value =
-          ReduceOnHost(Reduction::Create(c.spec).value(), 0, elements).Finish(0).value();
+          ReduceOnHost(ReductionPlan::Create(c.spec).value(), 0, elements).Finish(0).value();
       for (std::size_t i = 0; i < wanted.size(); ++i) {
         EXPECT_EQ(value.entries[i].double_value, static_cast<double>(wanted[i]));
       }
@@ -124,7 +124,7 @@ void CheckAgainstLoops(const OperatorCase& c, Flavour flavour, std::uint64_t lon
     const std::uint64_t count = 1 + i % longest;
     const std::vector<std::byte> data = RandomElements(c.type, count, flavour, random);
     const absl::StatusOr<OperatorValue> value =
-        ReduceOnHost(Reduction::Create(c.spec).value(), 0, data).Finish(0);
+        ReduceOnHost(ReductionPlan::Create(c.spec).value(), 0, data).Finish(0);
     ASSERT_TRUE(value.ok()) << value.status();
     const std::vector<PlainValue> wanted = PlainValues(c.name, NumbersOf(c.type, data));
     ASSERT_EQ(value->entries.size(), wanted.size());

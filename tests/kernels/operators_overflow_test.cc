@@ -30,7 +30,7 @@ constexpr int kDoublings = 60;
 class Repeated {
  public:
   Repeated(const OperatorCase& c, std::span<const std::byte> elements, bool wrap = false)
-      : reduction_(Reduction::Create(WithWrap(c.spec, wrap)).value()),
+      : reduction_(ReductionPlan::Create(WithWrap(c.spec, wrap)).value()),
         op_(reduction_.operators()[0]),
         count_(elements.size() / reduction_.element_bytes()) {
     const PartialState partial = ReduceOnHost(reduction_, 0, elements);
@@ -64,7 +64,7 @@ class Repeated {
     return spec;
   }
 
-  Reduction reduction_;
+  ReductionPlan reduction_;
   BoundOperator op_;
   std::uint64_t count_;
   std::vector<std::byte> state_;

@@ -59,7 +59,7 @@ TEST(OperatorsTableTest, ElementsAndMatrices) {
         spec.shape = shape;
         const bool fits = matrices == "entrywise" || (matrices == "square" && shape.rows == shape.columns) ||
                           (matrices == "1 x 2" && shape == ElementShape{1, 2});
-        EXPECT_EQ(Reduction::Create(spec).ok(), taken && fits) << shape.rows << " x " << shape.columns;
+        EXPECT_EQ(ReductionPlan::Create(spec).ok(), taken && fits) << shape.rows << " x " << shape.columns;
       }
     }
   }
@@ -108,7 +108,7 @@ Bytes Combined(const BoundOperator& op, const Bytes& a, const Bytes& b) {
 }
 
 // The state of a leaf that begins with a few elements, and ends with them.
-Bytes RandomState(const OperatorCase& c, const Reduction& reduction, Flavour flavour, Random& random,
+Bytes RandomState(const OperatorCase& c, const ReductionPlan& reduction, Flavour flavour, Random& random,
                   std::uint64_t leaf = 0) {
   const auto elements = RandomElements(c.type, 7 * c.spec.shape.entries(), flavour, random);
   const PartialState state = ReduceOnHost(reduction, leaf * reduction.leaf_elements(), elements);
@@ -119,7 +119,7 @@ Bytes RandomState(const OperatorCase& c, const Reduction& reduction, Flavour fla
 TEST(OperatorsTableTest, Identity) {
   Random random;
   CheckColumn("identity", [&random](const std::string& word, const OperatorCase& c) {
-    const Reduction reduction = Reduction::Create(c.spec).value();
+    const ReductionPlan reduction = ReductionPlan::Create(c.spec).value();
     const BoundOperator& op = reduction.operators()[0];
     EXPECT_EQ(op.entry->has_identity, word != "none");
     if (word == "none") return;
@@ -194,7 +194,7 @@ TEST(OperatorsTableTest, Result) {
 TEST(OperatorsTableTest, Order) {
   Random random;
   CheckColumn("order", [&random](const std::string& word, const OperatorCase& c) {
-    const Reduction reduction = Reduction::Create(c.spec).value();
+    const ReductionPlan reduction = ReductionPlan::Create(c.spec).value();
     const BoundOperator& op = reduction.operators()[0];
     EXPECT_EQ(op.entry->commutative, word == "commutative");
     EXPECT_TRUE(word == "commutative" || word == "ordered");

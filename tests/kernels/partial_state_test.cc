@@ -36,18 +36,18 @@ ReductionSpec SumOfFloats() {
   return spec;
 }
 
-Reduction ReductionOf(const ReductionSpec& spec) { return Reduction::Create(spec).value(); }
+ReductionPlan PlanOf(const ReductionSpec& spec) { return ReductionPlan::Create(spec).value(); }
 
 PartialState Range(const ReductionSpec& spec, std::uint64_t first, std::uint64_t count) {
   Random random(first);
   const std::vector<std::byte> data =
       RandomElements(spec.element_type, count * spec.shape.entries(), Flavour::kTame, random);
-  return ReduceOnHost(ReductionOf(spec), first, data);
+  return ReduceOnHost(PlanOf(spec), first, data);
 }
 
 // What arrives of a state that was sent.
 absl::StatusOr<PartialState> Sent(const PartialState& state) {
-  const Reduction& reduction = state.reduction();
+  const ReductionPlan& reduction = state.reduction();
   const std::size_t by_node = reduction.by_node_bytes();
   std::vector<std::byte> node_states(state.nodes().size() * by_node);
   std::vector<std::byte> range_states(state.element_count() == 0 ? 0 : reduction.node_bytes() - by_node);
@@ -102,7 +102,7 @@ TEST(MaximalSubtreesTest, OfTheDocumentsExample) {
 TEST(PartialStateTest, SurvivesTheWire) {
   for (const Subject& subject : AllSubjects()) {
     SCOPED_TRACE(subject.name);
-    const std::uint64_t leaf = ReductionOf(subject.spec).leaf_elements();
+    const std::uint64_t leaf = PlanOf(subject.spec).leaf_elements();
     const PartialState state = Range(subject.spec, 3 * leaf, 5 * leaf + 1);
     const absl::StatusOr<PartialState> copy = Sent(state);
     ASSERT_TRUE(copy.ok()) << copy.status();
@@ -116,7 +116,7 @@ TEST(PartialStateTest, WhatAnyElementsGiveIsPossible) {
   Random random;
   for (const Subject& subject : AllSubjects()) {
     SCOPED_TRACE(subject.name);
-    const Reduction reduction = ReductionOf(subject.spec);
+    const ReductionPlan reduction = PlanOf(subject.spec);
     const std::uint64_t leaf = reduction.leaf_elements();
     for (const Flavour flavour : kFlavours) {
       PartialState whole(reduction, leaf);
@@ -135,7 +135,7 @@ TEST(PartialStateTest, WhatAnyElementsGiveIsPossible) {
 TEST(PartialStateTest, WhatNothingButNanGivesIsPossible) {
   for (const Subject& subject : AllSubjects()) {
     SCOPED_TRACE(subject.name);
-    const Reduction reduction = ReductionOf(subject.spec);
+    const ReductionPlan reduction = PlanOf(subject.spec);
     // NaN as a float of any width.
     const std::vector<std::byte> ones(3 * reduction.leaf_bytes(), std::byte{0xff});
     ASSERT_NO_FATAL_FAILURE(ExpectPossible(ReduceOnHost(reduction, reduction.leaf_elements(), ones)));
@@ -146,7 +146,7 @@ TEST(PartialStateTest, AssociativeOperatorsHaveOneStateBesideThoseOfNodes) {
   ReductionSpec spec;
   spec.operators = {"max", "sum", "exact_sum", "product"};
   spec.element_type = ElementType::kFloat64;
-  const Reduction reduction = ReductionOf(spec);
+  const ReductionPlan reduction = PlanOf(spec);
   const auto operators = reduction.operators();
   EXPECT_FALSE(operators[0].by_node);
   EXPECT_TRUE(operators[1].by_node);
@@ -170,9 +170,9 @@ class CreateTest : public testing::Test {
   absl::Status Create(std::uint64_t first, std::uint64_t count, const std::vector<NodePosition>& nodes,
                       std::size_t state_bytes) {
     const std::vector<std::byte> states(state_bytes);
-    return PartialState::Create(ReductionOf(SumOfFloats()), first, count, nodes, states, {}).status();
+    return PartialState::Create(PlanOf(SumOfFloats()), first, count, nodes, states, {}).status();
   }
-  const std::size_t node_bytes_ = ReductionOf(SumOfFloats()).node_bytes();
+  const std::size_t node_bytes_ = PlanOf(SumOfFloats()).node_bytes();
 };
 
 TEST_F(CreateTest, TakesWhatTheRangeHas) {
@@ -199,14 +199,14 @@ TEST_F(CreateTest, RefusesStatesOfAnotherSize) {
 }
 
 TEST_F(CreateTest, RefusesStatesOfTheOtherKind) {
-  const Reduction floats = ReductionOf(SumOfFloats());
+  const ReductionPlan floats = PlanOf(SumOfFloats());
   const std::vector<std::byte> state(16);
   const NodePosition first_leaf[] = {{0, 0}};
   ExpectBadState(PartialState::Create(floats, 0, 1, first_leaf, state, state).status());
   ExpectBadState(PartialState::Create(floats, 0, 1, {}, {}, state).status());
   ReductionSpec spec = SumOfFloats();
   spec.element_type = ElementType::kInt32;
-  const Reduction integers = ReductionOf(spec);
+  const ReductionPlan integers = PlanOf(spec);
   EXPECT_TRUE(PartialState::Create(integers, 0, 1, {}, {}, state).ok());
   ExpectBadState(PartialState::Create(integers, 0, 1, first_leaf, {}, state).status());
   ExpectBadState(PartialState::Create(integers, 0, 1, first_leaf, state, {}).status());
@@ -235,7 +235,7 @@ TEST_F(CreateTest, TakesTheLargestArrayAndCountsItRight) {
   const std::vector<std::byte> states(node_bytes_);
   const NodePosition right[] = {{kLevel - 1, 1}};
   const NodePosition left[] = {{kLevel - 1, 0}};
-  const Reduction reduction = ReductionOf(SumOfFloats());
+  const ReductionPlan reduction = PlanOf(SumOfFloats());
   PartialState merged = PartialState::Create(reduction, 0, kMaxElements / 2, left, states, {}).value();
   ASSERT_TRUE(
       merged
@@ -266,7 +266,7 @@ TEST(AppendTest, RefusesToContinueAShortLeaf) {
 TEST(AppendTest, TakesEmptyRanges) {
   PartialState state = Range(SumOfFloats(), 0, kLeaf + 1);
   const PartialState before = state;
-  EXPECT_TRUE(state.Append(PartialState(ReductionOf(SumOfFloats()), 2 * kLeaf)).ok());
+  EXPECT_TRUE(state.Append(PartialState(PlanOf(SumOfFloats()), 2 * kLeaf)).ok());
   ExpectSame(state, before);
 }
 
@@ -275,7 +275,7 @@ TEST(AppendTest, RefusesOtherReductions) {
   const auto with = [](auto change) {
     ReductionSpec spec = SumOfFloats();
     change(spec);
-    return Range(spec, ReductionOf(spec).leaf_elements(), 1);
+    return Range(spec, PlanOf(spec).leaf_elements(), 1);
   };
   ExpectBadState(state.Append(with([](ReductionSpec& s) { s.operators = {"product"}; })));
   ExpectBadState(state.Append(with([](ReductionSpec& s) { s.operators.push_back("max"); })));
@@ -301,7 +301,7 @@ TEST(PartialStateTest, AnyBytesAreHandled) {
   int taken = 0;
   for (const Subject& subject : AllSubjects()) {
     SCOPED_TRACE(subject.name);
-    const Reduction reduction = ReductionOf(subject.spec);
+    const ReductionPlan reduction = PlanOf(subject.spec);
     for (int round = 0; round < 8; ++round) {
       const std::uint64_t leaves = 1 + random() % 6;
       const std::size_t by_node = reduction.by_node_bytes();

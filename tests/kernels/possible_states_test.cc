@@ -41,7 +41,7 @@ ReductionSpec Ignoring(ReductionSpec spec) {
 // What becomes of the claim that the first kCount elements of the second leaf have this state.
 template <class State>
 absl::Status Claim(const ReductionSpec& spec, const State& state) {
-  const Reduction reduction = Reduction::Create(spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   EXPECT_EQ(reduction.operators()[0].state_bytes, sizeof state);
   std::vector<std::byte> states(reduction.node_bytes());
   std::memcpy(states.data(), &state, sizeof state);

@@ -123,7 +123,7 @@ TYPED_TEST(ProductLimitsTest, OnTheDevice) {
   ReductionSpec spec;
   spec.operators = {"product"};
   spec.element_type = kTypeOf<T>;
-  const Reduction reduction = Reduction::Create(spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   const std::uint64_t leaf = reduction.leaf_elements();
   int arrays = 0;
   for (int i = 0; i < (SmallScale() ? 60 : 600); ++i) {

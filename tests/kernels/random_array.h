@@ -16,14 +16,14 @@
 
 namespace warpfold::kernels {
 
-inline Reduction ReductionOf(const ReductionSpec& spec) {
-  const absl::StatusOr<Reduction> reduction = Reduction::Create(spec);
+inline ReductionPlan PlanOf(const ReductionSpec& spec) {
+  const absl::StatusOr<ReductionPlan> reduction = ReductionPlan::Create(spec);
   EXPECT_TRUE(reduction.ok()) << reduction.status();
   return reduction.value();
 }
 
-inline std::vector<std::byte> RandomArray(const Reduction& reduction, std::uint64_t count, Flavour flavour,
-                                          Random& random) {
+inline std::vector<std::byte> RandomArray(const ReductionPlan& reduction, std::uint64_t count,
+                                          Flavour flavour, Random& random) {
   const ReductionSpec& spec = reduction.spec();
   const std::uint64_t scalars = count * spec.shape.entries();
   std::vector<std::byte> array = RandomElements(spec.element_type, scalars, flavour, random);

@@ -26,7 +26,7 @@
 namespace warpfold::kernels {
 namespace {
 
-Reduction ReductionOf(const ReductionSpec& spec) { return Reduction::Create(spec).value(); }
+ReductionPlan PlanOf(const ReductionSpec& spec) { return ReductionPlan::Create(spec).value(); }
 
 std::vector<Subject> OverScalars() {
   std::vector<Subject> subjects = AllSubjects();
@@ -35,7 +35,7 @@ std::vector<Subject> OverScalars() {
 }
 
 // The row of results that a reduction of the segment alone gives.
-std::vector<std::uint64_t> ExpectedRow(const Reduction& reduction, std::span<const std::byte> segment,
+std::vector<std::uint64_t> ExpectedRow(const ReductionPlan& reduction, std::span<const std::byte> segment,
                                        std::vector<Outcome::Error>& errors) {
   const SegmentLayout layout(reduction);
   const PartialState state = ReduceOnHost(reduction, 0, segment);
@@ -73,7 +73,7 @@ std::string Text(const std::vector<std::uint64_t>& row, const std::vector<Outcom
 }
 
 // Cuts the data as `lengths` says and compares each segment's results; `alike`: all lengths are the same.
-void Check(const Reduction& reduction, const std::vector<std::uint64_t>& lengths, bool alike,
+void Check(const ReductionPlan& reduction, const std::vector<std::uint64_t>& lengths, bool alike,
            std::span<const std::byte> data) {
   SegmentCut cut{.segment_count = lengths.size()};
   if (alike) {
@@ -112,12 +112,12 @@ class SegmentsTest : public testing::TestWithParam<Subject> {
     Check(reduction_, lengths, alike, data);
   }
 
-  const Reduction reduction_ = ReductionOf(GetParam().spec);
+  const ReductionPlan reduction_ = PlanOf(GetParam().spec);
   Random random_;
 };
 
 // Lengths at which something begins or ends.
-std::vector<std::uint64_t> Boundaries(const Reduction& reduction) {
+std::vector<std::uint64_t> Boundaries(const ReductionPlan& reduction) {
   const std::uint64_t leaf = reduction.leaf_elements();
   const std::uint64_t vector = kVectorBytes / reduction.element_bytes();
   std::vector<std::uint64_t> lengths = {0, 1, 2, 3, leaf - 1, leaf, leaf + 1, 9 * leaf + 5};
@@ -163,7 +163,7 @@ TEST(SegmentsOfManyTest, AMillionTinyOnes) {
                                            "describe_float64", "exact_sum_float32", "bit_and_uint16"};
     if (std::find(some.begin(), some.end(), subject.name) == some.end()) continue;
     SCOPED_TRACE(subject.name);
-    const Reduction reduction = ReductionOf(subject.spec);
+    const ReductionPlan reduction = PlanOf(subject.spec);
     std::vector<std::uint64_t> lengths(SmallScale() ? 30'000 : 1'000'000);
     for (std::uint64_t& length : lengths) length = random() % 4;
     lengths[5] = 100 * reduction.leaf_elements() + 1;
@@ -181,7 +181,7 @@ TEST(SegmentsOfManyTest, OperatorsTogether) {
     spec.operators = {"max_subarray_sum", "sum",   "mean", "describe", "argmin", "first", "last", "all",
                       "variance",         "minmax"};
     spec.ddof = 1;
-    const Reduction reduction = ReductionOf(spec);
+    const ReductionPlan reduction = PlanOf(spec);
     std::vector<std::uint64_t> lengths;
     for (int i = 0; i < 300; ++i) lengths.push_back(random() % (i % 10 == 0 ? 5000 : 50));
     const std::vector<std::byte> data = RandomElements(type, Sum(lengths), Flavour::kExtreme, random);
@@ -199,7 +199,7 @@ TEST(SegmentsOfManyTest, FromMemory) {
   ReductionSpec spec;
   spec.operators = {"sum", "argmax"};
   spec.element_type = ElementType::kFloat32;
-  const Reduction reduction = ReductionOf(spec);
+  const ReductionPlan reduction = PlanOf(spec);
   const std::vector<std::uint64_t> lengths = {5, 0, 4000, 1023, 1, 20'000, 17};
   const std::vector<std::byte> data = RandomElements(spec.element_type, Sum(lengths), Flavour::kWide, random);
   const auto expect = [&](const Memory& memory, std::uint64_t offset) {
@@ -239,7 +239,7 @@ TEST(SegmentsOfManyTest, AStartHasRoomForSomeSegments) {
   if (backend == nullptr) return;
   for (const Subject& subject : OverScalars()) {
     for (const auto& slot : backend->slots()) {
-      EXPECT_GT(slot->SegmentCapacity(ReductionOf(subject.spec)), 0u) << subject.name;
+      EXPECT_GT(slot->SegmentCapacity(PlanOf(subject.spec)), 0u) << subject.name;
     }
   }
 }
@@ -247,14 +247,14 @@ TEST(SegmentsOfManyTest, AStartHasRoomForSomeSegments) {
 TEST(SegmentsOfManyTest, MatricesAndTheTextbookHaveNone) {
   ReductionSpec spec;
   spec.operators = {"sum"};
-  EXPECT_TRUE(CheckSegments(ReductionOf(spec)).ok());
+  EXPECT_TRUE(CheckSegments(PlanOf(spec)).ok());
   spec.shape = {2, 2};
-  const absl::Status of_matrices = CheckSegments(ReductionOf(spec));
+  const absl::Status of_matrices = CheckSegments(PlanOf(spec));
   EXPECT_TRUE(absl::IsInvalidArgument(of_matrices));
   EXPECT_EQ(ErrorReason(of_matrices), "BAD_HEADER");
   spec.shape = {};
   spec.algorithm = Algorithm::kLastBlock;
-  EXPECT_EQ(ErrorReason(CheckSegments(ReductionOf(spec))), "BAD_HEADER");
+  EXPECT_EQ(ErrorReason(CheckSegments(PlanOf(spec))), "BAD_HEADER");
 }
 
 }  // namespace

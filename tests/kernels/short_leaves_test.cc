@@ -42,7 +42,7 @@ class ShortLeavesTest : public testing::TestWithParam<Subject> {
   }
 
   static constexpr std::size_t kLineBytes = 64;
-  const Reduction reduction_ = Reduction::Create(GetParam().spec).value();
+  const ReductionPlan reduction_ = ReductionPlan::Create(GetParam().spec).value();
   Random random_;
 };
 

@@ -65,7 +65,7 @@ TEST(AlgorithmTest, ServesFourOperatorsOverFourTypes) {
     for (const Subject& subject : AllSubjects()) {
       ReductionSpec spec = subject.spec;
       spec.algorithm = static_cast<Algorithm>(i);
-      const absl::StatusOr<Reduction> reduction = Reduction::Create(spec);
+      const absl::StatusOr<ReductionPlan> reduction = ReductionPlan::Create(spec);
       const std::string& op = spec.operators[0];
       const bool extremum = op == "min" || op == "max";
       const bool of_one_warp = std::string(AlgorithmName(spec.algorithm)).starts_with("warp_shared");
@@ -89,7 +89,7 @@ TEST(AlgorithmTest, ServesFourOperatorsOverFourTypes) {
 
 TEST(AlgorithmTest, ARefusalNamesWhatIsServed) {
   const absl::Status status =
-      Reduction::Create(SpecOf("variance", ElementType::kInt32, Algorithm::kLastBlock)).status();
+      ReductionPlan::Create(SpecOf("variance", ElementType::kInt32, Algorithm::kLastBlock)).status();
   EXPECT_THAT(std::string(status.message()),
               testing::AllOf(testing::StartsWith("algorithm last_block does not serve variance: "),
                              testing::HasSubstr("sum, min and max of scalars and matrix_product of 2 x 2"),
@@ -99,17 +99,17 @@ TEST(AlgorithmTest, ARefusalNamesWhatIsServed) {
 TEST(AlgorithmTest, OfIntegersIgnoringNanChangesNothing) {
   ReductionSpec spec = SpecOf("sum", ElementType::kInt32, Algorithm::kLastBlock);
   spec.ignore_nan = true;
-  EXPECT_TRUE(Reduction::Create(spec).ok());
+  EXPECT_TRUE(ReductionPlan::Create(spec).ok());
   spec.element_type = ElementType::kFloat32;
-  EXPECT_EQ(ErrorReason(Reduction::Create(spec).status()), "UNSUPPORTED_ALGORITHM");
+  EXPECT_EQ(ErrorReason(ReductionPlan::Create(spec).status()), "UNSUPPORTED_ALGORITHM");
 }
 
 TEST(AlgorithmTest, OneOperatorThatIsNotServedIsEnough) {
   ReductionSpec spec = SpecOf("matrix_product", ElementType::kInt32, Algorithm::kWarpShuffle);
   spec.shape = {2, 2};
-  EXPECT_TRUE(Reduction::Create(spec).ok());
+  EXPECT_TRUE(ReductionPlan::Create(spec).ok());
   spec.operators.push_back("sum");
-  EXPECT_EQ(ErrorReason(Reduction::Create(spec).status()), "UNSUPPORTED_ALGORITHM");
+  EXPECT_EQ(ErrorReason(ReductionPlan::Create(spec).status()), "UNSUPPORTED_ALGORITHM");
 }
 
 TEST(AlgorithmTest, TheCpuHasNone) {
@@ -119,16 +119,16 @@ TEST(AlgorithmTest, TheCpuHasNone) {
 }
 
 // The states of sections, as a device would answer them, made by the host.
-PartialState StateOf(const Reduction& reduction, std::uint64_t first, std::span<const std::byte> data) {
+PartialState StateOf(const ReductionPlan& reduction, std::uint64_t first, std::span<const std::byte> data) {
   return ReduceOnHost(reduction, first, data);
 }
 
 TEST(NamedStateTest, HasNoNodesAndAppendsInArrayOrder) {
   ReductionSpec spec = SpecOf("matrix_product", ElementType::kInt32, Algorithm::kLastBlockOrdered);
   spec.shape = {2, 2};
-  const Reduction reduction = Reduction::Create(spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   spec.algorithm = Algorithm::kAuto;
-  const Reduction canonical = Reduction::Create(spec).value();
+  const ReductionPlan canonical = ReductionPlan::Create(spec).value();
   Random random;
   const std::uint64_t piece_bytes = 3 * reduction.leaf_bytes();
   std::vector<std::byte> data = RandomElements(spec.element_type, 4 * 1000, Flavour::kTame, random);
@@ -144,11 +144,12 @@ TEST(NamedStateTest, HasNoNodesAndAppendsInArrayOrder) {
 }
 
 TEST(NamedStateTest, AppendsOnlyWhatFits) {
-  const Reduction named =
-      Reduction::Create(SpecOf("sum", ElementType::kInt32, Algorithm::kLastBlock)).value();
-  const Reduction other =
-      Reduction::Create(SpecOf("sum", ElementType::kInt32, Algorithm::kTwoLaunch)).value();
-  const Reduction canonical = Reduction::Create(SpecOf("sum", ElementType::kInt32, Algorithm::kAuto)).value();
+  const ReductionPlan named =
+      ReductionPlan::Create(SpecOf("sum", ElementType::kInt32, Algorithm::kLastBlock)).value();
+  const ReductionPlan other =
+      ReductionPlan::Create(SpecOf("sum", ElementType::kInt32, Algorithm::kTwoLaunch)).value();
+  const ReductionPlan canonical =
+      ReductionPlan::Create(SpecOf("sum", ElementType::kInt32, Algorithm::kAuto)).value();
   const std::vector<std::byte> leaf(named.leaf_bytes());
   PartialState state = StateOf(named, 0, leaf);
   EXPECT_EQ(ErrorReason(state.Append(StateOf(other, 1024, leaf))), "BAD_STATE");
@@ -161,16 +162,16 @@ TEST(NamedStateTest, AppendsOnlyWhatFits) {
 TEST(NamedStateTest, OfNothingFinishesAsTheCanonicalOne) {
   for (const std::string op : {"sum", "min"}) {
     const ReductionSpec spec = SpecOf(op, ElementType::kFloat32, Algorithm::kGridStride);
-    const PartialState state(Reduction::Create(spec).value(), 0);
+    const PartialState state(ReductionPlan::Create(spec).value(), 0);
     const PartialState expected(
-        Reduction::Create(SpecOf(op, ElementType::kFloat32, Algorithm::kAuto)).value(), 0);
+        ReductionPlan::Create(SpecOf(op, ElementType::kFloat32, Algorithm::kAuto)).value(), 0);
     EXPECT_EQ(Describe(state.Finish(0)), Describe(expected.Finish(0)));
   }
 }
 
 TEST(NamedStateTest, DoesNotComeFromTheWire) {
-  const Reduction named =
-      Reduction::Create(SpecOf("sum", ElementType::kInt32, Algorithm::kLastBlock)).value();
+  const ReductionPlan named =
+      ReductionPlan::Create(SpecOf("sum", ElementType::kInt32, Algorithm::kLastBlock)).value();
   const absl::StatusOr<PartialState> state = PartialState::Create(named, 0, 0, {}, {}, {});
   EXPECT_EQ(ErrorReason(state.status()), "BAD_HEADER");
 }

@@ -43,14 +43,14 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << AlgorithmName(c.algorithm) << " of " << c.subject.name;
 }
 
-// All that Reduction::Create takes; textbook_refusals_test.cc says what that must be.
+// All that ReductionPlan::Create takes; textbook_refusals_test.cc says what that must be.
 const std::vector<Case>& AllCases() {
   static const auto* const all = [] {
     auto* cases = new std::vector<Case>;
     for (int i = 1; i < kAlgorithmCount; ++i) {
       for (const Subject& subject : AllSubjects()) {
         const Case c = {static_cast<Algorithm>(i), subject};
-        if (Reduction::Create(c.spec()).ok()) cases->push_back(c);
+        if (ReductionPlan::Create(c.spec()).ok()) cases->push_back(c);
       }
     }
     return cases;
@@ -155,8 +155,8 @@ class TextbookTest : public testing::TestWithParam<Case> {
     ASSERT_NEAR(value, expected, bound) << count << " elements of flavour " << static_cast<int>(flavour);
   }
 
-  const Reduction reduction_ = Reduction::Create(GetParam().spec()).value();
-  const Reduction canonical_ = Reduction::Create(GetParam().subject.spec).value();
+  const ReductionPlan reduction_ = ReductionPlan::Create(GetParam().spec()).value();
+  const ReductionPlan canonical_ = ReductionPlan::Create(GetParam().subject.spec).value();
 };
 
 TEST_P(TextbookTest, AnswersAsTheCanonicalReduction) {
@@ -180,10 +180,10 @@ INSTANTIATE_TEST_SUITE_P(Every, TextbookTest, testing::ValuesIn(AllCases()), [](
 
 // Reduces a prefix of a random size on a slot, and compares.
 void CheckOnSlot(Slot& slot, const Case& c, Random& random) {
-  const Reduction reduction = Reduction::Create(c.spec()).value();
+  const ReductionPlan reduction = ReductionPlan::Create(c.spec()).value();
   const std::uint64_t most = std::min(slot.Capacity(reduction), LongestArray(c.subject.spec));
   const std::uint64_t count = 1 + random() % most;
-  const Reduction canonical = Reduction::Create(c.subject.spec).value();
+  const ReductionPlan canonical = ReductionPlan::Create(c.subject.spec).value();
   const std::vector<std::byte> data = RandomElements(
       c.subject.spec.element_type, count * c.subject.spec.shape.entries(), Flavour::kUnits, random);
   std::copy(data.begin(), data.end(), slot.staging().begin());
@@ -251,13 +251,13 @@ TEST(TextbookSlotTest, WrappedSumsOfInt32AnswerAsTheCanonicalReduction) {
   spec.operators = {"sum"};
   spec.element_type = ElementType::kInt32;
   spec.wrap_overflow = true;
-  const Reduction canonical = Reduction::Create(spec).value();
+  const ReductionPlan canonical = ReductionPlan::Create(spec).value();
   const std::uint64_t count = LongestArray(spec);
   const std::vector<std::byte> data = RandomElements(spec.element_type, count, Flavour::kBits, random);
   const PartialState expected = ReduceOnHost(canonical, 0, data);
   for (int i = 1; i < kAlgorithmCount; ++i) {
     spec.algorithm = static_cast<Algorithm>(i);
-    const Reduction reduction = Reduction::Create(spec).value();
+    const ReductionPlan reduction = ReductionPlan::Create(spec).value();
     for (const std::uint64_t piece_leaves : {7, 1000}) {
       const PartialState state = DeviceUnderTest::Get().Reduce(reduction, 0, data, piece_leaves);
       EXPECT_EQ(Describe(state.Finish(0)), Describe(expected.Finish(0))) << AlgorithmName(spec.algorithm);
@@ -273,14 +273,14 @@ TEST(TextbookSlotTest, OperatorsTogetherEqualEachAlone) {
   ReductionSpec spec;
   spec.operators = {"min", "sum", "max"};
   spec.element_type = ElementType::kInt64;
-  const Reduction canonical = Reduction::Create(spec).value();
+  const ReductionPlan canonical = ReductionPlan::Create(spec).value();
   const std::vector<std::byte> data = RandomElements(spec.element_type, 300007, Flavour::kUnits, random);
   const PartialState expected = ReduceOnHost(canonical, 0, data);
   for (int i = 1; i < kAlgorithmCount; ++i) {
     if (!kAlgorithms[i].serves_extrema) continue;
     spec.algorithm = static_cast<Algorithm>(i);
     const PartialState state =
-        DeviceUnderTest::Get().Reduce(Reduction::Create(spec).value(), 0, data, /*piece_leaves=*/100);
+        DeviceUnderTest::Get().Reduce(ReductionPlan::Create(spec).value(), 0, data, /*piece_leaves=*/100);
     for (std::size_t op = 0; op < spec.operators.size(); ++op) {
       EXPECT_EQ(Describe(state.Finish(op)), Describe(expected.Finish(op)))
           << AlgorithmName(spec.algorithm) << ", " << spec.operators[op];

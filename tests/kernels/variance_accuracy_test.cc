@@ -59,14 +59,14 @@ Binary128 ExactDeviations(std::span<const T> array) {
 }
 
 template <class T>
-PartialState Reduced(const Reduction& reduction, std::span<const T> array, std::uint64_t first,
+PartialState Reduced(const ReductionPlan& reduction, std::span<const T> array, std::uint64_t first,
                      std::uint64_t count) {
   return ReduceOnHost(reduction, first, std::as_bytes(array.subspan(first, count)));
 }
 
 // The array's reduction from ranges that end where `cut` says, seen from where they begin.
 template <class T>
-PartialState ReducedInPieces(const Reduction& reduction, std::span<const T> array,
+PartialState ReducedInPieces(const ReductionPlan& reduction, std::span<const T> array,
                              const std::function<std::uint64_t()>& leaves) {
   PartialState state(reduction, 0);
   for (std::uint64_t first = 0; first < array.size();) {
@@ -99,7 +99,7 @@ void Check(const std::string& name, ElementType type, const std::vector<T>& arra
     spec.element_type = type;
     spec.ignore_nan = ignore_nan;
     spec.wrap_overflow = true;  // describe's sum
-    const Reduction reduction = Reduction::Create(spec).value();
+    const ReductionPlan reduction = ReductionPlan::Create(spec).value();
     const PartialState whole = Reduced<T>(reduction, array, 0, array.size());
     for (int cut = 0; cut < 4; ++cut) {
       const auto leaves = [&]() -> std::uint64_t { return cut == 0 ? 1 : 1 + random() % (4 << cut); };
@@ -231,7 +231,7 @@ TEST(VarianceAccuracyTest, WhatIsNotFinite) {
     ReductionSpec spec;
     spec.operators = {"variance"};
     spec.element_type = ElementType::kFloat64;
-    return ValueOfField(Reduced<double>(Reduction::Create(spec).value(), array, 0, array.size()));
+    return ValueOfField(Reduced<double>(ReductionPlan::Create(spec).value(), array, 0, array.size()));
   };
   for (const std::size_t at : {0, 600, 999}) {
     std::vector<double> array(1000, 1.0);

@@ -9,13 +9,13 @@
 namespace warpfold::server {
 namespace {
 
-kernels::Reduction Of(std::vector<std::string> operators, kernels::ElementType type,
-                      kernels::ElementShape shape = {}) {
+kernels::ReductionPlan Of(std::vector<std::string> operators, kernels::ElementType type,
+                          kernels::ElementShape shape = {}) {
   kernels::ReductionSpec spec;
   spec.operators = std::move(operators);
   spec.element_type = type;
   spec.shape = shape;
-  return kernels::Reduction::Create(spec).value();
+  return kernels::ReductionPlan::Create(spec).value();
 }
 
 // On a clock that moves by `host` between two looks, and by `device` if a slot was started meanwhile.

@@ -18,11 +18,11 @@ namespace {
 constexpr std::uint64_t kMegabyte = 1'000'000;
 constexpr absl::Duration kTick = absl::Milliseconds(50);
 
-kernels::Reduction SumOfInts() {
+kernels::ReductionPlan SumOfInts() {
   kernels::ReductionSpec spec;
   spec.operators = {"sum"};
   spec.element_type = kernels::ElementType::kInt32;
-  return kernels::Reduction::Create(spec).value();
+  return kernels::ReductionPlan::Create(spec).value();
 }
 
 TEST(DeviceDeadlineTest, GrowsWithTheBytes) {
@@ -283,7 +283,7 @@ TEST(CanaryOfTheCpuTest, EarlierWorkDoesNotMatter) {
   kernels::ReductionSpec spec;
   spec.operators = {"describe"};
   spec.element_type = kernels::ElementType::kFloat64;
-  const kernels::Reduction reduction = kernels::Reduction::Create(spec).value();
+  const kernels::ReductionPlan reduction = kernels::ReductionPlan::Create(spec).value();
   const std::uint64_t count = slot.Capacity(reduction);
   auto* const numbers = reinterpret_cast<double*>(slot.staging().data());
   for (std::uint64_t i = 0; i < count; ++i) numbers[i] = -1.7e100 / static_cast<double>(i + 1);

@@ -41,12 +41,12 @@ struct SegmentedArray {
   std::string data;
   std::vector<std::uint64_t> lengths;  // of all segments, also where the header says the length
 
-  kernels::Reduction reduction() const { return ReductionFromProto(header.spec()).value(); }
+  kernels::ReductionPlan reduction() const { return PlanFromProto(header.spec()).value(); }
   std::uint64_t element_count() const { return data.size() / reduction().element_bytes(); }
 
   // By a reduction for each segment.
   SegmentRows Expected() const {
-    const kernels::Reduction plan = reduction();
+    const kernels::ReductionPlan plan = reduction();
     const kernels::SegmentLayout layout(plan);
     SegmentRows expected;
     std::size_t at = 0;

@@ -100,17 +100,17 @@ class FakeSlot : public kernels::Slot {
     on_finished_();
   }
 
-  std::uint64_t Capacity(const kernels::Reduction& reduction) const override {
+  std::uint64_t Capacity(const kernels::ReductionPlan& reduction) const override {
     return staging_.size() / reduction.leaf_bytes() * reduction.leaf_elements();
   }
 
-  absl::Status Start(const kernels::Reduction& reduction, std::uint64_t first_element,
+  absl::Status Start(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
     if (element_count == 0 || element_count > Capacity(reduction)) ++behaviour_.misuses;
     return Begin({reduction, first_element, element_count, staging_.data(), nullptr, {}});
   }
 
-  absl::Status StartPieces(const kernels::Reduction& reduction, std::uint64_t first_element,
+  absl::Status StartPieces(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const kernels::HostPiece> pieces) override {
     std::uint64_t bytes = 0;
     for (const kernels::HostPiece piece : pieces) {
@@ -133,12 +133,12 @@ class FakeSlot : public kernels::Slot {
   }
 
   // Twice of what staging() holds, so that tests see the difference.
-  std::uint64_t CapacityFrom(const kernels::Reduction& reduction, const kernels::Memory&,
+  std::uint64_t CapacityFrom(const kernels::ReductionPlan& reduction, const kernels::Memory&,
                              std::uint64_t) const override {
     return 2 * Capacity(reduction);
   }
 
-  absl::Status StartFrom(const kernels::Reduction& reduction, std::uint64_t first_element,
+  absl::Status StartFrom(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
                          std::uint64_t element_count, const kernels::Memory& memory,
                          std::uint64_t byte_offset) override {
     const std::uint64_t bytes = element_count * reduction.element_bytes();
@@ -150,7 +150,7 @@ class FakeSlot : public kernels::Slot {
     return Begin({reduction, first_element, element_count, memory.data() + byte_offset, nullptr, {}});
   }
 
-  absl::Status StartAcross(const kernels::Reduction& reduction, std::uint64_t first_element,
+  absl::Status StartAcross(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const kernels::MemoryPart> parts) override {
     Work work = {.reduction = reduction,
                  .first_element = first_element,
@@ -206,12 +206,13 @@ class FakeSlot : public kernels::Slot {
   }
 
   // Few enough for tests to see the limit.
-  std::uint64_t SegmentCapacity(const kernels::Reduction&) const override { return 100; }
-  absl::Status StartSegments(const kernels::Reduction& reduction, const kernels::SegmentCut& cut) override {
+  std::uint64_t SegmentCapacity(const kernels::ReductionPlan&) const override { return 100; }
+  absl::Status StartSegments(const kernels::ReductionPlan& reduction,
+                             const kernels::SegmentCut& cut) override {
     if (cut.ElementCount() * reduction.element_bytes() > staging_.size()) ++behaviour_.misuses;
     return BeginSegments(reduction, cut, staging_.data());
   }
-  absl::Status StartSegmentsFrom(const kernels::Reduction& reduction, const kernels::SegmentCut& cut,
+  absl::Status StartSegmentsFrom(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut,
                                  const kernels::Memory& memory, std::uint64_t byte_offset) override {
     if (cut.ElementCount() > CapacityFrom(reduction, memory, byte_offset) ||
         byte_offset + cut.ElementCount() * reduction.element_bytes() > memory.size()) {
@@ -250,7 +251,7 @@ class FakeSlot : public kernels::Slot {
  private:
   friend class FakeBehaviour;
   struct Work {
-    std::optional<kernels::Reduction> reduction;  // none of a store
+    std::optional<kernels::ReductionPlan> reduction;  // none of a store
     std::uint64_t first_element;
     std::uint64_t count;  // of elements, or bytes of a store
     const std::byte* from;
@@ -283,7 +284,7 @@ class FakeSlot : public kernels::Slot {
     return status;
   }
 
-  absl::Status BeginSegments(const kernels::Reduction& reduction, const kernels::SegmentCut& cut,
+  absl::Status BeginSegments(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut,
                              const std::byte* from) {
     if (cut.segment_count == 0 || cut.segment_count > SegmentCapacity(reduction)) ++behaviour_.misuses;
     return Begin({reduction, 0, cut.ElementCount(), from, nullptr, cut});

@@ -38,33 +38,33 @@ class World::WatchedSlot : public kernels::Slot {
   std::span<std::byte> staging() override { return slot_.staging(); }
   void NotifyBy(std::function<void()> on_finished) override { slot_.NotifyBy(std::move(on_finished)); }
   void Notify() override { slot_.Notify(); }
-  std::uint64_t Capacity(const kernels::Reduction& reduction) const override {
+  std::uint64_t Capacity(const kernels::ReductionPlan& reduction) const override {
     return slot_.Capacity(reduction);
   }
-  absl::Status Start(const kernels::Reduction& reduction, std::uint64_t first_element,
+  absl::Status Start(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
     if (reduction.spec().operators.size() == 1) {  // clients ask for two
       return world_.StartTrial([&] { return slot_.Start(reduction, first_element, element_count); });
     }
     return Watch(reduction, [&] { return slot_.Start(reduction, first_element, element_count); });
   }
-  absl::Status StartPieces(const kernels::Reduction& reduction, std::uint64_t first_element,
+  absl::Status StartPieces(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const kernels::HostPiece> pieces) override {
     return Watch(reduction,
                  [&] { return slot_.StartPieces(reduction, first_element, element_count, pieces); });
   }
-  std::uint64_t CapacityFrom(const kernels::Reduction& reduction, const kernels::Memory& memory,
+  std::uint64_t CapacityFrom(const kernels::ReductionPlan& reduction, const kernels::Memory& memory,
                              std::uint64_t byte_offset) const override {
     return slot_.CapacityFrom(reduction, memory, byte_offset);
   }
-  absl::Status StartFrom(const kernels::Reduction& reduction, std::uint64_t first_element,
+  absl::Status StartFrom(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
                          std::uint64_t element_count, const kernels::Memory& memory,
                          std::uint64_t byte_offset) override {
     return Watch(reduction, [&] {
       return slot_.StartFrom(reduction, first_element, element_count, memory, byte_offset);
     });
   }
-  absl::Status StartAcross(const kernels::Reduction& reduction, std::uint64_t first_element,
+  absl::Status StartAcross(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const kernels::MemoryPart> parts) override {
     return Watch(reduction,
                  [&] { return slot_.StartAcross(reduction, first_element, element_count, parts); });
@@ -75,20 +75,21 @@ class World::WatchedSlot : public kernels::Slot {
   }
   bool Finished() override { return slot_.Finished(); }
   absl::StatusOr<kernels::SlotResult> Wait() override { return slot_.Wait(); }
-  std::uint64_t SegmentCapacity(const kernels::Reduction& reduction) const override {
+  std::uint64_t SegmentCapacity(const kernels::ReductionPlan& reduction) const override {
     return slot_.SegmentCapacity(reduction);
   }
-  absl::Status StartSegments(const kernels::Reduction& reduction, const kernels::SegmentCut& cut) override {
+  absl::Status StartSegments(const kernels::ReductionPlan& reduction,
+                             const kernels::SegmentCut& cut) override {
     return Watch(reduction, [&] { return slot_.StartSegments(reduction, cut); });
   }
-  absl::Status StartSegmentsFrom(const kernels::Reduction& reduction, const kernels::SegmentCut& cut,
+  absl::Status StartSegmentsFrom(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut,
                                  const kernels::Memory& memory, std::uint64_t byte_offset) override {
     return slot_.StartSegmentsFrom(reduction, cut, memory, byte_offset);
   }
   absl::StatusOr<kernels::SegmentsResult> WaitSegments() override { return slot_.WaitSegments(); }
 
  private:
-  absl::Status Watch(const kernels::Reduction& reduction, absl::FunctionRef<absl::Status()> start) {
+  absl::Status Watch(const kernels::ReductionPlan& reduction, absl::FunctionRef<absl::Status()> start) {
     const std::uint64_t identity = IdentityOf(reduction.spec());
     if (!world_.OnStart(identity)) return DeviceLost();
     absl::Status status = start();

@@ -99,7 +99,7 @@ TEST_F(TwoDevicesTest, LoansOfTheDeviceAreCalledIn) {
 TEST_F(TwoDevicesTest, NobodyWaitsForEver) {
   kernels::ReductionSpec spec;
   spec.operators = {"sum"};
-  const kernels::Reduction sum = kernels::Reduction::Create(spec).value();
+  const kernels::ReductionPlan sum = kernels::ReductionPlan::Create(spec).value();
   std::minstd_rand random(7);
   backend_.behaviour.SetBlocked(true);
   std::deque<CountingHolder> holders;

@@ -16,11 +16,11 @@
 namespace warpfold::server {
 namespace {
 
-kernels::Reduction SumOfInts() {
+kernels::ReductionPlan SumOfInts() {
   kernels::ReductionSpec spec;
   spec.operators = {"sum"};
   spec.element_type = kernels::ElementType::kInt32;
-  return kernels::Reduction::Create(spec).value();
+  return kernels::ReductionPlan::Create(spec).value();
 }
 
 class SlotShareTest : public testing::Test {

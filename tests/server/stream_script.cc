@@ -70,7 +70,7 @@ std::string Expected(v1::ReductionSpec spec, std::size_t elements, std::uint64_t
     spec.clear_algorithm();
     const bool floats = spec.element_type() == v1::ELEMENT_TYPE_FLOAT32;
     const kernels::PartialState whole =
-        kernels::ReduceOnHost(ReductionFromProto(spec).value(), first_element, Data(floats, elements));
+        kernels::ReduceOnHost(PlanFromProto(spec).value(), first_element, Data(floats, elements));
     v1::Reduction reduction;
     if (FillReduction(whole, state, &reduction).ok()) at->second = reduction.SerializeAsString();
   }

@@ -42,7 +42,7 @@ WideKind KindOf(const ReductionSpec& spec) {
   return IsSigned(spec.element_type) ? WideKind::kSigned : WideKind::kUnsigned;
 }
 
-const SegmentEntry& EntryFor(const Reduction& reduction, const BoundOperator& op) {
+const SegmentEntry& EntryFor(const ReductionPlan& reduction, const BoundOperator& op) {
   return (*SegmentRows()[op.entry->family])[static_cast<int>(KindOf(reduction.spec()))];
 }
 
@@ -50,7 +50,7 @@ std::uint32_t Log2Of(std::uint64_t power) { return static_cast<std::uint32_t>(st
 
 // Whether kernels fold the segments in registers: they are whole vectors of elements that these know. Where
 // most are shorter than kFewestBytes, lanes would have nothing to do, and the way by shared memory is faster.
-bool AreForRegisters(const Reduction& reduction, const SegmentCut& cut, const std::byte* data) {
+bool AreForRegisters(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
   if (reduction.element_bytes() < 4 || reinterpret_cast<std::uintptr_t>(data) % kVectorBytes != 0) {
     return false;
   }
@@ -170,12 +170,12 @@ SegmentReducer::~SegmentReducer() {
   }
 }
 
-std::uint64_t SegmentReducer::Capacity(const Reduction& reduction) const {
+std::uint64_t SegmentReducer::Capacity(const ReductionPlan& reduction) const {
   return result_bytes_ / SegmentLayout(reduction).row_bytes();
 }
 
-absl::Status SegmentReducer::Launch(const Reduction& reduction, const SegmentCut& cut, const std::byte* data,
-                                    cudaStream_t stream) {
+absl::Status SegmentReducer::Launch(const ReductionPlan& reduction, const SegmentCut& cut,
+                                    const std::byte* data, cudaStream_t stream) {
   if (cut.segment_count > Capacity(reduction)) {
     return absl::InternalError(absl::StrCat("a launch over ", cut.segment_count, " segments, of which ",
                                             Capacity(reduction), " fit"));
@@ -217,7 +217,7 @@ absl::Status SegmentReducer::Launch(const Reduction& reduction, const SegmentCut
   return absl::OkStatus();
 }
 
-absl::StatusOr<SegmentPlan> SegmentReducer::Plan(const Reduction& reduction, const SegmentCut& cut,
+absl::StatusOr<SegmentPlan> SegmentReducer::Plan(const ReductionPlan& reduction, const SegmentCut& cut,
                                                  const std::byte* data, const SegmentEntry& entry,
                                                  cudaStream_t stream) {
   SegmentPlan plan;

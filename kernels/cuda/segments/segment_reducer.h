@@ -38,14 +38,14 @@ class SegmentReducer {
   SegmentReducer& operator=(const SegmentReducer&) = delete;
 
   // How many segments one Launch can take.
-  std::uint64_t Capacity(const Reduction& reduction) const;
+  std::uint64_t Capacity(const ReductionPlan& reduction) const;
 
   // Enqueues the kernels that reduce segments, which lie one after the other in `data` (device memory,
   // aligned to an element), and returns without waiting. `cut` is no longer needed then. UNAVAILABLE
   // (DEVICE_LOST) if the device failed; INTERNAL (LAUNCH_REFUSED) if CUDA refused one of the launches, where
   // others may have been enqueued; INTERNAL, with nothing enqueued, for more segments than Capacity, or data
   // that are not aligned. Where lengths vary, the stream must have finished the Launch before.
-  absl::Status Launch(const Reduction& reduction, const SegmentCut& cut, const std::byte* data,
+  absl::Status Launch(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data,
                       cudaStream_t stream);
 
   // Enqueues the copy of the last Launch's results to the host.
@@ -59,8 +59,8 @@ class SegmentReducer {
   absl::Status Allocate();
   // The plan for an operator whose leaves have that many elements and whose state is so large; copies what it
   // needs to the device.
-  absl::StatusOr<SegmentPlan> Plan(const Reduction& reduction, const SegmentCut& cut, const std::byte* data,
-                                   const SegmentEntry& entry, cudaStream_t stream);
+  absl::StatusOr<SegmentPlan> Plan(const ReductionPlan& reduction, const SegmentCut& cut,
+                                   const std::byte* data, const SegmentEntry& entry, cudaStream_t stream);
   void PlanAlike(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan) const;
   absl::Status PlanVarying(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan,
                            cudaStream_t stream);

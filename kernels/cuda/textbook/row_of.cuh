@@ -75,8 +75,8 @@ template <Operator Op>
 inline constexpr LaunchersByOverflow kAllLaunchersOf = {kLaunchersOf<Op>,
                                                         kLaunchersOf<typename NaturalOf<Op>::type>};
 
-// What Reduction::Create refuses is not built.
-struct Loops {
+// What ReductionPlan::Create refuses is not built.
+struct Functions {
   static constexpr bool Serves(ElementType type, bool ignore_nan) {
     return !ignore_nan && TextbookServesType(type);
   }
@@ -96,7 +96,7 @@ struct Loops {
 
 template <class Family>
 const Row& RowOf() {
-  static constexpr Row kRow = MakeRow<Row, Loops>(Family());
+  static constexpr Row kRow = MakeRow<Row, Functions>(Family());
   return kRow;
 }
 

@@ -26,7 +26,7 @@
 namespace warpfold::benchmarks {
 namespace {
 
-using kernels::Reduction;
+using kernels::ReductionPlan;
 
 std::vector<std::string> AllTypes() {
   std::vector<std::string> names;
@@ -99,7 +99,7 @@ class Bench {
     FillRandom();
   }
 
-  void Run(const Reduction& reduction, std::size_t bytes) {
+  void Run(const ReductionPlan& reduction, std::size_t bytes) {
     std::vector<Contender> contenders = {
         {.key = "auto", .call = [&](const std::byte*) { Reduce(reduction, bytes); }, .waits = true}};
     for (const ReadLoop loop : ReadLoops()) {
@@ -145,7 +145,7 @@ class Bench {
   }
 
   // One thread is the calling one; several are the backend's.
-  void Reduce(const Reduction& reduction, std::size_t bytes) {
+  void Reduce(const ReductionPlan& reduction, std::size_t bytes) {
     if (threads_ == 1) {
       static_cast<void>(kernels::ReduceOnHost(reduction, 0, slot_.staging().first(bytes)).Finish(0));
       return;
@@ -190,7 +190,7 @@ int Main(int argc, const char* const* argv) {
   const Flags flags = ParseFlags(argc, argv);
   for (const int threads : flags.threads) {
     Bench bench(flags, threads);
-    ForEachScalarCase(flags.cases, [&](const Reduction& reduction) {
+    ForEachScalarCase(flags.cases, [&](const ReductionPlan& reduction) {
       for (const int log2 : flags.log2_bytes) bench.Run(reduction, std::size_t{1} << log2);
     });
   }

@@ -18,7 +18,7 @@
 namespace warpfold::benchmarks {
 namespace {
 
-using kernels::Reduction;
+using kernels::ReductionPlan;
 using kernels::SegmentCut;
 using kernels::cpu::SegmentJob;
 
@@ -55,7 +55,7 @@ struct WallStopwatch {
   }
 };
 
-void Run(const Flags& flags, const Reduction& reduction, std::uint64_t length,
+void Run(const Flags& flags, const ReductionPlan& reduction, std::uint64_t length,
          const std::vector<std::byte>& data) {
   const std::uint64_t elements = data.size() / reduction.element_bytes();
   SegmentCut cut = {.segment_count = elements / length, .length = length};
@@ -95,7 +95,7 @@ int Main(int argc, const char* const* argv) {
     state = state * 1664525 + 1013904223;
     byte = static_cast<std::byte>(state >> 24 & 0xbf);
   }
-  ForEachScalarCase(flags.cases, [&](const Reduction& reduction) {
+  ForEachScalarCase(flags.cases, [&](const ReductionPlan& reduction) {
     for (const std::uint64_t length : flags.segment_elements) Run(flags, reduction, length, data);
   });
   return 0;

@@ -12,7 +12,7 @@
 namespace warpfold::benchmarks {
 namespace {
 
-using kernels::Reduction;
+using kernels::ReductionPlan;
 using kernels::ReductionSpec;
 using Names = std::initializer_list<std::string>;
 
@@ -48,7 +48,7 @@ class CaseList {
       return;
     }
     spec.element_type = *type;
-    const auto reduction = Reduction::Create(spec);
+    const auto reduction = ReductionPlan::Create(spec);
     if (!reduction.ok()) {
       std::fprintf(stderr, "left out: %s: %s\n", name.c_str(),
                    std::string(reduction.status().message()).c_str());

@@ -30,7 +30,7 @@
 namespace warpfold::benchmarks {
 namespace {
 
-using kernels::Reduction;
+using kernels::ReductionPlan;
 using kernels::Scalar;
 using kernels::cuda::DeviceReducer;
 
@@ -62,7 +62,7 @@ long double ValueOf(const Scalar& scalar) {
 }
 
 // A fast wrong answer is worth nothing: both sides must have reduced the same elements to the same value.
-void CheckAgainstCub(const Bench& bench, const Reduction& reduction, std::uint64_t bytes) {
+void CheckAgainstCub(const Bench& bench, const ReductionPlan& reduction, std::uint64_t bytes) {
   const std::byte* data = bench.pool.Next(bytes);
   const std::optional<long double> cub = bench.rivals.Value(reduction, data, bytes);
   if (!cub) return;
@@ -90,7 +90,7 @@ void CheckAgainstCub(const Bench& bench, const Reduction& reduction, std::uint64
 }
 
 // Compares all other results with the host's bits. Only for short arrays, since the host is slow.
-void CheckAgainstHost(const Bench& bench, const Reduction& reduction, std::uint64_t bytes) {
+void CheckAgainstHost(const Bench& bench, const ReductionPlan& reduction, std::uint64_t bytes) {
   constexpr std::uint64_t kLongest = 1 << 22;
   if (bytes > kLongest) return;
   const std::byte* const data = bench.pool.Next(bytes);
@@ -119,7 +119,7 @@ void CheckAgainstHost(const Bench& bench, const Reduction& reduction, std::uint6
   }
 }
 
-void LaunchOnce(const Bench& bench, const Reduction& reduction, std::uint64_t bytes) {
+void LaunchOnce(const Bench& bench, const ReductionPlan& reduction, std::uint64_t bytes) {
   const absl::Status launched = bench.reducer.Launch(reduction, 0, bench.pool.Next(bytes),
                                                      bytes / reduction.element_bytes(), bench.stream);
   if (!launched.ok()) Check(cudaErrorLaunchFailure, launched.ToString().c_str());
@@ -128,7 +128,7 @@ void LaunchOnce(const Bench& bench, const Reduction& reduction, std::uint64_t by
 
 // The first launch brings the operator's kernels to the device: for each operator the first of its cases
 // counts.
-void TimeFirstUse(const Bench& bench, const Reduction& reduction, std::uint64_t bytes) {
+void TimeFirstUse(const Bench& bench, const ReductionPlan& reduction, std::uint64_t bytes) {
   using Clock = std::chrono::steady_clock;
   JsonLine line("first_use", "auto", reduction.spec(), bytes);
   for (const char* key : {"first_us", "second_us"}) {
@@ -139,7 +139,7 @@ void TimeFirstUse(const Bench& bench, const Reduction& reduction, std::uint64_t 
   line.Print(bench.flags.provenance);
 }
 
-void RunOnDevice(const Bench& bench, const Reduction& reduction, std::uint64_t bytes) {
+void RunOnDevice(const Bench& bench, const ReductionPlan& reduction, std::uint64_t bytes) {
   std::vector<Contender> contenders;
   for (const std::string& algorithm : bench.flags.algorithms) {
     contenders.push_back(Production(algorithm, reduction, bytes, bench.reducer, bench.stream));
@@ -165,7 +165,7 @@ void RunOnDevice(const Bench& bench, const Reduction& reduction, std::uint64_t b
   }
 }
 
-void RunFromHost(const Bench& bench, const Reduction& reduction, std::uint64_t bytes) {
+void RunFromHost(const Bench& bench, const ReductionPlan& reduction, std::uint64_t bytes) {
   const cudaStream_t stream = bench.stream;
   const auto empty = [stream](const std::byte*) {
     LaunchEmpty(stream);
@@ -221,7 +221,7 @@ RandomData DataOf(const Flags& flags, const kernels::ReductionSpec& spec) {
 
 void RunCase(const Bench& bench, const Case& c) {
   bench.pool.FillWith(DataOf(bench.flags, c.spec));
-  const Reduction reduction = Reduction::Create(c.spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(c.spec).value();
   for (const int log2 : c.log2_bytes) {
     // Whole elements: of 3 x 3 matrices a little less than 2^log2 bytes.
     const std::uint64_t limit = std::uint64_t{1} << log2;

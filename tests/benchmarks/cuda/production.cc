@@ -7,7 +7,7 @@
 
 namespace warpfold::benchmarks {
 
-using kernels::Reduction;
+using kernels::ReductionPlan;
 using kernels::cuda::DeviceReducer;
 
 const std::vector<std::string>& AlgorithmNames() {
@@ -19,11 +19,11 @@ const std::vector<std::string>& AlgorithmNames() {
   return *names;
 }
 
-Contender Production(const std::string& algorithm, const Reduction& canonical, std::uint64_t bytes,
+Contender Production(const std::string& algorithm, const ReductionPlan& canonical, std::uint64_t bytes,
                      DeviceReducer& reducer, cudaStream_t stream) {
   kernels::ReductionSpec spec = canonical.spec();
   spec.algorithm = kernels::AlgorithmByName(algorithm).value();  // NOLINT(bugprone-unchecked-*): a flag's
-  const Reduction reduction = Reduction::Create(spec).value();
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   const std::uint64_t count = bytes / reduction.element_bytes();
   const auto call = [reduction, count, &reducer, stream](const std::byte* data) {
     const absl::Status status = reducer.Launch(reduction, 0, data, count, stream);
@@ -32,8 +32,8 @@ Contender Production(const std::string& algorithm, const Reduction& canonical, s
   return {.key = algorithm, .call = call};
 }
 
-Contender ProductionFromHost(const std::string& algorithm, const Reduction& reduction, std::uint64_t bytes,
-                             DeviceReducer& reducer, cudaStream_t stream) {
+Contender ProductionFromHost(const std::string& algorithm, const ReductionPlan& reduction,
+                             std::uint64_t bytes, DeviceReducer& reducer, cudaStream_t stream) {
   const Contender enqueue = Production(algorithm, reduction, bytes, reducer, stream);
   const auto call = [enqueue, &reducer, stream](const std::byte* data) {
     enqueue.call(data);

@@ -22,11 +22,11 @@ const std::vector<std::string>& AlgorithmNames();
 
 // Enqueues `reduction` over the first `bytes` of what it is given. Its key is the algorithm's name. The
 // reducer must outlive it.
-Contender Production(const std::string& algorithm, const kernels::Reduction& reduction, std::uint64_t bytes,
-                     kernels::cuda::DeviceReducer& reducer, cudaStream_t stream);
+Contender Production(const std::string& algorithm, const kernels::ReductionPlan& reduction,
+                     std::uint64_t bytes, kernels::cuda::DeviceReducer& reducer, cudaStream_t stream);
 
 // The same, and waits until the value is there.
-Contender ProductionFromHost(const std::string& algorithm, const kernels::Reduction& reduction,
+Contender ProductionFromHost(const std::string& algorithm, const kernels::ReductionPlan& reduction,
                              std::uint64_t bytes, kernels::cuda::DeviceReducer& reducer, cudaStream_t stream);
 
 }  // namespace warpfold::benchmarks

@@ -9,24 +9,24 @@
 namespace warpfold::benchmarks {
 namespace {
 
-using kernels::Reduction;
+using kernels::ReductionPlan;
 
 constexpr std::size_t kTemporaryBytes = std::size_t{64} << 20;
 
 // CUB and Thrust reduce scalars.
-const CubRow* CubRowFor(const Reduction& reduction) {
+const CubRow* CubRowFor(const ReductionPlan& reduction) {
   const kernels::ReductionSpec& spec = reduction.spec();
   if (spec.shape.is_matrix()) return nullptr;
   return FindCubRow(spec.operators.front(), ElementTypeName(spec.element_type));
 }
 
-ThrustFunction ThrustFor(const Reduction& reduction) {
+ThrustFunction ThrustFor(const ReductionPlan& reduction) {
   const kernels::ReductionSpec& spec = reduction.spec();
   if (spec.shape.is_matrix()) return nullptr;
   return FindThrust(spec.operators.front(), ElementTypeName(spec.element_type));
 }
 
-std::int64_t Count(const Reduction& reduction, std::size_t bytes) {
+std::int64_t Count(const ReductionPlan& reduction, std::size_t bytes) {
   return static_cast<std::int64_t>(bytes / reduction.element_bytes());
 }
 
@@ -51,7 +51,7 @@ Rivals::~Rivals() {
   cudaFreeHost(pinned_);
 }
 
-std::vector<Contender> Rivals::OnDevice(const Reduction& reduction, std::size_t bytes) {
+std::vector<Contender> Rivals::OnDevice(const ReductionPlan& reduction, std::size_t bytes) {
   std::vector<Contender> contenders;
   const std::int64_t count = Count(reduction, bytes);
   const auto add_cub = [&](const char* key, CubFunction function, std::byte* out) {
@@ -75,7 +75,7 @@ std::vector<Contender> Rivals::OnDevice(const Reduction& reduction, std::size_t 
   return contenders;
 }
 
-std::vector<Contender> Rivals::FromHost(const Reduction& reduction, std::size_t bytes) {
+std::vector<Contender> Rivals::FromHost(const ReductionPlan& reduction, std::size_t bytes) {
   std::vector<Contender> contenders;
   const std::int64_t count = Count(reduction, bytes);
   const auto add_cub = [&](const char* key, CubFunction function, std::byte* out) {
@@ -108,7 +108,7 @@ std::vector<Contender> Rivals::FromHost(const Reduction& reduction, std::size_t 
   return contenders;
 }
 
-std::optional<long double> Rivals::Value(const Reduction& reduction, const std::byte* data,
+std::optional<long double> Rivals::Value(const ReductionPlan& reduction, const std::byte* data,
                                          std::size_t bytes) {
   const CubRow* row = CubRowFor(reduction);
   if (row == nullptr) return std::nullopt;

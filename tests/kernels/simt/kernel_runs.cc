@@ -42,16 +42,16 @@ std::vector<std::byte> ElementsOf(const ReductionSpec& spec, std::uint64_t count
 KernelRuns::Function Reduces(const ReductionSpec& spec, std::uint64_t count) {
   ReductionSpec canonical_spec = spec;
   canonical_spec.algorithm = Algorithm::kAuto;
-  return
-      [=, reduction = Reduction::Create(spec).value(), canonical = Reduction::Create(canonical_spec).value()](
-          KernelRuns::Bench& bench, std::uint64_t seed) -> std::string {
-        const std::vector<std::byte> data = ElementsOf(spec, count, seed);
-        const absl::Status status = bench.reducer->Launch(reduction, 0, data.data(), count, &bench.device);
-        if (!status.ok()) return std::string(status.message());
-        const bool is_right = Describe(bench.reducer->Collect().Finish(0)) ==
-                              Describe(ReduceOnHost(canonical, 0, data).Finish(0));
-        return is_right ? "" : "wrong result";
-      };
+  return [=, reduction = ReductionPlan::Create(spec).value(),
+          canonical = ReductionPlan::Create(canonical_spec).value()](KernelRuns::Bench& bench,
+                                                                     std::uint64_t seed) -> std::string {
+    const std::vector<std::byte> data = ElementsOf(spec, count, seed);
+    const absl::Status status = bench.reducer->Launch(reduction, 0, data.data(), count, &bench.device);
+    if (!status.ok()) return std::string(status.message());
+    const bool is_right =
+        Describe(bench.reducer->Collect().Finish(0)) == Describe(ReduceOnHost(canonical, 0, data).Finish(0));
+    return is_right ? "" : "wrong result";
+  };
 }
 
 // A warp's fold promises its result to every lane, and that the cells may be used again: what the textbook's

@@ -28,7 +28,7 @@
 namespace warpfold::benchmarks {
 namespace {
 
-using kernels::Reduction;
+using kernels::ReductionPlan;
 using kernels::SegmentCut;
 using kernels::cuda::SegmentReducer;
 
@@ -68,7 +68,7 @@ class Bench {
     pool_.FillWith(RandomData::kBits);
   }
 
-  void Run(const Reduction& reduction, std::uint64_t segment_bytes) {
+  void Run(const ReductionPlan& reduction, std::uint64_t segment_bytes) {
     const SegmentCut cut = {.segment_count = std::min(flags_.total_bytes / segment_bytes, kMostSegments),
                             .length = segment_bytes / reduction.element_bytes()};
     const std::uint64_t bytes = cut.segment_count * segment_bytes;
@@ -111,13 +111,13 @@ class Bench {
   static constexpr std::size_t kTemporaryBytes = std::size_t{64} << 20;
   static constexpr std::size_t kSpareBytes = 4096;  // behind an array that begins further on
 
-  void Launch(const Reduction& reduction, const SegmentCut& cut, const std::byte* data) {
+  void Launch(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
     const absl::Status launched = reducer_->Launch(reduction, cut, data, stream_);
     if (!launched.ok()) Check(cudaErrorLaunchFailure, launched.ToString().c_str());
   }
 
   // A fast wrong answer is worth nothing. Only the first segments are checked, since the host is slow.
-  void CheckAgainstHost(const Reduction& reduction, SegmentCut cut) {
+  void CheckAgainstHost(const ReductionPlan& reduction, SegmentCut cut) {
     constexpr std::uint64_t kBytes = 4 << 20;
     const std::uint64_t segment_bytes = cut.length * reduction.element_bytes();
     cut.segment_count = std::min(cut.segment_count, kBytes / segment_bytes);
@@ -155,7 +155,7 @@ int Main(int argc, const char* const* argv) {
   Check(cudaGetDeviceProperties(&properties, 0), "no GPU");
   flags.provenance.device = properties.name;
   Bench bench(flags, static_cast<std::size_t>(properties.l2CacheSize));
-  ForEachScalarCase(flags.cases, [&](const Reduction& reduction) {
+  ForEachScalarCase(flags.cases, [&](const ReductionPlan& reduction) {
     for (const std::uint64_t bytes : flags.segment_bytes) bench.Run(reduction, bytes);
   });
   return 0;
