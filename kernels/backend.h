@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can reduce: a device, or several alike, with a fixed number of slots. A slot is a staging buffer
-// that the host fills, its twin on the device where that is another memory, and a queue (a CUDA stream) of
-// its own.
-// Everything is allocated when the backend is made; Start and Wait allocate no pinned or device memory.
-// Arrays that lie in a Memory (memory.h) are reduced without staging.
+// A Backend is what can reduce: a device, or several alike, with a fixed number of slots. A slot has a
+// staging buffer that the host fills, a twin of that buffer in the device's memory if that is not the
+// host's, and a queue of its own (a CUDA stream). All of this is allocated when the backend is made: Start
+// and Wait allocate neither pinned nor device memory. Arrays that lie in a Memory (memory.h) are reduced
+// without staging.
 //
 // A caller that must not block starts a slot, goes on, and asks Finished() now and then, or to be told of the
 // end (Notify); a caller that may block just calls Wait.
 //
-// All backends give the same bits, unless the reduction names an algorithm, which Supports must then
-// allow. To write one, implement Slot and Backend and add the backend to the
-// contract suite in tests/kernels/.
+// All backends give the same bits, unless the reduction names an algorithm: that must be one which Supports
+// allows, and its bits are its own. To write a backend, implement Slot and Backend, and add it to the
+// contract suite in tests/kernels/ (contract_test.cc).
 //
 // Threads: Backend's methods may be called from any thread. A Slot belongs to one caller at a time
 // (server/core/slot_share.h lends them out); distinct slots are independent.
@@ -189,7 +189,7 @@ class Backend {
 
 struct BackendOptions {
   int slots = 8;  // of each device
-  // A multiple of 64 KiB, at least 64 KiB; 0 for what suits the device: large pieces for a bus, small ones
+  // A multiple of 64 KiB, at least 64 KiB; 0 for what suits the device: large buffers for a bus, small ones
   // that stay in a core's cache for the CPU.
   std::size_t slot_bytes = 0;
   // The CPU backend has so many threads, or one per core for 0. Start reduces on the calling thread, whose

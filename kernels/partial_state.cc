@@ -18,8 +18,10 @@ absl::Status BadState(absl::string_view message) {
   return Error(absl::StatusCode::kInvalidArgument, reason::kBadState, message);
 }
 
-// States of the operators that have one at each node, or of the others, as they lie in memory without those
-// of the other kind.
+// Reads and combines the states of one kind of operators: of those that keep a state at each node (by_node),
+// or of those that keep one for the range. In a node both lie side by side, the first kind before the second
+// (BoundOperator::state_offset); a partial state keeps them apart. The functions below take the states of
+// this kind alone, one operator's after the other's.
 class StateBlock {
  public:
   StateBlock(const ReductionPlan& reduction, bool by_node)
@@ -244,18 +246,18 @@ std::vector<std::byte> PartialState::Fold(std::size_t op_index) const {
     op.entry->combine(op.parameters, op.states, left, right, out);
     op.entry->canonicalize(op.states, out);
   };
-  std::size_t lefts = 0;  // how many nodes, from the start, are right children
-  while (lefts < nodes_.size() && nodes_[lefts].index % 2 == 1) ++lefts;
+  std::size_t right_children = 0;  // all of them come before the first left child
+  while (right_children < nodes_.size() && nodes_[right_children].index % 2 == 1) ++right_children;
 
   std::size_t i = nodes_.size() - 1;
-  if (lefts < nodes_.size()) {
+  if (right_children < nodes_.size()) {
     std::memcpy(value.data(), state(i), op.state_bytes);
-    while (i > lefts) combine(state(--i), value.data(), value.data());
-    if (lefts == 0) return value;
+    while (i > right_children) combine(state(--i), value.data(), value.data());
+    if (right_children == 0) return value;
   }
   std::vector<std::byte> left(state(0), state(0) + op.state_bytes);
-  for (std::size_t j = 1; j < lefts; ++j) combine(left.data(), state(j), left.data());
-  if (lefts == nodes_.size()) return left;
+  for (std::size_t j = 1; j < right_children; ++j) combine(left.data(), state(j), left.data());
+  if (right_children == nodes_.size()) return left;
   combine(left.data(), value.data(), value.data());
   return value;
 }

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A validated request: which operators over which elements. Backends and partial states take it as
-// their plan; nothing after Create can fail for a reason that lies in the request.
+// A ReductionPlan is a validated request: which operators over which elements, and where their states lie.
+// Backends and partial states follow it; nothing after Create can fail for a reason that lies in the request.
+// The outcome is a PartialState (partial_state.h), or on the wire the message Reduction.
 //
 // Threads: immutable after Create, freely shared. Copying is cheap.
 #pragma once

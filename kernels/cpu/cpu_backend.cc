@@ -45,29 +45,29 @@ void* AllocatePages(std::size_t bytes) {
 // Results of segments have a quarter of a slot's bytes: enough for a value for every 32 bytes of elements.
 constexpr std::size_t kResultShare = 4;
 
-// One subtree, reduced in one go.
-struct Piece {
+// A subtree that one thread reduces in one go.
+struct Task {
   NodePosition position;
   std::uint64_t first_byte = 0;
   std::uint64_t bytes = 0;
 };
 
-// The maximal subtrees of the range, those above kPieceLevel cut down to it.
-std::vector<Piece> CutIntoPieces(const ReductionPlan& reduction, std::uint64_t first_element,
-                                 std::uint64_t bytes) {
-  std::vector<Piece> pieces;
+// The maximal subtrees of the range, those above kTaskLevel cut down to it.
+std::vector<Task> CutIntoTasks(const ReductionPlan& reduction, std::uint64_t first_element,
+                               std::uint64_t bytes) {
+  std::vector<Task> tasks;
   const std::uint64_t leaf_count = (bytes + reduction.leaf_bytes() - 1) / reduction.leaf_bytes();
   std::uint64_t first_byte = 0;
   for (const NodePosition node : MaximalSubtrees(first_element / reduction.leaf_elements(), leaf_count)) {
-    const std::uint32_t level = std::min(node.level, kPieceLevel);
+    const std::uint32_t level = std::min(node.level, kTaskLevel);
     const std::uint32_t cut = node.level - level;
     for (std::uint64_t i = node.index << cut; i < (node.index + 1) << cut; ++i) {
-      const std::uint64_t piece_bytes = std::min(reduction.leaf_bytes() << level, bytes - first_byte);
-      pieces.push_back({{level, i}, first_byte, piece_bytes});
-      first_byte += piece_bytes;
+      const std::uint64_t task_bytes = std::min(reduction.leaf_bytes() << level, bytes - first_byte);
+      tasks.push_back({{level, i}, first_byte, task_bytes});
+      first_byte += task_bytes;
     }
   }
-  return pieces;
+  return tasks;
 }
 
 // The host's own memory, or what it allocated.
@@ -111,7 +111,7 @@ class CpuSlot : public Slot {
   void Notify() override {
     {
       const std::lock_guard lock(mutex_);
-      notifies_ = tasks_left_ > 0;
+      notifies_ = workers_left_ > 0;
       if (notifies_) return;
     }
     on_finished_();
@@ -124,7 +124,8 @@ class CpuSlot : public Slot {
   }
 
   std::uint64_t CapacityFrom(const ReductionPlan& reduction, const Memory&, std::uint64_t) const override {
-    return std::max<std::uint64_t>(kMemoryPieceBytes / reduction.leaf_bytes(), 1) * reduction.leaf_elements();
+    return std::max<std::uint64_t>(kMostBytesFromMemory / reduction.leaf_bytes(), 1) *
+           reduction.leaf_elements();
   }
 
   absl::Status StartFrom(const ReductionPlan& reduction, std::uint64_t first_element,
@@ -157,13 +158,13 @@ class CpuSlot : public Slot {
     started_ = std::chrono::steady_clock::now();
     std::memcpy(static_cast<const CpuMemory&>(memory).writable() + byte_offset, memory_.get(), byte_count);
     ended_ = std::chrono::steady_clock::now();
-    tasks_left_ = 0;
+    workers_left_ = 0;
     return absl::OkStatus();
   }
 
   bool Finished() override {
     const std::lock_guard lock(mutex_);
-    return tasks_left_ == 0;
+    return workers_left_ == 0;
   }
 
   absl::StatusOr<SlotResult> Wait() override {
@@ -171,8 +172,8 @@ class CpuSlot : public Slot {
     const absl::Duration took = absl::FromChrono(ended_ - started_);
     if (!reduction_.has_value()) return SlotResult{.state = {}, .copy = took, .kernel = {}};
     PartialState state(*reduction_, first_element_);
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      state.AppendNode(pieces_[i].position, pieces_[i].bytes / reduction_->element_bytes(), StatesOf(i));
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      state.AppendNode(tasks_[i].position, tasks_[i].bytes / reduction_->element_bytes(), StatesOf(i));
     }
     return SlotResult{.state = std::move(state), .copy = {}, .kernel = took};
   }
@@ -187,13 +188,13 @@ class CpuSlot : public Slot {
  private:
   void Await() {
     std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return tasks_left_ == 0; });
+    done_.wait(lock, [this] { return workers_left_ == 0; });
   }
 
   void ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
     segments_.Plan(reduction, cut, data);
     is_range_ = false;
-    RunPieces();
+    RunTasks();
   }
 
   void Reduce(const ReductionPlan& reduction, std::uint64_t first_element, std::span<const std::byte> data) {
@@ -201,45 +202,46 @@ class CpuSlot : public Slot {
     reduction_ = reduction;
     first_element_ = first_element;
     data_ = data;
-    pieces_ = CutIntoPieces(reduction, first_element, data.size());
-    states_.resize(pieces_.size() * reduction.node_bytes());
-    RunPieces();
+    tasks_ = CutIntoTasks(reduction, first_element, data.size());
+    states_.resize(tasks_.size() * reduction.node_bytes());
+    RunTasks();
   }
 
-  void RunPieces() {
+  void RunTasks() {
     started_ = ended_ = std::chrono::steady_clock::now();
-    tasks_left_ = 0;  // no task runs yet
+    workers_left_ = 0;  // no worker runs yet
     HandOver(ReduceInline());
   }
-  std::size_t PieceCount() const { return is_range_ ? pieces_.size() : segments_.pieces(); }
+  std::size_t TaskCount() const { return is_range_ ? tasks_.size() : segments_.tasks(); }
 
-  // Reduces pieces on this thread while there is time, and returns the first that is left.
+  // Reduces tasks on this thread while there is time, and returns the first that is left.
   std::size_t ReduceInline() {
-    std::size_t piece = 0;
-    while (piece < PieceCount() && ended_ - started_ < inline_time_) {
-      ReducePiece(piece++);
+    std::size_t task = 0;
+    while (task < TaskCount() && ended_ - started_ < inline_time_) {
+      RunTask(task++);
       ended_ = std::chrono::steady_clock::now();
     }
-    return piece;
+    return task;
   }
 
-  // Shares pieces [first, all) out among the threads.
+  // Shares tasks [first, all) out among the threads: each worker gets neighbouring ones.
   void HandOver(std::size_t first) {
-    const std::size_t count = PieceCount() - first;
-    const std::size_t tasks = std::min<std::size_t>(pool_.size(), count);
-    tasks_left_ = tasks;
-    for (std::size_t task = 0; task < tasks; ++task) {
-      pool_.Run([this, begin = first + count * task / tasks, end = first + count * (task + 1) / tasks] {
-        for (std::size_t i = begin; i < end; ++i) ReducePiece(i);
-        EndTask();
-      });
+    const std::size_t count = TaskCount() - first;
+    const std::size_t workers = std::min<std::size_t>(pool_.size(), count);
+    workers_left_ = workers;
+    for (std::size_t worker = 0; worker < workers; ++worker) {
+      pool_.Run(
+          [this, begin = first + count * worker / workers, end = first + count * (worker + 1) / workers] {
+            for (std::size_t i = begin; i < end; ++i) RunTask(i);
+            EndWorker();
+          });
     }
   }
 
-  void EndTask() {
+  void EndWorker() {
     {
       const std::lock_guard lock(mutex_);
-      if (--tasks_left_ > 0) return;
+      if (--workers_left_ > 0) return;
       ended_ = std::chrono::steady_clock::now();  // Wait may come much later
       done_.notify_one();
       if (!std::exchange(notifies_, false)) return;
@@ -247,13 +249,13 @@ class CpuSlot : public Slot {
     on_finished_();
   }
 
-  std::span<std::byte> StatesOf(std::size_t piece) {
-    return std::span(states_).subspan(piece * reduction_->node_bytes(), reduction_->node_bytes());
+  std::span<std::byte> StatesOf(std::size_t task) {
+    return std::span(states_).subspan(task * reduction_->node_bytes(), reduction_->node_bytes());
   }
-  void ReducePiece(std::size_t i) {
+  void RunTask(std::size_t i) {
     if (!is_range_) return segments_.Run(i);
-    const Piece& piece = pieces_[i];
-    ReduceNode(isa_, *reduction_, piece.position, data_.subspan(piece.first_byte, piece.bytes), StatesOf(i));
+    const Task& task = tasks_[i];
+    ReduceNode(isa_, *reduction_, task.position, data_.subspan(task.first_byte, task.bytes), StatesOf(i));
   }
 
   const std::size_t bytes_;
@@ -269,15 +271,15 @@ class CpuSlot : public Slot {
   std::optional<ReductionPlan> reduction_;  // none of a StartStore
   std::uint64_t first_element_ = 0;
   std::span<const std::byte> data_;
-  std::vector<Piece> pieces_;
+  std::vector<Task> tasks_;
   std::vector<std::byte> states_;
   std::chrono::steady_clock::time_point started_;
   std::mutex mutex_;
   std::condition_variable done_;
-  // Guarded by mutex_ while tasks run.
-  std::size_t tasks_left_ = 0;
+  // Guarded by mutex_ while workers run.
+  std::size_t workers_left_ = 0;
   bool notifies_ = false;                        // when they are done
-  std::chrono::steady_clock::time_point ended_;  // of the last task
+  std::chrono::steady_clock::time_point ended_;  // of the last worker
 };
 
 class CpuBackend : public Backend {

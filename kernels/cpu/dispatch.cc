@@ -54,15 +54,4 @@ const InstructionSet& BestInstructionSet() {
   return best;
 }
 
-SubtreeFunction FunctionFor(const InstructionSet& isa, const ReductionPlan& reduction,
-                            const BoundOperator& op) {
-  return isa.rows[op.entry->reducer]->For(*op.entry, reduction.spec().element_type, reduction.spec().shape);
-}
-
-SegmentsFunction SegmentsFunctionFor(const InstructionSet& isa, const ReductionPlan& reduction,
-                                     const BoundOperator& op) {
-  const ReductionSpec& spec = reduction.spec();
-  return isa.rows[op.entry->family]->segments[IndexOf(spec.element_type)][spec.ignore_nan ? 1 : 0];
-}
-
 }  // namespace warpfold::kernels::cpu

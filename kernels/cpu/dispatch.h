@@ -8,7 +8,6 @@
 
 #include "absl/strings/string_view.h"
 #include "kernels/cpu/row.h"
-#include "kernels/reduction.h"
 
 namespace warpfold::kernels::cpu {
 
@@ -22,11 +21,5 @@ struct InstructionSet {
 std::span<const InstructionSet> InstructionSets();
 // The last of them that runs on this machine.
 const InstructionSet& BestInstructionSet();
-
-// The functions that reduce one operator of a reduction: a subtree; segments, of scalars only. Never null.
-SubtreeFunction FunctionFor(const InstructionSet& isa, const ReductionPlan& reduction,
-                            const BoundOperator& op);
-SegmentsFunction SegmentsFunctionFor(const InstructionSet& isa, const ReductionPlan& reduction,
-                                     const BoundOperator& op);
 
 }  // namespace warpfold::kernels::cpu

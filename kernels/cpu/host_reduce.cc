@@ -13,10 +13,11 @@ namespace cpu {
 void ReduceNode(const InstructionSet& isa, const ReductionPlan& reduction, NodePosition position,
                 std::span<const std::byte> data, std::span<std::byte> states) {
   const std::uint64_t first = (position.index << position.level) * reduction.leaf_elements();
+  const ReductionSpec& spec = reduction.spec();
   for (const BoundOperator& op : reduction.operators()) {
-    FunctionFor(isa, reduction, op)(op.parameters, reduction.spec().shape.entries(), data.data(),
-                                    data.size() / reduction.element_bytes(), first, position.level,
-                                    states.data() + op.state_offset);
+    const SubtreeFunction reduce = isa.rows[op.entry->reducer]->For(*op.entry, spec.element_type, spec.shape);
+    reduce(op.parameters, spec.shape.entries(), data.data(), data.size() / reduction.element_bytes(), first,
+           position.level, states.data() + op.state_offset);
   }
 }
 
@@ -36,6 +37,7 @@ PartialState ReduceRange(const InstructionSet& isa, const ReductionPlan& reducti
 
 }  // namespace cpu
 
+// Others than the best instruction set are for tests, which call ReduceRange.
 PartialState ReduceOnHost(const ReductionPlan& reduction, std::uint64_t first_element,
                           std::span<const std::byte> data) {
   return cpu::ReduceRange(cpu::BestInstructionSet(), reduction, first_element, data);

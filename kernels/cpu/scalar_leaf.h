@@ -39,7 +39,8 @@ struct ColumnsLeaf {
   using Reader = typename ReadingOperator<Op>::type;
   using ReaderState = typename Reader::LeafState;
 
-  // Reduces 0 < `count` elements, at most as many as a leaf has.
+  // Reduces 0 < `count` elements, at most as many as a leaf has. The request's operator is not used: its
+  // parameters (wrap, ddof) matter when a state is finished, and Reader, which reads the elements, has none.
   static LeafState Reduce(const Op&, const std::byte* data, std::uint64_t count) {
     const Reader op;
     ReaderState lanes[kLanes];

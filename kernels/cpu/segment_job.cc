@@ -14,7 +14,7 @@
 namespace warpfold::kernels::cpu {
 namespace {
 
-constexpr std::uint64_t kPieceBytes = kLeafBytes << kPieceLevel;
+constexpr std::uint64_t kTaskBytes = kLeafBytes << kTaskLevel;
 
 }  // namespace
 
@@ -23,43 +23,43 @@ void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, con
   layout_.emplace(reduction);
   cut_ = cut;
   ok_ = true;
-  pieces_.clear();
+  tasks_.clear();
   states_.clear();
   errors_.resize(std::max<std::size_t>(errors_.size(), cut.segment_count * reduction.operators().size()));
   std::uint64_t segment = 0;
   while (segment < cut.segment_count) {
     const std::uint64_t first_bytes = cut.LengthOf(segment) * reduction.element_bytes();
-    if (first_bytes > 2 * kPieceBytes) {
+    if (first_bytes > 2 * kTaskBytes) {
       PlanLong(segment++, first_bytes, data);
       data += first_bytes;
       continue;
     }
-    Piece piece;
-    piece.begin = piece.end = segment;
-    piece.data = data;
+    Task task;
+    task.begin = task.end = segment;
+    task.data = data;
     std::uint64_t bytes = 0;
-    while (piece.end < cut.segment_count && piece.end - piece.begin < kPieceSegments && bytes < kPieceBytes) {
-      const std::uint64_t next = cut.LengthOf(piece.end) * reduction.element_bytes();
-      if (next > 2 * kPieceBytes) break;
+    while (task.end < cut.segment_count && task.end - task.begin < kTaskSegments && bytes < kTaskBytes) {
+      const std::uint64_t next = cut.LengthOf(task.end) * reduction.element_bytes();
+      if (next > 2 * kTaskBytes) break;
       bytes += next;
-      ++piece.end;
+      ++task.end;
     }
-    segment = piece.end;
+    segment = task.end;
     data += bytes;
-    pieces_.push_back(piece);
+    tasks_.push_back(task);
   }
 }
 
 // Subtrees of one level, of which the last may be short.
 void SegmentJob::PlanLong(std::uint64_t segment, std::uint64_t bytes, const std::byte* data) {
-  const std::uint64_t whole = reduction_->leaf_bytes() << kPieceLevel;
+  const std::uint64_t whole = reduction_->leaf_bytes() << kTaskLevel;
   for (std::uint64_t i = 0; i * whole < bytes; ++i) {
-    pieces_.push_back({.begin = segment,
-                       .end = segment + 1,
-                       .data = data + i * whole,
-                       .bytes = std::min(whole, bytes - i * whole),
-                       .node = NodePosition{kPieceLevel, i},
-                       .states_offset = states_.size()});
+    tasks_.push_back({.begin = segment,
+                      .end = segment + 1,
+                      .data = data + i * whole,
+                      .bytes = std::min(whole, bytes - i * whole),
+                      .node = NodePosition{kTaskLevel, i},
+                      .states_offset = states_.size()});
     states_.resize(states_.size() + reduction_->node_bytes());
   }
 }
@@ -74,22 +74,24 @@ SegmentOut SegmentJob::OutOf(std::size_t op) const {
 }
 
 void SegmentJob::Run(std::size_t i) {
-  Piece& piece = pieces_[i];
-  if (piece.node.has_value()) {
-    ReduceNode(isa_, *reduction_, *piece.node, std::span(piece.data, piece.bytes),
-               std::span(states_).subspan(piece.states_offset, reduction_->node_bytes()));
+  Task& task = tasks_[i];
+  if (task.node.has_value()) {
+    ReduceNode(isa_, *reduction_, *task.node, std::span(task.data, task.bytes),
+               std::span(states_).subspan(task.states_offset, reduction_->node_bytes()));
     return;
   }
   CpuSegments segments;
-  segments.data = piece.data;
-  segments.begin = piece.begin;
-  segments.end = piece.end;
+  segments.data = task.data;
+  segments.begin = task.begin;
+  segments.end = task.end;
   segments.length = cut_.length;
   segments.lengths = cut_.lengths.empty() ? nullptr : cut_.lengths.data();
+  const int type = IndexOf(reduction_->spec().element_type);
+  const int ignores_nan = reduction_->spec().ignore_nan ? 1 : 0;
   for (std::size_t op = 0; op < reduction_->operators().size(); ++op) {
     const BoundOperator& bound = reduction_->operators()[op];
-    const SegmentsFunction reduce = SegmentsFunctionFor(isa_, *reduction_, bound);
-    piece.ok = reduce(bound.parameters, segments, OutOf(op)) && piece.ok;
+    const SegmentsFunction reduce = isa_.rows[bound.entry->family]->segments[type][ignores_nan];
+    task.ok = reduce(bound.parameters, segments, OutOf(op)) && task.ok;
   }
 }
 
@@ -105,15 +107,15 @@ void SegmentJob::FinishLong(const PartialState& state, std::uint64_t segment) {
 }
 
 SegmentsResult SegmentJob::Collect() {
-  for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    ok_ = ok_ && pieces_[i].ok;
-    if (!pieces_[i].node.has_value()) continue;
+  for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    ok_ = ok_ && tasks_[i].ok;
+    if (!tasks_[i].node.has_value()) continue;
     PartialState state(*reduction_, 0);
-    const std::uint64_t segment = pieces_[i].begin;
+    const std::uint64_t segment = tasks_[i].begin;
     std::size_t end = i;
-    for (; end < pieces_.size() && pieces_[end].node.has_value() && pieces_[end].begin == segment; ++end) {
-      state.AppendNode(*pieces_[end].node, pieces_[end].bytes / reduction_->element_bytes(),
-                       std::span(states_).subspan(pieces_[end].states_offset, reduction_->node_bytes()));
+    for (; end < tasks_.size() && tasks_[end].node.has_value() && tasks_[end].begin == segment; ++end) {
+      state.AppendNode(*tasks_[end].node, tasks_[end].bytes / reduction_->element_bytes(),
+                       std::span(states_).subspan(tasks_[end].states_offset, reduction_->node_bytes()));
     }
     FinishLong(state, segment);
     i = end - 1;

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The segments of one Start on the CPU, cut into pieces for threads to share: many short segments are one
-// piece, long ones are several.
+// The segments of one Start on the CPU, as tasks for threads to share: many short segments are one task, a
+// long one is several.
 //
-// Threads: one caller; Run may be called for distinct pieces at once.
+// Threads: one caller; Run may be called for distinct tasks at once.
 #pragma once
 
 #include <cstddef>
@@ -34,14 +34,14 @@ class SegmentJob {
 
   // `data` and what the cut refers to must stay until Collect.
   void Plan(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data);
-  std::size_t pieces() const { return pieces_.size(); }
-  void Run(std::size_t piece);
-  // Once all pieces have run.
+  std::size_t tasks() const { return tasks_.size(); }
+  void Run(std::size_t task);
+  // Once all tasks have run.
   SegmentsResult Collect();
 
  private:
   // Segments [begin, end), or one subtree of segment `begin` where there is a node.
-  struct Piece {
+  struct Task {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     const std::byte* data = nullptr;
@@ -64,7 +64,7 @@ class SegmentJob {
   std::optional<ReductionPlan> reduction_;
   std::optional<SegmentLayout> layout_;
   SegmentCut cut_;
-  std::vector<Piece> pieces_;
+  std::vector<Task> tasks_;
   std::vector<std::byte> states_;  // of subtrees
   bool ok_ = true;
 };

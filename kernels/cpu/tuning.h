@@ -10,18 +10,18 @@
 
 namespace warpfold::kernels::cpu {
 
-// Subtrees of 2^5 leaves (128 KiB) are one piece of work: small enough to share out one message among
-// threads, and to look at the time between two; large enough that handing one over costs nothing. Of segments
-// a piece has as many bytes, and no more segments than take about as long where these are tiny.
-inline constexpr std::uint32_t kPieceLevel = 5;
-inline constexpr std::uint64_t kPieceSegments = 4096;
+// A subtree of 2^5 leaves (128 KiB) is one task for a thread: small enough to share out one message among
+// threads, and to look at the time between two; large enough that handing one over costs nothing. A task of
+// segments has as many bytes, and no more segments than take about as long where these are tiny.
+inline constexpr std::uint32_t kTaskLevel = 5;
+inline constexpr std::uint64_t kTaskSegments = 4096;
 
 // A slot, where the caller does not say how large. A slot is filled and reduced by the same core: that should
 // find the bytes in its second-level cache.
 inline constexpr std::size_t kDefaultSlotBytes = 512 << 10;
 
 // A StartFrom takes at most so many bytes: enough work for all threads, so little that calls take turns.
-inline constexpr std::size_t kMemoryPieceBytes = 32 << 20;
+inline constexpr std::size_t kMostBytesFromMemory = 32 << 20;
 
 // Entries of matrices that are reduced side by side: so many states stay in the first-level cache.
 inline constexpr std::uint32_t kEntriesAtOnce = 64;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,15 +16,9 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-// A range has at most two maximal subtrees of each level.
+// A range has at most two maximal subtrees of each level. Levels are fewer than 40: a range lies in memory
+// that a device can address, less than 2^50 bytes, and a leaf has at least 2^11.
 constexpr std::size_t kMaxNodes = 2 * 40;
-
-// The function of a backend's rows for an operator of the reduction.
-template <class Function>
-Function FunctionOf(std::span<const FunctionRow<Function>* const> rows, const ReductionPlan& reduction,
-                    const BoundOperator& op) {
-  return rows[op.entry->reducer]->For(*op.entry, reduction.spec().element_type, reduction.spec().shape);
-}
 
 // The first operator with the same states as operator `i`: sum and mean need one pass, not two.
 std::size_t Twin(const ReductionPlan& reduction, std::size_t i) {
@@ -78,8 +71,10 @@ DeviceReducer::~DeviceReducer() {
 std::uint64_t DeviceReducer::Capacity(const ReductionPlan& reduction) const {
   std::uint64_t leaves = array_bytes_ / reduction.leaf_bytes();
   if (reduction.canonical() && !reduction.spec().shape.is_matrix()) {
-    // Of longer ranges units have 8 leaves or more (PlanUnits), and edges are short where there are many
-    // blocks: fewer than a state for each 4 leaves, and a third more for what those are folded into.
+    // Scalars need less memory for partials than Create allows for, so that longer ranges fit. A long range
+    // has one state for each unit, and a unit has 8 leaves or more (PlanUnits); beside them the edges are
+    // few leaves if there are many blocks. All in all that is fewer than a state for each 4 leaves, and a
+    // third more for what those are folded into (fold.cuh): 3 leaves for each state that fits.
     std::uint64_t largest_state = 1;
     for (const BoundOperator& op : reduction.operators()) {
       largest_state = std::max<std::uint64_t>(largest_state, op.state_bytes);
@@ -107,6 +102,7 @@ absl::Status DeviceReducer::Launch(const ReductionPlan& reduction, std::uint64_t
     return absl::InternalError(
         absl::StrCat("a launch over data that are not aligned to ", kVectorBytes, " bytes"));
   }
+  const ReductionSpec& spec = reduction.spec();
   reduction_ = reduction;
   first_element_ = first_element;
   element_count_ = element_count;
@@ -115,7 +111,7 @@ absl::Status DeviceReducer::Launch(const ReductionPlan& reduction, std::uint64_t
   range.element_count = element_count;
   range.first_leaf = first_element / reduction.leaf_elements();
   range.leaf_count = (element_count + reduction.leaf_elements() - 1) / reduction.leaf_elements();
-  range.entries = reduction.spec().shape.entries();
+  range.entries = spec.shape.entries();
   Workspace workspace;
   workspace.partials = partials_;
   workspace.multiprocessors = multiprocessors_;
@@ -128,11 +124,12 @@ absl::Status DeviceReducer::Launch(const ReductionPlan& reduction, std::uint64_t
     const BoundOperator& op = reduction.operators()[i];
     workspace.nodes = device_nodes_ + op.state_offset;
     if (reduction.canonical()) {
-      WARPFOLD_RETURN_IF_CUDA_ERROR(
-          FunctionOf(Rows(), reduction, op)(op.parameters, range, workspace, stream));
+      const LaunchFunction launch = Rows()[op.entry->reducer]->For(*op.entry, spec.element_type, spec.shape);
+      WARPFOLD_RETURN_IF_CUDA_ERROR(launch(op.parameters, range, workspace, stream));
     } else {
-      const textbook::LaunchersByOverflow& launchers = *FunctionOf(textbook::Rows(), reduction, op);
-      const auto launch = launchers.For(reduction.spec().algorithm, op.parameters);
+      const textbook::LaunchersByOverflow& launchers =
+          *textbook::Rows()[op.entry->reducer]->For(*op.entry, spec.element_type, spec.shape);
+      const auto launch = launchers.For(spec.algorithm, op.parameters);
       // Natural states are shorter than what Collect takes.
       std::memset(nodes_ + op.state_offset, 0, op.state_bytes);
       const textbook::Section section = {data, element_count, first_element};

@@ -18,13 +18,15 @@ namespace warpfold::kernels::cuda {
 // More levels than any tree has.
 inline constexpr std::uint32_t kAllLevels = 64;
 
-// Where nodes that are written come in array order: behind those written to the front before, or before those
-// written to the back.
+// The two ends from which the workspace's list of nodes is filled. The list is in array order: a node that
+// is written at the front comes behind those written there before, and one written at the back comes before
+// those.
 enum class Side { kFront, kBack };
 
-// Folds segments of adjacent nodes and writes those that remain to the workspace, in array order: nodes
-// without a left sibling from the front, nodes without a right one from the back. States may have any size;
-// the block's threads share out each level.
+// Folds stretches of adjacent nodes of one level, level by level, and writes those that stay without a
+// partner, which are maximal subtrees of the range, to the workspace: a right child whose left sibling is
+// not in the range at the front, a left child whose right sibling is not in it at the back. States may have
+// any size; the block's threads share out each level.
 template <Operator Op>
 class NodeFolder {
  public:
@@ -32,15 +34,17 @@ class NodeFolder {
   static constexpr std::uint32_t kSharedBytes = kFoldBytes;
   static constexpr std::uint32_t kSharedStates = kSharedBytes / sizeof(State);
 
-  // `shared` holds kSharedStates. At `spare` is room for a third of the states that all calls of Fold get
-  // together, if they are more than kFewNodes.
+  // `shared` holds kSharedStates. `spare` is memory of the device for what CombineFours makes: a quarter of n
+  // states, then a quarter of those, and so on, which together are a third of n, the states that all calls of
+  // Fold get. A call with at most kFewNodes needs none.
   __device__ NodeFolder(const Op& op, const Workspace& workspace, State* shared, State* spare)
       : op_(op), workspace_(workspace), shared_(shared), spare_(spare) {}
 
-  // Folds nodes [begin, end) of one level, whose states start at `states` and are overwritten, until none are
-  // left or `levels` levels up, where at most one may be. Returns where the state of that one, [begin, end)
-  // of that level, is. The whole block calls this, first for the left edge, then the right edge (the back),
-  // then the units. What not every folder needs, the side and `spare`, the others ignore.
+  // Folds nodes [begin, end) of one level, whose states start at `states` and are overwritten. It ends when
+  // all are written, or `levels` levels up, where at most one node may be left: then [begin, end) is that
+  // node, and the result is where its state lies. The whole block calls this, first for the left edge, then
+  // for the right edge, then for the units: so the front and the back fill in array order. WarpFolder has
+  // the same interface; it needs to know the side, which this folder does not, and it needs no `spare`.
   __device__ __forceinline__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end,
                                          std::uint32_t levels, Side) {
     while (states != shared_ && end - begin > kFewNodes) {
@@ -259,7 +263,7 @@ class WarpFolder {
   std::uint32_t back_ = 0;
 };
 
-// A warp of a WarpFolder combines more than it needs, which must be cheap.
+// All lanes of a WarpFolder combine, also those whose result nobody reads: that must be cheap.
 template <class Op>
 using NodeFolderFor =
     std::conditional_t<sizeof(typename Op::State) <= kMostWarpFoldedBytes && !TakesModulus<Op>,
@@ -281,12 +285,12 @@ __device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, c
   Folder folder(op, workspace, reinterpret_cast<State*>(shared), units + geometry.units + 1);
   const std::uint64_t end_unit = geometry.first_unit + geometry.units;
   // Where there are no units, all leaves are the left edge.
-  const int segments = geometry.units > 0 ? 3 : 1;
+  const int stretches = geometry.units > 0 ? 3 : 1;
   bool one_more = false;
 #pragma unroll 1
-  for (int segment = 0; segment < segments; ++segment) {
-    const bool is_left = segment == 0;
-    const bool is_right = segment == 1;
+  for (int stretch = 0; stretch < stretches; ++stretch) {
+    const bool is_left = stretch == 0;
+    const bool is_right = stretch == 1;
     State* const states = is_left ? edges : is_right ? edges + geometry.left_edge : units;
     std::uint64_t begin = is_left    ? range.first_leaf
                           : is_right ? end_unit << geometry.unit_level
@@ -294,7 +298,7 @@ __device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, c
     std::uint64_t end = begin + (is_left    ? geometry.left_edge
                                  : is_right ? geometry.right_edge
                                             : geometry.units + one_more);
-    const std::uint32_t levels = segment + 1 < segments ? geometry.unit_level : kAllLevels;
+    const std::uint32_t levels = stretch + 1 < stretches ? geometry.unit_level : kAllLevels;
     const State* const rest = folder.Fold(states, begin, end, levels, is_right ? Side::kBack : Side::kFront);
     // A right edge that ends in a short leaf may be as long as a unit: then it is the last one.
     if (is_right && begin < end) {

@@ -179,7 +179,7 @@ DeviceUnderTest::Segments DeviceUnderTest::ReduceSegments(const ReductionPlan& r
       std::vector<std::byte> shifted(batch.data.size() + 1);  // the worst alignment
       std::copy(batch.data.begin(), batch.data.end(), shifted.begin() + 1);
       job->Plan(reduction, batch.cut, shifted.data() + 1);
-      for (std::size_t piece = 0; piece < job->pieces(); ++piece) job->Run(piece);
+      for (std::size_t task = 0; task < job->tasks(); ++task) job->Run(task);
       Append(job->Collect(), reduction, all);
     }
     data = data.subspan(batch.data.size());

@@ -70,7 +70,7 @@ void Run(const Flags& flags, const ReductionPlan& reduction, std::uint64_t lengt
                  kernels::SegmentLayout(reduction).row_bytes() * cut.segment_count);
   const auto call = [&](const std::byte*) {
     job.Plan(reduction, cut, data.data());
-    for (std::size_t piece = 0; piece < job.pieces(); ++piece) job.Run(piece);
+    for (std::size_t task = 0; task < job.tasks(); ++task) job.Run(task);
     static_cast<void>(job.Collect());
   };
   const std::vector<Contender> contenders = {{.key = "auto", .call = call, .waits = true}};
