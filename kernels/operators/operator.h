@@ -4,10 +4,7 @@
 // An operator is a monoid. It is written as a small struct, in one source for host and device. Its functions
 // are constant and call nothing outside of it.
 //
-// To add one, write its struct in a file of its own in this folder, name it in operator_list.h, give the enum
-// Operator in reduction.proto a value of the same name, and add its row to the table in docs/operators.md.
-// The kernels of all backends, the laws and the contract suite follow from that. docs/ARCHITECTURE.md tells
-// the way from the enum to the kernel.
+// CONTRIBUTING.md says what adding one takes, docs/ARCHITECTURE.md how it gets from the enum to the kernel.
 //
 // The concept below is all that an operator must have. traits.h names what it may have besides, and says what
 // holds for those that do not have it.
@@ -28,7 +25,9 @@ namespace warpfold::kernels {
 template <class Op>
 concept Operator = requires(const Op op, typename Op::Element element, typename Op::LeafState leaf,
                             typename Op::State state, std::uint32_t offset, std::uint64_t first) {
-  // False: elements are combined strictly in array order.
+  // True: Combine(a, b) and Combine(b, a) have the same bits. The canonical order then pairs elements that
+  // are not neighbours, and a GPU's lanes may exchange their states and combine them in either order. False:
+  // elements are combined strictly in array order.
   { Op::kCommutative } -> std::convertible_to<bool>;
   // False: an empty array has no result.
   { Op::kHasIdentity } -> std::convertible_to<bool>;
