@@ -15,10 +15,10 @@ namespace warpfold::kernels::cuda {
 template <int kBytes>
 __device__ __forceinline__ void CopyAsync(void* shared, const void* global) {
 #if __CUDA_ARCH__ < 800
-  struct alignas(kBytes) Piece {
+  struct alignas(kBytes) Words {
     std::uint32_t words[kBytes / 4];
   };
-  *static_cast<Piece*>(shared) = *static_cast<const Piece*>(global);
+  *static_cast<Words*>(shared) = *static_cast<const Words*>(global);
 #else
   const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   if constexpr (kBytes == 16) {  // past the first-level cache: nothing is read twice

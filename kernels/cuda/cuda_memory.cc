@@ -172,18 +172,18 @@ absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(Gpu gpu, std::uint6
 }
 
 absl::Status ProbeProcessMemory(std::span<const Gpu> gpus, const ProcessMemory& memory) {
-  constexpr std::uint64_t kPieceBytes = std::uint64_t{32} << 20;
+  constexpr std::uint64_t kCopyBytes = std::uint64_t{32} << 20;
   Fault fault;
   const absl::StatusOr<std::unique_ptr<Memory>> opened = OpenProcessMemory(gpus, memory, fault);
   if (!opened.ok()) return opened.status();
   const Gpu owner = gpus[static_cast<std::size_t>(*(*opened)->device())];
-  const auto copy = AllocateDeviceMemory(owner, std::min(memory.byte_count, kPieceBytes), fault);
+  const auto copy = AllocateDeviceMemory(owner, std::min(memory.byte_count, kCopyBytes), fault);
   if (!copy.ok()) return copy.status();
   const auto read_all = [&]() -> absl::Status {
-    for (std::uint64_t begin = 0; begin < memory.byte_count; begin += kPieceBytes) {
+    for (std::uint64_t begin = 0; begin < memory.byte_count; begin += kCopyBytes) {
       WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(
           const_cast<std::byte*>((*copy)->data()), (*opened)->data() + begin,
-          std::min(memory.byte_count - begin, kPieceBytes), cudaMemcpyDeviceToDevice, cudaStreamPerThread));
+          std::min(memory.byte_count - begin, kCopyBytes), cudaMemcpyDeviceToDevice, cudaStreamPerThread));
     }
     return StatusOf(cudaStreamSynchronize(cudaStreamPerThread), "reading the memory of the handle");
   };

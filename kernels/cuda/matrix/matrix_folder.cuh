@@ -46,7 +46,7 @@ class MatrixFolder {
     const std::uint32_t batches = (run.count + kBatch - 1) / kBatch;
     for (std::uint32_t i = 0; i < batches; ++i) {
       if (run.are_states) {
-        layout_.Copy(run.data, run.count, plan_.state_piece_bytes, Here());
+        layout_.Copy(run.data, run.count, plan_.state_copy_bytes, Here());
         WaitForAllCopies();
         Tile::Synchronize();
       } else {
@@ -80,7 +80,7 @@ class MatrixFolder {
   // Begins to load batch `i` of a run of elements.
   __device__ __forceinline__ void Request(const TreeRun& run, std::uint32_t i) {
     const std::byte* const data = run.data + std::size_t{i} * kBatch * states() * sizeof(Entry);
-    layout_.Copy(data, run.count - i * kBatch, plan_.piece_bytes, layout_.Buffer(arriving_));
+    layout_.Copy(data, run.count - i * kBatch, plan_.copy_bytes, layout_.Buffer(arriving_));
     CommitCopies();
   }
 

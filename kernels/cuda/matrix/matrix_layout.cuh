@@ -52,20 +52,20 @@ class MatrixLayout {
     return entry + (Tile::kRowGap > 0 ? entry / dimension() * Tile::kRowGap : 0);
   }
 
-  // Begins to load up to a batch, of which no piece is larger than `piece_bytes`; what is not a full batch is
+  // Begins to load up to a batch, by asynchronous copies of at most `copy_bytes`; what is not a full batch is
   // loaded at once. All threads of the block call it.
-  __device__ __forceinline__ void Copy(const std::byte* data, std::uint32_t count, std::uint32_t piece_bytes,
+  __device__ __forceinline__ void Copy(const std::byte* data, std::uint32_t count, std::uint32_t copy_bytes,
                                        std::uint32_t to) const {
     if (count < kBatch) {
       CopyPlainly(reinterpret_cast<const Entry*>(data), count, to);
     } else if constexpr (kIsFixed) {
       CopyVectors(data, to);
-    } else if (piece_bytes == 16) {
-      CopyPieces<16>(data, to);
-    } else if (piece_bytes == 8) {
-      CopyPieces<8>(data, to);
+    } else if (copy_bytes == 16) {
+      CopyBy<16>(data, to);
+    } else if (copy_bytes == 8) {
+      CopyBy<8>(data, to);
     } else {
-      CopyPieces<sizeof(Entry)>(data, to);
+      CopyBy<sizeof(Entry)>(data, to);
     }
   }
 
@@ -109,19 +109,19 @@ class MatrixLayout {
   }
 
   template <int kBytes>
-  __device__ __forceinline__ void CopyPieces(const std::byte* data, std::uint32_t to) const {
+  __device__ __forceinline__ void CopyBy(const std::byte* data, std::uint32_t to) const {
     constexpr std::uint32_t kEntriesEach = kBytes / sizeof(Entry);
-    const std::uint32_t pieces = 2 * entries() / kEntriesEach;  // of a pair
-    std::uint32_t pair = threadIdx.x / pieces;
-    std::uint32_t piece = threadIdx.x % pieces;
+    const std::uint32_t copies = 2 * entries() / kEntriesEach;  // of a pair
+    std::uint32_t pair = threadIdx.x / copies;
+    std::uint32_t copy = threadIdx.x % copies;
 #pragma unroll 8
-    for (std::uint32_t i = threadIdx.x; i < kProducts * pieces; i += Tile::kThreads) {
-      CopyAsync<kBytes>(Shared(to + pair * pair_stride() + piece * kEntriesEach),
+    for (std::uint32_t i = threadIdx.x; i < kProducts * copies; i += Tile::kThreads) {
+      CopyAsync<kBytes>(Shared(to + pair * pair_stride() + copy * kEntriesEach),
                         data + std::size_t{i} * kBytes);
-      pair += Tile::kThreads / pieces;
-      piece += Tile::kThreads % pieces;
-      if (piece >= pieces) {
-        piece -= pieces;
+      pair += Tile::kThreads / copies;
+      copy += Tile::kThreads % copies;
+      if (copy >= copies) {
+        copy -= copies;
         ++pair;
       }
     }

@@ -80,7 +80,7 @@ constexpr std::uint32_t BankTurns(const TileShape& shape, std::uint32_t dimensio
 }
 
 // How far pairs of matrices are apart in shared memory, in entries: what lies between them is what a tile may
-// read beyond the right matrix, and what makes bank conflicts few. 16-byte pieces stay aligned where those of
+// read beyond the right matrix, and what makes bank conflicts few. 16-byte copies stay aligned where those of
 // the pairs are, and 8-byte ones.
 constexpr std::uint32_t PairStride(const TileShape& shape, std::uint32_t dimension) {
   const std::uint32_t pair = 2 * dimension * shape.RowStride(dimension);
@@ -119,14 +119,14 @@ struct MatrixPlan {
   // How the block's shared memory is laid out, in entries and bytes.
   std::uint32_t pair_stride = 0;
   std::uint32_t waiting_stride = 0;
-  std::uint32_t piece_bytes = 0;  // what batches are copied by: 4, 8 or 16
-  std::uint32_t state_piece_bytes = 0;
+  std::uint32_t copy_bytes = 0;  // of an asynchronous copy into a batch: 4, 8 or 16
+  std::uint32_t state_copy_bytes = 0;
   std::uint32_t waiting_levels = 0;
   std::uint32_t shared_bytes = 0;
 };
 
-// What copies to and from multiples of `bytes` are made of.
-constexpr std::uint32_t LargestPiece(std::uint64_t bytes) {
+// The bytes of the largest asynchronous copy to and from multiples of `bytes`.
+constexpr std::uint32_t LargestCopy(std::uint64_t bytes) {
   return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : 4;
 }
 
@@ -167,8 +167,8 @@ inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, 
 
   // Batches are aligned as their first elements are: to pairs, or to a leaf of one element.
   const std::uint64_t alignment = (leaf_elements == 1 ? 1 : 2) * element_bytes;
-  plan.piece_bytes = LargestPiece(alignment);
-  plan.state_piece_bytes = LargestPiece(element_bytes);
+  plan.copy_bytes = LargestCopy(alignment);
+  plan.state_copy_bytes = LargestCopy(element_bytes);
   plan.pair_stride = pair_stride;
   return plan;
 }
