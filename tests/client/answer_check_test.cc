@@ -32,7 +32,7 @@ v1::ReductionSpec SpecOf(int op, int type, std::optional<std::pair<int, int>> sh
 // What a server answers for the elements 1, 2, 3, 1, 2, 3, ... or for the floats with these bits; nothing if
 // no server takes the spec.
 std::optional<v1::Reduction> Serve(const v1::ReductionSpec& spec, bool state = false) {
-  const auto reduction = server::ReductionFromProto(spec);
+  const auto reduction = server::PlanFromProto(spec);
   if (!reduction.ok()) return std::nullopt;
   const std::uint64_t entries =
       spec.has_matrix_shape() ? spec.matrix_shape().rows() * spec.matrix_shape().columns() : 1;
@@ -71,7 +71,7 @@ TEST(AnswerCheckTest, ColumnsOfSegmentsAreThoseOfTheServer) {
       v1::ReductionSpec spec = SpecOf(op, type);
       for (const bool second : {false, true}) {
         if (second) spec.add_operators(op == v1::OPERATOR_ANY ? v1::OPERATOR_ALL : v1::OPERATOR_ANY);
-        const auto reduction = server::ReductionFromProto(spec);
+        const auto reduction = server::PlanFromProto(spec);
         if (!reduction.ok() || !kernels::CheckSegments(*reduction).ok()) continue;
         v1::ReduceSegmentsResponse response;
         ASSERT_TRUE(response.ParseFromString(server::SegmentResults(*reduction).Layout()));

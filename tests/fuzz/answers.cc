@@ -23,7 +23,7 @@ using fuzz::Input;
 constexpr std::uint64_t kElements = 12;
 
 std::string Serve(Input& input, const v1::ReductionSpec& spec, bool state) {
-  const auto reduction = server::ReductionFromProto(spec);
+  const auto reduction = server::PlanFromProto(spec);
   if (!reduction.ok()) return "";
   std::string data = input.Bytes(kElements * reduction->element_bytes());
   data.resize(kElements * reduction->element_bytes());

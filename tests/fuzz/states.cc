@@ -27,7 +27,7 @@ v1::PartialState StateOf(const kernels::PartialState& state) { return StateToPro
 // Of an array whose second part begins at a leaf; false where no server takes the spec.
 bool AnyRequest(Input& input, v1::MergeRequest* request, v1::PartialState* whole) {
   *request->mutable_spec() = fuzz::AnySpec(input);
-  const auto reduction = ReductionFromProto(request->spec());
+  const auto reduction = PlanFromProto(request->spec());
   if (!reduction.ok()) return false;
   const std::size_t element_bytes = reduction->element_bytes();
   const std::size_t first_elements = 4096 * (1 + input.Below(3));  // a multiple of every type's leaf

@@ -88,7 +88,7 @@ Stream AnyStream(Input& input) {
   const v1::ReduceRequest header = AnyHeader(input);
   stream.header = header.header();
   stream.messages.push_back(MessageOf(header));
-  const auto reduction = ReductionFromProto(stream.header.spec());
+  const auto reduction = PlanFromProto(stream.header.spec());
   const std::uint64_t element_bytes = reduction.ok() ? reduction->element_bytes() : 0;
   while (!input.empty() && stream.messages.size() < 64) {
     v1::ReduceRequest request = AnyMessage(input, stream.data, element_bytes, stream.header.with_crc32c());
@@ -121,7 +121,7 @@ bool CommitHolds(const Stream& stream, std::uint64_t elements) {
 
 // The answer that the stream deserves: none if it is not whole.
 absl::StatusOr<v1::Reduction> Deserved(const Stream& stream) {
-  const auto plan = ReductionFromProto(stream.header.spec());
+  const auto plan = PlanFromProto(stream.header.spec());
   if (!plan.ok()) return plan.status();
   const std::uint64_t elements = stream.data.size() / plan->element_bytes();
   if (!stream.in_order || !stream.commit.has_value() || !stream.chunks_hold ||

@@ -88,10 +88,15 @@ TEST_F(MergeTest, RefusesStatesThatCannotBe) {
     return request;
   };
   ExpectMergeError(with([](auto& r) { r.clear_states(); }), "BAD_HEADER");
-  ExpectMergeError(with([](auto& r) {
-                     while (r.states_size() <= kMaxMergedStates) r.add_states();
-                   }),
-                   "BAD_HEADER");
+  // States of no elements follow any other.
+  for (const int beyond : {-1, 0, 1}) {
+    const auto merged = Merge(service_, with([&](auto& r) {
+                                while (r.states_size() < kMaxMergedStates + beyond) {
+                                  r.add_states()->set_first_element(6144);
+                                }
+                              }));
+    EXPECT_EQ(kernels::ErrorReason(merged.status()), beyond > 0 ? "BAD_HEADER" : "") << beyond;
+  }
   ExpectMergeError(with([](auto& r) { r.mutable_states()->SwapElements(0, 1); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { *r.add_states() = r.states(0); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_element_count(4095); }), "BAD_STATE");

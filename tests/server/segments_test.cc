@@ -265,9 +265,11 @@ TEST_F(SegmentsTest, LengthsThatDoNotFit) {
   counted[0].mutable_header()->set_expected_segment_count(3);
   counted[0].mutable_header()->set_expected_element_count(12);
   EXPECT_EQ(ReasonOf(counted), "");
-  auto far_ahead = good;
-  far_ahead[1].mutable_lengths()->set_lengths(std::string((kMaxLengthsAhead + 1) * 8, '\0'));
-  EXPECT_EQ(ReasonOf(far_ahead), "TOO_MANY_LENGTHS");
+  for (const int beyond : {-1, 0, 1}) {
+    auto far_ahead = good;
+    far_ahead[1].mutable_lengths()->set_lengths(std::string((kMaxLengthsAhead + beyond) * 8, '\0'));
+    EXPECT_EQ(ReasonOf(far_ahead) == "TOO_MANY_LENGTHS", beyond > 0) << beyond;
+  }
   auto unneeded = good;
   unneeded[0].mutable_header()->set_segment_length(3);
   EXPECT_EQ(ReasonOf(unneeded), "BAD_LENGTHS");
