@@ -18,6 +18,9 @@ namespace warpfold::server {
 
 class PendingAnswers {
  public:
+  // What a call takes besides its response: measured, with gRPC's part.
+  static constexpr std::uint64_t kCallBytes = std::uint64_t{14} << 10;
+
   // One answer, from when it is given to the transport until its call is gone.
   class Entry {
    public:
@@ -44,7 +47,6 @@ class PendingAnswers {
   }
 
  private:
-  static constexpr std::uint64_t kCallBytes = std::uint64_t{14} << 10;  // measured, with gRPC's part
   static constexpr absl::Duration kShortPatience = absl::Milliseconds(100);
 
   std::atomic<std::uint64_t> bytes_ = 0;

@@ -17,6 +17,7 @@
 #include "server/core/call_timer.h"
 #include "server/core/clock.h"
 #include "server/core/party.h"
+#include "server/core/pending_answers.h"
 
 namespace warpfold::server {
 namespace {
@@ -37,6 +38,7 @@ TEST(CallTimerTest, IdlenessCountsFromTheLastProgress) {
   timer.AwaitClient(kStart);
   EXPECT_EQ(ReasonAt(timer, 9), "");
   EXPECT_EQ(ReasonAt(timer, 10), "IDLE");
+  EXPECT_EQ(ReasonAt(timer, 11), "IDLE");
   timer.ClientCame(After(20));
   timer.Progress(After(20), kLimits.pace_bytes);
   timer.AwaitClient(After(20));
@@ -105,8 +107,12 @@ TEST(CallTimerTest, ATrickleIsNoPace) {
   EXPECT_EQ(ReasonAt(timer, 20), "RATE");
   timer.Progress(After(19), kLimits.pace_bytes - 1);
   EXPECT_EQ(ReasonAt(timer, 20), "RATE") << "no full measure";
-  timer.Progress(After(19), kLimits.pace_bytes);
-  EXPECT_EQ(ReasonAt(timer, 28), "");
+  EXPECT_EQ(ReasonAt(timer, 21), "RATE");
+  for (const std::uint64_t more : {0, 1}) {
+    CallTimer enough = timer;
+    enough.Progress(After(19), kLimits.pace_bytes + more);
+    EXPECT_EQ(ReasonAt(enough, 28), "");
+  }
 }
 
 TEST(CallTimerTest, DurationAndDeadline) {
@@ -114,6 +120,7 @@ TEST(CallTimerTest, DurationAndDeadline) {
   timer.AwaitClient(kStart);
   EXPECT_EQ(ReasonAt(timer, 59), "");
   EXPECT_EQ(ReasonAt(timer, 60), "DURATION");
+  EXPECT_EQ(ReasonAt(timer, 61), "DURATION");
   const absl::Status overdue = timer.Overdue(After(60));
   EXPECT_THAT(kernels::ErrorDetails(overdue),
               testing::UnorderedElementsAre(testing::Pair("limit", "max_stream_seconds"),
@@ -123,6 +130,18 @@ TEST(CallTimerTest, DurationAndDeadline) {
   EXPECT_EQ(ReasonAt(hurried, 4), "");
   EXPECT_EQ(ReasonAt(hurried, 5), "DEADLINE");
   EXPECT_EQ(hurried.start(), kStart);
+}
+
+TEST(PendingAnswersTest, PatienceUpToTheLimit) {
+  for (const int beyond : {-1, 0, 1}) {
+    PendingAnswers answers;
+    {
+      const PendingAnswers::Entry entry(answers,
+                                        kMaxPendingAnswerBytes - PendingAnswers::kCallBytes + beyond);
+      EXPECT_EQ(answers.Patience(kLimits.idle) < kLimits.idle, beyond > 0) << beyond;
+    }
+    EXPECT_EQ(answers.Patience(kLimits.idle), kLimits.idle) << "it was taken";
+  }
 }
 
 TEST(ClockTest, ADeadlineKeepsItsDistance) {

@@ -75,6 +75,7 @@ TEST_F(FrameWatchTest, ServesCallsOfAnySize) {
 TEST_F(FrameWatchTest, HeadersHaveAnEnd) {
   constexpr std::size_t kMost = FrameWatch::kMaxHeaderBytes;
   constexpr std::size_t kCost = FrameWatch::kFrameCost;
+  EXPECT_TRUE(Pass(Frame(kHeaders, kMost - kCost - 1)));
   EXPECT_TRUE(Pass(Frame(kHeaders, kMost - kCost)));
   EXPECT_TRUE(Pass(Frame(kHeaders, kMost / 2 - kCost) + Frame(kContinuation, kMost / 2 - kCost)));
   EXPECT_FALSE(Pass(Frame(kContinuation, 0)));

@@ -128,6 +128,7 @@ TEST(WireGuardTest, MillionsOfEmptyFieldsAreNotParsed) {
 
   v1::MergeRequest request;
   const std::string most = Repeated("\x12\x00"s, kMaxFields);
+  EXPECT_TRUE(ParseWhole(Cut(most.substr(2), {}), &request).ok());
   EXPECT_TRUE(ParseWhole(Cut(most, {}), &request).ok());
   ExpectRefused(most + "\x12\x00"s);
 }
