@@ -86,7 +86,7 @@ class Admin : public CallObserver {
 
   HttpResponse Answer(const std::string& path) const;
   std::string Metrics() const;
-  bool is_ready() const { return attached_ && sources_.service->serving; }
+  bool is_ready() const { return attached_ && sources_.service->is_serving(); }
 
   CallMetrics calls_;
   CallTable table_{MethodNames()};

@@ -172,7 +172,7 @@ std::string FailuresSection(const CallTable& table) {
 std::string StatusPage(const AdminSources& sources, const CallTable& table,
                        const std::optional<DeviceSampler::Sample>& device, absl::Time now) {
   const Service& service = *sources.service;
-  const bool ready = service.serving;
+  const bool ready = service.is_serving();
   return absl::StrCat(
       kHead, "<h1>warpfold-server: <span class=\"", ready ? "ready\">ready" : "not\">not ready",
       "</span></h1><p>", DateOf(now), " UTC</p><div class=\"columns\">",

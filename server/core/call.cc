@@ -247,12 +247,12 @@ void Call::BeginHealth(const Message& message) {
   knows_service_ = request.service().empty() || request.service() == kService;
   if (method_ == Method::kHealthWatch) return SendHealth();
   if (!knows_service_) return Answer(absl::NotFoundError("this server does not have the service"));
-  const bool serving = shard_.service().serving;
+  const bool serving = shard_.service().is_serving();
   Answer(absl::OkStatus(), HealthMessage(serving ? HealthResponse::SERVING : HealthResponse::NOT_SERVING));
 }
 
 void Call::SendHealth() {
-  const bool serving = shard_.service().serving;
+  const bool serving = shard_.service().is_serving();
   if (sending_ || told_serving_ == serving) return;
   if (!knows_service_ && told_serving_.has_value()) return;
   told_serving_ = serving;

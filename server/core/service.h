@@ -50,7 +50,10 @@ struct Service {
   PendingAnswers answers;
   MemoryRegistry memories;
   ResidentArrays residents{memories};
-  std::atomic<bool> serving = true;  // what health says
+  std::atomic<bool> serving = true;
+
+  // What health says. The device's word counts at once, before the watchdog has acted upon it.
+  bool is_serving() const { return serving && device.fault().ok(); }
 };
 
 }  // namespace warpfold::server

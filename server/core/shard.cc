@@ -5,6 +5,18 @@
 #include <algorithm>
 
 namespace warpfold::server {
+namespace {
+
+// A device that has failed gives no notice of the end of what it was given, so it is asked.
+constexpr absl::Duration kLookInterval = absl::Milliseconds(10);
+
+}  // namespace
+
+absl::Duration Shard::LongestWait(absl::Duration until_tick) const {
+  if (slots_.in_flight() > 0) return std::min(until_tick, kLookInterval);
+  if (is_busy()) return until_tick;
+  return std::max(until_tick, canary_.next() - Now());
+}
 
 void Shard::Remove(Call* call) {
   const auto found = std::find(calls_.begin(), calls_.end(), call);

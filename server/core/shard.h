@@ -51,11 +51,13 @@ class Shard {
   void OnHealthChanged();
   void StopAll(const absl::Status& why);
   void EndAll(const absl::Status& why);
-  // Looks at the clock and at the device. To be called some twenty times a second while is_busy(), and at
-  // next_trial(). Ends all reductions once the device is lost.
+  // Looks at the clock and at the device. To be called some twenty times a second while is_busy(), and when
+  // the device is to be tried. Ends all reductions once the device is lost.
   void OnTick();
-  // When the shard tries the device next (canary.h), if nobody uses it until then.
-  absl::Time next_trial() const { return canary_.next(); }
+  // How long the shard's thread may wait for events, where its next tick is so far away: less while the
+  // device is at work, and until the device is tried next (canary.h) while there is nothing to do. After it,
+  // OnDeviceFinished is to be called.
+  absl::Duration LongestWait(absl::Duration until_tick) const;
   // The server ends: tries the device no more.
   void Retire() { canary_.Retire(); }
 

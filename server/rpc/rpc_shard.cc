@@ -91,7 +91,7 @@ void RpcShard::Run() {
         core_.AfterEvent();
         break;
       case grpc::CompletionQueue::TIMEOUT:
-        if (looks) core_.OnDeviceFinished();
+        core_.OnDeviceFinished();
         break;
     }
     if (const auto now = Clock::now(); now >= next_tick) {
@@ -115,8 +115,7 @@ bool RpcShard::LooksAgain() {
 }
 
 RpcShard::Deadline RpcShard::DeadlineOf(Clock::time_point next_tick) const {
-  absl::Duration rest = absl::FromChrono(next_tick - Clock::now());
-  if (!core_.is_busy()) rest = std::max(rest, core_.next_trial() - core_.Now());
+  const absl::Duration rest = core_.LongestWait(absl::FromChrono(next_tick - Clock::now()));
   if (rest == absl::InfiniteDuration()) return Deadline::max();
   return Deadline::clock::now() + absl::ToChronoNanoseconds(rest);
 }

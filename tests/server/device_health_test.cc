@@ -8,6 +8,8 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "server/core/canary.h"
+#include "server/core/service.h"
+#include "server/core/shard.h"
 #include "server/core/slot_share.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
@@ -160,6 +162,37 @@ TEST_F(DeviceHealthTest, ASuspendedProcessBlamesNobody) {
   }
   EXPECT_FALSE(lost());
   backend_.behaviour.FinishAll();
+}
+
+// A device that failed calls nobody back: the shard must not wait for that until its next tick.
+TEST(ShardOfALostDeviceTest, AsksADeviceThatSaysNothing) {
+  absl::Time now = absl::UnixEpoch();
+  FakeBackend backend;
+  Service service(backend, Limits{}, [&now] { return now; });
+  Shard shard(service, SlotsOf(backend));
+  CountingHolder holder;
+  EXPECT_EQ(shard.LongestWait(kTick), Canary::kInterval);
+  backend.behaviour.SetBlocked(true);
+  kernels::Slot* const slot = shard.slots().Take(holder);
+  ASSERT_TRUE(shard.slots().Started(holder, slot, slot->Start(SumOfInts(), 0, 1024)).ok());
+  EXPECT_LE(shard.LongestWait(kTick), absl::Milliseconds(10));
+  EXPECT_LE(shard.LongestWait(absl::ZeroDuration()), absl::ZeroDuration());
+  backend.behaviour.Finish(0, DeviceLost());  // without a notice: none was asked for
+  shard.OnDeviceFinished();
+  ASSERT_EQ(holder.finished.size(), 1u);
+  EXPECT_EQ(holder.finished[0].second, DeviceLost());
+  EXPECT_EQ(shard.LongestWait(kTick), Canary::kInterval);
+}
+
+TEST(ServiceTest, HealthDoesNotWaitForTheWatchdog) {
+  FakeBackend backend;
+  Service service(backend, Limits{}, absl::Now);
+  EXPECT_TRUE(service.is_serving());
+  backend.faulty = true;
+  EXPECT_FALSE(service.is_serving());
+  backend.faulty = false;
+  service.serving = false;
+  EXPECT_FALSE(service.is_serving()) << "it drains";
 }
 
 class CanaryTest : public DeviceHealthTest {
