@@ -138,7 +138,7 @@ TEST(GoldenTest, StatesAreFrozen) {
       nodes.push_back({state.nodes()[i].level, state.nodes()[i].index, Hex(OperatorState(state, i, 0))});
     }
     EXPECT_EQ(nodes, frozen["nodes"]);
-    EXPECT_EQ(nodes.empty() ? Hex(OperatorState(state, 0, 0)) : "", frozen["range"]);
+    EXPECT_EQ(nodes.empty() ? Hex(OperatorState(state, 0, 0)) : "", frozen["range"].get<std::string>());
     ExpectGolden(Describe(state.Finish(0)), frozen["value"].get<std::string>());
   }
 }
