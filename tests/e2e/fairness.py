@@ -4,8 +4,9 @@
 
 python3 fairness.py [SECONDS] prints a JSON object for each transport and kind of load: what the modest one
 gets alone and beside 64 streams of the greedy one, with one stream and with eight; and Jain's index of what
-the two get by the second, where the modest one has eight. They are told apart by certificates, over TLS, and
-if root runs this by their users, on a Unix socket. Environment: as executables.py; needs openssl.
+the two get by the second, where the modest one has eight. In the control the greedy one calls another server
+process: what is then lost, no server has taken, but the machine. They are told apart by certificates, over
+TLS, and if root runs this by their users, on a Unix socket. Environment: as executables.py; needs openssl.
 """
 
 import contextlib
@@ -55,26 +56,37 @@ def jain(shares: list[float]) -> float:
     return sum(shares) ** 2 / (len(shares) * sum(share * share for share in shares))
 
 
-def measure(greedy: Caller, modest: Caller, load: tuple[str, ...], seconds: float) -> dict:
-    def alone(streams: int) -> dict:
-        return _result(modest.start(load, streams, seconds))
+@dataclasses.dataclass(frozen=True)
+class Callers:
+    greedy: Caller
+    modest: Caller
+    elsewhere: Caller  # the greedy one at another server
 
-    def beside(streams: int) -> tuple[dict, dict]:
+
+def measure(callers: Callers, load: tuple[str, ...], seconds: float) -> dict:
+    def alone(streams: int) -> dict:
+        return _result(callers.modest.start(load, streams, seconds))
+
+    def beside(greedy: Caller, streams: int) -> tuple[dict, dict]:
         other = greedy.start(load, _GREEDY_STREAMS, seconds + 2 * _WARM_UP_S)
         time.sleep(_WARM_UP_S)
         return alone(streams), _result(other)
 
-    one_alone, (one_beside, _) = alone(1), beside(1)
-    many_alone, (many_beside, greedys) = alone(_MODEST_STREAMS), beside(_MODEST_STREAMS)
-    return {"jain": round(jain([many_beside["calls_per_s"], greedys["calls_per_s"]]), 3),
-            "p50_ratio": round(one_beside["p50_us"] / one_alone["p50_us"], 2),
-            "p99_ratio": round(one_beside["p99_us"] / one_alone["p99_us"], 2),
-            "one_alone": one_alone, "one_beside": one_beside,
-            "eight_alone": many_alone, "eight_beside": many_beside, "greedy_beside_eight": greedys}
+    def ratios(prefix: str, one_alone: dict, greedy: Caller) -> dict:
+        (one, _), (many, others) = beside(greedy, 1), beside(greedy, _MODEST_STREAMS)
+        return {f"{prefix}jain": round(jain([many["calls_per_s"], others["calls_per_s"]]), 3),
+                f"{prefix}p50_ratio": round(one["p50_us"] / one_alone["p50_us"], 2),
+                f"{prefix}p99_ratio": round(one["p99_us"] / one_alone["p99_us"], 2),
+                f"{prefix}one_beside": one, f"{prefix}eight_beside": many,
+                f"{prefix}greedy_beside_eight": others}
+
+    one_alone, many_alone = alone(1), alone(_MODEST_STREAMS)
+    return {**ratios("", one_alone, callers.greedy), **ratios("control_", one_alone, callers.elsewhere),
+            "one_alone": one_alone, "eight_alone": many_alone}
 
 
 @contextlib.contextmanager
-def by_certificates(folder: str) -> Iterator[list[Caller]]:
+def by_certificates(folder: str) -> Iterator[Callers]:
     cert, key = make_keys(folder, "server")
     flags, authority = [], os.path.join(folder, "authority.pem")
     with open(authority, "wb") as together:
@@ -83,27 +95,32 @@ def by_certificates(folder: str) -> Iterator[list[Caller]]:
             flags.append(("--tls_ca", cert, "--tls_cert", own[0], "--tls_key", own[1]))
             with open(own[0], "rb") as one:
                 shutil.copyfileobj(one, together)
-    with Server(f"--tls_cert={cert}", f"--tls_key={key}", f"--tls_client_ca={authority}", _PLACES) as server:
-        yield [Caller(os.environ["WARPFOLD_CLI"], ("--target", server.address, *own)) for own in flags]
+    server_flags = (f"--tls_cert={cert}", f"--tls_key={key}", f"--tls_client_ca={authority}", _PLACES)
+    with Server(*server_flags) as server, Server(*server_flags) as another:
+        yield Callers(*(Caller(os.environ["WARPFOLD_CLI"], ("--target", at.address, *own))
+                        for at, own in ((server, flags[0]), (server, flags[1]), (another, flags[0]))))
 
 
 @contextlib.contextmanager
-def by_users(folder: str) -> Iterator[list[Caller]]:
+def by_users(folder: str) -> Iterator[Callers]:
     os.chmod(folder, 0o755)
     command = shutil.copy(os.environ["WARPFOLD_CLI"], folder)
-    with Server(_PLACES, listen=f"unix:{folder}/s") as server:
-        os.chmod(f"{folder}/s", 0o777)
-        yield [Caller(command, ("--target", server.address), user) for user in (65533, 65534)]
+    with Server(_PLACES, listen=f"unix:{folder}/s") as server, \
+            Server(_PLACES, listen=f"unix:{folder}/t") as another:
+        for name in ("s", "t"):
+            os.chmod(f"{folder}/{name}", 0o777)
+        yield Callers(*(Caller(command, ("--target", at.address), user)
+                        for at, user in ((server, 65533), (server, 65534), (another, 65533))))
 
 
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
-    for transport, callers in (("TLS", by_certificates), ("Unix socket", by_users)):
-        if callers is by_users and os.geteuid() != 0:
+    for transport, connect in (("TLS", by_certificates), ("Unix socket", by_users)):
+        if connect is by_users and os.geteuid() != 0:
             continue
-        with tempfile.TemporaryDirectory() as folder, callers(folder) as (greedy, modest):
+        with tempfile.TemporaryDirectory() as folder, connect(folder) as callers:
             for name, load in _LOADS.items():
-                result = measure(greedy, modest, load, seconds)
+                result = measure(callers, load, seconds)
                 print(json.dumps({"transport": transport, "arrays": name, **result}), flush=True)
 
 
