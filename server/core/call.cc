@@ -252,7 +252,7 @@ void Call::BeginHealth(const Message& message) {
 }
 
 void Call::SendHealth() {
-  const bool serving = shard_.service().is_serving();
+  const bool serving = shard_.service().serving;  // of which every change is told
   if (sending_ || told_serving_ == serving) return;
   if (!knows_service_ && told_serving_.has_value()) return;
   told_serving_ = serving;
