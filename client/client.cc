@@ -31,7 +31,7 @@ namespace {
 constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
 
 // How often health is asked again when all servers say that they do not serve, and after which pause.
-constexpr int kAskedAgain = 2;
+constexpr int kAskedAgain = 4;
 constexpr absl::Duration kPauseOfLeaving = absl::Milliseconds(100);
 
 constexpr int kMaxConnections = 64;
@@ -282,9 +282,10 @@ absl::StatusOr<bool> Client::IsServing(const CallOptions& options) {
   const absl::Time deadline = DeadlineOf(options);
   const Interrupts interrupts = InterruptsOf(options);
   absl::StatusOr<bool> serving = AnyServes(*targets_, deadline, interrupts);
-  // A server that leaves says so before it closes its connections. Another address of the same name may
-  // serve, and the name leads there once those are closed.
-  for (int again = 0; again < kAskedAgain && serving.ok() && !*serving; ++again) {
+  // A server that leaves says so before it closes its connections, or closes one on which it is just asked.
+  // Another address of the same name may serve, and the name leads there once those are closed.
+  const auto leaves = [&] { return serving.ok() ? !*serving : absl::IsUnavailable(serving.status()); };
+  for (int again = 0; again < kAskedAgain && leaves(); ++again) {
     targets_->Take(0, absl::InfiniteFuture()).connection().PauseAndConnect(kPauseOfLeaving, interrupts);
     const absl::StatusOr<bool> later = AnyServes(*targets_, deadline, interrupts);
     if (later.ok()) serving = later;

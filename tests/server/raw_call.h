@@ -9,6 +9,7 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,6 +24,7 @@ class RawCall {
           const std::map<std::string, std::string>& metadata = {})
       : stub_(channel), stream_(stub_.PrepareCall(&context_, method, &queue_)) {
     for (const auto& [name, text] : metadata) context_.AddMetadata(name, text);
+    context_.set_deadline(std::chrono::system_clock::now() + kPatience);
     stream_->StartCall(this);
     Next();
   }
@@ -69,6 +71,8 @@ class RawCall {
   grpc::ClientContext& context() { return context_; }
 
  private:
+  static constexpr auto kPatience = std::chrono::minutes(1);  // so that no test waits for ever
+
   bool Next() {
     void* tag = nullptr;
     bool ok = false;

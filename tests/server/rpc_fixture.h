@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "client/grpc_process.h"
 #include "google/rpc/status.pb.h"
 #include "server/call_log.h"
 #include "server/rpc/rpc_server.h"
@@ -52,6 +53,7 @@ class RpcTest : public testing::Test {
   };
 
   RpcTest() : service_(backend_, kLimits, [this] { return absl::FromUnixMillis(now_ms_); }) {
+    LookUpCpuFrequency();  // tests connect several times at once
     service_.observer = &call_log_;
     auto server = RpcServer::Start(service_, {.listen = {"127.0.0.1:0"}, .tls = std::nullopt});
     EXPECT_TRUE(server.ok()) << server.status();

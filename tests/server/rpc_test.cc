@@ -253,10 +253,11 @@ TEST_F(RpcTest, ProbesAreAnsweredBesideCallsThatStall) {
   constexpr int kPlacesOfAHost = 56;
   grpc::ChannelArguments own_connection;
   own_connection.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // More calls that send nothing than one host may have, by several connections.
+  // More calls that send nothing than one host may have, by several connections: twice as many, since here,
+  // where client and server share gRPC's poller, a connection now and then stands still.
   const auto stall = [&](const std::string& method) {
     std::vector<std::unique_ptr<RawCall>> calls;
-    for (int connection = 0; connection < 4; ++connection) {
+    for (int connection = 0; connection < 8; ++connection) {
       const auto channel = grpc::CreateCustomChannel(server_->addresses()[0],
                                                      grpc::InsecureChannelCredentials(), own_connection);
       for (int i = 0; i < 16; ++i) calls.push_back(std::make_unique<RawCall>(channel, method));
@@ -276,12 +277,17 @@ TEST_F(RpcTest, ProbesAreAnsweredBesideCallsThatStall) {
   Await([&] { return Reason(ask(info)) == "TOO_MANY_CALLS"; });
   EXPECT_TRUE(ask(check).ok());
 
-  // Who stalls probes has their places for two seconds.
+  // Who stalls probes has their places for two seconds. Then those that come later may have them.
   const auto probes = stall(check);
   Await([&] { return Reason(ask(check)) == "TOO_MANY_CALLS"; });
-  AdvanceClock(3);
+  std::atomic<bool> over = false;
+  std::thread time([&] {
+    for (; !over; std::this_thread::sleep_for(std::chrono::milliseconds(10))) AdvanceClock(3);
+  });
   const auto is_idle = [](const auto& probe) { return Reason(probe->Finish()) == "IDLE"; };
-  EXPECT_EQ(std::count_if(probes.begin(), probes.end(), is_idle), kPlacesOfAHost);
+  EXPECT_GE(std::count_if(probes.begin(), probes.end(), is_idle), kPlacesOfAHost);
+  over = true;
+  time.join();
   EXPECT_TRUE(ask(check).ok());
   for (const auto& call : calls) call->context().TryCancel();
 }
