@@ -8,6 +8,7 @@ Runs in the environment that deploy/tools_environment.sh makes. Environment: WAR
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -214,15 +215,47 @@ class ManifestsTest(unittest.TestCase):
         self.assertEqual([a for a in self.container("gpu")["args"] if "--tls_" in a], [])
 
     def test_what_the_autoscaler_asks_for_is_made(self):
-        (rule,) = yaml.safe_load((_KUBERNETES / "prometheus-adapter.yaml").read_text())["rules"]
-        (metric,) = self.rendered["cpu"]["HorizontalPodAutoscaler"]["spec"]["metrics"]
-        self.assertEqual(rule["name"]["as"], metric["pods"]["metric"]["name"])
+        rules = yaml.safe_load((_KUBERNETES / "prometheus-adapter.yaml").read_text())["rules"]
+        metrics = self.rendered["cpu"]["HorizontalPodAutoscaler"]["spec"]["metrics"]
+        self.assertEqual([rule["name"]["as"] for rule in rules],
+                         [metric["pods"]["metric"]["name"] for metric in metrics])
         # And of metrics that the server has.
-        names = set(re.findall(r"(warpfold_\w+)_(?:sum|count)\b", rule["metricsQuery"] + rule["seriesQuery"]))
+        names = set(re.findall(r"warpfold_\w+", "".join(r["metricsQuery"] + r["seriesQuery"] for r in rules)))
         sources = "".join(path.read_text() for path in (_ROOT / "server").rglob("*.cc"))
-        self.assertTrue(names)
+        self.assertGreater(len(names), 2)
         for name in names:
-            self.assertIn(f'"{name}"', sources)
+            self.assertIn(f'"{re.sub("_(sum|count)$", "", name)}"', sources)
+
+    @unittest.skipUnless(shutil.which("promtool"), "needs promtool, of Debian's package prometheus")
+    def test_load_moves_what_the_autoscaler_asks_for(self):
+        """Of a pod all whose places are taken, and whose reductions wait 0.1 s each, and of an idle one."""
+        stage = "warpfold_stage_duration_seconds"
+        values = {"busy": {"warpfold_reductions_in_progress{%s}": "8x10",
+                           "warpfold_reductions_limit{%s}": "8x10",
+                           stage + '_sum{%s,stage="queue"}': "0+6x10",
+                           stage + '_count{%s,stage="queue"}': "0+60x10"},
+                  "idle": {"warpfold_reductions_in_progress{%s}": "0x10",
+                           "warpfold_reductions_limit{%s}": "8x10",
+                           stage + '_sum{%s,stage="queue"}': "0x10",
+                           stage + '_count{%s,stage="queue"}': "0+60x10"}}
+        series = [{"series": name % f'namespace="n",pod="{pod}"', "values": text}
+                  for pod, of_pod in values.items() for name, text in of_pod.items()]
+        expected = {"warpfold_queue_seconds": {"busy": 0.1, "idle": 0},
+                    "warpfold_places_taken": {"busy": 1, "idle": 0}}
+        tests = []
+        for rule in yaml.safe_load((_KUBERNETES / "prometheus-adapter.yaml").read_text())["rules"]:
+            query = rule["metricsQuery"].replace("<<.LabelMatchers>>", 'namespace="n"')
+            query = query.replace("<<.GroupBy>>", "pod")
+            tests.append({"expr": query, "eval_time": "8m", "exp_samples": [
+                {"labels": f'{{pod="{pod}"}}', "value": value}
+                for pod, value in expected[rule["name"]["as"]].items()]})
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "tests.yml")
+            file.write_text(yaml.safe_dump({"tests": [{
+                "interval": "1m", "promql_expr_test": tests, "input_series": series}]}))
+            done = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True,
+                                  timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":
