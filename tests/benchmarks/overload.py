@@ -89,7 +89,8 @@ def main() -> None:
         for name, bytes_ in _CASES.items():
             for pause_ms in _PAUSES_MS:
                 result = median_of([overload.round(bytes_, pause_ms) for _ in range(flags.rounds)])
-                line = {"bench": "overload", "case": name, "bytes": bytes_, "pause_ms": pause_ms,
+                line = {"bench": "overload", "case": name, "operator": "sum", "dtype": "int32",
+                        "bytes": bytes_, "pause_ms": pause_ms,
                         "places": _PLACES, "callers": _CALLERS, "rounds": flags.rounds, **result,
                         "device": server.device, "commit": flags.commit,
                         "date": datetime.date.today().isoformat()}
