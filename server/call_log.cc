@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "proto/error_reasons.h"
 #include "server/core/operator_names.h"
 #include "server/logging.h"
 
@@ -56,6 +57,18 @@ LogFields FieldsOf(const CallRecord& call, const std::string& reason) {
   return fields;
 }
 
+// Whom a failed call should wake: not its caller, whose faults and whose load are no news here.
+LogLevel LevelOf(const CallRecord& call, const std::string& kind) {
+  const absl::StatusCode code = call.status.code();
+  if (code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown ||
+      kind == reason::kDeviceLost) {
+    return LogLevel::kWarning;
+  }
+  // Probes that find all well are no news.
+  const bool is_probe = call.method == "Check" || call.method == "GetServerInfo";
+  return is_probe && call.status.ok() ? LogLevel::kDebug : LogLevel::kInfo;
+}
+
 }  // namespace
 
 void CallLog::Add(const CallRecord& call) {
@@ -63,9 +76,7 @@ void CallLog::Add(const CallRecord& call) {
   const std::string reason = kernels::ErrorReason(status);
   const std::string kind = reason.empty() ? absl::StatusCodeToString(status.code()) : reason;
   if (!status.ok() && !sampler_.Admit(kind, clock_())) return;
-  // Probes that find all well are no news.
-  const bool is_probe = call.method == "Check" || call.method == "GetServerInfo";
-  const LogLevel level = is_probe && status.ok() ? LogLevel::kDebug : LogLevel::kInfo;
+  const LogLevel level = LevelOf(call, kind);
   if (!IsLogged(level)) return;
   const std::size_t bytes = sizeof(CallRecord) + kBytesOfTexts + call.request_id.size() +
                             static_cast<std::size_t>(status.message().size());

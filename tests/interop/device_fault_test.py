@@ -75,6 +75,7 @@ class DeviceFaultTest(FaultTestCase):
         self.assertEqual(next(watch), _NOT_SERVING)
         self.assert_lost(waits)
         self.assert_lost(hangs)
+        self.await_log(" warning Reduce UNAVAILABLE ")
         self.assertEqual(self.server.wait(), 4)
 
     def test_while_it_drains(self):
