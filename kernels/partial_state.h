@@ -76,7 +76,7 @@ class PartialState {
   absl::StatusOr<OperatorValue> Finish(std::size_t op) const;
 
  private:
-  // What a stranger sent: a NaN may have any bits.
+  // Checks states that came from the wire, and gives each NaN in them the bits that ours have.
   absl::Status CheckAndCanonicalize();
   std::vector<std::byte> Fold(std::size_t op) const;
   void AppendToTree(NodePosition position, std::span<const std::byte> states);

@@ -19,7 +19,6 @@ std::vector<std::string> AllOperators() {
   return {names.begin(), names.end()};
 }
 // Those of the API's .proto files, and LAUNCH_REFUSED; CANCELLED has no ErrorInfo and counts as its code.
-// CANCELLED is of no ErrorInfo.
 std::vector<std::string> Reasons() {
   std::vector<std::string> reasons(std::begin(reason::kOfCalls), std::end(reason::kOfCalls));
   reasons.emplace_back("CANCELLED");

@@ -134,7 +134,7 @@ void RpcServer::MakeAcceptor(std::vector<Listener> listeners, std::size_t max_co
 
 void RpcServer::MakeShards(std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues) {
   std::vector<std::vector<kernels::Slot*>> slots(queues.size());
-  // Of each device, every shard has a slot at least: arrays may lie on any.
+  // Every shard gets at least one slot of each device, since its arrays may lie on any of them.
   std::vector<std::size_t> next(static_cast<std::size_t>(service_.backend.devices()));
   for (const auto& slot : service_.backend.slots()) {
     slots[next[static_cast<std::size_t>(slot->device())]++ % slots.size()].push_back(slot.get());
