@@ -181,9 +181,9 @@ class Client {
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const CallOptions& options = {});
 
   // Whether the server takes calls, as its standard health service says; of several servers, whether at least
-  // one does. An error if none answers. If all answer NOT_SERVING, or none is there, they are asked again, four
-  // times within 400 ms: a server that is restarted answers so, or closes the connection, shortly before its
-  // name leads to another one.
+  // one does. An error if none answers. If all answer NOT_SERVING, or none is there, they are asked again,
+  // four times within 400 ms: a server that is restarted answers so, or closes the connection, shortly before
+  // its name leads to another one.
   absl::StatusOr<bool> IsServing(const CallOptions& options = {});
 
  private:

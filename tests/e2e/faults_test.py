@@ -8,14 +8,16 @@ them. Each network has a seed of its own:
 """
 
 import collections
+import itertools
 import os
+import random
 import re
 import subprocess
 import unittest
 
 import fault_proxy
 from at_rest import Held, await_rest
-from executables import Server, TestCase
+from executables import Server, TestCase, warpfold
 
 _NETWORKS = int(os.environ.get("WARPFOLD_FAULT_NETWORKS", "12"))
 _SEED = os.environ.get("WARPFOLD_FAULT_SEED")
@@ -47,6 +49,20 @@ class FaultsTest(TestCase):
             self.assertEqual(set(met), set(fault_proxy.KINDS) - {"none"})
             self.assertGreater(ends["OK"], sum(ends.values()) / 4)
             self.assertTrue(_CLEAR & set(ends))
+
+    def test_a_probe_is_asked_again_where_its_connection_breaks(self):
+        """As when a server ends that has just been asked: here it breaks in the middle of the answer."""
+        def breaks_once(seed: int) -> bool:
+            chance = random.Random(seed)
+            first, second = (fault_proxy.Fault.draw(chance) for _ in range(2))
+            kinds = (first.kind, first.upward, second.kind)
+            return kinds == ("reset", False, "none") and 49 < first.after < 70
+
+        seed = next(seed for seed in itertools.count() if breaks_once(seed))
+        with Server() as server, fault_proxy.FaultProxy(server.address, seed) as proxy:
+            done = warpfold("health", "--target", proxy.address)
+            self.assertEqual((done.returncode, done.stdout), (0, "SERVING\n"), done.stderr)
+            self.assertEqual(proxy.met, {"reset": 1})
 
     def call_through(self, address: str) -> collections.Counter:
         """The client library's small and striped calls, and the command line's, all at once."""
