@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "kernels/devices.h"
 #include "server/core/limits.h"
 #include "server/process.h"
 
@@ -84,7 +85,10 @@ absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::op
 }
 
 absl::Status CheckSlots(const Flags& flags, std::uint64_t available) {
-  const std::uint64_t bytes = static_cast<std::uint64_t>(flags.slots) * flags.slot_bytes;  // of one device
+  // One device at least, where the flag does not say how many.
+  const auto gpus = kernels::ParseGpus(flags.device).value_or(std::vector<int>());
+  const std::uint64_t devices = std::max<std::uint64_t>(gpus.size(), 1);
+  const std::uint64_t bytes = devices * static_cast<std::uint64_t>(flags.slots) * flags.slot_bytes;
   if (bytes <= available) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--slots=", flags.slots, " --slot_bytes=", flags.slot_bytes,
                                                  ": ", MiB(bytes), " MiB, but ", available / kMiB,

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gives a connection's bytes to a watch at once and in pieces: its verdict must not depend on how they arrive.
+// Gives a connection's bytes to a watch at once and in pieces: its verdict must not depend on how they
+// arrive.
 #include <span>
 #include <string>
 #include <string_view>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a fuzzer's bytes as the numbers and strings that a target asks for, one after the other. When there are
-// no more it reads zeros, so that every input is a whole case.
+// Reads a fuzzer's bytes as the numbers and strings that a target asks for, one after the other. When there
+// are no more it reads zeros, so that every input is a whole case.
 #pragma once
 
 #include <algorithm>

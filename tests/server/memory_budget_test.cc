@@ -64,6 +64,9 @@ TEST(MemoryBudgetTest, SlotsAreHeldAgainstWhatIsAvailable) {
   const absl::Status above = CheckSlots(flags, 15 * kMiB - 1);
   EXPECT_EQ(above.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(above.message(), "--slots=3 --slot_bytes=5242880: 15 MiB, but 14 MiB of memory are available");
+  flags.device = "cuda:0,cuda:2";
+  EXPECT_TRUE(CheckSlots(flags, 30 * kMiB).ok());
+  EXPECT_FALSE(CheckSlots(flags, 30 * kMiB - 1).ok());
 }
 
 class ControlGroupTest : public testing::Test {
