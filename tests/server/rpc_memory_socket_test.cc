@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that clients register at the server's socket, and reductions of it over gRPC.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "client/shared_memory.h"
+#include "server/memory/memory_socket.h"
+#include "tests/server/elsewhere_fixture.h"
+
+namespace warpfold::server {
+namespace {
+
+// A socket of the test's own, and a client on it.
+class MemorySocketTest : public ElsewhereTest {
+ protected:
+  static constexpr std::uint64_t kMaxRegisteredBytes = std::uint64_t{1} << 20;
+
+  MemorySocketTest() {
+    auto socket =
+        MemorySocket::Open({.path = path_, .users = {}, .max_registered_bytes = kMaxRegisteredBytes},
+                           backend_, service_.memories);
+    EXPECT_TRUE(socket.ok()) << socket.status();
+    socket_ = *std::move(socket);
+    auto connection = MemoryConnection::Open(path_);
+    EXPECT_TRUE(connection.ok()) << connection.status();
+    connection_.emplace(*std::move(connection));
+  }
+
+  static int Memfd(std::uint64_t bytes, bool allocated, int seals) {
+    const int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    EXPECT_EQ(ftruncate(fd, static_cast<off_t>(bytes)), 0);
+    EXPECT_EQ(allocated ? posix_fallocate(fd, 0, static_cast<off_t>(bytes)) : 0, 0);
+    EXPECT_EQ(seals != 0 ? fcntl(fd, F_ADD_SEALS, seals) : 0, 0);
+    return fd;
+  }
+
+  const std::string path_ = testing::TempDir() + "mem" + std::to_string(getpid());
+  std::unique_ptr<MemorySocket> socket_;
+  std::optional<warpfold::MemoryConnection> connection_;
+};
+
+TEST_F(MemorySocketTest, SharedMemoryIsReducedWhereItLies) {
+  auto memory = connection_->Allocate(400'004);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const std::vector<std::int32_t> values = Iota(100'000);
+  // Any alignment.
+  std::memcpy(memory->data().data() + 3, values.data(), 400'000);
+  ASSERT_TRUE(Reduce({At(memory->token(), 3, 100'000)}).ok());
+  EXPECT_EQ(Value(), SumOfIota(0, 100'000));
+  ASSERT_TRUE(Reduce({At(memory->token(), 7, 99'999)}).ok());
+  EXPECT_EQ(Value(), SumOfIota(1, 99'999));
+  EXPECT_EQ(Reason(Reduce({At(memory->token(), 5, 100'000)})), "BAD_HEADER");
+  ExpectUnharmed();
+}
+
+TEST_F(MemorySocketTest, RegistrationEndsWithItsObjectAndWithItsConnection) {
+  std::string first;
+  {
+    auto memory = connection_->Allocate(4096);
+    ASSERT_TRUE(memory.ok());
+    first = memory->token();
+    EXPECT_TRUE(Reduce({At(first, 0, 10)}).ok());
+  }
+  EXPECT_EQ(Reason(Reduce({At(first, 0, 10)})), "UNKNOWN_MEMORY");
+  // As a process that ends: everything goes at once.
+  const int fd = Memfd(4096, true, F_SEAL_SHRINK);
+  auto registered = connection_->Register(fd, 4096);
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  const std::string second = registered->token();
+  EXPECT_TRUE(Reduce({At(second, 0, 10)}).ok());
+  connection_.reset();
+  { const auto gone = *std::move(registered); }
+  Await([&] { return Reason(Reduce({At(second, 0, 10)})) == "UNKNOWN_MEMORY"; });
+  close(fd);
+}
+
+// Whoever gives the server memory must not be able to make it read what is not there.
+TEST_F(MemorySocketTest, UnsafeMemoryIsRefusedByName) {
+  const auto refusal = [&](int fd, std::uint64_t bytes) {
+    const absl::Status status = connection_->Register(fd, bytes).status();
+    close(fd);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refusal(Memfd(4096, true, 0), 4096), testing::HasSubstr("not sealed"));
+  EXPECT_THAT(refusal(Memfd(4096, true, F_SEAL_GROW), 4096), testing::HasSubstr("not sealed"));
+  EXPECT_THAT(refusal(Memfd(1 << 20, false, F_SEAL_SHRINK), 1 << 20), testing::HasSubstr("allocated"));
+  EXPECT_THAT(refusal(Memfd(4096, true, F_SEAL_SHRINK), 4097), testing::HasSubstr("byte_count"));
+  EXPECT_THAT(refusal(Memfd(4096, true, F_SEAL_SHRINK), 0), testing::HasSubstr("byte_count"));
+  EXPECT_THAT(refusal(open("/dev/zero", O_RDONLY), 4096), testing::HasSubstr("memfd"));
+  EXPECT_THAT(refusal(open("/proc/self/exe", O_RDONLY), 4096), testing::HasSubstr("memfd"));
+  // Its second half is allocated, its first not.
+  const int half = Memfd(1 << 20, false, 0);
+  EXPECT_EQ(posix_fallocate(half, 1 << 19, 1 << 19), 0);
+  EXPECT_EQ(fcntl(half, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  EXPECT_THAT(refusal(half, 1 << 19), testing::HasSubstr("allocated"));
+  const int large = Memfd(2 * kMaxRegisteredBytes, true, F_SEAL_SHRINK);
+  EXPECT_THAT(refusal(large, 2 * kMaxRegisteredBytes), testing::HasSubstr("max_registered_bytes"));
+  EXPECT_THAT(std::string(connection_->RegisterGpu({}, 0, 1).status().message()),
+              testing::HasSubstr("handle"));
+  // What was refused has left nothing.
+  auto memory = connection_->Allocate(kMaxRegisteredBytes);
+  EXPECT_TRUE(memory.ok()) << memory.status();
+}
+
+// What reading a hole takes is accounted to the server, which is killed where it may not have it.
+// Both limits, on the registrations of a connection and on those of all.
+TEST_F(MemorySocketTest, RegistrationsAreLimitedInNumber) {
+  constexpr std::size_t kMostOfAll = 4096;
+  const int fd = Memfd(1, true, F_SEAL_SHRINK);
+  std::vector<MemoryConnection> connections;
+  std::vector<RegisteredMemory> registrations;
+  const auto add = [&](const MemoryConnection& connection) {
+    auto registered = connection.Register(fd, 1);
+    if (registered.ok()) registrations.push_back(*std::move(registered));
+    return std::string(registered.status().message());
+  };
+  while (registrations.size() < kMostOfAll) {
+    auto connection = MemoryConnection::Open(path_);
+    ASSERT_TRUE(connection.ok()) << connection.status();
+    for (std::size_t i = 0; i < kMaxRegistrations; ++i) ASSERT_EQ(add(*connection), "");
+    EXPECT_THAT(add(*connection), testing::HasSubstr("a connection has at most 1024 registrations"));
+    connections.push_back(*std::move(connection));
+  }
+  EXPECT_THAT(add(*connection_), testing::HasSubstr("there are 4096 registrations already"));
+  registrations.pop_back();
+  EXPECT_EQ(add(*connection_), "");
+  close(fd);
+}
+
+TEST_F(MemorySocketTest, BytesUpToTheLimit) {
+  for (const int beyond : {-1, 0, 1}) {
+    const auto memory = connection_->Allocate(kMaxRegisteredBytes + beyond);
+    EXPECT_EQ(memory.ok(), beyond <= 0) << memory.status();
+  }
+}
+
+TEST_F(MemorySocketTest, MemoryHasNoHoles) {
+  constexpr std::uint64_t kBytes = std::uint64_t{1} << 19;
+  constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  const int fd = Memfd(kBytes, true, F_SEAL_SHRINK);
+  void* const mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  EXPECT_EQ(fallocate(fd, kPunch, 0, 4096), 0) << "the system punches no holes, which the test is about";
+  std::memset(mapped, 1, kBytes);
+  const auto registered = connection_->Register(fd, kBytes);
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  EXPECT_EQ(fallocate(fd, kPunch, 0, 4096), -1);
+  EXPECT_EQ(madvise(mapped, 4096, MADV_REMOVE), -1);
+  std::memset(mapped, 2, 4096);
+  ASSERT_TRUE(Reduce({At(registered->token(), 0, kBytes, v1::ELEMENT_TYPE_UINT8)}).ok());
+  EXPECT_EQ(response_.reduction().results(0).uint64_value(), kBytes + 4096);
+  munmap(mapped, kBytes);
+  close(fd);
+}
+
+TEST_F(MemorySocketTest, BytesBeyondTheEndDoNotMakeUpForHoles) {
+  constexpr off_t kBytes = 1 << 19;
+  const int fd = Memfd(kBytes, false, F_SEAL_SHRINK);
+  EXPECT_EQ(fallocate(fd, FALLOC_FL_KEEP_SIZE, kBytes, kBytes), 0);
+  EXPECT_THAT(std::string(connection_->Register(fd, kBytes).status().message()),
+              testing::HasSubstr("allocated"));
+  close(fd);
+}
+
+TEST_F(MemorySocketTest, ADescriptorForReadingCannotBeSealed) {
+  const int fd = Memfd(4096, true, F_SEAL_SHRINK);
+  const int reading = open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDONLY);
+  EXPECT_THAT(std::string(connection_->Register(reading, 4096).status().message()),
+              testing::HasSubstr("open for writing"));
+  close(reading);
+  close(fd);
+}
+
+TEST_F(MemorySocketTest, MemoryThatIsReadWhenItIsGivenBackStaysUntilThen) {
+  std::optional<SharedMemory> memory = *connection_->Allocate(kMaxRegisteredBytes);
+  std::memset(memory->data().data(), 1, memory->data().size());
+  backend_.behaviour.SetBlocked(true);
+  grpc::ClientContext context;
+  const Writer writer = stub_->Reduce(&context, &response_);
+  writer->Write(At(memory->token(), 0, 100'000, v1::ELEMENT_TYPE_UINT8));
+  writer->WritesDone();
+  Await([&] { return backend_.behaviour.working() > 0; });
+  memory.reset();
+  EXPECT_FALSE(connection_->Allocate(kMaxRegisteredBytes).ok()) << "its bytes are still held";
+  backend_.behaviour.SetBlocked(false);
+  ASSERT_TRUE(writer->Finish().ok());
+  EXPECT_EQ(response_.reduction().results(0).uint64_value(), 100'000u);
+  Await([&] { return connection_->Allocate(kMaxRegisteredBytes).ok(); });
+}
+
+TEST_F(MemorySocketTest, GpuMemoryIsReducedAsAnyOther) {
+  const std::vector<std::byte> handle(64);
+  auto registered = connection_->RegisterGpu(handle, 0, 4096);
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  ASSERT_TRUE(Reduce({At(registered->token(), 0, 1024)}).ok());
+  EXPECT_EQ(Value(), 0);
+}
+
+TEST_F(MemorySocketTest, APathInUseIsRefusedAndAStaleOneReplaced) {
+  const auto open = [&] {
+    return MemorySocket::Open({.path = path_, .users = {}, .max_registered_bytes = 1}, backend_,
+                              service_.memories)
+        .status();
+  };
+  EXPECT_TRUE(absl::IsUnavailable(open()));
+  connection_.reset();
+  socket_.reset();
+  EXPECT_NE(access(path_.c_str(), F_OK), 0) << "the file stays behind";
+  const int file = ::open(path_.c_str(), O_CREAT | O_WRONLY, 0600);
+  close(file);
+  EXPECT_THAT(std::string(open().message()), testing::HasSubstr("not a socket"));
+  unlink(path_.c_str());
+  EXPECT_TRUE(open().ok());
+}
+
+}  // namespace
+}  // namespace warpfold::server
