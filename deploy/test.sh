@@ -22,4 +22,5 @@ echo "Building build/dev"
 cmake --build --preset dev
 echo "Time of the build: $SECONDS s. Testing build/dev"
 # One more than there are cores: several tests wait for seconds (for a keepalive, for a limit) and use none.
-ctest --preset dev --label-exclude "$excluded" --parallel $(($(nproc) + 1))
+# Not by the preset: its filter of labels takes the place of this one.
+ctest --test-dir build/dev --output-on-failure --label-exclude "$excluded" --parallel $(($(nproc) + 1))

@@ -21,6 +21,7 @@ absl::Status AllowFile::Use() {
   absl::StatusOr<AllowList> list = AllowList::Parse(*text);
   if (!list.ok()) return absl::InvalidArgumentError(absl::StrCat("--allow: ", list.status().message()));
   access_.Use(*std::move(list));
+  reloads_.Succeeded();
   return absl::OkStatus();
 }
 
@@ -28,6 +29,7 @@ void AllowFile::Look(absl::Time now) {
   if (path_.empty() || !watch_.HasChanged(now)) return;
   const absl::Status status = Use();
   if (status.ok()) return Log(LogLevel::kInfo, "--allow: a new list is in force");
+  reloads_.Failed();
   Log(LogLevel::kWarning, absl::StrCat("a new list is refused, the old one stays: ", status.message()));
 }
 

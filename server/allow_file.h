@@ -10,10 +10,11 @@
 #include "absl/time/time.h"
 #include "server/core/allow_list.h"
 #include "server/file_watch.h"
+#include "server/reload.h"
 
 namespace warpfold::server {
 
-// Threads: one.
+// Threads: one, but for what says otherwise.
 class AllowFile {
  public:
   // `access` must outlive this. With an empty `path` there is no list.
@@ -25,10 +26,14 @@ class AllowFile {
   // To be called often: a new list is put into force. A bad one is refused in the log, and the old one stays.
   void Look(absl::Time now);
 
+  // What became of the file. From any thread.
+  Reload last_reload() const { return reloads_.Last("allow"); }
+
  private:
   const std::string path_;
   Access& access_;
   FileWatch watch_;
+  ReloadRecord reloads_;
 };
 
 }  // namespace warpfold::server

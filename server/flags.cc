@@ -41,6 +41,23 @@ std::string CheckAdminAddress(const std::string& address) {
   return "must be host:port with a port of 0 to 65535";
 }
 
+// Whether a socket that listens on one of them takes the place of the other's, as far as their texts tell.
+bool IsSameSocket(const std::string& a, const std::string& b) {
+  const auto split = [](const std::string& address) {
+    const std::size_t colon = address.rfind(':');
+    const std::string host = address.substr(0, colon);
+    const bool is_loopback = host == "localhost" || host == "[::1]" || host == "::1";
+    return std::pair(is_loopback ? "127.0.0.1" : host, address.substr(colon + 1));
+  };
+  const auto is_wildcard = [](const std::string& host) {
+    return host == "0.0.0.0" || host == "[::]" || host == "::";
+  };
+  const auto [a_host, a_port] = split(a);
+  const auto [b_host, b_port] = split(b);
+  return a_port == b_port && a_port != "0" &&
+         (a_host == b_host || is_wildcard(a_host) || is_wildcard(b_host));
+}
+
 bool IsUnix(const std::string& address) { return absl::StartsWith(address, "unix:"); }
 
 // Two sockets on one address would be one too many; and nobody asks us before gRPC answers for channelz.
@@ -51,10 +68,11 @@ std::string CheckTogether(const Flags& flags) {
     return "--resident_owner_bytes: is more than --resident_bytes";
   if (!flags.tls_cert.empty() && std::all_of(flags.listen.begin(), flags.listen.end(), IsUnix))
     return "--tls_cert: no address of --listen would use it";
-  const bool is_shared =
-      !absl::EndsWith(flags.admin_listen, ":0") &&
-      std::find(flags.listen.begin(), flags.listen.end(), flags.admin_listen) != flags.listen.end();
-  return is_shared ? "--admin_listen: must not be an address of --listen" : "";
+  for (const std::string& address : flags.listen) {
+    if (!flags.admin_listen.empty() && !IsUnix(address) && IsSameSocket(address, flags.admin_listen))
+      return absl::StrCat("--admin_listen: must not be an address of --listen: ", address);
+  }
+  return "";
 }
 
 // What a flag was given, or else has by default.
@@ -168,6 +186,31 @@ void AddTls(CLI::App& app, Flags* flags) {
       ->check(CLI::ExistingFile);
 }
 
+// Returns the flag of the format.
+const CLI::Option* AddLog(CLI::App& app, Flags* flags) {
+  app.add_option_function<std::string>(
+         "--log_level",
+         [flags](const std::string& level) {
+           flags->log_level = level == "debug"  ? LogLevel::kDebug
+                              : level == "info" ? LogLevel::kInfo
+                                                : LogLevel::kWarning;
+         },
+         "The least that is logged: info has a line for each call, warning only what may need somebody")
+      ->check(CLI::IsMember({"debug", "info", "warning"}))
+      ->default_str("info")
+      ->option_text("debug|info|warning [info]");
+  return app
+      .add_option_function<std::string>(
+          "--log_format",
+          [flags](const std::string& format) {
+            flags->log_format = format == "json" ? LogFormat::kJson : LogFormat::kText;
+          },
+          "Of the log on standard error")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->default_str("text")
+      ->option_text("text|json [text]");
+}
+
 }  // namespace
 
 std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, std::ostream& out,
@@ -196,16 +239,15 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
   app.add_flag("--reflection", flags->reflection, "Tell tools as grpcurl of the services and their messages");
   app.add_flag("--channelz", flags->channelz,
                "Tell clients of connections and calls, by gRPC's channelz service");
-  std::string log_format = "text";
-  app.add_option("--log_format", log_format, "Of the log on standard error")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->option_text("text|json [text]");
+  const CLI::Option* const log_format = AddLog(app, flags);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
+    // Whoever asked for JSON has this one line as well, though it may come before the flag has been taken.
+    const bool is_json = log_format->count() > 0 && log_format->results().back() == "json";
+    flags->log_format = is_json ? LogFormat::kJson : LogFormat::kText;
     return app.exit(e, out, error) == 0 ? 0 : kBadFlags;
   }
-  flags->log_format = log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   if (const std::string complaint = CheckTogether(*flags); !complaint.empty()) {
     error << complaint << std::endl;
     return kBadFlags;

@@ -14,6 +14,7 @@
 namespace warpfold::server {
 
 enum class LogFormat { kText, kJson };
+enum class LogLevel { kDebug, kInfo, kWarning, kCritical };
 
 struct Flags {
   std::vector<std::string> listen = {"127.0.0.1:50051"};
@@ -38,6 +39,7 @@ struct Flags {
   bool allow_insecure = false;
   std::string allow;  // a path; everybody may call everything if empty
   LogFormat log_format = LogFormat::kText;
+  LogLevel log_level = LogLevel::kInfo;
   std::string admin_listen;  // host:port; none if empty
   bool reflection = false;
   bool channelz = false;

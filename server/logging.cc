@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -83,18 +84,22 @@ std::string DropNotice(spdlog::formatter& formatter, std::int64_t dropped) {
   return LineOf(formatter, spdlog::details::log_msg("", spdlog::level::warn, text));
 }
 
-// Any client can cause errors of gRPC's, as by a handshake that is none.
+std::atomic<std::int64_t> grpc_errors = 0;
+
+// Any client can cause errors of gRPC's, as by a handshake that is none: they are sampled, and no more than
+// warnings.
 bool AdmitErrorOfGrpc() {
   static LogSampler& sampler = *new LogSampler;  // there may be lines until the process ends
   const absl::Time now = absl::Now();
   for (const auto& [kind, lines] : sampler.TakeLeftOut(now)) {
-    spdlog::log(spdlog::level::err, "{}", PayloadOf(absl::StrCat(kind, ": ", lines, " more errors")));
+    spdlog::log(spdlog::level::warn, "{}", PayloadOf(absl::StrCat(kind, ": ", lines, " more errors")));
   }
   return sampler.Admit("gRPC", now);
 }
 
 void LogFromGrpc(bool is_error, absl::string_view message) {
-  const spdlog::level::level_enum level = is_error ? spdlog::level::err : spdlog::level::debug;
+  if (is_error) ++grpc_errors;
+  const spdlog::level::level_enum level = is_error ? spdlog::level::warn : spdlog::level::debug;
   if (!spdlog::should_log(level) || (is_error && !AdmitErrorOfGrpc())) return;
   spdlog::log(level, "{}", PayloadOf(absl::StrCat("gRPC: ", message)));
 }
@@ -126,7 +131,7 @@ void TakeLibrariesLogs() {
 
 }  // namespace
 
-void SetUpLogging(LogFormat format) {
+void SetUpLogging(LogFormat format, LogLevel level) {
   log_format = format;
   // Under the queue's lock, and so in one thread at a time.
   const std::shared_ptr<spdlog::formatter> for_notices = Formatter(format);
@@ -135,6 +140,7 @@ void SetUpLogging(LogFormat format) {
                           [for_notices](std::int64_t dropped) { return DropNotice(*for_notices, dropped); });
   auto logger = std::make_shared<spdlog::logger>("", std::make_shared<QueueSink>());
   logger->set_formatter(Formatter(format));
+  logger->set_level(kLevels[static_cast<int>(level)]);
   spdlog::set_default_logger(std::move(logger));
   TakeLibrariesLogs();
 }
@@ -156,6 +162,8 @@ void LogEvent(LogLevel level, const char* event, std::function<LogFields()> make
 bool IsLogged(LogLevel level) { return spdlog::should_log(kLevels[static_cast<int>(level)]); }
 
 std::int64_t LogLinesDropped() { return queue == nullptr ? 0 : queue->dropped(); }
+
+std::int64_t GrpcErrors() { return grpc_errors; }
 
 void FlushLog() {
   constexpr absl::Duration kLongest = absl::Milliseconds(250);

@@ -17,10 +17,9 @@ namespace warpfold::server {
 
 // Lines of text, or JSON objects with time (UTC), level, event and the event's own fields. Also takes in what
 // gRPC logs; what protobuf has to say about malformed messages is dropped, since any client could fill the
-// log with it. Throws std::system_error where there is no thread for it. Call once.
-void SetUpLogging(LogFormat format);
-
-enum class LogLevel { kDebug, kInfo, kWarning, kCritical };
+// log with it. Lines below `level` are not written. Throws std::system_error where there is no thread for it.
+// Call once.
+void SetUpLogging(LogFormat format, LogLevel level);
 
 // Writes a line: the event "message" with that text. From any thread. The only way to the log: the logging
 // library's headers cost every source that includes them ten seconds of compilation.
@@ -35,6 +34,9 @@ bool IsLogged(LogLevel level);
 
 // Lines that were dropped since the process began.
 std::int64_t LogLinesDropped();
+
+// What gRPC has logged as errors since the process began, written or not.
+std::int64_t GrpcErrors();
 
 // Waits until the lines so far are written, a quarter of a second at most. For the end of the process.
 void FlushLog();

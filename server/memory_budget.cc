@@ -65,9 +65,9 @@ MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
 }
 
 std::string ToText(const MemoryBudget& budget) {
-  return absl::StrCat("memory: at most ", MiB(budget.total()), " MiB (base ", MiB(budget.base), ", slots ",
-                      MiB(budget.slots), ", to receive into ", MiB(budget.receive), ", calls ",
-                      MiB(budget.calls), ", answers ", MiB(budget.answers), ", resident arrays ",
+  return absl::StrCat("memory: at most ", MiB(budget.total()), " MiB (of them base ", MiB(budget.base),
+                      ", staging buffers ", MiB(budget.slots), ", to receive into ", MiB(budget.receive),
+                      ", calls ", MiB(budget.calls), ", answers ", MiB(budget.answers), ", resident arrays ",
                       MiB(budget.resident), ")");
 }
 

@@ -35,7 +35,7 @@ struct BackendMemory {
 
 MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend);
 
-// "memory: at most 1478 MiB (base 64, slots 8, ...)".
+// "memory: at most 1478 MiB (of them base 64, staging buffers 8, ...)".
 std::string ToText(const MemoryBudget& budget);
 
 // INVALID_ARGUMENT with the flag of the largest part if the budget is above `limit`.

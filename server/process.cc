@@ -10,8 +10,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -30,6 +33,8 @@ sigset_t EndSignals() {
   sigaddset(&signals, SIGINT);
   return signals;
 }
+
+const absl::Time kStart = absl::FromChrono(std::chrono::system_clock::now());
 
 }  // namespace
 
@@ -65,7 +70,27 @@ void HoldSignals() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-void IgnoreBrokenPipes() { std::signal(SIGPIPE, SIG_IGN); }
+void IgnoreSignals() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
+}
+
+void TellManager(const std::string& state) {
+  const char* const path = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::size_t size = path == nullptr ? 0 : std::strlen(path);
+  if (size == 0 || size >= sizeof(address.sun_path)) return;
+  std::memcpy(address.sun_path, path, size);
+  // A name that begins with @ is no file's: its first byte is 0, and its length counts (unix(7)).
+  if (path[0] == '@') address.sun_path[0] = '\0';
+  const int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (manager < 0) return;
+  // Without an answer there is nothing that could be done.
+  sendto(manager, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address),
+         static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size));
+  close(manager);
+}
 
 bool AwaitEnd(const std::function<bool()>& over) {
   const sigset_t signals = EndSignals();
@@ -102,6 +127,8 @@ bool UnixSocketInUse(const std::string& path) {
   close(probe);
   return in_use;
 }
+
+absl::Time StartTime() { return kStart; }
 
 absl::Duration CpuTime() {
   rusage usage = {};

@@ -36,9 +36,13 @@ std::size_t FreeDescriptors();
 // Makes SIGTERM and SIGINT wait for AwaitEnd. To be called before any thread is made.
 void HoldSignals();
 
-// Makes writing to a pipe that nobody reads any more an error, as any other is: a log that goes nowhere is no
-// reason to end.
-void IgnoreBrokenPipes();
+// Of SIGPIPE and SIGHUP. Writing to a pipe that nobody reads any more is an error like any other: a log that
+// goes nowhere is no reason to end. Nor is a request to read files again, which are watched in any case.
+void IgnoreSignals();
+
+// Tells systemd how the process does, if it was started by it and waits for that (sd_notify(3)): "READY=1",
+// "STOPPING=1".
+void TellManager(const std::string& state);
 
 // Blocks until SIGTERM or SIGINT arrives, and returns true; or until `over`, which is asked about 100 times a
 // second, says so, and returns false.
@@ -60,6 +64,9 @@ class SignalsDuringStart {
 // Whether a process listens on the Unix socket at `path`. A killed server leaves the file behind, on which
 // nobody listens.
 bool UnixSocketInUse(const std::string& path);
+
+// When the process began, about: the time of day at which its globals were made.
+absl::Time StartTime();
 
 // The processor time that all threads of this process have used, and the memory that it holds. The system
 // counts both.

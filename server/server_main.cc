@@ -11,12 +11,14 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -42,7 +44,7 @@ namespace {
 
 constexpr int kDrained = 0;
 constexpr int kBadFlags = 2;
-constexpr int kNoDevice = 3;
+constexpr int kNotThere = 3;  // the device, memory or address that the flags ask for; it may come
 constexpr int kDeviceFailed = 4;
 
 constexpr absl::Duration kOneRequest = absl::Milliseconds(200);
@@ -152,7 +154,8 @@ absl::StatusOr<std::unique_ptr<Admin>> OpenAdmin(const Flags& flags) {
 }
 
 AdminSources SourcesOf(const Flags& flags, Service& service, const RpcServer& server,
-                       const MemorySocket* memory_socket, const TlsRenewal& tls_renewal) {
+                       const MemorySocket* memory_socket, const TlsRenewal& tls_renewal,
+                       const AllowFile& allow_file) {
   return {.service = &service,
           .pool =
               [&server] {
@@ -170,6 +173,14 @@ AdminSources SourcesOf(const Flags& flags, Service& service, const RpcServer& se
               },
           .connections = [&server] { return server.connections(); },
           .log_lines_dropped = LogLinesDropped,
+          .grpc_errors = GrpcErrors,
+          .reloads =
+              [&flags, &tls_renewal, &allow_file] {
+                std::vector<Reload> reloads;
+                if (!flags.tls_cert.empty()) reloads.push_back(tls_renewal.last_reload());
+                if (!flags.allow.empty()) reloads.push_back(allow_file.last_reload());
+                return reloads;
+              },
           .certificate_expiry = [&tls_renewal] { return tls_renewal.expiry(); },
           .addresses = server.addresses(),
           .flags = flags.all};
@@ -187,6 +198,7 @@ void SayReady(const RpcServer& server, const Admin* admin, const Service& servic
   std::cout << "READY listen=" << absl::StrJoin(server.addresses(), ",");
   if (admin != nullptr) std::cout << " admin=" << admin->address();
   std::cout << " device=" << service.backend.device() << std::endl;
+  TellManager("READY=1");
   Log(LogLevel::kInfo, absl::StrCat("warpfold-server ", kVersion, " serves on ", service.backend.device()));
   Log(LogLevel::kInfo, ToText(memory));
   const Crossovers::WarmUp& warm_up = service.crossovers.warm_up();
@@ -217,7 +229,8 @@ int Refuse(int exit_code, absl::string_view why) {
 }
 
 int RefuseFor(const absl::Status& status) {
-  return Refuse(absl::IsResourceExhausted(status) ? kNoDevice : kBadFlags, status.message());
+  const bool may_come = absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
+  return Refuse(may_come ? kNotThere : kBadFlags, status.message());
 }
 
 // Ends the process without running what would touch the device.
@@ -272,7 +285,7 @@ Crossovers MeasureCrossovers(const Flags& flags, Service& service) {
   Log(LogLevel::kCritical, absl::StrCat("--device=", flags.device, ": ", crossovers.status().message()));
   // Whatever frees the device's memory would wait for it.
   FlushLog();
-  std::_Exit(kNoDevice);
+  std::_Exit(kNotThere);
 }
 
 // To be called before what the pages read is gone. Ends the process where the device's driver hangs.
@@ -295,7 +308,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   if (absl::Status status = CheckSlots(flags, AvailableMemory()); !status.ok()) return RefuseFor(status);
   const absl::StatusOr<std::unique_ptr<kernels::Backend>> backend = open_backend(flags);
   if (!backend.ok()) {
-    return Refuse(kNoDevice,
+    return Refuse(kNotThere,
                   absl::StrCat(DeviceFlags(flags, backend.status()), ": ", backend.status().message()));
   }
   const absl::StatusOr<MemoryBudget> memory = CheckMemory(flags, **backend);
@@ -312,7 +325,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   service.observer = &observers;
   service.crossovers = MeasureCrossovers(flags, service);
   if (absl::Status status = OpenResidentArrays(flags, service); !status.ok()) {
-    return Refuse(kNoDevice, absl::StrCat("--resident_bytes=", flags.resident_bytes, ": ", status.message()));
+    return Refuse(kNotThere, absl::StrCat("--resident_bytes=", flags.resident_bytes, ": ", status.message()));
   }
   std::unique_ptr<MemorySocket> memory_socket;
   if (!flags.memory_socket.empty()) {
@@ -329,13 +342,13 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
                                                  .other_descriptors = OtherDescriptors(flags),
                                                  .channelz = flags.channelz});
   if (absl::IsResourceExhausted(server.status())) {
-    return Refuse(kNoDevice, absl::StrCat("--slots=", flags.slots, ": ", server.status().message()));
+    return Refuse(kNotThere, absl::StrCat("--slots=", flags.slots, ": ", server.status().message()));
   }
-  if (!server.ok()) return Refuse(kBadFlags, server.status().message());
+  if (!server.ok()) return RefuseFor(server.status());
   if (*admin != nullptr) {
     absl::Status attached =
-        (*admin)->Attach(SourcesOf(flags, service, **server, memory_socket.get(), tls_renewal));
-    if (!attached.ok()) return Refuse(kNoDevice, absl::StrCat("--admin_listen: ", attached.message()));
+        (*admin)->Attach(SourcesOf(flags, service, **server, memory_socket.get(), tls_renewal, allow_file));
+    if (!attached.ok()) return Refuse(kNotThere, absl::StrCat("--admin_listen: ", attached.message()));
   }
   SayReady(**server, admin->get(), service, *memory);
 
@@ -344,7 +357,9 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
     return LookAfter(**server, call_log, memory_return, tls_renewal, allow_file, service.clock());
   };
   if (!AwaitEnd(failed)) EndAfterFault(**server, flags);
-  Log(LogLevel::kInfo, "draining");
+  TellManager("STOPPING=1");
+  Log(LogLevel::kInfo,
+      absl::StrCat("draining: ", (*server)->reductions_in_progress(), " reductions in progress"));
   DrainUnlessFaulted(**server, flags);
   call_log.SayLeftOut(/*all=*/true);
   Log(LogLevel::kInfo, "drained");
@@ -359,17 +374,24 @@ int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backen
   ChoosePolling();
   LeaveLocksUnchecked();
   Flags flags;
-  if (const auto exit_code = ParseFlags(argc, argv, &flags, std::cout, std::cerr)) return *exit_code;
+  std::ostringstream complaint;
+  const std::optional<int> no_start = ParseFlags(argc, argv, &flags, std::cout, complaint);
+  if (no_start.has_value() && flags.log_format == LogFormat::kText) {
+    std::cerr << complaint.str();
+    return *no_start;
+  }
   HoldSignals();
-  IgnoreBrokenPipes();
+  IgnoreSignals();
   RaiseFileLimit();
   try {
-    SetUpLogging(flags.log_format);
+    SetUpLogging(flags.log_format, flags.log_level);
   } catch (const std::system_error&) {
     std::cerr << "the system allows no thread for the log" << std::endl;
-    return kNoDevice;
+    return kNotThere;
   }
-  const int exit_code = Run(flags, open_backend);
+  const int exit_code = no_start.has_value()
+                            ? Refuse(*no_start, absl::StripTrailingAsciiWhitespace(complaint.str()))
+                            : Run(flags, open_backend);
   FlushLog();
   return exit_code;
 }

@@ -22,6 +22,7 @@ std::optional<TlsKeys> TlsRenewal::Look(absl::Time now) {
   if (flags_.tls_cert.empty() || !files_.HasChanged(now)) return std::nullopt;
   absl::StatusOr<std::optional<TlsKeys>> keys = ReadTlsKeys(flags_);
   if (!keys.ok()) {
+    reloads_.Failed();
     Log(LogLevel::kWarning,
         absl::StrCat("new keys are refused, the old ones stay in use: ", keys.status().message()));
     return std::nullopt;
@@ -35,6 +36,7 @@ void TlsRenewal::Used(const TlsKeys& keys) {
   constexpr absl::Duration kSoon = absl::Hours(24 * 7);
   const absl::Time expiry = ExpiryOf(keys.certificate);
   expiry_s_ = absl::ToUnixSeconds(expiry);
+  reloads_.Succeeded();
   const absl::Time now = absl::Now();
   if (expiry > now + kSoon) return;
   Log(LogLevel::kWarning, absl::StrCat("--tls_cert: the certificate ", expiry <= now ? "expired" : "expires",

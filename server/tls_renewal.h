@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "server/file_watch.h"
 #include "server/flags.h"
+#include "server/reload.h"
 #include "server/tls_keys.h"
 
 namespace warpfold::server {
@@ -34,12 +35,15 @@ class TlsRenewal {
     const std::int64_t expiry_s = expiry_s_;
     return expiry_s == kNone ? std::nullopt : std::optional(absl::FromUnixSeconds(expiry_s));
   }
+  // What became of the files. From any thread.
+  Reload last_reload() const { return reloads_.Last("keys"); }
 
  private:
   static constexpr std::int64_t kNone = -1;
 
   const Flags& flags_;
   FileWatch files_;
+  ReloadRecord reloads_;
   std::atomic<std::int64_t> expiry_s_ = kNone;
 };
 

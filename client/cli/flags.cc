@@ -74,9 +74,14 @@ std::string ToTargets(std::string& text) {
 
 void AddServer(CLI::App& app, ServerFlags& flags) {
   app.add_option_function<std::string>(
-         "--target", [&flags](const std::string& text) { flags.targets = absl::StrSplit(text, ','); },
+         "--target",
+         [&app, &flags](const std::string& text) {
+           // The environment's target comes to every command's flag, also where another command is called.
+           if (app.parsed()) flags.targets = absl::StrSplit(text, ',');
+         },
          "Server, as host:port or unix:/path; or several, separated by commas, that share an array")
       ->transform(CLI::Validator(ToTargets, "NAME,..."))
+      ->envname("WARPFOLD_TARGET")
       ->default_str(kDefaultTarget);
   CLI::Option* ca = app.add_option("--tls_ca", flags.tls_ca,
                                    "Use TLS; the server's certificate must be signed by this authority, PEM");

@@ -32,6 +32,7 @@
 #include "server/core/call_observer.h"
 #include "server/core/service.h"
 #include "server/net/connections.h"
+#include "server/reload.h"
 
 namespace warpfold::server {
 
@@ -53,6 +54,8 @@ struct AdminSources {
   std::function<RegistrationGauges()> registrations;
   std::function<ConnectionCounts()> connections;
   std::function<std::int64_t()> log_lines_dropped;
+  std::function<std::int64_t()> grpc_errors;  // that gRPC has logged
+  std::function<std::vector<Reload>()> reloads;
   std::function<std::optional<absl::Time>()> certificate_expiry;  // of the one in use; none without TLS
   std::vector<std::string> addresses;                             // that the service listens on
   std::vector<std::pair<std::string, std::string>> flags;         // name and value
@@ -61,8 +64,8 @@ struct AdminSources {
 class Admin : public CallObserver {
  public:
   // Serves from its return on, as a server that starts. `address` is host:port, with port 0 for a free one.
-  // INVALID_ARGUMENT with the address and the reason where it cannot be listened at, RESOURCE_EXHAUSTED where
-  // there is no thread.
+  // INVALID_ARGUMENT with the address and the reason where it cannot be listened at, UNAVAILABLE where the
+  // address may come later, RESOURCE_EXHAUSTED where there is no thread.
   static absl::StatusOr<std::unique_ptr<Admin>> Open(const std::string& address);
 
   // The service takes calls from now on. All that the sources refer to must outlive the Admin.

@@ -4,9 +4,9 @@
 
 #include <sys/resource.h>
 
-#include <chrono>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "server/process.h"
 #include "server/version.h"
@@ -16,10 +16,6 @@ namespace {
 
 double Seconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
 
-// The time of the first look at the clock, which is made at start and stands for the start of the process.
-const double kStart =
-    std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-
 void WriteMemory(Exposition& out, const AdminSources& sources) {
   const ResidentArrays::Room room = sources.service->residents.room();
   out.Gauge("warpfold_kept_array_capacity_bytes", "The device's memory for arrays that stay.", room.bytes);
@@ -28,6 +24,40 @@ void WriteMemory(Exposition& out, const AdminSources& sources) {
   out.Gauge("warpfold_registrations", "Memory of other processes that the server can read.",
             std::uint64_t{registrations.registrations});
   out.Gauge("warpfold_registered_bytes", "How much that is.", registrations.bytes);
+}
+
+void WriteConnections(Exposition& out, const AdminSources& sources) {
+  const ConnectionCounts connections = sources.connections();
+  out.Gauge("warpfold_connections", "Connections that are open.", connections.open);
+  out.Gauge("warpfold_connections_limit", "More connections at once are closed.", connections.limit);
+  out.Counter("warpfold_connections_total", "Connections that were accepted.", connections.accepted);
+  out.Family(
+      "warpfold_connections_refused_total", "counter",
+      "Connections that were closed beyond --max_connections or a peer's half of it (limit), and for a "
+      "flood of frames (flood).");
+  out.Sample({{"reason", "limit"}}, connections.beyond_limit);
+  out.Sample({{"reason", "flood"}}, connections.floods);
+  out.Counter("warpfold_grpc_errors_total",
+              "Errors that gRPC logged, most often of strangers who failed to shake hands.",
+              static_cast<std::uint64_t>(sources.grpc_errors()));
+}
+
+// Of the files that the server reads again when they change.
+void WriteFiles(Exposition& out, const AdminSources& sources) {
+  const std::vector<Reload> reloads = sources.reloads();
+  if (!reloads.empty()) {
+    out.Family(
+        "warpfold_reload_successful", "gauge",
+        "1 if what the files held last is in use, 0 if it was refused: keys (--tls_*), allow (--allow).");
+    for (const Reload& reload : reloads)
+      out.Sample({{"file", reload.file}}, std::uint64_t{reload.is_successful});
+    out.Family("warpfold_reload_success_timestamp_seconds", "gauge", "When what is in use was read.");
+    for (const Reload& reload : reloads) out.Sample({{"file", reload.file}}, Seconds(reload.used_since));
+  }
+  if (const std::optional<absl::Time> expiry = sources.certificate_expiry(); expiry.has_value()) {
+    out.Gauge("warpfold_certificate_expiry_timestamp_seconds", "When the server's certificate expires.",
+              Seconds(*expiry));
+  }
 }
 
 }  // namespace
@@ -52,20 +82,10 @@ void WriteServiceMetrics(Exposition& out, const AdminSources& sources, bool is_r
   out.Gauge("warpfold_reductions_limit", "More reductions at once are refused.",
             static_cast<std::uint64_t>(service.limits.max_concurrent_reductions));
   WriteMemory(out, sources);
-  const ConnectionCounts connections = sources.connections();
-  out.Counter("warpfold_connections_total", "Connections that were accepted.", connections.accepted);
-  out.Family(
-      "warpfold_connections_refused_total", "counter",
-      "Connections that were closed beyond --max_connections or a peer's half of it (limit), and for a "
-      "flood of frames (flood).");
-  out.Sample({{"reason", "limit"}}, connections.beyond_limit);
-  out.Sample({{"reason", "flood"}}, connections.floods);
+  WriteConnections(out, sources);
   out.Counter("warpfold_log_lines_dropped_total", "Lines that found no room since nobody read the log.",
               static_cast<std::uint64_t>(sources.log_lines_dropped()));
-  if (const std::optional<absl::Time> expiry = sources.certificate_expiry(); expiry.has_value()) {
-    out.Gauge("warpfold_certificate_expiry_timestamp_seconds", "When the server's certificate expires.",
-              Seconds(*expiry));
-  }
+  WriteFiles(out, sources);
 }
 
 void WriteCallTable(Exposition& out, const CallTable& table) {
@@ -113,7 +133,8 @@ void WriteProcess(Exposition& out) {
   out.Counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.",
               absl::ToDoubleSeconds(CpuTime()));
   out.Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", ResidentBytes());
-  out.Gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", kStart);
+  out.Gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.",
+            Seconds(StartTime()));
   rlimit files = {};
   getrlimit(RLIMIT_NOFILE, &files);
   out.Gauge("process_max_fds", "Maximum number of open file descriptors.", std::uint64_t{files.rlim_cur});

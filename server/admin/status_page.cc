@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/admin/status_page.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <initializer_list>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "kernels/error.h"
+#include "server/process.h"
 #include "server/version.h"
 
 namespace warpfold::server {
@@ -101,7 +104,12 @@ Rows DeviceRows(const AdminSources& sources, const std::optional<DeviceSampler::
   Rows rows = {{"version", kVersion},
                {"backend", backend.name()},
                {"device", backend.device()},
-               {"addresses", absl::StrJoin(sources.addresses, ", ")}};
+               {"addresses", absl::StrJoin(sources.addresses, ", ")},
+               {"process", absl::StrCat(getpid(), ", since ", DateOf(StartTime()), " UTC")}};
+  for (const Reload& reload : sources.reloads()) {
+    rows.emplace_back(reload.file, absl::StrCat("of ", DateOf(reload.used_since), " UTC",
+                                                reload.is_successful ? "" : "; newer ones were refused"));
+  }
   if (const auto expiry = sources.certificate_expiry(); expiry.has_value()) {
     rows.emplace_back("certificate expires", DateOf(*expiry) + " UTC");
   }
@@ -112,8 +120,9 @@ Rows DeviceRows(const AdminSources& sources, const std::optional<DeviceSampler::
   return rows;
 }
 
-Rows LimitRows(const Limits& limits) {
-  return {{"reductions at once", absl::StrCat(limits.max_concurrent_reductions)},
+Rows LimitRows(const Limits& limits, const ConnectionCounts& connections) {
+  return {{"connections", absl::StrCat(connections.limit)},
+          {"reductions at once", absl::StrCat(limits.max_concurrent_reductions)},
           {"array of a stream", Bytes(limits.max_stream_bytes)},
           {"payload of a message", Bytes(kMaxPayloadBytes)},
           {"a call's duration", absl::FormatDuration(limits.call.duration)},
@@ -129,6 +138,7 @@ Rows PoolRows(const AdminSources& sources) {
           {"free", absl::StrCat(pool.slots_free)},
           {"on the device", absl::StrCat(pool.slots_in_flight)},
           {"calls waiting", absl::StrCat(pool.waiting_calls)},
+          {"connections", absl::StrCat(sources.connections().open)},
           {"reductions in progress", absl::StrCat(service.admission.in_progress())},
           {"kept arrays", absl::StrCat(Bytes(room.bytes - room.free_bytes), " of ", Bytes(room.bytes))},
           {"registered memory",
@@ -177,8 +187,9 @@ std::string StatusPage(const AdminSources& sources, const CallTable& table,
       kHead, "<h1>warpfold-server: <span class=\"", ready ? "ready\">ready" : "not\">not ready",
       "</span></h1><p>", DateOf(now), " UTC</p><div class=\"columns\">",
       Section("Build and device", DeviceRows(sources, device)), Section("Pool and memory", PoolRows(sources)),
-      Section("Limits", LimitRows(service.limits)), "</div>", CallsSection(sources, table),
-      FailuresSection(table), Section("Flags", sources.flags), "</body></html>\n");
+      Section("Limits", LimitRows(service.limits, sources.connections())), "</div>",
+      CallsSection(sources, table), FailuresSection(table), Section("Flags", sources.flags),
+      "</body></html>\n");
 }
 
 }  // namespace warpfold::server

@@ -22,6 +22,7 @@ namespace {
 // Before the next try when the system is short of memory or descriptors.
 constexpr auto kPause = std::chrono::milliseconds(10);
 constexpr auto kTellInterval = std::chrono::seconds(1);
+constexpr auto kLookInterval = std::chrono::seconds(1);
 
 int OpenReserve() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
@@ -55,7 +56,11 @@ void Acceptor::Stop() {
 }
 
 ConnectionCounts Acceptor::counts() const {
-  return {.accepted = accepted_, .beyond_limit = refused_, .floods = FloodsClosed()};
+  return {.open = open_,
+          .limit = max_connections_,
+          .accepted = accepted_,
+          .beyond_limit = refused_,
+          .floods = FloodsClosed()};
 }
 
 void Acceptor::Run() {
@@ -68,14 +73,24 @@ void Acceptor::Run() {
     }
   }
   while (true) {
-    if (poll(polled.data(), polled.size(), /*timeout=*/-1) < 0) continue;
+    constexpr int kLookIntervalMs = std::chrono::milliseconds(kLookInterval).count();
+    if (poll(polled.data(), polled.size(), kLookIntervalMs) < 0) continue;
     if (polled[0].revents != 0) return;
+    Look();
     bool plenty = true;
     for (std::size_t i = 1; i < polled.size(); ++i) {
       if (polled[i].revents != 0) plenty = AcceptAll(*owners[i], polled[i].fd) && plenty;
     }
     if (!plenty) std::this_thread::sleep_for(kPause);
   }
+}
+
+void Acceptor::Look() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_look_) return;
+  next_look_ = now + kLookInterval;
+  connections_.Look();
+  open_ = connections_.count();
 }
 
 bool Acceptor::AcceptAll(const Listener& listener, int socket) {
@@ -102,6 +117,7 @@ void Acceptor::Accepted(const Listener& listener, int socket, int descriptor) {
   // The last free descriptors are kept for gRPC, which ends the process when it gets none.
   if (!connections_.HasRoom(peer)) return Refused(descriptor);
   connections_.Add(descriptor, peer);
+  open_ = connections_.count();
   ++accepted_;
   hand_over_(listener, socket, descriptor);
 }

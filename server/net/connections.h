@@ -15,8 +15,10 @@
 
 namespace warpfold::server {
 
-// Since the start.
 struct ConnectionCounts {
+  std::uint64_t open = 0;   // a second ago, or since
+  std::uint64_t limit = 0;  // on those
+  // Since the start.
   std::uint64_t accepted = 0;
   std::uint64_t beyond_limit = 0;  // closed at once
   std::uint64_t floods = 0;        // accepted, and closed for what was sent

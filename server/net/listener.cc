@@ -30,7 +30,11 @@ constexpr absl::string_view kUnixPrefix = "unix:";
 constexpr int kUserTimeoutMs = 10'000;
 
 absl::Status Refusal(absl::string_view reason) { return absl::InvalidArgumentError(reason); }
-absl::Status SystemRefusal() { return Refusal(std::strerror(errno)); }
+absl::Status SystemRefusal() {
+  // An interface may get its address later.
+  if (errno == EADDRNOTAVAIL) return absl::UnavailableError(std::strerror(errno));
+  return Refusal(std::strerror(errno));
+}
 
 std::uint64_t InodeOf(const std::string& path) {
   struct stat info = {};
@@ -76,6 +80,7 @@ absl::StatusOr<AddressList> Resolve(const std::string& host, const std::string& 
   addrinfo* found = nullptr;
   const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
   if (error == EAI_SYSTEM) return SystemRefusal();
+  if (error == EAI_AGAIN) return absl::UnavailableError(gai_strerror(error));
   if (error != 0) return Refusal(gai_strerror(error));
   return AddressList(found, freeaddrinfo);
 }
@@ -111,7 +116,7 @@ bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "
 absl::StatusOr<Listener> Listener::Open(const std::string& address) {
   Listener listener(address);
   absl::Status status = listener.is_unix() ? listener.OpenUnix() : listener.OpenTcp();
-  if (!status.ok()) return Refusal(absl::StrCat(address, ": ", status.message()));
+  if (!status.ok()) return absl::Status(status.code(), absl::StrCat(address, ": ", status.message()));
   return listener;
 }
 

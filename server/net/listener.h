@@ -17,7 +17,8 @@ class Listener {
  public:
   // "host:port" (port 0: a free one), or "unix:/path". A host that has several addresses is listened to on
   // each of them, and a wildcard on IPv4 and IPv6 alike. A Unix socket that nobody listens on is replaced.
-  // INVALID_ARGUMENT with the address and the system's reason.
+  // INVALID_ARGUMENT with the address and the system's reason; UNAVAILABLE where the address, or the service
+  // that knows names, may come later.
   static absl::StatusOr<Listener> Open(const std::string& address);
 
   Listener(Listener&& other) noexcept;

@@ -86,7 +86,7 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
   for (const std::string& address : options.listen) {
     absl::StatusOr<Listener> listener = Listener::Open(address);
     if (!listener.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("--listen: ", listener.status().message()));
+      return absl::Status(listener.status().code(), absl::StrCat("--listen: ", listener.status().message()));
     }
     if (!options.tls.has_value() && !options.allow_insecure && !listener->is_local()) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -55,7 +55,8 @@ class RpcServer {
  public:
   // Serves from its return on. `service` must outlive the server. INVALID_ARGUMENT if an address cannot be
   // listened on, or must not be without TLS, the TLS keys are not usable, or there is no room for so many
-  // connections; RESOURCE_EXHAUSTED if the system allows too few threads.
+  // connections; UNAVAILABLE if an address may come later; RESOURCE_EXHAUSTED if the system allows too few
+  // threads.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(Service& service, const RpcServerOptions& options);
 
   // As Drain without grace, unless there has been one.

@@ -99,10 +99,11 @@ class UnitTest(unittest.TestCase):
         self.assertEqual(service["RestartPreventExitStatus"], "2")
         self.assertGreater(int(service["TimeoutStopSec"]), 25)
         self.assertNotEqual(service["User"], "root")
-        # A device that is not there ends restarts at some time. 55 s are for a start of a slow driver.
-        self.assertGreater(int(unit["Unit"]["StartLimitBurst"]), 12)
-        self.assertEqual(unit["Unit"]["StartLimitIntervalSec"], "30min")
-        self.assertLess(int(unit["Unit"]["StartLimitBurst"]) * 55, 30 * 60)
+        # Whatever comes late is waited for, but not in a loop that keeps the machine busy.
+        self.assertEqual(unit["Unit"]["StartLimitIntervalSec"], "0")
+        self.assertGreaterEqual(int(service["RestartSec"]), 5)
+        # It says when it serves: server_process_test.py.
+        self.assertEqual(service["Type"], "notify")
 
     def test_the_module_that_cuda_needs(self):
         """A program that is missing is no failure, and one that is there has the privileges it needs."""

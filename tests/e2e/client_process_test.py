@@ -60,6 +60,17 @@ class NoServerTest(TestCase):
             with self.subTest(target):
                 self.assert_exit(2, warpfold("health", "--target", target), target, "1 to 65535")
 
+    def test_the_environment_names_a_target(self):
+        environment = {**os.environ, "WARPFOLD_TARGET": self.target}
+        for flags, named in (((), self.target), (("--target", "unix:/nobody"), "/nobody")):
+            done = subprocess.run([os.environ["WARPFOLD_CLI"], "info", *flags], env=environment, text=True,
+                                  capture_output=True, timeout=60, check=False)
+            self.assert_exit(1, done, "UNAVAILABLE", named)
+        environment["WARPFOLD_TARGET"] = "host:0"
+        done = subprocess.run([os.environ["WARPFOLD_CLI"], "info"], env=environment, text=True,
+                              capture_output=True, timeout=60, check=False)
+        self.assert_exit(2, done, "host:0", "1 to 65535")
+
     def test_names_do_not_steer_the_terminal(self):
         name = str(self.folder / "\x1b[31mred\x07\u009b")
         for arguments in (("reduce", "--op", "sum", "--dtype", "int32", name),

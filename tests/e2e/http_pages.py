@@ -35,6 +35,12 @@ def samples(page: str) -> dict[str, float]:
             for line in page.splitlines() if line and not line.startswith("#")}
 
 
+def metric(ready_line: str, series: str) -> float:
+    """The value of a series of the server that printed the line."""
+    admin = re.search(r" admin=(\S+) device=", ready_line)[1]
+    return samples(get(admin, "/metrics")[1])[series]
+
+
 def names(page: str) -> set[str]:
     return {re.match(r"\w+", series)[0] for series in samples(page)}
 

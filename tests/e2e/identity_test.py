@@ -11,10 +11,11 @@ import subprocess
 import unittest
 
 from executables import Server, TestCase, run_server, warpfold
-from http_pages import get, samples
+from http_pages import get, metric, samples
 from keys import make_keys
 
 _NOBODY = 65534
+_IN_USE = 'warpfold_reload_successful{file="allow"}'  # 1: the newest list is
 _REDUCE = ("reduce", "--op", "sum", "--iota", "1000")
 
 
@@ -117,14 +118,16 @@ class IdentityTest(TestCase):
 
     def test_a_new_list_is_used_and_a_bad_one_is_not(self):
         self.allow.write_text("anonymous Check\n", encoding="ascii")
-        with Server(f"--allow={self.allow}") as server:
+        with Server(f"--allow={self.allow}", "--admin_listen=127.0.0.1:0") as server:
             self.assertIn("PERMISSION_DENIED", self.call(server))
+            self.assertEqual(metric(server.ready_line, _IN_USE), 1)
             self.allow.write_text("anonymous Check\nanonymous Reduce ReduceArray\n", encoding="ascii")
             server.await_log("--allow: a new list is in force")
             self.assertEqual(self.call(server), "")
             self.allow.write_text("anonymous Nothing\n", encoding="ascii")
             server.await_log("a new list is refused, the old one stays: --allow: line 1: word 2 is not")
             self.assertEqual(self.call(server), "")
+            self.assertEqual(metric(server.ready_line, _IN_USE), 0)
             os.remove(self.allow)
             server.await_log("a new list is refused, the old one stays: --allow: the file cannot be read")
             self.assertEqual(self.call(server), "")

@@ -15,7 +15,8 @@ from typing import BinaryIO
 
 import numpy
 
-from executables import DEVICE, Server, TestCase, killed_after, open_terminal, reduce, value, warpfold
+from executables import (DEVICE, Server, TestCase, killed_after, open_terminal, reduce, run_server, value,
+                         warpfold)
 
 _LOG_TIMEOUT_S = 60
 _LIMIT_TIMEOUT_S = 60
@@ -89,6 +90,38 @@ class ReadyTest(TestCase):
         for line in log.splitlines():
             self.assertEqual(set(json.loads(line)), {"time", "level", "event", "message"})
         self.assertIn("drained", log)
+
+    def test_a_refused_start_is_logged_in_the_form_that_was_asked_for(self):
+        for flags in (("--log_format=json", "--slots=0"), ("--no_such_flag", "--log_format=json"),
+                      ("--log_format=json", f"--listen=unix:{self.folder}/none/s")):
+            with self.subTest(flags):
+                done = run_server("--device=cpu", *flags)
+                self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+                line = json.loads(done.stderr)
+                self.assertEqual((line["level"], line["event"]), ("critical", "message"))
+                self.assertIn("--no_such" if "--no_such_flag" in flags else flags[1].split("=")[0],
+                              line["message"])
+
+    def test_lines_of_calls_can_be_left_out(self):
+        for level, lines in (("info", 1), ("warning", 0)):
+            with self.subTest(level), Server(f"--log_level={level}") as server:
+                self.assertEqual(value(server.address, "sum", "--iota", "10"), 45)
+                self.assertEqual(server.stop(), 0)
+                self.assertEqual(server.log().count(" info Reduce"), lines, server.log())
+                self.assertEqual("draining" in server.log(), level == "info")
+
+    def test_tells_systemd_when_it_serves_and_when_it_ends(self):
+        for address in (f"{self.folder}/notify", f"\0warpfold-test-{os.getpid()}"):
+            with self.subTest(address), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+                manager.settimeout(_LOG_TIMEOUT_S)
+                manager.bind(address)
+                with Server(environment={"NOTIFY_SOCKET": address.replace("\0", "@")}) as server:
+                    self.assertEqual(manager.recv(64), b"READY=1")
+                    self.assertEqual(server.stop(), 0)
+                    self.assertEqual(manager.recv(64), b"STOPPING=1")
+        for nobody in (f"{self.folder}/nobody", "/" + "x" * 200, ""):  # is no reason not to serve
+            with Server(environment={"NOTIFY_SOCKET": nobody}) as server:
+                self.assertEqual(value(server.address, "sum", "--iota", "10"), 45)
 
     def test_auto_takes_what_there_is(self):
         environment = {"CUDA_VISIBLE_DEVICES": ""} if DEVICE == "cpu" else {}
@@ -187,6 +220,13 @@ class EndTest(StreamTestCase):
             answer, _ = client.communicate(timeout=60)
             self.assertEqual((client.returncode, answer), (0, b"sum 19999999900000000\n"))
             self.assertEqual(server.process.wait(60), 0)
+
+    def test_a_hangup_changes_nothing(self):
+        """Files are watched: a SIGHUP, by which others are asked to read theirs, must not end it."""
+        with Server() as server:
+            server.process.send_signal(signal.SIGHUP)
+            self.assertEqual(value(server.address, "sum", "--iota", "10"), 45)
+            self.assertEqual(server.stop(), 0)
 
     def test_a_second_signal_ends_it_at_once(self):
         with Server("--drain_seconds=3600") as server:

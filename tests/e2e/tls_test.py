@@ -16,7 +16,7 @@ import time
 import unittest
 
 from executables import Server, TestCase, run_server, value, warpfold
-from http_pages import get, samples
+from http_pages import metric
 from keys import expired, make_keys
 
 _TIMEOUT_S = 60
@@ -181,13 +181,17 @@ class TlsTest(TestCase):
 
     def expiry(self, server: Server) -> float:
         """As the metrics have it."""
-        admin = re.search(r" admin=(\S+) device=", server.ready_line)[1]
-        return samples(get(admin, "/metrics")[1])["warpfold_certificate_expiry_timestamp_seconds"]
+        return metric(server.ready_line, "warpfold_certificate_expiry_timestamp_seconds")
+
+    def in_use(self, server: Server) -> float:
+        """Whether the newest keys are, as the metrics have it."""
+        return metric(server.ready_line, 'warpfold_reload_successful{file="keys"}')
 
     def test_bad_new_keys_are_refused_and_the_old_ones_stay(self):
         old = str(self.folder / "old.crt")
         shutil.copy(self.cert, old)
-        with Server(*self.flags) as server:
+        with Server(*self.flags, "--admin_listen=127.0.0.1:0") as server:
+            self.assertEqual(self.in_use(server), 1)
             for content, reason in ((b"", "--tls_cert: the file holds no PEM block"),
                                     (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
                                      "--tls_cert: certificate 1 of the file cannot be read"),
@@ -201,8 +205,10 @@ class TlsTest(TestCase):
                         self.file("server.crt", content)
                     server.await_log(f"new keys are refused, the old ones stay in use: {reason}")
                     self.assertEqual(self.health(server, "--tls_ca", old), 0)
+                    self.assertEqual(self.in_use(server), 0)
             shutil.copy(old, self.cert)
             server.await_log("a new certificate is in use")
+            self.assertEqual(self.in_use(server), 1)
             self.assertEqual(self.health(server, "--tls_ca", old), 0)
 
     def test_a_file_that_is_shortened_while_it_is_sent(self):

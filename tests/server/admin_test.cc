@@ -91,6 +91,16 @@ class AdminTest : public RpcTest, public CallObserver {
          .registrations = [] { return RegistrationGauges{.registrations = 2, .bytes = 77}; },
          .connections = [this] { return server_->connections(); },
          .log_lines_dropped = [] { return 5; },
+         .grpc_errors = [] { return 6; },
+         .reloads =
+             [] {
+               return std::vector<Reload>{{.file = "keys",
+                                           .is_successful = true,
+                                           .used_since = absl::FromUnixSeconds(1'900'000'000)},
+                                          {.file = "allow",
+                                           .is_successful = false,
+                                           .used_since = absl::FromUnixSeconds(1'900'000'001)}};
+             },
          .certificate_expiry = [] { return std::optional(absl::FromUnixSeconds(2'000'000'000)); },
          .addresses = server_->addresses(),
          .flags = {{"--device", "<fake>"}}});
@@ -225,15 +235,39 @@ TEST_F(AdminTest, MetricsCountWhatHappened) {
            "warpfold_reductions_limit 4",
            "warpfold_registrations 2",
            "warpfold_registered_bytes 77",
+           "warpfold_connections 1",
            "warpfold_connections_total 1",
            "warpfold_connections_refused_total{reason=\"limit\"} 0",
            "warpfold_log_lines_dropped_total 5",
+           "warpfold_grpc_errors_total 6",
+           "warpfold_reload_successful{file=\"keys\"} 1",
+           "warpfold_reload_successful{file=\"allow\"} 0",
+           "warpfold_reload_success_timestamp_seconds{file=\"allow\"} 1900000001",
            "warpfold_certificate_expiry_timestamp_seconds 2e+09",
            "warpfold_device_memory_used_bytes{device=\"fake:0\"} 250000",
            "warpfold_device_memory_errors_total{device=\"fake:0\",kind=\"corrected\"} 3",
        }) {
     EXPECT_THAT(page, HasSubstr(absl::StrCat("\n", sample, "\n")));
   }
+}
+
+TEST_F(AdminTest, ConnectionsThatAreClosedAreNoLongerCounted) {
+  Attach();
+  EXPECT_TRUE(Reduce(GoodRequests()).ok());
+  EXPECT_THAT(Page("/metrics"), HasSubstr("\nwarpfold_connections 1\n"));
+  EXPECT_THAT(Page("/metrics"),
+              HasSubstr(absl::StrCat("\nwarpfold_connections_limit ", server_->connections().limit, "\n")));
+  channel_.reset();
+  Await([&] { return absl::StrContains(Page("/metrics"), "\nwarpfold_connections 0\n"); });
+  EXPECT_THAT(Page("/metrics"), HasSubstr("\nwarpfold_connections_total 1\n"));
+}
+
+TEST_F(AdminTest, ThePageSaysWhichFilesAreInUse) {
+  Attach();
+  const std::string page = Page("/statusz");
+  EXPECT_THAT(page, HasSubstr("<th>keys</th><td>of 2030-03-17 17:46:40 UTC</td>"));
+  EXPECT_THAT(page, HasSubstr("<th>allow</th><td>of 2030-03-17 17:46:41 UTC; newer ones were refused</td>"));
+  EXPECT_THAT(page, HasSubstr(absl::StrCat("<th>process</th><td>", getpid(), ", since ")));
 }
 
 TEST_F(AdminTest, SeriesStayBoundedWhateverClientsSend) {

@@ -7,6 +7,8 @@
 
 #include <sstream>
 
+#include "absl/strings/match.h"
+
 namespace warpfold::server {
 namespace {
 
@@ -122,6 +124,36 @@ TEST(FlagsTest, FlagsThatContradictEachOther) {
   EXPECT_EQ(unused.exit_code, 2);
   EXPECT_THAT(unused.error, testing::HasSubstr("--tls_cert: no address of --listen would use it"));
   EXPECT_EQ(Parse({tls[0], tls[1], "--listen=unix:/tmp/a,localhost:1"}).exit_code, std::nullopt);
+}
+
+TEST(FlagsTest, ThePagesHaveAnAddressOfTheirOwn) {
+  const auto exit_code = [](const char* listen, const char* admin) {
+    const Parsed parsed = Parse({listen, admin});
+    EXPECT_EQ(parsed.exit_code.has_value(), absl::StartsWith(parsed.error, "--admin_listen: "))
+        << parsed.error;
+    return parsed.exit_code;
+  };
+  for (const char* same : {"--listen=127.0.0.1:9", "--listen=localhost:9", "--listen=[::1]:9",
+                           "--listen=0.0.0.0:9", "--listen=[::]:9", "--listen=unix:/a,127.0.0.1:9"}) {
+    EXPECT_EQ(exit_code(same, "--admin_listen=127.0.0.1:9"), 2) << same;
+  }
+  EXPECT_EQ(exit_code("--listen=10.0.0.1:9", "--admin_listen=0.0.0.0:9"), 2);
+  EXPECT_EQ(exit_code("--listen=10.0.0.1:9", "--admin_listen=127.0.0.1:9"), std::nullopt);
+  EXPECT_EQ(exit_code("--listen=127.0.0.1:9", "--admin_listen=127.0.0.1:10"), std::nullopt);
+  EXPECT_EQ(exit_code("--listen=127.0.0.1:0", "--admin_listen=127.0.0.1:0"), std::nullopt);
+  EXPECT_EQ(exit_code("--listen=unix:/tmp/a", "--admin_listen=127.0.0.1:9"), std::nullopt);
+}
+
+TEST(FlagsTest, TheLog) {
+  EXPECT_EQ(Parse({}).flags.log_level, LogLevel::kInfo);
+  EXPECT_EQ(Parse({"--log_level=debug"}).flags.log_level, LogLevel::kDebug);
+  EXPECT_EQ(Parse({"--log_level=warning"}).flags.log_level, LogLevel::kWarning);
+  EXPECT_EQ(Parse({"--log_level=critical"}).exit_code, 2);
+  // What is wrong is told in the form that was asked for, wherever the flag stands.
+  EXPECT_EQ(Parse({"--log_format=json", "--slots=0"}).flags.log_format, LogFormat::kJson);
+  EXPECT_EQ(Parse({"--slots=0", "--log_format=json"}).flags.log_format, LogFormat::kJson);
+  EXPECT_EQ(Parse({"--no_such_flag", "--log_format=json"}).flags.log_format, LogFormat::kJson);
+  EXPECT_EQ(Parse({"--slots=0", "--log_format=xml"}).flags.log_format, LogFormat::kText);
 }
 
 TEST(FlagsTest, HelpAndVersion) {

@@ -26,7 +26,8 @@ TEST(MemoryBudgetTest, IsTheSumOfWhatTheFlagsAllow) {
   const MemoryBudget cpu = BudgetOf(flags, {.slot_bytes = 2 * kMiB});
   EXPECT_EQ(cpu.total(), (64 + 2 + 10 * 12 + 64 + 3) * kMiB);
   EXPECT_EQ(ToText(cpu),
-            "memory: at most 253 MiB (base 64, slots 2, to receive into 0, calls 120, answers 64, resident "
+            "memory: at most 253 MiB (of them base 64, staging buffers 2, to receive into 0, calls 120, "
+            "answers 64, resident "
             "arrays 3)");
   const MemoryBudget gpu = BudgetOf(flags, {.gpus = 1, .slot_bytes = 8 * kMiB, .receive_bytes = 16 * kMiB});
   EXPECT_EQ(gpu.total(), (64 + 512 + 8 + 16 + 10 * 12 + 64) * kMiB);

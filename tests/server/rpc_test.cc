@@ -57,7 +57,7 @@ TEST_F(RpcTest, AllMethodsAnswer) {
 }
 
 TEST_F(RpcTest, TheLogNamesTheRequest) {
-  SetUpLogging(LogFormat::kText);
+  SetUpLogging(LogFormat::kText, LogLevel::kInfo);
   testing::internal::CaptureStderr();
   v1::ReduceRequest header = Header({v1::OPERATOR_SUM});
   header.mutable_header()->set_request_id("a stream");

@@ -122,7 +122,7 @@ TEST_F(TraceTest, TheAnswerNamesTheSpanOfTheCall) {
 }
 
 TEST_F(TraceTest, TheLogHasTheIds) {
-  SetUpLogging(LogFormat::kText);
+  SetUpLogging(LogFormat::kText, LogLevel::kInfo);
   testing::internal::CaptureStderr();
   service_.observer = &call_log_;
   Client client(server_->addresses()[0]);
