@@ -4,7 +4,7 @@
 #
 # package_test.sh BASES BUILD: makes the Debian packages of a release build in BUILD, installs them on a bare
 # machine (the archive base.tar in BASES, made if it is not there), runs what they hold as the service's user,
-# and purges them: what then remains is the bare machine and a locked user. Then compiles a program with the
+# upgrades them, and purges them: what then remains is the bare machine and a locked user. Then compiles a program with the
 # development package, and boots the machine with the service. Exit code 77: skipped, or all but the boot.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -100,6 +100,28 @@ run_service() {
   ((status == 0)) || fail "the server ended with $status"
 }
 
+# A later version takes the place of this one: the flags, the user and what systemd starts stay.
+upgrade() {
+  echo "Upgrading"
+  local flags='WARPFOLD_FLAGS=--listen=unix:/run/warpfold/grpc' package before
+  echo "$flags" >"$root/etc/default/warpfold-server"
+  before=$(inside getent passwd warpfold)
+  rm -rf "$build/later"
+  mkdir "$build/later"
+  for package in warpfold-server warpfold; do
+    dpkg-deb --raw-extract "$build/packages/${package}"_0*.deb "$build/later/$package"
+    sed -i 's/^Version: .*/&+later/' "$build/later/$package/DEBIAN/control"
+    quietly dpkg-deb --root-owner-group --build "$build/later/$package" "$root/packages/later-$package.deb"
+  done
+  quietly inside sh -c 'dpkg --install /packages/later-*.deb'
+  [[ $(inside dpkg-query --show --showformat '${Version}' warpfold-server) == *+later ]] || fail "not upgraded"
+  [[ $(<"$root/etc/default/warpfold-server") == "$flags" ]] || fail "the flags are gone"
+  [[ $(inside getent passwd warpfold) == "$before" ]] || fail "another user"
+  [[ -L $root/etc/systemd/system/multi-user.target.wants/warpfold-server.service ]] || fail "no longer enabled"
+  run_service
+  rm "$root/etc/default/warpfold-server"
+}
+
 # The machine boots, looks at its service (service_checks.sh) and powers itself off.
 boot() {
   local nspawn=(systemd-nspawn --quiet --register=no --keep-unit --private-network "--directory=$root")
@@ -163,6 +185,7 @@ make_packages
 make_machine
 install_packages
 run_service
+upgrade
 purge
 use_development_package
 boot
