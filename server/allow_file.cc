@@ -28,9 +28,12 @@ absl::Status AllowFile::Use() {
 void AllowFile::Look(absl::Time now) {
   if (path_.empty() || !watch_.HasChanged(now)) return;
   const absl::Status status = Use();
+  const std::string before = std::exchange(refusal_, std::string(status.message()));
   if (status.ok()) return Log(LogLevel::kInfo, "--allow: a new list is in force");
   reloads_.Failed();
-  Log(LogLevel::kWarning, absl::StrCat("a new list is refused, the old one stays: ", status.message()));
+  watch_.LookAgain();
+  if (refusal_ == before) return;
+  Log(LogLevel::kWarning, absl::StrCat("a new list is refused, the old one stays: ", refusal_));
 }
 
 }  // namespace warpfold::server

@@ -34,6 +34,7 @@ class AllowFile {
   Access& access_;
   FileWatch watch_;
   ReloadRecord reloads_;
+  std::string refusal_;  // of the last look; empty if there was none
 };
 
 }  // namespace warpfold::server

@@ -21,6 +21,9 @@ class FileWatch {
   // before the files are read: what changes meanwhile is seen at the next look.
   bool HasChanged(absl::Time now);
 
+  // What was seen could not be used, which may pass: HasChanged is true at the next look, too.
+  void LookAgain() { seen_.clear(); }
+
  private:
   std::string Signature() const;
 

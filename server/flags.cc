@@ -8,11 +8,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "kernels/devices.h"
 #include "kernels/geometry.h"
 #include "server/version.h"
@@ -30,7 +32,8 @@ std::string CheckAddress(const std::string& address) {
   const std::size_t colon = address.rfind(':');
   int port = -1;
   if (colon != std::string::npos && colon > 0 && !absl::StartsWith(address, "unix:") &&
-      absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 0 && port <= 65535) {
+      address.find_first_not_of("0123456789", colon + 1) == std::string::npos &&
+      absl::SimpleAtoi(address.substr(colon + 1), &port) && port <= 65535) {
     return "";
   }
   return "must be host:port with a port of 0 to 65535, or unix:/path";
@@ -45,17 +48,18 @@ std::string CheckAdminAddress(const std::string& address) {
 bool IsSameSocket(const std::string& a, const std::string& b) {
   const auto split = [](const std::string& address) {
     const std::size_t colon = address.rfind(':');
-    const std::string host = address.substr(0, colon);
+    const std::string host = absl::AsciiStrToLower(address.substr(0, colon));
+    int port = 0;
+    static_cast<void>(absl::SimpleAtoi(address.substr(colon + 1), &port));
     const bool is_loopback = host == "localhost" || host == "[::1]" || host == "::1";
-    return std::pair(is_loopback ? "127.0.0.1" : host, address.substr(colon + 1));
+    return std::pair(is_loopback ? "127.0.0.1" : host, port);
   };
   const auto is_wildcard = [](const std::string& host) {
     return host == "0.0.0.0" || host == "[::]" || host == "::";
   };
   const auto [a_host, a_port] = split(a);
   const auto [b_host, b_port] = split(b);
-  return a_port == b_port && a_port != "0" &&
-         (a_host == b_host || is_wildcard(a_host) || is_wildcard(b_host));
+  return a_port == b_port && a_port != 0 && (a_host == b_host || is_wildcard(a_host) || is_wildcard(b_host));
 }
 
 bool IsUnix(const std::string& address) { return absl::StartsWith(address, "unix:"); }
@@ -78,7 +82,7 @@ std::string CheckTogether(const Flags& flags) {
 // What a flag was given, or else has by default.
 std::string ValueOf(const CLI::Option& option) {
   const bool takes_value = option.get_items_expected_max() > 0;
-  if (!takes_value) return option.count() > 0 ? "yes" : "no";
+  if (!takes_value) return option.count() > 0 ? "yes" : "no";  // it takes no value that could deny it
   if (option.count() > 0) return absl::StrJoin(option.results(), ",");
   std::string by_default = option.get_default_str();
   const bool is_list = absl::StartsWith(by_default, "[") || by_default == "{}";
@@ -180,7 +184,8 @@ void AddTls(CLI::App& app, Flags* flags) {
   cert->needs(key);
   key->needs(cert);
   app.add_flag("--allow_insecure", flags->allow_insecure,
-               "Serve plaintext also on addresses that other machines can reach");
+               "Serve plaintext also on addresses that other machines can reach")
+      ->disable_flag_override();
   app.add_option("--allow", flags->allow,
                  "Who may call what: a file with a line for each identity and its methods. Others are denied")
       ->check(CLI::ExistingFile);
@@ -218,7 +223,14 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
   CLI::App app("Reduces arrays that clients stream to it over gRPC.", "warpfold-server");
   app.set_version_flag("--version", kVersion);
   // One line: it may end up in a log.
-  app.failure_message([](const CLI::App*, const CLI::Error& e) { return absl::StrCat(e.what(), "\n"); });
+  app.failure_message([](const CLI::App*, const CLI::Error& e) {
+    constexpr absl::string_view kHasValue = " was given a disallowed flag override";
+    std::string line = e.what();
+    if (absl::EndsWith(line, kHasValue))
+      line = absl::StrCat("--", absl::StripSuffix(line, kHasValue), ": takes no value");
+    std::replace_if(line.begin(), line.end(), absl::ascii_iscntrl, ' ');
+    return line + "\n";
+  });
   app.option_defaults()->always_capture_default();
   app.add_option("--listen", flags->listen,
                  "Addresses, comma-separated: host:port (0: a free one), unix:/path")
@@ -236,9 +248,11 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
          "--admin_listen", flags->admin_listen,
          "Where /metrics, /healthz, /readyz and /statusz are served over HTTP: host:port, not for clients")
       ->check(CLI::Validator(CheckAdminAddress, "ADDRESS"));
-  app.add_flag("--reflection", flags->reflection, "Tell tools as grpcurl of the services and their messages");
+  app.add_flag("--reflection", flags->reflection, "Tell tools as grpcurl of the services and their messages")
+      ->disable_flag_override();
   app.add_flag("--channelz", flags->channelz,
-               "Tell clients of connections and calls, by gRPC's channelz service");
+               "Tell clients of connections and calls, by gRPC's channelz service")
+      ->disable_flag_override();
   const CLI::Option* const log_format = AddLog(app, flags);
   try {
     app.parse(argc, argv);

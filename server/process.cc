@@ -3,9 +3,11 @@
 //
 #include "server/process.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -33,6 +35,9 @@ sigset_t EndSignals() {
   sigaddset(&signals, SIGINT);
   return signals;
 }
+
+// More than any list of callers and any chain of certificates has.
+constexpr std::size_t kMostFileBytes = 4 << 20;
 
 const absl::Time kStart = absl::FromChrono(std::chrono::system_clock::now());
 
@@ -86,8 +91,9 @@ void TellManager(const std::string& state) {
   if (path[0] == '@') address.sun_path[0] = '\0';
   const int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (manager < 0) return;
-  // Without an answer there is nothing that could be done.
-  sendto(manager, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address),
+  // Whether it is read is the manager's affair: nobody waits for it.
+  sendto(manager, state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
+         reinterpret_cast<const sockaddr*>(&address),
          static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size));
   close(manager);
 }
@@ -146,9 +152,20 @@ std::uint64_t ResidentBytes() {
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.good() && !file.eof()) return absl::NotFoundError("cannot be read");
+  // A pipe would be waited for, and a device may never end.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat info = {};
+  const bool is_file = file >= 0 && fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+  std::string text;
+  ssize_t size = is_file ? 1 : -1;
+  while (size > 0 && text.size() <= kMostFileBytes) {
+    char buffer[4096];
+    size = read(file, buffer, sizeof(buffer));
+    if (size > 0) text.append(buffer, static_cast<std::size_t>(size));
+  }
+  if (file >= 0) close(file);
+  if (size < 0) return absl::NotFoundError("cannot be read");
+  if (text.size() > kMostFileBytes) return absl::ResourceExhaustedError("is too large");
   return text;
 }
 

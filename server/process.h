@@ -73,7 +73,8 @@ absl::Time StartTime();
 absl::Duration CpuTime();
 std::uint64_t ResidentBytes();
 
-// The contents of a file. NOT_FOUND without its path, which is the flag's business.
+// The contents of a regular file. NOT_FOUND if it cannot be read and RESOURCE_EXHAUSTED if it is larger than
+// 4 MiB, without its path, which is the flag's business.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 }  // namespace warpfold::server

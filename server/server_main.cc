@@ -370,6 +370,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
 }  // namespace
 
 int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backend) {
+  IgnoreSignals();
   TuneAllocator();
   ChoosePolling();
   LeaveLocksUnchecked();
@@ -381,7 +382,6 @@ int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backen
     return *no_start;
   }
   HoldSignals();
-  IgnoreSignals();
   RaiseFileLimit();
   try {
     SetUpLogging(flags.log_format, flags.log_level);

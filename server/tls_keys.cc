@@ -6,6 +6,7 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 
 #include <ctime>
@@ -93,6 +94,35 @@ absl::Status CheckKey(const TlsKeys& keys) {
   return absl::OkStatus();
 }
 
+std::string LastErrorOfOpenSsl() {
+  const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
+  ERR_clear_error();
+  return reason == nullptr ? "OpenSSL does not take it" : reason;
+}
+
+// Whether OpenSSL, as this system has it set up, would serve with the keys: it may find them too weak. gRPC
+// asks it at each handshake, and no client could connect.
+absl::Status CheckUse(const TlsKeys& keys) {
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_server_method()),
+                                                                  SSL_CTX_free);
+  if (context == nullptr) return absl::ResourceExhaustedError("--tls_cert: no memory for TLS");
+  const Bio chain = ReaderOf(keys.certificate);
+  const Certificate own(PEM_read_bio_X509_AUX(chain.get(), nullptr, nullptr, nullptr), X509_free);
+  if (own == nullptr || SSL_CTX_use_certificate(context.get(), own.get()) != 1)
+    return Refusal("--tls_cert", LastErrorOfOpenSsl());
+  while (X509* const link = PEM_read_bio_X509(chain.get(), nullptr, nullptr, nullptr)) {
+    if (SSL_CTX_add0_chain_cert(context.get(), link) == 1) continue;
+    X509_free(link);
+    return Refusal("--tls_cert", LastErrorOfOpenSsl());
+  }
+  ERR_clear_error();
+  const Bio reader = ReaderOf(keys.key);
+  const Key key(PEM_read_bio_PrivateKey(reader.get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
+  if (SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1)
+    return Refusal("--tls_key", LastErrorOfOpenSsl());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
@@ -104,6 +134,7 @@ absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
   TlsKeys keys = {.certificate = *std::move(certificate), .key = *std::move(key)};
   if (absl::Status status = CheckCertificates("--tls_cert", keys.certificate); !status.ok()) return status;
   if (absl::Status status = CheckKey(keys); !status.ok()) return status;
+  if (absl::Status status = CheckUse(keys); !status.ok()) return status;
   if (flags.tls_client_ca.empty()) return keys;
   absl::StatusOr<std::string> client_ca = ReadPem("--tls_client_ca", flags.tls_client_ca, "CERTIFICATE");
   if (!client_ca.ok()) return client_ca.status();

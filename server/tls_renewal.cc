@@ -23,10 +23,14 @@ std::optional<TlsKeys> TlsRenewal::Look(absl::Time now) {
   absl::StatusOr<std::optional<TlsKeys>> keys = ReadTlsKeys(flags_);
   if (!keys.ok()) {
     reloads_.Failed();
-    Log(LogLevel::kWarning,
-        absl::StrCat("new keys are refused, the old ones stay in use: ", keys.status().message()));
+    files_.LookAgain();
+    if (std::exchange(refusal_, std::string(keys.status().message())) != keys.status().message()) {
+      Log(LogLevel::kWarning,
+          absl::StrCat("new keys are refused, the old ones stay in use: ", keys.status().message()));
+    }
     return std::nullopt;
   }
+  refusal_.clear();
   Log(LogLevel::kInfo, absl::StrCat("--tls_cert: a new certificate is in use, until ",
                                     DateOf(ExpiryOf((*keys)->certificate))));
   return *std::move(keys);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/time/time.h"
 #include "server/file_watch.h"
@@ -44,6 +45,7 @@ class TlsRenewal {
   const Flags& flags_;
   FileWatch files_;
   ReloadRecord reloads_;
+  std::string refusal_;  // of the last look; empty if there was none
   std::atomic<std::int64_t> expiry_s_ = kNone;
 };
 

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -52,7 +53,7 @@ class HttpServer::Impl {
   const Listener& listener() const { return listener_; }
   HttpResponse Answer(const std::string& path) const { return handler_(path); }
   std::size_t& connections() { return connections_; }
-  // Connections that have no request, the one that waits longest first.
+  // Connections that wait for their client, the one that waits longest first.
   std::list<Connection*>& waiting() { return waiting_; }
 
  private:
@@ -82,15 +83,14 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     parser_->body_limit(kMaxHeaderBytes);
     is_head_ = false;
     stream_.expires_after(kTimeout);
-    const auto place = server_.waiting().insert(server_.waiting().end(), this);
     http::async_read(stream_, buffer_, *parser_,
-                     [self = shared_from_this(), place](beast::error_code error, std::size_t) {
+                     [self = shared_from_this(), place = Wait()](beast::error_code error, std::size_t) {
                        self->server_.waiting().erase(place);
                        self->OnRead(error);
                      });
   }
 
-  // What it reads ends with an error.
+  // What it reads or writes ends with an error.
   void Close() { stream_.close(); }
 
  private:
@@ -105,7 +105,10 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
 
   void Answer(const Request& request) {
     is_head_ = request.method() == http::verb::head;
-    const std::string target(request.target());
+    std::string target(request.target());
+    // The absolute form, which proxies use: "http://host/path" (RFC 9112, 3.2.2).
+    if (const std::size_t host = target.find("://"); target[0] != '/' && host != std::string::npos)
+      target.erase(0, std::min(target.find('/', host + 3), target.size()));
     HttpResponse answer = {.status = 405, .body = "GET and HEAD alone\n"};
     if (is_head_ || request.method() == http::verb::get)
       answer = server_.Answer(target.substr(0, target.find('?')));
@@ -124,10 +127,14 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     response_.content_length(answer.body.size());
     if (!is_head_) response_.body() = std::move(answer.body);
     stream_.expires_after(kTimeout);
-    http::async_write(stream_, response_, [self = shared_from_this()](beast::error_code error, std::size_t) {
-      if (!error && self->response_.keep_alive()) self->Read();
-    });
+    http::async_write(stream_, response_,
+                      [self = shared_from_this(), place = Wait()](beast::error_code error, std::size_t) {
+                        self->server_.waiting().erase(place);
+                        if (!error && self->response_.keep_alive()) self->Read();
+                      });
   }
+
+  std::list<Connection*>::iterator Wait() { return server_.waiting().insert(server_.waiting().end(), this); }
 
   Impl& server_;
   beast::tcp_stream stream_;

@@ -35,7 +35,8 @@ bool IsInUse(const sockaddr_un& address) {
   const FileDescriptor probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!probe.is_open()) return true;  // not known: better an error than a socket taken from its owner
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return true;
-  return errno == EAGAIN;  // its backlog is full
+  // A socket of another kind (EPROTOTYPE), or one whose backlog is full, has a listener as well.
+  return errno != ECONNREFUSED && errno != ENOENT;
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/rpc_call.h"
 
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "server/core/trace_context.h"
@@ -33,19 +35,32 @@ std::optional<Message> MessageOf(const grpc::ByteBuffer& buffer) {
   return message;
 }
 
-// The value of a header that the client sent; "" where there is none, or one of more than `most_bytes`.
+// The value of a header that the client sent once; "" where there is none, several, or one of more than
+// `most_bytes`.
 absl::string_view HeaderOf(const grpc::ServerContextBase& context, const char* name, std::size_t most_bytes) {
-  const auto found = context.client_metadata().find(name);
-  if (found == context.client_metadata().end() || found->second.size() > most_bytes) return "";
+  const auto [found, end] = context.client_metadata().equal_range(name);
+  if (found == end || std::next(found) != end || found->second.size() > most_bytes) return "";
   return {found->second.data(), found->second.size()};
 }
 
-// The call's place in the caller's trace, if it has one. The standard has the state ignored without it.
+// Its headers are one list (W3C Trace Context, 3.3.1.1); "" where they are longer than is kept.
+std::string TracestateOf(const grpc::ServerContextBase& context) {
+  std::string state;
+  const auto [begin, end] = context.client_metadata().equal_range("tracestate");
+  for (auto header = begin; header != end && state.size() <= kMaxTracestateBytes; ++header) {
+    absl::StrAppend(&state, state.empty() ? "" : ",",
+                    absl::string_view(header->second.data(), header->second.size()));
+  }
+  return state.size() <= kMaxTracestateBytes ? state : "";
+}
+
+// The call's place in the caller's trace, if it has one. The standard has the state ignored without it, and a
+// traceparent that comes twice taken for none.
 std::optional<TraceContext> TraceOf(const grpc::ServerContextBase& context) {
   std::optional<TraceContext> trace =
       ParseTraceparent(HeaderOf(context, "traceparent", kMaxTraceparentBytes));
-  const absl::string_view state = HeaderOf(context, "tracestate", kMaxTracestateBytes);
-  if (trace.has_value() && IsTracestate(state)) trace->state = std::string(state);
+  std::string state = TracestateOf(context);
+  if (trace.has_value() && IsTracestate(state)) trace->state = std::move(state);
   return trace;
 }
 

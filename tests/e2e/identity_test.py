@@ -132,6 +132,16 @@ class IdentityTest(TestCase):
             server.await_log("a new list is refused, the old one stays: --allow: the file cannot be read")
             self.assertEqual(self.call(server), "")
 
+    def test_what_is_no_file_is_not_waited_for(self):
+        self.allow.write_text("anonymous *\n", encoding="ascii")
+        os.mkfifo(self.folder / "pipe")
+        with Server(f"--allow={self.allow}") as server:
+            os.replace(self.folder / "pipe", self.allow)
+            server.await_log("a new list is refused, the old one stays: --allow: the file cannot be read")
+            self.assertEqual(self.call(server), "")
+        for path in ("/dev/zero", str(self.allow)):
+            self.assert_exit(2, run_server("--device=cpu", f"--allow={path}"), "--allow")
+
     def test_bad_lists_are_refused_at_the_start(self):
         for text, reason in (("", "--allow: the list allows nothing"),
                              ("uid:0\n", "--allow: line 1: no methods"),

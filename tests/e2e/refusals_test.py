@@ -72,6 +72,12 @@ class RefusalsTest(TestCase):
         with open(path, "rb") as kept:
             self.assertEqual(kept.read(), b"a file of somebody's")
 
+    def test_a_socket_on_which_a_server_listens(self):
+        path = f"{self.folder}/live"
+        with Server(listen=f"unix:{path}") as server:
+            self.assert_refused(_WRONG, "--memory_socket", "listens there", f"--memory_socket={path}")
+            self.assertEqual(value(server.address, "max", "--iota", "1000"), 999)
+
     def test_a_device_that_is_not_there(self):
         for device in ("cuda:63", "cuda:4711", "cuda:62,cuda:63"):
             self.assert_refused(_TOO_MUCH, f"--device={device}", "", f"--device={device}")

@@ -119,6 +119,14 @@ class ReadyTest(TestCase):
                     self.assertEqual(manager.recv(64), b"READY=1")
                     self.assertEqual(server.stop(), 0)
                     self.assertEqual(manager.recv(64), b"STOPPING=1")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:  # reads nothing
+            manager.bind(f"{self.folder}/full")
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as filler, self.assertRaises(BlockingIOError):
+                filler.setblocking(False)
+                while True:
+                    filler.sendto(b"x", f"{self.folder}/full")
+            with Server(environment={"NOTIFY_SOCKET": f"{self.folder}/full"}) as server:
+                self.assertEqual(server.stop(), 0)
         for nobody in (f"{self.folder}/nobody", "/" + "x" * 200, ""):  # is no reason not to serve
             with Server(environment={"NOTIFY_SOCKET": nobody}) as server:
                 self.assertEqual(value(server.address, "sum", "--iota", "10"), 45)

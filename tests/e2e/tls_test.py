@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -120,6 +121,34 @@ class TlsTest(TestCase):
                         "-passout", "pass:x"], check=True, capture_output=True, timeout=_TIMEOUT_S)
         self.assert_exit(2, run_server("--device=cpu", "--tls_cert", self.cert, "--tls_key", encrypted),
                          "--tls_key: the key is encrypted")
+
+    def test_keys_that_openssl_finds_too_weak(self):
+        """No handshake would succeed with them: neither a start nor a renewal takes them."""
+        weak, key = str(self.folder / "weak.crt"), str(self.folder / "weak.key")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:1024", "-nodes", "-days", "30", "-subj", "/CN=w",
+                        "-keyout", key, "-out", weak], check=True, capture_output=True)
+        done = run_server("--device=cpu", f"--tls_cert={weak}", f"--tls_key={key}")
+        self.assert_exit(2, done, "--tls_cert", "key too small")
+        with Server(*self.flags, "--admin_listen=127.0.0.1:0") as server:
+            old = str(self.folder / "old.crt")
+            shutil.copy(self.cert, old)
+            shutil.copy(weak, self.cert)
+            shutil.copy(key, self.key)
+            server.await_log("new keys are refused, the old ones stay in use: --tls_cert: ee key too small")
+            self.assertEqual(self.in_use(server), 0)
+            self.assertEqual(self.health(server, "--tls_ca", old), 0)
+
+    def test_keys_that_cannot_be_read_for_a_while(self):
+        """What was refused is looked at again, though the files do not change."""
+        with Server(*self.flags, "--admin_listen=127.0.0.1:0") as server:
+            limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+            os.utime(self.cert)
+            server.await_log("new keys are refused, the old ones stay in use: --tls_cert: the file cannot be read")
+            resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
+            server.await_log("a new certificate is in use")
+            self.assertEqual(server.log().count("are refused"), 1)
+            self.assertEqual(self.in_use(server), 1)
 
     def test_expiry_is_warned_of(self):
         with Server(*self.flags) as server:  # a day is left

@@ -31,7 +31,7 @@ def _generate_stubs() -> None:
     folder = tempfile.TemporaryDirectory(prefix="warpfold_stubs_")
     subprocess.run(["protoc", f"-I{_PROTO}", f"--python_out={folder.name}", f"--grpc_out={folder.name}",
                     "--plugin=protoc-gen-grpc=/usr/bin/grpc_python_plugin",
-                    "warpfold/v1/reduction.proto", "warpfold/v1/segments.proto",
+                    "warpfold/v1/reduction.proto", "warpfold/v1/segments.proto", "warpfold/v1/arrays.proto",
                     "google/rpc/status.proto"], cwd=_PROTO, check=True)
     sys.path.insert(0, folder.name)
     google.__path__.append(os.path.join(folder.name, "google"))  # protobuf's own package has that name

@@ -101,6 +101,12 @@ TEST(FlagsTest, WrongValuesAreNamed) {
       {"--listen=localhost:65536", "--listen"},
       {"--listen=127.0.0.1:1,unix:relative", "--listen"},
       {"--log_format=xml", "--log_format"},
+      {"--listen=localhost:+1", "--listen"},
+      {"--listen=localhost: 1", "--listen"},
+      {"--reflection=no", "--reflection"},
+      {"--channelz=false", "--channelz"},
+      {"--allow_insecure=5", "--allow_insecure"},
+      {"--no\npe", "--no pe"},
       {"--tls_cert=/dev/null", "--tls_key"},
       {"--tls_client_ca=/dev/null", "--tls_cert"},
       {"--no_such_flag", "--no_such_flag"},
@@ -133,8 +139,9 @@ TEST(FlagsTest, ThePagesHaveAnAddressOfTheirOwn) {
         << parsed.error;
     return parsed.exit_code;
   };
-  for (const char* same : {"--listen=127.0.0.1:9", "--listen=localhost:9", "--listen=[::1]:9",
-                           "--listen=0.0.0.0:9", "--listen=[::]:9", "--listen=unix:/a,127.0.0.1:9"}) {
+  for (const char* same :
+       {"--listen=127.0.0.1:9", "--listen=localhost:9", "--listen=LocalHost:09", "--listen=[::1]:9",
+        "--listen=0.0.0.0:9", "--listen=[::]:9", "--listen=unix:/a,127.0.0.1:9"}) {
     EXPECT_EQ(exit_code(same, "--admin_listen=127.0.0.1:9"), 2) << same;
   }
   EXPECT_EQ(exit_code("--listen=10.0.0.1:9", "--admin_listen=0.0.0.0:9"), 2);

@@ -21,7 +21,7 @@ namespace warpfold::server {
 class RawCall {
  public:
   RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-          const std::map<std::string, std::string>& metadata = {})
+          const std::multimap<std::string, std::string>& metadata = {})
       : stub_(channel), stream_(stub_.PrepareCall(&context_, method, &queue_)) {
     for (const auto& [name, text] : metadata) context_.AddMetadata(name, text);
     context_.set_deadline(std::chrono::system_clock::now() + kPatience);

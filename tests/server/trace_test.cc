@@ -101,6 +101,24 @@ TEST_F(TraceTest, AStateThatIsTooLongIsLeftOut) {
   EXPECT_EQ(Records()[0].trace->state, "");
 }
 
+// The standard has a parent that comes twice taken for none, and the headers of a state for one list.
+TEST_F(TraceTest, HeadersThatComeTwice) {
+  RawCall parents(channel_, "/warpfold.v1.ReductionService/GetServerInfo",
+                  {{"traceparent", kTraceparent}, {"traceparent", kTraceparent}});
+  RawCall states(channel_, "/warpfold.v1.ReductionService/GetServerInfo",
+                 {{"traceparent", kTraceparent}, {"tracestate", "a=1"}, {"tracestate", "b=2"}});
+  for (RawCall* call : {&parents, &states}) {
+    call->Write("");
+    call->WritesDone();
+    EXPECT_TRUE(call->Finish().ok());
+  }
+  Await([&] { return Records().size() == 2; });
+  std::set<std::string> states_seen;
+  for (const CallRecord& record : Records())
+    states_seen.insert(record.trace.has_value() ? record.trace->state : "no trace");
+  EXPECT_THAT(states_seen, testing::ElementsAre("a=1,b=2", "no trace"));
+}
+
 TEST_F(TraceTest, TheAnswerNamesTheSpanOfTheCall) {
   for (const char* method : {"/warpfold.v1.ReductionService/GetServerInfo", "/no/Such"}) {
     RawCall call(channel_, method, {{"traceparent", kTraceparent}});
