@@ -40,7 +40,8 @@ absl::StatusOr<std::vector<int>> ParseGpus(absl::string_view device) {
   for (absl::string_view name : absl::StrSplit(device, ',')) {
     int ordinal = 0;
     if (!absl::ConsumePrefix(&name, "cuda:") || !absl::SimpleAtoi(name, &ordinal) || ordinal < 0) {
-      return absl::InvalidArgumentError("must be auto, cpu, cuda:N, cuda:all or simt:SEED");
+      return absl::InvalidArgumentError(
+          "must be auto, cpu, cuda:N, cuda:N,cuda:M, cuda:all, simt or simt:SEED");
     }
     if (std::find(ordinals.begin(), ordinals.end(), ordinal) != ordinals.end()) {
       return absl::InvalidArgumentError(absl::StrCat("names cuda:", ordinal, " twice"));

@@ -2,13 +2,13 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# coverage.sh BUILD OUT [CTEST_ARGUMENT...]: builds the tree in BUILD so that it counts which lines run, runs the tests
-# (with these arguments, or else all that run on the CPU in this build), and writes OUT/lines.txt, what runs of each
-# file, and OUT/missed.txt, the lines that nothing runs. Prints the share of lines of each room, as JSON.
+# coverage.sh BUILD OUT [CTEST_ARGUMENT...]: builds the tree in BUILD so that it counts which lines run, runs the
+# tests (with these arguments, or else all that run on the CPU in this build), and writes into OUT: lines.txt,
+# what runs of each file, and missed.txt, the lines that nothing runs. Prints the share of lines of each room.
 #
-# Counted are sources of server/, client/ and kernels/ that run on the host, without the Python package, which is built apart.
-# A line of a template counts as run if any of its instances runs it. Processes that are killed, or end without
-# running destructors (exit code 4), do not tell what they ran. Takes gcovr.
+# Counted are sources of server/, client/ and kernels/ that run on the host, without the Python package, which
+# is built apart. A line of a template counts as run if any of its instances runs it. Processes that are
+# killed, or end without running destructors (exit code 4), do not tell what they ran. Takes gcovr.
 set -euo pipefail
 (($# >= 2)) || { sed -n '5,7s/^# //p' "$0" >&2; exit 2; }
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -28,7 +28,6 @@ find "$build" -name '*.gcda' -delete
 ctest --test-dir "$build" --output-on-failure --parallel "$(nproc)" "${tests[@]}" >"$out/tests.log" ||
   tail -n 20 "$out/tests.log" >&2
 
-# What asserts and cannot come about is marked so where it stands.
 gcovr --root . --object-directory "$build" --filter 'server/' --filter 'client/' --filter 'kernels/' \
   --exclude 'kernels/cuda/' --exclude 'client/python/' --exclude 'client/examples/' \
   --merge-mode-functions separate --json "$out/coverage.json" >"$out/lines.txt"

@@ -121,10 +121,11 @@ class ReadyTest(TestCase):
                     self.assertEqual(manager.recv(64), b"STOPPING=1")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:  # reads nothing
             manager.bind(f"{self.folder}/full")
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as filler, self.assertRaises(BlockingIOError):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as filler:
                 filler.setblocking(False)
-                while True:
-                    filler.sendto(b"x", f"{self.folder}/full")
+                with self.assertRaises(BlockingIOError):
+                    while True:
+                        filler.sendto(b"x", f"{self.folder}/full")
             with Server(environment={"NOTIFY_SOCKET": f"{self.folder}/full"}) as server:
                 self.assertEqual(server.stop(), 0)
         for nobody in (f"{self.folder}/nobody", "/" + "x" * 200, ""):  # is no reason not to serve

@@ -16,7 +16,7 @@ class SoakTest(unittest.TestCase):
         if "WARPFOLD_SOAK_SECONDS" in os.environ:
             self.assertTrue(verdict.is_good, verdict)
         else:
-            # So short a time is a warm-up: gRPC 1.83 comes to its level, 25 MB higher, within 80 s, and stays.
+            # So short a time is a warm-up: gRPC 1.83 reaches its level, 25 MB higher, within 80 s.
             self.assertLess(verdict.growth_mb, 32, "kilobytes for each of ten thousand calls")
 
 

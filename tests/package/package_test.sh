@@ -4,14 +4,16 @@
 #
 # package_test.sh BASES BUILD: makes the Debian packages of a release build in BUILD, installs them on a bare
 # machine (the archive base.tar in BASES, made if it is not there), runs what they hold as the service's user,
-# upgrades them, and purges them: what then remains is the bare machine and a locked user. Then compiles a program with the
-# development package, and boots the machine with the service. Exit code 77: skipped, or all but the boot.
+# upgrades them, and purges them: what then remains is the bare machine and a locked user. Then compiles a
+# program with the development package, and boots the machine with the service. Exit code 77: skipped, or all
+# but the boot.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_folder=$(cd "$here/../.." && pwd)
 # shellcheck source=/dev/null
 . "$here/../container/stand_in.sh"
 readonly kReadyTimeoutS=60
+readonly kWanted=etc/systemd/system/multi-user.target.wants/warpfold-server.service  # where it is enabled
 
 ((EUID == 0)) || skip "needs root"
 for tool in debootstrap dpkg-shlibdeps ip unshare; do
@@ -73,7 +75,7 @@ install_packages() {
   echo "Installing the server and the command line"
   quietly inside sh -c 'dpkg --install /packages/warpfold-server_*.deb /packages/warpfold_*.deb'
   [[ $(inside getent passwd warpfold) == *:/usr/sbin/nologin ]] || fail "no user warpfold"
-  [[ -L $root/etc/systemd/system/multi-user.target.wants/warpfold-server.service ]] || fail "not enabled"
+  [[ -L $root/$kWanted ]] || fail "not enabled"
   # In place of systemd, which makes it as the unit says.
   inside install --directory --owner=warpfold --group=warpfold --mode=0755 /run/warpfold
 }
@@ -114,10 +116,10 @@ upgrade() {
     quietly dpkg-deb --root-owner-group --build "$build/later/$package" "$root/packages/later-$package.deb"
   done
   quietly inside sh -c 'dpkg --install /packages/later-*.deb'
-  [[ $(inside dpkg-query --show --showformat '${Version}' warpfold-server) == *+later ]] || fail "not upgraded"
+  [[ $(inside dpkg-query --show warpfold-server) == *+later ]] || fail "not upgraded"
   [[ $(<"$root/etc/default/warpfold-server") == "$flags" ]] || fail "the flags are gone"
   [[ $(inside getent passwd warpfold) == "$before" ]] || fail "another user"
-  [[ -L $root/etc/systemd/system/multi-user.target.wants/warpfold-server.service ]] || fail "no longer enabled"
+  [[ -L $root/$kWanted ]] || fail "no longer enabled"
   run_service
   rm "$root/etc/default/warpfold-server"
 }

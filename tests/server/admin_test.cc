@@ -366,22 +366,6 @@ TEST_F(AdminTest, ConnectionsBeyondTheLimitTakeThePlaceOfTheOldest) {
   for (const int connection : idle) close(connection);
 }
 
-TEST_F(AdminTest, ClientsThatTakeNoAnswersHoldNoPlaces) {
-  Attach();
-  std::string requests;
-  for (int i = 0; i < 200; ++i) requests += "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-  std::vector<int> greedy;
-  for (std::size_t i = 0; i < HttpServer::kMaxConnections; ++i) {
-    greedy.push_back(Connect(admin_->address()));
-    EXPECT_GT(send(greedy.back(), requests.data(), requests.size(), MSG_NOSIGNAL | MSG_DONTWAIT), 0);
-  }
-  for (int i = 0; i < 10; ++i) EXPECT_THAT(Page("/healthz"), HasSubstr("200 OK"));
-  for (const int connection : greedy) close(connection);
-  // What they have asked for is still being answered: the pages end before what they tell of.
-  server_->Drain(absl::ZeroDuration());
-  admin_.reset();
-}
-
 TEST_F(AdminTest, ARequestMayNameTheServer) {
   Attach();
   EXPECT_THAT(Get(admin_->address(), "http://host:1/healthz?x"), HasSubstr("200 OK"));

@@ -89,7 +89,7 @@ TEST(FlagsTest, WrongValuesAreNamed) {
       {"--max_stream_seconds=0", "--max_stream_seconds"},
       {"--idle_timeout_seconds=0", "--idle_timeout_seconds"},
       {"--drain_seconds=-1", "--drain_seconds"},
-      {"--device=gpu", "--device: must be auto, cpu, cuda:N, cuda:all or simt:SEED"},
+      {"--device=gpu", "--device: must be auto, cpu, cuda:N, cuda:N,cuda:M, cuda:all, simt or simt:SEED"},
       {"--device=simt:", "--device"},
       {"--device=simt:x", "--device"},
       {"--device=cuda:", "--device"},
