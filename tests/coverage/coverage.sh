@@ -2,9 +2,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# coverage.sh BUILD OUT [CTEST_ARGUMENT...]: builds the tree in BUILD so that it counts which lines run, runs the
-# tests (with these arguments, or else all that run on the CPU in this build), and writes into OUT: lines.txt,
-# what runs of each file, and missed.txt, the lines that nothing runs. Prints the share of lines of each room.
+# coverage.sh BUILD OUT [CTEST_ARGUMENT...]: builds the tree in BUILD so that it counts which lines run, runs
+# the tests (with these arguments, or else all that run on the CPU in this build), and writes into OUT:
+# lines.txt, what runs of each file, and missed.txt, the lines that nothing runs. Prints the shares of rooms.
 #
 # Counted are sources of server/, client/ and kernels/ that run on the host, without the Python package, which
 # is built apart. A line of a template counts as run if any of its instances runs it. Processes that are

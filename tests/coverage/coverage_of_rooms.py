@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What coverage.sh prints, of gcovr's report: the share of lines that ran, by room. Lists the lines that did not.
+"""What coverage.sh prints, of gcovr's report: the share of lines that ran, by room; and those that did not.
 
 coverage_of_rooms.py REPORT MISSED
 """
