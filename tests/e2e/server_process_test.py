@@ -17,6 +17,7 @@ import numpy
 
 from executables import (DEVICE, Server, TestCase, killed_after, open_terminal, reduce, run_server, value,
                          warpfold)
+from http_pages import metric
 
 _LOG_TIMEOUT_S = 60
 _LIMIT_TIMEOUT_S = 60
@@ -26,6 +27,13 @@ def begin_drain(server: Server) -> None:
     """Sends SIGTERM and waits until the server has taken it."""
     server.process.send_signal(signal.SIGTERM)
     await_log(server, "draining")
+
+
+def await_reduction(server: Server) -> None:
+    """Waits until the server, which has pages, has admitted a reduction."""
+    deadline = time.monotonic() + _LOG_TIMEOUT_S
+    while not metric(server.ready_line, "warpfold_reductions_in_progress") and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def await_log(server: Server, text: str) -> None:
@@ -204,11 +212,11 @@ class EndTest(StreamTestCase):
             self.assertEqual(server.wait(), 0)
 
     def test_finishes_the_array_under_way_while_draining(self):
-        with Server() as server:
+        with Server("--admin_listen=127.0.0.1:0") as server:
             client = self.sum_of_stdin(server, stdout=subprocess.PIPE)
             client.stdin.write(numpy.ones(1 << 20, "<i4").tobytes())
             client.stdin.flush()
-            time.sleep(0.5)  # nothing tells from outside that the server has seen the call
+            await_reduction(server)
             begin_drain(server)
             time.sleep(0.5)  # a drain that waited for nobody would be over
             answer, _ = client.communicate(numpy.ones(5, "<i4").tobytes(), timeout=60)
@@ -238,11 +246,11 @@ class EndTest(StreamTestCase):
             self.assertEqual(server.stop(), 0)
 
     def test_a_second_signal_ends_it_at_once(self):
-        with Server("--drain_seconds=3600") as server:
+        with Server("--drain_seconds=3600", "--admin_listen=127.0.0.1:0") as server:
             client = self.sum_of_stdin(server)
             client.stdin.write(bytes(4 << 20))
             client.stdin.flush()
-            await_log(server, "serves on")
+            await_reduction(server)
             begin_drain(server)
             time.sleep(0.3)  # two signals in quick succession are one request
             self.assertEqual(server.stop(), -signal.SIGTERM)
