@@ -103,6 +103,7 @@ void Call::Admit() {
   if (!ticket.ok()) return Answer(ticket.status());
   ticket_ = *std::move(ticket);
   session_ = MakeSession();
+  if (session_ != nullptr) turns_.emplace(shard_.turns(), party_, [this] { TakeMessage(); });
   if (!info_.array.empty()) ticket_.MarkAsPart();
   Read();
 }
@@ -133,16 +134,17 @@ void Call::Read() {
 }
 
 void Call::OnMessage(Message message) {
-  reading_ = false;
-  if (answered_) return;
+  if (answered_) {
+    reading_ = false;
+    return;
+  }
   if (!sending_) timer_.ClientCame(shard_.Now());
   if (session_ != nullptr) {
-    const absl::StatusOr<ArraySession::Need> need = session_->OnMessage(std::move(message));
-    if (session_->made_progress()) ReportProgress();
-    if (live_ != nullptr) live_->bytes.store(session_->array_bytes(), std::memory_order_relaxed);
-    if (session_->returns_state()) ticket_.MarkAsPart();
-    return Follow(need);
+    arrived_ = std::move(message);
+    if (turns_->Ask(TotalBytes(arrived_->slices))) TakeMessage();
+    return;
   }
+  reading_ = false;
   switch (method_) {
     case Method::kMerge:
       return AnswerMerge(message);
@@ -156,6 +158,15 @@ void Call::OnMessage(Message message) {
     default:
       return AnswerArrays(message);
   }
+}
+
+void Call::TakeMessage() {
+  reading_ = false;
+  const absl::StatusOr<ArraySession::Need> need = session_->OnMessage(*std::exchange(arrived_, std::nullopt));
+  if (session_->made_progress()) ReportProgress();
+  if (live_ != nullptr) live_->bytes.store(session_->array_bytes(), std::memory_order_relaxed);
+  if (session_->returns_state()) ticket_.MarkAsPart();
+  Follow(need);
 }
 
 void Call::OnEnd() {
@@ -192,7 +203,7 @@ void Call::Send(std::string message) {
 }
 
 void Call::OnOutputTaken() {
-  if (!reading_) timer_.ClientCame(shard_.Now());
+  if (!awaits_message()) timer_.ClientCame(shard_.Now());
   output_bytes_ += sending_bytes_;
   ReportProgress();
   OnProgress();
@@ -340,6 +351,8 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
   }
   pending_answer_.emplace(shard_.service().answers, response.has_value() ? response->size() : 0);
   transport_.Answer(status, std::move(response));
+  turns_.reset();
+  arrived_.reset();
   if (session_ != nullptr) session_->Release();
   if (!sending_) ticket_ = {};
   if (live_ != nullptr) shard_.service().observer->OnEnd(live_, record);

@@ -33,6 +33,7 @@
 #include "server/core/methods.h"
 #include "server/core/pending_answers.h"
 #include "server/core/trace_context.h"
+#include "server/core/turns.h"
 #include "server/core/watched_time.h"
 
 namespace warpfold::server {
@@ -101,6 +102,7 @@ class Call {
 
   void Admit();
   void Read();
+  void TakeMessage();
   void OnProgress();
   void Follow(const absl::StatusOr<ArraySession::Need>& need);
   void AnswerMerge(const Message& message);
@@ -116,6 +118,8 @@ class Call {
   void Reflect(const Message& message);
   void Answer(const absl::Status& status, std::optional<std::string> response = std::nullopt);
   std::string MethodName() const;
+  // A message has been asked for, and has not come.
+  bool awaits_message() const { return reading_ && !arrived_.has_value(); }
   bool awaits_taker() const { return answered_ && (sending_ || pending_answer_.has_value()); }
   absl::Duration PatienceWithTaker() const;
 
@@ -128,7 +132,9 @@ class Call {
   std::shared_ptr<LiveCall> live_;  // null where nobody observes
   Admission::Ticket ticket_;
   std::unique_ptr<ArraySession> session_;  // of methods that take arrays
-  bool reading_ = false;
+  std::optional<Turns::Member> turns_;     // with session_, until the answer
+  bool reading_ = false;                   // from the request for a message until it is taken
+  std::optional<Message> arrived_;         // and waits for its turn
   bool answered_ = false;
   WatchedTime untaken_;                                  // since the answer
   std::optional<PendingAnswers::Entry> pending_answer_;  // until it is delivered

@@ -32,6 +32,11 @@ void Shard::ForEach(const std::function<void(Call&)>& visit) {
   AfterEvent();
 }
 
+void Shard::ServeTurns() {
+  turns_.Serve();
+  AfterEvent();
+}
+
 void Shard::OnHealthChanged() {
   ForEach([](Call& call) { call.OnHealthChanged(); });
 }

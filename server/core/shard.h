@@ -19,6 +19,7 @@
 #include "server/core/canary.h"
 #include "server/core/service.h"
 #include "server/core/slot_share.h"
+#include "server/core/turns.h"
 
 namespace warpfold::server {
 
@@ -40,6 +41,7 @@ class Shard {
 
   Service& service() { return service_; }
   SlotShare& slots() { return slots_; }
+  Turns& turns() { return turns_; }
   absl::Time Now() const { return service_.clock(); }
 
   // By calls: from Begin on until they are destroyed.
@@ -60,6 +62,10 @@ class Shard {
   absl::Duration LongestWait(absl::Duration until_tick) const;
   // The server ends: tries the device no more.
   void Retire() { canary_.Retire(); }
+
+  // Takes messages whose turn it is. To be called while turns().has_waiting(), when there is no other event,
+  // or have been many.
+  void ServeTurns();
 
   // To be called after each event of a call: what the call gave back, or the device has finished meanwhile,
   // may be what others wait for.
@@ -88,6 +94,7 @@ class Shard {
 
   Service& service_;
   SlotShare slots_;
+  Turns turns_;
   ShardGauges gauges_;
   Canary canary_;
   std::vector<Call*> calls_;

@@ -19,6 +19,9 @@ constexpr auto kLongestLook = std::chrono::milliseconds(3);
 // A time that is long gone, and that gRPC can still count in nanoseconds.
 constexpr std::chrono::system_clock::time_point kAtOnce = {};
 
+// Messages wait for their turn until there is no other event, or so many have been: more may come for ever.
+constexpr int kEventsBeforeTurns = 256;
+
 // Calls that gRPC may hand over before the shard has looked at the first of them.
 constexpr int kCallsAsked = 16;
 
@@ -78,10 +81,11 @@ void RpcShard::OnEvent(bool) {
 void RpcShard::Run() {
   // Ticks are steady, whatever happens to the time of day, in which gRPC has its deadlines.
   auto next_tick = Clock::now() + kTick;
+  int events = 0;  // since messages took turns
   while (true) {
     void* tag = nullptr;
     bool ok = false;
-    const bool looks = LooksAgain();
+    const bool looks = LooksAgain() || core_.turns().has_waiting();
     if (!looks) core_.BeforeWaiting();
     switch (queue_->AsyncNext(&tag, &ok, looks ? kAtOnce : DeadlineOf(next_tick))) {
       case grpc::CompletionQueue::SHUTDOWN:
@@ -89,10 +93,16 @@ void RpcShard::Run() {
       case grpc::CompletionQueue::GOT_EVENT:
         static_cast<EventTag*>(tag)->OnEvent(ok);
         core_.AfterEvent();
+        ++events;
         break;
       case grpc::CompletionQueue::TIMEOUT:
         core_.OnDeviceFinished();
+        events = kEventsBeforeTurns;
         break;
+    }
+    if (events >= kEventsBeforeTurns) {
+      core_.ServeTurns();
+      events = 0;
     }
     if (const auto now = Clock::now(); now >= next_tick) {
       core_.OnTick();

@@ -103,7 +103,9 @@ void SimulatedClient::Say(Random& random) {
     if (IsStream(script_) && line.carries_something) idle_ = absl::ZeroDuration();
     CountProgress(line.array_bytes);
     call_->OnMessage(std::move(message));
-    waits_for_slot_ = is_chunk;
+    while (ledger_.has_turns_at_once && shard_.turns().has_waiting()) shard_.ServeTurns();
+    // Where messages wait for their turns, this one perhaps waits for no slot yet.
+    waits_for_slot_ = is_chunk && !shard_.turns().has_waiting();
     starts_of_others_.clear();
   }
   shard_.AfterEvent();
@@ -283,7 +285,8 @@ void SimulatedClient::JudgeError(const absl::Status& status) const {
   const std::string reason = kernels::ErrorReason(status);
   bool deserved = !reason.empty() && reason == script_.reason;
   if (reason == "NO_COMMIT") deserved = ended_ && (deserved || gone_);
-  if (reason == "BAD_MESSAGE" && gone_) deserved = ended_;
+  // A message that came before the client left may have had to wait for its turn.
+  if (reason == "BAD_MESSAGE" && gone_) deserved = deserved || ended_;
   if (!refusal_.empty()) deserved = reason == refusal_ && !reading_;
   if (reason == "DRAINING" && refusal_.empty()) deserved = ledger_.stopped && IsWork(script_.kind);
   const bool is_lost = !shard_.service().device.fault().ok();

@@ -117,6 +117,7 @@ World::World(std::uint64_t seed)
   service_.cpu_crossover_bytes = OneIn(random_, 3) ? Below(random_, 5) * kLeafBytes : 0;
   if (OneIn(random_, 2)) static_cast<void>(backend_.OpenPieces(heap_.memory()));
   service_.observer = &counter_;
+  ledger_.has_turns_at_once = OneIn(random_, 2);
   MakeShards();
   FillPlaces();
   MakeClients();
@@ -223,7 +224,17 @@ void World::Notify(SimulatedShard& shard) {
   }
 }
 
+void World::TakeTurns(SimulatedShard& shard) {
+  if (!shard.shard->turns().has_waiting()) return;
+  shard.shard->ServeTurns();
+  shard.shard->BeforeWaiting();
+}
+
+// Before a shard's thread waits, nobody waits for a turn.
 void World::TimePasses(absl::Duration time) {
+  for (SimulatedShard& shard : shards_) {
+    while (shard.shard->turns().has_waiting()) TakeTurns(shard);
+  }
   ledger_.now += time;
   for (SimulatedClient& client : clients_) client.TimePasses(time);
   for (SimulatedShard& shard : shards_) {
@@ -313,6 +324,7 @@ void World::RandomEvent() {
   } else if (event < 58) {
     SimulatedShard& shard = shards_[Below(random_, shards_.size())];
     if (shard.notified) Notify(shard);
+    TakeTurns(shard);
   } else if (event < 63) {
     const std::size_t longest_ms = is_slow_ ? 8'000 : OneIn(random_, 30) ? 14'000 : 200;
     TimePasses(absl::Milliseconds(Below(random_, longest_ms)));
@@ -348,6 +360,8 @@ void World::Check() {
         });
     ledger_.Expect(slots.waiting() <= static_cast<std::size_t>(in_progress),
                    "an answered call waits for a slot");
+    ledger_.Expect(in_progress > 0 || !shard.shard->turns().has_waiting(),
+                   "an answered call waits for its turn");
   }
 }
 

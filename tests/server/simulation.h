@@ -80,6 +80,7 @@ class World {
   void FinishSlot(std::size_t n);
   void FinishSlots();
   void Notify(SimulatedShard& shard);
+  void TakeTurns(SimulatedShard& shard);
   void TimePasses(absl::Duration time);
   void WatchTheDevice();
   void Check();

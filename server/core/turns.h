@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// In which order a shard's thread takes the messages that have come, while calls of several parties are in
+// progress. In the order of their coming, a party with 64 streams would get 64 messages for one of a party
+// with one stream: its messages are always there, and those of the other have to queue behind them.
+//
+// Start-time fair queueing (Goyal, Vin and Cheng, 1996): each party has a tag, which what it sends advances,
+// and the message of the party with the lowest tag is next. The shard's own tag is that of the party that was
+// served last; whoever has sent nothing for a while starts from there, so that silence earns nothing.
+//
+// Threads: the shard's only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+
+namespace warpfold::server {
+
+class Turns {
+ public:
+  // What a message counts for beside its bytes: about as much as the thread could copy and checksum while it
+  // receives one and sends an answer.
+  static constexpr std::uint64_t kMessageCost = 64 << 10;
+  // So much is served before the thread looks for events again, among which may be a message that comes
+  // first.
+  static constexpr std::uint64_t kServedAtOnce = 256 << 10;
+
+ private:
+  struct Party;
+  using Parties = std::map<std::string, Party>;
+
+ public:
+  // A call that takes turns, from its construction to its destruction.
+  class Member {
+   public:
+    // `turns` must outlive the member. `on_turn` may destroy this member and others.
+    Member(Turns& turns, const std::string& party, std::function<void()> on_turn);
+    ~Member();
+    Member(const Member&) = delete;
+    Member& operator=(const Member&) = delete;
+
+    // A message of so many bytes has come. True: it is to be taken now; otherwise Serve calls `on_turn`.
+    // Not while the member waits.
+    bool Ask(std::uint64_t bytes);
+
+   private:
+    friend class Turns;
+    Turns& turns_;
+    const Parties::iterator party_;
+    const std::function<void()> on_turn_;
+  };
+
+  bool has_waiting() const { return waiting_ > 0; }
+
+  // Calls those whose turn it is, up to kServedAtOnce.
+  void Serve();
+
+ private:
+  struct Waiter {
+    Member* member;
+    std::uint64_t cost;
+  };
+  struct Party {
+    std::deque<Waiter> waiters;  // the one that came first is first
+    int members = 0;
+    std::uint64_t tag = 0;  // where its next message starts, unless the shard's tag is higher
+  };
+
+  Parties::iterator Next();
+
+  Parties parties_;  // those with members
+  std::size_t waiting_ = 0;
+  std::uint64_t tag_ = 0;
+};
+
+}  // namespace warpfold::server

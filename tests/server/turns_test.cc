@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/turns.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace warpfold::server {
+namespace {
+
+constexpr std::uint64_t kMostBytes = 4 << 20;
+constexpr std::uint64_t kMostCost = kMostBytes + Turns::kMessageCost;
+
+// A party whose calls each ask again as soon as their message is taken, until the party pauses.
+struct BusyParty {
+  BusyParty(Turns& turns, const std::string& name, int calls, std::uint64_t seed) : random(seed) {
+    for (int i = 0; i < calls; ++i) {
+      members.emplace_back(turns, name, [this, i] {
+        Count();
+        Ask(i);
+      });
+    }
+  }
+
+  void Begin() {
+    paused = false;
+    for (std::size_t i = 0; i < members.size(); ++i) Ask(i);
+  }
+  void Ask(std::size_t call) {
+    // What a call asks for is counted when it is taken: bytes that wait count for nothing.
+    while (!paused) {
+      const std::uint64_t bytes = random() % kMostBytes;
+      waiting.push_back(bytes);
+      if (!members[call].Ask(bytes)) return;
+      waiting.pop_back();
+      cost += bytes + Turns::kMessageCost;
+    }
+  }
+  // Members of a party are served in the order of their asking.
+  void Count() {
+    cost += waiting.front() + Turns::kMessageCost;
+    waiting.pop_front();
+  }
+
+  std::mt19937_64 random;
+  std::deque<Turns::Member> members;
+  std::deque<std::uint64_t> waiting;
+  std::uint64_t cost = 0;  // of all that was taken
+  bool paused = false;
+};
+
+std::uint64_t Difference(std::uint64_t a, std::uint64_t b) { return std::max(a, b) - std::min(a, b); }
+
+TEST(TurnsTest, WhoIsAloneNeverWaits) {
+  Turns turns;
+  BusyParty party(turns, "alone", 2, 1);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(party.members[0].Ask(kMostBytes));
+    EXPECT_TRUE(party.members[1].Ask(kMostBytes));
+  }
+  EXPECT_FALSE(turns.has_waiting());
+}
+
+// The bound is that of the paper: a largest message of either.
+TEST(TurnsTest, PartiesGetTheSameWhateverTheNumberOfTheirCalls) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    Turns turns;
+    std::deque<BusyParty> parties;
+    for (std::uint64_t i = 0; i < 2 + seed % 4; ++i) {
+      parties.emplace_back(turns, "party " + std::to_string(i), static_cast<int>(1 + random() % 64),
+                           random());
+    }
+    for (BusyParty& party : parties) party.Begin();
+    for (int i = 0; i < 2000; ++i) {
+      turns.Serve();
+      for (const BusyParty& party : parties) {
+        ASSERT_LE(Difference(party.cost, parties[0].cost), 2 * kMostCost);
+      }
+    }
+    EXPECT_GT(parties[0].cost, 100 * kMostCost);
+  }
+}
+
+TEST(TurnsTest, SilenceEarnsNothing) {
+  Turns turns;
+  BusyParty busy(turns, "busy", 8, 1);
+  BusyParty seldom(turns, "seldom", 8, 2);
+  busy.Begin();
+  for (int i = 0; i < 1000; ++i) turns.Serve();
+  const std::uint64_t before = busy.cost;
+  ASSERT_GT(before, 100 * kMostCost);
+  seldom.Begin();
+  for (int i = 0; i < 1000; ++i) turns.Serve();
+  EXPECT_LE(Difference(busy.cost - before, seldom.cost), 2 * kMostCost);
+}
+
+TEST(TurnsTest, AMessageOfWhoHadLessDoesNotWaitForThoseOfOthers) {
+  Turns turns;
+  BusyParty greedy(turns, "greedy", 64, 1);
+  BusyParty modest(turns, "modest", 1, 2);
+  greedy.Begin();
+  turns.Serve();
+  ASSERT_TRUE(turns.has_waiting());
+  EXPECT_TRUE(modest.members[0].Ask(kMostBytes));
+  EXPECT_FALSE(modest.members[0].Ask(kMostBytes)) << "now it had more";
+}
+
+TEST(TurnsTest, EventsAreLookedForBetweenTurns) {
+  Turns turns;
+  int served = 0;
+  std::deque<Turns::Member> members;
+  members.emplace_back(turns, "another", [] {});
+  for (int i = 0; i < 20; ++i) members.emplace_back(turns, "party", [&served] { ++served; });
+  for (Turns::Member& member : members) member.Ask(0);
+  constexpr int kAtOnce = Turns::kServedAtOnce / Turns::kMessageCost;
+  turns.Serve();
+  EXPECT_EQ(served, 1 + kAtOnce - 1) << "the first was taken at once, without a call";
+  turns.Serve();
+  EXPECT_EQ(served, 2 * kAtOnce);
+}
+
+TEST(TurnsTest, CallsEndWhileTheyWaitAndInTheirTurns) {
+  Turns turns;
+  std::vector<int> served;
+  std::vector<std::unique_ptr<Turns::Member>> members(5);
+  for (int i = 0; i < 5; ++i) {
+    members[i] = std::make_unique<Turns::Member>(turns, i == 0 ? "other" : "party", [&, i] {
+      served.push_back(i);
+      members[i].reset();
+      members[3].reset();
+    });
+  }
+  EXPECT_TRUE(members[4]->Ask(0));
+  for (int i = 1; i < 4; ++i) EXPECT_FALSE(members[i]->Ask(0));
+  members[1].reset();
+  turns.Serve();
+  EXPECT_EQ(served, std::vector<int>{2});
+  EXPECT_FALSE(turns.has_waiting());
+}
+
+// Those that wait when the last other party leaves must not be passed by others of their own.
+TEST(TurnsTest, WhoWaitsStaysFirstWhenTheOthersLeave) {
+  Turns turns;
+  int served = 0;
+  auto other = std::make_unique<Turns::Member>(turns, "other", [] {});
+  Turns::Member first(turns, "party", [] {});
+  Turns::Member second(turns, "party", [&served] { ++served; });
+  EXPECT_TRUE(first.Ask(0));
+  EXPECT_FALSE(second.Ask(0));
+  other.reset();
+  EXPECT_FALSE(first.Ask(0));
+  turns.Serve();
+  EXPECT_EQ(served, 1);
+  EXPECT_TRUE(first.Ask(0)) << "alone, and nobody waits";
+}
+
+}  // namespace
+}  // namespace warpfold::server
