@@ -5,8 +5,9 @@
 python3 fairness.py [SECONDS] prints a JSON object for each transport and kind of load: what the modest one
 gets alone and beside 64 streams of the greedy one, with one stream and with eight; and Jain's index of what
 the two get by the second, where the modest one has eight. In the control the greedy one calls another server
-process: what is then lost, no server has taken, but the machine. They are told apart by certificates, over
-TLS, and if root runs this by their users, on a Unix socket. Environment: as executables.py; needs openssl.
+process: what is then lost, no server has taken, but the machine. Both begin and end together, so that
+neither's figure holds a time when it was alone. They are told apart by certificates, over TLS, and if root
+runs this by their users, on a Unix socket. Environment: as executables.py; needs openssl.
 """
 
 import contextlib
@@ -17,7 +18,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from typing import Iterator
 
 from executables import Server
@@ -25,7 +25,7 @@ from keys import make_keys
 
 _GREEDY_STREAMS = 64
 _MODEST_STREAMS = 8
-_WARM_UP_S = 3.0
+_WARM_UP_S = 3.0  # of each, before its figures begin
 _PLACES = "--max_concurrent_reductions=128"
 _LOADS = {  # flags of warpfold bench
     "beyond a stream's window": ("--op", "logsumexp", "--bytes", str(16 << 20),
@@ -42,7 +42,8 @@ class Caller:
 
     def start(self, load: tuple[str, ...], streams: int, seconds: float) -> subprocess.Popen:
         return subprocess.Popen([self.command, "bench", *self.flags, *load, "--callers", str(streams),
-                                 "--duration", str(seconds), "--rounds", "1", "--json"],
+                                 "--duration", str(seconds), "--warm_up", str(_WARM_UP_S), "--rounds", "1",
+                                 "--json"],
                                 stdout=subprocess.PIPE, text=True, user=self.user, env={})
 
 
@@ -68,8 +69,7 @@ def measure(callers: Callers, load: tuple[str, ...], seconds: float) -> dict:
         return _result(callers.modest.start(load, streams, seconds))
 
     def beside(greedy: Caller, streams: int) -> tuple[dict, dict]:
-        other = greedy.start(load, _GREEDY_STREAMS, seconds + 2 * _WARM_UP_S)
-        time.sleep(_WARM_UP_S)
+        other = greedy.start(load, _GREEDY_STREAMS, seconds)
         return alone(streams), _result(other)
 
     def ratios(prefix: str, one_alone: dict, greedy: Caller) -> dict:
