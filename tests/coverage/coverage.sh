@@ -30,5 +30,5 @@ ctest --test-dir "$build" --output-on-failure --parallel "$(nproc)" "${tests[@]}
 
 gcovr --root . --object-directory "$build" --filter 'server/' --filter 'client/' --filter 'kernels/' \
   --exclude 'kernels/cuda/' --exclude 'client/python/' --exclude 'client/examples/' \
-  --merge-mode-functions separate --json "$out/coverage.json" >"$out/lines.txt"
+  --json "$out/coverage.json" >"$out/lines.txt"
 python3 "$(dirname "${BASH_SOURCE[0]}")/coverage_of_rooms.py" "$out/coverage.json" "$out/missed.txt"
