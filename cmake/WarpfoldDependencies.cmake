@@ -58,8 +58,10 @@ if(WARPFOLD_STATIC)
   mark_as_advanced(WARPFOLD_ARCHIVE_grpcpp_channelz)
   # The archives refer to each other in both directions; a group lets the linker look again. A program that
   # uses the installed client library links the distribution's shared libraries, however it was built here.
-  set(absl_group -Wl,--start-group ${absl_archives} -Wl,--end-group Threads::Threads)
-  set(grpc_group -Wl,--start-group ${grpc_archives} ${absl_archives} -Wl,--end-group Threads::Threads dl rt)
+  set(grpc_and_absl ${grpc_archives} ${absl_archives})
+  list(REMOVE_DUPLICATES grpc_and_absl)
+  set(absl_group "$<LINK_GROUP:RESCAN,${absl_archives}>" Threads::Threads)
+  set(grpc_group "$<LINK_GROUP:RESCAN,${grpc_and_absl}>" Threads::Threads dl rt)
   target_link_libraries(warpfold_absl INTERFACE
     "$<BUILD_INTERFACE:${absl_group}>" "$<INSTALL_INTERFACE:${absl_targets}>")
   target_link_libraries(warpfold_channelz INTERFACE ${WARPFOLD_ARCHIVE_grpcpp_channelz})

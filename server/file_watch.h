@@ -21,7 +21,8 @@ class FileWatch {
   // before the files are read: what changes meanwhile is seen at the next look.
   bool HasChanged(absl::Time now);
 
-  // What was seen could not be used, which may pass: HasChanged is true at the next look, too.
+  // Tells that the files as they are could not be used. This may pass without a change of the files, so
+  // HasChanged is true at the next look, too.
   void LookAgain() { seen_.clear(); }
 
  private:

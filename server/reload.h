@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What became of a file that is read again when it changes: for those who watch the server from outside,
-// since a file that is refused changes nothing and is easily overlooked.
+// A record of files that are read again when they change, for those who watch the server from outside: a file
+// that is refused changes nothing, so that the refusal is easily overlooked.
 #pragma once
 
 #include <atomic>

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -55,23 +56,17 @@ Bio ReaderOf(const std::string& text) {
   return {BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free};
 }
 
-Certificate FirstCertificate(const std::string& text) {
+// All certificates of a PEM text, the server's own first.
+absl::StatusOr<std::vector<Certificate>> ReadCertificates(absl::string_view flag, const std::string& text) {
   const Bio reader = ReaderOf(text);
-  return {PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr), X509_free};
-}
-
-absl::Status CheckCertificates(absl::string_view flag, const std::string& text) {
-  const Bio reader = ReaderOf(text);
-  int count = 0;
-  while (true) {
-    const Certificate certificate(PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr), X509_free);
-    if (certificate == nullptr) break;
-    ++count;
+  std::vector<Certificate> chain;
+  while (X509* const certificate = PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr)) {
+    chain.emplace_back(certificate, X509_free);
   }
   const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   ERR_clear_error();
-  if (count > 0 && at_end) return absl::OkStatus();
-  return Refusal(flag, absl::StrCat("certificate ", count + 1, " of the file cannot be read"));
+  if (!chain.empty() && at_end) return chain;
+  return Refusal(flag, absl::StrCat("certificate ", chain.size() + 1, " of the file cannot be read"));
 }
 
 // Without it OpenSSL would ask for the passphrase at the terminal.
@@ -80,18 +75,16 @@ int NoPassphrase(char*, int, int, void* asked) {
   return -1;
 }
 
-absl::Status CheckKey(const TlsKeys& keys) {
+absl::StatusOr<Key> ReadKey(const std::string& text, X509* certificate) {
   bool is_encrypted = false;
-  const Bio reader = ReaderOf(keys.key);
-  const Key key(PEM_read_bio_PrivateKey(reader.get(), nullptr, NoPassphrase, &is_encrypted), EVP_PKEY_free);
-  const Certificate certificate = FirstCertificate(keys.certificate);
-  const bool matches =
-      key != nullptr && certificate != nullptr && X509_check_private_key(certificate.get(), key.get()) == 1;
+  const Bio reader = ReaderOf(text);
+  Key key(PEM_read_bio_PrivateKey(reader.get(), nullptr, NoPassphrase, &is_encrypted), EVP_PKEY_free);
+  const bool matches = key != nullptr && X509_check_private_key(certificate, key.get()) == 1;
   ERR_clear_error();
   if (is_encrypted) return Refusal("--tls_key", "the key is encrypted; give one without a passphrase");
   if (key == nullptr) return Refusal("--tls_key", "the key cannot be read");
   if (!matches) return Refusal("--tls_key", "the key is not that of the certificate of --tls_cert");
-  return absl::OkStatus();
+  return key;
 }
 
 std::string LastErrorOfOpenSsl() {
@@ -102,24 +95,16 @@ std::string LastErrorOfOpenSsl() {
 
 // Whether OpenSSL, as this system has it set up, would serve with the keys: it may find them too weak. gRPC
 // asks it at each handshake, and no client could connect.
-absl::Status CheckUse(const TlsKeys& keys) {
+absl::Status CheckUse(const std::vector<Certificate>& chain, EVP_PKEY* key) {
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_server_method()),
                                                                   SSL_CTX_free);
   if (context == nullptr) return absl::ResourceExhaustedError("--tls_cert: no memory for TLS");
-  const Bio chain = ReaderOf(keys.certificate);
-  const Certificate own(PEM_read_bio_X509_AUX(chain.get(), nullptr, nullptr, nullptr), X509_free);
-  if (own == nullptr || SSL_CTX_use_certificate(context.get(), own.get()) != 1)
-    return Refusal("--tls_cert", LastErrorOfOpenSsl());
-  while (X509* const link = PEM_read_bio_X509(chain.get(), nullptr, nullptr, nullptr)) {
-    if (SSL_CTX_add0_chain_cert(context.get(), link) == 1) continue;
-    X509_free(link);
-    return Refusal("--tls_cert", LastErrorOfOpenSsl());
+  bool is_taken = SSL_CTX_use_certificate(context.get(), chain.front().get()) == 1;
+  for (std::size_t i = 1; is_taken && i < chain.size(); ++i) {
+    is_taken = SSL_CTX_add1_chain_cert(context.get(), chain[i].get()) == 1;
   }
-  ERR_clear_error();
-  const Bio reader = ReaderOf(keys.key);
-  const Key key(PEM_read_bio_PrivateKey(reader.get(), nullptr, nullptr, nullptr), EVP_PKEY_free);
-  if (SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1)
-    return Refusal("--tls_key", LastErrorOfOpenSsl());
+  if (!is_taken) return Refusal("--tls_cert", LastErrorOfOpenSsl());
+  if (SSL_CTX_use_PrivateKey(context.get(), key) != 1) return Refusal("--tls_key", LastErrorOfOpenSsl());
   return absl::OkStatus();
 }
 
@@ -132,19 +117,24 @@ absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
   absl::StatusOr<std::string> key = ReadPem("--tls_key", flags.tls_key, "PRIVATE KEY");
   if (!key.ok()) return key.status();
   TlsKeys keys = {.certificate = *std::move(certificate), .key = *std::move(key)};
-  if (absl::Status status = CheckCertificates("--tls_cert", keys.certificate); !status.ok()) return status;
-  if (absl::Status status = CheckKey(keys); !status.ok()) return status;
-  if (absl::Status status = CheckUse(keys); !status.ok()) return status;
+  const auto chain = ReadCertificates("--tls_cert", keys.certificate);
+  if (!chain.ok()) return chain.status();
+  const auto own_key = ReadKey(keys.key, chain->front().get());
+  if (!own_key.ok()) return own_key.status();
+  if (absl::Status status = CheckUse(*chain, own_key->get()); !status.ok()) return status;
   if (flags.tls_client_ca.empty()) return keys;
   absl::StatusOr<std::string> client_ca = ReadPem("--tls_client_ca", flags.tls_client_ca, "CERTIFICATE");
   if (!client_ca.ok()) return client_ca.status();
-  if (absl::Status status = CheckCertificates("--tls_client_ca", *client_ca); !status.ok()) return status;
+  if (const auto authorities = ReadCertificates("--tls_client_ca", *client_ca); !authorities.ok()) {
+    return authorities.status();
+  }
   keys.client_ca = *std::move(client_ca);
   return keys;
 }
 
 absl::Time ExpiryOf(const std::string& certificate) {
-  const Certificate first = FirstCertificate(certificate);
+  const Bio reader = ReaderOf(certificate);
+  const Certificate first(PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr), X509_free);
   std::tm time = {};
   if (first == nullptr || ASN1_TIME_to_tm(X509_get0_notAfter(first.get()), &time) != 1) {
     return absl::InfiniteFuture();

@@ -23,8 +23,8 @@ namespace warpfold::server {
 
 class Turns {
  public:
-  // What a message counts for beside its bytes: about as much as the thread could copy and checksum while it
-  // receives one and sends an answer.
+  // A message counts so many bytes more than it has: the thread receives it and sends an answer, and could
+  // copy and checksum about as much in that time.
   static constexpr std::uint64_t kMessageCost = 64 << 10;
   // So much is served before the thread looks for events again, among which may be a message that comes
   // first.

@@ -34,7 +34,7 @@ struct BusyParty {
     for (std::size_t i = 0; i < members.size(); ++i) Ask(i);
   }
   void Ask(std::size_t call) {
-    // What a call asks for is counted when it is taken: bytes that wait count for nothing.
+    // A message is charged to its party when it is taken, and costs nothing while it waits.
     while (!paused) {
       const std::uint64_t bytes = random() % kMostBytes;
       waiting.push_back(bytes);
