@@ -115,6 +115,8 @@ if has e2e; then
   WARPFOLD_DEVICE=cuda:all step e2e-several_devices python3 -B "$here/../e2e/several_devices_test.py" -v
   export WARPFOLD_BREAKING_SERVER=$bin/breaking_server
   step broken_device python3 -B "$here/broken_device_test.py"
+  # Skips itself where the Python package, as a wheel of deploy/python_wheel.sh has it, cannot be imported.
+  step python_cuda python3 -B "$here/python_cuda_test.py" -v
 fi
 if has way_in; then
   for device in cuda:0 cpu; do
