@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "absl/synchronization/mutex.h"
 #include "client/python/native/client_binding.h"
 #include "client/python/native/memory_binding.h"
 #include "client/python/native/view.h"
@@ -13,6 +14,8 @@
 NB_MODULE(_native, module) {
   // Objects that live until the interpreter's end are Python's to free, or not.
   nanobind::set_leak_warnings(false);
+  // gRPC's locks, as in the server (docs/adr/0092).
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   warpfold::python::BindView(module);
   warpfold::python::BindClient(module);
   warpfold::python::BindMemory(module);

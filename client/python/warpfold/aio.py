@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from warpfold import _native
-from warpfold.calls import CallOptions
+from warpfold.calls import CallOptions, itself
 from warpfold.client import DEFAULT_TARGET, Client, allocating
 from warpfold.methods import Methods
 from warpfold.partial import PartialState, Parts
@@ -86,7 +86,7 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
 
     async def empty(self, shape: Shape, dtype: Any = "float64") -> numpy.ndarray[Any, Any]:
         """As Client.empty. Cancelled, it waits for the server's answer."""
-        return await self._perform(allocating(self._memory, shape, dtype), lambda array: array)
+        return await self._perform(allocating(self._memory, shape, dtype), itself)
 
     def close(self) -> None:
         """Later calls raise; those under way go on to their end."""

@@ -79,7 +79,7 @@ def elements_of(array: Any, dtype: str | None, memory: Memory | None = None) -> 
     import numpy
 
     if isinstance(array, numpy.ndarray):
-        elements = _of_numpy(array)
+        elements = _of_numpy(array) if type(array) is numpy.ndarray else _of_subclass(array)
     elif isinstance(array, ArrayElsewhere):
         elements = array._elements
     elif hasattr(array, "__dlpack__"):
@@ -144,20 +144,10 @@ def check_mapping(array: Any) -> None:
 
 
 def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
-    import numpy
-
     dtype = array.dtype
     name = element_type(dtype)
     if name is None:
         raise _unsupported(array)
-    owner = None
-    if type(array) is not numpy.ndarray:
-        if isinstance(array, numpy.ma.MaskedArray):
-            raise TypeError("a masked array has elements that do not count: pass array.compressed(), or "
-                            "array.filled(value)")
-        if isinstance(array, numpy.memmap):
-            check_mapping(array)
-            owner = array
     # NumPy exports no type that is not its own.
     if not array.flags.c_contiguous and any(stride % dtype.itemsize for stride in array.strides):
         view = _native.View(_bytes_of(array))  # strides count elements, for DLPack
@@ -165,8 +155,21 @@ def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
         view = _native.View(array.view("uint16"))
     else:
         view = _native.View(array)
-    return Elements(name, dtype, "memory" if view.contiguous else "copied", view, shape=array.shape,
-                    owner=owner)
+    return Elements(name, dtype, "memory" if view.contiguous else "copied", view, shape=array.shape)
+
+
+def _of_subclass(array: numpy.ndarray[Any, Any]) -> Elements:
+    import numpy
+
+    if isinstance(array, numpy.ma.MaskedArray):
+        raise TypeError("a masked array has elements that do not count: pass array.compressed(), or "
+                        "array.filled(value)")
+    mapped = isinstance(array, numpy.memmap)
+    if mapped:
+        check_mapping(array)
+    elements = _of_numpy(array)
+    elements.owner = array if mapped else None
+    return elements
 
 
 class _Bytes:

@@ -5,12 +5,11 @@
 from __future__ import annotations
 
 import os
-import pathlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from warpfold import _native
-from warpfold.calls import CallOptions, settings_of
+from warpfold.calls import CallOptions, itself, settings_of
 from warpfold.methods import Methods
 from warpfold.partial import PartialState, Parts
 from warpfold.resident import ArrayInfo, ResidentArray, asking, infos_of, listing, putting
@@ -130,7 +129,7 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         ResourceExhaustedError (TOO_MUCH_MEMORY).
         """
         work = allocating(self._memory, shape, dtype)
-        array: numpy.ndarray[Any, Any] = self._perform(work, lambda array: array)
+        array: numpy.ndarray[Any, Any] = self._perform(work, itself)
         return array
 
     def close(self) -> None:
@@ -188,7 +187,8 @@ os.register_at_fork(after_in_child=_note_fork)
 def _pem(path: str | os.PathLike[str] | None) -> str:
     if path is None:
         return ""
-    text = pathlib.Path(path).read_text(encoding="ascii", errors="replace")
+    with open(path, encoding="ascii", errors="replace") as file:
+        text = file.read()
     # An empty authority would be the system's, for gRPC.
     if "-----BEGIN " not in text:
         raise ValueError(f"{os.fspath(path)} is not a PEM file")

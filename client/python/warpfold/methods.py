@@ -21,6 +21,7 @@ from warpfold.calls import (
     CommonOptions,
     NanPolicy,
     OverflowPolicy,
+    itself,
     run,
     settings_of,
     task_of,
@@ -70,15 +71,16 @@ class Methods(Generic[V, R]):
         if isinstance(operators, str):
             raise TypeError(f"operators are a list, as [{operators!r}]")
         names = tuple(operators)
+        settings = settings_of(options)
 
-        def ask(elements: Elements, settings: _native.Settings, client: _native.Client,
-                stop: _native.Stop | None) -> Result:
+        def work(client: _native.Client, stop: _native.Stop | None) -> Result:
+            elements = self._elements(array, options)
             task = task_of(elements.type, names, matrix_of(elements) if matrix else None, nan, overflow,
                            modulus, ddof, algorithm)
             call = Call(elements, task, settings, options.get("progress"))
             return Result(run(call, client, stop), elements)
 
-        result: R = self._of(array, options, ask)
+        result: R = self._perform(work, itself)
         return result
 
     def sum(self, array: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False,
@@ -230,13 +232,15 @@ class Methods(Generic[V, R]):
 
     def _of_matrices(self, operator: str, array: Any, shape_of: Callable[[Elements], tuple[int, int]],
                      modulus: int | None, options: CallOptions) -> V:
-        def ask(elements: Elements, settings: _native.Settings, client: _native.Client,
-                stop: _native.Stop | None) -> Any:
+        settings = settings_of(options)
+
+        def work(client: _native.Client, stop: _native.Stop | None) -> Any:
+            elements = self._elements(array, options)
             task = task_of(elements.type, (operator,), shape_of(elements), modulus=modulus)
             answer = run(Call(elements, task, settings, options.get("progress")), client, stop)
             return value_of(answer[0][0], elements)
 
-        value: V = self._of(array, options, ask)
+        value: V = self._perform(work, itself)
         return value
 
     def _total(self, operator: str, array: Any, axis: Axis, keepdims: bool, dtype: Any, nan: NanPolicy,
@@ -251,8 +255,10 @@ class Methods(Generic[V, R]):
 
     def _one(self, operator: str, array: Any, axis: Axis, keepdims: bool, options: Mapping[str, Any],
              dtype: Any = None, **spec: Any) -> V:
-        def ask(elements: Elements, settings: _native.Settings, client: _native.Client,
-                stop: _native.Stop | None) -> Any:
+        settings = settings_of(options)
+
+        def work(client: _native.Client, stop: _native.Stop | None) -> Any:
+            elements = self._elements(array, options)
             call = Call(elements, task_of(elements.type, (operator,), None, **spec), settings,
                         options.get("progress"))
             answered = None if dtype is None else answer_type(elements.type, dtype)
@@ -266,19 +272,13 @@ class Methods(Generic[V, R]):
                 value = in_type(value, answered)
             return _with_dimensions(value, elements) if keepdims else value
 
-        value: V = self._of(array, options, ask)
+        value: V = self._perform(work, itself)
         return value
 
-    def _of(self, array: Any, options: Mapping[str, Any],
-            ask: Callable[[Elements, _native.Settings, _native.Client, _native.Stop | None], Any]) -> Any:
-        """What `ask` makes of the array's elements. They are come by where the call blocks: to make the first
-        piece of an iterator, of a file or of a GPU's array may take long."""
-        settings = settings_of(options)
-
-        def work(client: _native.Client, stop: _native.Stop | None) -> Any:
-            return ask(elements_of(array, options.get("dtype"), self._memory), settings, client, stop)
-
-        return self._perform(work, lambda value: value)
+    def _elements(self, array: Any, options: Mapping[str, Any]) -> Elements:
+        """For where the call blocks: an iterator, a file or an array on a GPU may take long to give its first
+        piece."""
+        return elements_of(array, options.get("dtype"), self._memory)
 
     def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A], finish: Callable[[A], Any],
                  undo: Callable[[_native.Client, A], Any] | None = None) -> Any:

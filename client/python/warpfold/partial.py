@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
 from warpfold.arrays import Elements, elements_of
-from warpfold.calls import CallOptions, NanPolicy, OverflowPolicy, settings_of, task_of
+from warpfold.calls import CallOptions, NanPolicy, OverflowPolicy, itself, settings_of, task_of
 from warpfold.progress import Meter
 from warpfold.results import Result
 
@@ -118,7 +118,7 @@ class Parts(Generic[R, S]):
             answer = client.merge(raw, question.task(), settings, stop)
             return Result(answer, Elements(question.type, question.dtype, "parts"))
 
-        result: R = self._perform(work, _itself)
+        result: R = self._perform(work, itself)
         return result
 
     def merge_to_state(self, states: Iterable[PartialState], **options: Unpack[CallOptions]) -> S:
@@ -129,7 +129,7 @@ class Parts(Generic[R, S]):
             raw, question = _of_one_question(states)
             return _state(client.merge_to_state(raw, question.task(), settings, stop), question)
 
-        state: S = self._perform(work, _itself)
+        state: S = self._perform(work, itself)
         return state
 
     def _partial(
@@ -155,7 +155,7 @@ class Parts(Generic[R, S]):
                 meter.finish()
             return _state(answer, question)
 
-        state: S = self._perform(work, _itself)
+        state: S = self._perform(work, itself)
         return state
 
     def _perform(
@@ -207,10 +207,6 @@ def _view(piece: Elements, type_name: str) -> _native.View:
 def _state(answer: _native.State, question: Question) -> PartialState:
     first_element, element_count, data = answer
     return PartialState(first_element, element_count, data, question)
-
-
-def _itself(answer: Any) -> Any:
-    return answer
 
 
 def _of_one_question(states: Iterable[PartialState]) -> tuple[list[_native.State], Question]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from warpfold.arrays import Elements
 
 _ELEMENT = frozenset({"min", "max", "argmin", "argmax", "bit_and", "bit_or", "bit_xor", "first", "last"})
+_NUMBERS = frozenset({bool, int, float})
 _DOUBLE = frozenset({"mean", "l1_norm", "l2_norm", "variance", "stddev", "logsumexp", "exact_sum"})
 
 
@@ -131,7 +132,7 @@ def outcome_of(outcome: _native.Outcome, elements: Elements) -> Outcome:
 def value_of(outcome: _native.Outcome, elements: Elements) -> Any:
     """Of an outcome without an error."""
     operator, raw, index, end_index, _ = outcome
-    if index is None and isinstance(raw, (int, float)) and operator != "max_subarray_sum":
+    if index is None and type(raw) in _NUMBERS and operator != "max_subarray_sum":
         return _number(operator, raw, elements)
     import numpy
 
@@ -142,14 +143,14 @@ def value_of(outcome: _native.Outcome, elements: Elements) -> Any:
         return kind(**{name: _number(name, value, elements) for name, value in raw.items()})
     if isinstance(raw, tuple):
         rows, columns, entries = raw
-        dtype = _dtype_of(operator, type(entries[0]).__name__, elements.type, elements.dtype)
-        return numpy.array(entries, dtype=dtype).reshape(rows, columns)
+        kind = _type_of(operator, type(entries[0]).__name__, elements.type, elements.dtype)
+        return numpy.array(entries, dtype=kind).reshape(rows, columns)
     begin, end = (None if at is None else numpy.int64(at) for at in (index, end_index))
     return Subarray(_number(operator, raw, elements), begin, end)
 
 
 def _number(operator: str, raw: bool | int | float, elements: Elements) -> Any:
-    return _dtype_of(operator, type(raw).__name__, elements.type, elements.dtype).type(raw)
+    return _type_of(operator, type(raw).__name__, elements.type, elements.dtype)(raw)
 
 
 def column_of(operator: str, columns: _native.Columns, elements: Elements) -> numpy.ndarray[Any, Any]:
@@ -161,25 +162,25 @@ def column_of(operator: str, columns: _native.Columns, elements: Elements) -> nu
     kind, data = columns[0]
     values = numpy.frombuffer(data, "<u8" if kind == "bool" else kind)
     name = {"float64": "float", "bool": "bool"}.get(kind, "int")
-    return values.astype(_dtype_of(operator, name, elements.type, elements.dtype))
+    return values.astype(_type_of(operator, name, elements.type, elements.dtype))
 
 
 @functools.cache
-def _dtype_of(operator: str, kind: str, element_type: str, dtype: Any) -> Any:
-    """NumPy's type for what comes as a Python number of type `kind`."""
+def _type_of(operator: str, kind: str, element_type: str, dtype: Any) -> Any:
+    """NumPy's scalar type for what comes as a Python number of type `kind`."""
     import numpy
 
     if operator in _ELEMENT:
-        return dtype
+        return dtype.type
     if kind == "bool":
-        return numpy.dtype("bool")
+        return numpy.bool_
     if kind == "float" or operator in _DOUBLE:
-        return numpy.dtype("float64")
+        return numpy.float64
     if operator in ("count", "count_nonzero"):
-        return numpy.dtype("int64")
+        return numpy.int64
     if operator == "max_abs":
-        return numpy.dtype("uint64")
-    return numpy.dtype("uint64" if element_type.startswith("u") else "int64")
+        return numpy.uint64
+    return numpy.uint64 if element_type.startswith("u") else numpy.int64
 
 
 def answer_type(element_type: str, dtype: Any) -> numpy.dtype[Any]:
