@@ -110,6 +110,14 @@ def test_several_dimensions(client, servers):
     same_bits(in_threads(warpfold.dask.reduce(d, "sum", servers)), client.sum(x.T))
 
 
+def test_chunks_with_gaps_in_one_dimension(client, servers):
+    """Dask makes an array of ones of a single element, which all others are."""
+    assert in_threads(warpfold.dask.reduce(dask_array.ones(5000, chunks=900), "sum", servers)) == 5000
+    x = numpy.random.default_rng(3).standard_normal(100_000)
+    d = dask_array.from_array(x, chunks=7_777)[::3]
+    same_bits(in_threads(warpfold.dask.reduce(d, "sum", servers)), client.sum(x[::3]))
+
+
 def test_matrices_in_order(client, servers):
     x = numpy.random.default_rng(3).integers(0, 2**32, (1000, 3, 3), dtype="uint32")
     d = dask_array.from_array(x, chunks=(77, 3, 3))

@@ -164,7 +164,7 @@ def _cut_of(darray: Any) -> tuple[tuple[int, ...], list[int]]:
 
 def _elements(chunk: Any, size: int, question: Question) -> numpy.ndarray[Any, Any]:
     """In a row, or as matrices in a row. Dask takes a function's word for what its chunks are; we do not."""
-    array = numpy.asarray(chunk)
+    array = numpy.ascontiguousarray(chunk)
     rows, columns = question.matrix or (1, 1)
     if array.dtype != question.dtype or array.size != size * rows * columns:
         raise ValueError(
