@@ -137,21 +137,20 @@ def _ask(client: _native.Client, call: Call, progress: Callable[[int], object] |
             if elements.way == "resident":
                 raise
             elements.send_instead()
-    return _send(client, call, progress, stop)
+    if elements.view is None:
+        return _write(client, call, progress, stop)
+    try:
+        return client.reduce(elements.view, call.task, call.settings, progress, stop)
+    except Exception:
+        check_mapping(elements.owner)  # which says more than that the system could not read
+        raise
 
 
-def _send(client: _native.Client, call: Call, progress: Callable[[int], object] | None,
-          stop: _native.Stop | None) -> _native.Answer:
-    elements = call.elements
-    if elements.view is not None:
-        try:
-            return client.reduce(elements.view, call.task, call.settings, progress, stop)
-        except Exception:
-            check_mapping(elements.owner)  # which says more than that the system could not read
-            raise
+def _write(client: _native.Client, call: Call, progress: Callable[[int], object] | None,
+           stop: _native.Stop | None) -> _native.Answer:
     writer = _native.Writer(client, call.task, call.settings, progress, stop)
     try:
-        for view in elements.pieces or ():
+        for view in call.elements.pieces or ():
             writer.write(view)
         return writer.commit()
     finally:
