@@ -1,13 +1,14 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What warpfold.dask.reduce's plan costs: bytes of states, tasks to make, and states to merge by groups.
+"""What warpfold.dask.reduce's plan costs: bytes of states, tasks, and states to merge by groups.
 
-    PYTHON dask_plan.py --bin DIR --output FILE [--chunks 10000,1000000] [--commit HASH]
+    PYTHON dask_plan.py --bin DIR --output FILE [--chunks 10000,100000] [--commit HASH]
 
 PYTHON is one that has the package (deploy/python_environment.sh makes it). DIR holds warpfold-server. The
 states that are merged were made cheaply: each is of a chunk of 128 MiB of float32 that begins inside a larger
-subtree, so it has as many nodes as real ones, but their content is that of one leaf of ones. JSON lines go to
-FILE.
+subtree, so it has as many nodes as real ones, but their content is that of one leaf of ones. What the tasks
+cost beside their data is told by chunks of one leaf, on Dask's threads and, up to 10,000 chunks, by its
+distributed scheduler with two processes. A million chunks take 10 minutes. JSON lines go to FILE.
 """
 
 import argparse
@@ -16,11 +17,13 @@ import datetime
 import json
 import os
 import pathlib
+import resource
 import sys
 import time
 
 import dask
 import dask.array
+import distributed
 import numpy
 from processes import ServerProcess
 
@@ -28,6 +31,7 @@ import warpfold
 from warpfold.dask import MERGED_STATES, reduce
 
 _LEAF = 1024  # float32
+_MOST_DISTRIBUTED = 10_000  # chunks
 _CHUNK_LEAVES = (128 << 20) // 4096
 
 
@@ -110,7 +114,38 @@ def plan_line(count: int, length: int) -> dict:
         "chunk_elements": length,
         "tasks_with_the_chunks": tasks,
         "plan_s": round(time.perf_counter() - begin_s, 2),
+        "peak_mib": peak_mib(),
     }
+
+
+def compute_line(address: str, count: int, scheduler: str) -> dict:
+    """The whole, for chunks of one leaf. The scheduler is Dask's current one, which this names."""
+    value = reduce(dask.array.ones(count * _LEAF, dtype="float32", chunks=_LEAF), "sum", address)
+    begin_s = time.perf_counter()
+    assert value.compute() == count * _LEAF
+    return {
+        "case": "compute",
+        "chunks": count,
+        "chunk_elements": _LEAF,
+        "scheduler": scheduler,
+        "compute_s": round(time.perf_counter() - begin_s, 2),
+        "peak_mib": peak_mib(),
+    }
+
+
+def distributed_line(address: str, count: int) -> dict:
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        return compute_line(address, count, "distributed, 2 processes")
+
+
+def peak_mib() -> int:
+    """Of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 
 def main() -> int:
@@ -119,7 +154,7 @@ def main() -> int:
     )
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
-    parser.add_argument("--chunks", default="10000,1000000")
+    parser.add_argument("--chunks", default="10000,100000")
     parser.add_argument("--commit", default="unknown")
     flags = parser.parse_args()
     lines = []
@@ -129,8 +164,10 @@ def main() -> int:
     ):
         for count in map(int, flags.chunks.split(",")):
             lines.append(merge_line(client, count))
-            if count <= 100_000:  # Dask's own graph of a million chunks takes gigabytes
-                lines += [plan_line(count, length) for length in (1 << 15, 1 << 15 | 1)]
+            lines += [plan_line(count, length) for length in (1 << 15, 1 << 15 | 1)]
+            lines.append(compute_line(server.addresses[0], count, "threads"))
+            if count <= _MOST_DISTRIBUTED:
+                lines.append(distributed_line(server.addresses[0], count))
     head = {
         "bench": "dask_plan",
         "date": datetime.date.today().isoformat(),

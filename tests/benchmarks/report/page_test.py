@@ -13,7 +13,10 @@ _BENCHMARKS = pathlib.Path(__file__).resolve().parents[1]
 _DOCS = _BENCHMARKS.parents[1] / "docs"
 _REMEDY = "\nRemedy: python3 tests/benchmarks/plot.py (needs matplotlib), and look at what it wrote."
 _KEYS = ("bench", "operator", "dtype", "bytes", "device", "commit", "date")
-_PLAN_KEYS = ("bench", "case", "chunks", "commit", "date")  # of what reduces nothing
+_OTHER_KEYS = {  # of lines that are not of one reduction
+    "dask_plan": ("bench", "case", "chunks", "commit", "date"),
+    "python_client": ("bench", "case", "side", "server", "commit", "date"),
+    "python_cuda": ("bench", "array", "operators", "bytes", "device", "commit", "date")}
 _KERNEL_KEYS = {"algorithm", "gbps", "cub_gbps", "ceiling_gbps"}  # null where there is no such figure
 
 
@@ -29,7 +32,7 @@ class PageTest(unittest.TestCase):
     def test_lines_say_what_they_are_of(self):
         self.assertTrue(self.lines)
         for line in self.lines:
-            keys = _PLAN_KEYS if line["bench"] == "dask_plan" else _KEYS
+            keys = _OTHER_KEYS.get(line["bench"], _KEYS)
             missing = [key for key in keys if line.get(key) is None]
             self.assertEqual(missing, [], f"{line['file']}: {line}")
             self.assertRegex(line["date"], r"^\d{4}-\d\d-\d\d$", line["file"])
