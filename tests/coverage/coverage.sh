@@ -4,7 +4,7 @@
 #
 # coverage.sh BUILD OUT [CTEST_ARGUMENT...]: builds the tree in BUILD so that it counts which lines run, runs
 # the tests (with these arguments, or else all that run on the CPU in this build), and writes into OUT:
-# lines.txt, what runs of each file, and missed.txt, the lines that nothing runs. Prints the shares of rooms.
+# coverage.json, gcovr's report, and missed.txt, the lines that nothing runs. Prints the shares of rooms.
 #
 # Counted are sources of server/, client/ and kernels/ that run on the host, without the Python package, which
 # is built apart. A line of a template counts as run if any of its instances runs it. Processes that are
@@ -19,7 +19,7 @@ shift 2
 tests=(--label-regex '^(core|rpc|e2e|interop)$' --label-exclude '^gpu$')
 (($# == 0)) || tests=("$@")
 
-# Counters are shared by threads. At -O1 lines are still told apart, and tests end in time.
+# Counters are shared by threads. At -O1 lines are still told apart, and the longest test takes five minutes.
 cmake --preset dev -B "$build" -DWARPFOLD_CUDA=OFF --log-level=WARNING \
   '-DCMAKE_CXX_FLAGS=--coverage -fprofile-update=atomic' '-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1'
 cmake --build "$build" >"$out/build.log"
@@ -30,5 +30,5 @@ ctest --test-dir "$build" --output-on-failure --parallel "$(nproc)" "${tests[@]}
 
 gcovr --root . --object-directory "$build" --filter 'server/' --filter 'client/' --filter 'kernels/' \
   --exclude 'kernels/cuda/' --exclude 'client/python/' --exclude 'client/examples/' \
-  --json "$out/coverage.json" >"$out/lines.txt"
+  --json "$out/coverage.json" >"$out/gcovr.log"
 python3 "$(dirname "${BASH_SOURCE[0]}")/coverage_of_rooms.py" "$out/coverage.json" "$out/missed.txt"
