@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "server/log_line.h"
 #include "server/log_queue.h"
 #include "server/log_sampler.h"
