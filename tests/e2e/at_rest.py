@@ -6,8 +6,9 @@ import dataclasses
 
 from http_pages import get, samples, wait_until
 
-_NOTHING = ("warpfold_slots_in_flight", "warpfold_slot_waiters", "warpfold_reductions_in_progress",
-            "warpfold_registrations", "warpfold_registered_bytes", "warpfold_kept_array_bytes")
+_NOTHING = ("warpfold_connections", "warpfold_slots_in_flight", "warpfold_slot_waiters",
+            "warpfold_reductions_in_progress", "warpfold_registrations", "warpfold_registered_bytes",
+            "warpfold_kept_array_bytes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,11 +27,12 @@ class Held:
         return cls(int(page["process_open_fds"]), int(page["process_resident_memory_bytes"]) >> 20, others)
 
 
-def await_rest(admin: str, descriptors: int) -> Held:
-    """Waits until the server has no more descriptors than these, and holds nothing else."""
+def await_rest(admin: str, descriptors: int | None = None) -> Held:
+    """Waits until the server has no more descriptors than these, if they are given, and holds nothing else."""
     def at_rest() -> Held | None:
         held = Held.by(admin)
-        return held if held.descriptors <= descriptors and not held.others else None
+        few = descriptors is None or held.descriptors <= descriptors
+        return held if few and not held.others else None
     try:
         return wait_until(at_rest, f"{descriptors} descriptors and nothing held")
     except RuntimeError as error:

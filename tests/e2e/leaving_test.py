@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-from at_rest import Held, await_rest
+from at_rest import await_rest
 from executables import Server, TestCase, value
 
 _EACH = int(os.environ.get("WARPFOLD_LEAVING", "40"))
@@ -57,8 +57,7 @@ class LeavingTest(TestCase):
         with Server(*_FLAGS, f"--memory_socket={self.socket}") as server:
             admin = re.search(r" admin=(\S+)", server.ready_line)[1]
             value(server.address, "sum", "--iota", "10000000", "--streams", "2")
-            at_start = Held.by(admin)
-            self.assertEqual(at_start.others, {})
+            at_start = await_rest(admin)
             with Others(server.address) as others:
                 for seed in range(_EACH):
                     self.kill_one(server.address, seed)
