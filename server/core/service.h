@@ -3,8 +3,8 @@
 //
 // All shards share one service: the device, the limits, the admission of calls. It is made once at start.
 //
-// Threads: device, admission, access, answers, memories, residents and `serving` may be used by any thread;
-// the rest is constant once the first shard exists. Must outlive the shards.
+// Threads: device, admission, access, answers, memories, residents, tags and `serving` may be used by any
+// thread; the rest is constant once the first shard exists. Must outlive the shards.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,7 @@
 #include "server/core/device_health.h"
 #include "server/core/limits.h"
 #include "server/core/memory_registry.h"
+#include "server/core/party_tags.h"
 #include "server/core/pending_answers.h"
 #include "server/core/resident_arrays.h"
 
@@ -50,6 +51,7 @@ struct Service {
   PendingAnswers answers;
   MemoryRegistry memories;
   ResidentArrays residents{memories};
+  PartyTags tags;
   std::atomic<bool> serving = true;
 
   // What health says. The device's word counts at once, before the watchdog has acted upon it.

@@ -35,7 +35,10 @@ class Shard {
  public:
   // `service` and the slots must outlive the shard, and the shard its calls.
   Shard(Service& service, const std::vector<kernels::Slot*>& slots)
-      : service_(service), slots_(slots, &service.device), canary_(slots_, service.device, service.clock()) {
+      : service_(service),
+        slots_(slots, &service.device),
+        turns_(service.tags),
+        canary_(slots_, service.device, service.clock()) {
     PublishGauges();
   }
 

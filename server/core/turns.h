@@ -6,8 +6,9 @@
 // with one stream: its messages are always there, and those of the other have to queue behind them.
 //
 // Start-time fair queueing (Goyal, Vin and Cheng, 1996): each party has a tag, which what it sends advances,
-// and the message of the party with the lowest tag is next. The shard's own tag is that of the party that was
-// served last; whoever has sent nothing for a while starts from there, so that silence earns nothing.
+// and the message of the party with the lowest tag is next. The tags are the same for all shards
+// (party_tags.h), so that a party whose calls lie on a few of them has these until it has had as much as the
+// others: without that a party with fewer calls than there are shards would get half of each of its shards.
 //
 // Threads: the shard's only.
 #pragma once
@@ -18,6 +19,8 @@
 #include <functional>
 #include <map>
 #include <string>
+
+#include "server/core/party_tags.h"
 
 namespace warpfold::server {
 
@@ -55,6 +58,9 @@ class Turns {
     const std::function<void()> on_turn_;
   };
 
+  // `tags` must outlive the turns.
+  explicit Turns(PartyTags& tags) : tags_(tags) {}
+
   bool has_waiting() const { return waiting_ > 0; }
 
   // Calls those whose turn it is, up to kServedAtOnce.
@@ -68,14 +74,15 @@ class Turns {
   struct Party {
     std::deque<Waiter> waiters;  // the one that came first is first
     int members = 0;
-    std::uint64_t tag = 0;  // where its next message starts, unless the shard's tag is higher
+    PartyTags::Tag* tag = nullptr;
   };
 
-  Parties::iterator Next();
+  bool IsNext(const Party& party) const;
+  Party& NextWaiting();
 
+  PartyTags& tags_;
   Parties parties_;  // those with members
   std::size_t waiting_ = 0;
-  std::uint64_t tag_ = 0;
 };
 
 }  // namespace warpfold::server

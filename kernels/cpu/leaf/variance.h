@@ -187,24 +187,15 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
     return is_full ? JoinFull(centers, deviations, squares) : Join(centers, deviations, squares, present);
   }
 
-  // Row by row, in the order of memory.
+  // Half a row of float64 at a time: so many sums stay in registers, and prefetchers still follow the walk.
+  static constexpr std::uint32_t kSumVectors = 8;
+
   static inline __attribute__((always_inline)) void SweepSums(const R* data, std::uint64_t count,
                                                               Sums& columns) {
     const auto rows = static_cast<std::uint32_t>(count / kColumns<T>);
     const auto rest = static_cast<std::uint32_t>(count % kColumns<T>);
-    for (std::uint32_t j = 0; j < kColumns<T>; ++j) columns.sums[j] = -0.0;
-    for (std::uint32_t j = 0; kIgnoreNan && j < kColumns<T>; ++j) columns.counts[j] = 0;
-    for (std::uint32_t row = 0; row < rows; ++row) {
-      for (std::uint32_t j = 0; j < kColumns<T>; j += kSimdDoubles) {
-        Simd<double> x = DoublesAt(data + row * kColumns<T> + j);
-        auto& sums = *reinterpret_cast<Simd<double>*>(columns.sums + j);
-        if constexpr (kIgnoreNan) {
-          auto& counts = *reinterpret_cast<Simd<std::int64_t>*>(columns.counts + j);
-          counts -= x == x;  // a comparison gives -1 where it holds
-          x = x == x ? x : Simd<double>{};
-        }
-        sums += x;
-      }
+    for (std::uint32_t column = 0; column < kColumns<T>; column += kSumVectors * kSimdDoubles) {
+      SumBlock(data + column, rows, columns.sums + column, columns.counts + column);
     }
     for (std::uint32_t j = 0; j < rest; ++j) {
       const auto first =
@@ -216,6 +207,25 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
         columns.sums[j] += first;
       }
     }
+  }
+
+  static inline __attribute__((always_inline)) void SumBlock(const R* data, std::uint32_t rows, double* sums,
+                                                             std::int64_t* counts) {
+    Simd<double> sum[kSumVectors];
+    Simd<std::int64_t> present[kSumVectors] = {};
+    for (Simd<double>& x : sum) x = -Simd<double>{};
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      for (std::uint32_t i = 0; i < kSumVectors; ++i) {
+        Simd<double> x = DoublesAt(data + row * kColumns<T> + i * kSimdDoubles);
+        if constexpr (kIgnoreNan) {
+          present[i] -= x == x;  // a comparison gives -1 where it holds
+          x = x == x ? x : Simd<double>{};
+        }
+        sum[i] += x;
+      }
+    }
+    std::memcpy(sums, sum, sizeof sum);
+    if constexpr (kIgnoreNan) std::memcpy(counts, present, sizeof present);
   }
 
   // The deviations of each column's elements from its center, and the squares of these, from row to row. A

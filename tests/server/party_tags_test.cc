@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/party_tags.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace warpfold::server {
+namespace {
+
+constexpr std::uint64_t kCost = 1 << 20;
+
+TEST(PartyTagsTest, SeveralAreThoseWithCalls) {
+  PartyTags tags;
+  EXPECT_FALSE(tags.has_several());
+  tags.Join("a");
+  tags.Join("a");
+  EXPECT_FALSE(tags.has_several());
+  tags.Join("b");
+  EXPECT_TRUE(tags.has_several());
+  tags.Leave("a");
+  EXPECT_TRUE(tags.has_several());
+  tags.Leave("a");
+  EXPECT_FALSE(tags.has_several());
+}
+
+TEST(PartyTagsTest, NoTagIsFurtherBehindThanTheMost) {
+  PartyTags tags;
+  PartyTags::Tag& busy = tags.Join("busy");
+  PartyTags::Tag& silent = tags.Join("silent");
+  tags.Charge(busy, PartyTags::kMostBehind);
+  EXPECT_EQ(tags.Start(silent), 0);
+  for (int i = 0; i < 100; ++i) tags.Charge(busy, kCost);
+  const std::uint64_t present = tags.Start(busy) - kCost;
+  EXPECT_EQ(tags.Start(silent), present - PartyTags::kMostBehind);
+  tags.Charge(silent, kCost);
+  EXPECT_EQ(tags.Start(silent), present - PartyTags::kMostBehind + kCost);
+}
+
+TEST(PartyTagsTest, WhoComesBackIsWhereItWas) {
+  PartyTags tags;
+  tags.Join("stays");
+  PartyTags::Tag& tag = tags.Join("party");
+  for (int i = 0; i < 100; ++i) tags.Charge(tag, kCost);
+  tags.Leave("party");
+  EXPECT_EQ(tags.Start(tags.Join("party")), 100 * kCost);
+}
+
+TEST(PartyTagsTest, StrangersAreForgotten) {
+  PartyTags tags;
+  PartyTags::Tag& stays = tags.Join("stays");
+  tags.Charge(stays, 8 * PartyTags::kMostBehind);
+  tags.Charge(stays, kCost);
+  for (std::size_t i = 0; i < 10 * PartyTags::kMostAbsent; ++i) {
+    const std::string party = "stranger " + std::to_string(i);
+    tags.Charge(tags.Join(party), 1);
+    tags.Leave(party);
+    ASSERT_LE(tags.size(), PartyTags::kMostAbsent + 1);
+  }
+  EXPECT_EQ(tags.Start(stays), 8 * PartyTags::kMostBehind + kCost);
+}
+
+// For ThreadSanitizer, too: shards come and go and charge at the same time.
+TEST(PartyTagsTest, NothingIsLostBetweenThreads) {
+  constexpr int kThreads = 4;
+  constexpr int kTimes = 10'000;
+  PartyTags tags;
+  PartyTags::Tag& tag = tags.Join("party");
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&tags] {
+      for (int time = 0; time < kTimes; ++time) {
+        tags.Charge(tags.Join("party"), 3);
+        tags.Leave("party");
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(tags.Start(tag), 3 * kThreads * kTimes);
+  EXPECT_FALSE(tags.has_several());
+}
+
+}  // namespace
+}  // namespace warpfold::server
