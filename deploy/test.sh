@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what is missing, builds, and runs the tests that need no GPU; with --all also the long ones, among them
-# those of the container image and of the Debian packages on a bare machine. Ends with ctest's summary.
+# Installs what is missing, builds, and runs the tests that need no GPU; with --all also the long ones, among
+# them those of the container image and of the Debian packages. Ends with ctest's summary.
 # No test of these runs CUDA code, so none is compiled here; .ci/run does that.
 set -euo pipefail
 excluded='^(gpu|long)$'

@@ -31,6 +31,11 @@ inline constexpr std::uint32_t kEntriesAtOnce = 64;
 inline constexpr int kExactLanes = 8;
 inline constexpr std::uint64_t kExactBlocksPerSum = 256;
 
+// variance of floats: vectors of columns whose sums stay in registers in the second sweep, and what that sweep
+// asks for of the next leaf.
+inline constexpr std::uint32_t kVarianceVectors = 4;
+inline constexpr std::uint32_t kPrefetchedBytes = 2 << 10;
+
 // product of integers: multiplications that do not wait for each other.
 inline constexpr std::uint64_t kProductChains = 8;
 

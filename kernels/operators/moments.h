@@ -27,22 +27,39 @@ struct Moments {
 };
 
 // What rounding takes from a + b, given that sum; exact. D. E. Knuth, The Art of Computer Programming, volume
-// 2, 4.2.2, theorem B.
-WARPFOLD_FN double RoundedOff(double a, double b, double sum) {
-  const double b_part = sum - a;
+// 2, 4.2.2, theorem B. Real is double, or a vector of doubles.
+template <class Real>
+WARPFOLD_FN Real RoundedOff(Real a, Real b, Real sum) {
+  const Real b_part = sum - a;
   return (a - (sum - b_part)) + (b - b_part);
 }
 
-// Merges two states that count equally many elements, as those of whole leaves do. This needs no division.
-// Both may be empty.
+// Moments without their count, of one state or of a vector of them.
+template <class Real>
+struct MomentParts {
+  Real mean;
+  Real mean_low;
+  Real deviations;
+};
+
+// Merges two states of `count` elements each. This needs no division.
+template <class Real>
+WARPFOLD_FN MomentParts<Real> MergeEqualParts(const MomentParts<Real>& a, const MomentParts<Real>& b,
+                                              std::uint64_t count) {
+  const Real step = (b.mean - a.mean) + (b.mean_low - a.mean_low);
+  const double half = 0.5 * static_cast<double>(count);
+  const Real a_half = 0.5 * a.mean;
+  const Real b_half = 0.5 * b.mean;
+  const Real mean = a_half + b_half;
+  const Real low = RoundedOff(a_half, b_half, mean) + 0.5 * (a.mean_low + b.mean_low);
+  return {mean, low, (a.deviations + b.deviations) + (step * step) * half};
+}
+
+// Merges two states that count equally many elements, as those of whole leaves do. Both may be empty.
 WARPFOLD_FN Moments MergeEqualMoments(const Moments& a, const Moments& b) {
-  const double step = (b.mean - a.mean) + (b.mean_low - a.mean_low);
-  const double half = 0.5 * static_cast<double>(a.count);
-  const double a_half = 0.5 * a.mean;
-  const double b_half = 0.5 * b.mean;
-  const double mean = a_half + b_half;
-  const double low = RoundedOff(a_half, b_half, mean) + 0.5 * (a.mean_low + b.mean_low);
-  return {mean, low, (a.deviations + b.deviations) + (step * step) * half, a.count + b.count};
+  const MomentParts<double> merged = MergeEqualParts<double>({a.mean, a.mean_low, a.deviations},
+                                                             {b.mean, b.mean_low, b.deviations}, a.count);
+  return {merged.mean, merged.mean_low, merged.deviations, a.count + b.count};
 }
 
 WARPFOLD_FN Moments MergeMoments(const Moments& a, const Moments& b) {
@@ -63,14 +80,20 @@ WARPFOLD_FN Moments MergeMoments(const Moments& a, const Moments& b) {
 
 // The moments of `count` > 0 elements, given sums of their deviations from `center`, and of the squares of
 // these. The center is near the mean, so that little cancels.
-WARPFOLD_FN Moments MomentsAround(double center, double deviations, double squares, std::uint32_t count) {
-  const double step = deviations / static_cast<double>(count);
-  const double mean = center + step;
-  const double excess = deviations * step;
-  const double rest = squares - excess;
+template <class Real>
+WARPFOLD_FN MomentParts<Real> PartsAround(Real center, Real deviations, Real squares, double count) {
+  const Real step = deviations / count;
+  const Real mean = center + step;
+  const Real excess = deviations * step;
+  const Real rest = squares - excess;
   // Nothing is left but rounding; or the squares are not finite.
-  const double none = excess < std::numeric_limits<double>::infinity() ? 0.0 : squares;
-  return {mean, RoundedOff(center, step, mean), excess < squares ? rest : none, count};
+  const Real none = excess < std::numeric_limits<double>::infinity() ? Real{} : squares;
+  return {mean, RoundedOff(center, step, mean), excess < squares ? rest : none};
+}
+
+WARPFOLD_FN Moments MomentsAround(double center, double deviations, double squares, std::uint32_t count) {
+  const MomentParts<double> parts = PartsAround(center, deviations, squares, static_cast<double>(count));
+  return {parts.mean, parts.mean_low, parts.deviations, count};
 }
 
 inline Moments CanonicalMoments(const Moments& m) {

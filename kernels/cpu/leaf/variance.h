@@ -10,6 +10,7 @@
 #include "kernels/cpu/leaf/sum.h"
 #include "kernels/cpu/leaf/sum_of_squares.h"
 #include "kernels/cpu/scalar_leaf.h"
+#include "kernels/cpu/tuning.h"
 #include "kernels/cpu/vectors.h"
 #include "kernels/operators/variance.h"
 
@@ -29,33 +30,38 @@ struct ScalarLeaf<Variance<T, false>> {
   }
 };
 
-// The moments of each lane, an array for each of their parts.
-struct LaneMoments {
-  double mean[kLanes];
-  double mean_low[kLanes];
-  double deviations[kLanes];
-};
+inline constexpr std::uint32_t kSimdDoubles = kSimdBytes / sizeof(double);
+inline constexpr std::uint32_t kLaneVectors = kLanes / kSimdDoubles;
 
-// Folds lanes of `count` elements each at halving distances.
-template <int kWidth = kLanes / 2>
-inline __attribute__((always_inline)) Moments FoldEqualLanes(LaneMoments& lanes, std::uint64_t count) {
-  for (int lane = 0; lane < kWidth; ++lane) {
-    const int other = lane + kWidth;
-    const Moments merged =
-        MergeEqualMoments({lanes.mean[lane], lanes.mean_low[lane], lanes.deviations[lane], count},
-                          {lanes.mean[other], lanes.mean_low[other], lanes.deviations[other], count});
-    lanes.mean[lane] = merged.mean;
-    lanes.mean_low[lane] = merged.mean_low;
-    lanes.deviations[lane] = merged.deviations;
-  }
-  if constexpr (kWidth == 1) {
-    return {lanes.mean[0], lanes.mean_low[0], lanes.deviations[0], 2 * count};
-  } else {
-    return FoldEqualLanes<kWidth / 2>(lanes, 2 * count);
-  }
+// Neighbouring doubles, from an array and to one. Vectors move one by one: an array of them that is copied as
+// a whole goes through narrower registers, whose loads have to wait for the vectors' stores.
+inline __attribute__((always_inline)) Simd<double> DoublesOf(const double* data) {
+  return LoadSimd<double>(reinterpret_cast<const std::byte*>(data));
+}
+inline __attribute__((always_inline)) void Store(const Simd<double>& x, double* data) {
+  std::memcpy(data, &x, sizeof x);
 }
 
-inline constexpr std::uint32_t kSimdDoubles = kSimdBytes / sizeof(double);
+// Neighbouring lanes' moments, without the count.
+using LaneParts = MomentParts<Simd<double>>;
+
+// Folds lanes of `count` elements each at halving distances: first vector with vector, then within one.
+inline __attribute__((always_inline)) Moments FoldEqualLanes(LaneParts* lanes, std::uint64_t count) {
+  for (std::uint32_t width = kLaneVectors / 2; width > 0; width /= 2) {
+    for (std::uint32_t i = 0; i < width; ++i) lanes[i] = MergeEqualParts(lanes[i], lanes[i + width], count);
+    count *= 2;
+  }
+  LaneParts last = lanes[0];
+#if defined(__AVX2__)
+  const auto swapped = [](const Simd<double>& x) -> Simd<double> { return _mm256_permute2f128_pd(x, x, 1); };
+  last = MergeEqualParts(last, {swapped(last.mean), swapped(last.mean_low), swapped(last.deviations)}, count);
+  count *= 2;
+#endif
+  const MomentParts<double> leaf =
+      MergeEqualParts<double>({last.mean[0], last.mean_low[0], last.deviations[0]},
+                              {last.mean[1], last.mean_low[1], last.deviations[1]}, count);
+  return {leaf.mean, leaf.mean_low, leaf.deviations, 2 * count};
+}
 
 // Neighbouring floats as doubles.
 template <class R>
@@ -125,6 +131,7 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
   using R = Readable<T>;
   static constexpr std::uint32_t kElements = kLeafBytes / sizeof(T);
   static constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
+  static constexpr std::uint32_t kLaneElements = kElements / kLanes;
 
   static Moments Reduce(const Op&, const std::byte* data, std::uint64_t count) {
     return count == kElements ? FoldReadable(data, kElements) : FoldReadable(data, count);
@@ -168,7 +175,6 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
   static inline __attribute__((always_inline)) Moments SweepAgain(const R* data, std::uint64_t count,
                                                                   const double* sums,
                                                                   const Present& present) {
-    constexpr std::uint32_t kLaneElements = kElements / kLanes;
     bool is_full = true;
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) is_full = is_full && present(lane) == kLaneElements;
     alignas(kSimdBytes) double centers[kLanes];
@@ -176,9 +182,12 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
       centers[lane] = sums[lane] / (is_full ? kLaneElements : static_cast<double>(present(lane)));
     }
     alignas(kSimdBytes) double column_centers[kColumns<T>];
-    for (std::uint32_t j = 0; j < kColumns<T>; ++j) column_centers[j] = centers[j / kVector];
-    double deviation_columns[kColumns<T>];
-    double square_columns[kColumns<T>];
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      for (std::uint32_t j = 0; j < kVector; ++j) column_centers[lane * kVector + j] = centers[lane];
+    }
+    PrefetchNextLeaf(data);
+    alignas(kSimdBytes) double deviation_columns[kColumns<T>];
+    alignas(kSimdBytes) double square_columns[kColumns<T>];
     SweepDeviations(data, count, column_centers, deviation_columns, square_columns);
     double deviations[kLanes];
     double squares[kLanes];
@@ -187,15 +196,48 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
     return is_full ? JoinFull(centers, deviations, squares) : Join(centers, deviations, squares, present);
   }
 
-  // Half a row of float64 at a time: so many sums stay in registers, and prefetchers still follow the walk.
-  static constexpr std::uint32_t kSumVectors = 8;
+  // The second sweep finds its leaf in the cache, and no prefetcher follows its walk. So the next leaf is
+  // asked for meanwhile: of float64 a part is enough, because its first sweep is in the order of memory.
+  static inline __attribute__((always_inline)) void PrefetchNextLeaf(const R* data) {
+    if constexpr (HalfElement<T>) return;  // `data` is a copy
+    constexpr std::uint32_t kBytes = kDownColumns ? kLeafBytes : kPrefetchedBytes;
+    const auto* const next = reinterpret_cast<const std::byte*>(data + kElements);
+    for (std::uint32_t i = 0; i < kBytes; i += kCacheLineBytes) __builtin_prefetch(next + i);
+  }
+
+  // The sums of a row of float64 stay in registers from row to row. Of float32 a row has more sums than there
+  // are registers; loading and storing them would take half of the time, so it goes down the columns.
+  static constexpr bool kDownColumns = !std::same_as<R, double>;
+
+  static inline __attribute__((always_inline)) void Add(Simd<double> x, Simd<double>& sum,
+                                                        Simd<std::int64_t>& present) {
+    if constexpr (kIgnoreNan) {
+      present -= x == x;  // a comparison gives -1 where it holds
+      x = x == x ? x : Simd<double>{};
+    }
+    sum += x;
+  }
 
   static inline __attribute__((always_inline)) void SweepSums(const R* data, std::uint64_t count,
                                                               Sums& columns) {
     const auto rows = static_cast<std::uint32_t>(count / kColumns<T>);
     const auto rest = static_cast<std::uint32_t>(count % kColumns<T>);
-    for (std::uint32_t column = 0; column < kColumns<T>; column += kSumVectors * kSimdDoubles) {
-      SumBlock(data + column, rows, columns.sums + column, columns.counts + column);
+    constexpr std::uint32_t kRowVectors = kColumns<T> / kSimdDoubles;
+    auto* const sums = reinterpret_cast<Simd<double>*>(columns.sums);
+    auto* const counts = reinterpret_cast<Simd<std::int64_t>*>(columns.counts);
+    for (std::uint32_t i = 0; i < kRowVectors; ++i) sums[i] = -Simd<double>{};
+    for (std::uint32_t i = 0; kIgnoreNan && i < kRowVectors; ++i) counts[i] = Simd<std::int64_t>{};
+    const auto at = [data](std::uint32_t row, std::uint32_t i) {
+      return DoublesAt(data + row * kColumns<T> + i * kSimdDoubles);
+    };
+    if constexpr (kDownColumns) {
+      for (std::uint32_t i = 0; i < kRowVectors; ++i) {
+        for (std::uint32_t row = 0; row < rows; ++row) Add(at(row, i), sums[i], counts[i]);
+      }
+    } else {
+      for (std::uint32_t row = 0; row < rows; ++row) {
+        for (std::uint32_t i = 0; i < kRowVectors; ++i) Add(at(row, i), sums[i], counts[i]);
+      }
     }
     for (std::uint32_t j = 0; j < rest; ++j) {
       const auto first =
@@ -209,25 +251,6 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
     }
   }
 
-  static inline __attribute__((always_inline)) void SumBlock(const R* data, std::uint32_t rows, double* sums,
-                                                             std::int64_t* counts) {
-    Simd<double> sum[kSumVectors];
-    Simd<std::int64_t> present[kSumVectors] = {};
-    for (Simd<double>& x : sum) x = -Simd<double>{};
-    for (std::uint32_t row = 0; row < rows; ++row) {
-      for (std::uint32_t i = 0; i < kSumVectors; ++i) {
-        Simd<double> x = DoublesAt(data + row * kColumns<T> + i * kSimdDoubles);
-        if constexpr (kIgnoreNan) {
-          present[i] -= x == x;  // a comparison gives -1 where it holds
-          x = x == x ? x : Simd<double>{};
-        }
-        sum[i] += x;
-      }
-    }
-    std::memcpy(sums, sum, sizeof sum);
-    if constexpr (kIgnoreNan) std::memcpy(counts, present, sizeof present);
-  }
-
   // The deviations of each column's elements from its center, and the squares of these, from row to row. A
   // few columns at a time, whose sums stay in registers: the leaf lies in the cache by now.
   static inline __attribute__((always_inline)) void SweepDeviations(const R* data, std::uint64_t count,
@@ -235,7 +258,7 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
                                                                     double* squares) {
     const auto rows = static_cast<std::uint32_t>(count / kColumns<T>);
     const auto rest = static_cast<std::uint32_t>(count % kColumns<T>);
-    for (std::uint32_t column = 0; column < kColumns<T>; column += kBlockVectors * kSimdDoubles) {
+    for (std::uint32_t column = 0; column < kColumns<T>; column += kVarianceVectors * kSimdDoubles) {
       SweepBlock(data + column, rows, centers + column, sums + column, squares + column);
     }
     for (std::uint32_t j = 0; j < rest; ++j) {
@@ -246,17 +269,15 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
     }
   }
 
-  static constexpr std::uint32_t kBlockVectors = 4;
-
   static inline __attribute__((always_inline)) void SweepBlock(const R* data, std::uint32_t rows,
                                                                const double* centers, double* sums,
                                                                double* squares) {
-    Simd<double> center[kBlockVectors];
-    Simd<double> sum[kBlockVectors] = {};
-    Simd<double> square[kBlockVectors] = {};
-    std::memcpy(center, centers, sizeof center);
+    Simd<double> center[kVarianceVectors];
+    Simd<double> sum[kVarianceVectors] = {};
+    Simd<double> square[kVarianceVectors] = {};
+    for (std::uint32_t i = 0; i < kVarianceVectors; ++i) center[i] = DoublesOf(centers + i * kSimdDoubles);
     for (std::uint32_t row = 0; row < rows; ++row) {
-      for (std::uint32_t i = 0; i < kBlockVectors; ++i) {
+      for (std::uint32_t i = 0; i < kVarianceVectors; ++i) {
         const Simd<double> x = DoublesAt(data + row * kColumns<T> + i * kSimdDoubles);
         Simd<double> deviation = x - center[i];
         if constexpr (kIgnoreNan) deviation = x == x ? deviation : Simd<double>{};
@@ -264,20 +285,21 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
         square[i] += deviation * deviation;
       }
     }
-    std::memcpy(sums, sum, sizeof sum);
-    std::memcpy(squares, square, sizeof square);
+    for (std::uint32_t i = 0; i < kVarianceVectors; ++i) {
+      Store(sum[i], sums + i * kSimdDoubles);
+      Store(square[i], squares + i * kSimdDoubles);
+    }
   }
 
   static inline __attribute__((always_inline)) Moments JoinFull(const double* centers, const double* sums,
                                                                 const double* squares) {
-    LaneMoments lanes;
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const Moments m = MomentsAround(centers[lane], sums[lane], squares[lane], kElements / kLanes);
-      lanes.mean[lane] = m.mean;
-      lanes.mean_low[lane] = m.mean_low;
-      lanes.deviations[lane] = m.deviations;
+    LaneParts lanes[kLaneVectors];
+    for (std::uint32_t i = 0; i < kLaneVectors; ++i) {
+      const std::uint32_t lane = i * kSimdDoubles;
+      lanes[i] = PartsAround(DoublesOf(centers + lane), DoublesOf(sums + lane), DoublesOf(squares + lane),
+                             kLaneElements);
     }
-    return FoldEqualLanes(lanes, kElements / kLanes);
+    return FoldEqualLanes(lanes, kLaneElements);
   }
 
   template <class Present>
