@@ -312,7 +312,7 @@ class CudaSlot : public Slot {
 
 absl::StatusOr<std::unique_ptr<Slot>> MakeCudaSlot(Gpu gpu, std::size_t bytes, Fault& fault) {
   auto slot = std::make_unique<CudaSlot>(gpu, bytes, fault);
-  if (absl::Status status = slot->Allocate(); !status.ok()) return status;
+  if (absl::Status status = fault.Check(slot->Allocate()); !status.ok()) return status;
   return slot;
 }
 
