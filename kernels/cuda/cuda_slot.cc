@@ -91,7 +91,7 @@ class CudaSlot : public Slot {
   absl::Status Start(const ReductionPlan& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Begun(Enqueue(reduction, first_element, element_count, staging_, true));
+    return Settled(Enqueue(reduction, first_element, element_count, staging_, true));
   }
 
   std::uint64_t CapacityFrom(const ReductionPlan& reduction, const Memory& memory,
@@ -103,26 +103,26 @@ class CudaSlot : public Slot {
                          std::uint64_t element_count, const Memory& memory,
                          std::uint64_t byte_offset) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Begun(Enqueue(reduction, first_element, element_count, memory.data() + byte_offset,
-                         !IsReducedInPlace(memory, byte_offset)));
+    return Settled(Enqueue(reduction, first_element, element_count, memory.data() + byte_offset,
+                           !IsReducedInPlace(memory, byte_offset)));
   }
 
   absl::Status StartAcross(const ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const MemoryPart> parts) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Begun(EnqueueAcross(reduction, first_element, element_count, parts));
+    return Settled(EnqueueAcross(reduction, first_element, element_count, parts));
   }
 
   absl::Status StartPieces(const ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const HostPiece> pieces) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Begun(EnqueuePieces(reduction, first_element, element_count, pieces));
+    return Settled(EnqueuePieces(reduction, first_element, element_count, pieces));
   }
 
   absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
                           std::uint64_t byte_count) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Begun(EnqueueStore(const_cast<std::byte*>(memory.data()) + byte_offset, byte_count));
+    return Settled(EnqueueStore(const_cast<std::byte*>(memory.data()) + byte_offset, byte_count));
   }
 
   std::uint64_t SegmentCapacity(const ReductionPlan& reduction) const override {
@@ -131,7 +131,7 @@ class CudaSlot : public Slot {
 
   absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Begun(EnqueueSegments(reduction, cut, staging_, true));
+    return Settled(EnqueueSegments(reduction, cut, staging_, true));
   }
 
   // Segments may begin at any element.
@@ -140,7 +140,7 @@ class CudaSlot : public Slot {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     const std::byte* const data = memory.data() + byte_offset;
     const bool is_aligned = reinterpret_cast<std::uintptr_t>(data) % reduction.element_bytes() == 0;
-    return Begun(EnqueueSegments(reduction, cut, data, memory.host_can_read() || !is_aligned));
+    return Settled(EnqueueSegments(reduction, cut, data, memory.host_can_read() || !is_aligned));
   }
 
   // Also where the device failed: Wait then says so.
@@ -149,7 +149,7 @@ class CudaSlot : public Slot {
   absl::StatusOr<SlotResult> Wait() override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     SlotResult result;
-    if (absl::Status status = fault_.Check(Synchronize(result)); !status.ok()) return status;
+    if (absl::Status status = Settled(Synchronize(result)); !status.ok()) return status;
     if (stores_) return result;
     result.state = reducer_->Collect();
     return result;
@@ -158,7 +158,7 @@ class CudaSlot : public Slot {
   absl::StatusOr<SegmentsResult> WaitSegments() override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     SlotResult times;
-    if (absl::Status status = fault_.Check(Synchronize(times)); !status.ok()) return status;
+    if (absl::Status status = Settled(Synchronize(times)); !status.ok()) return status;
     SegmentsResult result = segments_->Collect();
     result.copy = times.copy;
     result.kernel = times.kernel;
@@ -166,12 +166,13 @@ class CudaSlot : public Slot {
   }
 
  private:
-  // Where CUDA refused a part of the work, what was enqueued before is awaited: nothing may read or write
-  // what the caller believes not to be in use.
-  absl::Status Begun(absl::Status status) {
+  // Where CUDA refused a part of the work, or to wait for it, what was enqueued is awaited: nothing may read
+  // or write what the caller believes not to be in use. If that is refused, too, it may for ever.
+  absl::Status Settled(absl::Status status) {
     status = fault_.Check(std::move(status));
-    if (!status.ok() && fault_.Get().ok()) static_cast<void>(cudaStreamSynchronize(stream_));
-    return status;
+    if (status.ok() || !fault_.Get().ok()) return status;
+    absl::Status lost = LossOf(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    return lost.ok() ? status : fault_.Check(std::move(lost));
   }
 
   // What lies on the device, as kernels load it. Memory of the host arrives faster by a copy, which several
