@@ -133,7 +133,10 @@ absl::StatusOr<int> CountDevices() {
   if (driver == 0) return 0;
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);
-  if (error == cudaErrorNoDevice) return 0;
+  if (error == cudaErrorNoDevice) {
+    static_cast<void>(cudaGetLastError());  // or the next launch on this thread would be told of it
+    return 0;
+  }
   if (error != cudaSuccess) return StatusOf(error, "cudaGetDeviceCount");
   return devices;
 }

@@ -81,11 +81,7 @@ class CudaSlot : public Slot {
 
   void Notify() override {
     if (!fault_.Get().ok()) return on_finished_();
-    cudaSetDevice(gpu_.ordinal);
-    // CUDA runs host functions on a thread of its own, and not at all once the device has failed.
-    const absl::Status status =
-        StatusOf(cudaLaunchHostFunc(stream_, &CudaSlot::OnFinished, this), "cudaLaunchHostFunc");
-    if (!fault_.Check(status).ok()) on_finished_();
+    if (!fault_.Check(EnqueueNotice()).ok()) on_finished_();
   }
 
   absl::Status Start(const ReductionPlan& reduction, std::uint64_t first_element,
@@ -143,8 +139,15 @@ class CudaSlot : public Slot {
     return Settled(EnqueueSegments(reduction, cut, data, memory.host_can_read() || !is_aligned));
   }
 
-  // Also where the device failed: Wait then says so.
-  bool Finished() override { return !fault_.Get().ok() || cudaEventQuery(end_) != cudaErrorNotReady; }
+  // Also where the device failed: Wait then says so. A refusal to say is forgotten, or the next launch on
+  // this thread would be told of it.
+  bool Finished() override {
+    if (!fault_.Get().ok()) return true;
+    const cudaError_t error = cudaEventQuery(end_);
+    if (error == cudaErrorNotReady) return false;
+    static_cast<void>(fault_.Check(StatusOf(error, "cudaEventQuery")));
+    return true;
+  }
 
   absl::StatusOr<SlotResult> Wait() override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
@@ -270,6 +273,12 @@ class CudaSlot : public Slot {
   absl::Status EnqueueEnd() {
     end_ = reduced_;
     return StatusOf(cudaEventRecord(end_, stream_), "cudaEventRecord");
+  }
+
+  // CUDA runs host functions on a thread of its own, and not at all once the device has failed.
+  absl::Status EnqueueNotice() {
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
+    return StatusOf(cudaLaunchHostFunc(stream_, &CudaSlot::OnFinished, this), "cudaLaunchHostFunc");
   }
 
   static void CUDART_CB OnFinished(void* slot) { static_cast<CudaSlot*>(slot)->on_finished_(); }
