@@ -5,6 +5,7 @@
 #pragma once
 
 #include <set>
+#include <string>
 
 #include "tests/kernels/cuda_shim/shim.h"
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/cpu/dispatch.h"
@@ -16,6 +17,7 @@
 #include "kernels/cuda/segments/segment_rows.h"
 #include "kernels/cuda/textbook/rows.h"
 #include "kernels/operators/operator_list.h"
+#include "kernels/operators/rows.h"
 #include "kernels/partial_state.h"
 #include "tests/kernels/cuda_shim/shim.h"
 

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The functions of the CUDA runtime, in the order of the header.
-#include <cuda_runtime.h>
-
 #include <cstdio>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
+#include "tests/kernels/cuda_shim/include/cuda.h"
+#include "tests/kernels/cuda_shim/include/cuda_runtime.h"
 #include "tests/kernels/cuda_shim/shim.h"
 
 namespace warpfold::kernels::shim {

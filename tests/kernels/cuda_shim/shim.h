@@ -11,9 +11,6 @@
 // Threads: one.
 #pragma once
 
-#include <cuda.h>
-#include <cuda_runtime.h>
-
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -21,10 +18,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/memory.h"
+#include "tests/kernels/cuda_shim/include/cuda.h"
+#include "tests/kernels/cuda_shim/include/cuda_runtime.h"
 
 namespace warpfold::kernels::shim {
 
