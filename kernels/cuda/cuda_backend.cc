@@ -21,6 +21,7 @@
 #include "kernels/cuda/fault.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/nvml.h"
+#include "kernels/error.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
@@ -133,9 +134,18 @@ absl::StatusOr<int> CountDevices() {
   if (driver == 0) return 0;
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);
-  if (error == cudaErrorNoDevice) return 0;
+  if (error == cudaErrorNoDevice) {
+    static_cast<void>(cudaGetLastError());  // or the next launch on this thread would be told of it
+    return 0;
+  }
   if (error != cudaSuccess) return StatusOf(error, "cudaGetDeviceCount");
   return devices;
+}
+
+// Where there is no memory to open a GPU with there may be some later. All else is told as it is.
+absl::Status WhyNotOpened(const absl::Status& status) {
+  const ErrorMetadata no_memory = {{"cuda_error", absl::StrCat(static_cast<int>(cudaErrorMemoryAllocation))}};
+  return ErrorDetails(status) == no_memory ? absl::ResourceExhaustedError(status.message()) : status;
 }
 
 }  // namespace
@@ -143,7 +153,7 @@ absl::StatusOr<int> CountDevices() {
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(std::span<const int> ordinals,
                                                          const BackendOptions& options) {
   const absl::StatusOr<int> devices = CountDevices();
-  if (!devices.ok()) return devices.status();
+  if (!devices.ok()) return WhyNotOpened(devices.status());
   if (*devices == 0) return absl::NotFoundError("there is no GPU");
   std::vector<int> gpus(ordinals.begin(), ordinals.end());
   if (gpus.empty()) {
@@ -155,7 +165,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(std::span<const int> or
     return absl::NotFoundError(absl::StrCat("no GPU cuda:", ordinal, "; there are ", *devices));
   }
   auto backend = std::make_unique<CudaBackend>();
-  if (absl::Status status = backend->Open(gpus, options); !status.ok()) return status;
+  if (absl::Status status = backend->Open(gpus, options); !status.ok()) return WhyNotOpened(status);
   return backend;
 }
 

@@ -44,6 +44,12 @@ absl::Status BadMemory(absl::string_view what, const char* field) {
   return Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what, {{"field", field}});
 }
 
+// Has this thread's next calls go to the GPU, unless the device is lost.
+absl::Status Use(Gpu gpu, Fault& fault) {
+  if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
+  return fault.Check(StatusOf(cudaSetDevice(gpu.ordinal), "cudaSetDevice"));
+}
+
 // CUDA has refused what a client asked for, which says nothing about the device, unless the error stays after
 // it has been asked for: then the device is lost.
 absl::Status LostAfterRefusal(const char* what, Fault& fault) {
@@ -52,7 +58,7 @@ absl::Status LostAfterRefusal(const char* what, Fault& fault) {
 }
 
 // The bytes of the allocation that starts at `base`, as the driver knows them.
-absl::StatusOr<std::uint64_t> AllocationBytes(void* base) {
+absl::StatusOr<std::uint64_t> AllocationBytes(void* base, Fault& fault) {
   // The driver's own function, of which the runtime has no equal.
   using GetAddressRange = CUresult (*)(CUdeviceptr*, std::size_t*, CUdeviceptr);
   void* entry = nullptr;
@@ -64,6 +70,7 @@ absl::StatusOr<std::uint64_t> AllocationBytes(void* base) {
   if (found != cudaDriverEntryPointSuccess ||
       reinterpret_cast<GetAddressRange>(entry)(&start, &bytes, reinterpret_cast<CUdeviceptr>(base)) !=
           CUDA_SUCCESS) {
+    if (absl::Status lost = LostAfterRefusal("cuMemGetAddressRange", fault); !lost.ok()) return lost;
     return BadMemory("the driver does not know the memory of the handle", "handle");
   }
   return bytes - (reinterpret_cast<CUdeviceptr>(base) - start);
@@ -74,20 +81,20 @@ bool IsWithin(std::uint64_t offset, std::uint64_t count, std::uint64_t bytes) {
   return offset <= bytes && count <= bytes - offset;
 }
 
-absl::Status CheckAllocation(int ordinal, void* base, const ProcessMemory& memory) {
+absl::Status CheckAllocation(int ordinal, void* base, const ProcessMemory& memory, Fault& fault) {
   cudaPointerAttributes attributes = {};
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaPointerGetAttributes(&attributes, base));
   if (attributes.type != cudaMemoryTypeDevice || attributes.device != ordinal) {
     return BadMemory("the handle is not of memory of this server's GPU", "handle");
   }
-  const absl::StatusOr<std::uint64_t> bytes = AllocationBytes(base);
+  const absl::StatusOr<std::uint64_t> bytes = AllocationBytes(base, fault);
   if (!bytes.ok()) return bytes.status();
   if (IsWithin(memory.byte_offset, memory.byte_count, *bytes)) return absl::OkStatus();
   return BadMemory(absl::StrCat("the range exceeds the allocation of ", *bytes, " bytes"), "byte_count");
 }
 
 absl::StatusOr<std::unique_ptr<Memory>> OpenOn(Gpu gpu, const ProcessMemory& memory, Fault& fault) {
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu.ordinal));
+  if (absl::Status status = Use(gpu, fault); !status.ok()) return status;
   cudaIpcMemHandle_t handle;
   std::memcpy(&handle, memory.handle.data(), sizeof(handle));
   void* base = nullptr;
@@ -98,13 +105,13 @@ absl::StatusOr<std::unique_ptr<Memory>> OpenOn(Gpu gpu, const ProcessMemory& mem
                                   static_cast<int>(error), ", ", cudaGetErrorName(error), ")"),
                      "handle");
   }
-  if (absl::Status status = CheckAllocation(gpu.ordinal, base, memory); !status.ok()) {
-    static_cast<void>(cudaIpcCloseMemHandle(base));
-    return fault.Check(status);
+  using Opened = CudaMemory<cudaIpcCloseMemHandle>;
+  if (absl::Status status = fault.Check(CheckAllocation(gpu.ordinal, base, memory, fault)); !status.ok()) {
+    const Opened closes(gpu, base, {}, false, fault);
+    return status;
   }
   const auto* const bytes = static_cast<const std::byte*>(base) + memory.byte_offset;
-  return std::make_unique<CudaMemory<cudaIpcCloseMemHandle>>(gpu, base, std::span(bytes, memory.byte_count),
-                                                             false, fault);
+  return std::make_unique<Opened>(gpu, base, std::span(bytes, memory.byte_count), false, fault);
 }
 
 // Whether another GPU may know the handle that this one refused.
@@ -116,8 +123,7 @@ bool IsOfAnother(const absl::Status& status) {
 
 absl::StatusOr<std::unique_ptr<Memory>> RegisterHostMemory(std::span<const Gpu> gpus,
                                                            std::span<const std::byte> bytes, Fault& fault) {
-  if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpus.front().ordinal));
+  if (absl::Status status = Use(gpus.front(), fault); !status.ok()) return status;
   void* const base = const_cast<std::byte*>(bytes.data());
   const cudaError_t error =
       cudaHostRegister(base, bytes.size(), cudaHostRegisterReadOnly | cudaHostRegisterPortable);
@@ -132,13 +138,15 @@ absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(std::span<const Gpu> gpus
                                                        std::span<const std::byte> bytes, Fault& fault) {
   for (const Gpu gpu : gpus) {
     int same_addresses = 0;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(
-        cudaDeviceGetAttribute(&same_addresses, cudaDevAttrCanUseHostPointerForRegisteredMem, gpu.ordinal));
+    const cudaError_t error =
+        cudaDeviceGetAttribute(&same_addresses, cudaDevAttrCanUseHostPointerForRegisteredMem, gpu.ordinal);
+    absl::Status status = fault.Check(StatusOf(error, "cudaDeviceGetAttribute"));
+    if (!status.ok()) return status;
     if (same_addresses == 0) {
       return absl::ResourceExhaustedError("the GPU does not read the host's memory by the host's addresses");
     }
   }
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpus.front().ordinal));
+  if (absl::Status status = Use(gpus.front(), fault); !status.ok()) return status;
   void* const base = const_cast<std::byte*>(bytes.data());
   if (cudaHostRegister(base, bytes.size(), cudaHostRegisterMapped | cudaHostRegisterPortable) !=
       cudaSuccess) {
@@ -151,7 +159,6 @@ absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(std::span<const Gpu> gpus
 
 absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(std::span<const Gpu> gpus,
                                                           const ProcessMemory& memory, Fault& fault) {
-  if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
   absl::StatusOr<std::unique_ptr<Memory>> opened = OpenOn(gpus.front(), memory, fault);
   for (const Gpu gpu : gpus.subspan(1)) {
     if (!IsOfAnother(opened.status())) break;
@@ -161,12 +168,14 @@ absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(std::span<const Gpu> g
 }
 
 absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(Gpu gpu, std::uint64_t bytes, Fault& fault) {
-  WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu.ordinal));
+  if (absl::Status status = Use(gpu, fault); !status.ok()) return status;
   void* base = nullptr;
-  if (cudaMalloc(&base, bytes) != cudaSuccess) {
+  const cudaError_t error = cudaMalloc(&base, bytes);
+  if (error == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());
     return absl::ResourceExhaustedError(absl::StrCat("the GPU has no room for ", bytes, " bytes"));
   }
+  if (absl::Status status = fault.Check(StatusOf(error, "cudaMalloc")); !status.ok()) return status;
   const std::span<const std::byte> span(static_cast<const std::byte*>(base), bytes);
   return std::make_unique<CudaMemory<cudaFree>>(gpu, base, span, false, fault);
 }

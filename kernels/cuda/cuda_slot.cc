@@ -81,17 +81,13 @@ class CudaSlot : public Slot {
 
   void Notify() override {
     if (!fault_.Get().ok()) return on_finished_();
-    cudaSetDevice(gpu_.ordinal);
-    // CUDA runs host functions on a thread of its own, and not at all once the device has failed.
-    const absl::Status status =
-        StatusOf(cudaLaunchHostFunc(stream_, &CudaSlot::OnFinished, this), "cudaLaunchHostFunc");
-    if (!fault_.Check(status).ok()) on_finished_();
+    if (!fault_.Check(EnqueueNotice()).ok()) on_finished_();
   }
 
   absl::Status Start(const ReductionPlan& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Begun(Enqueue(reduction, first_element, element_count, staging_, true));
+    return Settled(Enqueue(reduction, first_element, element_count, staging_, true));
   }
 
   std::uint64_t CapacityFrom(const ReductionPlan& reduction, const Memory& memory,
@@ -103,26 +99,26 @@ class CudaSlot : public Slot {
                          std::uint64_t element_count, const Memory& memory,
                          std::uint64_t byte_offset) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Begun(Enqueue(reduction, first_element, element_count, memory.data() + byte_offset,
-                         !IsReducedInPlace(memory, byte_offset)));
+    return Settled(Enqueue(reduction, first_element, element_count, memory.data() + byte_offset,
+                           !IsReducedInPlace(memory, byte_offset)));
   }
 
   absl::Status StartAcross(const ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const MemoryPart> parts) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Begun(EnqueueAcross(reduction, first_element, element_count, parts));
+    return Settled(EnqueueAcross(reduction, first_element, element_count, parts));
   }
 
   absl::Status StartPieces(const ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const HostPiece> pieces) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Begun(EnqueuePieces(reduction, first_element, element_count, pieces));
+    return Settled(EnqueuePieces(reduction, first_element, element_count, pieces));
   }
 
   absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
                           std::uint64_t byte_count) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Begun(EnqueueStore(const_cast<std::byte*>(memory.data()) + byte_offset, byte_count));
+    return Settled(EnqueueStore(const_cast<std::byte*>(memory.data()) + byte_offset, byte_count));
   }
 
   std::uint64_t SegmentCapacity(const ReductionPlan& reduction) const override {
@@ -131,7 +127,7 @@ class CudaSlot : public Slot {
 
   absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Begun(EnqueueSegments(reduction, cut, staging_, true));
+    return Settled(EnqueueSegments(reduction, cut, staging_, true));
   }
 
   // Segments may begin at any element.
@@ -140,16 +136,23 @@ class CudaSlot : public Slot {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     const std::byte* const data = memory.data() + byte_offset;
     const bool is_aligned = reinterpret_cast<std::uintptr_t>(data) % reduction.element_bytes() == 0;
-    return Begun(EnqueueSegments(reduction, cut, data, memory.host_can_read() || !is_aligned));
+    return Settled(EnqueueSegments(reduction, cut, data, memory.host_can_read() || !is_aligned));
   }
 
-  // Also where the device failed: Wait then says so.
-  bool Finished() override { return !fault_.Get().ok() || cudaEventQuery(end_) != cudaErrorNotReady; }
+  // Also where the device failed: Wait then says so. A refusal to say is forgotten, or the next launch on
+  // this thread would be told of it.
+  bool Finished() override {
+    if (!fault_.Get().ok()) return true;
+    const cudaError_t error = cudaEventQuery(end_);
+    if (error == cudaErrorNotReady) return false;
+    static_cast<void>(fault_.Check(StatusOf(error, "cudaEventQuery")));
+    return true;
+  }
 
   absl::StatusOr<SlotResult> Wait() override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     SlotResult result;
-    if (absl::Status status = fault_.Check(Synchronize(result)); !status.ok()) return status;
+    if (absl::Status status = Settled(Synchronize(result)); !status.ok()) return status;
     if (stores_) return result;
     result.state = reducer_->Collect();
     return result;
@@ -158,7 +161,7 @@ class CudaSlot : public Slot {
   absl::StatusOr<SegmentsResult> WaitSegments() override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     SlotResult times;
-    if (absl::Status status = fault_.Check(Synchronize(times)); !status.ok()) return status;
+    if (absl::Status status = Settled(Synchronize(times)); !status.ok()) return status;
     SegmentsResult result = segments_->Collect();
     result.copy = times.copy;
     result.kernel = times.kernel;
@@ -166,12 +169,13 @@ class CudaSlot : public Slot {
   }
 
  private:
-  // Where CUDA refused a part of the work, what was enqueued before is awaited: nothing may read or write
-  // what the caller believes not to be in use.
-  absl::Status Begun(absl::Status status) {
+  // Where CUDA refused a part of the work, or to wait for it, what was enqueued is awaited: nothing may read
+  // or write what the caller believes not to be in use. If that is refused, too, it may for ever.
+  absl::Status Settled(absl::Status status) {
     status = fault_.Check(std::move(status));
-    if (!status.ok() && fault_.Get().ok()) static_cast<void>(cudaStreamSynchronize(stream_));
-    return status;
+    if (status.ok() || !fault_.Get().ok()) return status;
+    absl::Status lost = LossOf(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    return lost.ok() ? status : fault_.Check(std::move(lost));
   }
 
   // What lies on the device, as kernels load it. Memory of the host arrives faster by a copy, which several
@@ -271,6 +275,12 @@ class CudaSlot : public Slot {
     return StatusOf(cudaEventRecord(end_, stream_), "cudaEventRecord");
   }
 
+  // CUDA runs host functions on a thread of its own, and not at all once the device has failed.
+  absl::Status EnqueueNotice() {
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
+    return StatusOf(cudaLaunchHostFunc(stream_, &CudaSlot::OnFinished, this), "cudaLaunchHostFunc");
+  }
+
   static void CUDART_CB OnFinished(void* slot) { static_cast<CudaSlot*>(slot)->on_finished_(); }
 
   absl::Status Synchronize(SlotResult& result) {
@@ -312,7 +322,7 @@ class CudaSlot : public Slot {
 
 absl::StatusOr<std::unique_ptr<Slot>> MakeCudaSlot(Gpu gpu, std::size_t bytes, Fault& fault) {
   auto slot = std::make_unique<CudaSlot>(gpu, bytes, fault);
-  if (absl::Status status = slot->Allocate(); !status.ok()) return status;
+  if (absl::Status status = fault.Check(slot->Allocate()); !status.ok()) return status;
   return slot;
 }
 

@@ -26,6 +26,16 @@ constexpr cudaError_t kRefusals[] = {
     cudaErrorNotSupported,               // 801
 };
 
+absl::Status StatusFor(cudaError_t error, const char* what, absl::StatusCode code, const char* why) {
+  // Up to the arguments, which may name addresses.
+  const absl::string_view text = what;
+  const absl::string_view call = text.substr(0, text.find('('));
+  return Error(
+      code, why,
+      absl::StrCat("CUDA error ", static_cast<int>(error), " (", cudaGetErrorName(error), ") in ", call),
+      {{"cuda_error", absl::StrCat(static_cast<int>(error))}});
+}
+
 }  // namespace
 
 bool IsRefusal(cudaError_t error) {
@@ -33,18 +43,15 @@ bool IsRefusal(cudaError_t error) {
 }
 
 absl::Status StatusOf(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return absl::OkStatus();
-  const bool is_refusal = IsRefusal(error);
+  if (!IsRefusal(error)) return LossOf(error, what);
   // Or the next launch, which asks for the last error, would find this one.
-  if (is_refusal) static_cast<void>(cudaGetLastError());
-  // Up to the arguments, which may name addresses.
-  const absl::string_view text = what;
-  const absl::string_view call = text.substr(0, text.find('('));
-  return Error(
-      is_refusal ? absl::StatusCode::kInternal : absl::StatusCode::kUnavailable,
-      is_refusal ? reason::kLaunchRefused : reason::kDeviceLost,
-      absl::StrCat("CUDA error ", static_cast<int>(error), " (", cudaGetErrorName(error), ") in ", call),
-      {{"cuda_error", absl::StrCat(static_cast<int>(error))}});
+  static_cast<void>(cudaGetLastError());
+  return StatusFor(error, what, absl::StatusCode::kInternal, reason::kLaunchRefused);
+}
+
+absl::Status LossOf(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  return StatusFor(error, what, absl::StatusCode::kUnavailable, reason::kDeviceLost);
 }
 
 bool IsDeviceError(const absl::Status& status) { return ErrorReason(status) == reason::kDeviceLost; }

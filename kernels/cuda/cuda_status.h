@@ -19,6 +19,10 @@ bool IsRefusal(cudaError_t error);
 // (DEVICE_LOST). Both have the error's number and name. `what` says what was being done.
 absl::Status StatusOf(cudaError_t error, const char* what);
 
+// OK, or UNAVAILABLE (DEVICE_LOST) for any error: of a call without which nobody knows what the device still
+// does.
+absl::Status LossOf(cudaError_t error, const char* what);
+
 // Whether StatusOf found the device lost.
 bool IsDeviceError(const absl::Status& status);
 

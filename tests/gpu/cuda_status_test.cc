@@ -59,6 +59,13 @@ TEST(CudaStatusTest, WhateverIsNotKnownToBeHarmlessLosesTheDevice) {
   }
 }
 
+TEST(CudaStatusTest, AnyErrorOfACallThatMustNotFailLosesTheDevice) {
+  EXPECT_TRUE(LossOf(cudaSuccess, "cudaStreamSynchronize").ok());
+  for (int code = 1; code <= 2000; ++code) {
+    EXPECT_TRUE(IsDeviceError(LossOf(static_cast<cudaError_t>(code), "cudaStreamSynchronize"))) << code;
+  }
+}
+
 TEST(CudaStatusTest, OtherStatusesAreNoDeviceErrors) {
   EXPECT_FALSE(IsDeviceError(absl::OkStatus()));
   EXPECT_FALSE(IsDeviceError(absl::UnavailableError("draining")));

@@ -183,6 +183,7 @@ absl::Status SegmentReducer::Launch(const ReductionPlan& reduction, const Segmen
   if (reinterpret_cast<std::uintptr_t>(data) % reduction.element_bytes() != 0) {
     return absl::InternalError("a launch over segments that are not aligned to their elements");
   }
+  ClearErrors();  // of a launch whose results nobody has collected
   layout_.emplace(reduction);
   operators_ = reduction.operators().size();
   segment_count_ = cut.segment_count;
@@ -304,8 +305,13 @@ SegmentsResult SegmentReducer::Collect() {
   const std::span flags(reinterpret_cast<const std::uint8_t*>(errors_ + kFlagBytes),
                         operators_ * segment_count_);
   result.errors = CollectErrors(flags, segment_count_);
-  std::memset(errors_, 0, kFlagBytes + flags.size());
+  ClearErrors();
   return result;
+}
+
+void SegmentReducer::ClearErrors() {
+  if (*reinterpret_cast<const volatile unsigned*>(errors_) == 0) return;
+  std::memset(errors_, 0, kFlagBytes + operators_ * segment_count_);
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -61,6 +61,7 @@ class SegmentReducer {
   // needs to the device.
   absl::StatusOr<SegmentPlan> Plan(const ReductionPlan& reduction, const SegmentCut& cut,
                                    const std::byte* data, const SegmentEntry& entry, cudaStream_t stream);
+  void ClearErrors();
   void PlanAlike(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan) const;
   absl::Status PlanVarying(const SegmentCut& cut, std::uint64_t most_runs, SegmentPlan& plan,
                            cudaStream_t stream);
@@ -77,7 +78,7 @@ class SegmentReducer {
   SegmentItem* items_ = nullptr;
   SegmentItem* host_items_ = nullptr;
   // Mapped host memory, as the host and the device see it: a flag, and behind it an error for each operator
-  // and segment, all 0 between one Collect and the next Launch.
+  // and segment. All are 0 when kernels are launched.
   std::byte* errors_ = nullptr;
   std::byte* device_errors_ = nullptr;
 
