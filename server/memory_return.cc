@@ -31,7 +31,7 @@ void MakeAllocatorEager() {
 
 MemoryReturn::MemoryReturn(absl::Time now, std::uint64_t most_bytes)
     : enough_bytes_(ResidentBytes() / 4 * 5),
-      much_bytes_(std::max(most_bytes / 4 * 3, enough_bytes_)),
+      much_bytes_(std::max(most_bytes / 2, enough_bytes_)),
       next_look_(now + kLookInterval),
       last_return_(now),
       pause_(kLookInterval),

@@ -21,7 +21,7 @@ class MemoryReturn {
 
   // To be called often. Every five seconds, while the process has more than a quarter beyond what it had at
   // first, frees what it can: once a minute while the process is busy, less and less often where that does
-  // not help. Beyond three quarters of the most, at once and again and again: each thread has an arena of its
+  // not help. Beyond half of the most, at once and again and again: each thread has an arena of its
   // own, and a client that comes by one thread after the other would leave the most in each.
   void Look(absl::Time now);
 
