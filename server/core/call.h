@@ -42,8 +42,8 @@ namespace warpfold::server {
 
 class Shard;
 
-// For how long a probe may be idle, where that is less than what other calls may: it is one small message,
-// and who stalls some shall not keep others from asking.
+// For how long a probe may be idle, or a watch that has not begun, where that is less than what other calls
+// may: each is one small message, and who stalls some shall not keep others from asking.
 inline constexpr absl::Duration kCheckIdle = absl::Seconds(2);
 
 // What a call asks of its transport. All functions return at once.
