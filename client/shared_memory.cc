@@ -57,23 +57,80 @@ bool SendWith(int socket, const std::string& bytes, std::optional<int> descripto
 // The connection, which lives as long as anything that was registered over it.
 class MemoryConnection::Socket {
  public:
-  explicit Socket(int fd) : fd_(fd) {}
-  ~Socket() { close(fd_); }
+  explicit Socket(std::string path) : path_(std::move(path)) {}
+  ~Socket() { Close(); }
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  // One question and its answer: the token, if the answer has one.
-  absl::StatusOr<std::string> Ask(const v1::MemoryRequest& request, std::optional<int> descriptor) {
+  // To be called once, before all else.
+  absl::Status Connect() {
     const std::lock_guard lock(mutex_);
+    return ConnectLocked();
+  }
+
+  // Registers something. The server hangs up on who has had nothing registered for a while (memory.proto):
+  // then nothing is lost, and a new connection is as good.
+  absl::StatusOr<std::string> Register(const v1::MemoryRequest& request, std::optional<int> descriptor) {
+    const std::lock_guard lock(mutex_);
+    absl::StatusOr<std::string> token = AskLocked(request, descriptor);
+    if (registered_ == 0 && hung_up_) {
+      Close();
+      if (absl::Status status = ConnectLocked(); !status.ok()) return status;
+      token = AskLocked(request, descriptor);
+    }
+    if (token.ok()) ++registered_;
+    return token;
+  }
+
+  // Where the connection is broken the server has forgotten it.
+  void Unregister(const std::string& token) {
+    const std::lock_guard lock(mutex_);
+    v1::MemoryRequest request;
+    request.mutable_unregister()->set_token(token);
+    AskLocked(request, std::nullopt).IgnoreError();
+    --registered_;
+  }
+
+ private:
+  void Close() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+  }
+
+  absl::Status ConnectLocked() {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    if (path_.size() >= sizeof(address.sun_path)) return absl::InvalidArgumentError("the path is too long");
+    path_.copy(address.sun_path, path_.size());
+    fd_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd_ < 0) return Broken("cannot be made", errno);
+    // Registering takes 50 ms for each GiB; a server that is full of connections answers nothing.
+    const timeval longest = {.tv_sec = 120, .tv_usec = 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof(longest));
+    setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof(longest));
+    if (connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+      return Broken("cannot be connected to", errno);
+    }
+    broken_ = false;
+    hung_up_ = false;
+    return absl::OkStatus();
+  }
+
+  // One question and its answer: the token, if the answer has one.
+  absl::StatusOr<std::string> AskLocked(const v1::MemoryRequest& request, std::optional<int> descriptor) {
     if (broken_) return Broken("has failed before", EPIPE);
     // Answers have no names: after one that was missed, the next would be taken for another question's.
     broken_ = true;
-    if (!SendWith(fd_, request.SerializeAsString(), descriptor)) return Broken("cannot be written to", errno);
+    if (!SendWith(fd_, request.SerializeAsString(), descriptor)) {
+      hung_up_ = errno == EPIPE || errno == ECONNRESET;
+      return Broken("cannot be written to", errno);
+    }
     std::array<char, kMaxAnswerBytes> bytes;
     ssize_t size = 0;
     do {
       size = recv(fd_, bytes.data(), bytes.size(), 0);
     } while (size < 0 && errno == EINTR);
+    hung_up_ = size == 0 || (size < 0 && errno == ECONNRESET);
     if (size <= 0) return Broken("gives no answer", size < 0 ? errno : ECONNRESET);
     v1::MemoryResponse response;
     if (!response.ParseFromArray(bytes.data(), static_cast<int>(size))) {
@@ -84,21 +141,18 @@ class MemoryConnection::Socket {
     return MakeError(static_cast<absl::StatusCode>(response.code()), response.reason(), response.message());
   }
 
- private:
-  const int fd_;
+  const std::string path_;
   std::mutex mutex_;
-  bool broken_ = false;  // guarded by mutex_: questions and answers are not in step any more
+  int fd_ = -1;           // guarded by mutex_
+  bool broken_ = false;   // guarded by mutex_: questions and answers are not in step any more
+  bool hung_up_ = false;  // guarded by mutex_: broken, since the server has closed the connection
+  int registered_ = 0;    // guarded by mutex_
 };
 
 struct RegisteredMemory::State {
   State(std::shared_ptr<MemoryConnection::Socket> socket_in, std::string token_in)
       : socket(std::move(socket_in)), token(std::move(token_in)) {}
-  ~State() {
-    v1::MemoryRequest request;
-    request.mutable_unregister()->set_token(token);
-    // Where the connection is broken the server has forgotten it.
-    socket->Ask(request, std::nullopt).IgnoreError();
-  }
+  ~State() { socket->Unregister(token); }
 
   const std::shared_ptr<MemoryConnection::Socket> socket;
   const std::string token;
@@ -129,21 +183,9 @@ MemoryConnection& MemoryConnection::operator=(MemoryConnection&&) noexcept = def
 MemoryConnection::~MemoryConnection() = default;
 
 absl::StatusOr<MemoryConnection> MemoryConnection::Open(const std::string& path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return absl::InvalidArgumentError("the path is too long");
-  path.copy(address.sun_path, path.size());
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (fd < 0) return Broken("cannot be made", errno);
-  auto owner = std::make_shared<Socket>(fd);
-  // Registering takes 50 ms for each GiB; a server that is full of connections answers nothing.
-  const timeval longest = {.tv_sec = 120, .tv_usec = 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof(longest));
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof(longest));
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return Broken("cannot be connected to", errno);
-  }
-  return MemoryConnection(std::move(owner));
+  auto socket = std::make_shared<Socket>(path);
+  if (absl::Status status = socket->Connect(); !status.ok()) return status;
+  return MemoryConnection(std::move(socket));
 }
 
 absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count) const {
@@ -171,7 +213,7 @@ absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count
 absl::StatusOr<RegisteredMemory> MemoryConnection::Register(int memfd, std::uint64_t byte_count) const {
   v1::MemoryRequest request;
   request.mutable_register_host()->set_byte_count(byte_count);
-  absl::StatusOr<std::string> token = socket_->Ask(request, memfd);
+  absl::StatusOr<std::string> token = socket_->Register(request, memfd);
   if (!token.ok()) return token.status();
   return RegisteredMemory(std::make_unique<RegisteredMemory::State>(socket_, *std::move(token)));
 }
@@ -184,7 +226,7 @@ absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpu(std::span<const s
   memory.set_handle(handle.data(), handle.size());
   memory.set_byte_offset(byte_offset);
   memory.set_byte_count(byte_count);
-  absl::StatusOr<std::string> token = socket_->Ask(request, std::nullopt);
+  absl::StatusOr<std::string> token = socket_->Register(request, std::nullopt);
   if (!token.ok()) return token.status();
   return RegisteredMemory(std::make_unique<RegisteredMemory::State>(socket_, *std::move(token)));
 }

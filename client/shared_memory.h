@@ -63,7 +63,8 @@ class SharedMemory {
 
 class MemoryConnection {
  public:
-  // UNAVAILABLE where nobody listens at `path`, or hangs up on this user.
+  // UNAVAILABLE where nobody listens at `path`, or hangs up on this user. The server closes a connection that
+  // has had nothing registered for a while; the next registration connects again.
   static absl::StatusOr<MemoryConnection> Open(const std::string& path);
   MemoryConnection(MemoryConnection&&) noexcept;
   MemoryConnection& operator=(MemoryConnection&&) noexcept;

@@ -15,7 +15,8 @@
 namespace warpfold::server {
 namespace {
 
-// About what the short texts of a record occupy: its method, peer, reason and trace.
+// About what the texts of a record occupy whose lengths the server bounds to some tens of bytes: its method,
+// peer, reason and the ids of its trace.
 constexpr std::size_t kBytesOfTexts = 256;
 
 // As the API names it, without the prefix: "float32".
@@ -71,6 +72,19 @@ LogLevel LevelOf(const CallRecord& call, const std::string& kind) {
 
 }  // namespace
 
+std::size_t BytesInQueue(const CallRecord& call) {
+  std::size_t bytes = sizeof(CallRecord) + kBytesOfTexts + call.identity.size() + call.request_id.size() +
+                      static_cast<std::size_t>(call.status.message().size());
+  if (call.trace.has_value()) bytes += call.trace->state.size();
+  if (call.reduction.has_value()) {
+    bytes += sizeof(kernels::ReductionSpec);
+    for (const std::string& name : call.reduction->spec().operators) {
+      bytes += sizeof(name) + name.size() + sizeof(kernels::BoundOperator);
+    }
+  }
+  return bytes;
+}
+
 void CallLog::Add(const CallRecord& call) {
   const absl::Status& status = call.status;
   const std::string reason = kernels::ErrorReason(status);
@@ -78,10 +92,8 @@ void CallLog::Add(const CallRecord& call) {
   if (!status.ok() && !sampler_.Admit(kind, clock_())) return;
   const LogLevel level = LevelOf(call, kind);
   if (!IsLogged(level)) return;
-  const std::size_t bytes = sizeof(CallRecord) + kBytesOfTexts + call.request_id.size() +
-                            static_cast<std::size_t>(status.message().size());
   LogEvent(
-      level, "call", [call, reason] { return FieldsOf(call, reason); }, bytes);
+      level, "call", [call, reason] { return FieldsOf(call, reason); }, BytesInQueue(call));
 }
 
 void CallLog::SayLeftOut(bool all) {

@@ -6,6 +6,7 @@
 // UNKNOWN, DEVICE_LOST) is a warning.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "server/core/call_observer.h"
@@ -13,6 +14,10 @@
 #include "server/log_sampler.h"
 
 namespace warpfold::server {
+
+// How much memory a record counts for from the end of its call until its line is written: the queue of the
+// log is bounded (logging.h), also where clients make all texts as long as they may be.
+std::size_t BytesInQueue(const CallRecord& call);
 
 // Threads: any.
 class CallLog : public CallObserver {

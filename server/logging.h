@@ -26,7 +26,8 @@ void SetUpLogging(LogFormat format, LogLevel level);
 void Log(LogLevel level, absl::string_view message);
 
 // Writes a line of fields. `event` is a word that programs can look for. `make_fields` is called on a thread
-// of the log's own, soon or never, and owns what it needs: `bytes`, about.
+// of the log's own, soon or never, and owns what it needs: `bytes`, about. Lines beyond 4 MiB that wait are
+// dropped and counted.
 void LogEvent(LogLevel level, const char* event, std::function<LogFields()> make_fields, std::size_t bytes);
 
 // Whether lines of this level are written: else it is not worth making one.

@@ -16,7 +16,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "kernels/devices.h"
+#include "server/core/admission.h"
 #include "server/core/limits.h"
+#include "server/core/pending_answers.h"
+#include "server/core/wire_guard.h"
 #include "server/process.h"
 
 namespace warpfold::server {
@@ -29,10 +32,14 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kBaseBytes = 64 * kMiB;
 constexpr std::uint64_t kDriverBytes = 512 * kMiB;
 
-// A reduction: the window of flow control of its stream, and a message of the largest payload.
-constexpr std::uint64_t kReductionBytes = 2 * kMaxPayloadBytes;
-// There are as many places for merges, which have one message.
-constexpr std::uint64_t kMergeBytes = kMaxPayloadBytes;
+constexpr std::uint64_t kMessageBytes = kMaxPayloadBytes + kMaxFramingBytes;
+// A reduction: a message of the largest payload, and behind it the window of its stream. It may be one of
+// segments, which has results that wait, a message of them that is under way, and lengths besides.
+constexpr std::uint64_t kReductionBytes = kMessageBytes + kStreamWindowBytes + kMaxWaitingResultBytes +
+                                          kMaxResultBytes + kMaxLengthsAhead * sizeof(std::uint64_t);
+// What a shard holds while it merges: the message in one piece, and what protobuf makes of as many fields as
+// there may be (wire_guard.h), at 96 bytes each.
+constexpr std::uint64_t kMergingBytes = kMessageBytes + kMaxFields * 96;
 
 std::uint64_t MiB(std::uint64_t bytes) { return (bytes + kMiB - 1) / kMiB; }
 
@@ -56,10 +63,14 @@ bool HasWord(absl::string_view list, absl::string_view word) {
 
 MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
   const auto places = static_cast<std::uint64_t>(flags.max_concurrent_reductions);
+  const std::uint64_t shards = static_cast<std::uint64_t>(backend.shards);
   return {.base = kBaseBytes + static_cast<std::uint64_t>(backend.gpus) * kDriverBytes,
           .slots = backend.slot_bytes,
           .receive = backend.receive_bytes,
-          .calls = places * (kReductionBytes + kMergeBytes),
+          // There are as many places for merges as for reductions.
+          .calls = places * (kReductionBytes + kMessageBytes) + shards * kMergingBytes,
+          .small = (Admission::kSmallPlaces + Admission::kCheckPlaces) * kMaxFramingBytes +
+                   Admission::kWatchPlaces * PendingAnswers::kCallBytes,
           .answers = kMaxPendingAnswerBytes,
           .resident = backend.gpus > 0 ? 0 : flags.resident_bytes};
 }
@@ -67,8 +78,8 @@ MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
 std::string ToText(const MemoryBudget& budget) {
   return absl::StrCat("memory: at most ", MiB(budget.total()), " MiB (of them base ", MiB(budget.base),
                       ", staging buffers ", MiB(budget.slots), ", to receive into ", MiB(budget.receive),
-                      ", calls ", MiB(budget.calls), ", answers ", MiB(budget.answers), ", resident arrays ",
-                      MiB(budget.resident), ")");
+                      ", calls ", MiB(budget.calls), ", small calls ", MiB(budget.small), ", answers ",
+                      MiB(budget.answers), ", resident arrays ", MiB(budget.resident), ")");
 }
 
 absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::optional<std::uint64_t> limit) {

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How much memory of the host the flags let clients make the server hold, and whether the process may have so
-// much. Memory that clients register is theirs, and not in it.
+// much. A call counts with what one holds that keeps to the protocol; others are kept to the sum of all by a
+// quota (docs/adr/0094). Memory that clients register is theirs, and not in it.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,14 @@ struct MemoryBudget {
   std::uint64_t base = 0;      // the process, its connections, and what a device's driver keeps
   std::uint64_t slots = 0;     // staging buffers
   std::uint64_t receive = 0;   // to receive messages into, on a GPU
-  std::uint64_t calls = 0;     // what calls in progress may hold
+  std::uint64_t calls = 0;     // what reductions and merges in progress may hold
+  std::uint64_t small = 0;     // likewise, calls about the server, probes and watches
   std::uint64_t answers = 0;   // what clients do not take
   std::uint64_t resident = 0;  // kept arrays, where they are in memory of the host
 
-  std::uint64_t total() const { return base + slots + receive + calls + answers + resident; }
+  // Of it, what clients have sent, before the service has done with it: gRPC's quota (docs/adr/0094).
+  std::uint64_t received() const { return receive + calls + small + answers; }
+  std::uint64_t total() const { return base + slots + receive + calls + small + answers + resident; }
 };
 
 // What a backend has taken by the start.
@@ -31,6 +35,7 @@ struct BackendMemory {
   int gpus = 0;                  // where there are some, resident arrays are in their memory
   std::uint64_t slot_bytes = 0;  // of all slots together
   std::uint64_t receive_bytes = 0;
+  int shards = 1;  // that will use it
 };
 
 MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend);

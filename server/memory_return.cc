@@ -15,6 +15,7 @@ namespace {
 constexpr absl::Duration kLookInterval = absl::Seconds(5);
 constexpr absl::Duration kBusyPause = absl::Minutes(1);
 constexpr absl::Duration kLongestPause = absl::Minutes(10);
+constexpr absl::Duration kUrgentPause = absl::Milliseconds(200);
 // The process counts as quiet below this share of one core: it then has time to fetch its memory anew.
 constexpr double kQuietShare = 0.1;
 
@@ -28,14 +29,16 @@ void MakeAllocatorEager() {
 
 }  // namespace
 
-MemoryReturn::MemoryReturn(absl::Time now)
+MemoryReturn::MemoryReturn(absl::Time now, std::uint64_t most_bytes)
     : enough_bytes_(ResidentBytes() / 4 * 5),
+      much_bytes_(std::max(most_bytes / 2, enough_bytes_)),
       next_look_(now + kLookInterval),
       last_return_(now),
       pause_(kLookInterval),
       cpu_time_(CpuTime()) {}
 
 void MemoryReturn::Look(absl::Time now) {
+  if (ResidentBytes() > much_bytes_) return ReturnAtOnce(now);
   if (now < next_look_) return;
   next_look_ = now + kLookInterval;
   const bool quiet = IsQuiet();
@@ -49,6 +52,14 @@ void MemoryReturn::Look(absl::Time now) {
   MakeAllocatorEager();
   is_eager_ = true;
   pause_ = std::min(2 * pause_, kLongestPause);
+}
+
+void MemoryReturn::ReturnAtOnce(absl::Time now) {
+  if (now - last_return_ < kUrgentPause) return;
+  last_return_ = now;
+  is_eager_ = true;
+  MakeAllocatorEager();
+  malloc_trim(/*pad=*/0);
 }
 
 bool MemoryReturn::IsQuiet() {

@@ -15,18 +15,22 @@ namespace warpfold::server {
 // Threads: one.
 class MemoryReturn {
  public:
-  // To be made when the process has all memory that it needs and starts to serve.
-  explicit MemoryReturn(absl::Time now);
+  // To be made when the process has all memory that it needs and starts to serve. `most_bytes`: what it may
+  // hold at most (memory_budget.h).
+  MemoryReturn(absl::Time now, std::uint64_t most_bytes);
 
   // To be called often. Every five seconds, while the process has more than a quarter beyond what it had at
   // first, frees what it can: once a minute while the process is busy, less and less often where that does
-  // not help.
+  // not help. Beyond half of the most, at once and again and again: each thread has an arena of its
+  // own, and a client that comes by one thread after the other would leave the most in each.
   void Look(absl::Time now);
 
  private:
   bool IsQuiet();
+  void ReturnAtOnce(absl::Time now);
 
   const std::uint64_t enough_bytes_;
+  const std::uint64_t much_bytes_;
   absl::Time next_look_;
   absl::Time last_return_;
   absl::Duration pause_;     // before the next one, while the process is quiet

@@ -103,9 +103,11 @@ void OpenReceiving(kernels::Backend& backend) {
 // How much memory of the host the server may come to hold. INVALID_ARGUMENT if it may not have so much.
 absl::StatusOr<MemoryBudget> CheckMemory(const Flags& flags, kernels::Backend& backend) {
   const bool takes_pieces = backend.takes_pieces();
+  const auto devices = static_cast<std::size_t>(backend.devices());
   const MemoryBudget budget = BudgetOf(flags, {.gpus = backend.name() == "cuda" ? backend.devices() : 0,
                                                .slot_bytes = SlotBytes(backend),
-                                               .receive_bytes = takes_pieces ? 2 * SlotBytes(backend) : 0});
+                                               .receive_bytes = takes_pieces ? 2 * SlotBytes(backend) : 0,
+                                               .shards = ShardCount(backend.slots().size() / devices)});
   if (absl::Status status = CheckBudget(budget, flags, ControlGroupLimit()); !status.ok()) return status;
   return budget;
 }
@@ -115,6 +117,7 @@ absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flag
       .path = flags.memory_socket,
       .users = {flags.memory_socket_users.begin(), flags.memory_socket_users.end()},
       .max_registered_bytes = flags.max_registered_bytes,
+      .idle = absl::Seconds(flags.idle_timeout_seconds),
   };
   if (service.backend.name() == "cuda") {
     const std::string device = service.backend.device();  // "cuda:0,cuda:1 NVIDIA H200"
@@ -190,6 +193,17 @@ AdminSources SourcesOf(const Flags& flags, Service& service, const RpcServer& se
 std::size_t OtherDescriptors(const Flags& flags) {
   return (flags.admin_listen.empty() ? 0 : HttpServer::kDescriptors) +
          (flags.memory_socket.empty() ? 0 : MemorySocket::kDescriptors);
+}
+
+RpcServerOptions OptionsOf(const Flags& flags, const std::optional<TlsKeys>& tls,
+                           const MemoryBudget& memory) {
+  return {.listen = flags.listen,
+          .tls = tls,
+          .allow_insecure = flags.allow_insecure,
+          .max_connections = flags.max_connections,
+          .other_descriptors = OtherDescriptors(flags),
+          .received_bytes = memory.received(),
+          .channelz = flags.channelz};
 }
 
 // What those who started the process wait for.
@@ -335,12 +349,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   }
 
   signals.reset();  // who can connect is drained
-  const auto server = RpcServer::Start(service, {.listen = flags.listen,
-                                                 .tls = *tls,
-                                                 .allow_insecure = flags.allow_insecure,
-                                                 .max_connections = flags.max_connections,
-                                                 .other_descriptors = OtherDescriptors(flags),
-                                                 .channelz = flags.channelz});
+  const auto server = RpcServer::Start(service, OptionsOf(flags, *tls, *memory));
   if (absl::IsResourceExhausted(server.status())) {
     return Refuse(kNotThere, absl::StrCat("--slots=", flags.slots, ": ", server.status().message()));
   }
@@ -352,7 +361,7 @@ int Run(const Flags& flags, const OpenBackend& open_backend) {
   }
   SayReady(**server, admin->get(), service, *memory);
 
-  MemoryReturn memory_return(service.clock());
+  MemoryReturn memory_return(service.clock(), memory->total());
   const auto failed = [&] {
     return LookAfter(**server, call_log, memory_return, tls_renewal, allow_file, service.clock());
   };

@@ -14,11 +14,6 @@ namespace warpfold::server {
 
 namespace {
 
-// Calls about the server are short; a watch is a few hundred bytes.
-constexpr int kSmallPlaces = 64;
-constexpr int kWatchPlaces = 1024;
-constexpr int kCheckPlaces = 64;
-
 // After how long a refused call should come again: about the time that a share of an array takes.
 constexpr char kRetryMs[] = "100";
 
@@ -26,8 +21,10 @@ bool IsReduction(Admission::Kind kind) {
   return kind == Admission::Kind::kReduction || kind == Admission::Kind::kArray;
 }
 
+bool IsWork(Admission::Kind kind) { return IsReduction(kind) || kind == Admission::Kind::kMerge; }
+
 absl::Status NoPlace(Admission::Kind kind, int limit) {
-  if (IsReduction(kind) || kind == Admission::Kind::kMerge) {
+  if (IsWork(kind)) {
     return kernels::Error(
         absl::StatusCode::kResourceExhausted, reason::kTooManyReductions,
         absl::StrCat("max_concurrent_reductions = ", limit,
@@ -125,7 +122,7 @@ bool Admission::AwaitsCalls(absl::Time now) const {
 }
 
 void Admission::Ticket::MarkAsPart() {
-  if (admission_ == nullptr || std::exchange(part_, true)) return;
+  if (admission_ == nullptr || !IsWork(kind_) || std::exchange(part_, true)) return;
   const std::lock_guard lock(admission_->mutex_);
   ++admission_->parts_;
 }

@@ -30,11 +30,16 @@ class Admission {
  public:
   // Each kind has places of its own. A Merge completes reductions that were admitted before: it must find a
   // place where its own stripes fill the server. kSmall are calls about the server, kCheck those for its
-  // health, which decide whether the process is kept, and kWatch those that wait for it to change. kArray are
+  // health, which decide whether the process is kept, and kWatch those that wait for it to change and whose
+  // clients have half-closed, so that they hold next to nothing. kArray are
   // reductions of a single message: they share the places of kReduction, of which one in sixteen is kept for
   // them, since a stream may last for an hour.
   enum class Kind : std::uint8_t { kReduction, kMerge, kSmall, kWatch, kArray, kCheck };
   static constexpr int kKinds = 6;
+  // Of reductions and merges there are as many as a flag says.
+  static constexpr int kSmallPlaces = 64;
+  static constexpr int kCheckPlaces = 64;
+  static constexpr int kWatchPlaces = 1024;
 
   // Who asks, and for what.
   struct Caller {
@@ -64,7 +69,8 @@ class Admission {
       if (admission_ != nullptr) admission_->Leave(kind_, part_, peer_);
     }
 
-    // The call reduces a part of an array: others and a Merge will follow from the same client.
+    // The call reduces a part of an array: others and a Merge will follow from the same client. Nothing
+    // follows from calls that neither reduce nor merge, whatever their clients say.
     void MarkAsPart();
 
    private:

@@ -70,6 +70,8 @@ class ArraySession {
   }
   // How many bytes the client has sent: the array's, and those of the lengths that say how it is cut.
   virtual std::uint64_t progress_bytes() const { return array_bytes(); }
+  // How many bytes are kept from others until all of the array has come.
+  virtual std::uint64_t reserved_bytes() const { return 0; }
 
  protected:
   // A message of the stream. The header itself stays with who parsed it.

@@ -13,6 +13,7 @@
 #include "server/core/party.h"
 #include "server/core/put_session.h"
 #include "server/core/reflection.h"
+#include "server/core/refusals.h"
 #include "server/core/segment_session.h"
 #include "server/core/server_info.h"
 #include "server/core/session.h"
@@ -29,10 +30,6 @@ constexpr absl::string_view kService = "warpfold.v1.ReductionService";
 // What a client is given to take its answer when the server ends.
 constexpr absl::Duration kLastPatience = absl::Milliseconds(500);
 
-absl::Status BadMessage(absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMessage, what);
-}
-
 std::string HealthMessage(HealthResponse::ServingStatus status) {
   HealthResponse response;
   response.set_status(status);
@@ -40,8 +37,25 @@ std::string HealthMessage(HealthResponse::ServingStatus status) {
 }
 
 CallLimits LimitsOf(Method method, CallLimits limits) {
-  if (method == Method::kHealthCheck) limits.idle = std::min(limits.idle, kCheckIdle);
+  if (method == Method::kHealthCheck || method == Method::kHealthWatch) {
+    limits.idle = std::min(limits.idle, kCheckIdle);
+  }
   return limits;
+}
+
+// Other calls take microseconds.
+bool TakesTurns(Method method) {
+  switch (method) {
+    case Method::kReduce:
+    case Method::kReduceArray:
+    case Method::kReduceSegments:
+    case Method::kPutArray:
+    case Method::kMerge:
+    case Method::kListArrays:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -89,9 +103,8 @@ Admission::Kind Call::KindOf(Method method) {
     case Method::kMerge:
       return Admission::Kind::kMerge;
     case Method::kHealthCheck:
+    case Method::kHealthWatch:  // until BeginWatch
       return Admission::Kind::kCheck;
-    case Method::kHealthWatch:
-      return Admission::Kind::kWatch;
     default:
       return Admission::Kind::kSmall;
   }
@@ -103,7 +116,7 @@ void Call::Admit() {
   if (!ticket.ok()) return Answer(ticket.status());
   ticket_ = *std::move(ticket);
   session_ = MakeSession();
-  if (session_ != nullptr) turns_.emplace(shard_.turns(), party_, [this] { TakeMessage(); });
+  if (TakesTurns(method_)) turns_.emplace(shard_.turns(), party_, [this] { TakeMessage(); });
   if (!info_.array.empty()) ticket_.MarkAsPart();
   Read();
 }
@@ -139,12 +152,36 @@ void Call::OnMessage(Message message) {
     return;
   }
   if (!sending_) timer_.ClientCame(shard_.Now());
-  if (session_ != nullptr) {
-    arrived_ = std::move(message);
-    if (turns_->Ask(TotalBytes(arrived_->slices))) TakeMessage();
-    return;
-  }
+  arrived_ = std::move(message);
+  // What is too large is refused at once, so that it does not lie here until its turn.
+  const bool is_too_large = TotalBytes(arrived_->slices) > kMaxPayloadBytes + kMaxFramingBytes;
+  if (!turns_.has_value() || is_too_large || turns_->Ask(TurnCost())) TakeMessage();
+}
+
+// About how many bytes of an array the thread could take in the time that the message takes it: a merge of
+// small states takes 90 times as long for each byte, one of large states 7 times (docs/adr/0091). A list is
+// short or long, whatever its request.
+std::uint64_t Call::TurnCost() const {
+  constexpr std::uint64_t kMergeFactor = 32;
+  constexpr std::uint64_t kListBytes = std::uint64_t{1} << 20;
+  const std::uint64_t bytes = TotalBytes(arrived_->slices);
+  if (method_ == Method::kMerge) return kMergeFactor * bytes;
+  return method_ == Method::kListArrays ? kListBytes : bytes;
+}
+
+void Call::TakeMessage() {
   reading_ = false;
+  Message message = *std::exchange(arrived_, std::nullopt);
+  if (session_ == nullptr) return TakeRequest(std::move(message));
+  const absl::StatusOr<ArraySession::Need> need = session_->OnMessage(std::move(message));
+  timer_.Reserve(session_->reserved_bytes());
+  if (session_->made_progress()) ReportProgress();
+  if (live_ != nullptr) live_->bytes.store(session_->array_bytes(), std::memory_order_relaxed);
+  if (session_->returns_state()) ticket_.MarkAsPart();
+  Follow(need);
+}
+
+void Call::TakeRequest(Message message) {
   switch (method_) {
     case Method::kMerge:
       return AnswerMerge(message);
@@ -152,7 +189,7 @@ void Call::OnMessage(Message message) {
       return AnswerInfo(message);
     case Method::kHealthCheck:
     case Method::kHealthWatch:
-      return BeginHealth(message);
+      return AnswerHealth(std::move(message));
     case Method::kReflection:
       return Reflect(message);
     default:
@@ -160,21 +197,14 @@ void Call::OnMessage(Message message) {
   }
 }
 
-void Call::TakeMessage() {
-  reading_ = false;
-  const absl::StatusOr<ArraySession::Need> need = session_->OnMessage(*std::exchange(arrived_, std::nullopt));
-  if (session_->made_progress()) ReportProgress();
-  if (live_ != nullptr) live_->bytes.store(session_->array_bytes(), std::memory_order_relaxed);
-  if (session_->returns_state()) ticket_.MarkAsPart();
-  Follow(need);
-}
-
 void Call::OnEnd() {
   reading_ = false;
+  half_closed_ = true;
   if (answered_) return;
   if (!sending_) timer_.ClientCame(shard_.Now());
   if (session_ != nullptr) return Follow(session_->OnEnd());
   if (method_ == Method::kReflection) return Answer(absl::OkStatus());
+  if (asked_) return BeginWatch();
   Answer(BadMessage("the call ended before its request"));
 }
 
@@ -252,14 +282,29 @@ void Call::AnswerInfo(const Message& message) {
   Answer(absl::OkStatus(), GetServerInfo(shard_.service()).SerializeAsString());
 }
 
-void Call::BeginHealth(const Message& message) {
+void Call::AnswerHealth(Message message) {
+  if (asked_) return Answer(BadMessage("a call of Watch has one message"));
   HealthRequest request;
-  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+  const absl::Status status = ParseWhole(message.slices, &request);
+  message = {};  // whoever is read holds no message
+  if (!status.ok()) return Answer(status);
   knows_service_ = request.service().empty() || request.service() == kService;
-  if (method_ == Method::kHealthWatch) return SendHealth();
+  if (method_ == Method::kHealthWatch) {
+    asked_ = true;
+    return Read();
+  }
   if (!knows_service_) return Answer(absl::NotFoundError("this server does not have the service"));
   const bool serving = shard_.service().is_serving();
   Answer(absl::OkStatus(), HealthMessage(serving ? HealthResponse::SERVING : HealthResponse::NOT_SERVING));
+}
+
+// A watch may last for ever, and is not read any more: it begins once the client can send nothing on it.
+void Call::BeginWatch() {
+  absl::StatusOr<Admission::Ticket> place =
+      shard_.service().admission.Enter(Admission::Kind::kWatch, {.peer = party_});
+  if (!place.ok()) return Answer(place.status());
+  ticket_ = *std::move(place);
+  SendHealth();
 }
 
 void Call::SendHealth() {
@@ -274,7 +319,9 @@ void Call::SendHealth() {
 void Call::Reflect(const Message& message) {
   grpc::reflection::v1::ServerReflectionRequest request;
   if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
-  timer_.Progress(shard_.Now(), 0);
+  const absl::Time now = shard_.Now();
+  timer_.Progress(now, 0);
+  timer_.AwaitClient(now);  // to take the answer
   Send(server::Reflect(request).SerializeAsString());
 }
 
@@ -285,6 +332,7 @@ void Call::OnSent() {
   } else if (session_ != nullptr) {
     OnOutputTaken();
   } else if (method_ == Method::kReflection) {
+    timer_.Progress(shard_.Now(), 0);
     Read();  // one answer at a time: whoever does not take it is not asked for more
   } else {
     SendHealth();
@@ -349,7 +397,8 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
     record.took = now - timer_.start();
     if (session_ != nullptr) session_->Describe(&record);
   }
-  pending_answer_.emplace(shard_.service().answers, response.has_value() ? response->size() : 0);
+  pending_answer_.emplace(shard_.service().answers, response.has_value() ? response->size() : 0,
+                          half_closed_);
   transport_.Answer(status, std::move(response));
   turns_.reset();
   arrived_.reset();

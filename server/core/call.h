@@ -8,7 +8,9 @@
 //
 // A message is asked for only when there is room for it, so that flow control holds the client back, and only
 // after the call has been admitted, so that nobody makes the server read what it would refuse. The call is
-// answered once; afterwards it holds nothing but its response, and what still happens to it is ignored. A
+// answered once; afterwards it holds nothing but its response, and what still happens to it is ignored. While
+// the server does not read, gRPC keeps up to a window of what the client sends: of calls that last without
+// being read, a Watch of the health, the server first reads the end. A
 // client that does not take its answer is cut off once it has been idle for too long, sooner where the server
 // ends or holds too many such answers. Where the client has not taken the message before the answer either,
 // the call keeps its place until then.
@@ -40,8 +42,8 @@ namespace warpfold::server {
 
 class Shard;
 
-// For how long a probe may be idle, where that is less than what other calls may: it is one small message,
-// and who stalls some shall not keep others from asking.
+// For how long a probe may be idle, or a watch that has not begun, where that is less than what other calls
+// may: each is one small message, and who stalls some shall not keep others from asking.
 inline constexpr absl::Duration kCheckIdle = absl::Seconds(2);
 
 // What a call asks of its transport. All functions return at once.
@@ -102,12 +104,15 @@ class Call {
 
   void Admit();
   void Read();
+  std::uint64_t TurnCost() const;
   void TakeMessage();
+  void TakeRequest(Message message);
   void OnProgress();
   void Follow(const absl::StatusOr<ArraySession::Need>& need);
   void AnswerMerge(const Message& message);
   void AnswerInfo(const Message& message);
-  void BeginHealth(const Message& message);
+  void AnswerHealth(Message message);
+  void BeginWatch();
   void SendHealth();
   void Send(std::string message);
   void SendOutput();
@@ -132,9 +137,10 @@ class Call {
   std::shared_ptr<LiveCall> live_;  // null where nobody observes
   Admission::Ticket ticket_;
   std::unique_ptr<ArraySession> session_;  // of methods that take arrays
-  std::optional<Turns::Member> turns_;     // with session_, until the answer
+  std::optional<Turns::Member> turns_;     // of methods that keep the thread for long, until the answer
   bool reading_ = false;                   // from the request for a message until it is taken
   std::optional<Message> arrived_;         // and waits for its turn
+  bool half_closed_ = false;               // the client can send no more
   bool answered_ = false;
   WatchedTime untaken_;                                  // since the answer
   std::optional<PendingAnswers::Entry> pending_answer_;  // until it is delivered
@@ -143,8 +149,9 @@ class Call {
   std::uint64_t output_bytes_ = 0;                       // that the client has taken
   std::uint64_t sending_bytes_ = 0;
 
-  // What a call of Watch was last told.
-  std::optional<bool> told_serving_;
+  // Of a call of Watch.
+  bool asked_ = false;                // its request has come
+  std::optional<bool> told_serving_;  // what it was last told
   bool knows_service_ = true;
 };
 

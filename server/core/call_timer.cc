@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/call_timer.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,7 @@ CallTimer::CallTimer(absl::Time start, absl::Time deadline, CallLimits limits)
     : start_(start),
       deadline_(deadline),
       limits_(limits),
+      pace_bytes_(limits.pace_bytes),
       progress_(start),
       pace_begin_(start),
       client_came_(start) {}
@@ -44,9 +46,14 @@ void CallTimer::ClientCame(absl::Time now) {
 
 void CallTimer::Progress(absl::Time now, std::uint64_t bytes) {
   progress_ = now;
-  if (bytes - bytes_then_ < limits_.pace_bytes) return;
+  if (bytes - bytes_then_ < pace_bytes_) return;
   pace_begin_ = now;
   bytes_then_ = bytes;
+}
+
+void CallTimer::Reserve(std::uint64_t bytes) {
+  constexpr std::uint64_t kWindows = 16;
+  pace_bytes_ = std::max(limits_.pace_bytes, bytes / kWindows);
 }
 
 absl::Status CallTimer::Overdue(absl::Time now) const {
@@ -62,7 +69,7 @@ absl::Status CallTimer::Overdue(absl::Time now) const {
                       limits_.idle);
   }
   if (awaiting_client_ && now - pace_begin_ >= 2 * limits_.idle) {
-    return LimitError(reason::kRate, absl::StrCat("fewer than ", limits_.pace_bytes, " bytes came in twice"),
+    return LimitError(reason::kRate, absl::StrCat("fewer than ", pace_bytes_, " bytes came in twice"),
                       "idle_timeout_seconds", limits_.idle);
   }
   return absl::OkStatus();

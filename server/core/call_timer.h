@@ -27,6 +27,9 @@ class CallTimer {
   // A client may not be slow without end, either: it must send limits.pace_bytes more, or the rest of the
   // array, within twice the time that it may be idle. `bytes` is how much of the array has arrived.
   void Progress(absl::Time now, std::uint64_t bytes);
+  // The call keeps `bytes` from others until all of them have come: in each of those windows a sixteenth of
+  // them must come, where that is more.
+  void Reserve(std::uint64_t bytes);
 
   // DEADLINE_EXCEEDED (DEADLINE, IDLE, RATE or DURATION) once the call has outlived a limit, else OK.
   absl::Status Overdue(absl::Time now) const;
@@ -37,6 +40,7 @@ class CallTimer {
   const absl::Time start_;
   const absl::Time deadline_;
   const CallLimits limits_;
+  std::uint64_t pace_bytes_;  // that are to come in a window
   bool awaiting_client_ = false;
   absl::Time progress_;           // the last, moved on by what the server has taken since
   absl::Time pace_begin_;         // of the window for the next pace_bytes, moved on likewise

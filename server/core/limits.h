@@ -20,6 +20,10 @@ inline constexpr std::uint64_t kMaxFramingBytes = std::uint64_t{64} << 10;
 // read. Larger ones are refused by gRPC, with gRPC's text.
 inline constexpr std::uint64_t kMaxTransportBytes = 2 * kMaxPayloadBytes + 2 * kMaxFramingBytes;
 
+// What a client may send on a stream before the service has read any of it: gRPC's window of flow control,
+// which is the same for all calls (docs/adr/0008).
+inline constexpr std::uint64_t kStreamWindowBytes = std::uint64_t{4} << 20;
+
 // Limits of segments: how many values one message of results has; how many bytes of results may wait for the
 // client, or be on their way from the device, before the server reads no further; and how many lengths may be
 // ahead of their elements.

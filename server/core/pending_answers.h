@@ -3,7 +3,8 @@
 //
 // What is held for clients that do not take their answers. A call that has been answered holds no place, so
 // that the client's next call finds one; but until the transport has written the answer the call and its
-// response occupy memory. A client that closes its window (HTTP/2's flow control) could heap them up.
+// response occupy memory. A client that closes its window (HTTP/2's flow control) could heap them up, and
+// could go on sending on calls that it has not half-closed.
 //
 // Threads: any.
 #pragma once
@@ -25,8 +26,10 @@ class PendingAnswers {
   class Entry {
    public:
     Entry() = default;
-    Entry(PendingAnswers& answers, std::uint64_t response_bytes)
-        : answers_(&answers), bytes_(response_bytes + kCallBytes) {
+    // `half_closed`: the client can send no more on the call. Otherwise gRPC keeps up to a window of what it
+    // sends, which nobody reads any more.
+    Entry(PendingAnswers& answers, std::uint64_t response_bytes, bool half_closed)
+        : answers_(&answers), bytes_(response_bytes + kCallBytes + (half_closed ? 0 : kStreamWindowBytes)) {
       answers_->bytes_ += bytes_;
     }
     ~Entry() {

@@ -48,7 +48,8 @@ absl::Status PutSession::Begin() {
   const std::uint64_t max_bytes = service_.limits.max_stream_bytes;
   if (header_.element_count() > max_bytes / element_bytes) return ArrayTooLarge(max_bytes);
   absl::StatusOr<std::shared_ptr<const NamedMemory>> array =
-      service_.residents.Reserve({.owner = header_.owner(),
+      service_.residents.Reserve({.party = slots_.party,
+                                  .owner = header_.owner(),
                                   .layout = *layout,
                                   .element_count = header_.element_count(),
                                   .byte_count = header_.element_count() * element_bytes,

@@ -35,6 +35,7 @@ class PutSession : public ArraySession {
   void OnNotDelivered() override;
 
   const std::string& request_id() const override { return header_.request_id(); }
+  std::uint64_t reserved_bytes() const override { return array_ != nullptr ? array_->byte_count() : 0; }
 
  protected:
   absl::StatusOr<StreamMessage> Parse(ByteSlices message) override;

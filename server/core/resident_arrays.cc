@@ -28,15 +28,37 @@ absl::Status Exhausted(absl::string_view reason, absl::string_view what, absl::s
 }  // namespace
 
 struct ResidentArrays::Pool {
+  // What a party has; never nothing.
+  struct Share {
+    std::uint64_t bytes = 0;
+    std::size_t arrays = 0;
+  };
+
   Pool(std::vector<std::unique_ptr<kernels::Memory>> memories, std::uint64_t part_bytes)
       : ranges(std::move(memories), part_bytes) {}
+
+  Share ShareOfLocked(const std::string& party) const {
+    const auto found = parties.find(party);
+    return found == parties.end() ? Share() : found->second;
+  }
+  // Whether a party may have `bytes` more, if they are free: it has at most half then, or an eighth is left.
+  bool MayTakeLocked(const Share& share, std::uint64_t bytes) const {
+    const std::uint64_t all = ranges.bytes();
+    const std::uint64_t free = ranges.free_bytes();
+    return bytes > free || free - bytes >= all / 8 || share.bytes + bytes <= all / 2;
+  }
+  // Whether it may have one more array, likewise.
+  bool MayTakeOneLocked(const Share& share) const {
+    return arrays < kMaxArrays - kMaxArrays / 8 || (arrays < kMaxArrays && share.arrays < kMaxArrays / 2);
+  }
 
   std::mutex mutex;
   ResidentPool ranges;  // guarded by mutex
   // How many bytes each owner has; ranges are never empty. Guarded by mutex.
   std::unordered_map<std::string, std::uint64_t> owner_bytes;
-  std::size_t arrays = 0;     // guarded by mutex
-  std::uint64_t next_id = 1;  // guarded by mutex
+  std::unordered_map<std::string, Share> parties;  // guarded by mutex
+  std::size_t arrays = 0;                          // guarded by mutex
+  std::uint64_t next_id = 1;                       // guarded by mutex
 };
 
 class ResidentArrays::Array : public NamedMemory {
@@ -51,6 +73,9 @@ class ResidentArrays::Array : public NamedMemory {
     const std::lock_guard lock(pool_->mutex);
     pool_->ranges.Return(parts());
     --pool_->arrays;
+    const auto share = pool_->parties.find(request_.party);
+    share->second.bytes -= RangeAllocator::RoundUp(byte_count());
+    if (--share->second.arrays == 0) pool_->parties.erase(share);
     const auto owned = pool_->owner_bytes.find(request_.owner);
     owned->second -= RangeAllocator::RoundUp(byte_count());
     if (owned->second == 0) pool_->owner_bytes.erase(owned);
@@ -103,9 +128,17 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
     return Exhausted(reason::kOwnerQuota, "the owner's arrays would exceed ", "resident_owner_bytes",
                      limits_.owner_bytes);
   }
-  if (pool_->arrays == kMaxArrays) {
-    return Exhausted(reason::kResidentFull, "there are as many arrays as the server keeps; ", "max_arrays",
-                     kMaxArrays);
+  const Pool::Share share = pool_->ShareOfLocked(kept.party);
+  if (!pool_->MayTakeOneLocked(share)) {
+    return Exhausted(reason::kResidentFull,
+                     "there are as many arrays as the server keeps, or the rest is kept for other clients; ",
+                     "max_arrays", kMaxArrays);
+  }
+  if (!pool_->MayTakeLocked(share, taken)) {
+    return Exhausted(reason::kResidentFull,
+                     "the client would have more than half, and the last eighth is "
+                     "kept for others; ",
+                     "resident_bytes", pool_->ranges.bytes());
   }
   std::vector<NamedMemory::Part> parts = pool_->ranges.Take(kept.byte_count);
   if (parts.empty()) {
@@ -113,6 +146,7 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
                      pool_->ranges.LargestArray());
   }
   pool_->owner_bytes[kept.owner] = owned_bytes + taken;
+  pool_->parties[kept.party] = {.bytes = share.bytes + taken, .arrays = share.arrays + 1};
   ++pool_->arrays;
   return std::make_shared<const Array>(pool_, std::move(parts), pool_->next_id++, std::move(kept));
 }

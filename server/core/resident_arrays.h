@@ -6,6 +6,10 @@
 // read it for its time to live, and until the last reduction that reads it has ended. Where there are several
 // devices, a large array is cut into as many equal parts, and all devices reduce it together (ADR 88).
 //
+// Room is taken by an array's header, before any of the array has come, and owners are names that clients
+// choose. So room is counted by parties (party.h), too: who has more than half of the memory, or of the
+// number of arrays, does not get the last eighth of it (ADR 32).
+//
 // Threads: all methods from any thread.
 #pragma once
 
@@ -41,7 +45,8 @@ class ResidentArrays {
 
   // What a client asks room for.
   struct Request {
-    std::string owner;
+    std::string party;  // who asks
+    std::string owner;  // in the client's words
     ElementLayout layout;
     std::uint64_t element_count = 0;
     std::uint64_t byte_count = 0;

@@ -17,10 +17,11 @@ MemoryPeer::~MemoryPeer() {
   for (const std::string& token : tokens_) registrar_.Unregister(token);
 }
 
-bool MemoryPeer::Serve() {
+bool MemoryPeer::Serve(absl::Time now) {
   Packet packet;
   const Received received = Receive(socket_, &packet);
   if (received == Received::kNothingYet) return true;
+  if (!tokens_.empty()) last_used_ = now;
   return received == Received::kPacket && SendPacket(socket_, Answer(packet).SerializeAsString());
 }
 

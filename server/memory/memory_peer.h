@@ -6,10 +6,13 @@
 // Threads: the memory socket's only.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/memory/registrar.h"
 #include "server/memory/unix_socket.h"
 #include "warpfold/v1/memory.pb.h"
@@ -20,9 +23,9 @@ inline constexpr std::size_t kMaxRegistrations = 1024;  // of one connection
 
 class MemoryPeer {
  public:
-  // `registrar` must outlive the connection.
-  MemoryPeer(FileDescriptor socket, Registrar& registrar)
-      : socket_(std::move(socket)), registrar_(registrar) {}
+  // `registrar` must outlive the connection, which `user` has made at `now`.
+  MemoryPeer(FileDescriptor socket, uid_t user, Registrar& registrar, absl::Time now)
+      : socket_(std::move(socket)), user_(user), registrar_(registrar), last_used_(now) {}
   MemoryPeer(const MemoryPeer&) = delete;
   MemoryPeer& operator=(const MemoryPeer&) = delete;
   // Gives back what was registered.
@@ -30,8 +33,11 @@ class MemoryPeer {
 
   // Answers one request, if one has come. False where the client is gone, or does not take its answers: the
   // connection should then be destroyed.
-  bool Serve();
+  bool Serve(absl::Time now);
 
+  // When it last had something registered; the infinite future while it has.
+  absl::Time last_used() const { return tokens_.empty() ? last_used_ : absl::InfiniteFuture(); }
+  uid_t user() const { return user_; }
   int fd() const { return socket_.get(); }
 
  private:
@@ -42,7 +48,9 @@ class MemoryPeer {
   absl::StatusOr<std::string> Unregister(const std::string& token);
 
   const FileDescriptor socket_;
+  const uid_t user_;
   Registrar& registrar_;
+  absl::Time last_used_;
   std::vector<std::string> tokens_;
 };
 

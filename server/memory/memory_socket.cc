@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 namespace warpfold::server {
@@ -51,7 +52,10 @@ void MemorySocket::Run() {
     Await(some_left);
     AcceptAll();
     // Each in turn, so that one who sends without pause does not keep others waiting.
-    std::erase_if(connections_, [](const auto& connection) { return !connection->Serve(); });
+    const absl::Time now = clock_();
+    std::erase_if(connections_, [&](const auto& connection) {
+      return !connection->Serve(now) || now - connection->last_used() >= options_.idle;
+    });
     some_left = registrar_.Bury();
   }
 }
@@ -66,7 +70,17 @@ void MemorySocket::Await(bool some_left) {
   for (const auto& connection : connections_) {
     watched.push_back({.fd = connection->fd(), .events = POLLIN, .revents = 0});
   }
-  poll(watched.data(), watched.size(), some_left || accept_failed_ ? kLookAgainMs : -1);
+  poll(watched.data(), watched.size(), LongestWait(some_left));
+}
+
+int MemorySocket::LongestWait(bool some_left) const {
+  if (some_left || accept_failed_) return kLookAgainMs;
+  absl::Time first = absl::InfiniteFuture();
+  for (const auto& connection : connections_) first = std::min(first, connection->last_used());
+  const absl::Duration rest = first + options_.idle - clock_();
+  if (rest == absl::InfiniteDuration()) return -1;
+  // A millisecond more, so that it is over when poll returns.
+  return static_cast<int>(std::clamp<std::int64_t>(absl::ToInt64Milliseconds(rest) + 1, 0, INT_MAX));
 }
 
 void MemorySocket::AcceptAll() {
@@ -74,17 +88,18 @@ void MemorySocket::AcceptAll() {
   for (int accepted = 0; accepted < kMostAccepted && connections_.size() < kMaxConnections; ++accepted) {
     FileDescriptor connection = Accept(listener_, &accept_failed_);
     if (!connection.is_open()) return;
-    if (MayConnect(connection)) {
-      connections_.push_back(std::make_unique<MemoryPeer>(std::move(connection), registrar_));
-    }
+    const std::optional<uid_t> user = PeerUser(connection);
+    if (!user.has_value() || !MayConnect(*user)) continue;
+    connections_.push_back(std::make_unique<MemoryPeer>(std::move(connection), *user, registrar_, clock_()));
   }
 }
 
-bool MemorySocket::MayConnect(const FileDescriptor& connection) const {
-  const std::optional<uid_t> user = PeerUser(connection);
-  if (!user.has_value()) return false;
-  return *user == geteuid() ||
-         std::find(options_.users.begin(), options_.users.end(), *user) != options_.users.end();
+bool MemorySocket::MayConnect(uid_t user) const {
+  const bool is_known = user == geteuid() ||
+                        std::find(options_.users.begin(), options_.users.end(), user) != options_.users.end();
+  const auto of_user = std::count_if(connections_.begin(), connections_.end(),
+                                     [user](const auto& connection) { return connection->user() == user; });
+  return is_known && static_cast<std::size_t>(of_user) < kMostOfOneUser;
 }
 
 }  // namespace warpfold::server

@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/core/clock.h"
 #include "server/core/memory_registry.h"
 #include "server/memory/memory_peer.h"
 #include "server/memory/registrar.h"
@@ -27,6 +29,8 @@ struct MemorySocketOptions {
   std::string path;
   std::vector<uid_t> users;  // beside the server's own
   std::uint64_t max_registered_bytes = 0;
+  // After how long a connection is closed that has nothing registered.
+  absl::Duration idle = absl::InfiniteDuration();
   // What HandleProber starts; empty: handles of GPU memory are opened without having been probed.
   std::vector<std::string> prober_command = {};
 };
@@ -34,6 +38,8 @@ struct MemorySocketOptions {
 class MemorySocket {
  public:
   static constexpr std::size_t kMaxConnections = 256;  // more wait to be accepted
+  // More of one user are closed: else one who connects and says nothing would keep all others waiting.
+  static constexpr std::size_t kMostOfOneUser = kMaxConnections / 2;
   // What it may have open at once after Open: its connections, what one message brings, and the two ends of
   // the prober's socket.
   static constexpr std::size_t kDescriptors = kMaxConnections + kMostDescriptors + 2;
@@ -58,11 +64,14 @@ class MemorySocket {
 
   void Run();
   void Await(bool some_left);
+  // In milliseconds, for poll(2): -1 for ever.
+  int LongestWait(bool some_left) const;
   void AcceptAll();
-  bool MayConnect(const FileDescriptor& connection) const;
+  bool MayConnect(uid_t user) const;
 
   const MemorySocketOptions options_;
   Registrar registrar_;
+  const Clock clock_ = MonotonicClock();
   std::vector<std::unique_ptr<MemoryPeer>> connections_;
   FileDescriptor listener_;
   FileDescriptor wake_;  // an eventfd: the thread should end

@@ -102,7 +102,7 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
   // This adds channelz to every server that the process builds from now on.
   if (options.channelz) grpc::channelz::experimental::InitChannelzService();
   grpc::ServerBuilder builder;
-  ApplyTransportSettings(builder, service_.limits.max_concurrent_reductions);
+  ApplyTransportSettings(builder, service_.limits.max_concurrent_reductions, options.received_bytes);
   builder.RegisterAsyncGenericService(&methods_);
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues;
   for (int i = 0; i < shards; ++i) queues.push_back(builder.AddCompletionQueue());

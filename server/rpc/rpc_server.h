@@ -13,6 +13,7 @@
 #include <grpcpp/support/channel_arguments.h>
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -38,6 +39,8 @@ struct RpcServerOptions {
   std::size_t max_connections = 0;  // 0: what the limit on open files leaves room for
   // What other parts of the process may open later: not to be taken by connections.
   std::size_t other_descriptors = 0;
+  // The most that gRPC may hold of what clients have sent; without it, as much as they like.
+  std::optional<std::uint64_t> received_bytes = {};
   bool channelz = false;  // gRPC's own service about connections and calls, on threads of gRPC's
 };
 

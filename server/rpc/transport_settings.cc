@@ -3,6 +3,8 @@
 //
 #include "server/rpc/transport_settings.h"
 
+#include <grpcpp/resource_quota.h>
+
 #include "server/core/limits.h"
 
 namespace warpfold::server {
@@ -10,10 +12,6 @@ namespace {
 
 // More than the service's own limit, so that it is mostly the service that refuses, with its reason.
 constexpr int kMaxReceiveBytes = static_cast<int>(kMaxTransportBytes);
-
-// The flow-control window of a stream, fixed. gRPC's bandwidth probe would start from 64 KiB and grow
-// without a bound of ours, so that stalled streams could make the server hold ten times the memory.
-constexpr int kStreamWindowBytes = 4 << 20;
 
 // What a client may put into one frame of HTTP/2. gRPC's default, the least that HTTP/2 allows, cuts a chunk
 // of 1 MiB into 64 frames, each of which costs both sides some of their time (docs/adr/0083).
@@ -31,16 +29,26 @@ constexpr int kMinPingIntervalMs = 10'000;
 
 }  // namespace
 
-void ApplyTransportSettings(grpc::ServerBuilder& builder, int max_concurrent_reductions) {
+void ApplyTransportSettings(grpc::ServerBuilder& builder, int max_concurrent_reductions,
+                            std::optional<std::uint64_t> received_bytes) {
   // A small compressed message may be a thousand times its size; and arrays hardly compress.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
+  // gRPC looks at a message's size when all of it has come. Without a quota one call could make it hold 4
+  // GiB, the longest message that there is (docs/adr/0094).
+  if (received_bytes.has_value()) {
+    grpc::ResourceQuota quota("warpfold");
+    quota.Resize(*received_bytes);
+    builder.SetResourceQuota(quota);
+  }
 
   // Per connection. Room for short calls, and for the service to refuse by itself.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 2 * max_concurrent_reductions + 16);
+  // The window of flow control is fixed. gRPC's bandwidth probe would start from 64 KiB and grow without a
+  // bound of ours, so that stalled streams could make the server hold ten times the memory.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, static_cast<int>(kStreamWindowBytes));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kMaxFrameBytes);
 
   // Connections that only look alive.

@@ -6,8 +6,13 @@
 
 #include <grpcpp/server_builder.h>
 
+#include <cstdint>
+#include <optional>
+
 namespace warpfold::server {
 
-void ApplyTransportSettings(grpc::ServerBuilder& builder, int max_concurrent_reductions);
+// `received_bytes`: beyond it gRPC ends calls to get back what it holds of what clients have sent.
+void ApplyTransportSettings(grpc::ServerBuilder& builder, int max_concurrent_reductions,
+                            std::optional<std::uint64_t> received_bytes);
 
 }  // namespace warpfold::server

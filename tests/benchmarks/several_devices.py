@@ -45,8 +45,8 @@ class Side:
         self._server = ServerProcess(
             flags.bin / "warpfold-server", "--listen=127.0.0.1:0", f"--device={devices}",
             f"--memory_socket={self._socket}", f"--max_registered_bytes={most_bytes}",
-            # A little more: arrays begin at round addresses.
-            f"--resident_bytes={most_bytes + (1 << 20)}")
+            # A little more: arrays begin at round addresses, and the last eighth is for other clients.
+            f"--resident_bytes={most_bytes * 8 // 7 + (1 << 20)}")
 
     def __enter__(self) -> "Side":
         self._server.__enter__()

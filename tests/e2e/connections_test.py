@@ -3,7 +3,9 @@
 """More connections than a server can take: those beyond are closed, and none of it lasts."""
 
 import contextlib
+import os
 import re
+import select
 import socket
 import struct
 import time
@@ -18,6 +20,8 @@ _SOME_DESCRIPTORS = ("prlimit", "--nofile=700")
 _PAGE_CONNECTIONS = 64
 _MEMORY_CONNECTIONS = 256
 _MOST_DESCRIPTORS_OF_A_MESSAGE = 253
+_OTHER_USER = 65534
+_needs_root = unittest.skipUnless(os.geteuid() == 0, "connects as two users")
 
 
 def connect(address: str, count: int, source: str = "") -> list[socket.socket]:
@@ -26,6 +30,35 @@ def connect(address: str, count: int, source: str = "") -> list[socket.socket]:
     own = (source, 0) if source else None
     return [socket.create_connection((host, int(port)), timeout=10, source_address=own)
             for _ in range(count)]
+
+
+@contextlib.contextmanager
+def as_user(user: int):
+    """Whoever connects meanwhile is this user for who asks the system."""
+    own = os.geteuid()
+    os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(own)
+
+
+def connect_to_memory(path: str, user: int) -> socket.socket:
+    with as_user(user):
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # It may have to wait until others have been accepted.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 10, 0))
+        client.connect(path)
+        client.settimeout(10)
+        return client
+
+
+def count_ended(clients: list[socket.socket]) -> int:
+    """How many the server has closed by now."""
+    ended = select.poll()
+    for client in clients:
+        ended.register(client, select.POLLRDHUP)
+    return len(ended.poll(0))
 
 
 def is_open(connection: socket.socket) -> bool:
@@ -80,8 +113,29 @@ class ConnectionsTest(TestCase):
         self.assert_exit(2, run_server("--device=cpu", "--max_connections=100", prefix=_FEW_DESCRIPTORS),
                          "--max_connections=100", "open files")
 
+    @_needs_root
+    def test_silent_clients_of_the_memory_socket_shut_nobody_out(self):
+        self.folder.chmod(0o755)
+        path = f"{self.folder}/m"
+        flags = (f"--memory_socket={path}", f"--memory_socket_users={_OTHER_USER}",
+                 "--idle_timeout_seconds=4")
+        with Server(*flags) as server, contextlib.ExitStack() as stack:
+            silent = [stack.enter_context(connect_to_memory(path, os.geteuid()))
+                      for _ in range(_MEMORY_CONNECTIONS)]
+            begin = time.monotonic()
+            other = stack.enter_context(connect_to_memory(path, _OTHER_USER))
+            other.send(b"?")
+            self.assertIn(b"BAD_MESSAGE", other.recv(4096))
+            self.assertLess(time.monotonic() - begin, 1)
+            self.assertEqual(count_ended(silent), _MEMORY_CONNECTIONS // 2)
+            wait_until(lambda: count_ended(silent) == _MEMORY_CONNECTIONS, "the end of who is silent")
+            self.assert_served(server)
+
+    @_needs_root
     def test_the_memory_socket_and_the_pages_have_descriptors_of_their_own(self):
-        flags = ("--admin_listen=127.0.0.1:0", f"--memory_socket={self.folder}/m")
+        self.folder.chmod(0o755)
+        flags = ("--admin_listen=127.0.0.1:0", f"--memory_socket={self.folder}/m",
+                 f"--memory_socket_users={_OTHER_USER}")
         done = run_server("--device=cpu", *flags, "--max_connections=100000", prefix=_SOME_DESCRIPTORS)
         self.assert_exit(2, done, "leaves room for ")
         room = int(re.search(r"leaves room for (\d+)", done.stderr)[1])
@@ -103,13 +157,8 @@ class ConnectionsTest(TestCase):
             # One more takes the place of the oldest, which has asked for nothing.
             pages.append(stack.enter_context(connect(admin, 1)[0]))
             self.assertFalse(is_open(pages.pop(0)))
-            clients = [stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-                       for _ in range(_MEMORY_CONNECTIONS)]
-            for client in clients:
-                # It may have to wait until others have been accepted.
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 10, 0))
-                client.connect(f"{self.folder}/m")
-                client.settimeout(10)
+            clients = [stack.enter_context(connect_to_memory(f"{self.folder}/m", user))
+                       for user in (os.geteuid(), _OTHER_USER) for _ in range(_MEMORY_CONNECTIONS // 2)]
             descriptors = [clients[0].fileno()] * _MOST_DESCRIPTORS_OF_A_MESSAGE
             for client in clients:
                 socket.send_fds(client, [b"?"], descriptors)
@@ -119,13 +168,13 @@ class ConnectionsTest(TestCase):
 
     def await_turn(self, clients: list[socket.socket]):
         """One more client of the memory socket is served when another leaves, and not before."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as beyond:
-            beyond.connect(f"{self.folder}/m")
+        with connect_to_memory(f"{self.folder}/m", _OTHER_USER) as beyond:
             beyond.send(b"?")
             clients[0].send(b"?")
             clients[0].recv(4096)
+            beyond.setblocking(False)
             with self.assertRaises(BlockingIOError):
-                beyond.recv(4096, socket.MSG_DONTWAIT)
+                beyond.recv(4096)
             clients.pop().close()
             beyond.settimeout(10)
             self.assertIn(b"BAD_MESSAGE", beyond.recv(4096))

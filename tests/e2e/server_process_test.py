@@ -273,13 +273,14 @@ class EndTest(StreamTestCase):
 
     def test_goes_on_when_its_log_is_a_full_pipe(self):
         reader, writer = full_pipe()
-        with Server(stderr=writer) as server:
-            for _ in range(3):
-                self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
-            # Some thousand calls, a line of log each.
-            done = warpfold("bench", "--target", server.address, "--method", "array", "--bytes", "4000",
-                            "--duration", "1", "--rounds", "1")
-            self.assertEqual(done.returncode, 0, done.stderr)
+        with Server("--admin_listen=127.0.0.1:0", stderr=writer) as server:
+            # Some thousand calls a second, a line of log each, until no more lines are kept.
+            deadline = time.monotonic() + _LIMIT_TIMEOUT_S
+            while metric(server.ready_line, "warpfold_log_lines_dropped_total") == 0:
+                self.assertLess(time.monotonic(), deadline)
+                done = warpfold("bench", "--target", server.address, "--method", "array", "--bytes", "4000",
+                                "--callers", "4", "--duration", "1", "--rounds", "1")
+                self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(server.stop(), 0)
         os.close(writer)
         os.close(reader)

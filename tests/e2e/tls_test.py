@@ -245,7 +245,7 @@ class TlsTest(TestCase):
         commands = (("reduce", "--op", "sum", "--streams", "1"), ("put",))
         for (name, flags, trust), command in itertools.product(keys, commands):
             with self.subTest(name, command=command[0]), \
-                    Server("--resident_bytes=134217728", *flags) as server:
+                    Server("--resident_bytes=268435456", *flags) as server:
                 path = self.folder / "large.bin"
                 path.write_bytes(b"")
                 os.truncate(path, 128 << 20)

@@ -115,6 +115,24 @@ TEST(CallTimerTest, ATrickleIsNoPace) {
   }
 }
 
+// Else room for a large array would be had by a trickle.
+TEST(CallTimerTest, WhoReservesMuchMustBeFaster) {
+  constexpr std::uint64_t kReserved = std::uint64_t{1} << 30;
+  for (const int short_of : {0, 1}) {
+    CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
+    timer.AwaitClient(kStart);
+    timer.Reserve(kReserved);
+    timer.Progress(After(9), kReserved / 16 - short_of);
+    timer.Progress(After(18), kReserved / 16 - short_of);
+    EXPECT_EQ(ReasonAt(timer, 20), short_of > 0 ? "RATE" : "");
+  }
+  CallTimer modest(kStart, absl::InfiniteFuture(), kLimits);
+  modest.AwaitClient(kStart);
+  modest.Reserve(16 * kLimits.pace_bytes - 1);
+  modest.Progress(After(18), kLimits.pace_bytes - 1);
+  EXPECT_EQ(ReasonAt(modest, 20), "RATE") << "never less than others";
+}
+
 TEST(CallTimerTest, DurationAndDeadline) {
   CallTimer timer(kStart, absl::InfiniteFuture(), {.duration = absl::Seconds(60)});
   timer.AwaitClient(kStart);
@@ -136,8 +154,8 @@ TEST(PendingAnswersTest, PatienceUpToTheLimit) {
   for (const int beyond : {-1, 0, 1}) {
     PendingAnswers answers;
     {
-      const PendingAnswers::Entry entry(answers,
-                                        kMaxPendingAnswerBytes - PendingAnswers::kCallBytes + beyond);
+      const PendingAnswers::Entry entry(answers, kMaxPendingAnswerBytes - PendingAnswers::kCallBytes + beyond,
+                                        /*half_closed=*/true);
       EXPECT_EQ(answers.Patience(kLimits.idle) < kLimits.idle, beyond > 0) << beyond;
     }
     EXPECT_EQ(answers.Patience(kLimits.idle), kLimits.idle) << "it was taken";
@@ -297,6 +315,22 @@ TEST(AdmissionTest, NamesOfArraysAreForgottenBeforeTheyAreTooMany) {
   EXPECT_FALSE(enter(0));
   EXPECT_TRUE(enter(10'000 - 4096));
   EXPECT_TRUE(enter(9'999));
+}
+
+TEST(AdmissionTest, NothingFollowsFromCallsAboutTheServer) {
+  using Kind = Admission::Kind;
+  Admission admission(2);
+  for (const Kind kind : {Kind::kSmall, Kind::kWatch, Kind::kCheck}) {
+    Admission::Ticket ticket = *admission.Enter(kind);
+    ticket.MarkAsPart();
+    EXPECT_FALSE(admission.AwaitsCalls(kStart));
+  }
+  for (const Kind kind : {Kind::kReduction, Kind::kArray, Kind::kMerge}) {
+    Admission::Ticket ticket = *admission.Enter(kind);
+    ticket.MarkAsPart();
+    EXPECT_TRUE(admission.AwaitsCalls(kStart));
+  }
+  EXPECT_FALSE(admission.AwaitsCalls(kStart));
 }
 
 TEST(AdmissionTest, AStateGivenOutIsWaitedForAMoment) {

@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "server/call_log.h"
+
 namespace warpfold::server {
 namespace {
 
@@ -49,6 +51,30 @@ TEST(LogLineTest, PlainTextStaysInItsLineAndItsField) {
   EXPECT_EQ(text, "identity=\"x\\\" bytes=7\\n\": two\\nlines");
   EXPECT_EQ(PlainText({{"identity", "\\n"}}), "identity=\"\\\\n\"");
   EXPECT_EQ(PlainText({{"message", "alone"}}), "alone");
+}
+
+// What waits for a reader is bounded by it.
+TEST(CallLogTest, CountsTheTextsThatClientsChoose) {
+  CallRecord call;
+  const std::size_t least = BytesInQueue(call);
+  EXPECT_GE(least, sizeof(CallRecord));
+  const auto grows_by = [&](std::size_t bytes) {
+    const bool grows = BytesInQueue(call) >= least + bytes;
+    call = {};
+    return grows;
+  };
+  call.identity = std::string(2048, 'i');
+  EXPECT_TRUE(grows_by(2048));
+  call.request_id = std::string(128, 'r');
+  EXPECT_TRUE(grows_by(128));
+  call.status = absl::InternalError(std::string(500, 'm'));
+  EXPECT_TRUE(grows_by(500));
+  call.trace.emplace().state = std::string(512, 't');
+  EXPECT_TRUE(grows_by(512));
+  kernels::ReductionSpec spec;
+  spec.operators = {"sum", "sum_of_squares", "max", "min", "argmax", "argmin", "mean", "variance"};
+  call.reduction = kernels::ReductionPlan::Create(spec).value();
+  EXPECT_TRUE(grows_by(8 * sizeof(std::string) + sizeof("sum_of_squares")));
 }
 
 }  // namespace

@@ -14,25 +14,37 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-// What is said of slots of 13 MiB where next to nothing is allowed.
+// What is said of slots of 130 MiB where next to nothing is allowed.
 std::string RefusalOf(const Flags& flags) {
-  return std::string(CheckBudget(BudgetOf(flags, {.slot_bytes = 13 * kMiB}), flags, 1).message());
+  return std::string(CheckBudget(BudgetOf(flags, {.slot_bytes = 130 * kMiB}), flags, 1).message());
 }
 
 TEST(MemoryBudgetTest, IsTheSumOfWhatTheFlagsAllow) {
   Flags flags;
   flags.max_concurrent_reductions = 10;
   flags.resident_bytes = 3 * kMiB;
-  const MemoryBudget cpu = BudgetOf(flags, {.slot_bytes = 2 * kMiB});
-  EXPECT_EQ(cpu.total(), (64 + 2 + 10 * 12 + 64 + 3) * kMiB);
+  const MemoryBudget cpu = BudgetOf(flags, {.slot_bytes = 2 * kMiB, .shards = 2});
+  // For each place a reduction of segments and a merge, of messages of 4 MiB and 64 KiB: a message, a window,
+  // 4 and 0.5 MiB of results and 1 MiB of lengths; a message. For each shard, a message and its objects. 64 +
+  // 64 messages of 64 KiB and 1024 calls of 14 KiB that are small.
+  constexpr std::uint64_t kMessage = 4 * kMiB + kMiB / 16;
+  constexpr std::uint64_t kPlace = kMessage + 4 * kMiB + 11 * kMiB / 2 + kMessage;
+  const std::uint64_t calls = 10 * kPlace + 2 * (kMessage + 24 * kMiB);
+  constexpr std::uint64_t kSmall = 22 * kMiB;
+  EXPECT_EQ(cpu.calls, calls);
+  EXPECT_EQ(cpu.small, kSmall);
+  EXPECT_EQ(cpu.total(), calls + kSmall + (64 + 2 + 64 + 3) * kMiB);
+  EXPECT_EQ(cpu.received(), calls + kSmall + 64 * kMiB) << "what gRPC may hold";
   EXPECT_EQ(ToText(cpu),
-            "memory: at most 253 MiB (of them base 64, staging buffers 2, to receive into 0, calls 120, "
-            "answers 64, resident "
-            "arrays 3)");
-  const MemoryBudget gpu = BudgetOf(flags, {.gpus = 1, .slot_bytes = 8 * kMiB, .receive_bytes = 16 * kMiB});
-  EXPECT_EQ(gpu.total(), (64 + 512 + 8 + 16 + 10 * 12 + 64) * kMiB);
-  const MemoryBudget two = BudgetOf(flags, {.gpus = 2, .slot_bytes = 16 * kMiB, .receive_bytes = 32 * kMiB});
-  EXPECT_EQ(two.total(), (64 + 2 * 512 + 16 + 32 + 10 * 12 + 64) * kMiB);
+            "memory: at most 388 MiB (of them base 64, staging buffers 2, to receive into 0, calls 233, "
+            "small calls 22, answers 64, resident arrays 3)");
+  const MemoryBudget gpu =
+      BudgetOf(flags, {.gpus = 1, .slot_bytes = 8 * kMiB, .receive_bytes = 16 * kMiB, .shards = 2});
+  EXPECT_EQ(gpu.total(), calls + kSmall + (64 + 512 + 8 + 16 + 64) * kMiB);
+  EXPECT_EQ(gpu.received(), cpu.received() + 16 * kMiB);
+  const MemoryBudget two =
+      BudgetOf(flags, {.gpus = 2, .slot_bytes = 16 * kMiB, .receive_bytes = 32 * kMiB, .shards = 2});
+  EXPECT_EQ(two.total(), calls + kSmall + (64 + 2 * 512 + 16 + 32 + 64) * kMiB);
 }
 
 TEST(MemoryBudgetTest, IsHeldAgainstTheLimit) {
@@ -44,7 +56,7 @@ TEST(MemoryBudgetTest, IsHeldAgainstTheLimit) {
   const absl::Status above = CheckBudget(budget, flags, budget.total() - 1);
   EXPECT_EQ(above.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(above.message()),
-              testing::StartsWith("--max_concurrent_reductions=64: memory: at most 900 MiB"));
+              testing::StartsWith("--max_concurrent_reductions=64: memory: at most 1311 MiB"));
 }
 
 TEST(MemoryBudgetTest, TheFlagOfTheLargestPartIsNamed) {
@@ -52,8 +64,8 @@ TEST(MemoryBudgetTest, TheFlagOfTheLargestPartIsNamed) {
   flags.max_concurrent_reductions = 1;
   flags.slots = 5;
   EXPECT_THAT(RefusalOf(flags), testing::StartsWith("--slots=5: "));
-  flags.resident_bytes = 14 * kMiB;
-  EXPECT_THAT(RefusalOf(flags), testing::StartsWith("--resident_bytes=14680064: "));
+  flags.resident_bytes = 140 * kMiB;
+  EXPECT_THAT(RefusalOf(flags), testing::StartsWith("--resident_bytes=146800640: "));
 }
 
 TEST(MemoryBudgetTest, SlotsAreHeldAgainstWhatIsAvailable) {

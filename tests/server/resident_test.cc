@@ -68,8 +68,11 @@ class ResidentArraysTest : public testing::Test {
                                                    .max_time_to_live = absl::Seconds(1000)});
   }
 
-  static ResidentArrays::Request Of(std::uint64_t bytes, std::string owner = "me", int seconds = 0) {
-    return {.owner = std::move(owner),
+  // By a party of the owner's name, unless another is named.
+  static ResidentArrays::Request Of(std::uint64_t bytes, std::string owner = "me", int seconds = 0,
+                                    const std::string& party = "") {
+    return {.party = party.empty() ? owner : party,
+            .owner = owner,
             .layout = {kernels::ElementType::kUint8, {}},
             .element_count = bytes,
             .byte_count = bytes,
@@ -120,6 +123,27 @@ TEST_F(ResidentArraysTest, QuotaIsOfEachOwner) {
   Put(Of(kBytes / 2, "two"));
 }
 
+// Owners are names that anybody may make up.
+TEST_F(ResidentArraysTest, OnePartyLeavesAnEighthWhateverItsOwners) {
+  const auto greedy = [](std::uint64_t bytes, const std::string& owner) {
+    return Of(bytes, owner, 0, "greedy");
+  };
+  const std::string first = Put(greedy(kBytes / 2, "one"));
+  Put(greedy(kBytes / 4, "two"));
+  const absl::Status refused = arrays_.Reserve(greedy(kBytes / 8 + 1, "three"), now_).status();
+  EXPECT_EQ(ReasonOf(refused), "RESIDENT_FULL");
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("the last eighth is kept for others"));
+  const std::string last = Put(greedy(kBytes / 8, "three"));
+  EXPECT_EQ(ReasonOf(arrays_.Reserve(greedy(1, "four"), now_).status()), "RESIDENT_FULL");
+  Put(Of(kBytes / 8, "modest"));
+  EXPECT_EQ(arrays_.room().free_bytes, 0u);
+  // What is given back counts for nobody.
+  EXPECT_TRUE(arrays_.Delete(first).ok());
+  EXPECT_TRUE(arrays_.Delete(last).ok());
+  Put(Of(kBytes / 2, "other"));
+  Put(greedy(kBytes / 8, "three"));
+}
+
 TEST_F(ResidentArraysTest, EmptyArraysTakeRoomToo) {
   const std::string first = Put(Of(0, "one"));
   const std::string second = Put(Of(0, "one"));
@@ -138,11 +162,16 @@ TEST_F(ResidentArraysTest, NoMoreThanTheServerKeeps) {
   ResidentArrays arrays(registry);
   arrays.Open(backend_.AllocateOfEach((kMost + 1) * kUnit), {.owner_bytes = (kMost + 1) * kUnit});
   std::vector<std::shared_ptr<const NamedMemory>> kept;
-  while (kept.size() < kMost) {
-    auto array = arrays.Reserve(Of(1), now_);
-    ASSERT_TRUE(array.ok()) << array.status();
-    kept.push_back(*std::move(array));
-  }
+  const auto fill = [&](const std::string& party, std::size_t size) {
+    while (kept.size() < size) {
+      auto array = arrays.Reserve(Of(1, party), now_);
+      ASSERT_TRUE(array.ok()) << array.status();
+      kept.push_back(*std::move(array));
+    }
+  };
+  fill("greedy", kMost - kMost / 8);
+  EXPECT_EQ(ReasonOf(arrays.Reserve(Of(1, "greedy"), now_).status()), "RESIDENT_FULL");
+  fill("modest", kMost);
   const absl::Status refused = arrays.Reserve(Of(1), now_).status();
   EXPECT_EQ(ReasonOf(refused), "RESIDENT_FULL");
   EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("max_arrays = 4096"));

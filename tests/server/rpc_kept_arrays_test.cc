@@ -50,7 +50,7 @@ TEST_F(ElsewhereTest, PutsThatBreakAreForgotten) {
   for (int i = 0; i < 20; ++i) {
     grpc::ClientContext context;
     const auto writer = arrays_->PutArray(&context, &put_);
-    writer->Write(PutHeader(kPoolBytes / 4));
+    writer->Write(PutHeader(kPoolBytes / 8));
     v1::PutArrayRequest chunk;
     chunk.mutable_chunk()->set_data(std::string(100'000, 'x'));
     writer->Write(chunk);
@@ -59,6 +59,31 @@ TEST_F(ElsewhereTest, PutsThatBreakAreForgotten) {
   }
   Await([&] { return List().free_bytes() == kPoolBytes; });
   ExpectUnharmed();
+}
+
+// Room is taken by a header alone, by whatever owner's name.
+TEST_F(ElsewhereTest, WhoSendsHeadersAloneLeavesRoomForOthers) {
+  const std::uint64_t all = kPoolBytes / 4;
+  grpc::ClientContext context;
+  v1::PutArrayResponse ignored;
+  const auto silent = arrays_->PutArray(&context, &ignored);
+  silent->Write(PutHeader(all - all / 8));
+  Await([&] { return List().free_bytes() == kPoolBytes / 8; });
+  v1::PutArrayRequest header = PutHeader(1);
+  header.mutable_header()->set_owner("another name of the same client");
+  EXPECT_EQ(Reason(Put({1}, header)), "RESIDENT_FULL");
+  const auto others = v1::ArrayService::NewStub(server_->InProcessChannel({}));
+  grpc::ClientContext other_context;
+  v1::PutArrayResponse put;
+  const auto other = others->PutArray(&other_context, &put);
+  header.mutable_header()->set_element_count(0);
+  v1::PutArrayRequest commit;
+  commit.mutable_commit();
+  EXPECT_TRUE(other->Write(header) && other->Write(commit) && other->WritesDone());
+  EXPECT_TRUE(other->Finish().ok());
+  const grpc::Status status = WhileTimePasses(6, [&] { return silent->Finish(); });
+  EXPECT_EQ(Reason(status), "IDLE");
+  EXPECT_TRUE(Put(Iota(1000), 1000).ok());
 }
 
 // Each is refused by name, and nothing stays.

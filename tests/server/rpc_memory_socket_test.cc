@@ -6,12 +6,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "client/shared_memory.h"
 #include "server/memory/memory_socket.h"
 #include "tests/server/elsewhere_fixture.h"
@@ -23,11 +26,12 @@ namespace {
 class MemorySocketTest : public ElsewhereTest {
  protected:
   static constexpr std::uint64_t kMaxRegisteredBytes = std::uint64_t{1} << 20;
+  static constexpr absl::Duration kIdle = absl::Milliseconds(100);
 
   MemorySocketTest() {
-    auto socket =
-        MemorySocket::Open({.path = path_, .users = {}, .max_registered_bytes = kMaxRegisteredBytes},
-                           backend_, service_.memories);
+    auto socket = MemorySocket::Open(
+        {.path = path_, .users = {}, .max_registered_bytes = kMaxRegisteredBytes, .idle = kIdle}, backend_,
+        service_.memories);
     EXPECT_TRUE(socket.ok()) << socket.status();
     socket_ = *std::move(socket);
     auto connection = MemoryConnection::Open(path_);
@@ -83,6 +87,23 @@ TEST_F(MemorySocketTest, RegistrationEndsWithItsObjectAndWithItsConnection) {
   close(fd);
 }
 
+TEST_F(MemorySocketTest, AConnectionWithNothingRegisteredIsClosedAndTheClientConnectsAgain) {
+  const int silent = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
+  path_.copy(address.sun_path, path_.size());
+  ASSERT_EQ(connect(silent, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  char byte = 0;
+  EXPECT_EQ(recv(silent, &byte, 1, 0), 0) << "it waits for the end";
+  close(silent);
+  // The other connection has been silent for as long.
+  std::optional<SharedMemory> memory = *connection_->Allocate(4096);
+  absl::SleepFor(3 * kIdle);
+  EXPECT_TRUE(Reduce({At(memory->token(), 0, 10)}).ok()) << "closed although something is registered";
+  memory.reset();
+  absl::SleepFor(3 * kIdle);
+  EXPECT_TRUE(connection_->Allocate(4096).ok());
+}
+
 // Whoever gives the server memory must not be able to make it read what is not there.
 TEST_F(MemorySocketTest, UnsafeMemoryIsRefusedByName) {
   const auto refusal = [&](int fd, std::uint64_t bytes) {
@@ -111,7 +132,6 @@ TEST_F(MemorySocketTest, UnsafeMemoryIsRefusedByName) {
   EXPECT_TRUE(memory.ok()) << memory.status();
 }
 
-// What reading a hole takes is accounted to the server, which is killed where it may not have it.
 // Both limits, on the registrations of a connection and on those of all.
 TEST_F(MemorySocketTest, RegistrationsAreLimitedInNumber) {
   constexpr std::size_t kMostOfAll = 4096;
@@ -143,6 +163,7 @@ TEST_F(MemorySocketTest, BytesUpToTheLimit) {
   }
 }
 
+// What reading a hole takes is accounted to the server, which is killed where it may not have it.
 TEST_F(MemorySocketTest, MemoryHasNoHoles) {
   constexpr std::uint64_t kBytes = std::uint64_t{1} << 19;
   constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;

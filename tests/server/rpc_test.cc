@@ -199,6 +199,7 @@ TEST_F(RpcTest, UnknownMethodsAndServices) {
   EXPECT_EQ(check.Finish().error_code(), grpc::NOT_FOUND);
   RawCall watch(channel_, "/grpc.health.v1.Health/Watch");
   watch.Write(HealthRequest("no.Such"));
+  watch.WritesDone();
   std::string answer;
   ASSERT_TRUE(watch.Read(&answer));
   EXPECT_EQ(answer, kServiceUnknown);

@@ -56,7 +56,7 @@ class SimulatedClient : private Transport {
         shard_(shard),
         heap_(heap),
         script_(std::move(script)),
-        idle_limit_(script_.kind == Admission::Kind::kCheck
+        idle_limit_(script_.kind == Admission::Kind::kCheck || script_.kind == Admission::Kind::kWatch
                         ? std::min(shard.service().limits.call.idle, kCheckIdle)
                         : shard.service().limits.call.idle) {}
 

@@ -298,8 +298,11 @@ Script SmallScript(Random& random) {
       script.kind = Admission::Kind::kWatch;
       script.leaves = true;
   }
-  if (script.kind != Admission::Kind::kWatch && OneIn(random, 10)) {
+  if (OneIn(random, 10)) {
     script.lines.clear();
+    script.reason = "BAD_MESSAGE";
+  } else if (script.kind == Admission::Kind::kWatch && OneIn(random, 10)) {
+    script.lines.push_back({""});
     script.reason = "BAD_MESSAGE";
   }
   return script;

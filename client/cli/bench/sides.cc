@@ -46,8 +46,8 @@ absl::StatusOr<Side> StartServer(const Server& server, const BenchFlags& flags, 
   }
   if (flags.source == BenchSource::kResident) {
     const std::uint64_t arrays = flags.bytes * static_cast<std::uint64_t>(flags.callers);
-    // Each caller's part begins at a boundary of its own.
-    const std::uint64_t room = std::max(flags.memory_bytes, arrays) + (std::uint64_t{1} << 20);
+    // Each caller's part begins at a boundary of its own, and an eighth of the room is kept for others.
+    const std::uint64_t room = std::max(flags.memory_bytes, arrays) / 7 * 8 + (std::uint64_t{2} << 20);
     command.push_back(absl::StrCat("--resident_bytes=", room));
   }
   absl::StatusOr<Side> side = Start("warpfold", command);
