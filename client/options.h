@@ -39,11 +39,10 @@ struct ClientOptions {
 };
 
 struct CallOptions {
-  // For the whole call, retries included: DEADLINE_EXCEEDED after it. Without one a call takes as long as the
-  // server works and the network moves: a dead peer ends it after ClientOptions::keepalive and 20 s more, a
-  // server that lets it wait does not. One thing may hold a call beyond its timeout: a peer that has stopped
-  // to read in the middle of a chunk, which gRPC then still needs the memory of. A TCP connection is given up
-  // after 20 s of that, a Unix socket when the peer goes on or ends.
+  // For the whole call, retries included: DEADLINE_EXCEEDED after it, or after 3 s more where the peer has
+  // stopped to read in the middle of a chunk, of which gRPC then still needs the memory. Without one a call
+  // takes as long as the server works and the network moves: a dead peer ends it after
+  // ClientOptions::keepalive and 20 s more, a server that lets it wait does not.
   absl::Duration timeout = absl::InfiniteDuration();
   // Cancels from any thread: CANCELLED after its request_stop(), with the same exception.
   std::stop_token stop = {};

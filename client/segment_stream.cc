@@ -74,6 +74,7 @@ class SegmentStream {
   SegmentStream(const ReduceJob& job, const SegmentCut& cut, const SegmentVisitor& visitor,
                 const Connection& connection, const Interrupts& interrupts)
       : job_(job),
+        memory_(connection),
         answer_(job.spec, visitor, job.element_count, SegmentCount(job, cut)),
         scope_(connection, job.deadline, interrupts),
         call_(scope_, kMethod, [this](grpc::ByteBuffer buffer) { return Take(std::move(buffer)); }) {}
