@@ -42,6 +42,9 @@ class Connection {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
+  // Whether there is a connection at present. A call on one that is being made waits for it.
+  bool IsReady() const;
+
   // A pause that gRPC can use: it makes a broken connection anew only while a thread waits on it, and until
   // it has, calls fail at once. Tries to connect in the middle of the pause. Returns after `pause`, or as
   // soon as a connection that was not there is made, or an interrupt comes. False if keep_going said so.
