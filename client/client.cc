@@ -12,7 +12,6 @@
 #include "client/chunk_stream.h"
 #include "client/connection.h"
 #include "client/grpc_process.h"
-#include "client/raw_call.h"
 #include "client/reducer.h"
 #include "client/resident.h"
 #include "client/retry.h"
@@ -22,17 +21,10 @@
 #include "client/translate.h"
 #include "client/wire.h"
 #include "client/writer_state.h"
-#include "grpc/health/v1/health.pb.h"
 #include "proto/error_reasons.h"
 
 namespace warpfold {
 namespace {
-
-constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
-
-// How often health is asked again when all servers say that they do not serve, and after which pause.
-constexpr int kAskedAgain = 4;
-constexpr absl::Duration kPauseOfLeaving = absl::Milliseconds(100);
 
 constexpr int kMaxConnections = 64;
 
@@ -50,22 +42,6 @@ grpc::Slice Generate(const Generator& generator, std::uint64_t offset, std::size
   OwnedChunk chunk = std::make_unique_for_overwrite<std::byte[]>(size);
   generator(offset, std::span(chunk.get(), size));
   return SliceOf(std::move(chunk), size);
-}
-
-// One round over all targets: whether any serves, or the first error where none answered.
-absl::StatusOr<bool> AnyServes(Targets& targets, absl::Time deadline, const Interrupts& interrupts) {
-  absl::StatusOr<bool> serving = absl::UnavailableError("no server was asked");
-  for (std::size_t target = 0; target < targets.count(); ++target) {
-    const Targets::Lease lease = targets.Take(target, absl::InfiniteFuture());
-    CallScope scope(lease.connection(), deadline, interrupts);
-    grpc::health::v1::HealthCheckResponse response;
-    const absl::Status status =
-        CallUnary(scope, kHealthMethod, grpc::health::v1::HealthCheckRequest(), response);
-    if (status.ok()) serving = response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
-    if (status.ok() && *serving) return true;
-    if (!status.ok() && !serving.ok()) serving = status;
-  }
-  return serving;
 }
 
 }  // namespace
@@ -266,31 +242,6 @@ absl::Status Client::DeleteArray(const std::string& token, const CallOptions& op
     may_be_done = may_be_done || absl::IsUnavailable(status);
     if (status.ok() || !retry.Again(status, {})) return status;
   }
-}
-
-absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOptions& options) {
-  const absl::Time deadline = DeadlineOf(options);
-  RetryLoop retry(*targets_, targets_->Next(), options_, deadline, InterruptsOf(options));
-  while (true) {
-    absl::StatusOr<v1::GetServerInfoResponse> info =
-        AskServerInfo(retry.connection(), deadline, retry.interrupts());
-    if (info.ok() || !retry.Again(info.status(), {})) return info;
-  }
-}
-
-absl::StatusOr<bool> Client::IsServing(const CallOptions& options) {
-  const absl::Time deadline = DeadlineOf(options);
-  const Interrupts interrupts = InterruptsOf(options);
-  absl::StatusOr<bool> serving = AnyServes(*targets_, deadline, interrupts);
-  // A server that leaves says so before it closes its connections, or closes one on which it is just asked.
-  // Another address of the same name may serve, and the name leads there once those are closed.
-  const auto leaves = [&] { return serving.ok() ? !*serving : absl::IsUnavailable(serving.status()); };
-  for (int again = 0; again < kAskedAgain && leaves(); ++again) {
-    targets_->Take(0, absl::InfiniteFuture()).connection().PauseAndConnect(kPauseOfLeaving, interrupts);
-    const absl::StatusOr<bool> later = AnyServes(*targets_, deadline, interrupts);
-    if (later.ok()) serving = later;
-  }
-  return serving;
 }
 
 }  // namespace warpfold

@@ -18,7 +18,8 @@
 // a slow one decides little; their partial states are merged. CallOptions::streams says how many.
 //
 // Servers: a Client of several sends each share to one of them, and other calls to them in turn. One that
-// does not serve (UNAVAILABLE, as while it drains) is left out for a second or more while another does.
+// does not serve (UNAVAILABLE, as while it drains), or does not let a call connect within 3 s or its timeout,
+// is left out for a second or more while another does. Questions about the servers go to all at once.
 //
 // Retries: a call that fails with UNAVAILABLE is tried again, with growing pauses or on another server, as
 // long as the server had taken nothing of the array (no chunk was written, or the server said DRAINING) and
@@ -177,7 +178,7 @@ class Client {
   // have deleted the array. Reductions that have begun go on.
   absl::Status DeleteArray(const std::string& token, const CallOptions& options = {});
 
-  // What the server, or one of them, can do, on which device, and its limits.
+  // What the server can do, on which device, and its limits; of several servers, the one that answers first.
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const CallOptions& options = {});
 
   // Whether the server takes calls, as its standard health service says; of several servers, whether at least

@@ -21,8 +21,9 @@ constexpr absl::Duration kStopCheckedEvery = absl::Milliseconds(10);
 constexpr absl::Duration kShortestKeepalive = absl::Seconds(1);
 constexpr absl::Duration kLongestKeepalive = absl::Hours(24);
 
-grpc::ChannelArguments Arguments(const ClientOptions& options) {
+grpc::ChannelArguments Arguments(const ClientOptions& options, const Sockets& sockets) {
   grpc::ChannelArguments arguments;
+  sockets.ReportFrom(arguments);
   // Without this, channels to the same target would share one socket.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // Retries are ours: gRPC's own would keep references to the array.
@@ -30,9 +31,14 @@ grpc::ChannelArguments Arguments(const ClientOptions& options) {
   // The default first pause of a second would make most of our retries pointless.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
+  // Despite its name this is how long connecting may take, which includes TLS and the server's first frame.
+  // Calls wait for it, and with gRPC's default of 20 s a host that does not answer ends them by their own
+  // deadline before another address or server is tried. 3 s are enough for a lost packet and three round
+  // trips of 0.6 s.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 3000);
   // A write that the peer's kernel does not take for 20 s closes a TCP connection (TCP_USER_TIMEOUT, which
-  // gRPC sets with keepalive). Until then it holds the array, beyond any deadline. A peer that took all and
-  // died is found by pings; servers punish frequent ones, and those without a call.
+  // gRPC sets with keepalive), also of a call that may take longer. A peer that took all and died is found by
+  // pings; servers punish frequent ones, and those without a call.
   const absl::Duration interval = std::clamp(options.keepalive, kShortestKeepalive, kLongestKeepalive);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(absl::ToInt64Milliseconds(interval)));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
@@ -76,7 +82,11 @@ Interrupts InterruptsOf(const CallOptions& options) {
 Connection::Connection(const std::string& target, const ClientOptions& options)
     : channel_(grpc::CreateCustomChannel(
           target, options.credentials == nullptr ? grpc::InsecureChannelCredentials() : options.credentials,
-          Arguments(options))) {}
+          Arguments(options, sockets_))) {}
+
+bool Connection::IsReady() const {
+  return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
+}
 
 bool Connection::PauseAndConnect(absl::Duration pause, const Interrupts& interrupts) const {
   const absl::Time start = absl::Now();
@@ -103,7 +113,9 @@ bool Connection::PauseAndConnect(absl::Duration pause, const Interrupts& interru
 
 CallScope::CallScope(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
                      const std::string& array)
-    : channel_(connection.channel()),
+    : connection_(connection),
+      end_(deadline),
+      stop_(interrupts.stop),
       cancel_on_stop_(interrupts.stop, [this] { context_.TryCancel(); }),
       keep_going_(interrupts.keep_going),
       asked_next_(absl::Now() + kAskedEvery) {
@@ -113,17 +125,31 @@ CallScope::CallScope(const Connection& connection, absl::Time deadline, const In
 }
 
 absl::Time CallScope::AskWhetherToGoOn() {
-  if (!keep_going_) return absl::InfiniteFuture();
   const absl::Time now = absl::Now();
+  const absl::Time asked_next = AskKeepGoing(now);
+  return std::min(asked_next, BreakOffIfLate(now));
+}
+
+absl::Time CallScope::AskKeepGoing(absl::Time now) {
+  if (!keep_going_) return absl::InfiniteFuture();
   if (now >= asked_next_) {
     asked_next_ = now + kAskedEvery;
     if (!keep_going_()) {
       keep_going_ = nullptr;
       context_.TryCancel();
+      end_ = std::min(end_, now);
       return absl::InfiniteFuture();
     }
   }
   return asked_next_;
+}
+
+absl::Time CallScope::BreakOffIfLate(absl::Time now) {
+  if (stop_.stop_requested()) end_ = std::min(end_, now);
+  const absl::Time late = end_ + kTakenWithin;
+  if (now < late) return late;
+  connection_.BreakOff();
+  return absl::InfiniteFuture();
 }
 
 }  // namespace warpfold

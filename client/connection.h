@@ -14,6 +14,7 @@
 
 #include "absl/time/time.h"
 #include "client/options.h"
+#include "client/sockets.h"
 
 namespace warpfold {
 
@@ -27,6 +28,10 @@ struct Interrupts {
 // Between two questions to keep_going.
 inline constexpr absl::Duration kAskedEvery = absl::Milliseconds(50);
 
+// After the end of a call no more than a few messages of it are under way. A peer that does not take them in
+// this time has stopped to read, or is so slow that a new connection does no harm.
+inline constexpr absl::Duration kTakenWithin = absl::Seconds(3);
+
 Interrupts InterruptsOf(const CallOptions& options);
 
 // A channel that shares its socket with no other. Threads: may be used from any thread.
@@ -37,12 +42,19 @@ class Connection {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
+  // Whether there is a connection at present. A call on one that is being made waits for it.
+  bool IsReady() const;
+
   // A pause that gRPC can use: it makes a broken connection anew only while a thread waits on it, and until
   // it has, calls fail at once. Tries to connect in the middle of the pause. Returns after `pause`, or as
   // soon as a connection that was not there is made, or an interrupt comes. False if keep_going said so.
   bool PauseAndConnect(absl::Duration pause, const Interrupts& interrupts) const;
 
+  // Ends the connection, whatever is under way on it.
+  void BreakOff() const { sockets_.ShutDown(); }
+
  private:
+  const Sockets sockets_;
   std::shared_ptr<grpc::Channel> channel_;
 };
 
@@ -50,18 +62,25 @@ class Connection {
 class CallScope {
  public:
   // `array` names the array of which the call reduces a part, "" for none.
+  // `connection` must outlive this.
   CallScope(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
             const std::string& array = "");
 
-  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  const std::shared_ptr<grpc::Channel>& channel() const { return connection_.channel(); }
   grpc::ClientContext& context() { return context_; }
 
   // To be called by the calling thread whenever it waits. Asks keep_going if it is time, and cancels the call
-  // if keep_going says so. Returns when to call this again: never, if there is no keep_going.
+  // if keep_going says so. Breaks the connection off where the call waits kTakenWithin after its end: gRPC
+  // holds a message that is partly written. Returns when to call this again.
   absl::Time AskWhetherToGoOn();
 
  private:
-  const std::shared_ptr<grpc::Channel> channel_;
+  absl::Time AskKeepGoing(absl::Time now);
+  absl::Time BreakOffIfLate(absl::Time now);
+
+  const Connection& connection_;
+  absl::Time end_;  // the deadline, or when the call was found cancelled
+  const std::stop_token stop_;
   grpc::ClientContext context_;
   const std::stop_callback<std::function<void()>> cancel_on_stop_;
   std::function<bool()> keep_going_;

@@ -3,6 +3,11 @@
 #include "client/lent_memory.h"
 
 namespace warpfold {
+LentMemory::~LentMemory() {
+  if (AwaitReturn(kTakenWithin)) return;
+  connection_.BreakOff();
+  AwaitReturn(absl::InfiniteDuration());
+}
 
 grpc::Slice LentMemory::Lend(std::span<const std::byte> bytes) {
   {

@@ -21,6 +21,10 @@ namespace warpfold {
 
 inline constexpr char kDefaultTarget[] = "127.0.0.1:50051";
 
+// How long a call may take unless it says otherwise. It is a little more than a server lets a call live by
+// default (--max_stream_seconds, 3,600 s), so that the server's own answer comes first where there is one.
+inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(3700);
+
 struct ClientOptions {
   // At most so many connections to each target, 1 to 64. Each is made when a call finds all before it busy.
   int connections = 64;
@@ -39,12 +43,12 @@ struct ClientOptions {
 };
 
 struct CallOptions {
-  // For the whole call, retries included: DEADLINE_EXCEEDED after it. Without one a call takes as long as the
-  // server works and the network moves: a dead peer ends it after ClientOptions::keepalive and 20 s more, a
-  // server that lets it wait does not. One thing may hold a call beyond its timeout: a peer that has stopped
-  // to read in the middle of a chunk, which gRPC then still needs the memory of. A TCP connection is given up
-  // after 20 s of that, a Unix socket when the peer goes on or ends.
-  absl::Duration timeout = absl::InfiniteDuration();
+  // For the whole call, retries included: DEADLINE_EXCEEDED after it, or after 3 s more where the peer has
+  // stopped to read in the middle of a chunk, of which gRPC then still needs the memory. An array that takes
+  // longer than the default, to a server that allows it, needs a longer timeout. A dead peer ends a call
+  // sooner, after ClientOptions::keepalive and 20 s, also with absl::InfiniteDuration(); a server that lets
+  // it wait does not.
+  absl::Duration timeout = kDefaultTimeout;
   // Cancels from any thread: CANCELLED after its request_stop(), with the same exception.
   std::stop_token stop = {};
   // Asked on the thread that calls, some 20 times a second while the call is under way; false cancels it, and

@@ -25,7 +25,7 @@ absl::StatusOr<v1::Reduction> SendSmall(const ReduceJob& job, const Connection& 
   request.set_request_id(job.options.request_id);
   const std::uint64_t bytes = job.element_count * job.element_bytes;
 
-  LentMemory memory;  // outlives the call
+  LentMemory memory(connection);  // outlives the call
   CallScope scope(connection, job.deadline, interrupts);
   RawCall call(scope, kReduceArrayMethod);
   call.WriteLast(ArrayMessage(request, job.source.slice(0, bytes, memory)));
@@ -51,7 +51,7 @@ absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& str
   header.set_expected_element_count(stripe.element_count);
   header.set_request_id(job.options.request_id);
 
-  LentMemory memory;  // outlives the call
+  LentMemory memory(connection);  // outlives the call
   // Only calls for parts of an array need its name.
   ArrayStream stream(connection, job.deadline, interrupts, job.options, header,
                      return_state ? job.array : "");

@@ -58,7 +58,7 @@ ResidentArray FromProto(const v1::ResidentArray& proto) {
 absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& put,
                                         const Connection& connection, const Interrupts& interrupts,
                                         bool* took_data) {
-  LentMemory memory;  // outlives the call
+  LentMemory memory(connection);  // outlives the call
   ChunkStream stream(connection, job.deadline, interrupts, job.options, kPutMethod, HeaderOf(job, put));
   const std::uint64_t byte_count = job.element_count * job.element_bytes;
   for (std::uint64_t offset = 0; offset < byte_count;) {

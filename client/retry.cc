@@ -19,6 +19,9 @@ constexpr absl::Duration kLongestPause = absl::Seconds(5);
 constexpr absl::Duration kLongestRetryDelay = absl::Minutes(1);
 // How long a target that does not serve is left out, at least.
 constexpr absl::Duration kLeftOut = absl::Seconds(1);
+// How long one that did not even let the call connect: until gRPC, too, has given up (connection.cc), and
+// fails the next call at once.
+constexpr absl::Duration kSilentLeftOut = absl::Seconds(5);
 
 bool HasReason(const absl::Status& status, absl::string_view reason) {
   const std::optional<ErrorInfo> info = GetErrorInfo(status);
@@ -82,6 +85,9 @@ RetryLoop::RetryLoop(Targets& targets, std::size_t preferred, const ClientOption
 bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
   const absl::Time now = absl::Now();
   const std::optional<absl::Duration> pause = policy_.PauseAfter(status, attempt, now);
+  if (absl::IsDeadlineExceeded(status) && !lease_.connection().IsReady()) {
+    targets_.LeaveOut(lease_.target(), now + kSilentLeftOut);
+  }
   if (MayRetry(status, {})) {
     const absl::Duration least = IsBusy(status) ? absl::ZeroDuration() : kLeftOut;
     targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), least));

@@ -60,6 +60,10 @@ std::optional<SegmentFailure::Reason> ReasonOf(v1::SegmentErrorReason reason) {
   }
 }
 
+std::uint64_t SegmentCount(const ReduceJob& job, const SegmentCut& cut) {
+  return cut.length != 0 ? job.element_count / cut.length : cut.lengths.size();
+}
+
 bool IsBefore(const SegmentFailure& a, const SegmentFailure& b) {
   return std::pair(a.segment, a.op) < std::pair(b.segment, b.op);
 }
@@ -67,10 +71,11 @@ bool IsBefore(const SegmentFailure& a, const SegmentFailure& b) {
 // A call, its messages, and what comes back.
 class SegmentStream {
  public:
-  SegmentStream(const ReduceJob& job, const SegmentVisitor& visitor, const Connection& connection,
-                const Interrupts& interrupts)
+  SegmentStream(const ReduceJob& job, const SegmentCut& cut, const SegmentVisitor& visitor,
+                const Connection& connection, const Interrupts& interrupts)
       : job_(job),
-        answer_(job.spec, visitor),
+        memory_(connection),
+        answer_(job.spec, visitor, job.element_count, SegmentCount(job, cut)),
         scope_(connection, job.deadline, interrupts),
         call_(scope_, kMethod, [this](grpc::ByteBuffer buffer) { return Take(std::move(buffer)); }) {}
 
@@ -108,13 +113,13 @@ class SegmentStream {
     return call_.Write(Serialize(request));
   }
 
-  absl::StatusOr<SegmentSummary> Finish(std::uint64_t segment_count) {
+  absl::StatusOr<SegmentSummary> Finish() {
     call_.WritesDone();
     grpc::ByteBuffer ignored;
     const absl::Status status = call_.Finish(&ignored);
     if (!answer_status_.ok()) return answer_status_;
     if (!status.ok()) return status;
-    return answer_.Finish(job_.element_count, segment_count);
+    return answer_.Finish();
   }
 
   // Whether the network has taken a part of the array.
@@ -135,10 +140,6 @@ class SegmentStream {
   RawCall call_;
   proto::Crc32c crc_;
 };
-
-std::uint64_t SegmentCount(const ReduceJob& job, const SegmentCut& cut) {
-  return cut.length != 0 ? job.element_count / cut.length : cut.lengths.size();
-}
 
 v1::ReduceSegmentsHeader HeaderOf(const ReduceJob& job, const SegmentCut& cut) {
   v1::ReduceSegmentsHeader header;
@@ -193,6 +194,8 @@ absl::Status SegmentAnswer::AddLayout(const v1::SegmentLayout& layout) {
 absl::Status SegmentAnswer::AddResults(const v1::SegmentResults& results) {
   const std::uint64_t count = results.segment_count();
   const std::size_t row_bytes = columns_.size() * sizeof(std::uint64_t);
+  // A server that sends more of them might never end.
+  if (count > expected_segments_ - segment_count_) return MakeMismatch("more results than segments");
   if (count == 0 || results.first_segment() != segment_count_ ||
       results.values().size() / row_bytes != count || results.values().size() % row_bytes != 0) {
     return MakeMismatch("results that do not follow those before");
@@ -223,15 +226,14 @@ absl::Status SegmentAnswer::AddResults(const v1::SegmentResults& results) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<SegmentSummary> SegmentAnswer::Finish(std::uint64_t element_count,
-                                                     std::uint64_t segment_count) const {
+absl::StatusOr<SegmentSummary> SegmentAnswer::Finish() const {
   if (!summary_.has_value()) return MakeMismatch("no summary");
-  if (segment_count_ != segment_count || summary_->segment_count() != segment_count ||
-      summary_->element_count() != element_count || summary_->error_count() != failure_count_) {
+  if (segment_count_ != expected_segments_ || summary_->segment_count() != expected_segments_ ||
+      summary_->element_count() != expected_elements_ || summary_->error_count() != failure_count_) {
     return MakeMismatch("results of another array");
   }
-  SegmentSummary summary = {.segment_count = segment_count,
-                            .element_count = element_count,
+  SegmentSummary summary = {.segment_count = expected_segments_,
+                            .element_count = expected_elements_,
                             .failure_count = failure_count_,
                             .device = summary_->device(),
                             .timings = {}};
@@ -249,12 +251,12 @@ absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentC
   v1::ReduceSegmentsHeader header = HeaderOf(job, cut);
   header.set_expected_element_count(job.element_count);
   header.set_with_crc32c(job.options.checksum);
-  SegmentStream stream(job, visitor, connection, interrupts);
+  SegmentStream stream(job, cut, visitor, connection, interrupts);
   const bool goes_on = stream.SendHeader(header) &&
                        (cut.length != 0 ? stream.SendBytes(0, job.element_count * job.element_bytes)
                                         : SendRagged(job, cut.lengths, stream));
   if (goes_on) stream.SendCommit(SegmentCount(job, cut));
-  absl::StatusOr<SegmentSummary> summary = stream.Finish(SegmentCount(job, cut));
+  absl::StatusOr<SegmentSummary> summary = stream.Finish();
   *attempt = {.took_data = stream.took_data(), .delivered = stream.delivered()};
   return summary;
 }
@@ -268,12 +270,12 @@ absl::StatusOr<SegmentSummary> SendSegmentsReference(const ReduceJob& job, const
   header.mutable_reference()->set_token(reference.token);
   header.mutable_reference()->set_byte_offset(reference.byte_offset);
   header.mutable_reference()->set_element_count(reference.element_count);
-  SegmentStream stream(job, visitor, connection, interrupts);
+  SegmentStream stream(job, cut, visitor, connection, interrupts);
   bool goes_on = stream.SendHeader(header);
   for (std::size_t at = 0; goes_on && at < cut.lengths.size(); at += kLengthsAtOnce) {
     goes_on = stream.SendLengths(cut.lengths.subspan(at, std::min(kLengthsAtOnce, cut.lengths.size() - at)));
   }
-  absl::StatusOr<SegmentSummary> summary = stream.Finish(SegmentCount(job, cut));
+  absl::StatusOr<SegmentSummary> summary = stream.Finish();
   *attempt = {.took_data = false, .delivered = stream.delivered()};
   return summary;
 }

@@ -21,14 +21,18 @@ namespace warpfold {
 // Takes the responses of a call, and hands them on only as far as they fit the request and each other.
 class SegmentAnswer {
  public:
-  // The arguments must outlive it.
-  SegmentAnswer(const v1::ReductionSpec& spec, const SegmentVisitor& visitor)
-      : spec_(spec), visitor_(visitor) {}
+  // The answer to a request of an array of so many elements and segments. The references must outlive it.
+  SegmentAnswer(const v1::ReductionSpec& spec, const SegmentVisitor& visitor, std::uint64_t element_count,
+                std::uint64_t segment_count)
+      : spec_(spec),
+        visitor_(visitor),
+        expected_elements_(element_count),
+        expected_segments_(segment_count) {}
 
   // INTERNAL for a response that is none to this request.
   absl::Status Add(grpc::ByteBuffer buffer);
-  // The summary of an array of so many elements and segments. INTERNAL unless all results have come.
-  absl::StatusOr<SegmentSummary> Finish(std::uint64_t element_count, std::uint64_t segment_count) const;
+  // The summary. INTERNAL unless all results have come.
+  absl::StatusOr<SegmentSummary> Finish() const;
 
   // Whether the visitor has seen results.
   bool delivered() const { return segment_count_ > 0; }
@@ -39,6 +43,8 @@ class SegmentAnswer {
 
   const v1::ReductionSpec& spec_;
   const SegmentVisitor& visitor_;
+  const std::uint64_t expected_elements_;
+  const std::uint64_t expected_segments_;
   std::vector<SegmentColumn> columns_;  // empty until there is a layout
   std::uint64_t segment_count_ = 0;
   std::uint64_t failure_count_ = 0;

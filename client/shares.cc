@@ -113,9 +113,12 @@ struct Worker {
       }
       // A share is small enough to be sent again, even if the server had taken data of it.
       const Attempt attempt = {.took_data = false, .patient = queue.any_done()};
-      if (!MayRetry(reduction.status(), attempt)) return queue.Fail(reduction.status());
-      // The share is put back before the pause, since another stream may take it sooner.
-      queue.PutBack(*share);
+      if (MayRetry(reduction.status(), attempt)) {
+        // The share is put back before the pause, since another stream may take it sooner.
+        queue.PutBack(*share);
+      } else {
+        queue.Fail(reduction.status());
+      }
       if (!retry.Again(reduction.status(), attempt)) return queue.Leave(reduction.status());
     }
   }

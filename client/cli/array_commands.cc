@@ -6,6 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "client/cli/commands.h"
+#include "client/cli/deadline.h"
 #include "client/cli/input.h"
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
@@ -20,6 +21,7 @@ constexpr absl::Duration kTimeout = absl::Seconds(5);
 }  // namespace
 
 int RunPut(const Server& server, const PutFlags& flags) {
+  const DeadlineGuard guard(flags.deadline);
   ReduceFlags file_flags;  // as a file of `warpfold reduce`
   file_flags.inputs = {flags.input};
   file_flags.type = flags.type;
@@ -40,7 +42,8 @@ int RunPut(const Server& server, const PutFlags& flags) {
   Progress progress(data.size());
   const absl::StatusOr<ResidentArray> array = client.PutBytes(
       input->type, input->matrix_shape, data, {.time_to_live = flags.time_to_live, .owner = flags.owner},
-      {.on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }});
+      {.timeout = TimeLeft(flags.deadline),
+       .on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }});
   if (absl::Status whole = piece.file.CheckWhole(); !whole.ok()) {
     // Elements that were not there any more were sent as zeros.
     if (array.ok()) static_cast<void>(client.DeleteArray(array->token, {.timeout = kTimeout}));

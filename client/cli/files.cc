@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstring>
 #include <future>
+#include <stop_token>
 #include <utility>
 #include <vector>
+
+#include "absl/time/clock.h"
 
 namespace warpfold::cli {
 namespace {
@@ -78,12 +81,20 @@ Outcome SendInTurn(Client& client, const Spec& spec, ElementType type, FilesInpu
   return {.reduction = writer->Commit()};
 }
 
-// The first archive whose stored member is not what was written; null if all are.
-const FilePiece* FindDamaged(const FilesInput& files) {
+// The first archive whose stored member is not known to be what was written, and why; null if all are.
+struct Doubtful {
+  const FilePiece* piece = nullptr;
+  absl::Status why;
+};
+
+Doubtful CheckArchives(const FilesInput& files, absl::Time deadline, const std::stop_token& stop) {
   for (const FilePiece& piece : files.pieces) {
-    if (piece.member.has_value() && !piece.packed() && !piece.member->StoredIsWhole()) return &piece;
+    if (!piece.member.has_value() || piece.packed()) continue;
+    if (absl::Status status = piece.member->CheckStored(deadline, stop); !status.ok()) {
+      return {&piece, status};
+    }
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace
@@ -92,17 +103,20 @@ Outcome ReduceFiles(Client& client, const Spec& spec, ElementType type, FilesInp
                     const CallOptions& options) {
   const bool packed = std::any_of(files.pieces.begin(), files.pieces.end(),
                                   [](const FilePiece& piece) { return piece.packed(); });
+  const absl::Time deadline = absl::Now() + options.timeout;
   // Stored members are checked beside the sending, which reads them, too.
-  std::future<const FilePiece*> damaged =
-      std::async(std::launch::async, [&files] { return FindDamaged(files); });
+  std::stop_source stop;
+  std::future<Doubtful> checked = std::async(std::launch::async, [&files, deadline, &stop] {
+    return CheckArchives(files, deadline, stop.get_token());
+  });
   Outcome outcome = packed ? SendInTurn(client, spec, type, files, options)
                            : Outcome{.reduction = SendMapped(client, spec, type, files, options)};
-  const FilePiece* const bad = damaged.get();
+  // Where there is no value, none has to be taken back.
+  if (!outcome.input_error.ok() || !outcome.reduction.ok()) stop.request_stop();
+  const Doubtful doubtful = checked.get();
   for (const FilePiece& piece : files.pieces) {
     absl::Status whole = piece.file.CheckWhole();
-    if (whole.ok() && &piece == bad) {
-      whole = absl::InvalidArgumentError("damaged: a member's checksum does not match");
-    }
+    if (whole.ok() && &piece == doubtful.piece && !absl::IsCancelled(doubtful.why)) whole = doubtful.why;
     if (!whole.ok()) return {.input_error = whole, .bad_input = piece.name};
   }
   return outcome;

@@ -45,7 +45,8 @@ right. Segments without a result (overflow, no elements) have an error's reason 
 Answers are one line per operator, 'op value': matrices as rows in brackets, argmin and argmax with
 'index I' after the value, max_subarray_sum with 'index I end_index E'; minmax and describe, which have
 several values, with a name before each.
-Exit codes: 0; 1 the server answered an error or cannot be reached; 2 usage or unreadable input.)";
+Exit codes: 0; 1 the server answered an error or cannot be reached, or the time is up; 2 usage or unreadable
+input.)";
 
 // Checks of an option's text, with CLI11's conventions: an empty string is success.
 std::string ToAlgorithm(std::string& text) {
@@ -102,6 +103,15 @@ void TakeTargetOfEnvironment(const CLI::App& app, ServerFlags& flags) {
   flags.targets = absl::StrSplit(text, ',');
 }
 
+void AddTimeout(CLI::App& app, absl::Time& deadline) {
+  app.add_option_function<double>(
+         "--timeout", [&deadline](double seconds) { deadline = absl::Now() + absl::Seconds(seconds); },
+         absl::StrCat("Give up so many seconds after the start, reading the input included; ",
+                      absl::ToInt64Seconds(kDefaultTimeout), " unless given"))
+      ->option_text("SECONDS")
+      ->check(CLI::PositiveNumber);
+}
+
 // How the array is cut into segments.
 void AddSegments(CLI::App& app, ReduceFlags& flags, CLI::Option& streams) {
   CLI::Option* length = app.add_option("--segment_length", flags.segment_length,
@@ -149,11 +159,7 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
              "Connections to stripe the array over, 1 to 64; as the server advises unless given. '-' goes "
              "over one")
           ->check(CLI::Range(1, 64));
-  app.add_option_function<double>(
-         "--timeout", [&flags](double seconds) { flags.timeout = absl::Seconds(seconds); },
-         "Give up after so many seconds; never unless given")
-      ->option_text("SECONDS")
-      ->check(CLI::PositiveNumber);
+  AddTimeout(app, flags.deadline);
   CLI::Option* checksum =
       app.add_flag("--checksum", flags.checksum, "Let the server check a CRC32C of the array");
   app.add_option("--request_id", flags.request_id,
@@ -204,6 +210,7 @@ void AddPut(CLI::App& app, PutFlags& flags) {
          "How long it stays after its last use; as the server has it unless given")
       ->option_text("SECONDS")
       ->check(CLI::PositiveNumber);
+  AddTimeout(app, flags.deadline);
   app.add_flag("--json", flags.json, "Answer with one JSON object");
 }
 

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/array.h"
 #include "client/cli/bench/flags.h"
@@ -25,9 +26,10 @@ inline constexpr int kExitUsage = 2;
 struct ReduceFlags {
   Spec spec;
   std::optional<ElementType> type;  // --dtype
+  // Of the whole command, which begins when its flags are read.
+  absl::Time deadline = absl::Now() + kDefaultTimeout;
   // As in CallOptions.
   int streams = 0;
-  absl::Duration timeout = absl::InfiniteDuration();
   bool checksum = false;
   std::string request_id;
   bool json = false;
@@ -52,7 +54,8 @@ struct PutFlags {
   std::optional<ElementType> type;
   std::optional<MatrixShape> matrix_shape;
   std::string owner;
-  absl::Duration time_to_live;  // zero: as the server has it
+  absl::Duration time_to_live;                          // zero: as the server has it
+  absl::Time deadline = absl::Now() + kDefaultTimeout;  // as ReduceFlags'
   bool json = false;
 };
 

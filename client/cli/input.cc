@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/deadline.h"
 #include "client/cli/generated_arrays.h"
 #include "client/cli/npy.h"
 #include "client/cli/standard_input.h"
@@ -99,16 +100,18 @@ absl::StatusOr<OpenedFile> OpenNpz(const ReduceFlags& flags, FilePiece piece) {
   return OpenedFile{head->type, *matrix_shape, head->shape, std::move(piece)};
 }
 
-absl::StatusOr<std::string> ReadInputUpTo(std::size_t size) { return ReadUpTo(size, ReadStandardInput); }
-
 absl::StatusOr<Input> OpenStandardInput(const ReduceFlags& flags) {
   if (flags.streams > 1) return Refuse("standard input goes over one stream");
   // Raw elements are not waited for: the server may refuse the call before they come.
   if (flags.type.has_value()) return Input{*flags.type, flags.spec.matrix_shape, StreamInput{}};
-  const absl::StatusOr<std::string> magic = ReadInputUpTo(kNpyMagic.size());
+  const auto read = [&flags](std::size_t size) {
+    return ReadUpTo(
+        size, [&flags](std::span<std::byte> buffer) { return ReadStandardInput(buffer, flags.deadline); });
+  };
+  const absl::StatusOr<std::string> magic = read(kNpyMagic.size());
   if (!magic.ok()) return magic.status();
   if (*magic != kNpyMagic) return Refuse("raw elements need --dtype");
-  const absl::StatusOr<NpyHead> head = ReadNpyHead(ReadInputUpTo);
+  const absl::StatusOr<NpyHead> head = ReadNpyHead(read);
   if (!head.ok()) return head.status();
   const auto matrix_shape = CheckNpy(flags, head->type, head->shape, head->data_bytes);
   if (!matrix_shape.ok()) return matrix_shape.status();
@@ -225,7 +228,7 @@ std::optional<std::uint64_t> Input::byte_count() const {
 }
 
 absl::StatusOr<KeptArray> FindKeptArray(Client& client, const ReduceFlags& flags) {
-  const CallOptions options = {.timeout = flags.timeout, .request_id = flags.request_id};
+  const CallOptions options = {.timeout = TimeLeft(flags.deadline), .request_id = flags.request_id};
   const absl::StatusOr<ResidentArray> array = client.GetArray(absl::HexStringToBytes(*flags.array), options);
   if (!array.ok()) return array.status();
   const std::uint64_t rest = array->element_count - std::min(flags.first, array->element_count);

@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 
 namespace warpfold::cli {
 namespace {
@@ -23,6 +24,8 @@ namespace {
 constexpr std::uint64_t kMostMembersNamed = 20;
 constexpr int kStored = 0;  // zip's number of no compression
 constexpr uLong kEncrypted = 1;
+// A few milliseconds' work.
+constexpr std::size_t kCheckedAtOnce = std::size_t{4} << 20;
 
 absl::Status Refuse(absl::string_view why) { return absl::InvalidArgumentError(why); }
 
@@ -152,9 +155,15 @@ absl::StatusOr<NpzMember> NpzMember::Open(std::span<const std::byte> archive,
   return member;
 }
 
-bool NpzMember::StoredIsWhole() const {
-  const auto* bytes = reinterpret_cast<const Bytef*>(stored_.data());
-  return crc32_z(crc32_z(0, nullptr, 0), bytes, stored_.size()) == crc32_;
+absl::Status NpzMember::CheckStored(absl::Time deadline, const std::stop_token& stop) const {
+  uLong crc = crc32_z(0, nullptr, 0);
+  for (std::size_t at = 0; at < stored_.size(); at += kCheckedAtOnce) {
+    if (stop.stop_requested()) return absl::CancelledError();
+    if (absl::Now() >= deadline) return absl::DeadlineExceededError("a member's checksum is not known yet");
+    const auto part = stored_.subspan(at, std::min(kCheckedAtOnce, stored_.size() - at));
+    crc = crc32_z(crc, reinterpret_cast<const Bytef*>(part.data()), part.size());
+  }
+  return crc == crc32_ ? absl::OkStatus() : Refuse("damaged: a member's checksum does not match");
 }
 
 absl::StatusOr<std::size_t> NpzMember::Read(std::span<std::byte> buffer) {

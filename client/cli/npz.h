@@ -9,10 +9,12 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace warpfold::cli {
 
@@ -36,8 +38,9 @@ class NpzMember {
   std::uint64_t byte_count() const { return byte_count_; }
   // Where the member lies if it is not compressed; empty if it is.
   std::span<const std::byte> stored() const { return stored_; }
-  // Whether `stored` has the checksum that the archive says. Reads all of it.
-  bool StoredIsWhole() const;
+  // Reads all of `stored`. INVALID_ARGUMENT if it has not the checksum that the archive says;
+  // DEADLINE_EXCEEDED or CANCELLED if that is not known in time, or not wanted any more.
+  absl::Status CheckStored(absl::Time deadline, const std::stop_token& stop = {}) const;
 
   // Unpacks the next bytes: how many, 0 at the end. INVALID_ARGUMENT if they are damaged, also at the end,
   // where the checksum is compared.

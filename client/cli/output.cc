@@ -40,6 +40,7 @@ int ReportServerError(const absl::Status& status) {
 }
 
 int ReportInputError(absl::string_view what, const absl::Status& status) {
+  if (absl::IsDeadlineExceeded(status)) return ReportServerError(status);
   absl::FPrintF(stderr, "warpfold: %s: %s\n", Printable(what), Printable(status.message()));
   return kExitUsage;
 }

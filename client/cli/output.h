@@ -20,7 +20,8 @@ std::string Printable(absl::string_view text);
 // "warpfold: INVALID_ARGUMENT: message" on standard error. Returns kExitServerError.
 int ReportServerError(const absl::Status& status);
 
-// "warpfold: what: message" on standard error. Returns kExitUsage.
+// "warpfold: what: message" on standard error. Returns kExitUsage. An input that has not come in time is no
+// wrong one: DEADLINE_EXCEEDED is reported as a server's.
 int ReportInputError(absl::string_view what, const absl::Status& status);
 
 bool IsTerminal(std::FILE* file);

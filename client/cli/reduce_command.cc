@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/cli/commands.h"
+#include "client/cli/deadline.h"
 #include "client/cli/files.h"
 #include "client/cli/flags.h"
 #include "client/cli/input.h"
@@ -25,6 +26,7 @@ constexpr absl::Duration kTurn = absl::Milliseconds(10);
 // Sends standard input while reading it.
 Outcome ReduceStandardInput(Client& client, const Spec& spec, const Input& input,
                             const CallOptions& options) {
+  const absl::Time deadline = absl::Now() + options.timeout;
   absl::StatusOr<Writer> writer = client.OpenWriter(spec, input.type, options);
   if (!writer.ok()) return {absl::OkStatus(), writer.status()};
   StreamCheck check(std::get<StreamInput>(input.source), ElementBytes(spec, input.type));
@@ -36,7 +38,7 @@ Outcome ReduceStandardInput(Client& client, const Spec& spec, const Input& input
       if (writer->AwaitEnd(kTurn)) return {absl::OkStatus(), writer->Commit()};
       continue;
     }
-    const absl::StatusOr<std::size_t> size = ReadStandardInput(buffer);
+    const absl::StatusOr<std::size_t> size = ReadStandardInput(buffer, deadline);
     if (!size.ok()) return {size.status()};
     if (*size == 0) break;
     const std::span<const std::byte> bytes = std::span(buffer).first(*size);
@@ -49,7 +51,7 @@ Outcome ReduceStandardInput(Client& client, const Spec& spec, const Input& input
 
 Outcome Reduce(Client& client, const Spec& spec, Input& input, const ReduceFlags& flags) {
   Progress progress(input.byte_count(), flags.progress);
-  const CallOptions options = {.timeout = flags.timeout,
+  const CallOptions options = {.timeout = TimeLeft(flags.deadline),
                                .request_id = flags.request_id,
                                .streams = flags.streams,
                                .checksum = flags.checksum,
@@ -66,9 +68,9 @@ Outcome Reduce(Client& client, const Spec& spec, Input& input, const ReduceFlags
 
 // An array that the server keeps, or a part of it.
 absl::StatusOr<Reduction> ReduceArray(Client& client, const ReduceFlags& flags) {
-  const CallOptions options = {.timeout = flags.timeout, .request_id = flags.request_id};
   const absl::StatusOr<KeptArray> array = FindKeptArray(client, flags);
   if (!array.ok()) return array.status();
+  const CallOptions options = {.timeout = TimeLeft(flags.deadline), .request_id = flags.request_id};
   Spec spec = flags.spec;
   spec.matrix_shape = array->matrix_shape;
   return client.ReduceReference(spec, array->type, array->part, options);
@@ -86,6 +88,7 @@ int PrintReduction(const Reduction& reduction, bool json) {
 }  // namespace
 
 int RunReduce(const Server& server, const ReduceFlags& flags) {
+  const DeadlineGuard guard(flags.deadline);
   const bool has_segments =
       flags.segment_length != 0 || flags.segment_lengths.has_value() || flags.axis.has_value();
   if (has_segments) return RunSegments(server, flags);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
+#include "client/cli/deadline.h"
 #include "client/cli/flags.h"
 #include "client/cli/input.h"
 #include "client/cli/mapped_file.h"
@@ -76,7 +77,7 @@ absl::StatusOr<SegmentSummary> Reduce(Client& client, const Input& input, const 
   Spec spec = flags.spec;
   spec.matrix_shape = input.matrix_shape;
   Progress progress(input.byte_count(), flags.progress);
-  const CallOptions options = {.timeout = flags.timeout,
+  const CallOptions options = {.timeout = TimeLeft(flags.deadline),
                                .keep_going = [&printer] { return printer.exit_code() == kExitOk; },
                                .request_id = flags.request_id,
                                .checksum = flags.checksum,
@@ -99,14 +100,11 @@ int Report(const absl::StatusOr<SegmentSummary>& summary, const Printer& printer
 }
 
 // Segments are sent from their place.
-absl::Status CheckFiles(const FilesInput& files) {
+absl::Status CheckFiles(const FilesInput& files, absl::Time deadline) {
   if (files.pieces.size() > 1) return Refuse("segments are those of one file");
   const FilePiece& piece = files.pieces.front();
   if (piece.packed()) return Refuse("segments are not taken from a compressed array");
-  if (piece.member.has_value() && !piece.member->StoredIsWhole()) {
-    return Refuse("damaged: a member's checksum does not match");
-  }
-  return absl::OkStatus();
+  return piece.member.has_value() ? piece.member->CheckStored(deadline) : absl::OkStatus();
 }
 
 int RunKept(Client& client, const ReduceFlags& flags, const SegmentCut& cut) {
@@ -115,7 +113,7 @@ int RunKept(Client& client, const ReduceFlags& flags, const SegmentCut& cut) {
   Spec spec = flags.spec;
   spec.matrix_shape = array->matrix_shape;
   Printer printer(flags.json);
-  const CallOptions options = {.timeout = flags.timeout,
+  const CallOptions options = {.timeout = TimeLeft(flags.deadline),
                                .keep_going = [&printer] { return printer.exit_code() == kExitOk; },
                                .request_id = flags.request_id};
   return Report(client.ReduceSegmentsReference(
@@ -147,7 +145,8 @@ int RunSegments(const Server& server, const ReduceFlags& flags) {
   if (!input.ok()) return ReportInputError(name, input.status());
   const auto* const files = std::get_if<FilesInput>(&input->source);
   if (files != nullptr) {
-    if (absl::Status status = CheckFiles(*files); !status.ok()) return ReportInputError(name, status);
+    if (absl::Status status = CheckFiles(*files, flags.deadline); !status.ok())
+      return ReportInputError(name, status);
   }
   if (flags.axis.has_value()) {
     const absl::StatusOr<std::uint64_t> length = LengthAlong(*flags.axis, input->shape);

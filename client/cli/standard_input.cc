@@ -5,9 +5,18 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
+#include "client/cli/deadline.h"
+
 namespace warpfold::cli {
+namespace {
+
+// poll() counts milliseconds in an int.
+constexpr absl::Duration kLongestWait = absl::Hours(1);
+
+}  // namespace
 
 bool AwaitStandardInput(absl::Duration timeout) {
   pollfd input = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
@@ -16,13 +25,15 @@ bool AwaitStandardInput(absl::Duration timeout) {
   return ready > 0 || (ready < 0 && errno != EINTR);
 }
 
-absl::StatusOr<std::size_t> ReadStandardInput(std::span<std::byte> buffer) {
+absl::StatusOr<std::size_t> ReadStandardInput(std::span<std::byte> buffer, absl::Time deadline) {
   while (true) {
+    while (!AwaitStandardInput(std::clamp(TimeLeft(deadline), absl::ZeroDuration(), kLongestWait))) {
+      if (absl::Now() >= deadline) return absl::DeadlineExceededError("nothing came through standard input");
+    }
     const ssize_t size = read(STDIN_FILENO, buffer.data(), buffer.size());
     if (size >= 0) return static_cast<std::size_t>(size);
-    // Another process may have made the pipe or terminal that we share non-blocking.
+    // Another process may have made the pipe or terminal that we share non-blocking, and read before us.
     const int error = errno;
-    if (error == EAGAIN) AwaitStandardInput(absl::Seconds(1));
     if (error != EAGAIN && error != EINTR) return absl::ErrnoToStatus(error, "cannot read");
   }
 }

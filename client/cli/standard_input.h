@@ -16,6 +16,7 @@ namespace warpfold::cli {
 bool AwaitStandardInput(absl::Duration timeout);
 
 // Reads what there is, and waits only if there is nothing. The number of bytes; 0 at the end.
-absl::StatusOr<std::size_t> ReadStandardInput(std::span<std::byte> buffer);
+// DEADLINE_EXCEEDED if nothing comes before the deadline.
+absl::StatusOr<std::size_t> ReadStandardInput(std::span<std::byte> buffer, absl::Time deadline);
 
 }  // namespace warpfold::cli

@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "client/cli/deadline.h"
 #include "client/cli/flags.h"
 #include "client/cli/generated_arrays.h"
 #include "client/cli/input.h"
@@ -174,7 +175,7 @@ TEST(FlagsTest, InputMayFollowTheOperators) {
   EXPECT_THAT(flags.spec.operators, testing::ElementsAre("sum", "min"));
   EXPECT_THAT(flags.inputs, testing::ElementsAre("a.npy"));
   EXPECT_EQ(flags.streams, 0);
-  EXPECT_EQ(flags.timeout, absl::InfiniteDuration());
+  EXPECT_NEAR(absl::ToDoubleSeconds(TimeLeft(flags.deadline)), 3700, 60);
   EXPECT_THAT(std::get<CommandLine>(line).server.targets, testing::ElementsAre(kDefaultTarget));
 }
 
@@ -217,7 +218,7 @@ TEST(FlagsTest, AllFlagsOfReduce) {
   EXPECT_EQ(flags.streams, 4);
   EXPECT_EQ(flags.random, 10u);
   EXPECT_EQ(flags.seed, 5u);
-  EXPECT_EQ(flags.timeout, absl::Seconds(1.5));
+  EXPECT_NEAR(absl::ToDoubleSeconds(TimeLeft(flags.deadline)), 1.5, 1.5);
   EXPECT_TRUE(flags.checksum);
   EXPECT_EQ(flags.request_id, "night-run");
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -102,6 +103,17 @@ TEST_P(ClientFailureOnStreamsTest, DeadlineEndsACallThatHangs) {
   const absl::Status status = client_.Reduce(kSumSpec, large_, options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_EQ(ReasonOf(status), "DEADLINE");
+}
+
+TEST_F(ClientFailureTest, ACallHasADeadlineThatItDoesNotGive) {
+  std::chrono::system_clock::time_point deadline;
+  service_.on_start = [&deadline](int, grpc::ServerContext& context) {
+    deadline = context.deadline();
+    return grpc::Status::OK;
+  };
+  EXPECT_TRUE(client_.Reduce(kSum, std::vector<std::int32_t>{1, 2}).ok());
+  const absl::Duration left = absl::FromChrono(deadline) - absl::Now();
+  EXPECT_TRUE(left > absl::Minutes(60) && left <= absl::Seconds(3700)) << left;
 }
 
 TEST_P(ClientFailureOnStreamsTest, AnotherThreadCancels) {

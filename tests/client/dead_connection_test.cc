@@ -2,9 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A peer that reads no more but does not close: the kernel must end the connection, and with it the call
-// whose chunk is stuck in it. Takes the 20 s that client/connection.cc sets.
+// whose chunk is stuck in it. Takes the 20 s that client/connection.cc sets, where the call itself does not
+// end before.
 #include <gtest/gtest.h>
 
+#include <stop_token>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "client/client.h"
@@ -29,6 +33,48 @@ TEST(DeadConnectionTest, CallEndsAndTheNextOneConnectsAnew) {
   const absl::StatusOr<std::int64_t> sum = client.Reduce(kSum, std::vector<std::int32_t>{1, 2, 3});
   ASSERT_TRUE(sum.ok()) << sum.status();
   EXPECT_EQ(*sum, 6);
+}
+
+// The call's end does not wait for the peer, though gRPC still has to send from the caller's memory.
+class CallThatEndsTest : public testing::TestWithParam<const char*> {
+ protected:
+  CallThatEndsTest() { proxy_.StallAfter(4096); }
+
+  // The status of a call, which ends soon after it has to. Then the connection is made anew.
+  absl::Status StatusOf(const CallOptions& options) {
+    Client client(proxy_.target());
+    absl::Status status;
+    {
+      const std::vector<std::int32_t> values(16 << 20, 1);
+      const absl::Time start = absl::Now();
+      status = client.Reduce(Spec{.operators = {"sum"}}, values, options).status();
+      EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+    }
+    proxy_.Resume();
+    const absl::StatusOr<std::int64_t> sum = client.Reduce(kSum, std::vector<std::int32_t>{1, 2, 3});
+    EXPECT_TRUE(sum.ok() && *sum == 6) << sum.status();
+    return status;
+  }
+
+  FakeService service_;
+  const FakeServer server_{service_};
+  StallingProxy proxy_{server_.port(), *GetParam() == '\0' ? "" : testing::TempDir() + "/" + GetParam()};
+};
+INSTANTIATE_TEST_SUITE_P(Transports, CallThatEndsTest, testing::Values("", "stalling_proxy"));
+
+TEST_P(CallThatEndsTest, AtItsDeadline) {
+  const absl::Status status = StatusOf({.timeout = absl::Seconds(1)});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+}
+
+TEST_P(CallThatEndsTest, WhenItIsCancelled) {
+  std::stop_source source;
+  const std::jthread canceller([&] {
+    absl::SleepFor(absl::Seconds(1));
+    source.request_stop();
+  });
+  const absl::Status status = StatusOf({.stop = source.get_token()});
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
 }
 
 }  // namespace

@@ -200,7 +200,7 @@ grpc::Status FakeService::GetServerInfo(grpc::ServerContext*, const v1::GetServe
   return grpc::Status::OK;
 }
 
-FakeServer::FakeServer(grpc::Service& service, int port) {
+FakeServer::FakeServer(grpc::Service& service, int port, grpc::Service* second) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -210,6 +210,7 @@ FakeServer::FakeServer(grpc::Service& service, int port) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 << 20);
   builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
   builder.RegisterService(&service);
+  if (second != nullptr) builder.RegisterService(second);
   server_ = builder.BuildAndStart();
   EXPECT_NE(server_, nullptr) << "cannot listen on port " << port;
 }

@@ -85,10 +85,10 @@ class FakeService final : public v1::ReductionService::Service {
   int questions_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// A service on a port of the loopback interface: a free one, or `port`.
+// A service, or two, on a port of the loopback interface: a free one, or `port`.
 class FakeServer {
  public:
-  explicit FakeServer(grpc::Service& service, int port = 0);
+  explicit FakeServer(grpc::Service& service, int port = 0, grpc::Service* second = nullptr);
   // Ends running calls, without waiting for their clients.
   ~FakeServer();
 

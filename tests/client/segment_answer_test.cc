@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Results of segments are handed on only as far as they fit the request and each other.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -76,12 +77,12 @@ Heard Hear(const std::vector<Response>& responses) {
     heard.segments += results.segment_count;
     heard.failures.insert(heard.failures.end(), results.failures.begin(), results.failures.end());
   };
-  SegmentAnswer answer(spec, visitor);
+  SegmentAnswer answer(spec, visitor, 10, 5);
   for (const Response& response : responses) {
     heard.status = answer.Add(Serialize(response));
     if (!heard.status.ok()) return heard;
   }
-  heard.status = answer.Finish(10, 5).status();
+  heard.status = answer.Finish().status();
   return heard;
 }
 
@@ -179,6 +180,16 @@ TEST(SegmentAnswerTest, AnswersThatContradictThemselves) {
   };
   for (std::size_t i = 0; i < bad.size(); ++i) {
     EXPECT_EQ(Hear(bad[i]).status.code(), absl::StatusCode::kInternal) << "answer " << i;
+  }
+}
+
+TEST(SegmentAnswerTest, MoreResultsThanSegmentsAreRefusedAtOnce) {
+  for (const std::vector<Response>& responses : {std::vector{Layout(), Results(0, 3), Results(3, 3)},
+                                                 std::vector{Layout(), Results(0, 5), Results(5, 1)},
+                                                 std::vector{Layout(), Results(0, std::uint64_t{1} << 20)}}) {
+    const Heard heard = Hear(responses);
+    EXPECT_THAT(heard.status.message(), testing::HasSubstr("more results than segments"));
+    EXPECT_LE(heard.segments, 5u);
   }
 }
 

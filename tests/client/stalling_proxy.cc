@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -29,17 +30,26 @@ bool IsReady(int socket, short event, int timeout_ms) {
 
 }  // namespace
 
-StallingProxy::StallingProxy(int upstream_port) : upstream_port_(upstream_port) {
-  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+StallingProxy::StallingProxy(int upstream_port, const std::string& path) : upstream_port_(upstream_port) {
+  listener_ = socket(path.empty() ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   // Small, so that a stall soon fills the client's buffers.
   const int receive_bytes = 64 << 10;
   setsockopt(listener_, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
-  sockaddr_in address = Loopback(0);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+  if (path.empty()) {
+    sockaddr_in address = Loopback(0);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    target_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  } else {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    unlink(path.c_str());
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    target_ = "unix:" + path;
+  }
   EXPECT_EQ(listen(listener_, 16), 0);
-  EXPECT_EQ(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  port_ = ntohs(address.sin_port);
   thread_ = std::thread([this] { Run(); });
 }
 

@@ -16,12 +16,13 @@ namespace warpfold {
 
 class StallingProxy {
  public:
-  explicit StallingProxy(int upstream_port);
+  // Listens on a free port of the loopback interface, or on a Unix socket at `path`.
+  explicit StallingProxy(int upstream_port, const std::string& path = "");
   ~StallingProxy();
   StallingProxy(const StallingProxy&) = delete;
   StallingProxy& operator=(const StallingProxy&) = delete;
 
-  std::string target() const { return "127.0.0.1:" + std::to_string(port_); }
+  const std::string& target() const { return target_; }
 
   // Forwards this many more bytes, of connections that exist and of new ones together.
   void StallAfter(std::int64_t bytes) { bytes_left_ = bytes; }
@@ -41,7 +42,7 @@ class StallingProxy {
   bool Forward(int from, int to);
 
   const int upstream_port_;
-  int port_ = 0;
+  std::string target_;
   int listener_ = -1;
   std::vector<std::pair<int, int>> pairs_;  // client and server sockets
   std::atomic<std::int64_t> bytes_left_ = kUnlimited;

@@ -80,7 +80,8 @@ TEST(WireTest, ArrayEqualsTheGeneratedMessage) {
 
 TEST(WireTest, DataIsNotCopied) {
   const std::vector<std::byte> data(1 << 20);
-  LentMemory memory;
+  const Connection connection("unix:/unused", {});
+  LentMemory memory(connection);
   std::vector<grpc::Slice> slices;
   {
     const grpc::ByteBuffer message = ChunkMessage(memory.Lend(data), 7);

@@ -3,6 +3,7 @@
 """What a shell sees of warpfold where something is amiss, and on a terminal."""
 
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -174,6 +175,63 @@ class ClientProcessTest(TestCase):
                 done = warpfold("reduce", "--target", server.address, "--op", "sum", *flags, "-", stdin=data)
                 with self.subTest(reason):
                     self.assert_exit(2, done, reason)
+
+    def test_an_input_that_does_not_come(self):
+        with Server() as server:
+            for flags in ((), ("--dtype", "int32")):
+                client = self.start("reduce", "--target", server.address, "--op", "sum", "--timeout", "1",
+                                    *flags, "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE)
+                self.assert_time_is_up(client, time.monotonic() + 1, slack_s=3)
+
+    def test_an_answer_that_nobody_reads(self):
+        with Server() as server:
+            reader, writer = os.pipe()
+            client = self.start("reduce", "--target", server.address, "--op", "sum", "--timeout", "2",
+                                "--segment_length", "1", "--iota", "1000000", stdout=writer,
+                                stderr=subprocess.PIPE)
+            os.close(writer)
+            self.assert_time_is_up(client, time.monotonic() + 2)
+            os.close(reader)
+
+    def test_a_server_that_reads_no_more(self):
+        """As in a debugger, in the middle of an array: what the socket does not take holds the call."""
+        array = str(self.folder / "array.raw")
+        with open(array, "wb") as file:
+            file.truncate(64 << 30)  # which takes no place, and nobody has sent it before the server stops
+        for listen in ("127.0.0.1:0", f"unix:{self.folder}/server"):
+            with self.subTest(listen), Server(listen=listen) as server:
+                client = self.start("reduce", "--target", server.address, "--op", "sum", "--dtype", "float64",
+                                    "--timeout", "3", "--progress", array, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE)
+                deadline = time.monotonic() + 3
+                self.assertIn(b"GB/s", client.stderr.readline())  # after a second
+                server.process.send_signal(signal.SIGSTOP)
+                try:
+                    self.assert_time_is_up(client, deadline)
+                finally:
+                    server.process.send_signal(signal.SIGCONT)
+
+    def test_a_server_that_does_not_begin(self):
+        path = self.file("small.raw", bytes(8))
+        with Server() as server:
+            server.process.send_signal(signal.SIGSTOP)
+            try:
+                for arguments in (("reduce", "--op", "sum"), ("put",)):
+                    client = self.start(*arguments, "--target", server.address, "--dtype", "int32",
+                                        "--timeout", "1", path, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+                    self.assert_time_is_up(client, time.monotonic() + 1, slack_s=3)
+            finally:
+                server.process.send_signal(signal.SIGCONT)
+
+    def assert_time_is_up(self, client: subprocess.Popen, deadline: float, slack_s: float = 10) -> None:
+        """It ends so soon after the deadline, and says why. The slack is for what may hold it for 3 or 5 s,
+        and for a busy machine."""
+        code = client.wait(60)
+        self.assertLess(time.monotonic() - deadline, slack_s)
+        self.assertEqual(code, 1)
+        self.assertIn(b"DEADLINE_EXCEEDED", client.stderr.read())
 
     def test_output_that_cannot_be_written(self):
         with Server() as server, open("/dev/full", "wb") as full:

@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 """A network with faults: a proxy that does to each connection what a seed says. It never changes a byte, as
-TCP does not; it is late with them, cuts them, or loses all that follow."""
+TCP does not; it is late with them, cuts them, loses all that follow, or takes no more of them. And a network
+on which nobody answers who connects."""
 
 import asyncio
 import collections
@@ -12,7 +13,7 @@ import socket
 import struct
 import threading
 
-KINDS = ("none", "delay", "rate", "single bytes", "cut", "reset", "black hole", "half close")
+KINDS = ("none", "delay", "rate", "single bytes", "cut", "reset", "black hole", "stops reading", "half close")
 _MOST_AFTER_LOG2 = 24  # a fault begins within the first 16 MiB, as often early as late
 _DELAY_S = 0.005
 _BYTES_PER_S = 8 << 20
@@ -29,6 +30,21 @@ class Fault:
     @classmethod
     def draw(cls, chance: random.Random) -> "Fault":
         return cls(chance.choice(KINDS), chance.random() < 0.5, int(2 ** chance.uniform(0, _MOST_AFTER_LOG2)))
+
+
+class SilentAddress:
+    """For a with statement. At `address` connecting is never answered, as where a host has lost its power: a
+    connection that nobody accepts fills the queue, and the kernel drops those that come after it."""
+
+    def __enter__(self) -> "SilentAddress":
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=0)
+        self._waiting = socket.create_connection(self._listener.getsockname())
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        return self
+
+    def __exit__(self, *unused) -> None:
+        self._waiting.close()
+        self._listener.close()
 
 
 class FaultProxy:
@@ -57,11 +73,12 @@ class FaultProxy:
 
     async def _end(self) -> None:
         self._listener.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await asyncio.sleep(0)  # what was aborted is closed in the next turn
+        # A connection that has just been accepted begins a task in the next turn.
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            await asyncio.sleep(0)  # what was aborted is closed in the next turn
 
     async def _serve(self, client_reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         fault = Fault.draw(self._chance)
@@ -127,6 +144,8 @@ class FaultProxy:
             raise ConnectionResetError
         elif kind == "black hole":
             return False  # nor are they told that nobody hears them
+        elif kind == "stops reading":
+            await asyncio.get_running_loop().create_future()  # until the proxy ends
         elif kind == "half close":
             to.write_eof()
             return True

@@ -4,11 +4,24 @@
 
 import io
 import pathlib
+import time
 import unittest
 import zipfile
 
 import numpy
 from executables import Server, TestCase, npy_bytes, reduce, value, warpfold
+
+
+class Sparse(io.FileIO):
+    """A file in which these zeros become a hole."""
+
+    ZEROS = bytes(1 << 30)
+
+    def write(self, data):
+        if data is not self.ZEROS:
+            return super().write(data)
+        self.seek(len(data), io.SEEK_CUR)
+        return len(data)
 
 
 class Files(TestCase):
@@ -124,6 +137,23 @@ class Files(TestCase):
                 damaged = bytearray(data)
                 damaged[at] ^= 0x55
                 self.assert_exit(2, self.reduce(self.file("bad.npz", damaged)), "bad.npz", "damaged")
+
+    def test_a_long_check_does_not_hold_the_command(self):
+        """A stored archive of 1 GB that takes no place on the disk, many times: checksums take a minute."""
+        path = self.folder / "long.npz"
+        with Sparse(path, "w+b") as file:
+            with zipfile.ZipFile(file, "w") as archive, archive.open("x.npy", "w") as member:
+                head = io.BytesIO()
+                shape = {"descr": "<f8", "fortran_order": False, "shape": (1 << 27,)}
+                numpy.lib.format.write_array_header_1_0(head, shape)
+                member.write(head.getvalue())
+                member.write(Sparse.ZEROS)
+        start = time.monotonic()
+        done = warpfold(
+            "reduce", "--target", self.address, "--op", "sum", "--timeout", "1", *[str(path)] * 64
+        )
+        self.assertLess(time.monotonic() - start, 4)
+        self.assert_exit(1, done, "DEADLINE_EXCEEDED")
 
     def test_a_member_that_is_not_as_long_as_it_says(self):
         for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

@@ -3,8 +3,9 @@
 //
 // steady_callers TARGET CALLS [TIMEOUT_S]: calls a service from four threads, with small arrays and with
 // striped ones, until all calls are made. Prints how many failed, and each failure in a line: the status,
-// or "wrong" for a value that is not right. A client library's user, for rolling restarts and networks with
-// faults.
+// or "wrong" for a value that is not right. Where there is a timeout, the last line has the seconds that the
+// slowest call took. A client library's user, for rolling restarts and networks with faults.
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "client/client.h"
 
 namespace {
@@ -37,6 +39,7 @@ int main(int argc, char** argv) {
   std::atomic<int> begun = 0;
   std::atomic<int> failed = 0;
   std::mutex output;
+  absl::Duration slowest;
   std::vector<std::jthread> threads;
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
@@ -44,11 +47,14 @@ int main(int argc, char** argv) {
         const auto& values = call % kLargeEvery == 0 ? large : small;
         const warpfold::CallOptions options = {.timeout = timeout,
                                                .streams = call % kLargeEvery == 0 ? kStreams : 0};
+        const absl::Time start = absl::Now();
         const auto sum = client.Reduce(warpfold::kSum, values, options);
+        const absl::Duration took = absl::Now() - start;
         const bool right = sum.ok() && *sum == static_cast<std::int64_t>(values.size());
+        const std::lock_guard lock(output);
+        slowest = std::max(slowest, took);
         if (right) continue;
         ++failed;
-        const std::lock_guard lock(output);
         if (sum.ok()) std::cout << "wrong\n";
         if (!sum.ok()) std::cout << absl::StrReplaceAll(sum.status().ToString(), {{"\n", " "}}) << "\n";
       }
@@ -56,4 +62,5 @@ int main(int argc, char** argv) {
   }
   threads.clear();
   std::cout << "failed " << failed << " of " << calls << std::endl;
+  if (argc == 4) std::cout << absl::ToDoubleSeconds(slowest) << std::endl;
 }

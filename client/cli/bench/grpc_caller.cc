@@ -35,7 +35,7 @@ absl::StatusOr<Reduction> Stream(Client& client, const BenchFlags& flags, const 
 // One message, whatever the size: the client library itself makes a stream of more than 64 KiB.
 absl::StatusOr<Reduction> SendArray(const Connection& connection, const v1::ReduceArrayRequest& request,
                                     std::span<const std::byte> array) {
-  LentMemory memory;  // outlives the call
+  LentMemory memory(connection);  // outlives the call
   CallScope scope(connection, absl::Now() + kTimeout, {});
   RawCall call(scope, kReduceArrayMethod);
   call.WriteLast(ArrayMessage(request, memory.Lend(array)));

@@ -23,7 +23,8 @@ Progress = Callable[[int, int | None], object] | Literal[True] | None
 class CommonOptions(TypedDict, total=False):
     """What every method takes.
 
-    timeout: seconds for the whole call, retries included; then TimeoutError. None: no limit.
+    timeout: seconds for the whole call, retries included; then TimeoutError. None: 3700, a little more than a
+        server lets a call live by default. math.inf: no limit.
     streams: how many parts of the array are under way at once, each on its own connection. 0: as many as the
         servers advise. An iterator or a file has one. The value has the same bits.
     checksum: whether the server checks a CRC32C of the array; of what is sent to it, that is.

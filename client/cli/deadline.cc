@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/cli/deadline.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "absl/strings/string_view.h"
+#include "client/cli/flags.h"
+
+namespace warpfold::cli {
+namespace {
+
+// A call that ends by itself does so well within this time.
+constexpr absl::Duration kGrace = absl::Seconds(5);
+
+[[noreturn]] void EndProcess() {
+  constexpr absl::string_view kMessage =
+      "warpfold: DEADLINE_EXCEEDED: the time is up, and nobody reads the answers\n";
+  pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  // Standard error, too, may be a pipe that nobody reads.
+  if (poll(&error, 1, 0) > 0) static_cast<void>(!write(STDERR_FILENO, kMessage.data(), kMessage.size()));
+  // Not exit(): destructors would wait for what the command waits for.
+  _exit(kExitServerError);
+}
+
+}  // namespace
+
+DeadlineGuard::DeadlineGuard(absl::Time deadline)
+    : thread_([this, deadline] {
+        if (!over_.WaitForNotificationWithDeadline(deadline + kGrace)) EndProcess();
+      }) {}
+
+}  // namespace warpfold::cli

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The time that a command may take, with all that it reads, sends and prints.
+#pragma once
+
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace warpfold::cli {
+
+// What a call that begins now may take of it.
+inline absl::Duration TimeLeft(absl::Time deadline) { return deadline - absl::Now(); }
+
+// Ends the process with DEADLINE_EXCEEDED if the command still runs 5 s after its deadline. Calls and input
+// end with the deadline by themselves, or 3 s later (CallOptions::timeout). Who has stopped to read the
+// answers would hold the command for as long as he likes, and so would a file system that does not answer.
+class DeadlineGuard {
+ public:
+  explicit DeadlineGuard(absl::Time deadline);
+  // The command has ended in time.
+  ~DeadlineGuard() { over_.Notify(); }
+  DeadlineGuard(const DeadlineGuard&) = delete;
+  DeadlineGuard& operator=(const DeadlineGuard&) = delete;
+
+ private:
+  absl::Notification over_;
+  std::jthread thread_;
+};
+
+}  // namespace warpfold::cli

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/sockets.h"
+
+#include <fcntl.h>
+#include <grpc/support/sync.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+// What gRPC calls on each socket before it connects. The setter is public,
+// ChannelArguments::SetSocketMutator, but the type is not: this is that of
+// src/core/lib/iomgr/socket_mutator.h, the same in gRPC 1.51 and 1.83.
+struct grpc_socket_mutator {
+  struct Functions {
+    bool (*mutate)(int descriptor, grpc_socket_mutator* self);
+    int (*compare)(grpc_socket_mutator* a, grpc_socket_mutator* b);
+    void (*destroy)(grpc_socket_mutator* self);
+    bool (*mutate_for_use)(const void* descriptor_and_use, grpc_socket_mutator* self);
+  };
+  const Functions* functions;
+  gpr_refcount references;
+};
+
+namespace warpfold {
+namespace {
+
+// A descriptor, and what tells whether it still is that socket: no two open sockets have the same inode.
+struct Socket {
+  int descriptor = -1;
+  ino_t inode = 0;
+};
+
+bool IsSocket(int descriptor, ino_t inode) {
+  struct stat info = {};
+  return fstat(descriptor, &info) == 0 && S_ISSOCK(info.st_mode) && info.st_ino == inode;
+}
+
+}  // namespace
+
+class Sockets::Known {
+ public:
+  void Add(int descriptor) {
+    struct stat info = {};
+    if (fstat(descriptor, &info) != 0) return;
+    absl::MutexLock lock(&mutex_);
+    std::erase_if(open_, [](const Socket& socket) { return !IsSocket(socket.descriptor, socket.inode); });
+    open_.push_back({descriptor, info.st_ino});
+  }
+
+  void ShutDown() {
+    absl::MutexLock lock(&mutex_);
+    for (const Socket& socket : open_) {
+      // gRPC may close the descriptor meanwhile, and another thread get its number: a second descriptor stays
+      // what it is.
+      const int same = fcntl(socket.descriptor, F_DUPFD_CLOEXEC, 0);
+      if (same < 0) continue;
+      if (IsSocket(same, socket.inode)) shutdown(same, SHUT_RDWR);
+      close(same);
+    }
+    open_.clear();
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<Socket> open_ ABSL_GUARDED_BY(mutex_);
+};
+
+class Sockets::Reporter : public grpc_socket_mutator {
+ public:
+  explicit Reporter(std::shared_ptr<Known> known) : known_(std::move(known)) {
+    static constexpr Functions kFunctions = {&Report, &Compare, &Destroy, nullptr};
+    functions = &kFunctions;
+    gpr_ref_init(&references, 1);
+  }
+
+ private:
+  static bool Report(int descriptor, grpc_socket_mutator* self) {
+    static_cast<Reporter*>(self)->known_->Add(descriptor);
+    return true;
+  }
+  static int Compare(grpc_socket_mutator* a, grpc_socket_mutator* b) {
+    if (a == b) return 0;
+    return std::less<>()(a, b) ? -1 : 1;
+  }
+  static void Destroy(grpc_socket_mutator* self) { delete static_cast<Reporter*>(self); }
+
+  const std::shared_ptr<Known> known_;
+};
+
+Sockets::Sockets() : known_(std::make_shared<Known>()) {}
+
+void Sockets::ReportFrom(grpc::ChannelArguments& arguments) const {
+  // It belongs to the arguments, and to the channel.
+  arguments.SetSocketMutator(new Reporter(known_));
+}
+
+void Sockets::ShutDown() const { known_->ShutDown(); }
+
+}  // namespace warpfold

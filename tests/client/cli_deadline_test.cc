@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A command has one deadline for all that it does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <minizip/zip.h>
+
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include "client/cli/commands.h"
+#include "client/cli/deadline.h"
+#include "client/cli/npz.h"
+#include "tests/client/fake_service.h"
+#include "warpfold/v1/arrays.grpc.pb.h"
+
+namespace warpfold::cli {
+namespace {
+
+using testing::HasSubstr;
+
+// Takes its time to say what an array is.
+class SlowArrays final : public v1::ArrayService::Service {
+ public:
+  static constexpr absl::Duration kSlow = absl::Seconds(3);
+
+  grpc::Status GetArray(grpc::ServerContext*, const v1::GetArrayRequest*,
+                        v1::GetArrayResponse* response) override {
+    absl::SleepFor(kSlow);
+    response->mutable_array()->set_element_type(v1::ELEMENT_TYPE_INT32);
+    response->mutable_array()->set_element_count(1000);
+    response->mutable_array()->set_byte_count(4000);
+    return grpc::Status::OK;
+  }
+  grpc::Status PutArray(grpc::ServerContext* context, grpc::ServerReader<v1::PutArrayRequest>*,
+                        v1::PutArrayResponse*) override {
+    while (!context->IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
+    return grpc::Status::CANCELLED;
+  }
+};
+
+// A server that never answers a reduction.
+class CliDeadlineTest : public testing::Test {
+ protected:
+  CliDeadlineTest() {
+    service_.on_start = [](int, grpc::ServerContext& context) {
+      while (!context.IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
+      return grpc::Status::CANCELLED;
+    };
+  }
+
+  // Runs the command, which must end with its deadline.
+  template <typename Command>
+  void ExpectTimeIsUp(absl::Time deadline, const Command& run) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run(Server{server_.target(), nullptr, {server_.target()}}), kExitServerError);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("DEADLINE_EXCEEDED"));
+    EXPECT_LT(absl::Now() - deadline, absl::Seconds(2));
+  }
+
+  SlowArrays arrays_;
+  FakeService service_;
+  const FakeServer server_{service_, 0, &arrays_};
+};
+
+TEST_F(CliDeadlineTest, BothCallsForAKeptArrayShareIt) {
+  ReduceFlags flags;
+  flags.spec.operators = {"sum"};
+  flags.array = "00";
+  flags.deadline = absl::Now() + SlowArrays::kSlow + absl::Seconds(1);
+  ExpectTimeIsUp(flags.deadline, [&](const Server& server) { return RunReduce(server, flags); });
+}
+
+TEST_F(CliDeadlineTest, AnArrayThatIsPutHasOne) {
+  const std::string path = testing::TempDir() + "/put.raw";
+  std::ofstream(path) << "12345678";
+  PutFlags flags;
+  flags.input = path;
+  flags.type = ElementType::kInt32;
+  flags.deadline = absl::Now() + absl::Seconds(1);
+  ExpectTimeIsUp(flags.deadline, [&](const Server& server) { return RunPut(server, flags); });
+}
+
+// An archive with one stored member.
+std::string Archive() {
+  const std::string path = testing::TempDir() + "/stored.npz";
+  const zipFile zip = zipOpen(path.c_str(), APPEND_STATUS_CREATE);
+  zipOpenNewFileInZip(zip, "x.npy", nullptr, nullptr, 0, nullptr, 0, nullptr, /*method=*/0, /*level=*/0);
+  const std::string data(10 << 20, 'x');
+  zipWriteInFileInZip(zip, data.data(), static_cast<unsigned>(data.size()));
+  zipCloseFileInZip(zip);
+  zipClose(zip, nullptr);
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(CheckOfAnArchiveTest, EndsAtTheDeadlineAndWhenItIsNotWanted) {
+  std::string bytes = Archive();
+  const absl::StatusOr<NpzMember> member = NpzMember::Open(std::as_bytes(std::span(bytes)), std::nullopt);
+  ASSERT_TRUE(member.ok()) << member.status();
+  EXPECT_TRUE(member->CheckStored(absl::InfiniteFuture()).ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(member->CheckStored(absl::Now())));
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(member->CheckStored(absl::InfiniteFuture(), stop.get_token())));
+  bytes[bytes.size() / 2] = 'y';
+  EXPECT_THAT(member->CheckStored(absl::InfiniteFuture()).message(), HasSubstr("checksum"));
+}
+
+}  // namespace
+}  // namespace warpfold::cli
