@@ -3,6 +3,7 @@
 #include "client/lent_memory.h"
 
 namespace warpfold {
+
 LentMemory::~LentMemory() {
   if (AwaitReturn(kTakenWithin)) return;
   connection_.BreakOff();
