@@ -39,6 +39,8 @@ struct RpcServerOptions {
   // What other parts of the process may open later: not to be taken by connections.
   std::size_t other_descriptors = 0;
   bool channelz = false;  // gRPC's own service about connections and calls, on threads of gRPC's
+  // Called when all names have been looked up, before the first address listens: nobody can connect earlier.
+  std::function<void()> before_listening = [] {};
 };
 
 // How many shards to run: one for each core, as far as there are slots (of each device) for them.
