@@ -22,7 +22,6 @@ from executables import Server, warpfold
 from floods import cpu_seconds, frame, resident_bytes
 
 _TICK_S = 0.1
-_ACKNOWLEDGED = frame(4, 1, 0)
 _UNKNOWN = floods.request_headers("/flood.Service/Method")
 _KNOWN = floods.request_headers("/warpfold.v1.ReductionService/Reduce")
 SOURCE = "127.0.0.2"  # none of the honest callers has it
@@ -60,7 +59,7 @@ class Crowd:
             for connection in alive:
                 if self.acknowledges:
                     connection.recv(65536)
-                    connection.sendall(_ACKNOWLEDGED)
+                    connection.sendall(floods.ACKNOWLEDGEMENT)
                 connection.setblocking(False)
             left = {connection: b"" for connection in alive}
             begin, stream, tick = time.monotonic(), 1, 0
