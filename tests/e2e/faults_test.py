@@ -36,8 +36,8 @@ class FaultsTest(TestCase):
         ends, met = collections.Counter(), collections.Counter()
         with Server("--admin_listen=127.0.0.1:0") as server:
             admin = re.search(r" admin=(\S+)", server.ready_line)[1]
-            # Not before the first calls: a shard's thread opens a descriptor when it first waits for events, and
-            # on a busy machine that is after the server has said READY.
+            # Not before the first calls: a shard's thread opens a descriptor when it first waits for events,
+            # and on a busy machine that is after the server has said READY.
             self.assertEqual(self.steady(server.address, 60), ["failed 0 of 24"])
             at_start = await_rest(admin)
             for seed in seeds:
