@@ -17,7 +17,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -27,14 +26,6 @@
 
 namespace warpfold::server {
 namespace {
-
-sigset_t EndSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  return signals;
-}
 
 // More than any list of callers and any chain of certificates has.
 constexpr std::size_t kMostFileBytes = 4 << 20;
@@ -70,11 +61,6 @@ std::size_t FreeDescriptors() {
   return limit.rlim_cur > used ? static_cast<std::size_t>(limit.rlim_cur - used) : 0;
 }
 
-void HoldSignals() {
-  const sigset_t signals = EndSignals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
-
 void IgnoreSignals() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
@@ -98,36 +84,15 @@ void TellManager(const std::string& state) {
   close(manager);
 }
 
-bool AwaitEnd(const std::function<bool()>& over) {
-  const sigset_t signals = EndSignals();
-  constexpr timespec kInterval = {.tv_sec = 0, .tv_nsec = 10'000'000};
-  while (!over()) {
-    if (sigtimedwait(&signals, nullptr, &kInterval) > 0) return true;
-  }
-  return false;
-}
-
-SignalsDuringStart::SignalsDuringStart()
-    : watch_([](const std::stop_token& over) {
-        if (AwaitEnd([&over] { return over.stop_requested(); })) EndBySignal();
-      }) {}
-
-void EndBySignal() {
-  std::signal(SIGTERM, SIG_DFL);
-  const sigset_t signals = EndSignals();
-  std::raise(SIGTERM);
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  std::_Exit(128 + SIGTERM);
-}
-
 bool UnixSocketInUse(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) return false;
   path.copy(address.sun_path, path.size());
-  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // A listener that is stopped, and whose queue is full, would be waited for.
+  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe < 0) return false;
-  // A socket of another kind (EPROTOTYPE), or one whose queue is full, has a listener as well.
+  // A socket of another kind (EPROTOTYPE), or one whose queue is full (EAGAIN), has a listener as well.
   const bool connected = connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
   const bool in_use = connected || (errno != ECONNREFUSED && errno != ENOENT);
   close(probe);

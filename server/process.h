@@ -6,9 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <thread>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -33,9 +31,6 @@ void RaiseFileLimit();
 // How many more files the process may open.
 std::size_t FreeDescriptors();
 
-// Makes SIGTERM and SIGINT wait for AwaitEnd. To be called before any thread is made.
-void HoldSignals();
-
 // Of SIGPIPE and SIGHUP. Writing to a pipe that nobody reads any more is an error like any other: a log that
 // goes nowhere is no reason to end. Nor is a request to read files again, which are watched in any case.
 void IgnoreSignals();
@@ -44,25 +39,8 @@ void IgnoreSignals();
 // "STOPPING=1".
 void TellManager(const std::string& state);
 
-// Blocks until SIGTERM or SIGINT arrives, and returns true; or until `over`, which is asked about 100 times a
-// second, says so, and returns false.
-bool AwaitEnd(const std::function<bool()>& over);
-
-// While it exists, SIGTERM and SIGINT end the process at once: a start has nothing to drain, and may take
-// long. Throws std::system_error where there is no thread.
-class SignalsDuringStart {
- public:
-  SignalsDuringStart();
-
- private:
-  std::jthread watch_;
-};
-
-// Ends the process as SIGTERM ends one that does not handle it.
-[[noreturn]] void EndBySignal();
-
-// Whether a process listens on the Unix socket at `path`. A killed server leaves the file behind, on which
-// nobody listens.
+// Whether a process listens on the Unix socket at `path`. Does not wait for it. A killed server leaves the
+// file behind, on which nobody listens.
 bool UnixSocketInUse(const std::string& path);
 
 // When the process began, about: the time of day at which its globals were made.

@@ -21,8 +21,9 @@ constexpr unsigned kUnavailable = 503;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Admin>> Admin::Open(const std::string& address) {
-  absl::StatusOr<Listener> listener = Listener::Open(address);
+  absl::StatusOr<Listener> listener = Listener::Resolve(address);
   if (!listener.ok()) return listener.status();
+  if (absl::Status status = listener->Listen(); !status.ok()) return status;
   std::unique_ptr<Admin> admin(new Admin());
   try {
     admin->server_ = std::make_unique<HttpServer>(

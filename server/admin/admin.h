@@ -72,10 +72,6 @@ class Admin : public CallObserver {
   // RESOURCE_EXHAUSTED where there is no thread.
   absl::Status Attach(AdminSources sources);
 
-  // Asks the device's driver no more. Whether it has answered within `timeout` what it was asked: if not, the
-  // destructor would wait for it.
-  bool EndSampling(absl::Duration timeout) { return !device_.has_value() || device_->End(timeout); }
-
   // As it was bound.
   const std::string& address() const { return server_->address(); }
   // Whether only processes of this machine can read it.

@@ -17,20 +17,12 @@ constexpr auto kInterval = std::chrono::seconds(5);
 DeviceSampler::DeviceSampler(kernels::Backend& backend) : backend_(backend), thread_([this] { Run(); }) {}
 
 DeviceSampler::~DeviceSampler() {
-  End(absl::InfiniteDuration());
-  thread_.join();
-}
-
-bool DeviceSampler::End(absl::Duration timeout) {
-  std::unique_lock lock(mutex_);
-  ending_ = true;
-  ended_.notify_all();
-  const auto has_ended = [this] { return has_ended_; };
-  if (timeout != absl::InfiniteDuration()) {
-    return ended_.wait_for(lock, absl::ToChronoNanoseconds(timeout), has_ended);
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
   }
-  ended_.wait(lock, has_ended);
-  return true;
+  ending_changed_.notify_all();
+  thread_.join();
 }
 
 std::optional<DeviceSampler::Sample> DeviceSampler::last() const {
@@ -46,9 +38,7 @@ void DeviceSampler::Run() {
     lock.lock();
     if (telemetry.empty()) break;
     last_ = {.time = absl::Now(), .telemetry = std::move(telemetry)};
-  } while (!ended_.wait_for(lock, kInterval, [this] { return ending_; }));
-  has_ended_ = true;
-  ended_.notify_all();
+  } while (!ending_changed_.wait_for(lock, kInterval, [this] { return ending_; }));
 }
 
 }  // namespace warpfold::server

@@ -27,12 +27,9 @@ class DeviceSampler {
 
   // `backend` must outlive the sampler. Throws std::system_error where there is no thread.
   explicit DeviceSampler(kernels::Backend& backend);
-  // Waits for the driver's answer to a question that is under way.
+  // Waits for the driver's answer to a question that is under way. Where the driver hangs, that is for as
+  // long as the process lives.
   ~DeviceSampler();
-
-  // Asks no more, and waits for that answer, at most `timeout`. Whether it has come: else a driver that hangs
-  // would hold up the destructor, too.
-  bool End(absl::Duration timeout);
 
   // The last; none where the driver tells nothing, or nothing yet. Does not wait.
   std::optional<Sample> last() const;
@@ -42,10 +39,9 @@ class DeviceSampler {
 
   kernels::Backend& backend_;
   mutable std::mutex mutex_;
-  std::condition_variable ended_;
+  std::condition_variable ending_changed_;
   std::optional<Sample> last_;  // guarded by mutex_
   bool ending_ = false;         // guarded by mutex_
-  bool has_ended_ = false;      // guarded by mutex_
   std::thread thread_;
 };
 

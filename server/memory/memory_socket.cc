@@ -39,9 +39,10 @@ absl::StatusOr<std::unique_ptr<MemorySocket>> MemorySocket::Open(const MemorySoc
 MemorySocket::~MemorySocket() {
   if (!thread_.joinable()) return;
   ending_ = true;
+  // Before the wait for the thread: a driver that hangs may hold it up until the process is ended.
+  unlink(options_.path.c_str());
   eventfd_write(wake_.get(), 1);
   thread_.join();
-  unlink(options_.path.c_str());
   connections_.clear();
   registrar_.Bury();
 }

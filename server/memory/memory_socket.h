@@ -49,7 +49,8 @@ class MemorySocket {
   static absl::StatusOr<std::unique_ptr<MemorySocket>> Open(const MemorySocketOptions& options,
                                                             kernels::Backend& backend,
                                                             MemoryRegistry& registry);
-  // Ends all registrations and removes the socket's file. No reduction may be in progress any more.
+  // Removes the socket's file, waits for what the thread is at, a registration or a probe, and ends all
+  // registrations. No reduction may be in progress any more.
   ~MemorySocket();
 
   // From any thread.

@@ -11,21 +11,13 @@ namespace {
 constexpr int kData = 0;
 constexpr int kHeaders = 1;
 constexpr int kResetStream = 3;
+constexpr int kSettings = 4;
 constexpr int kWindowUpdate = 8;
 constexpr int kContinuation = 9;
 constexpr unsigned kEndStream = 1;
+constexpr unsigned kAck = 1;
 
 }  // namespace
-
-bool FrameWatch::Allowance::Spend(Time now) {
-  if (then_ != Time()) {
-    const std::chrono::duration<double> passed = now - then_;
-    left_ = std::min(most_, left_ + per_second_ * passed.count());
-  }
-  then_ = now;
-  left_ -= 1;
-  return left_ >= 0;
-}
 
 const char* FrameWatch::Take(std::span<const std::byte> bytes, Time now) {
   while (!bytes.empty()) {
@@ -49,16 +41,22 @@ const char* FrameWatch::TakeHead(Time now) {
   const int type = static_cast<int>(at(3));
   skip_ = length;
   if (type == kHeaders || type == kContinuation) {
-    if (type == kHeaders) header_bytes_ = 0;
     free_frames_ = kFreeFrames;
-    return TakeHeaders(length);
+    if (type == kContinuation) return TakeHeaders(length);
+    header_bytes_ = 0;
+    const char* const complaint = TakeCall(now);
+    return complaint != nullptr ? complaint : TakeHeaders(length);
   }
   if (type == kData && (length > 0 || (at(4) & kEndStream) != 0)) {
     free_frames_ = kFreeFrames;
     return nullptr;
   }
-  if (type == kResetStream) return resets_.Spend(now) ? nullptr : "calls that are taken back";
-  if (type == kWindowUpdate) return windows_.Spend(now) ? nullptr : "windows that are opened without end";
+  if (type == kResetStream) {
+    ++reset_count_;
+    return resets_.Spend(1, now) ? nullptr : "calls that are taken back";
+  }
+  if (type == kSettings && (at(4) & kAck) != 0) acknowledged_ = true;
+  if (type == kWindowUpdate) return windows_.Spend(1, now) ? nullptr : "windows that are opened without end";
   return TakeIdle(now);
 }
 
@@ -67,12 +65,19 @@ const char* FrameWatch::TakeHeaders(std::uint32_t length) {
   return header_bytes_ <= kMaxHeaderBytes ? nullptr : "headers without an end";
 }
 
+const char* FrameWatch::TakeCall(Time now) {
+  if (acknowledged_) return nullptr;
+  if (early_calls_++ == 0) first_call_ = now;
+  const bool is_early = early_calls_ <= kMostEarlyCalls && now - first_call_ <= kSettingsTimeout;
+  return is_early ? nullptr : "calls, and does not acknowledge settings";
+}
+
 const char* FrameWatch::TakeIdle(Time now) {
   if (free_frames_ > 0) {
     --free_frames_;
     return nullptr;
   }
-  return idle_frames_.Spend(now) ? nullptr : "frames that carry nothing";
+  return idle_frames_.Spend(1, now) ? nullptr : "frames that carry nothing";
 }
 
 }  // namespace warpfold::server

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads the nine-byte heads of the HTTP/2 frames that a client sends, and reports patterns that no client of
-// a gRPC service has reason to send: headers without an end, floods of resets, floods of empty frames. gRPC
-// 1.51 has no limits on these (docs/adr/0045).
+// a gRPC service has reason to send: headers without an end, floods of resets, floods of empty frames, and
+// calls of who does not acknowledge the server's settings, among which is how many calls it may have at once.
+// gRPC 1.51 has no limits on these (docs/adr/0045).
 #pragma once
 
 #include <array>
@@ -12,12 +13,14 @@
 #include <cstdint>
 #include <span>
 
+#include "server/net/allowance.h"
+
 namespace warpfold::server {
 
 // Threads: one at a time.
 class FrameWatch {
  public:
-  using Time = std::chrono::steady_clock::time_point;
+  using Time = Allowance::Time;
 
   // The header block of one call, each frame of it counted with kFrameCost beside its length. The service
   // announces 8 KiB (gRPC's default), to which clients keep.
@@ -36,25 +39,21 @@ class FrameWatch {
   static constexpr double kMostWindows = 100'000;
   static constexpr double kWindowsPerSecond = 100'000;
 
+  // What may come before the settings are acknowledged, which clients do as soon as they have read them: so
+  // many calls, in so long from the first of them on. Some clients read nothing before they call.
+  static constexpr int kMostEarlyCalls = 1000;
+  static constexpr auto kSettingsTimeout = std::chrono::seconds(10);
+
   // Takes the bytes that came next. Null, or what is wrong with them; then the connection should end.
   const char* Take(std::span<const std::byte> bytes, Time now);
 
+  // How many calls were taken back so far.
+  std::uint64_t resets() const { return reset_count_; }
+
  private:
-  // What is taken out of it comes back with time.
-  class Allowance {
-   public:
-    Allowance(double most, double per_second) : most_(most), per_second_(per_second), left_(most) {}
-    bool Spend(Time now);
-
-   private:
-    const double most_;
-    const double per_second_;
-    double left_;
-    Time then_;
-  };
-
   const char* TakeHead(Time now);
   const char* TakeHeaders(std::uint32_t length);
+  const char* TakeCall(Time now);
   const char* TakeIdle(Time now);
 
   std::uint64_t skip_ = 24;  // bytes that are no head: at first the connection's preface
@@ -62,6 +61,10 @@ class FrameWatch {
   std::size_t head_bytes_ = 0;  // of head_, that have come
   std::uint64_t header_bytes_ = 0;
   int free_frames_ = 0;
+  bool acknowledged_ = false;  // the server's settings
+  int early_calls_ = 0;
+  Time first_call_;
+  std::uint64_t reset_count_ = 0;
   Allowance resets_{kMostResets, kResetsPerSecond};
   Allowance idle_frames_{kMostIdleFrames, kIdleFramesPerSecond};
   Allowance windows_{kMostWindows, kWindowsPerSecond};

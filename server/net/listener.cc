@@ -71,9 +71,15 @@ int BoundPort(int socket) {
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+// A host without the brackets of IPv6, and a port.
+std::pair<std::string, std::string> HostAndPort(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return {host, address.substr(colon + 1)};
+}
 
-absl::StatusOr<AddressList> Resolve(const std::string& host, const std::string& port) {
+absl::StatusOr<std::shared_ptr<addrinfo>> Find(const std::string& host, const std::string& port) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
@@ -82,7 +88,7 @@ absl::StatusOr<AddressList> Resolve(const std::string& host, const std::string& 
   if (error == EAI_SYSTEM) return SystemRefusal();
   if (error == EAI_AGAIN) return absl::UnavailableError(gai_strerror(error));
   if (error != 0) return Refusal(gai_strerror(error));
-  return AddressList(found, freeaddrinfo);
+  return std::shared_ptr<addrinfo>(found, freeaddrinfo);
 }
 
 absl::StatusOr<int> ListenOn(int family, const sockaddr* address, socklen_t size) {
@@ -113,15 +119,26 @@ bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "
 
 }  // namespace
 
-absl::StatusOr<Listener> Listener::Open(const std::string& address) {
+absl::StatusOr<Listener> Listener::Resolve(const std::string& address) {
   Listener listener(address);
-  absl::Status status = listener.is_unix() ? listener.OpenUnix() : listener.OpenTcp();
-  if (!status.ok()) return absl::Status(status.code(), absl::StrCat(address, ": ", status.message()));
+  if (listener.is_unix()) return listener;
+  const auto [host, port] = HostAndPort(address);
+  absl::StatusOr<std::shared_ptr<addrinfo>> found = Find(host, port);
+  if (!found.ok()) return listener.Named(found.status());
+  listener.found_ = *std::move(found);
   return listener;
+}
+
+absl::Status Listener::Listen() { return Named(is_unix() ? ListenUnix() : ListenTcp()); }
+
+absl::Status Listener::Named(const absl::Status& status) const {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(address_, ": ", status.message()));
 }
 
 Listener::Listener(Listener&& other) noexcept
     : address_(std::move(other.address_)),
+      found_(std::move(other.found_)),
       sockets_(std::exchange(other.sockets_, {})),
       inode_(std::exchange(other.inode_, 0)) {}
 
@@ -141,7 +158,7 @@ void Listener::Close() {
   sockets_.clear();
 }
 
-absl::Status Listener::OpenUnix() {
+absl::Status Listener::ListenUnix() {
   const std::string path = address_.substr(kUnixPrefix.size());
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -157,11 +174,8 @@ absl::Status Listener::OpenUnix() {
   return status;
 }
 
-absl::Status Listener::OpenTcp() {
-  const std::size_t colon = address_.rfind(':');
-  std::string host = address_.substr(0, colon);
-  std::string port = address_.substr(colon + 1);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+absl::Status Listener::ListenTcp() {
+  const auto [host, port] = HostAndPort(address_);
   if (IsWildcard(host)) {
     sockaddr_in6 any = {};
     any.sin6_family = AF_INET6;
@@ -171,10 +185,8 @@ absl::Status Listener::OpenTcp() {
   }
   if (sockets_.empty()) {
     // A free port is chosen by the first address and then asked for on the others.
-    const absl::StatusOr<AddressList> found = Resolve(host, port);
-    if (!found.ok()) return found.status();
     absl::Status failure;
-    for (addrinfo* info = found->get(); info != nullptr; info = info->ai_next) {
+    for (addrinfo* info = found_.get(); info != nullptr; info = info->ai_next) {
       auto* const address = reinterpret_cast<sockaddr_in*>(info->ai_addr);
       if (!sockets_.empty()) address->sin_port = htons(static_cast<std::uint16_t>(BoundPort(sockets_[0])));
       const absl::StatusOr<int> made = ListenOn(info->ai_family, info->ai_addr, info->ai_addrlen);
@@ -184,7 +196,7 @@ absl::Status Listener::OpenTcp() {
     // A name may have addresses of a kind that this machine lacks: one that can be bound is enough.
     if (sockets_.empty()) return failure;
   }
-  address_ = absl::StrCat(address_.substr(0, colon + 1), BoundPort(sockets_[0]));
+  address_ = absl::StrCat(address_.substr(0, address_.rfind(':') + 1), BoundPort(sockets_[0]));
   return absl::OkStatus();
 }
 

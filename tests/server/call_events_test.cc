@@ -154,10 +154,11 @@ TEST_F(CallEventsTest, AnAnswerToWhoCanStillSendCountsAWindow) {
 }
 
 TEST_F(CallEventsTest, MergesAndListsAreTakenInTurns) {
-  for (const char* const method : {kMerge, kListArrays}) {
+  for (const std::string method : {kMerge, kListArrays}) {
+    // Of each method other parties: what one has had is remembered.
     std::deque<Caller> greedy;
-    for (int i = 0; i < 50; ++i) greedy.emplace_back(shard_, method, "192.0.2.1");
-    Caller modest(shard_, method, "192.0.2.2");
+    for (int i = 0; i < 50; ++i) greedy.emplace_back(shard_, method, method + " by the greedy one");
+    Caller modest(shard_, method, method + " by the modest one");
     const std::string nonsense(1 << 20, 'x');
     for (Caller& caller : greedy) caller.Say(nonsense);
     EXPECT_TRUE(greedy[0].answered());

@@ -3,9 +3,20 @@
 //
 // warpfold-server over a fake device that fails on command, to test what the process then owes its users.
 // SIGUSR1: its slots hang from now on, as those of a GPU may that is about to fail. SIGUSR2: it reports that
-// it has failed. SIGHUP: a call that starts a slot does not return. Standard error says when the first or the
-// last is obeyed, and when a slot hangs. With --slots=1 it cannot even start a reduction. Where --device
-// names several GPUs it has as many fake devices.
+// it has failed. SIGHUP: a call that starts a slot does not return. SIGALRM: what is outside of the process
+// is no more to be had: registrations of memory, questions to the driver and looks at files do not return,
+// and no thread can be made. Standard error says when they are obeyed, but for the second, and when a slot or
+// a registration hangs. With --slots=1 it cannot even start a reduction. Where --device names several GPUs it
+// has as many fake devices.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <iostream>
 #include <memory>
@@ -18,12 +29,35 @@
 namespace warpfold::server {
 namespace {
 
+std::atomic<bool> outside_hangs = false;
+
+void HangIfAsked(const char* what) {
+  if (!outside_hangs) return;
+  std::cerr << what << " hangs" << std::endl;
+  while (true) pause();
+}
+
+class HangingBackend : public FakeBackend {
+ public:
+  using FakeBackend::FakeBackend;
+
+  absl::StatusOr<std::unique_ptr<kernels::Memory>> Register(std::span<const std::byte> bytes) override {
+    HangIfAsked("a registration");
+    return FakeBackend::Register(bytes);
+  }
+  std::vector<kernels::DeviceTelemetry> Telemetry() override {
+    HangIfAsked("the driver");
+    return FakeBackend::Telemetry();
+  }
+};
+
 sigset_t Commands() {
   sigset_t commands;
   sigemptyset(&commands);
   sigaddset(&commands, SIGUSR1);
   sigaddset(&commands, SIGUSR2);
   sigaddset(&commands, SIGHUP);
+  sigaddset(&commands, SIGALRM);
   return commands;
 }
 
@@ -40,6 +74,11 @@ void Obey(FakeBackend& backend) {
       std::cerr << "starts will not return" << std::endl;
       continue;
     }
+    if (command == SIGALRM) {
+      outside_hangs = true;
+      std::cerr << "nothing outside will answer" << std::endl;
+      continue;
+    }
     backend.behaviour.SetBlocked(true);
     std::cerr << "slots will hang" << std::endl;
     while (backend.behaviour.working() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -50,6 +89,18 @@ void Obey(FakeBackend& backend) {
 }  // namespace
 }  // namespace warpfold::server
 
+// In place of the C library's.
+extern "C" int stat(const char* path, struct stat* info) noexcept {
+  warpfold::server::HangIfAsked("a file");
+  return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, info, 0));
+}
+
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
+                              void* argument) noexcept {
+  static const auto make = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+  return warpfold::server::outside_hangs ? EAGAIN : make(thread, attributes, run, argument);
+}
+
 int main(int argc, char** argv) {
   using namespace warpfold::server;  // NOLINT(google-build-using-namespace): this is its main
   const sigset_t commands = Commands();
@@ -57,7 +108,7 @@ int main(int argc, char** argv) {
   return ServerMain(argc, argv, [](const Flags& flags) {
     const auto gpus = warpfold::kernels::ParseGpus(flags.device);
     const int devices = gpus.ok() ? static_cast<int>(gpus->size()) : 1;
-    auto backend = std::make_unique<FakeBackend>(2 * devices, std::size_t{64} << 10, devices);
+    auto backend = std::make_unique<HangingBackend>(2 * devices, std::size_t{64} << 10, devices);
     backend->behaviour.fail_start = flags.slots == 1;
     std::thread([&obeying = *backend] { Obey(obeying); }).detach();
     return backend;

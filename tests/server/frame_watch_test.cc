@@ -24,6 +24,7 @@ constexpr int kWindowUpdate = 8;
 constexpr int kContinuation = 9;
 constexpr int kUnknown = 200;
 constexpr int kEndStream = 1;
+constexpr int kAck = 1;
 
 const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -41,9 +42,12 @@ class FrameWatchTest : public testing::Test {
  protected:
   FrameWatchTest() { Reconnect(); }
 
-  void Reconnect() {
+  void Reconnect(bool acknowledges = true) {
     watch_.emplace();
     EXPECT_TRUE(Pass(kPreface));
+    if (acknowledges) {
+      EXPECT_TRUE(Pass(Frame(kHeaders, 0) + Frame(kSettings, 0, kAck)));
+    }
   }
   bool Pass(const std::string& bytes) {
     return watch_->Take(std::as_bytes(std::span(bytes)), now_) == nullptr;
@@ -101,8 +105,33 @@ TEST_F(FrameWatchTest, FramesThatCarryNothingAreFew) {
   for (const int type : {kData, kSettings, kPing, kUnknown}) {
     now_ += 1h;
     Reconnect();
-    EXPECT_EQ(Count(Frame(type, type == kData ? 0 : 8), 2000), 1000) << type;
+    // Beside those that a call's frame has made free, of which the acknowledgement was one.
+    EXPECT_EQ(Count(Frame(type, type == kData ? 0 : 8), 2000), 1003) << type;
   }
+}
+
+TEST_F(FrameWatchTest, WhoDoesNotAcknowledgeSettingsMayBeginFewCalls) {
+  Reconnect(/*acknowledges=*/false);
+  // Settings of the client's own are none.
+  EXPECT_TRUE(Pass(Frame(kSettings, 6)));
+  EXPECT_EQ(Count(Frame(kHeaders, 100), 2000), 1000);
+  Reconnect(/*acknowledges=*/false);
+  EXPECT_EQ(Count(Frame(kHeaders, 100), 999), 999);
+  EXPECT_TRUE(Pass(Frame(kSettings, 0, kAck)));
+  EXPECT_EQ(Count(Frame(kHeaders, 100), 100'000), 100'000);
+}
+
+TEST_F(FrameWatchTest, SettingsAreAcknowledgedInTime) {
+  for (const auto wait : {10'000ms, 10'001ms}) {
+    Reconnect(/*acknowledges=*/false);
+    now_ += 1h;
+    EXPECT_TRUE(Pass(Frame(kHeaders, 100))) << "it reads nothing before it calls";
+    now_ += wait;
+    EXPECT_EQ(Pass(Frame(kHeaders, 100)), wait == 10'000ms);
+  }
+  Reconnect();
+  now_ += 24h;
+  EXPECT_TRUE(Pass(Frame(kHeaders, 100)));
 }
 
 // Who takes 3 GB of results a second opens the window for each 32 KiB.
@@ -147,11 +176,16 @@ TEST_F(FrameWatchTest, ComplaintsSayWhat) {
   EXPECT_EQ(complaint(Frame(kContinuation, 100)), "headers without an end");
   EXPECT_EQ(complaint(Frame(kReset, 4)), "calls that are taken back");
   EXPECT_EQ(complaint(Frame(kPing, 8)), "frames that carry nothing");
+  Reconnect(/*acknowledges=*/false);
+  EXPECT_EQ(Count(Frame(kHeaders, 0), 1000), 1000);
+  const std::string call = Frame(kHeaders, 0);
+  EXPECT_STREQ(watch_->Take(std::as_bytes(std::span(call)), now_),
+               "calls, and does not acknowledge settings");
 }
 
 // However the bytes are cut, the same frame is the last one.
 TEST_F(FrameWatchTest, CutsDoNotMatter) {
-  std::string bytes = kPreface;
+  std::string bytes = kPreface + Frame(kSettings, 0, kAck);
   std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same on every run
   for (int i = 0; i < 800; ++i) {
     bytes += Frame(kHeaders, random() % 300) + Frame(kData, random() % 3) + Frame(kReset, 4);

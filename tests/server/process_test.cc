@@ -8,10 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <string>
 
 namespace warpfold::server {
@@ -53,27 +50,17 @@ TEST_F(UnixSocketTest, IsInUseWhereAProcessListensByAnyKindOfSocket) {
   }
 }
 
-TEST(SignalsDuringStartTest, EndTheProcessAtOnce) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto start = [] {
-    HoldSignals();
-    const SignalsDuringStart signals;
-    kill(getpid(), SIGTERM);
-    while (true) pause();
-  };
-  EXPECT_EXIT(start(), testing::KilledBySignal(SIGTERM), "");
-}
-
-TEST(SignalsDuringStartTest, AreHeldAfterIt) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto serve = [] {
-    HoldSignals();
-    std::optional<SignalsDuringStart> signals(std::in_place);
-    signals.reset();
-    kill(getpid(), SIGTERM);
-    std::_Exit(AwaitEnd([] { return false; }) ? 7 : 8);
-  };
-  EXPECT_EXIT(serve(), testing::ExitedWithCode(7), "");
+// So is one of a process that is stopped.
+TEST_F(UnixSocketTest, IsInUseWhereTheListenersQueueIsFull) {
+  const int listener = Listen(SOCK_STREAM, 0);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path().copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int waiting = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(connect(waiting, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_TRUE(UnixSocketInUse(path()));
+  close(waiting);
+  close(listener);
 }
 
 }  // namespace

@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What ends calls, and the server: clients that leave, deadlines, limits, a drain, a lost device.
+#include <unistd.h>
+
 #include <chrono>
+#include <string>
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "server/process.h"
 #include "tests/server/raw_call.h"
 #include "tests/server/rpc_fixture.h"
 
@@ -226,6 +230,21 @@ TEST_F(RpcTest, DrainEndsAllMethodsWithItsReason) {
     EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
     EXPECT_EQ(Reason(status), "DRAINING");
   }
+}
+
+// A signal before that ends the process; who can connect is drained.
+TEST_F(RpcTest, SaysWhenTheFirstAddressIsAboutToListen) {
+  const std::string path = testing::TempDir() + "early" + std::to_string(getpid());
+  int called = 0;
+  const auto start = [&] {
+    ++called;
+    EXPECT_FALSE(UnixSocketInUse(path));
+  };
+  const auto other = RpcServer::Start(
+      service_, {.listen = {"unix:" + path, "127.0.0.1:0"}, .tls = {}, .before_listening = start});
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(called, 1);
+  EXPECT_TRUE(UnixSocketInUse(path));
 }
 
 TEST_F(RpcTest, ALostDeviceIsAnsweredEvenWhileItHangs) {

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the process ends. A thread takes SIGTERM and SIGINT from the start of the process to its last moment
+// and does nothing that could take long: whatever other threads wait for, be it a name, a file, a pipe or the
+// device's driver, a signal is obeyed (docs/adr/0097).
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+
+#include "absl/time/time.h"
+
+namespace warpfold::server {
+
+// Threads: any, but for what says otherwise.
+class ProcessEnd {
+ public:
+  // Holds the signals back from all threads to come, and makes the one that takes them: to be called once,
+  // before any other thread is made. Until ServeFromNow a signal ends the process at once, as it ends one
+  // that does not handle it: a start has nothing to drain, and may take long. Never destroyed, since it is
+  // needed until the process is gone. Throws std::system_error where there is no thread.
+  static ProcessEnd& Make();
+
+  // From now on a signal is a request, which AwaitRequest reports. A second one, later than 0.2 s after it,
+  // ends the process at once: who signals a process and then its group, as timeout(1) does, asks once.
+  void ServeFromNow();
+
+  // Has the thread call `look` a hundred times a second, until EndWithin. It may end the process, and should
+  // take no time otherwise.
+  void Watch(std::function<void()> look);
+
+  // Blocks until a signal has asked the process to end. Calls `meanwhile` ten times a second.
+  void AwaitRequest(const std::function<void()>& meanwhile);
+
+  // If the process has not ended by itself within `timeout`, it is ended with this exit code, without
+  // waiting for whatever hangs. What was to be watched may be gone from now on.
+  void EndWithin(absl::Duration timeout, int exit_code);
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+
+  ProcessEnd() = default;
+  void Run();
+  void TakeSignal(Time now);
+  void Look(Time now);
+
+  std::mutex mutex_;
+  std::condition_variable requested_;
+  bool is_serving_ = false;      // guarded by mutex_
+  bool is_requested_ = false;    // guarded by mutex_
+  std::function<void()> look_;   // guarded by mutex_; empty: nothing to watch
+  Time deadline_ = Time::max();  // guarded by mutex_; of the end
+  int exit_code_ = 0;            // guarded by mutex_; at the deadline
+  Time requested_at_;            // the thread's
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Floods of one host over many connections, each of which keeps below what one connection may do.
+
+As a program it prints what each does to a server that it starts: python3 crowds.py [SECONDS]. Needs Debian's
+python3-h2 (hpack). Environment: as executables.py.
+"""
+
+import contextlib
+import dataclasses
+import select
+import socket
+import statistics
+import struct
+import sys
+import threading
+import time
+from typing import Callable, Iterator
+
+import floods
+from executables import Server, warpfold
+from floods import cpu_seconds, frame, resident_bytes
+
+_TICK_S = 0.1
+_UNKNOWN = floods.request_headers("/flood.Service/Method")
+_KNOWN = floods.request_headers("/warpfold.v1.ReductionService/Reduce")
+SOURCE = "127.0.0.2"  # none of the honest callers has it
+
+
+# Calls, as frames.
+def taken_back(stream: int) -> bytes:
+    return frame(1, 4, stream, _KNOWN) + frame(floods.RST_STREAM, 0, stream, struct.pack(">I", 8))
+
+
+def complete(stream: int) -> bytes:
+    return frame(1, 5, stream, _UNKNOWN)
+
+
+def begun(stream: int) -> bytes:
+    return frame(1, 4, stream, _KNOWN)
+
+
+@dataclasses.dataclass(frozen=True)
+class Crowd:
+    """So many connections, each of which begins so many calls at once and then so many a second."""
+    name: str
+    connections: int
+    call: Callable[[int], bytes]  # of a stream
+    at_once: int
+    a_second: int = 0
+    acknowledges: bool = True  # the server's settings
+    reads: bool = True
+
+    def flood(self, address: str, seconds: float, source: str = SOURCE) -> int:
+        """How many of the connections the server has ended meanwhile."""
+        with contextlib.ExitStack() as opened:
+            alive = [opened.enter_context(contextlib.closing(floods.connect(address, source=source)))
+                     for _ in range(self.connections)]
+            for connection in alive:
+                if self.acknowledges:
+                    connection.recv(65536)
+                    connection.sendall(floods.ACKNOWLEDGEMENT)
+                connection.setblocking(False)
+            left = {connection: b"" for connection in alive}
+            begin, stream, tick = time.monotonic(), 1, 0
+            while left and (now := time.monotonic() - begin) < seconds:
+                if now >= tick * _TICK_S:
+                    calls = self.at_once if tick == 0 else round(self.a_second * _TICK_S)
+                    piece = b"".join(self.call(stream + 2 * i) for i in range(calls))
+                    stream, tick = stream + 2 * calls, tick + 1
+                    left = {connection: rest + piece for connection, rest in left.items()}
+                left = dict(self._go_on(left))
+            return self.connections - len(left)
+
+    def _go_on(self, left: dict[socket.socket, bytes]) -> Iterator[tuple[socket.socket, bytes]]:
+        ended = select.poll()
+        for connection in left:
+            ended.register(connection, select.POLLRDHUP)
+        over = {descriptor for descriptor, _ in ended.poll(5)}
+        for connection, rest in left.items():
+            try:
+                if self.reads:
+                    with contextlib.suppress(BlockingIOError):
+                        while connection.recv(65536):
+                            pass
+                if rest:
+                    with contextlib.suppress(BlockingIOError):
+                        rest = rest[connection.send(rest):]
+            except OSError:
+                continue
+            if connection.fileno() not in over:
+                yield connection, rest
+
+
+TAKE_BACK = (
+    Crowd("resets, 100 x 450 a second", 100, taken_back, 0, 450),
+    Crowd("resets, 200 x 900 at once", 200, taken_back, 900),
+)
+CROWDS = TAKE_BACK + (
+    Crowd("unknown methods, 100 x 450 a second", 100, complete, 0, 450),
+    Crowd("the same, nothing read", 100, complete, 0, 450, reads=False),
+    Crowd("the same, settings not acknowledged", 100, complete, 0, 450, acknowledges=False, reads=False),
+    Crowd("calls begun, settings not acknowledged", 100, begun, 0, 450, acknowledges=False, reads=False),
+    Crowd("the same, over one connection", 1, begun, 225_000, acknowledges=False, reads=False),
+)
+
+
+class Honest:
+    """A caller beside a crowd, from another address: how long its calls take, in seconds."""
+
+    def __init__(self, server: Server):
+        self.seconds: list[float] = []
+        self.most_bytes = 0
+        self._server, self._over = server, threading.Event()
+        self._threads = [threading.Thread(target=self._call), threading.Thread(target=self._look)]
+
+    def _call(self) -> None:
+        while not self._over.is_set():
+            begin = time.monotonic()
+            done = warpfold("reduce", "--target", self._server.address, "--op", "sum", "--iota", "1000")
+            if done.returncode != 0:
+                raise RuntimeError(done.stderr)
+            self.seconds.append(time.monotonic() - begin)
+
+    def _look(self) -> None:
+        while not self._over.wait(0.05):
+            self.most_bytes = max(self.most_bytes, resident_bytes(self._server.process.pid))
+
+    def __enter__(self) -> "Honest":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *unused) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def report(crowd: Crowd, seconds: float) -> None:
+    with Server() as server:
+        pid = server.process.pid
+        with Honest(server) as alone:
+            time.sleep(1)
+        before, cpu = resident_bytes(pid), cpu_seconds(pid)
+        with Honest(server) as beside:
+            cut = crowd.flood(server.address, seconds)
+            used = cpu_seconds(pid) - cpu
+        print(f"{crowd.name:40} {cut}/{crowd.connections} cut; {before / 2**20:.0f} MiB before, "
+              f"{beside.most_bytes / 2**20:.0f} at most; {used:.1f} s of CPU; a call takes "
+              f"{1000 * statistics.median(alone.seconds):.0f} ms alone, beside it "
+              f"{1000 * statistics.median(beside.seconds):.0f}, {1000 * max(beside.seconds):.0f} at most",
+              flush=True)
+        server.kill()  # what is left of a flood may keep it for long
+
+
+def main() -> None:
+    for crowd in CROWDS:
+        report(crowd, float(sys.argv[1]) if len(sys.argv) > 1 else 5.0)
+
+
+if __name__ == "__main__":
+    main()

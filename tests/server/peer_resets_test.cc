@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/net/peer_resets.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace warpfold::server {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): 1s
+
+class PeerResetsTest : public testing::Test {
+ protected:
+  AllPeersResets peers_;
+  Allowance::Time now_ = Allowance::Time() + 1h;
+};
+
+TEST_F(PeerResetsTest, AreThoseOfAllConnections) {
+  const auto first = peers_.Of("192.0.2.1", now_);
+  const auto second = peers_.Of("192.0.2.1", now_);
+  EXPECT_TRUE(first->Spend(4000, now_));
+  EXPECT_TRUE(second->Spend(1000, now_));
+  EXPECT_FALSE(first->Spend(1, now_));
+  EXPECT_FALSE(second->Spend(1, now_));
+  EXPECT_TRUE(peers_.Of("192.0.2.2", now_)->Spend(5000, now_)) << "of others";
+  now_ += 1s;
+  EXPECT_TRUE(first->Spend(2498, now_)) << "what could not be spent counts, too";
+  EXPECT_FALSE(first->Spend(1, now_));
+}
+
+TEST_F(PeerResetsTest, OfManyConnectionsAtAPaceGoOnForEver) {
+  for (int second = 0; second < 1000; ++second, now_ += 1s) {
+    for (int connection = 0; connection < 100; ++connection) {
+      ASSERT_TRUE(peers_.Of("192.0.2.1", now_)->Spend(25, now_));
+    }
+  }
+}
+
+TEST_F(PeerResetsTest, AreNotMoreForWhoConnectsAnew) {
+  EXPECT_TRUE(peers_.Of("192.0.2.1", now_)->Spend(5000, now_));
+  peers_.Of("192.0.2.2", now_);
+  EXPECT_FALSE(peers_.Of("192.0.2.1", now_)->Spend(1, now_));
+}
+
+TEST_F(PeerResetsTest, AreForgottenWhenTheyAreWholeAndNobodyIsConnected) {
+  const auto connected = peers_.Of("192.0.2.1", now_);
+  for (int i = 0; i < 1000; ++i) peers_.Of("198.51.100." + std::to_string(i), now_);
+  EXPECT_LE(peers_.size(), 2u);
+  EXPECT_TRUE(peers_.Of("192.0.2.3", now_)->Spend(2500, now_));
+  peers_.Of("192.0.2.4", now_);
+  EXPECT_EQ(peers_.size(), 3u);
+  now_ += 2s;
+  peers_.Of("192.0.2.5", now_);
+  EXPECT_EQ(peers_.size(), 2u);
+  EXPECT_EQ(peers_.Of("192.0.2.1", now_), connected);
+}
+
+}  // namespace
+}  // namespace warpfold::server
