@@ -98,8 +98,8 @@ inline constexpr std::uint32_t kUsualRunLevel = 3;
 inline constexpr std::uint32_t kMostRunLevel = 20;
 inline constexpr std::uint64_t kRunsForEachWarp = 4;
 inline constexpr std::uint64_t kWarpsOfMultiprocessor = 24;
-// Segments that are at least so long on average are folded in registers. For sums of 64 bytes that way has
-// 0.7 of the speed of the way by shared memory, for sums of 256 bytes 2.6 times its speed
+// Segments that are at least so long on average are folded in registers. Sums of segments of 64 bytes have
+// 0.7 of the speed there that they have by way of shared memory, those of 256 bytes 2.6 times the speed
 // (tests/gpu/results).
 inline constexpr std::uint64_t kFewestRegisterBytes = 128;
 // Folded in registers, a tile is up to 2^kSlotLevel times as many segments as fit a leaf's rows together.

@@ -16,9 +16,7 @@ struct Sum;
 template <IntegerElement T>
 struct Sum<T, false> {
   using Element = T;
-  // What a leaf of elements this wide cannot overflow.
-  using LeafState = std::conditional_t<sizeof(T) == 8, Uint128,
-                                       std::conditional_t<sizeof(T) == 4, std::uint64_t, std::uint32_t>>;
+  using LeafState = LeafSum<T>;
   using State = Uint128;  // two's complement
   static constexpr const char* kName = "sum";
   static constexpr bool kCommutative = true;
