@@ -16,6 +16,9 @@ inline constexpr int kVectorBytes = 16;
 inline constexpr int kRowBytes = kLanes * kVectorBytes;
 inline constexpr int kLeafRows = static_cast<int>(kLeafBytes) / kRowBytes;
 
+// More levels than the tree over an array of kMaxArrayBytes has.
+inline constexpr std::uint32_t kTreeLevels = 64;
+
 // The binary logarithm of a power of two.
 constexpr std::uint32_t Log2(std::uint32_t x) { return x == 1 ? 0 : 1 + Log2(x / 2); }
 

@@ -64,10 +64,9 @@ class StateBlock {
   const std::size_t offset_;
 };
 
-absl::Status OverflowError(absl::string_view op) {
-  // Of what wraps it was not asked to wrap, or else it would have.
-  const absl::string_view advice =
-      op == "max_subarray_sum" ? "" : "; overflow_policy WRAP would answer it modulo 2^bits";
+absl::Status OverflowError(absl::string_view op, bool wraps) {
+  // An operator that wraps was not asked to, or else it would have.
+  const absl::string_view advice = wraps ? "; overflow_policy WRAP would answer it modulo 2^bits" : "";
   return Error(absl::StatusCode::kOutOfRange, reason::kOverflow,
                absl::StrCat(op, ": the exact value does not fit 64 bits", advice),
                {{"operator", std::string(op)}});
@@ -273,7 +272,9 @@ absl::StatusOr<OperatorValue> PartialState::Finish(std::size_t op_index) const {
   const std::size_t entries = result.fields.empty() ? result.shape.entries() : result.fields.size();
   for (std::uint32_t entry = 0; entry < entries; ++entry) {
     const Outcome outcome = op.entry->finish(op.parameters, value.data(), element_count_, entry);
-    if (outcome.error == Outcome::Error::kOverflow) return OverflowError(name);
+    if (outcome.error == Outcome::Error::kOverflow) {
+      return OverflowError(name, /*wraps=*/op.entry->never_wraps == nullptr);
+    }
     if (outcome.error == Outcome::Error::kEmpty) return EmptyError(name);
     result.entries.push_back(outcome.value);
     if (outcome.index != Outcome::kNoIndex) result.index = outcome.index;

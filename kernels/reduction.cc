@@ -12,6 +12,8 @@
 #include "kernels/error.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/element_types.h"
+#include "kernels/operators/lists.h"
+#include "kernels/operators/ordered_key.h"
 #include "kernels/operators/table.h"
 #include "proto/error_reasons.h"
 
@@ -21,9 +23,13 @@ namespace {
 constexpr std::size_t kStateAlignment = 16;
 
 // The largest value of integers; 0 for floats.
-constexpr std::uint64_t kLargest[kElementTypeCount] = {
-    0x7fffffff, 0x7fffffffffffffff, 0xffffffff, ~0ull, 0, 0, 0x7f, 0xff, 0x7fff, 0xffff, 0, 0, 1,
-};
+constexpr auto kLargest = [] {
+  std::array<std::uint64_t, kElementTypeCount> largest{};
+  ForEachType(ElementTypes(), [&largest]<class T, int kType>() {
+    if constexpr (IntegerElement<T>) largest[kType] = kLargestMagnitude<T> - kIsSigned<T>;
+  });
+  return largest;
+}();
 std::uint64_t LargestOf(ElementType type) { return kLargest[IndexOf(type)]; }
 
 absl::Status BadHeader(absl::string_view field, absl::string_view message, absl::string_view limit = "") {
@@ -66,39 +72,63 @@ absl::Status CheckShape(ElementShape shape) {
   return absl::OkStatus();
 }
 
-bool NamesAny(const ReductionSpec& spec, std::initializer_list<absl::string_view> names) {
-  return std::any_of(names.begin(), names.end(), [&spec](absl::string_view name) {
-    return std::find(spec.operators.begin(), spec.operators.end(), name) != spec.operators.end();
-  });
+template <class Property>
+bool AnyHas(std::span<const BoundOperator> operators, Property has) {
+  return std::any_of(operators.begin(), operators.end(),
+                     [&has](const BoundOperator& op) { return has(*op.entry); });
 }
 
-absl::Status CheckDdof(const ReductionSpec& spec) {
-  if (!(spec.ddof >= 0) || std::isinf(spec.ddof)) {
+// The operators that have the property over some elements: "variance, stddev and describe".
+template <class Property>
+std::string NamesOfAll(Property has) {
+  const auto any = [&has](std::span<const OperatorEntry> entries) {
+    return std::any_of(entries.begin(), entries.end(),
+                       [&has](const OperatorEntry& entry) { return entry.supported && has(entry); });
+  };
+  std::vector<absl::string_view> names;
+  for (const OperatorRow& row : OperatorTable()) {
+    bool found = false;
+    for (int type = 0; type < kElementTypeCount; ++type) {
+      found = found || any(std::span(row.scalar[type]).last(1)) || any(row.whole[type]);
+    }
+    if (found) names.push_back(row.name);
+  }
+  const absl::string_view last = names.back();
+  names.pop_back();
+  return names.empty() ? std::string(last) : absl::StrCat(absl::StrJoin(names, ", "), " and ", last);
+}
+
+absl::Status CheckDdof(double ddof, std::span<const BoundOperator> operators) {
+  if (!(ddof >= 0) || std::isinf(ddof)) {
     return BadHeader("ddof", "must be a finite number that is not negative");
   }
-  if (spec.ddof == 0 || NamesAny(spec, {"variance", "stddev", "describe"})) return absl::OkStatus();
-  return BadHeader("ddof", "only for variance, stddev and describe");
+  const auto takes = [](const OperatorEntry& entry) { return entry.takes_ddof; };
+  if (ddof == 0 || AnyHas(operators, takes)) return absl::OkStatus();
+  return BadHeader("ddof", absl::StrCat("only for ", NamesOfAll(takes)));
 }
 
 // A policy says what to do in a case. Where the case cannot arise it changes nothing; where it can, and an
 // operator does not follow the policy, that must not pass unnoticed.
-absl::Status CheckPolicies(const ReductionSpec& spec) {
-  const bool is_float = LargestOf(spec.element_type) == 0;
-  if (spec.ignore_nan && is_float && NamesAny(spec, {"matrix_product", "affine_compose"})) {
-    return BadHeader("nan_policy", "matrix_product and affine_compose do not ignore NaN");
+absl::Status CheckPolicies(const ReductionSpec& spec, std::span<const BoundOperator> operators) {
+  const auto keeps_nan = [](const OperatorEntry& entry) { return !entry.ignores_nan; };
+  if (spec.ignore_nan && AnyHas(operators, keeps_nan)) {
+    return BadHeader("nan_policy", absl::StrCat(NamesOfAll(keeps_nan), " do not ignore NaN"));
   }
-  if (spec.wrap_overflow && !is_float && NamesAny(spec, {"max_subarray_sum"})) {
-    return BadHeader("overflow_policy", "max_subarray_sum does not wrap: sums modulo 2^bits have no order");
+  for (std::size_t i = 0; spec.wrap_overflow && i < operators.size(); ++i) {
+    const char* const why = operators[i].entry->never_wraps;
+    if (why == nullptr) continue;
+    return BadHeader("overflow_policy", absl::StrCat(spec.operators[i], " does not wrap: ", why));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckModulus(const ReductionSpec& spec) {
+absl::Status CheckModulus(const ReductionSpec& spec, std::span<const BoundOperator> operators) {
   if (!spec.modulus.has_value()) return absl::OkStatus();
-  const std::uint64_t largest = LargestOf(spec.element_type);
-  if (largest == 0 || !NamesAny(spec, {"matrix_product", "affine_compose"})) {
-    return BadHeader("modulus", "only for matrix_product and affine_compose over integers");
+  const auto takes = [](const OperatorEntry& entry) { return entry.takes_modulus; };
+  if (!AnyHas(operators, takes)) {
+    return BadHeader("modulus", absl::StrCat("only for ", NamesOfAll(takes), " over integers"));
   }
+  const std::uint64_t largest = LargestOf(spec.element_type);
   if (*spec.modulus < 2 || *spec.modulus > largest) {
     return BadHeader("modulus", absl::StrCat("must be 2 to ", largest), absl::StrCat(largest));
   }
@@ -188,9 +218,10 @@ absl::StatusOr<ReductionPlan> ReductionPlan::Create(const ReductionSpec& spec) {
                                   " bytes; at most ", kMaxNodeBytes),
                      absl::StrCat(kMaxNodeBytes));
   }
-  if (absl::Status status = CheckModulus(spec); !status.ok()) return status;
-  if (absl::Status status = CheckDdof(spec); !status.ok()) return status;
-  if (absl::Status status = CheckPolicies(spec); !status.ok()) return status;
+  const std::span<const BoundOperator> operators = contents->operators;
+  if (absl::Status status = CheckModulus(spec, operators); !status.ok()) return status;
+  if (absl::Status status = CheckDdof(spec.ddof, operators); !status.ok()) return status;
+  if (absl::Status status = CheckPolicies(spec, operators); !status.ok()) return status;
   return ReductionPlan(std::move(contents));
 }
 

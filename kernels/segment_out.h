@@ -56,7 +56,7 @@ WARPFOLD_FN bool IsNarrow(const Op& op, std::uint32_t field) {
   if constexpr (BitwiseOperator<Op> || EndOperator<Op>) {
     return IntegerElement<typename Op::Element>;
   } else if constexpr (MayWrap<Op>) {
-    return op.wrap && (FieldCount<Op>() == 1 || field == 3);  // describe's sum
+    return op.wrap && field == WrappedField<Op>();
   } else {
     return false;
   }

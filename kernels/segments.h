@@ -23,6 +23,10 @@
 
 namespace warpfold::kernels {
 
+// A slot has memory for results of segments that is its bytes divided by this: enough for a value for every
+// 32 bytes of elements.
+inline constexpr std::size_t kSegmentResultShare = 4;
+
 // How an array is cut. Refers to memory that the caller keeps.
 struct SegmentCut {
   std::uint64_t segment_count = 0;

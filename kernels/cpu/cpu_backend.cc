@@ -42,9 +42,6 @@ void* AllocatePages(std::size_t bytes) {
   return memory;
 }
 
-// Results of segments have a quarter of a slot's bytes: enough for a value for every 32 bytes of elements.
-constexpr std::size_t kResultShare = 4;
-
 // A subtree that one thread reduces in one go.
 struct Task {
   NodePosition position;
@@ -91,7 +88,7 @@ class CpuSlot : public Slot {
         pool_(pool),
         isa_(isa),
         memory_(AllocatePages(bytes_), std::free),
-        segments_(isa, bytes_ / kResultShare) {}
+        segments_(isa, bytes_ / kSegmentResultShare) {}
 
   std::size_t bytes() const { return bytes_; }
   bool has_memory() const { return memory_ != nullptr; }

@@ -19,8 +19,6 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-inline constexpr std::uint32_t kCacheLineBytes = 64;
-
 template <class T>
 inline __attribute__((always_inline)) T Load(const std::byte* data, std::uint64_t index) {
   T x;

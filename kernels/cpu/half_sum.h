@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The sum of a whole leaf of float16 or bfloat16 in canonical order, without converting them: an element's
-// bits, moved to where a double has its own, are the element times a power of two, subnormals included.
-// Sums of such doubles round as the elements' own, which are never subnormal: of these, those that are have
-// ten bits or fewer, and are exact. (As long as the processor does not flush subnormals to zero.)
+// bits, moved to where a double has its own, are the element times a power of two, subnormals included. Sums
+// of such doubles round as the sums of the elements do. A scaled sum can be subnormal where the true sum is
+// not; it then has at most ten significant bits, so nothing is rounded. (As long as the processor does not
+// flush subnormals to zero.)
 #pragma once
 
 #include <concepts>

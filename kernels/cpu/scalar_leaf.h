@@ -69,7 +69,7 @@ struct ColumnsLeaf {
     First first_columns[kColumns<T>];
     First first[kLanes];
     const auto combine_first = [&op](const First& a, const First& b) { return op.CombineFirst(a, b); };
-    // What stands for absent elements goes no further than to a lane's vectors that are partly there.
+    // A lane with no element becomes the identity below, so that fillers only touch lanes that have some.
     SweepRows<T>(
         data, count, op.FirstIdentity(),
         [&op](Readable<T> x, std::uint32_t, std::uint32_t) { return op.LiftFirst(x); }, combine_first,

@@ -64,12 +64,12 @@ void SegmentJob::PlanLong(std::uint64_t segment, std::uint64_t bytes, const std:
   }
 }
 
-SegmentOut SegmentJob::OutOf(std::size_t op) const {
+SegmentOut SegmentJob::OutOf(std::size_t op) {
   SegmentOut out;
   out.values = values_.get() + layout_->FirstColumn(op) * cut_.segment_count;
   out.stride = cut_.segment_count;
   out.index_columns = layout_->IndexColumns(op);
-  out.errors = const_cast<std::uint8_t*>(errors_.data()) + op * cut_.segment_count;
+  out.errors = errors_.data() + op * cut_.segment_count;
   return out;
 }
 

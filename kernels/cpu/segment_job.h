@@ -53,7 +53,7 @@ class SegmentJob {
 
   void PlanLong(std::uint64_t segment, std::uint64_t bytes, const std::byte* data);
   void FinishLong(const PartialState& state, std::uint64_t segment);
-  SegmentOut OutOf(std::size_t op) const;
+  SegmentOut OutOf(std::size_t op);
 
   const InstructionSet& isa_;
   const std::size_t result_bytes_;

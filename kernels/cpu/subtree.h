@@ -125,9 +125,6 @@ class Scratch {
   State* const states_;
 };
 
-// More levels than an array of kMaxArrayBytes has.
-inline constexpr int kMostLevels = 64;
-
 // This is not inlined, so that ranges and segments share the code that folds leaves.
 template <ScalarOperator Op>
 __attribute__((noinline)) typename Op::State FoldScalars(const Op& op, const std::byte* data,
@@ -139,7 +136,7 @@ __attribute__((noinline)) typename Op::State FoldScalars(const Op& op, const std
     *state = op.Widen(ScalarLeaf<Op>::Reduce(op, elements, present), begin);
   };
   typename Op::State state;
-  typename Op::State scratch[kMostLevels];
+  typename Op::State scratch[kTreeLevels];
   FoldSubtree(op, leaf, 1, kLeafBytes / sizeof(T), sizeof(T), data, count, first, level, &state, scratch);
   return state;
 }
@@ -171,7 +168,7 @@ __attribute__((noinline)) typename Op::State FoldOrdered(const Op& op, const std
                                                          std::uint32_t level) {
   using Element = typename Op::Element;
   typename Op::State state;
-  typename Op::State scratch[kMostLevels];
+  typename Op::State scratch[kTreeLevels];
   FoldSubtree(op, OrderedLeaf<Op>{op}, 1, OrderedLeaf<Op>::kElements, sizeof(Element), data, count, first,
               level, &state, scratch);
   return state;

@@ -22,9 +22,6 @@ namespace {
 // scalars it takes much more.
 constexpr std::size_t kReducerBytes = 32 << 20;
 
-// Results of segments have a quarter of a slot's bytes: enough for a value for every 32 bytes of elements.
-constexpr std::size_t kResultShare = 4;
-
 class CudaSlot : public Slot {
  public:
   CudaSlot(Gpu gpu, std::size_t bytes, Fault& fault) : gpu_(gpu), bytes_(bytes), fault_(fault) {}
@@ -62,7 +59,8 @@ class CudaSlot : public Slot {
         DeviceReducer::Create(std::max(bytes_, kReducerBytes));
     if (!reducer.ok()) return reducer.status();
     reducer_ = *std::move(reducer);
-    absl::StatusOr<std::unique_ptr<SegmentReducer>> segments = SegmentReducer::Create(bytes_ / kResultShare);
+    absl::StatusOr<std::unique_ptr<SegmentReducer>> segments =
+        SegmentReducer::Create(bytes_ / kSegmentResultShare);
     if (!segments.ok()) return segments.status();
     segments_ = *std::move(segments);
     absl::StatusOr<std::unique_ptr<Gatherer>> gatherer = Gatherer::Create(bytes_, kMaxPieces);

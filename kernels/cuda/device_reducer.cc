@@ -12,6 +12,7 @@
 #include "kernels/cuda/probe.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/textbook/rows.h"
+#include "kernels/cuda/tuning.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
@@ -72,14 +73,15 @@ std::uint64_t DeviceReducer::Capacity(const ReductionPlan& reduction) const {
   std::uint64_t leaves = array_bytes_ / reduction.leaf_bytes();
   if (reduction.canonical() && !reduction.spec().shape.is_matrix()) {
     // Scalars need less memory for partials than Create allows for, so that longer ranges fit. A long range
-    // has one state for each unit, and a unit has 8 leaves or more (PlanUnits); beside them the edges are
-    // few leaves if there are many blocks. All in all that is fewer than a state for each 4 leaves, and a
-    // third more for what those are folded into (fold.cuh): 3 leaves for each state that fits.
+    // has one state for each unit (PlanUnits), and a unit has at least as many leaves as its block has warps:
+    // 4 where states of leaves are large or elements are combined in order, 8 elsewhere (tuning.h). Beside
+    // them the edges are few leaves if there are many blocks. So there is a state for each 4 leaves at most,
+    // and a third more for what those are folded into (fold.cuh), the last ones of which are in shared
+    // memory: 3 leaves for each state that fits. tests/kernels/simt/partials_test.cc counts them.
     std::uint64_t largest_state = 1;
     for (const BoundOperator& op : reduction.operators()) {
       largest_state = std::max<std::uint64_t>(largest_state, op.state_bytes);
     }
-    constexpr std::uint32_t kManyMultiprocessors = 32;
     const std::uint64_t states = partial_bytes_ / largest_state;
     leaves = std::max(leaves, multiprocessors_ >= kManyMultiprocessors ? 3 * states : states / 2);
   }

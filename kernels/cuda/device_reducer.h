@@ -35,6 +35,9 @@ class DeviceReducer {
   // How many elements one Launch can take: a positive multiple of the leaf size.
   std::uint64_t Capacity(const ReductionPlan& reduction) const;
 
+  // Bytes of device memory for a launch's partials, and for what the last block folds them into.
+  std::size_t partial_bytes() const { return partial_bytes_; }
+
   // Enqueues the kernels that reduce `data` (device memory, 16-byte aligned) and returns without waiting.
   // Ranges as for Slot::Start. UNAVAILABLE (DEVICE_LOST) if the device failed; INTERNAL (LAUNCH_REFUSED) if
   // CUDA refused one of the launches, where others may have been enqueued; INTERNAL, with nothing enqueued,

@@ -15,9 +15,6 @@
 
 namespace warpfold::kernels::cuda {
 
-// More levels than any tree has.
-inline constexpr std::uint32_t kAllLevels = 64;
-
 // The two ends from which the workspace's list of nodes is filled. The list is in array order: a node that
 // is written at the front comes behind those written there before, and one written at the back comes before
 // those.
@@ -298,7 +295,7 @@ __device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, c
     std::uint64_t end = begin + (is_left    ? geometry.left_edge
                                  : is_right ? geometry.right_edge
                                             : geometry.units + one_more);
-    const std::uint32_t levels = stretch + 1 < stretches ? geometry.unit_level : kAllLevels;
+    const std::uint32_t levels = stretch + 1 < stretches ? geometry.unit_level : kTreeLevels;
     const State* const rest = folder.Fold(states, begin, end, levels, is_right ? Side::kBack : Side::kFront);
     // A right edge that ends in a short leaf may be as long as a unit: then it is the last one.
     if (is_right && begin < end) {

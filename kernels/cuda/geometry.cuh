@@ -37,14 +37,15 @@ struct Geometry {
   }
 };
 
-// Larger ranges have larger units, up to a level: so that the last block is quick, and no block ends late.
+// The shares of `resident_blocks`. Units are of the smallest level that leaves no more than `many_units`, or
+// else of the largest.
 inline Geometry PlanUnits(const Range& range, std::uint64_t leaf_elements, std::uint32_t smallest_level,
                           std::uint32_t largest_level, std::uint64_t resident_blocks,
-                          std::uint64_t most_units = kMostUnits) {
+                          std::uint64_t many_units = kManyUnits) {
   Geometry geometry;
   geometry.left_edge = range.leaf_count;
   std::uint32_t level = smallest_level;
-  while (level < largest_level && (range.leaf_count >> level) > most_units) ++level;
+  while (level < largest_level && (range.leaf_count >> level) > many_units) ++level;
   // A short last leaf is never in a unit: units read without bounds.
   const std::uint64_t full_leaves = range.element_count / leaf_elements;
   const std::uint64_t begin = (range.first_leaf + (std::uint64_t{1} << level) - 1) >> level;

@@ -16,8 +16,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// The first two units of each block are given; what comes after them it draws two units ahead, as it gets
-// done. There is a draw for each unit, so that the ticket wraps to zero.
+// A block is given its first two units. While it folds one, it draws the number of the unit after the next:
+// unit 2 * unit_blocks + drawn. There is one draw for each unit, so that the ticket ends at zero.
 __device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Workspace& workspace) {
   return atomicInc(workspace.tickets + 1, geometry.units - 1);
 }

@@ -8,8 +8,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// Draws the next number, 0 to `last`; behind `last` comes 0 again. Releases what this thread may know of,
-// and acquires what those who drew before released.
+// Draws the next number, 0 to `last`; behind `last` comes 0 again. Releases this thread's writes, and those
+// that a barrier ordered before it; acquires what earlier draws released.
 __device__ __forceinline__ unsigned DrawTicket(unsigned* ticket, unsigned last) {
 #if defined(WARPFOLD_SIMT)
   return AtomicIncAcquireRelease(ticket, last);

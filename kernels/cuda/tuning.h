@@ -45,14 +45,20 @@ inline constexpr LeavesTuning kEndLeavesTuning = {4, 8, 20};
 // last block long.
 inline constexpr LeavesTuning kExactTuning = {8, 2, 17};
 
-// Larger ranges have larger units, up to a level: so that the last block is quick, and no block ends late.
-inline constexpr std::uint64_t kMostUnits = 1024;
+// Units grow while there are more than this many of them and their level may still rise. Few units keep the
+// last block's fold short; the largest level keeps blocks from ending late.
+inline constexpr std::uint64_t kManyUnits = 1024;
+
+// From so many multiprocessors on, units of every kernel are so small that the edges beside them are few
+// leaves (DeviceReducer::Capacity).
+inline constexpr std::uint32_t kManyMultiprocessors = 32;
 
 // --- The last block's fold (fold.cuh) ---------------------------------------------------------------------
 
 // Shared memory for states.
 inline constexpr std::uint32_t kFoldBytes = 16384;
-// States up to this size are folded by warps, which combine more than they need; larger ones by threads.
+// States up to this size are folded by warps, which combine more than they need, unless the operator may have
+// a modulus, with which combining takes long. Other states are folded by threads.
 inline constexpr std::size_t kMostWarpFoldedBytes = 16;
 // So many nodes and fewer are combined in pairs, more of them in fours.
 inline constexpr std::uint32_t kFewNodes = 128;
@@ -86,6 +92,18 @@ constexpr int TensorTileBlocks(int dimension) { return dimension == 32 ? 6 : 16;
 // --- Segments (segments/) ---------------------------------------------------------------------------------
 
 inline constexpr std::uint32_t kSegmentWarps = 4;  // of a block
+// A warp takes no more than 2^3 leaves for one run unless there are too many runs; and fewer, so that each
+// warp of the device has several of them. No run has more than 2^20.
+inline constexpr std::uint32_t kUsualRunLevel = 3;
+inline constexpr std::uint32_t kMostRunLevel = 20;
+inline constexpr std::uint64_t kRunsForEachWarp = 4;
+inline constexpr std::uint64_t kWarpsOfMultiprocessor = 24;
+// Segments that are at least so long on average are folded in registers. Sums of segments of 64 bytes have
+// 0.7 of the speed there that they have by way of shared memory, those of 256 bytes 2.6 times the speed
+// (tests/gpu/results).
+inline constexpr std::uint64_t kFewestRegisterBytes = 128;
+// Folded in registers, a tile is up to 2^kSlotLevel times as many segments as fit a leaf's rows together.
+inline constexpr std::uint32_t kSlotLevel = 3;
 // There are as many blocks as have room for their registers and buffers on the multiprocessors with the most
 // of both: without spills of note where states of leaves wait in registers beside 4 KiB of elements.
 constexpr int SegmentBlocks(bool in_registers, std::size_t state_bytes, std::size_t leaf_state_bytes) {

@@ -25,6 +25,7 @@ struct DescribeBase {
   using Element = T;
   static constexpr const char* kName = "describe";
   static constexpr const char* kFields[] = {"count", "min", "max", "sum", "mean", "variance"};
+  static constexpr std::uint32_t kWrappedField = 3;
   static constexpr bool kCommutative = true;
   static constexpr bool kHasIdentity = false;
   static constexpr bool kScalarsOnly = true;

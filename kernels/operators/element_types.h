@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The list of element types. Adding one: a line here, its facts in proto/element_type.h, its largest value in
-// reduction.cc, its proto enum value.
+// The list of element types. One more takes a line here, its facts in proto/element_type.h, and its value of
+// the proto's enum.
 #pragma once
 
 #include <concepts>

@@ -6,12 +6,18 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/operators/element_types.h"
 #include "kernels/operators/portable.h"
 #include "kernels/types.h"
 
 namespace warpfold::kernels {
+
+// What sums of a leaf of integers this wide, or of their magnitudes, do not overflow.
+template <IntegerElement T>
+using LeafSum = std::conditional_t<sizeof(T) == 8, Uint128,
+                                   std::conditional_t<sizeof(T) == 4, std::uint64_t, std::uint32_t>>;
 
 // The two's complement value `s` of a sum over elements of type T, if it fits int64 or uint64.
 template <IntegerElement T>

@@ -17,8 +17,7 @@ struct L1Norm;
 template <IntegerElement T>
 struct L1Norm<T, false> {
   using Element = T;
-  using LeafState = std::conditional_t<sizeof(T) == 8, Uint128,
-                                       std::conditional_t<sizeof(T) == 4, std::uint64_t, std::uint32_t>>;
+  using LeafState = LeafSum<T>;
   using State = Uint128;
   static constexpr const char* kName = "l1_norm";
   static constexpr bool kCommutative = true;

@@ -18,6 +18,7 @@ class LargeMatrixProduct {
   using Entry = T;
   static constexpr bool kCommutative = false;
   static constexpr bool kHasIdentity = true;
+  static constexpr bool kTakesModulus = IntegerElement<T>;
 
   WARPFOLD_FN LargeMatrixProduct(const OperatorParameters& parameters, std::uint32_t entries)
       : entries_(entries),

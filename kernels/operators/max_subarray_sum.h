@@ -88,6 +88,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   static constexpr const char* kName = "max_subarray_sum";
   static constexpr bool kCommutative = false;
   static constexpr bool kHasIdentity = false;
+  static constexpr const char* kNeverWraps = IntegerElement<T> ? "sums modulo 2^bits have no order" : nullptr;
   static constexpr bool kScalarsOnly = true;
   // Sums of unsigned elements only grow, so CPUs predict these comparisons well.
   static constexpr bool kHostAppends = IntegerElement<T> && !kIsSigned<T>;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An operator is a monoid. It is written as a small struct, in one source for host and device. Its functions
-// are constant and call nothing outside of it.
+// are constant, keep no state, and call only functions that are marked WARPFOLD_FN or WARPFOLD_LARGE_FN.
 //
 // CONTRIBUTING.md says what adding one takes, docs/ARCHITECTURE.md how it gets from the enum to the kernel.
 //
@@ -29,7 +29,8 @@ concept Operator = requires(const Op op, typename Op::Element element, typename 
   // are not neighbours, and a GPU's lanes may exchange their states and combine them in either order. False:
   // elements are combined strictly in array order.
   { Op::kCommutative } -> std::convertible_to<bool>;
-  // False: an empty array has no result.
+  // Whether Identity(), which every operator has, is also an answer: that of an empty array. False: it is
+  // neutral, but no array has such a result, and an empty array has none.
   { Op::kHasIdentity } -> std::convertible_to<bool>;
   // The state of one element, `offset` elements into its leaf. A LeafState may be narrower than a State,
   // because a leaf has at most 4,096 elements.

@@ -36,7 +36,7 @@ struct PowerSums {
   SquareWords squares;
 };
 
-// n sum(x^2) - sum(x)^2, below 2^252: arrays have fewer than 2^62 elements, and 2^59 of 64 bits.
+// n sum(x^2) - sum(x)^2, at most 2^246: n is kMostElements<T> at most (proto/leaf.h), and so 2^59 of 64 bits.
 struct Spread {
   std::uint64_t words[4];  // the lowest first
   bool negative;           // less than 0, which no elements give

@@ -23,9 +23,9 @@ struct Product<T, false> {
     std::uint32_t negative;   // 0 or 1
     std::uint32_t overflow;   // 1: the magnitude is 2^64 or more
   };
-  // Without looking for zeros and carries one by one. A float goes through the same multiplications: it is 0,
-  // or NaN once it was infinite, if an element is 0, and else says how large the product is, but for what it
-  // has rounded.
+  // Elements are multiplied without looking for zeros and carries one by one. A float estimate is multiplied
+  // alongside: 0, or NaN if it was infinite before, means that an element is 0; above 2^64 it means overflow.
+  // Near 2^64 it is too coarse to say, and Widen asks the exact product.
   struct LeafState {
     std::uint64_t product;  // modulo 2^64, of magnitudes or elements (kOfMagnitudes)
     float estimate;         // of the product's magnitude
@@ -72,7 +72,8 @@ struct Product<T, false> {
     const std::uint32_t negative = leaf.signs >> 31;
     const std::uint64_t magnitude = !kOfMagnitudes && negative != 0 ? 0 - leaf.product : leaf.product;
     // The float is off by less than 2^-10 of itself: by 2^-24 for each of at most 4096 elements and as many
-    // products. So near 2^64 the magnitude's upper bit says on which side of it the product is.
+    // products. Between 0.75 and 1.25 times 2^64, the product itself is from 2^63 to less than 1.5 times
+    // 2^64, of which the top bit of the exact low word says whether it is below 2^64.
     const bool is_near = leaf.estimate > 0x1.8p63f && leaf.estimate < 0x1.4p64f;
     const bool overflow = is_near ? magnitude >> 63 == 0 : leaf.estimate > 0x1p64f;
     return {magnitude, negative, overflow};

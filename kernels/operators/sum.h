@@ -16,9 +16,7 @@ struct Sum;
 template <IntegerElement T>
 struct Sum<T, false> {
   using Element = T;
-  // What a leaf of elements this wide cannot overflow.
-  using LeafState = std::conditional_t<sizeof(T) == 8, Uint128,
-                                       std::conditional_t<sizeof(T) == 4, std::uint64_t, std::uint32_t>>;
+  using LeafState = LeafSum<T>;
   using State = Uint128;  // two's complement
   static constexpr const char* kName = "sum";
   static constexpr bool kCommutative = true;
@@ -48,7 +46,7 @@ struct Sum<T, false> {
   WARPFOLD_FN explicit Sum(const OperatorParameters& parameters) : wrap(parameters.wrap_overflow) {}
 
   bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
-    // An integer is its own key. The largest array has fewer than 2^63 elements, and 2^59 of 64 bits.
+    // An integer is its own key. Neither product overflows, for the count is kMostElements<T> at most.
     const auto sum = static_cast<Int128>(s);
     constexpr Int128 kLargest = std::same_as<T, Boolean> ? 1 : Int128{kLargestKey<T>};
     return sum >= Int128{kSmallestKey<T>} * count && sum <= kLargest * count;

@@ -94,6 +94,9 @@ constexpr OperatorEntry EntryOf() {
           .commutative = Op::kCommutative,
           .associative = AssociativeOperator<Op>,
           .has_identity = Op::kHasIdentity,
+          .takes_modulus = TakesModulus<Op>,
+          .takes_ddof = TakesDdof<Op>,
+          .never_wraps = NeverWraps<Op>(),
           .state_bytes = sizeof(typename Op::State),
           .fields = FieldsOf<Op>(),
           .combine = CombineStates<Op>,
@@ -150,6 +153,8 @@ constexpr OperatorEntry LargeEntry() {
           .large_matrix = true,
           .family = kFamily,
           .reducer = kFamily,
+          .takes_modulus = TakesModulus<Op>,
+          .ignores_nan = IntegerElement<typename Op::Entry>,
           .state_bytes = sizeof(typename Op::Entry),
           .combine = States::Combine,
           .identity = States::Identity,
@@ -189,9 +194,11 @@ constexpr OperatorEntry ScalarEntry() {
     static_assert(kSame >= 0 || kOther >= 0, "the Reducer of an operator must be in the list");
     entry.reducer = kSame >= 0 ? kSame : kOther;
     entry.reducer_ignores_nan = kSame >= 0 ? kIgnoreNan : !kIgnoreNan;
+    entry.ignores_nan = kIgnoreNan || IntegerElement<T>;
     return entry;
   } else if constexpr (kIgnoreNan && kSupports<Family, T, false>) {
-    return ScalarEntry<kFamily, Family, T, false>();  // integers have no NaN to ignore
+    // Integers have no NaN to ignore. Of floats this is the entry that does not ignore them, and says so.
+    return ScalarEntry<kFamily, Family, T, false>();
   } else {
     return {};
   }
@@ -211,9 +218,10 @@ constexpr OperatorRow RowOf(ScalarFamily<Family>) {
   return row;
 }
 
-template <class Op, int kFamily>
+template <class Op, class T, int kFamily>
 constexpr OperatorEntry WholeEntry() {
   OperatorEntry entry = EntryOf<Op>();
+  entry.ignores_nan = IntegerElement<T>;
   entry.whole_matrix = true;
   entry.family = kFamily;
   entry.reducer = kFamily;
@@ -226,7 +234,7 @@ constexpr OperatorRow RowOf(PairFamily<Family>) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
     if constexpr (kSupportsPair<Family, T>) {
       row.name = Family<T>::kName;
-      row.whole[kType][kPairIndex] = WholeEntry<Family<T>, kFamily>();
+      row.whole[kType][kPairIndex] = WholeEntry<Family<T>, T, kFamily>();
     }
   });
   return row;
@@ -239,7 +247,7 @@ constexpr OperatorRow RowOf(MatrixFamily<Family>) {
     ForEachDimension([&]<int kDimension>() {
       if constexpr (kSupportsMatrix<Family, T, kDimension>) {
         row.name = Family<T, kDimension>::kName;
-        row.whole[kType][kDimension] = WholeEntry<Family<T, kDimension>, kFamily>();
+        row.whole[kType][kDimension] = WholeEntry<Family<T, kDimension>, T, kFamily>();
         row.whole[kType][kLargeIndex] = LargeEntry<typename Family<T, kDimension>::Large, kFamily>();
       }
     });

@@ -26,6 +26,12 @@ struct OperatorEntry {
   int family = 0;             // its own place in the list
   int reducer = 0;            // the family, in the order of the list, whose kernels compute the states
   bool reducer_ignores_nan = false;
+  // The options that it follows (traits.h).
+  bool takes_modulus = false;
+  bool takes_ddof = false;
+  bool ignores_nan = false;  // elements are never NaN, or those that are do not count
+  // Why overflows have no value modulo 2^bits; null where they have one, and where there are none.
+  const char* never_wraps = nullptr;
   std::size_t state_bytes = 0;
   std::span<const char* const> fields = {};  // the results' names, where there are several
 

@@ -85,12 +85,6 @@ concept EndOperator = Operator<Op> && requires {
   { Op::kFromTheLeft } -> std::convertible_to<bool>;
 };
 
-// kTakesModulus: there may be a modulus, and residues.any() says whether there is.
-template <class Op>
-concept TakesModulus = requires {
-  requires Op::kTakesModulus;
-};
-
 // kRows: elements are square matrices of so many rows; else 0. Large: the same operator for matrices of any
 // size.
 template <class Op>
@@ -159,11 +153,50 @@ concept FinishesEntries = requires {
   &Op::FinishEntry;
 };
 
-// wrap: whether a sum or product of integers is taken modulo 2^bits. Others do not overflow, or say so.
+// --- Which options are followed ---------------------------------------------------------------------------
+//
+// A request is refused if it has an option that would not be followed (docs/adr/0064); reduction.cc asks the
+// table for what is said here. Whether NaN can be ignored is said by the family: Family<T, true> does it, and
+// families of operators over whole matrices do not.
+
+// kTakesModulus: there may be a modulus, and residues.any() says whether there is. Others take none.
+template <class Op>
+concept TakesModulus = requires {
+  requires Op::kTakesModulus;
+};
+
+// ddof: the divisor of the result is the count less this. Others take none.
+template <class Op>
+concept TakesDdof = requires(const Op op) {
+  { op.ddof } -> std::convertible_to<double>;
+};
+
+// wrap: whether a sum or product of integers is taken modulo 2^bits.
 template <class Op>
 concept MayWrap = requires(const Op op) {
   { op.wrap } -> std::convertible_to<bool>;
 };
+
+// kWrappedField: of several results, the one that `wrap` concerns. Else there is one result, field 0.
+template <MayWrap Op>
+constexpr std::uint32_t WrappedField() {
+  if constexpr (HasFields<Op>) {
+    return Op::kWrappedField;
+  } else {
+    return 0;
+  }
+}
+
+// kNeverWraps: the results may overflow and have no value modulo 2^bits; this is the reason, in an error's
+// words. Others have `wrap`, or do not overflow, and have no reason (null).
+template <class Op>
+constexpr const char* NeverWraps() {
+  if constexpr (requires { Op::kNeverWraps; }) {
+    return Op::kNeverWraps;
+  } else {
+    return nullptr;
+  }
+}
 
 // --- Whose kernels serve whom -----------------------------------------------------------------------------
 

@@ -106,7 +106,7 @@ void Executor::EndThread(Block& block, Thread& thread) {
   }
 }
 
-// The one that ran last goes on while it has turns; else any that has a thread to run.
+// Any block that has a thread to run, by chance; with seed 0 the first one.
 Executor::Block* Executor::ChooseBlock() {
   const auto can_run = [](const auto& block) { return !block->runnable.empty(); };
   const auto count = static_cast<std::uint32_t>(std::count_if(blocks_.begin(), blocks_.end(), can_run));
@@ -128,7 +128,7 @@ void Executor::RunBlock(Block& block) {
     std::pop_heap(block.runnable.begin(), block.runnable.end());
     Thread& thread = block.threads[block.runnable.back().second];
     block.runnable.pop_back();
-    Resume(block, thread);
+    Resume(thread);
   }
   if (block.alive > 0) return;
   visibility_.End(block.view);
@@ -146,11 +146,10 @@ void Executor::Enter(Block& block) {
   entered_ = &block;
 }
 
-void Executor::Resume(Block& block, Thread& thread) {
+void Executor::Resume(Thread& thread) {
   thread_ = &thread;
   threadIdx = {thread.number, 0, 0};
   thread.fiber = std::move(thread.fiber).resume();
-  static_cast<void>(block);
 }
 
 void Executor::Suspend() {

@@ -90,7 +90,7 @@ class Executor {
   Block* ChooseBlock();
   void RunBlock(Block& block);
   void Enter(Block& block);
-  void Resume(Block& block, Thread& thread);
+  void Resume(Thread& thread);
   // On a fiber: others run until this one is made runnable, and chosen.
   void Suspend();
   void MakeRunnable(Block& block, Thread& thread);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "kernels/error.h"
+#include "kernels/operators/table.h"
 #include "proto/error_reasons.h"
 #include "server/core/device_health.h"
 
@@ -18,14 +18,11 @@ namespace {
 
 constexpr std::uint64_t kMeasuredBytes = 16 << 10;
 constexpr int kRepetitions = 3;
-// The dimensions that are measured: those for which kernels have a loop of their own, and 16 for all others.
-constexpr std::uint32_t kDimensions[] = {1, 2, 3, 4, 5, 6, 7, 8, 16};
-
-// Products of matrices have a loop for each small dimension and one for all others; this numbers the loops.
-std::uint32_t DimensionOf(absl::string_view op, kernels::ElementShape shape) {
-  if (op != "matrix_product") return 0;
-  return std::min(shape.rows, kernels::kMaxFixedDimension + 1);
-}
+// What is measured: scalars, or of operators over whole matrices rows of two, square matrices of the
+// dimensions for which kernels have a loop of their own, and 16 x 16 for all others.
+constexpr kernels::ElementShape kScalars[] = {{}};
+constexpr kernels::ElementShape kMatrices[] = {{1, 2}, {1, 1}, {2, 2}, {3, 3}, {4, 4},
+                                               {5, 5}, {6, 6}, {7, 7}, {8, 8}, {16, 16}};
 
 // Small numbers of all types: no NaN, no overflow that ends a loop early.
 std::vector<std::byte> Numbers(std::uint64_t bytes) {
@@ -62,6 +59,12 @@ absl::StatusOr<Crossovers> Crossovers::Measure(kernels::Backend& backend, const 
   return crossovers;
 }
 
+Crossovers::Key Crossovers::KeyOf(const kernels::ReductionPlan& reduction, std::size_t op) {
+  const kernels::ReductionSpec& spec = reduction.spec();
+  const bool is_whole = reduction.operators()[op].entry->whole_matrix;
+  return {spec.operators[op], spec.element_type, is_whole ? kernels::WholeIndex(spec.shape) : 0};
+}
+
 absl::Status Crossovers::MeasureAll(kernels::Slot& slot, const Clock& clock) {
   const auto names = kernels::OperatorNames();
   for (std::size_t family = 0; family < names.size(); ++family) {
@@ -69,42 +72,35 @@ absl::Status Crossovers::MeasureAll(kernels::Slot& slot, const Clock& clock) {
       kernels::ReductionSpec spec;
       spec.operators = {std::string(names[family])};
       spec.element_type = ElementTypeAt(t);
-      const int position = static_cast<int>(family);
-      std::vector<kernels::ElementShape> shapes;
-      if (kernels::OperatorTakesScalars(position, spec.element_type)) {
-        shapes = {{}};
-      } else if (kernels::OperatorTakesMatrices(position, spec.element_type)) {
-        if (names[family] == "affine_compose") shapes = {{1, 2}};
-        if (names[family] == "matrix_product") {
-          for (const std::uint32_t d : kDimensions) shapes.push_back({d, d});
-        }
-      }
+      const bool takes_scalars = kernels::OperatorTakesScalars(static_cast<int>(family), spec.element_type);
+      std::span<const kernels::ElementShape> shapes = kScalars;
+      if (!takes_scalars) shapes = kMatrices;
       for (const kernels::ElementShape shape : shapes) {
         spec.shape = shape;
-        if (absl::Status status = MeasureOne(spec, slot, clock); !status.ok()) return status;
+        const absl::StatusOr<kernels::ReductionPlan> reduction = kernels::ReductionPlan::Create(spec);
+        if (!reduction.ok()) continue;  // it does not take such elements
+        if (absl::Status status = MeasureOne(*reduction, slot, clock); !status.ok()) return status;
       }
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Crossovers::MeasureOne(const kernels::ReductionSpec& spec, kernels::Slot& slot,
+absl::Status Crossovers::MeasureOne(const kernels::ReductionPlan& reduction, kernels::Slot& slot,
                                     const Clock& clock) {
-  const absl::StatusOr<kernels::ReductionPlan> reduction = kernels::ReductionPlan::Create(spec);
-  if (!reduction.ok()) return reduction.status();
-  const std::uint64_t leaves = std::max<std::uint64_t>(1, kMeasuredBytes / reduction->leaf_bytes());
-  const std::uint64_t elements = std::min(leaves * reduction->leaf_elements(), slot.Capacity(*reduction));
-  const std::vector<std::byte> array = Numbers(elements * reduction->element_bytes());
+  const std::uint64_t leaves = std::max<std::uint64_t>(1, kMeasuredBytes / reduction.leaf_bytes());
+  const std::uint64_t elements = std::min(leaves * reduction.leaf_elements(), slot.Capacity(reduction));
+  const std::vector<std::byte> array = Numbers(elements * reduction.element_bytes());
   absl::Duration host = absl::InfiniteDuration();
   absl::Duration device = absl::InfiniteDuration();
   absl::Duration first;
   for (int i = 0; i < kRepetitions; ++i) {
     absl::Time start = clock();
-    kernels::ReduceOnHost(*reduction, 0, array);
+    kernels::ReduceOnHost(reduction, 0, array);
     host = std::min(host, clock() - start);
     start = clock();
     std::memcpy(slot.staging().data(), array.data(), array.size());
-    if (absl::Status status = slot.Start(*reduction, 0, elements); !status.ok()) return status;
+    if (absl::Status status = slot.Start(reduction, 0, elements); !status.ok()) return status;
     if (absl::Status status = AwaitEnd(slot, array.size(), clock); !status.ok()) return status;
     device = std::min(device, clock() - start);
     if (i == 0) first = clock() - start;
@@ -112,23 +108,22 @@ absl::Status Crossovers::MeasureOne(const kernels::ReductionSpec& spec, kernels:
   if (slot.device() == 0) ++warm_up_.operators;
   if (first - device > warm_up_.slowest) {
     warm_up_.slowest = first - device;
-    warm_up_.slowest_operator = absl::StrCat(spec.operators.front(), " ", ElementTypeName(spec.element_type));
+    warm_up_.slowest_operator =
+        absl::StrCat(reduction.spec().operators[0], " ", ElementTypeName(reduction.spec().element_type));
   }
   // A host of infinite speed should still leave large arrays to the device.
   const double host_ns = std::max(absl::ToDoubleNanoseconds(host), 1.0);
   const double bytes = absl::ToDoubleNanoseconds(device) / host_ns * static_cast<double>(array.size());
-  bytes_.try_emplace(
-      {spec.operators.front(), spec.element_type, DimensionOf(spec.operators.front(), spec.shape)},
-      static_cast<std::uint64_t>(std::clamp(bytes, double{kSmallestBytes}, double{kLargestBytes})));
+  bytes_.try_emplace(KeyOf(reduction, 0), static_cast<std::uint64_t>(std::clamp(bytes, double{kSmallestBytes},
+                                                                                double{kLargestBytes})));
   return absl::OkStatus();
 }
 
 std::uint64_t Crossovers::BytesFor(const kernels::ReductionPlan& reduction) const {
   // On the host the operators take their times one after the other; on the device they overlap with the copy.
   double times = 0;
-  for (const std::string& op : reduction.spec().operators) {
-    const auto found =
-        bytes_.find({op, reduction.spec().element_type, DimensionOf(op, reduction.spec().shape)});
+  for (std::size_t op = 0; op < reduction.operators().size(); ++op) {
+    const auto found = bytes_.find(KeyOf(reduction, op));
     if (found == bytes_.end()) return 0;
     times += 1 / static_cast<double>(found->second);
   }

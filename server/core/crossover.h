@@ -48,11 +48,13 @@ class Crossovers {
   const WarmUp& warm_up() const { return warm_up_; }
 
  private:
-  // Operator, element type, dimension of a matrix that is multiplied as a whole (else 0).
+  // Operator, element type, and kernels::WholeIndex of the matrices that it takes as a whole, since kernels
+  // have a loop for each; 0 for an operator over scalars, which acts entry by entry on matrices.
   using Key = std::tuple<std::string, kernels::ElementType, std::uint32_t>;
 
+  static Key KeyOf(const kernels::ReductionPlan& reduction, std::size_t op);
   absl::Status MeasureAll(kernels::Slot& slot, const Clock& clock);
-  absl::Status MeasureOne(const kernels::ReductionSpec& spec, kernels::Slot& slot, const Clock& clock);
+  absl::Status MeasureOne(const kernels::ReductionPlan& reduction, kernels::Slot& slot, const Clock& clock);
 
   std::map<Key, std::uint64_t> bytes_;
   WarmUp warm_up_;

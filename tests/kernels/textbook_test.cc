@@ -150,7 +150,8 @@ class TextbookTest : public testing::TestWithParam<Case> {
     const double expected = ReduceOnHost(canonical_, 0, data).Finish(0).value().entries[0].double_value;
     double magnitude = 0;
     for (std::uint64_t i = 0; i < count; ++i) magnitude += std::fabs(FloatAt(GetParam().spec(), data, i));
-    // Each of fewer than n roundings is off by at most 2^-53 of the magnitudes so far; and one more.
+    // Each addition rounds by at most 2^-53 of the magnitudes that it adds. An element goes through fewer
+    // than (n + 1) / 2 of them in either order, for which n - 1 would be the bound if both were loops.
     const double bound = static_cast<double>(count + 1) * std::ldexp(1.0, -53) * magnitude;
     ASSERT_NEAR(value, expected, bound) << count << " elements of flavour " << static_cast<int>(flavour);
   }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // sum: integers of 8 and 16 bits by dot products, which take four or two of them each. variance and describe
-// use the same for their first sweep.
+// use the same for the sum in their states.
 #pragma once
 
 #include <cstdint>

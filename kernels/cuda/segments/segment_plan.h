@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
 #include "kernels/segment_out.h"
 #include "kernels/types.h"
@@ -21,10 +22,6 @@
 namespace warpfold::kernels::cuda {
 
 inline constexpr std::uint32_t kTileSegments = 32;  // a lane finishes each
-inline constexpr std::uint32_t kMostRunLevel = 20;
-
-// Folded in registers, a tile is up to 2^kSlotLevel times as many segments as fit a leaf's rows together.
-inline constexpr std::uint32_t kSlotLevel = 3;
 
 // log2 of how many segments of `vectors` vectors, at most a leaf's, fit a leaf's rows when each begins with a
 // row of its own.

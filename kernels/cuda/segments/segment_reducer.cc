@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/segments/segment_rows.h"
+#include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/table.h"
 
@@ -17,16 +18,6 @@ namespace {
 
 constexpr std::size_t kFlagBytes = 16;
 constexpr std::size_t kPartialBytes = std::size_t{4} << 20;
-
-// A warp takes no more than 2^3 leaves for one run unless there are too many runs; and fewer, so that each
-// warp of the device has several of them.
-constexpr std::uint32_t kUsualRunLevel = 3;
-constexpr std::uint64_t kRunsForEachWarp = 4;
-constexpr std::uint64_t kWarpsOfMultiprocessor = 24;
-
-// The average length of segments from which on they are folded in registers. At 64 bytes that has 0.7 of the
-// speed of shared memory for sums, at 256 bytes 2.6 times (measured on an H200, 2026-11-22).
-constexpr std::uint64_t kFewestBytes = 128;
 
 bool IsFloat(ElementType type) {
   return type == ElementType::kFloat16 || type == ElementType::kBfloat16 || type == ElementType::kFloat32 ||
@@ -49,12 +40,13 @@ const SegmentEntry& EntryFor(const ReductionPlan& reduction, const BoundOperator
 std::uint32_t Log2Of(std::uint64_t power) { return static_cast<std::uint32_t>(std::countr_zero(power)); }
 
 // Whether kernels fold the segments in registers: they are whole vectors of elements that these know. Where
-// most are shorter than kFewestBytes, lanes would have nothing to do, and the way by shared memory is faster.
+// most are shorter than kFewestRegisterBytes, lanes would have nothing to do, and the way by shared memory is
+// faster.
 bool AreForRegisters(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
   if (reduction.element_bytes() < 4 || reinterpret_cast<std::uintptr_t>(data) % kVectorBytes != 0) {
     return false;
   }
-  if (cut.ElementCount() * reduction.element_bytes() < cut.segment_count * kFewestBytes) return false;
+  if (cut.ElementCount() * reduction.element_bytes() < cut.segment_count * kFewestRegisterBytes) return false;
   const std::uint64_t vector = kVectorBytes / reduction.element_bytes();
   if (cut.lengths.empty()) return cut.length % vector == 0;
   return std::ranges::all_of(cut.lengths, [vector](std::uint64_t length) { return length % vector == 0; });

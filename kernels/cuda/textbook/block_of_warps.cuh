@@ -9,7 +9,7 @@
 //
 // Published as sumCommSingleBlockWithWarps (docs/textbook.md).
 //
-// Teaches: what a block barrier costs, by doing with one instead of the ten of a halving tree over 1024
+// Teaches: what a block barrier costs, by doing with one instead of the eleven of a halving tree over 1024
 // threads.
 // Bound by: one multiprocessor's loads in flight, as single_block; the tree no longer matters.
 // Order: not kept.

@@ -20,7 +20,7 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/textbook/relaunch.cuh"
+#include "kernels/cuda/textbook/grid.cuh"
 #include "kernels/cuda/textbook/single_block.cuh"
 
 namespace warpfold::kernels::cuda::textbook {
@@ -53,7 +53,7 @@ cudaError_t LaunchCooperativeGrid(const OperatorParameters& parameters, const Se
   if (error != cudaSuccess) return error;
   const Input<Op> input(section);
   const unsigned blocks =
-      std::min(FixedGrid(workspace, input.count(), kThreads), resident * workspace.multiprocessors);
+      std::min(FixedGrid(workspace, input.count(), kThreads, kThreads), resident * workspace.multiprocessors);
   return LaunchCooperatively<CooperativeGridKernel<Op, kThreads>>(
       {blocks, kThreads}, stream, parameters, input, reinterpret_cast<State*>(workspace.partials),
       reinterpret_cast<State*>(workspace.nodes));

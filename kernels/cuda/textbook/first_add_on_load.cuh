@@ -13,7 +13,8 @@
 // two loads of a thread are in flight together. Bound by: instructions of the tree; half of the time on
 // partials is gone as well. Order: not kept.
 //
-// The published form reads the second item without asking whether there is one.
+// Harris's slides read the second item without asking whether there is one; the sample asks, and pads with 0.
+// Here missing items are the identity.
 #pragma once
 
 #include <cstdint>

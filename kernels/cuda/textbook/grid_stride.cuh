@@ -9,11 +9,12 @@
 // reduce6 of the toolkit's reduction sample (docs/textbook.md).
 //
 // Teaches: algorithm cascading (Brent's theorem). A tree step costs as much as a load, and one tree for
-// hundreds of items per thread costs nothing. The partials are a few hundred, whatever the array.
+// hundreds of items per thread costs nothing. There are as many partials as blocks, 1,056 on an H100, however
+// long the array is.
 // Bound by: latency, for large arrays: of two loads for each thread at a time.
 // Order: not kept.
 //
-// The published form has 32-bit indices, whose stride overflows near 2^31 items.
+// The published forms have unsigned indices of 32 bits, which overflow near 2^32 items.
 #pragma once
 
 #include "kernels/cuda/textbook/relaunch.cuh"
@@ -53,7 +54,8 @@ template <Operator Op>
 cudaError_t LaunchGridStride(const OperatorParameters& parameters, const Section& section,
                              const Workspace& workspace, cudaStream_t stream) {
   constexpr int kThreads = ThreadsFor<typename Op::State>(256);
-  return LaunchTwice<Op, GridStrideKernel<Op, kThreads>>(kThreads, parameters, section, workspace, stream);
+  return LaunchTwice<Op, GridStrideKernel<Op, kThreads>>(kThreads, 2 * kThreads, parameters, section,
+                                                         workspace, stream);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -52,10 +52,10 @@ class Input {
 
   __host__ __device__ std::uint64_t count() const { return count_; }
 
-  // Calls work(items), where items.At(op, i) is the state of item `i`, below count(). All threads take the
+  // Returns work(items), where items.At(op, i) is the state of item `i`, below count(). All threads take the
   // same side.
   template <class Work>
-  __device__ __forceinline__ State With(Work work) const {
+  __device__ __forceinline__ auto With(Work work) const {
     const Elements<Op> elements = {static_cast<const Element*>(data_), first_element_};
     if constexpr (StatesAreElements<Op>) {
       return work(elements);

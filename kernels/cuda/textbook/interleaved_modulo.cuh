@@ -14,8 +14,8 @@
 // run for a half, a quarter, an eighth of their lanes; and `%` by a number that is not known to be a power of
 // two takes some twenty instructions. Bound by: instructions. Order: kept. Neighbouring runs are joined.
 //
-// The published form assumes a multiple of the block's size and reads beyond the end; here missing items are
-// the identity.
+// Harris's slides assume a multiple of the block's size and read beyond the end of other arrays; the sample
+// pads with 0. Here missing items are the identity.
 #pragma once
 
 #include <cstdint>

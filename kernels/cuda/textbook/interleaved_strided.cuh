@@ -15,8 +15,9 @@
 // Bound by: shared memory.
 // Order: kept. Neighbouring runs are joined.
 //
-// The published form computes 2 * s * t before it knows whether the cell exists and indexes with int, and
-// assumes a multiple of the block's size; here missing items are the identity.
+// Both published forms compute 2 * s * t, as an int, before they know whether the cell exists. Harris's
+// slides assume a multiple of the block's size, and the sample pads with 0; here missing items are the
+// identity.
 #pragma once
 
 #include <cstdint>

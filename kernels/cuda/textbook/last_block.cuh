@@ -13,13 +13,14 @@
 // others did (kernels/cuda/ticket.cuh; PTX ISA, "Memory Consistency Model"). Bound by: latency; then one
 // block's latency over a few hundred partials. Order: not kept.
 //
-// After the threadFenceReduction sample of the CUDA toolkit, whose counter must be set to 0 before each
-// launch, is one for all streams, and is not acquired: the last block might read partials from before.
-// Published variants also declare a local variable with the name of the grid's size. Here the ticket wraps to
-// zero by itself, belongs to one stream's workspace, and the grid's size is gridDim.x and nothing else.
+// After the threadFenceReduction sample of the CUDA toolkit. Its counter is one for all streams. The last
+// block sets it back to 0 by a store of its own, because its atomicInc wraps one too late, at the number of
+// blocks. And it is not acquired: the last block might read partials from before. Published variants also
+// declare a local variable with the name of the grid's size. Here the ticket wraps to zero by itself, belongs
+// to one stream's workspace, and the grid's size is gridDim.x and nothing else.
 #pragma once
 
-#include "kernels/cuda/textbook/relaunch.cuh"
+#include "kernels/cuda/textbook/grid.cuh"
 #include "kernels/cuda/textbook/single_block.cuh"
 #include "kernels/cuda/ticket.cuh"
 
@@ -49,7 +50,7 @@ cudaError_t LaunchLastBlock(const OperatorParameters& parameters, const Section&
   constexpr int kThreads = ThreadsFor<State>(1024);
   const Input<Op> input(section);
   return LaunchKernel<LastBlockKernel<Op, kThreads>>(
-      {FixedGrid(workspace, input.count(), kThreads), kThreads}, stream, parameters, input,
+      {FixedGrid(workspace, input.count(), kThreads, kThreads), kThreads}, stream, parameters, input,
       reinterpret_cast<State*>(workspace.partials), reinterpret_cast<State*>(workspace.nodes),
       workspace.tickets);
 }

@@ -20,7 +20,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/textbook/relaunch.cuh"
+#include "kernels/cuda/textbook/grid.cuh"
 #include "kernels/cuda/textbook/single_block_ordered.cuh"
 #include "kernels/cuda/ticket.cuh"
 
@@ -51,7 +51,7 @@ cudaError_t LaunchLastBlockOrdered(const OperatorParameters& parameters, const S
   constexpr int kThreads = ThreadsFor<State>(1024, /*cells_per_thread=*/2);
   const Input<Op> input(section);
   return LaunchKernel<LastBlockOrderedKernel<Op, kThreads>>(
-      {FixedGrid(workspace, input.count(), kThreads), kThreads}, stream, parameters, input,
+      {FixedGrid(workspace, input.count(), kThreads, kThreads), kThreads}, stream, parameters, input,
       reinterpret_cast<State*>(workspace.partials), reinterpret_cast<State*>(workspace.nodes),
       workspace.tickets);
 }

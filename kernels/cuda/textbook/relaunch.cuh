@@ -8,9 +8,9 @@
 // A kernel is called as kernel(parameters, Input<Op>, State* partials) and writes partials[blockIdx.x].
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
+#include "kernels/cuda/textbook/grid.cuh"
 #include "kernels/cuda/textbook/input.cuh"
 #include "kernels/cuda/textbook/launch.h"
 
@@ -37,23 +37,15 @@ cudaError_t RelaunchUntilOne(unsigned threads, std::uint64_t items_per_block,
   }
 }
 
-// Blocks of 2,048 threads in all for each multiprocessor, which is what one holds: two blocks of 1,024, or
-// eight of 256. No more blocks than have something to do.
-inline unsigned FixedGrid(const Workspace& workspace, std::uint64_t count, unsigned threads) {
-  const std::uint64_t useful = (count + threads - 1) / threads;
-  const std::uint64_t resident = std::uint64_t{2048 / threads} * workspace.multiprocessors;
-  return static_cast<unsigned>(std::min<std::uint64_t>(useful, resident));
-}
-
-// Launches a fixed grid on the section, then one block on the partials.
+// Launches a fixed grid (grid.cuh) on the section, then one block on the partials.
 template <Operator Op, auto kKernel>
-cudaError_t LaunchTwice(unsigned threads, const OperatorParameters& parameters, const Section& section,
-                        const Workspace& workspace, cudaStream_t stream) {
+cudaError_t LaunchTwice(unsigned threads, std::uint64_t items_per_block, const OperatorParameters& parameters,
+                        const Section& section, const Workspace& workspace, cudaStream_t stream) {
   using State = typename Op::State;
   auto* const result = reinterpret_cast<State*>(workspace.nodes);
   auto* const partials = reinterpret_cast<State*>(workspace.partials);
   const Input<Op> elements(section);
-  const unsigned blocks = FixedGrid(workspace, elements.count(), threads);
+  const unsigned blocks = FixedGrid(workspace, elements.count(), threads, items_per_block);
   const cudaError_t error =
       LaunchKernel<kKernel>({blocks, threads}, stream, parameters, elements, blocks == 1 ? result : partials);
   if (error != cudaSuccess || blocks == 1) return error;

@@ -14,7 +14,8 @@
 // Bound by: instructions; half the threads do nothing but load, in the very first step.
 // Order: not kept.
 //
-// The published form assumes a multiple of the block's size; here missing items are the identity.
+// Harris's slides assume a multiple of the block's size, and the sample pads with 0; here missing items are
+// the identity.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,6 @@ __device__ typename Op::State FoldInOrder(const Op& op, const Input<Op>& input, 
     // Whole block-fulls first: their loads have no condition.
     for (next += kThreads; next - t + kThreads <= end; next += kThreads) join(items.At(op, next));
     if (next - t < end) join(next < end ? items.At(op, next) : op.Identity());
-    return cells[t];
   });
   __syncthreads();
 #pragma unroll 1

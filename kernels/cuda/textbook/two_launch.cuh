@@ -35,7 +35,8 @@ template <Operator Op>
 cudaError_t LaunchTwoLaunch(const OperatorParameters& parameters, const Section& section,
                             const Workspace& workspace, cudaStream_t stream) {
   constexpr int kThreads = ThreadsFor<typename Op::State>(1024);
-  return LaunchTwice<Op, TwoLaunchKernel<Op, kThreads>>(kThreads, parameters, section, workspace, stream);
+  return LaunchTwice<Op, TwoLaunchKernel<Op, kThreads>>(kThreads, kThreads, parameters, section, workspace,
+                                                        stream);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -14,8 +14,9 @@
 // Bound by: memory, nearly; what remains is one launch after another for the partials.
 // Order: not kept.
 //
-// The published form has the last warp work in shared memory without any synchronisation, trusting that its
-// lanes run in step and that volatile orders them. They have not since Volta.
+// In Harris's slides the last warp works in shared memory without any synchronisation, and trusts that its
+// lanes run in step. They have not done so since Volta. The sample shuffles in a tile of 32 lanes, which is
+// what is done here, too.
 #pragma once
 
 #include <cstdint>

@@ -61,8 +61,8 @@ template <class Fold, Operator Op>
 cudaError_t LaunchWarpDriver(const OperatorParameters& parameters, const Section& section,
                              const Workspace& workspace, cudaStream_t stream) {
   constexpr int kThreads = ThreadsFor<typename Op::State>(256);
-  return LaunchTwice<Op, WarpDriverKernel<Fold, Op, kThreads>>(kThreads, parameters, section, workspace,
-                                                               stream);
+  return LaunchTwice<Op, WarpDriverKernel<Fold, Op, kThreads>>(kThreads, kThreads, parameters, section,
+                                                               workspace, stream);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -13,8 +13,9 @@
 // Teaches: the tree with one barrier and a cell per warp, instead of a cell per thread and a barrier per
 // step. Bound by: latency. Order: not kept, because of the strides; the shuffles would keep it.
 //
-// The published form has shuffles without masks, returns 0 for lanes without a warp whatever the operator,
-// and assumes at least one whole warp of results.
+// Luitjens's shuffles have no masks, without which they no longer compile, and lanes without a warp have 0
+// whatever the operator. The sample's have masks, but its last ones also read lanes that are not in them.
+// Here all lanes take part in each, and those without a warp have the identity.
 #pragma once
 
 #include "kernels/cuda/textbook/relaunch.cuh"
@@ -46,7 +47,8 @@ template <Operator Op>
 cudaError_t LaunchWarpFirst(const OperatorParameters& parameters, const Section& section,
                             const Workspace& workspace, cudaStream_t stream) {
   constexpr int kThreads = ThreadsFor<typename Op::State>(256);
-  return LaunchTwice<Op, WarpFirstKernel<Op, kThreads>>(kThreads, parameters, section, workspace, stream);
+  return LaunchTwice<Op, WarpFirstKernel<Op, kThreads>>(kThreads, kThreads, parameters, section, workspace,
+                                                        stream);
 }
 
 }  // namespace warpfold::kernels::cuda::textbook

@@ -2,15 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/simt/kernel_runs.h"
 
+#include <algorithm>
+#include <cstring>
+#include <span>
 #include <utility>
 
 #include "kernels/algorithm.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/device_reducer.h"
+#include "kernels/cuda/fold.cuh"
+#include "kernels/cuda/geometry.cuh"
+#include "kernels/cuda/leaf/ordered_leaves.cuh"
 #include "kernels/cuda/textbook/warp_shared.cuh"
 #include "kernels/cuda/textbook/warp_shared_once.cuh"
 #include "kernels/cuda/textbook/warp_shared_ordered.cuh"
 #include "kernels/cuda/textbook/warp_shared_padded.cuh"
+#include "kernels/operators/max_subarray_sum.h"
 #include "kernels/operators/sum.h"
 #include "tests/kernels/elements.h"
 #include "tests/kernels/expect_same.h"
@@ -83,6 +90,103 @@ std::string FoldsTwice(KernelRuns::Bench& bench, std::uint64_t seed) {
   return "";
 }
 
+// The end of a reduction alone: more nodes than ranges that are short enough to be folded here have.
+template <class Op>
+__global__ void FoldKernel(Range range, Geometry geometry, Workspace workspace) {
+  auto* const edges = reinterpret_cast<typename Op::State*>(workspace.partials);
+  FoldPartials<NodeFolderFor<Op>>(Op(), range, geometry, workspace, edges);
+}
+
+// The state of a subtree, of the states of edge leaves and units below it.
+template <class Op>
+typename Op::State StateOf(const Geometry& geometry, std::uint64_t first_leaf, NodePosition node,
+                           const std::vector<typename Op::State>& partials) {
+  const std::uint64_t unit = node.index - geometry.first_unit;
+  if (node.level == geometry.unit_level && node.index >= geometry.first_unit && unit < geometry.units) {
+    return partials[geometry.edge_leaves() + unit];
+  }
+  if (node.level == 0) {
+    const std::uint64_t leaf = node.index - first_leaf;
+    return partials[leaf < geometry.left_edge
+                        ? leaf
+                        : leaf - (std::uint64_t{geometry.units} << geometry.unit_level)];
+  }
+  const NodePosition left = {node.level - 1, 2 * node.index};
+  const NodePosition right = {node.level - 1, 2 * node.index + 1};
+  return Op().Combine(StateOf<Op>(geometry, first_leaf, left, partials),
+                      StateOf<Op>(geometry, first_leaf, right, partials));
+}
+
+// Folds partials of this geometry, of units of four leaves from leaf 1 on, which is the second of its unit.
+template <class Op>
+KernelRuns::Function Folds(std::uint32_t units, std::uint64_t right_edge) {
+  using State = typename Op::State;
+  Geometry geometry;
+  geometry.unit_level = 2;
+  geometry.left_edge = 3;
+  geometry.first_unit = 1;
+  geometry.units = units;
+  geometry.right_edge = right_edge;
+  Range range;
+  range.first_leaf = 1;
+  range.leaf_count = geometry.edge_leaves() + (std::uint64_t{units} << geometry.unit_level);
+  return [=](KernelRuns::Bench& bench, std::uint64_t seed) -> std::string {
+    Random random(seed + 1);
+    std::vector<State> partials(2 * (geometry.edge_leaves() + units) + 1);  // and what they are folded into
+    for (std::size_t i = 0; i < partials.size(); ++i) {
+      const auto element = static_cast<typename Op::Element>(random() % 1000 - 500);
+      partials[i] = Op().Widen(Op().Lift(element, 0), 512 * i);
+    }
+    const std::vector<State> kept = partials;
+    const std::vector<NodePosition> nodes = MaximalSubtrees(range.first_leaf, range.leaf_count);
+    std::vector<State> folded(nodes.size());
+    Workspace workspace;
+    workspace.partials = reinterpret_cast<std::byte*>(partials.data());
+    workspace.nodes = reinterpret_cast<std::byte*>(folded.data());
+    workspace.node_stride = sizeof(State);
+    workspace.node_count = static_cast<std::uint32_t>(nodes.size());
+    constexpr unsigned kThreads = 128;
+    if (LaunchKernel<FoldKernel<Op>>({1, kThreads}, &bench.device, range, geometry, workspace) !=
+        cudaSuccess) {
+      return bench.device.failure();
+    }
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const State expected = StateOf<Op>(geometry, range.first_leaf, nodes[i], kept);
+      if (std::memcmp(&folded[i], &expected, sizeof expected) != 0) return "wrong result";
+    }
+    return "";
+  };
+}
+
+// A warp's run of several leaves: in ranges that are short enough to be reduced here, runs have one leaf.
+template <class Op>
+__global__ void RunKernel(Range range, std::uint32_t level, typename Op::State* out) {
+  OrderedLeaves<Op> leaves(Op(), range);
+  leaves.Prefetch(0);
+  const auto state = leaves.FoldRun(0, level, kNoLeaf);
+  if (threadIdx.x == 0) *out = state;
+}
+
+template <class Op>
+KernelRuns::Function FoldsARun(const ReductionSpec& spec) {
+  return [=, reduction = ReductionPlan::Create(spec).value()](KernelRuns::Bench& bench,
+                                                              std::uint64_t seed) -> std::string {
+    constexpr std::uint32_t kLevel = 2;
+    const std::vector<std::byte> data = ElementsOf(spec, reduction.leaf_elements() << kLevel, seed);
+    Range range;
+    range.data = data.data();
+    range.element_count = reduction.leaf_elements() << kLevel;
+    range.leaf_count = std::uint64_t{1} << kLevel;
+    typename Op::State state;
+    if (LaunchKernel<RunKernel<Op>>({1, kLanes}, &bench.device, range, kLevel, &state) != cudaSuccess) {
+      return bench.device.failure();
+    }
+    const PartialState expected = ReduceOnHost(reduction, 0, data);
+    const auto bytes = std::as_bytes(std::span(&state, 1));
+    return std::ranges::equal(OperatorState(expected, 0, 0), bytes) ? "" : "wrong result";
+  };
+}
+
 }  // namespace
 
 KernelRuns::Bench::Bench() {
@@ -140,6 +244,16 @@ std::vector<std::unique_ptr<KernelRuns>> AllKernelRuns() {
   add("several blocks", Reduces(SpecOf("sum", ElementType::kInt64), 70 * 512 + 5));
   add("ordered leaves", Reduces(SpecOf("max_subarray_sum", ElementType::kInt32), 13 * 1024 + 5));
   add("matrices in order", Reduces(SpecOf("matrix_product", ElementType::kInt32, {2, 2}), 13 * 256 + 5));
+  using LargeStates = MaxSubarraySum<std::int64_t, false>;
+  using SmallStates = Sum<std::int64_t, false>;
+  // By pairs, by fours whose results fit shared memory, by fours whose results do not.
+  add("90 large states", Folds<LargeStates>(90, 4));
+  add("150 large states", Folds<LargeStates>(150, 0));
+  add("701 large states", Folds<LargeStates>(701, 4));
+  // By groups of 32, whose results are folded in the same way.
+  add("90 small states", Folds<SmallStates>(90, 4));
+  add("3,100 small states", Folds<SmallStates>(3100, 4));
+  add("ordered leaves of a run", FoldsARun<LargeStates>(SpecOf("max_subarray_sum", ElementType::kInt64)));
   add("entry by entry", Reduces(SpecOf("sum", ElementType::kInt32, {3, 3}), 1500));
   return all;
 }
