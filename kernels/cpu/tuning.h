@@ -31,8 +31,8 @@ inline constexpr std::uint32_t kEntriesAtOnce = 64;
 inline constexpr int kExactLanes = 8;
 inline constexpr std::uint64_t kExactBlocksPerSum = 256;
 
-// variance of floats: vectors of columns whose sums stay in registers in the second sweep, and what that sweep
-// asks for of the next leaf.
+// variance of floats: vectors of columns whose sums stay in registers in the second sweep, and what is asked
+// for of the next leaf of float64 meanwhile.
 inline constexpr std::uint32_t kVarianceVectors = 4;
 inline constexpr std::uint32_t kPrefetchedBytes = 2 << 10;
 
