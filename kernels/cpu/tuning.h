@@ -35,6 +35,7 @@ inline constexpr std::uint64_t kExactBlocksPerSum = 256;
 // for of the next leaf of float64 meanwhile.
 inline constexpr std::uint32_t kVarianceVectors = 4;
 inline constexpr std::uint32_t kPrefetchedBytes = 2 << 10;
+inline constexpr std::uint32_t kCacheLineBytes = 64;
 
 // product of integers: multiplications that do not wait for each other.
 inline constexpr std::uint64_t kProductChains = 8;
