@@ -76,7 +76,8 @@ struct Unmap {
 
 }  // namespace
 
-absl::Status Registrar::CheckRoom(std::uint64_t byte_count) const {
+absl::Status Registrar::CheckRoom(std::uint64_t byte_count) {
+  Bury();  // what was given back just now makes room
   if (registrations_.size() + given_back_.size() >= kMaxMappings) {
     return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooMuchMemory,
                           absl::StrCat("there are ", kMaxMappings, " registrations already"),

@@ -58,7 +58,7 @@ class Registrar {
     std::shared_ptr<const NamedMemory> memory;
   };
 
-  absl::Status CheckRoom(std::uint64_t byte_count) const;
+  absl::Status CheckRoom(std::uint64_t byte_count);
   std::string Name(std::shared_ptr<const kernels::Memory> memory);
 
   kernels::Backend& backend_;
