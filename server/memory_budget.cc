@@ -37,8 +37,8 @@ constexpr std::uint64_t kMessageBytes = kMaxPayloadBytes + kMaxFramingBytes;
 // segments, which has results that wait, a message of them that is under way, and lengths besides.
 constexpr std::uint64_t kReductionBytes = kMessageBytes + kStreamWindowBytes + kMaxWaitingResultBytes +
                                           kMaxResultBytes + kMaxLengthsAhead * sizeof(std::uint64_t);
-// What a shard holds while it merges: the message in one piece, and what protobuf makes of as many fields as
-// there may be (wire_guard.h), at 96 bytes each.
+// A shard that merges holds the message in one piece, and what protobuf makes of as many fields as there may
+// be (wire_guard.h), at 96 bytes each.
 constexpr std::uint64_t kMergingBytes = kMessageBytes + kMaxFields * 96;
 
 std::uint64_t MiB(std::uint64_t bytes) { return (bytes + kMiB - 1) / kMiB; }

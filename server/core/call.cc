@@ -6,35 +6,20 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "grpc/health/v1/health.pb.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
-#include "server/core/merge.h"
 #include "server/core/party.h"
 #include "server/core/put_session.h"
-#include "server/core/reflection.h"
 #include "server/core/refusals.h"
 #include "server/core/segment_session.h"
-#include "server/core/server_info.h"
 #include "server/core/session.h"
 #include "server/core/shard.h"
 
 namespace warpfold::server {
 namespace {
 
-using HealthRequest = grpc::health::v1::HealthCheckRequest;
-using HealthResponse = grpc::health::v1::HealthCheckResponse;
-
-constexpr absl::string_view kService = "warpfold.v1.ReductionService";
-
 // What a client is given to take its answer when the server ends.
 constexpr absl::Duration kLastPatience = absl::Milliseconds(500);
-
-std::string HealthMessage(HealthResponse::ServingStatus status) {
-  HealthResponse response;
-  response.set_status(status);
-  return response.SerializeAsString();
-}
 
 CallLimits LimitsOf(Method method, CallLimits limits) {
   if (method == Method::kHealthCheck || method == Method::kHealthWatch) {
@@ -181,22 +166,6 @@ void Call::TakeMessage() {
   Follow(need);
 }
 
-void Call::TakeRequest(Message message) {
-  switch (method_) {
-    case Method::kMerge:
-      return AnswerMerge(message);
-    case Method::kGetServerInfo:
-      return AnswerInfo(message);
-    case Method::kHealthCheck:
-    case Method::kHealthWatch:
-      return AnswerHealth(std::move(message));
-    case Method::kReflection:
-      return Reflect(message);
-    default:
-      return AnswerArrays(message);
-  }
-}
-
 void Call::OnEnd() {
   reading_ = false;
   half_closed_ = true;
@@ -246,83 +215,6 @@ void Call::AnswerSession() {
   if (!response.ok()) return Answer(response.status());
   if (session_->returns_state()) shard_.service().admission.StateGivenOut(shard_.Now());
   Answer(absl::OkStatus(), *std::move(response));
-}
-
-void Call::AnswerArrays(const Message& message) {
-  Service& service = shard_.service();
-  if (method_ == Method::kListArrays) {
-    v1::ListArraysRequest request;
-    if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
-    return Answer(absl::OkStatus(), ListArrays(service, request).SerializeAsString());
-  }
-  if (method_ == Method::kGetArray) {
-    v1::GetArrayRequest request;
-    if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
-    const absl::StatusOr<v1::GetArrayResponse> response = GetArray(service, request);
-    return Answer(response.status(), response.ok() ? response->SerializeAsString() : "");
-  }
-  v1::DeleteArrayRequest request;
-  absl::Status status = ParseWhole(message.slices, &request);
-  if (status.ok()) status = DeleteArray(service, request);
-  Answer(status, v1::DeleteArrayResponse().SerializeAsString());
-}
-
-void Call::AnswerMerge(const Message& message) {
-  v1::MergeRequest request;
-  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
-  const absl::StatusOr<v1::MergeResponse> response = Merge(shard_.service(), request);
-  if (!response.ok()) return Answer(response.status());
-  if (response->reduction().has_state()) shard_.service().admission.StateGivenOut(shard_.Now());
-  Answer(absl::OkStatus(), response->SerializeAsString());
-}
-
-void Call::AnswerInfo(const Message& message) {
-  v1::GetServerInfoRequest request;
-  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
-  Answer(absl::OkStatus(), GetServerInfo(shard_.service()).SerializeAsString());
-}
-
-void Call::AnswerHealth(Message message) {
-  if (asked_) return Answer(BadMessage("a call of Watch has one message"));
-  HealthRequest request;
-  const absl::Status status = ParseWhole(message.slices, &request);
-  message = {};  // whoever is read holds no message
-  if (!status.ok()) return Answer(status);
-  knows_service_ = request.service().empty() || request.service() == kService;
-  if (method_ == Method::kHealthWatch) {
-    asked_ = true;
-    return Read();
-  }
-  if (!knows_service_) return Answer(absl::NotFoundError("this server does not have the service"));
-  const bool serving = shard_.service().is_serving();
-  Answer(absl::OkStatus(), HealthMessage(serving ? HealthResponse::SERVING : HealthResponse::NOT_SERVING));
-}
-
-// A watch may last for ever, and is not read any more: it begins once the client can send nothing on it.
-void Call::BeginWatch() {
-  absl::StatusOr<Admission::Ticket> place =
-      shard_.service().admission.Enter(Admission::Kind::kWatch, {.peer = party_});
-  if (!place.ok()) return Answer(place.status());
-  ticket_ = *std::move(place);
-  SendHealth();
-}
-
-void Call::SendHealth() {
-  const bool serving = shard_.service().serving;  // of which every change is told
-  if (sending_ || told_serving_ == serving) return;
-  if (!knows_service_ && told_serving_.has_value()) return;
-  told_serving_ = serving;
-  if (!knows_service_) return Send(HealthMessage(HealthResponse::SERVICE_UNKNOWN));
-  Send(HealthMessage(serving ? HealthResponse::SERVING : HealthResponse::NOT_SERVING));
-}
-
-void Call::Reflect(const Message& message) {
-  grpc::reflection::v1::ServerReflectionRequest request;
-  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
-  const absl::Time now = shard_.Now();
-  timer_.Progress(now, 0);
-  timer_.AwaitClient(now);  // to take the answer
-  Send(server::Reflect(request).SerializeAsString());
 }
 
 void Call::OnSent() {

@@ -18,15 +18,15 @@ void RaiseTo(std::atomic<std::uint64_t>& value, std::uint64_t least) {
 PartyTags::Tag& PartyTags::Join(const std::string& party) {
   const std::lock_guard lock(mutex_);
   Tag& tag = tags_[party];
-  if (tag.members_++ == 0) present_.fetch_add(1, std::memory_order_relaxed);
+  if (tag.members_++ == 0) with_calls_.fetch_add(1, std::memory_order_relaxed);
   return tag;
 }
 
 void PartyTags::Leave(const std::string& party) {
   const std::lock_guard lock(mutex_);
   if (--tags_.find(party)->second.members_ > 0) return;
-  const int present = present_.fetch_sub(1, std::memory_order_relaxed) - 1;
-  if (tags_.size() > static_cast<std::size_t>(present) + kMostAbsent) ForgetAbsentLocked();
+  const int with_calls = with_calls_.fetch_sub(1, std::memory_order_relaxed) - 1;
+  if (tags_.size() > static_cast<std::size_t>(with_calls) + kMostAbsent) ForgetAbsentLocked();
 }
 
 void PartyTags::ForgetAbsentLocked() {
@@ -35,14 +35,14 @@ void PartyTags::ForgetAbsentLocked() {
     const Tag& tag = entry.second;
     return tag.members_ == 0 && tag.value_.load(std::memory_order_relaxed) <= oldest;
   });
-  const auto present = static_cast<std::size_t>(present_.load(std::memory_order_relaxed));
-  if (tags_.size() <= present + kMostAbsent / 2) return;
+  const auto with_calls = static_cast<std::size_t>(with_calls_.load(std::memory_order_relaxed));
+  if (tags_.size() <= with_calls + kMostAbsent / 2) return;
   std::erase_if(tags_, [](const auto& entry) { return entry.second.members_ == 0; });
 }
 
 std::uint64_t PartyTags::Oldest() const {
-  const std::uint64_t present = present_tag_.load(std::memory_order_relaxed);
-  return present - std::min(present, kMostBehind);
+  const std::uint64_t highest = highest_start_.load(std::memory_order_relaxed);
+  return highest - std::min(highest, kMostBehind);
 }
 
 std::uint64_t PartyTags::Start(const Tag& tag) const {
@@ -51,7 +51,7 @@ std::uint64_t PartyTags::Start(const Tag& tag) const {
 
 void PartyTags::Charge(Tag& tag, std::uint64_t cost) {
   RaiseTo(tag.value_, Oldest());
-  RaiseTo(present_tag_, tag.value_.fetch_add(cost, std::memory_order_relaxed));
+  RaiseTo(highest_start_, tag.value_.fetch_add(cost, std::memory_order_relaxed));
 }
 
 std::size_t PartyTags::size() const {

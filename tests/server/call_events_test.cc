@@ -155,7 +155,7 @@ TEST_F(CallEventsTest, AnAnswerToWhoCanStillSendCountsAWindow) {
 
 TEST_F(CallEventsTest, MergesAndListsAreTakenInTurns) {
   for (const std::string method : {kMerge, kListArrays}) {
-    // Of each method other parties: what one has had is remembered.
+    // Each method has parties of its own, because what a party has had is remembered.
     std::deque<Caller> greedy;
     for (int i = 0; i < 50; ++i) greedy.emplace_back(shard_, method, method + " by the greedy one");
     Caller modest(shard_, method, method + " by the modest one");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands for the kernels: functions of the CPU backend, which compute the same states. There are rows
+// Functions of the CPU backend stand for the kernels, because they compute the same states. There are rows
 // for a few operators. Each function that launches counts as one call, by its own name.
 #include <algorithm>
 #include <array>

@@ -63,7 +63,7 @@ class Scenario {
   absl::Status Close();
 
   Slot& slot(int i) { return *backend_->slots()[static_cast<std::size_t>(i)]; }
-  // What a step says that lacks what an earlier one could not get: the device is lost by then.
+  // The status of a step that lacks what an earlier one could not get: the device is lost by then.
   absl::Status Lacking() const { return backend_->fault(); }
   absl::Status Await(Slot& slot, const absl::Status& started);
   absl::Status AwaitSegments(Slot& slot, const absl::Status& started, const SegmentCut& cut);

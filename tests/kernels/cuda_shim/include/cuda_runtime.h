@@ -55,7 +55,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
                                    Where where = Where::current());
 cudaError_t cudaDeviceGetPCIBusId(char* id, int bytes, int device, Where where = Where::current());
 
-// What gives memory back is an object and not a function: the backend takes it as a template argument, and a
+// The functions that give memory back are objects: the backend takes them as template arguments, and a
 // pointer to a function would not know its default arguments.
 struct CudaFree {
   cudaError_t operator()(void* memory, Where where = Where::current()) const;
