@@ -139,7 +139,7 @@ void AddLimits(CLI::App& app, Flags* flags) {
   app.add_option("--max_connections", flags->max_connections,
                  "Connections at once, of one peer half of them; more are closed")
       ->check(CLI::Range(1, 1 << 20))
-      ->default_str("what the limit on open files leaves room for, at most 4096");
+      ->default_str("what the limit on open files leaves room for, at most 512");
   app.add_option("--max_stream_bytes", flags->max_stream_bytes, "The largest array of one stream")
       ->check(CLI::Range(std::uint64_t{1}, kMaxArrayBytes));
   app.add_option("--max_stream_seconds", flags->max_stream_seconds, "The longest reduction")

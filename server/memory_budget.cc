@@ -41,6 +41,10 @@ constexpr std::uint64_t kReductionBytes = kMessageBytes + kStreamWindowBytes + k
 // be (wire_guard.h), at 96 bytes each.
 constexpr std::uint64_t kMergingBytes = kMessageBytes + kMaxFields * 96;
 
+std::uint64_t ConnectionsOf(const Flags& flags) {
+  return flags.max_connections > 0 ? static_cast<std::uint64_t>(flags.max_connections) : kDefaultConnections;
+}
+
 std::uint64_t MiB(std::uint64_t bytes) { return (bytes + kMiB - 1) / kMiB; }
 
 // The limit in a file of a control group. Without one version 2 says "max", and version 1 some 2^63.
@@ -64,7 +68,9 @@ bool HasWord(absl::string_view list, absl::string_view word) {
 MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
   const auto places = static_cast<std::uint64_t>(flags.max_concurrent_reductions);
   const std::uint64_t shards = static_cast<std::uint64_t>(backend.shards);
+  const auto streams = static_cast<std::uint64_t>(StreamsOfConnection(flags.max_concurrent_reductions));
   return {.base = kBaseBytes + static_cast<std::uint64_t>(backend.gpus) * kDriverBytes,
+          .connections = ConnectionsOf(flags) * (kConnectionBytes + streams * kStreamBytes),
           .slots = backend.slot_bytes,
           .receive = backend.receive_bytes,
           // There are as many places for merges as for reductions.
@@ -77,14 +83,16 @@ MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
 
 std::string ToText(const MemoryBudget& budget) {
   return absl::StrCat("memory: at most ", MiB(budget.total()), " MiB (of them base ", MiB(budget.base),
-                      ", staging buffers ", MiB(budget.slots), ", to receive into ", MiB(budget.receive),
-                      ", calls ", MiB(budget.calls), ", small calls ", MiB(budget.small), ", answers ",
-                      MiB(budget.answers), ", resident arrays ", MiB(budget.resident), ")");
+                      ", connections ", MiB(budget.connections), ", staging buffers ", MiB(budget.slots),
+                      ", to receive into ", MiB(budget.receive), ", calls ", MiB(budget.calls),
+                      ", small calls ", MiB(budget.small), ", answers ", MiB(budget.answers),
+                      ", resident arrays ", MiB(budget.resident), ")");
 }
 
 absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::optional<std::uint64_t> limit) {
   if (!limit.has_value() || budget.total() <= *limit) return absl::OkStatus();
-  const std::array<std::pair<std::uint64_t, std::string>, 3> parts = {{
+  const std::array<std::pair<std::uint64_t, std::string>, 4> parts = {{
+      {budget.connections, absl::StrCat("--max_connections=", ConnectionsOf(flags))},
       {budget.calls, absl::StrCat("--max_concurrent_reductions=", flags.max_concurrent_reductions)},
       {budget.slots + budget.receive, absl::StrCat("--slots=", flags.slots)},
       {budget.resident, absl::StrCat("--resident_bytes=", flags.resident_bytes)},

@@ -17,7 +17,9 @@ namespace warpfold::server {
 
 // Bytes.
 struct MemoryBudget {
-  std::uint64_t base = 0;      // the process, its connections, and what a device's driver keeps
+  std::uint64_t base = 0;  // the process, and what a device's driver keeps
+  // Connections, and the calls on them that are not admitted yet, or are refused.
+  std::uint64_t connections = 0;
   std::uint64_t slots = 0;     // staging buffers
   std::uint64_t receive = 0;   // to receive messages into, on a GPU
   std::uint64_t calls = 0;     // what reductions and merges in progress may hold
@@ -27,7 +29,9 @@ struct MemoryBudget {
 
   // Of it, what clients have sent, before the service has done with it: gRPC's quota (docs/adr/0094).
   std::uint64_t received() const { return receive + calls + small + answers; }
-  std::uint64_t total() const { return base + slots + receive + calls + small + answers + resident; }
+  std::uint64_t total() const {
+    return base + connections + slots + receive + calls + small + answers + resident;
+  }
 };
 
 // What a backend has taken by the start.

@@ -64,9 +64,7 @@ void ProcessEnd::AwaitRequest(const std::function<void()>& meanwhile) {
 }
 
 void ProcessEnd::EndWithin(absl::Duration timeout, int exit_code) {
-  // Waits for a look that is under way.
   const std::lock_guard lock(mutex_);
-  look_ = nullptr;
   deadline_ = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout);
   exit_code_ = exit_code;
 }

@@ -28,15 +28,16 @@ class ProcessEnd {
   // ends the process at once: who signals a process and then its group, as timeout(1) does, asks once.
   void ServeFromNow();
 
-  // Has the thread call `look` a hundred times a second, until EndWithin. It may end the process, and should
-  // take no time otherwise.
+  // Has the thread call `look` a hundred times a second, until Unwatch, which waits for a look that is under
+  // way. It may end the process, and should take no time otherwise.
   void Watch(std::function<void()> look);
+  void Unwatch() { Watch(nullptr); }
 
   // Blocks until a signal has asked the process to end. Calls `meanwhile` ten times a second.
   void AwaitRequest(const std::function<void()>& meanwhile);
 
   // If the process has not ended by itself within `timeout`, it is ended with this exit code, without
-  // waiting for whatever hangs. What was to be watched may be gone from now on.
+  // waiting for whatever hangs. The last call counts.
   void EndWithin(absl::Duration timeout, int exit_code);
 
  private:

@@ -52,6 +52,9 @@ constexpr absl::Duration kLastAnswers = absl::Milliseconds(250);
 // How long the process may take to put away what it has when nobody is served any more: a driver, or the file
 // system of a key, may hang.
 constexpr absl::Duration kPuttingAway = absl::Seconds(5);
+// How long a drain may last beyond --drain_seconds. Within that time a device or a thread that hangs is
+// noticed, which is another end.
+constexpr absl::Duration kLongestEnd = absl::Seconds(20);
 // How long the start waits for whoever reads standard output.
 constexpr absl::Duration kReadersTime = absl::Milliseconds(250);
 constexpr std::size_t kMostOutputBytes = std::size_t{1} << 20;
@@ -108,6 +111,7 @@ std::string DeviceFlags(const Flags& flags, const absl::Status& why) {
 // Says why the server does not start, and returns the exit code. Nothing that hangs holds up the end.
 int Refuse(ProcessEnd& end, int exit_code, absl::string_view why) {
   Log(LogLevel::kCritical, why);
+  end.Unwatch();  // what was watched may be gone from now on
   end.EndWithin(kPuttingAway, exit_code);
   return exit_code;
 }
@@ -157,7 +161,9 @@ void Serve(ProcessEnd& end, const Flags& flags, RpcServer& server, CallLog& call
   TellManager("STOPPING=1");
   Log(LogLevel::kInfo,
       absl::StrCat("draining: ", server.reductions_in_progress(), " reductions in progress"));
+  end.EndWithin(absl::Seconds(flags.drain_seconds) + kLongestEnd, kDrained);
   server.Drain(absl::Seconds(flags.drain_seconds));
+  end.Unwatch();
   end.EndWithin(kPuttingAway, kDrained);
   call_log.SayLeftOut(/*all=*/true);
   Log(LogLevel::kInfo, "drained");

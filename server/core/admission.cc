@@ -42,19 +42,26 @@ Admission::Admission(int max_concurrent_reductions)
     : limits_({max_concurrent_reductions, max_concurrent_reductions, kSmallPlaces, kWatchPlaces,
                max_concurrent_reductions, kCheckPlaces}) {}
 
-bool Admission::HasPlaceLocked(Kind kind, const std::string& peer) const {
-  const auto k = static_cast<std::size_t>(kind);
+// Reductions share their places.
+int Admission::TakenOf(const Counts& counts, Kind kind) {
   constexpr auto kReductions = static_cast<std::size_t>(Kind::kReduction);
   constexpr auto kArrays = static_cast<std::size_t>(Kind::kArray);
-  const auto sum = [&](const Counts& counts) {
-    return IsReduction(kind) ? counts[kReductions] + counts[kArrays] : counts[k];
-  };
-  const int limit = limits_[k];
-  const int taken = sum(in_progress_);
+  return IsReduction(kind) ? counts[kReductions] + counts[kArrays] : counts[static_cast<std::size_t>(kind)];
+}
+
+bool Admission::IsShort(Kind kind) const {
+  const std::lock_guard lock(mutex_);
+  const int limit = limits_[static_cast<std::size_t>(kind)];
+  return TakenOf(in_progress_, kind) >= limit - limit / 8;
+}
+
+bool Admission::HasPlaceLocked(Kind kind, const std::string& peer) const {
+  const int limit = limits_[static_cast<std::size_t>(kind)];
+  const int taken = TakenOf(in_progress_, kind);
   if (kind == Kind::kReduction && taken >= limit - limit / 16) return false;
   if (taken < limit - limit / 8) return true;
   const auto found = of_peers_.find(peer);
-  return taken < limit && (found == of_peers_.end() || 2 * sum(found->second) <= limit);
+  return taken < limit && (found == of_peers_.end() || 2 * TakenOf(found->second, kind) <= limit);
 }
 
 absl::StatusOr<Admission::Ticket> Admission::Enter(Kind kind, const Caller& caller) {

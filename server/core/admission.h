@@ -93,6 +93,9 @@ class Admission {
   absl::StatusOr<Ticket> Enter(Kind kind, const Caller& caller);
   absl::StatusOr<Ticket> Enter(Kind kind = Kind::kReduction) { return Enter(kind, Caller()); }
 
+  // Whether less than an eighth of this kind's places are left.
+  bool IsShort(Kind kind) const;
+
   // Admits no more reductions but parts of arrays that have begun, and merges.
   void CloseToReductions(absl::Status why);
   // Admits neither. Calls about the server always may.
@@ -121,6 +124,7 @@ class Admission {
   using Counts = std::array<int, kKinds>;
 
   void Leave(Kind kind, bool part, const std::string& peer);
+  static int TakenOf(const Counts& counts, Kind kind);
   bool HasPlaceLocked(Kind kind, const std::string& peer) const;
   void RememberLocked(const std::string& array);
   int InProgressLocked() const;

@@ -263,6 +263,17 @@ absl::Duration Call::PatienceWithTaker() const {
   return stopped_ ? std::min(patience, kLastPatience) : patience;
 }
 
+// A call of one message sends it with its headers. Whoever begins some and sends nothing could keep all
+// others out. gRPC tells of a message when it is whole: one of an array, or of states, has megabytes, and may
+// take longer while places are not short.
+absl::Duration Call::PatienceWithMessage() const {
+  const Admission::Kind kind = KindOf(method_);
+  const bool is_array = kind == Admission::Kind::kArray || kind == Admission::Kind::kMerge;
+  const bool is_short = kind == Admission::Kind::kSmall ||
+                        (is_array && !timer_.has_come() && shard_.service().admission.IsShort(kind));
+  return is_short ? kCheckIdle : absl::InfiniteDuration();
+}
+
 void Call::CheckTime(absl::Time now) {
   if (answered_) {
     if (untaken_.Look(now) < PatienceWithTaker() || !awaits_taker()) return;
@@ -272,7 +283,8 @@ void Call::CheckTime(absl::Time now) {
     return transport_.CutOff();
   }
   if (method_ == Method::kHealthWatch && told_serving_.has_value()) return;
-  if (const absl::Status overdue = timer_.Overdue(now); !overdue.ok()) Answer(overdue);
+  const absl::Status overdue = timer_.Overdue(now, PatienceWithMessage());
+  if (!overdue.ok()) Answer(overdue);
 }
 
 void Call::Answer(const absl::Status& status, std::optional<std::string> response) {

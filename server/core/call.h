@@ -42,8 +42,8 @@ namespace warpfold::server {
 
 class Shard;
 
-// For how long a probe may be idle, or a watch that has not begun, where that is less than what other calls
-// may: each is one small message, and who stalls some shall not keep others from asking.
+// For how long a probe may be idle, or a watch that has not begun, or a call that has yet to send its one
+// message, where that is less than what other calls may: who stalls some shall not keep others from asking.
 inline constexpr absl::Duration kCheckIdle = absl::Seconds(2);
 
 // What a call asks of its transport. All functions return at once.
@@ -127,6 +127,7 @@ class Call {
   bool awaits_message() const { return reading_ && !arrived_.has_value(); }
   bool awaits_taker() const { return answered_ && (sending_ || pending_answer_.has_value()); }
   absl::Duration PatienceWithTaker() const;
+  absl::Duration PatienceWithMessage() const;
 
   Shard& shard_;
   Transport& transport_;

@@ -41,6 +41,7 @@ void CallTimer::AwaitClient(absl::Time now) {
 void CallTimer::ClientCame(absl::Time now) {
   if (!awaiting_client_) return;
   awaiting_client_ = false;
+  has_come_ = true;
   client_came_ = now;
 }
 
@@ -56,7 +57,8 @@ void CallTimer::Reserve(std::uint64_t bytes) {
   pace_bytes_ = std::max(limits_.pace_bytes, bytes / kWindows);
 }
 
-absl::Status CallTimer::Overdue(absl::Time now) const {
+absl::Status CallTimer::Overdue(absl::Time now, absl::Duration first_message) const {
+  const absl::Duration idle = has_come_ ? limits_.idle : std::min(limits_.idle, first_message);
   if (now >= deadline_) {
     return kernels::Error(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
                           "the call's deadline has passed");
@@ -64,9 +66,9 @@ absl::Status CallTimer::Overdue(absl::Time now) const {
   if (now - start_ >= limits_.duration) {
     return LimitError(reason::kDuration, "the call outlived", "max_stream_seconds", limits_.duration);
   }
-  if (awaiting_client_ && now - progress_ >= limits_.idle) {
+  if (awaiting_client_ && now - progress_ >= idle) {
     return LimitError(reason::kIdle, "no bytes came, and no results were taken, for", "idle_timeout_seconds",
-                      limits_.idle);
+                      idle);
   }
   if (awaiting_client_ && now - pace_begin_ >= 2 * limits_.idle) {
     return LimitError(reason::kRate, absl::StrCat("fewer than ", pace_bytes_, " bytes came in twice"),

@@ -31,8 +31,12 @@ class CallTimer {
   // them must come, where that is more.
   void Reserve(std::uint64_t bytes);
 
-  // DEADLINE_EXCEEDED (DEADLINE, IDLE, RATE or DURATION) once the call has outlived a limit, else OK.
-  absl::Status Overdue(absl::Time now) const;
+  // DEADLINE_EXCEEDED (DEADLINE, IDLE, RATE or DURATION) once the call has outlived a limit, else OK. The
+  // first message has to come within `first_message`, where that is less than the client may be idle.
+  absl::Status Overdue(absl::Time now, absl::Duration first_message = absl::InfiniteDuration()) const;
+
+  // Whether the client has sent anything yet.
+  bool has_come() const { return has_come_; }
 
   absl::Time start() const { return start_; }
 
@@ -42,6 +46,7 @@ class CallTimer {
   const CallLimits limits_;
   std::uint64_t pace_bytes_;  // that are to come in a window
   bool awaiting_client_ = false;
+  bool has_come_ = false;
   absl::Time progress_;           // the last, moved on by what the server has taken since
   absl::Time pace_begin_;         // of the window for the next pace_bytes, moved on likewise
   std::uint64_t bytes_then_ = 0;  // that had come by then

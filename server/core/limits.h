@@ -4,6 +4,8 @@
 // What one call, and all calls together, may ask of the service. Flags set these; GetServerInfo tells them.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/time/time.h"
@@ -23,6 +25,17 @@ inline constexpr std::uint64_t kMaxTransportBytes = 2 * kMaxPayloadBytes + 2 * k
 // What a client may send on a stream before the service has read any of it: gRPC's window of flow control,
 // which is the same for all calls (docs/adr/0008).
 inline constexpr std::uint64_t kStreamWindowBytes = std::uint64_t{4} << 20;
+
+// Connections at once, unless a flag says otherwise; half of them for one peer.
+inline constexpr std::size_t kDefaultConnections = 512;
+// Calls that a connection may have at once. Clients let more wait, or connect once more.
+inline constexpr int kMaxStreams = 80;
+constexpr int StreamsOfConnection(int max_concurrent_reductions) {
+  return std::min(2 * max_concurrent_reductions + 16, kMaxStreams);
+}
+// What gRPC takes for a connection, and for a call before the service has admitted it (docs/adr/0107).
+inline constexpr std::uint64_t kConnectionBytes = std::uint64_t{100} << 10;
+inline constexpr std::uint64_t kStreamBytes = std::uint64_t{16} << 10;
 
 // Limits of segments: how many values one message of results has; how many bytes of results may wait for the
 // client, or be on their way from the device, before the server reads no further; and how many lengths may be

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "absl/strings/match.h"
@@ -15,7 +16,9 @@
 namespace warpfold::server {
 namespace {
 
+constexpr absl::string_view kIpv4 = "ipv4:";
 constexpr absl::string_view kIpv6 = "ipv6:";
+constexpr char kLoopback[] = "127.0.0.1";
 
 std::string TextOf(int family, const void* address) {
   char text[INET6_ADDRSTRLEN] = {};
@@ -24,8 +27,18 @@ std::string TextOf(int family, const void* address) {
 
 }  // namespace
 
+std::string HostOf(const in_addr& address) {
+  constexpr std::uint32_t kLoopbackNetwork = 127;
+  return ntohl(address.s_addr) >> 24 == kLoopbackNetwork ? kLoopback : TextOf(AF_INET, &address);
+}
+
 std::string HostOf(const in6_addr& address) {
-  if (IN6_IS_ADDR_V4MAPPED(&address)) return TextOf(AF_INET, &address.s6_addr[12]);
+  if (IN6_IS_ADDR_LOOPBACK(&address)) return kLoopback;
+  if (IN6_IS_ADDR_V4MAPPED(&address)) {
+    in_addr mapped = {};
+    std::memcpy(&mapped, &address.s6_addr[12], sizeof(mapped));
+    return HostOf(mapped);
+  }
   in6_addr network = address;
   std::memset(&network.s6_addr[8], 0, 8);
   return TextOf(AF_INET6, &network);
@@ -34,6 +47,11 @@ std::string HostOf(const in6_addr& address) {
 std::string PartyOf(const std::string& identity, absl::string_view peer) {
   if (identity != kAnonymous) return identity;
   const std::string host(peer.substr(0, peer.rfind(':')));
+  if (absl::StartsWith(host, kIpv4)) {
+    in_addr address = {};
+    const bool is_address = inet_pton(AF_INET, host.c_str() + kIpv4.size(), &address) == 1;
+    return is_address ? absl::StrCat(kIpv4, HostOf(address)) : host;
+  }
   if (!absl::StartsWith(host, kIpv6)) return host;
   // Brackets may be written as gRPC does, and a zone, "%25eth0", may follow the address.
   std::string text =
@@ -41,7 +59,8 @@ std::string PartyOf(const std::string& identity, absl::string_view peer) {
   text.resize(std::min(text.size(), text.find('%')));
   in6_addr address = {};
   if (inet_pton(AF_INET6, text.c_str(), &address) != 1) return host;
-  return absl::StrCat(IN6_IS_ADDR_V4MAPPED(&address) ? "ipv4:" : kIpv6, HostOf(address));
+  const bool is_ipv4 = IN6_IS_ADDR_V4MAPPED(&address) || IN6_IS_ADDR_LOOPBACK(&address);
+  return absl::StrCat(is_ipv4 ? kIpv4 : kIpv6, HostOf(address));
 }
 
 }  // namespace warpfold::server

@@ -12,8 +12,10 @@
 
 namespace warpfold::server {
 
-// The host that an IPv6 address counts to, as text: the IPv4 address that is mapped into it, or else its
-// first 64 bits, "2001:db8:0:1::": one host commonly has all addresses that begin with them.
+// The host that an address counts to, as text. An IPv6 address counts to the IPv4 address that is mapped into
+// it, or else to its first 64 bits, "2001:db8:0:1::": one host commonly has all addresses that begin with
+// them. All loopback addresses, of which everybody on this machine has millions, are "127.0.0.1".
+std::string HostOf(const in_addr& address);
 std::string HostOf(const in6_addr& address);
 
 // The party of a client: its identity or, where it has none, the host in the address of its connection as

@@ -24,6 +24,8 @@ class FileDescriptor {
   }
 
   int get() const { return fd_; }
+  // The caller has to close it.
+  int Release() { return std::exchange(fd_, -1); }
   bool is_open() const { return fd_ >= 0; }
 
  private:

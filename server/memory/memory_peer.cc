@@ -10,11 +10,13 @@
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
 #include "server/core/refusals.h"
+#include "server/memory/foreign_descriptors.h"
 
 namespace warpfold::server {
 
 MemoryPeer::~MemoryPeer() {
   for (const std::string& token : tokens_) registrar_.Unregister(token);
+  CloseConnectionElsewhere(std::move(socket_), *user_, user_);
 }
 
 bool MemoryPeer::Serve(absl::Time now) {
@@ -22,7 +24,11 @@ bool MemoryPeer::Serve(absl::Time now) {
   const Received received = Receive(socket_, &packet);
   if (received == Received::kNothingYet) return true;
   if (!tokens_.empty()) last_used_ = now;
-  return received == Received::kPacket && SendPacket(socket_, Answer(packet).SerializeAsString());
+  if (received == Received::kEnd) return false;
+  const bool is_sent = SendPacket(socket_, Answer(packet).SerializeAsString());
+  if (received == Received::kPacket) return is_sent;
+  CloseElsewhere(std::move(packet.descriptor), *user_, user_);
+  return false;
 }
 
 v1::MemoryResponse MemoryPeer::Answer(const Packet& packet) {
@@ -45,7 +51,7 @@ v1::MemoryResponse MemoryPeer::Answer(const Packet& packet) {
 
 absl::StatusOr<std::string> MemoryPeer::Act(const v1::MemoryRequest& request, const Packet& packet) {
   const bool registers_host = request.request_case() == v1::MemoryRequest::kRegisterHost;
-  if (packet.descriptors.size() != (registers_host ? 1u : 0u)) {
+  if (packet.has_more_descriptors || packet.descriptor.is_open() != registers_host) {
     return BadMessage("exactly one file descriptor comes with register_host, and none with other requests");
   }
   if (request.request_case() == v1::MemoryRequest::kUnregister) {
@@ -67,7 +73,7 @@ absl::StatusOr<std::string> MemoryPeer::Act(const v1::MemoryRequest& request, co
 
 absl::StatusOr<std::string> MemoryPeer::RegisterHost(const v1::RegisterHostMemory& request,
                                                      const Packet& packet) {
-  return registrar_.RegisterHost(packet.descriptors.front(), request.byte_count());
+  return registrar_.RegisterHost(packet.descriptor, request.byte_count());
 }
 
 absl::StatusOr<std::string> MemoryPeer::RegisterGpu(const v1::RegisterGpuMemory& request) {

@@ -8,7 +8,9 @@
 
 #include <sys/types.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,21 +25,21 @@ inline constexpr std::size_t kMaxRegistrations = 1024;  // of one connection
 
 class MemoryPeer {
  public:
-  // `registrar` must outlive the connection, which `user` has made at `now`.
-  MemoryPeer(FileDescriptor socket, uid_t user, Registrar& registrar, absl::Time now)
-      : socket_(std::move(socket)), user_(user), registrar_(registrar), last_used_(now) {}
+  // `registrar` must outlive the connection, which `*user` has made at `now`. `user` lives until the socket
+  // is closed, which may be long after the connection's destruction.
+  MemoryPeer(FileDescriptor socket, std::shared_ptr<const uid_t> user, Registrar& registrar, absl::Time now)
+      : socket_(std::move(socket)), user_(std::move(user)), registrar_(registrar), last_used_(now) {}
   MemoryPeer(const MemoryPeer&) = delete;
   MemoryPeer& operator=(const MemoryPeer&) = delete;
   // Gives back what was registered.
   ~MemoryPeer();
 
-  // Answers one request, if one has come. False where the client is gone, or does not take its answers: the
-  // connection should then be destroyed.
+  // Answers one request, if one has come. False where the client is gone, does not take its answers, or has
+  // sent a descriptor that is not of a memfd: the connection should then be destroyed.
   bool Serve(absl::Time now);
 
   // When it last had something registered; the infinite future while it has.
   absl::Time last_used() const { return tokens_.empty() ? last_used_ : absl::InfiniteFuture(); }
-  uid_t user() const { return user_; }
   int fd() const { return socket_.get(); }
 
  private:
@@ -47,8 +49,8 @@ class MemoryPeer {
   absl::StatusOr<std::string> RegisterGpu(const v1::RegisterGpuMemory& request);
   absl::StatusOr<std::string> Unregister(const std::string& token);
 
-  const FileDescriptor socket_;
-  const uid_t user_;
+  FileDescriptor socket_;
+  const std::shared_ptr<const uid_t> user_;
   Registrar& registrar_;
   absl::Time last_used_;
   std::vector<std::string> tokens_;

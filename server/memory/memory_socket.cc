@@ -10,6 +10,8 @@
 #include <climits>
 #include <utility>
 
+#include "server/memory/foreign_descriptors.h"
+
 namespace warpfold::server {
 namespace {
 
@@ -65,7 +67,7 @@ void MemorySocket::Run() {
 void MemorySocket::Await(bool some_left) {
   std::vector<pollfd> watched = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
   // New connections wait in the backlog while the limit is reached, or while there are no descriptors left.
-  if (connections_.size() < kMaxConnections && !accept_failed_) {
+  if (CountPlaces() < kMaxConnections && !accept_failed_) {
     watched.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
   }
   for (const auto& connection : connections_) {
@@ -75,7 +77,7 @@ void MemorySocket::Await(bool some_left) {
 }
 
 int MemorySocket::LongestWait(bool some_left) const {
-  if (some_left || accept_failed_) return kLookAgainMs;
+  if (some_left || accept_failed_ || places_.size() > connections_.size()) return kLookAgainMs;
   absl::Time first = absl::InfiniteFuture();
   for (const auto& connection : connections_) first = std::min(first, connection->last_used());
   const absl::Duration rest = first + options_.idle - clock_();
@@ -86,20 +88,34 @@ int MemorySocket::LongestWait(bool some_left) const {
 
 void MemorySocket::AcceptAll() {
   // Accepts a limited number at a time: a client that connects again and again must not keep others waiting.
-  for (int accepted = 0; accepted < kMostAccepted && connections_.size() < kMaxConnections; ++accepted) {
+  for (int accepted = 0; accepted < kMostAccepted && CountPlaces() < kMaxConnections; ++accepted) {
     FileDescriptor connection = Accept(listener_, &accept_failed_);
     if (!connection.is_open()) return;
-    const std::optional<uid_t> user = PeerUser(connection);
-    if (!user.has_value() || !MayConnect(*user)) continue;
-    connections_.push_back(std::make_unique<MemoryPeer>(std::move(connection), *user, registrar_, clock_()));
+    const std::optional<uid_t> known = PeerUser(connection);
+    const bool may_connect = known.has_value() && MayConnect(*known);
+    auto user = std::make_shared<const uid_t>(known.value_or(geteuid()));
+    places_.push_back(user);
+    if (may_connect) {
+      connections_.push_back(
+          std::make_unique<MemoryPeer>(std::move(connection), std::move(user), registrar_, clock_()));
+    } else {
+      CloseConnectionElsewhere(std::move(connection), *user, user);
+    }
   }
+}
+
+std::size_t MemorySocket::CountPlaces() {
+  std::erase_if(places_, [](const auto& user) { return user.expired(); });
+  return places_.size();
 }
 
 bool MemorySocket::MayConnect(uid_t user) const {
   const bool is_known = user == geteuid() ||
                         std::find(options_.users.begin(), options_.users.end(), user) != options_.users.end();
-  const auto of_user = std::count_if(connections_.begin(), connections_.end(),
-                                     [user](const auto& connection) { return connection->user() == user; });
+  const auto of_user = std::count_if(places_.begin(), places_.end(), [user](const auto& place) {
+    const std::shared_ptr<const uid_t> owner = place.lock();
+    return owner != nullptr && *owner == user;
+  });
   return is_known && static_cast<std::size_t>(of_user) < kMostOfOneUser;
 }
 

@@ -40,9 +40,9 @@ class MemorySocket {
   static constexpr std::size_t kMaxConnections = 256;  // more wait to be accepted
   // More of one user are closed: else one who connects and says nothing would keep all others waiting.
   static constexpr std::size_t kMostOfOneUser = kMaxConnections / 2;
-  // What it may have open at once after Open: its connections, what one message brings, and the two ends of
-  // the prober's socket.
-  static constexpr std::size_t kDescriptors = kMaxConnections + kMostDescriptors + 2;
+  // What it may have open at once after Open: its connections, what each may have sent that is still being
+  // closed, and the two ends of the prober's socket.
+  static constexpr std::size_t kDescriptors = 2 * kMaxConnections + 2;
 
   // Serves from its return on. `backend` and `registry` must outlive the socket. UNAVAILABLE where the path
   // cannot be listened at.
@@ -69,11 +69,15 @@ class MemorySocket {
   int LongestWait(bool some_left) const;
   void AcceptAll();
   bool MayConnect(uid_t user) const;
+  // How many connections there are, or are still being closed.
+  std::size_t CountPlaces();
 
   const MemorySocketOptions options_;
   Registrar registrar_;
   const Clock clock_ = MonotonicClock();
   std::vector<std::unique_ptr<MemoryPeer>> connections_;
+  // Whose connections there are. Each ends when its socket has been closed, which a client may hold up.
+  std::vector<std::weak_ptr<const uid_t>> places_;
   FileDescriptor listener_;
   FileDescriptor wake_;  // an eventfd: the thread should end
   bool accept_failed_ = false;

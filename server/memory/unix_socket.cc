@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/memory/unix_socket.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -37,6 +38,39 @@ bool IsInUse(const sockaddr_un& address) {
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return true;
   // A socket of another kind (EPROTOTYPE), or one whose backlog is full, has a listener as well.
   return errno != ECONNREFUSED && errno != ENOENT;
+}
+
+// Takes a message, or with MSG_PEEK looks at it: then its descriptors stay with it, of which
+// packet->descriptor is a copy.
+Received Read(const FileDescriptor& connection, int flags, Packet* packet) {
+  std::array<char, kMaxPacketBytes> bytes;
+  iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_LEN(sizeof(int))> control;
+  msghdr header = {};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  const ssize_t size = recvmsg(connection.get(), &header, flags | MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (size < 0) return errno == EAGAIN || errno == EINTR ? Received::kNothingYet : Received::kEnd;
+  *packet = {};
+  const cmsghdr* const first = CMSG_FIRSTHDR(&header);
+  if (first != nullptr && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_RIGHTS) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(first), sizeof(fd));
+    packet->descriptor = FileDescriptor(fd);
+  }
+  packet->has_more_descriptors = (header.msg_flags & MSG_CTRUNC) != 0;
+  packet->is_truncated = (header.msg_flags & MSG_TRUNC) != 0;
+  packet->bytes.assign(bytes.data(), static_cast<std::size_t>(size));
+  const bool is_empty = size == 0 && !packet->descriptor.is_open() && !packet->has_more_descriptors;
+  return is_empty ? Received::kEnd : Received::kPacket;
+}
+
+// Only memfds have seals, and their close waits for nobody.
+bool IsTakenSafely(const Packet& packet) {
+  const bool is_memfd = fcntl(packet.descriptor.get(), F_GET_SEALS) >= 0;
+  return !packet.has_more_descriptors && (!packet.descriptor.is_open() || is_memfd);
 }
 
 }  // namespace
@@ -75,30 +109,11 @@ std::optional<uid_t> PeerUser(const FileDescriptor& connection) {
 }
 
 Received Receive(const FileDescriptor& connection, Packet* packet) {
-  std::array<char, kMaxPacketBytes> bytes;
-  iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> control;
-  msghdr header = {};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = control.data();
-  header.msg_controllen = control.size();
-  const ssize_t size = recvmsg(connection.get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (size < 0) return errno == EAGAIN || errno == EINTR ? Received::kNothingYet : Received::kEnd;
-  *packet = {};
-  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-      packet->descriptors.emplace_back(fd);
-    }
+  const Received looked = Read(connection, MSG_PEEK, packet);
+  if (looked != Received::kPacket || IsTakenSafely(*packet)) {
+    return looked == Received::kPacket ? Read(connection, 0, packet) : looked;
   }
-  if (size == 0) return Received::kEnd;
-  packet->bytes.assign(bytes.data(), size);
-  packet->is_truncated = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
-  return Received::kPacket;
+  return Received::kForeign;
 }
 
 bool SendPacket(const FileDescriptor& connection, const std::string& bytes) {

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/memory/file_descriptor.h"
@@ -28,18 +27,19 @@ FileDescriptor Accept(const FileDescriptor& listener, bool* failed);
 // The user of the process that connected.
 std::optional<uid_t> PeerUser(const FileDescriptor& connection);
 
-// As many as the kernel lets one message carry (SCM_MAX_FD), so that none is lost unseen.
-inline constexpr std::size_t kMostDescriptors = 253;
-
-// A message, and the descriptors that came with it.
+// A message, and the descriptor that came with it.
 struct Packet {
   std::string bytes;
-  std::vector<FileDescriptor> descriptors;
-  bool is_truncated = false;  // more bytes or descriptors were sent than are taken
+  bool is_truncated = false;  // more bytes were sent than are taken
+  FileDescriptor descriptor;
+  bool has_more_descriptors = false;
 };
 inline constexpr std::size_t kMaxPacketBytes = 4096;
 
-enum class Received { kPacket, kNothingYet, kEnd };
+// kForeign is a message that brings something else than one memfd. Whoever closes the last descriptor of
+// another kind of file may have to wait for it, so the message itself stays unread: the socket, and
+// packet->descriptor, are to be closed elsewhere (foreign_descriptors.h).
+enum class Received { kPacket, kForeign, kNothingYet, kEnd };
 // Does not block.
 Received Receive(const FileDescriptor& connection, Packet* packet);
 

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/logging.h"
+#include "server/memory/foreign_descriptors.h"
 #include "server/net/watched_sockets.h"
 
 namespace warpfold::server {
@@ -115,7 +116,7 @@ bool Acceptor::AcceptAll(const Listener& listener, int socket) {
 void Acceptor::Accepted(const Listener& listener, int socket, int descriptor) {
   const std::string peer = PeerOf(descriptor);
   // The last free descriptors are kept for gRPC, which ends the process when it gets none.
-  if (!connections_.HasRoom(peer)) return Refused(descriptor);
+  if (!connections_.HasRoom(peer) || !MayConnect(peer)) return Refused(descriptor);
   connections_.Add(descriptor, peer);
   open_ = connections_.count();
   ++accepted_;
@@ -131,14 +132,14 @@ bool Acceptor::RefuseOne(int socket) {
 }
 
 void Acceptor::Refused(int descriptor) {
-  close(descriptor);
+  CloseSocket(FileDescriptor(descriptor));
   const std::uint64_t refused = ++refused_;
   const auto now = std::chrono::steady_clock::now();
   if (now - told_at_ < kTellInterval) return;
   told_at_ = now;
-  Log(LogLevel::kWarning,
-      absl::StrCat("refused ", refused - std::exchange(refused_told_, refused),
-                   " connections: --max_connections=", max_connections_, ", half of it for one peer"));
+  Log(LogLevel::kWarning, absl::StrCat("refused ", refused - std::exchange(refused_told_, refused),
+                                       " connections: --max_connections=", max_connections_,
+                                       ", half of it for one peer, or calls that a peer has left behind"));
 }
 
 }  // namespace warpfold::server

@@ -8,7 +8,8 @@ namespace warpfold::server {
 
 bool Allowance::Spend(double amount, Time now) {
   Refill(now);
-  left_ -= amount;
+  // Who spends without end has to wait for half a second when it is over, and no longer.
+  left_ = std::max(left_ - amount, -per_second_ / 2);
   return left_ >= 0;
 }
 

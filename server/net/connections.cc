@@ -21,6 +21,14 @@ bool Identify(int descriptor, struct stat* info) {
   return fstat(descriptor, info) == 0 && S_ISSOCK(info->st_mode);
 }
 
+// Of no family where the connection has broken.
+sockaddr_storage NameOf(int descriptor) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  return address;
+}
+
 }  // namespace
 
 bool Connections::HasRoom(const std::string& peer) {
@@ -63,20 +71,21 @@ void Connections::Remove(std::map<int, Connection>::iterator at) {
 }
 
 std::string PeerOf(int descriptor) {
-  sockaddr_storage address = {};
-  socklen_t size = sizeof(address);
-  if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
-  if (address.ss_family == AF_INET) {
-    char text[INET_ADDRSTRLEN] = {};
-    return inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&address)->sin_addr, text, sizeof(text));
-  }
-  if (address.ss_family == AF_INET6) {
-    return HostOf(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_addr);
-  }
+  const sockaddr_storage address = NameOf(descriptor);
+  if (address.ss_family == AF_INET) return HostOf(reinterpret_cast<const sockaddr_in&>(address).sin_addr);
+  if (address.ss_family == AF_INET6) return HostOf(reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+  if (address.ss_family != AF_UNIX) return "";
   ucred credentials = {};
-  socklen_t credentials_size = sizeof(credentials);
-  getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &credentials_size);
+  socklen_t size = sizeof(credentials);
+  getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size);
   return absl::StrCat("unix:", credentials.uid);
+}
+
+std::string AddressOf(int descriptor) {
+  const sockaddr_storage address = NameOf(descriptor);
+  if (address.ss_family != AF_INET) return PeerOf(descriptor);
+  char text[INET_ADDRSTRLEN] = {};
+  return inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, text, sizeof(text));
 }
 
 }  // namespace warpfold::server

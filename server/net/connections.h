@@ -56,8 +56,11 @@ class Connections {
   std::chrono::steady_clock::time_point looked_at_;
 };
 
-// The peer that a connection counts for: the address for IPv4, the network of 64 bits for IPv6, and "unix:"
-// with the user's number for a Unix socket.
+// The peer that a connection counts for: the host of its address (server/core/party.h), and "unix:" with the
+// user's number for a Unix socket.
 std::string PeerOf(int descriptor);
+
+// The same for people: an IPv4 address as it is.
+std::string AddressOf(int descriptor);
 
 }  // namespace warpfold::server

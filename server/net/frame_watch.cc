@@ -3,51 +3,30 @@
 #include "server/net/frame_watch.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace warpfold::server {
-namespace {
-
-// RFC 9113, section 6.
-constexpr int kData = 0;
-constexpr int kHeaders = 1;
-constexpr int kResetStream = 3;
-constexpr int kSettings = 4;
-constexpr int kWindowUpdate = 8;
-constexpr int kContinuation = 9;
-constexpr unsigned kEndStream = 1;
-constexpr unsigned kAck = 1;
-
-}  // namespace
 
 const char* FrameWatch::Take(std::span<const std::byte> bytes, Time now) {
-  while (!bytes.empty()) {
-    const std::size_t skipped = std::min<std::uint64_t>(skip_, bytes.size());
-    skip_ -= skipped;
-    bytes = bytes.subspan(skipped);
-    const std::size_t n = std::min(head_.size() - head_bytes_, bytes.size());
-    std::copy_n(bytes.begin(), n, head_.begin() + static_cast<std::ptrdiff_t>(head_bytes_));
-    head_bytes_ += n;
-    bytes = bytes.subspan(n);
-    if (head_bytes_ < head_.size()) break;
-    head_bytes_ = 0;
-    if (const char* const complaint = TakeHead(now); complaint != nullptr) return complaint;
+  while (const std::optional<FrameHead> head = heads_.Next(&bytes)) {
+    if (const char* const complaint = TakeHead(*head, now); complaint != nullptr) return complaint;
   }
   return nullptr;
 }
 
-const char* FrameWatch::TakeHead(Time now) {
-  const auto at = [this](std::size_t i) { return std::to_integer<std::uint32_t>(head_[i]); };
-  const std::uint32_t length = at(0) << 16 | at(1) << 8 | at(2);
-  const int type = static_cast<int>(at(3));
-  skip_ = length;
+const char* FrameWatch::TakeHead(const FrameHead& head, Time now) {
+  const auto [length, type, flags, stream] = head;
   if (type == kHeaders || type == kContinuation) {
     free_frames_ = kFreeFrames;
     if (type == kContinuation) return TakeHeaders(length);
     header_bytes_ = 0;
+    // A client's second header block on a stream, its trailers, is no call.
+    if (stream > last_call_) ++call_count_;
+    last_call_ = std::max(last_call_, stream);
     const char* const complaint = TakeCall(now);
     return complaint != nullptr ? complaint : TakeHeaders(length);
   }
-  if (type == kData && (length > 0 || (at(4) & kEndStream) != 0)) {
+  if (type == kData && (length > 0 || (flags & kEndStream) != 0)) {
     free_frames_ = kFreeFrames;
     return nullptr;
   }
@@ -55,7 +34,11 @@ const char* FrameWatch::TakeHead(Time now) {
     ++reset_count_;
     return resets_.Spend(1, now) ? nullptr : "calls that are taken back";
   }
-  if (type == kSettings && (at(4) & kAck) != 0) acknowledged_ = true;
+  if (type == kSettings && (flags & kAck) != 0) {
+    // gRPC would take its defaults, which limit nothing, for acknowledged.
+    if (!server_speaks_) return "an acknowledgement of settings that it has not got";
+    acknowledged_ = true;
+  }
   if (type == kWindowUpdate) return windows_.Spend(1, now) ? nullptr : "windows that are opened without end";
   return TakeIdle(now);
 }

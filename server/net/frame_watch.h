@@ -7,13 +7,13 @@
 // gRPC 1.51 has no limits on these (docs/adr/0045).
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "server/net/allowance.h"
+#include "server/net/frame_heads.h"
 
 namespace warpfold::server {
 
@@ -40,30 +40,36 @@ class FrameWatch {
   static constexpr double kWindowsPerSecond = 100'000;
 
   // What may come before the settings are acknowledged, which clients do as soon as they have read them: so
-  // many calls, in so long from the first of them on. Some clients read nothing before they call.
-  static constexpr int kMostEarlyCalls = 1000;
+  // many calls, in so long from the first of them on. Some clients read nothing before they call, and take
+  // 100 for the limit until then (RFC 9113, 6.5.2).
+  static constexpr int kMostEarlyCalls = 100;
   static constexpr auto kSettingsTimeout = std::chrono::seconds(10);
+
+  // To be called once the server has begun to send its settings, before the client can have read them.
+  void ServerSpeaks() { server_speaks_ = true; }
 
   // Takes the bytes that came next. Null, or what is wrong with them; then the connection should end.
   const char* Take(std::span<const std::byte> bytes, Time now);
 
-  // How many calls were taken back so far.
+  // How many calls were begun, and were taken back, so far.
+  std::uint64_t calls() const { return call_count_; }
   std::uint64_t resets() const { return reset_count_; }
 
  private:
-  const char* TakeHead(Time now);
+  const char* TakeHead(const FrameHead& head, Time now);
   const char* TakeHeaders(std::uint32_t length);
   const char* TakeCall(Time now);
   const char* TakeIdle(Time now);
 
-  std::uint64_t skip_ = 24;  // bytes that are no head: at first the connection's preface
-  std::array<std::byte, 9> head_ = {};
-  std::size_t head_bytes_ = 0;  // of head_, that have come
+  FrameHeads heads_{24};  // after the connection's preface
   std::uint64_t header_bytes_ = 0;
   int free_frames_ = 0;
+  bool server_speaks_ = false;
   bool acknowledged_ = false;  // the server's settings
   int early_calls_ = 0;
   Time first_call_;
+  std::uint32_t last_call_ = 0;  // its stream
+  std::uint64_t call_count_ = 0;
   std::uint64_t reset_count_ = 0;
   Allowance resets_{kMostResets, kResetsPerSecond};
   Allowance idle_frames_{kMostIdleFrames, kIdleFramesPerSecond};

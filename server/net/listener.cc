@@ -19,6 +19,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "server/memory/foreign_descriptors.h"
 #include "server/process.h"
 
 namespace warpfold::server {
@@ -154,7 +155,11 @@ void Listener::Close() {
   const std::string path = is_unix() ? address_.substr(kUnixPrefix.size()) : "";
   if (inode_ != 0 && InodeOf(path) == inode_) unlink(path.c_str());
   inode_ = 0;
-  for (const int socket : sockets_) close(socket);
+  for (const int socket : sockets_) {
+    // Who still waits to be accepted may have sent something.
+    if (is_unix()) shutdown(socket, SHUT_RDWR);
+    CloseSocket(FileDescriptor(socket));
+  }
   sockets_.clear();
 }
 
@@ -169,6 +174,7 @@ absl::Status Listener::ListenUnix() {
   const absl::StatusOr<int> made = NewSocket(AF_UNIX);
   if (!made.ok()) return made.status();
   sockets_.push_back(*made);
+  RefuseDescriptors(*made);
   absl::Status status = BindAndListen(*made, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   if (status.ok()) inode_ = InodeOf(path);
   return status;

@@ -9,6 +9,8 @@ bool PeerResets::Spend(double calls, Allowance::Time now) {
   return allowance_.Spend(calls, now);
 }
 
+bool PeerResets::HasSome(Allowance::Time now) { return Spend(0, now); }
+
 bool PeerResets::IsWhole(Allowance::Time now) {
   const std::lock_guard lock(mutex_);
   return allowance_.IsWhole(now);

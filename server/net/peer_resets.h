@@ -24,6 +24,8 @@ class PeerResets {
 
   // Whether the peer may take back so many calls.
   bool Spend(double calls, Allowance::Time now);
+  // Whether it may take back any.
+  bool HasSome(Allowance::Time now);
   // Whether it may take back as many as ever.
   bool IsWhole(Allowance::Time now);
 

@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "server/log_sampler.h"
 #include "server/logging.h"
+#include "server/memory/foreign_descriptors.h"
 #include "server/net/connections.h"
 #include "server/net/frame_watch.h"
 #include "server/net/peer_resets.h"
@@ -32,8 +33,12 @@ constexpr std::size_t kMostDescriptors = 65'536;
 // connection, since gRPC has then closed it.
 struct Watched {
   ino_t inode = 0;
+  bool may_bring_descriptors = false;
+  std::atomic<bool> server_speaks = false;
   std::shared_ptr<PeerResets> of_peer;
   FrameWatch frames;
+  CallEnds ends;
+  bool is_over = false;
 };
 
 std::array<std::atomic<Watched*>, kMostDescriptors> watched = {};
@@ -48,6 +53,14 @@ bool HasPlace(int descriptor) {
   return descriptor >= 0 && static_cast<std::size_t>(descriptor) < kMostDescriptors;
 }
 
+// Null where the descriptor is not watched. Else it was once a watched connection, and IsStill says whether
+// it is one now.
+Watched* WatchedAt(int descriptor) {
+  return HasPlace(descriptor) ? watched[descriptor].load(std::memory_order_acquire) : nullptr;
+}
+
+bool IsStill(const Watched& connection, int descriptor) { return InodeOf(descriptor) == connection.inode; }
+
 void Replace(int descriptor, std::unique_ptr<Watched> by) {
   if (HasPlace(descriptor)) delete watched[descriptor].exchange(by.release());
 }
@@ -56,7 +69,7 @@ void Complain(int descriptor, const char* complaint) {
   static LogSampler& sampler = *new LogSampler;  // there may be readers until the process ends
   if (!sampler.Admit(complaint, absl::Now())) return;
   Log(LogLevel::kWarning,
-      absl::StrCat("closed a connection of ", PeerOf(descriptor), ": it sends ", complaint));
+      absl::StrCat("closed a connection of ", AddressOf(descriptor), ": it sends ", complaint));
 }
 
 // The connections of all peers, until the process ends.
@@ -68,6 +81,7 @@ AllPeersResets& OfPeers() {
 // Null, or what is wrong with the `size` bytes that were read into `message`.
 const char* Look(Watched& connection, const msghdr& message, std::size_t size) {
   const auto now = std::chrono::steady_clock::now();
+  if (connection.server_speaks.load(std::memory_order_acquire)) connection.frames.ServerSpeaks();
   const std::uint64_t resets_before = connection.frames.resets();
   const char* complaint = nullptr;
   for (std::size_t i = 0; i < message.msg_iovlen && size > 0 && complaint == nullptr; ++i) {
@@ -79,6 +93,46 @@ const char* Look(Watched& connection, const msghdr& message, std::size_t size) {
   const std::uint64_t resets = connection.frames.resets() - resets_before;
   if (resets == 0 || connection.of_peer->Spend(static_cast<double>(resets), now)) return complaint;
   return complaint != nullptr ? complaint : "calls that are taken back, as its peer's other connections do";
+}
+
+// Takes so many bytes off the socket; they have been read before.
+void Drop(int descriptor, std::size_t bytes) {
+  std::array<std::byte, std::size_t{32} << 10> scratch;
+  while (bytes > 0) {
+    const ssize_t size = syscall(SYS_recvfrom, descriptor, scratch.data(), std::min(bytes, scratch.size()), 0,
+                                 nullptr, nullptr);
+    if (size == 0 || (size < 0 && errno != EINTR)) return;
+    if (size > 0) bytes -= static_cast<std::size_t>(size);
+  }
+}
+
+// As recvmsg. *brings_descriptors says that some lie with these bytes, none of which are then taken: to take
+// them would be to close the descriptors, or to have them in this process.
+ssize_t ReadButDescriptors(int descriptor, msghdr* message, bool* brings_descriptors) {
+  message->msg_control = nullptr;
+  message->msg_controllen = 0;
+  const ssize_t size = syscall(SYS_recvmsg, descriptor, message, MSG_PEEK);
+  if (size < 0) return size;
+  *brings_descriptors = (message->msg_flags & MSG_CTRUNC) != 0;
+  if (!*brings_descriptors) Drop(descriptor, static_cast<std::size_t>(size));
+  return size;
+}
+
+// The connection is being closed, and with it the calls that are under way.
+void CountLeftCalls(Watched& connection) {
+  if (std::exchange(connection.is_over, true)) return;
+  const std::uint64_t over = connection.ends.count() + connection.frames.resets();
+  const std::uint64_t left = connection.frames.calls() - std::min(connection.frames.calls(), over);
+  if (left > 0) connection.of_peer->Spend(static_cast<double>(left), std::chrono::steady_clock::now());
+}
+
+void TakeSent(Watched& connection, const msghdr& message, std::size_t size) {
+  for (std::size_t i = 0; i < message.msg_iovlen && size > 0; ++i) {
+    const iovec& part = message.msg_iov[i];
+    const std::size_t n = std::min(part.iov_len, size);
+    size -= n;
+    connection.ends.Take({static_cast<const std::byte*>(part.iov_base), n});
+  }
 }
 
 // Ends the connection at once. When gRPC closes the descriptor, the client is told by a reset: a plain end
@@ -95,28 +149,59 @@ void Cut(int descriptor) {
 void WatchSocket(int descriptor) {
   auto connection = std::make_unique<Watched>();
   connection->inode = InodeOf(descriptor);
+  connection->may_bring_descriptors = MayBringDescriptors(descriptor);
   connection->of_peer = OfPeers().Of(PeerOf(descriptor), std::chrono::steady_clock::now());
   Replace(descriptor, std::move(connection));
 }
 
 void LeaveSocketUnwatched(int descriptor) { Replace(descriptor, nullptr); }
 
+bool MayConnect(const std::string& peer) {
+  const auto now = std::chrono::steady_clock::now();
+  return OfPeers().Of(peer, now)->HasSome(now);
+}
+
 std::uint64_t FloodsClosed() { return floods_closed; }
 
 }  // namespace warpfold::server
 
-// Replaces the C library's function. gRPC reads without flags.
+// These replace the C library's functions. gRPC reads without flags.
 extern "C" ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
   using namespace warpfold::server;  // NOLINT(google-build-using-namespace): the body belongs to it
-  const ssize_t size = syscall(SYS_recvmsg, descriptor, message, flags);
-  if (size <= 0 || flags != 0 || !HasPlace(descriptor)) return size;
-  Watched* const connection = watched[descriptor].load(std::memory_order_acquire);
-  if (connection == nullptr) return size;
-  const char* const complaint = Look(*connection, *message, static_cast<std::size_t>(size));
+  Watched* const connection = flags == 0 ? WatchedAt(descriptor) : nullptr;
+  bool brings_descriptors = false;
   // The descriptor may by now belong to a socket that does not carry HTTP/2.
-  if (complaint == nullptr || InodeOf(descriptor) != connection->inode) return size;
+  const ssize_t size =
+      connection != nullptr && connection->may_bring_descriptors && IsStill(*connection, descriptor)
+          ? ReadButDescriptors(descriptor, message, &brings_descriptors)
+          : syscall(SYS_recvmsg, descriptor, message, flags);
+  if (size < 0 || connection == nullptr) return size;
+  const char* const complaint =
+      brings_descriptors ? "descriptors" : Look(*connection, *message, static_cast<std::size_t>(size));
+  if (complaint == nullptr || !IsStill(*connection, descriptor)) return size;
   Complain(descriptor, complaint);
   Cut(descriptor);
   errno = ECONNRESET;
   return -1;
+}
+
+extern "C" ssize_t sendmsg(int descriptor, const msghdr* message, int flags) {
+  using namespace warpfold::server;  // NOLINT(google-build-using-namespace): the body belongs to it
+  Watched* const connection = WatchedAt(descriptor);
+  if (connection != nullptr) connection->server_speaks.store(true, std::memory_order_release);
+  const ssize_t size = syscall(SYS_sendmsg, descriptor, message, flags);
+  if (connection != nullptr && size > 0) TakeSent(*connection, *message, static_cast<std::size_t>(size));
+  return size;
+}
+
+extern "C" int close(int descriptor) {
+  using namespace warpfold::server;  // NOLINT(google-build-using-namespace): the body belongs to it
+  Watched* const connection = WatchedAt(descriptor);
+  const bool is_watched = connection != nullptr && IsStill(*connection, descriptor);
+  if (is_watched) CountLeftCalls(*connection);
+  if (!is_watched || !connection->may_bring_descriptors) {
+    return static_cast<int>(syscall(SYS_close, descriptor));
+  }
+  CloseSocket(FileDescriptor(descriptor));
+  return 0;
 }

@@ -3,10 +3,14 @@
 //
 // Sees what gRPC reads from the sockets that it was handed over, before gRPC does: this file's source defines
 // recvmsg, by which gRPC reads, in place of the C library's (docs/adr/0045). Who abuses HTTP/2 finds the
-// connection closed.
+// connection closed. So does who sends descriptors over a Unix socket, where the kernel does not refuse them:
+// they are left unread, and close, which is defined here as well, closes such sockets elsewhere
+// (docs/adr/0105). By sendmsg, the third, the watch knows whether the server has spoken yet, and
+// which calls it has ended.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace warpfold::server {
 
@@ -16,6 +20,10 @@ void WatchSocket(int descriptor);
 
 // To be called for a connection that is encrypted: an earlier one may have had the same descriptor.
 void LeaveSocketUnwatched(int descriptor);
+
+// Whether the peer, as PeerOf names it, may connect: not while its connections have taken back more calls
+// than they may, or left more behind when they ended, which costs as much.
+bool MayConnect(const std::string& peer);
 
 // How many connections have been closed for what they sent.
 std::uint64_t FloodsClosed();

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
+#include "server/core/limits.h"
 #include "server/logging.h"
 #include "server/net/watched_sockets.h"
 #include "server/process.h"
@@ -26,6 +27,8 @@ namespace {
 
 // Calls to the device take microseconds, and the slowest, those that wait for the driver, less than a second.
 constexpr absl::Duration kLongestDeviceCall = absl::Seconds(15);
+// A shard's thread waits for events, 5 s at most, and for nothing else that takes longer than the device.
+constexpr absl::Duration kLongestHoldUp = absl::Seconds(15);
 
 // How soon an overdue call or a lost device is noticed.
 constexpr auto kWatchInterval = std::chrono::milliseconds(50);
@@ -35,8 +38,6 @@ constexpr auto kLastAnswers = std::chrono::milliseconds(500);
 
 constexpr std::size_t kMaxShards = 16;
 
-// Unless a flag says otherwise. Each shard looks at its share of them at every turn (docs/adr/0029).
-constexpr std::size_t kMostConnections = 4096;
 // What gRPC opens beside connections.
 constexpr std::size_t kDescriptorsOfAShard = 2;
 constexpr std::size_t kOtherDescriptors = 16;
@@ -52,7 +53,7 @@ absl::StatusOr<std::size_t> MaxConnections(const RpcServerOptions& options, int 
                      " more files are for other uses, and ", free, " are left"));
   }
   const std::size_t room = free - others;
-  if (options.max_connections == 0) return std::min(room, kMostConnections);
+  if (options.max_connections == 0) return std::min(room, kDefaultConnections);
   if (options.max_connections <= room) return options.max_connections;
   return absl::InvalidArgumentError(absl::StrCat("--max_connections=", options.max_connections,
                                                  ": the limit on open files leaves room for ", room));
@@ -175,8 +176,12 @@ absl::Status RpcServer::Serve() {
 void RpcServer::Watch() {
   while (!stop_watchdog_) {
     for (const auto& shard : shards_) {
-      if (shard->core().slots().device_calls().Look(service_.clock()) < kLongestDeviceCall) continue;
-      service_.device.Lose("a call to the device does not return");
+      const absl::Time now = service_.clock();
+      if (shard->core().slots().device_calls().Look(now) >= kLongestDeviceCall) {
+        service_.device.Lose("a call to the device does not return");
+      } else if (shard->HeldUpFor(now) >= kLongestHoldUp) {
+        service_.device.Lose("a thread that serves calls is held up");
+      }
     }
     CheckForFault();
     std::this_thread::sleep_for(kWatchInterval);

@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/rpc_shard.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <future>
 #include <utility>
 
@@ -85,6 +88,7 @@ void RpcShard::Run() {
   while (true) {
     void* tag = nullptr;
     bool ok = false;
+    beat_.Beat();
     const bool looks = LooksAgain() || core_.turns().has_waiting();
     if (!looks) core_.BeforeWaiting();
     switch (queue_->AsyncNext(&tag, &ok, looks ? kAtOnce : DeadlineOf(next_tick))) {
@@ -126,8 +130,14 @@ bool RpcShard::LooksAgain() {
 
 RpcShard::Deadline RpcShard::DeadlineOf(Clock::time_point next_tick) const {
   const absl::Duration rest = core_.LongestWait(absl::FromChrono(next_tick - Clock::now()));
-  if (rest == absl::InfiniteDuration()) return Deadline::max();
-  return Deadline::clock::now() + absl::ToChronoNanoseconds(rest);
+  return Deadline::clock::now() + absl::ToChronoNanoseconds(std::min(rest, ThreadBeat::kLongestRest));
+}
+
+absl::Duration RpcShard::HeldUpFor(absl::Time now) {
+  clockid_t clock = {};
+  timespec computed = {};
+  if (pthread_getcpuclockid(thread_.native_handle(), &clock) == 0) clock_gettime(clock, &computed);
+  return beat_.Look(now, absl::DurationFromTimespec(computed));
 }
 
 void RpcShard::Join() {

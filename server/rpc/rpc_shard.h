@@ -19,6 +19,7 @@
 
 #include "absl/time/time.h"
 #include "server/core/shard.h"
+#include "server/core/thread_beat.h"
 
 namespace warpfold::server {
 
@@ -58,6 +59,8 @@ class RpcShard : private EventTag {
   // To be used on the shard's thread. There are two exceptions: tests read the slots' counts while nothing
   // happens, and the watchdog reads device_calls().
   Shard& core() { return core_; }
+  // For how long the thread, which must have been started, has been held up. For the watchdog alone.
+  absl::Duration HeldUpFor(absl::Time now);
   // From any thread.
   const ShardGauges& gauges() const { return core_.gauges(); }
   grpc::ServerCompletionQueue* queue() { return queue_.get(); }
@@ -81,6 +84,7 @@ class RpcShard : private EventTag {
   bool joined_ = false;
   Clock::time_point looks_until_ = Clock::time_point::min();  // of the thread's; min(): it does not look
   std::thread thread_;
+  ThreadBeat beat_;
 
   // What has been posted. It may outlive the shard, since a device's notice may come late.
   struct Mailbox {

@@ -43,8 +43,8 @@ void ApplyTransportSettings(grpc::ServerBuilder& builder, int max_concurrent_red
     builder.SetResourceQuota(quota);
   }
 
-  // Per connection. Room for short calls, and for the service to refuse by itself.
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 2 * max_concurrent_reductions + 16);
+  // Room for short calls, and for the service to refuse by itself.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, StreamsOfConnection(max_concurrent_reductions));
   // The window of flow control is fixed. gRPC's bandwidth probe would start from 64 KiB and grow without a
   // bound of ours, so that stalled streams could make the server hold ten times the memory.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);

@@ -32,6 +32,15 @@ def connect(address: str, count: int, source: str = "") -> list[socket.socket]:
             for _ in range(count)]
 
 
+def connect_to_unix(path: str, count: int) -> list[socket.socket]:
+    """Likewise; another peer than all of loopback's addresses together."""
+    clients = [socket.socket(socket.AF_UNIX) for _ in range(count)]
+    for client in clients:
+        client.settimeout(10)
+        client.connect(path)
+    return clients
+
+
 @contextlib.contextmanager
 def as_user(user: int):
     """Whoever connects meanwhile is this user for who asks the system."""
@@ -75,7 +84,7 @@ def get_or_nothing(address: str, path: str):
 
 class ConnectionsTest(TestCase):
     def assert_served(self, server: Server):
-        self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
+        self.assertEqual(value(server.address.split(",")[0], "sum", "--iota", "1000"), 499_500)
 
     def test_descriptors_run_out_and_come_back(self):
         for listen in ("127.0.0.1:0", f"unix:{self.folder}/s"):
@@ -98,13 +107,16 @@ class ConnectionsTest(TestCase):
             time.sleep(0.1)
 
     def test_a_cap_and_half_of_it_for_one_peer(self):
-        with Server("--max_connections=8") as server:
+        path = f"{self.folder}/s"
+        with Server("--max_connections=8", listen=f"127.0.0.1:0,unix:{path}") as server:
+            tcp = server.address.split(",")[0]
             with contextlib.ExitStack() as stack:
-                crowd = [stack.enter_context(one) for one in connect(server.address, 20)]
+                # One party, whatever address of loopback it takes.
+                crowd = [stack.enter_context(one) for source in ("127.0.0.1", "127.0.0.2")
+                         for one in connect(tcp, 10, source)]
                 self.assertEqual(list(map(is_open, crowd)), [True] * 4 + [False] * 16)
                 # Others still find room, up to the cap.
-                others = [stack.enter_context(one) for one in connect(server.address, 3, "127.0.0.2")]
-                others += [stack.enter_context(one) for one in connect(server.address, 3, "127.0.0.3")]
+                others = [stack.enter_context(one) for one in connect_to_unix(path, 6)]
                 self.assertEqual(list(map(is_open, others)), [True] * 4 + [False] * 2)
             self.assert_served(server)
             self.assertIn("--max_connections=8", server.log())
@@ -127,15 +139,15 @@ class ConnectionsTest(TestCase):
             other.send(b"?")
             self.assertIn(b"BAD_MESSAGE", other.recv(4096))
             self.assertLess(time.monotonic() - begin, 1)
-            self.assertEqual(count_ended(silent), _MEMORY_CONNECTIONS // 2)
+            wait_until(lambda: count_ended(silent) == _MEMORY_CONNECTIONS // 2, "the end of half of them")
             wait_until(lambda: count_ended(silent) == _MEMORY_CONNECTIONS, "the end of who is silent")
             self.assert_served(server)
 
     @_needs_root
     def test_the_memory_socket_and_the_pages_have_descriptors_of_their_own(self):
         self.folder.chmod(0o755)
-        flags = ("--admin_listen=127.0.0.1:0", f"--memory_socket={self.folder}/m",
-                 f"--memory_socket_users={_OTHER_USER}")
+        flags = ("--admin_listen=127.0.0.1:0", f"--listen=unix:{self.folder}/s",
+                 f"--memory_socket={self.folder}/m", f"--memory_socket_users={_OTHER_USER}")
         done = run_server("--device=cpu", *flags, "--max_connections=100000", prefix=_SOME_DESCRIPTORS)
         self.assert_exit(2, done, "leaves room for ")
         room = int(re.search(r"leaves room for (\d+)", done.stderr)[1])
@@ -150,8 +162,9 @@ class ConnectionsTest(TestCase):
         """All that a server may have open, at once, and each is served."""
         with contextlib.ExitStack() as stack:
             half = connections // 2
-            crowd = [stack.enter_context(one) for source in ("127.0.0.1", "127.0.0.2")
-                     for one in connect(server.address, half, source)]
+            tcp, unix = server.address.split(",")
+            crowd = [stack.enter_context(one) for one in
+                     connect(tcp, half) + connect_to_unix(unix.removeprefix("unix:"), half)]
             self.assertEqual(sum(map(is_open, crowd)), 2 * half)
             pages = [stack.enter_context(one) for one in connect(admin, _PAGE_CONNECTIONS)]
             # One more takes the place of the oldest, which has asked for nothing.
@@ -159,11 +172,15 @@ class ConnectionsTest(TestCase):
             self.assertFalse(is_open(pages.pop(0)))
             clients = [stack.enter_context(connect_to_memory(f"{self.folder}/m", user))
                        for user in (os.geteuid(), _OTHER_USER) for _ in range(_MEMORY_CONNECTIONS // 2)]
-            descriptors = [clients[0].fileno()] * _MOST_DESCRIPTORS_OF_A_MESSAGE
-            for client in clients:
-                socket.send_fds(client, [b"?"], descriptors)
-                self.assertIn(b"BAD_MESSAGE", client.recv(4096))
+            # Memory is all that may come with a message, and one at a time.
+            with open(os.memfd_create("test"), "rb") as memory:
+                for client in clients:
+                    socket.send_fds(client, [b"?"], [memory.fileno()])
+                    self.assertIn(b"BAD_MESSAGE", client.recv(4096))
             self.await_turn(clients)
+            for client in clients:
+                socket.send_fds(client, [b"?"], [client.fileno()] * _MOST_DESCRIPTORS_OF_A_MESSAGE)
+                self.assertIn(b"BAD_MESSAGE", client.recv(4096))
             wait_until(lambda: get_or_nothing(admin, "/healthz") == (200, "ok\n"), "a page")
 
     def await_turn(self, clients: list[socket.socket]):

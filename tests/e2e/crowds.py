@@ -13,6 +13,7 @@ import socket
 import statistics
 import struct
 import sys
+import tempfile
 import threading
 import time
 from typing import Callable, Iterator
@@ -24,6 +25,7 @@ from floods import cpu_seconds, frame, resident_bytes
 _TICK_S = 0.1
 _UNKNOWN = floods.request_headers("/flood.Service/Method")
 _KNOWN = floods.request_headers("/warpfold.v1.ReductionService/Reduce")
+_LONG_HEADERS = b"".join(b"\x00\x06x-%04d\x7f\x99\x05" % i + b"a" * 792 for i in range(9))
 SOURCE = "127.0.0.2"  # none of the honest callers has it
 
 
@@ -38,6 +40,11 @@ def complete(stream: int) -> bytes:
 
 def begun(stream: int) -> bytes:
     return frame(1, 4, stream, _KNOWN)
+
+
+def with_long_headers(stream: int) -> bytes:
+    """As long as the server announces that it takes, almost."""
+    return frame(1, 5, stream, _UNKNOWN + _LONG_HEADERS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,11 +99,50 @@ class Crowd:
                 yield connection, rest
 
 
+@dataclasses.dataclass(frozen=True)
+class Comings:
+    """So many threads, each of which connects again and again, begins so many calls, and leaves."""
+    name: str
+    connections: int  # at once
+    call: Callable[[int], bytes]
+    calls: int
+
+    def flood(self, address: str, seconds: float, source: str = SOURCE) -> int:
+        """How many connections were refused, or ended before they could begin so much."""
+        refused, over = [], time.monotonic() + seconds
+        piece = floods.ACKNOWLEDGEMENT + b"".join(self.call(1 + 2 * i) for i in range(self.calls))
+
+        def come_and_go():
+            while time.monotonic() < over:
+                try:
+                    with contextlib.closing(floods.connect(address, source=source)) as connection:
+                        if not connection.recv(65536):
+                            raise ConnectionError("refused")
+                        connection.sendall(piece)
+                except OSError:
+                    refused.append(address)
+
+        threads = [threading.Thread(target=come_and_go) for _ in range(self.connections)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return len(refused)
+
+
+COMINGS = Comings("connections that leave 80 calls each", 8, complete, 80)
 TAKE_BACK = (
     Crowd("resets, 100 x 450 a second", 100, taken_back, 0, 450),
     Crowd("resets, 200 x 900 at once", 200, taken_back, 900),
 )
-CROWDS = TAKE_BACK + (
+# As many connections as one peer gets, each with as many calls as it may have; 2,522 MiB where these were
+# 2,000 and 140.
+AS_ALLOWED = (
+    Crowd("unknown methods, 250 x 80 at once, nothing read", 250, complete, 80, reads=False),
+    Crowd("calls begun, 250 x 80 at once", 250, begun, 80),
+    Crowd("headers of 7 KiB, 250 x 80 at once", 250, with_long_headers, 80),
+)
+CROWDS = TAKE_BACK + AS_ALLOWED + (COMINGS,) + (
     Crowd("unknown methods, 100 x 450 a second", 100, complete, 0, 450),
     Crowd("the same, nothing read", 100, complete, 0, 450, reads=False),
     Crowd("the same, settings not acknowledged", 100, complete, 0, 450, acknowledges=False, reads=False),
@@ -106,7 +152,7 @@ CROWDS = TAKE_BACK + (
 
 
 class Honest:
-    """A caller beside a crowd, from another address: how long its calls take, in seconds."""
+    """A caller beside a crowd, another peer: how long its calls take, in seconds."""
 
     def __init__(self, server: Server):
         self.seconds: list[float] = []
@@ -117,7 +163,8 @@ class Honest:
     def _call(self) -> None:
         while not self._over.is_set():
             begin = time.monotonic()
-            done = warpfold("reduce", "--target", self._server.address, "--op", "sum", "--iota", "1000")
+            done = warpfold("reduce", "--target", self._server.address.split(",")[1], "--op", "sum",
+                            "--iota", "1000")
             if done.returncode != 0:
                 raise RuntimeError(done.stderr)
             self.seconds.append(time.monotonic() - begin)
@@ -137,16 +184,17 @@ class Honest:
             thread.join()
 
 
-def report(crowd: Crowd, seconds: float) -> None:
-    with Server() as server:
+def report(crowd: Crowd | Comings, seconds: float) -> None:
+    with tempfile.TemporaryDirectory(prefix="warpfold_crowds_") as folder, \
+            Server(listen=f"127.0.0.1:0,unix:{folder}/s") as server:
         pid = server.process.pid
         with Honest(server) as alone:
             time.sleep(1)
         before, cpu = resident_bytes(pid), cpu_seconds(pid)
         with Honest(server) as beside:
-            cut = crowd.flood(server.address, seconds)
+            cut = crowd.flood(server.address.split(",")[0], seconds)
             used = cpu_seconds(pid) - cpu
-        print(f"{crowd.name:40} {cut}/{crowd.connections} cut; {before / 2**20:.0f} MiB before, "
+        print(f"{crowd.name:40} {cut} of {crowd.connections} cut; {before / 2**20:.0f} MiB before, "
               f"{beside.most_bytes / 2**20:.0f} at most; {used:.1f} s of CPU; a call takes "
               f"{1000 * statistics.median(alone.seconds):.0f} ms alone, beside it "
               f"{1000 * statistics.median(beside.seconds):.0f}, {1000 * max(beside.seconds):.0f} at most",

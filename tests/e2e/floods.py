@@ -53,8 +53,13 @@ _HEADER_BLOCK = request_headers("/warpfold.v1.ReductionService/Reduce")
 def connect(address: str, trusted: str = "", source: str = "") -> socket.socket:
     """A connection that has begun with HTTP/2; with TLS where a certificate to trust is given."""
     host, port = address.rsplit(":", 1)
-    connection = socket.create_connection((host, int(port)), timeout=10,
-                                          source_address=(source, 0) if source else None)
+    if host == "unix":
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(10)
+        connection.connect(port)
+    else:
+        connection = socket.create_connection((host, int(port)), timeout=10,
+                                              source_address=(source, 0) if source else None)
     if trusted:
         context = ssl.create_default_context(cafile=trusted)
         context.set_alpn_protocols(["h2"])
@@ -138,9 +143,15 @@ class Flood:
 
     def __init__(self, address: str, pieces: Iterator[bytes], seconds: float, trusted: str = "",
                  source: str = "", meanwhile: Callable[[], None] = lambda: None):
-        self.bytes, self.cut = 0, False
+        self.bytes, self.cut, self.seconds = 0, False, 0.0
         begin = time.monotonic()
-        with contextlib.closing(connect(address, trusted, source)) as connection:
+        with contextlib.ExitStack() as opened:
+            try:
+                connection = opened.enter_context(contextlib.closing(connect(address, trusted, source)))
+                connection.recv(65536)  # the server's settings, which may then be acknowledged
+            except ConnectionError:
+                self.cut = True
+                return
             connection.settimeout(0.2)
             while not self.cut and time.monotonic() - begin < seconds:
                 try:

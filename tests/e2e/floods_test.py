@@ -4,6 +4,7 @@
 
 import contextlib
 import itertools
+import re
 import shutil
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import crowds
 import floods
 from executables import Server, TestCase, value, warpfold
 from floods import Flood, resident_bytes
+from http2_client import Connection
 from keys import make_keys
 
 _MEBIBYTE = 2**20
@@ -53,12 +55,67 @@ class FloodsTest(TestCase):
                 self.assert_served(server)
                 self.assertNotIn("closed a connection of 127.0.0.1", server.log())
 
+    def test_calls_that_are_left_behind_count_as_taken_back(self):
+        """1,800 MiB after 6 s, and an honest call took 12, where connections came and went as they liked."""
+        unix = f"unix:{self.folder}/s"
+        with Server(listen=f"127.0.0.1:0,{unix}") as server:
+            before = resident_bytes(server.process.pid)
+            self.assertGreater(crowds.COMINGS.flood(server.address.split(",")[0], seconds=4), 100)
+            self.assertLess(resident_bytes(server.process.pid) - before, 250 * _MEBIBYTE)
+            self.assertEqual(value(unix, "sum", "--iota", "1000"), 499_500)
+            server.await_log("calls that a peer has left behind")
+
     def test_who_does_not_acknowledge_settings_is_cut(self):
         """Until then gRPC counts none of the calls of a connection."""
         with Server() as server, contextlib.closing(floods.connect(server.address)) as connection:
             with contextlib.suppress(ConnectionError):  # it is cut while it sends
                 connection.sendall(b"".join(crowds.begun(stream) for stream in range(1, 20_000, 2)))
             server.await_log("it sends calls, and does not acknowledge settings")
+            self.assert_served(server)
+
+    def test_what_connections_may_have_fits_into_the_budget(self):
+        """All connections, of two peers, with as many calls as each may have: nobody is cut."""
+        unix = f"unix:{self.folder}/s"
+        for crowd in crowds.AS_ALLOWED:
+            with self.subTest(crowd.name), Server(listen=f"127.0.0.1:0,{unix}") as server:
+                tcp = server.address.split(",")[0]
+                server.await_log("memory: at most ")
+                base, connections = (int(re.search(rf"{part} (\d+)", server.log())[1]) * _MEBIBYTE
+                                     for part in ("base", "connections"))
+                cut, most = [], 0
+                threads = [threading.Thread(target=lambda to=to: cut.append(crowd.flood(to, 4)))
+                           for to in (tcp, unix)]
+                for thread in threads:
+                    thread.start()
+                while any(thread.is_alive() for thread in threads):
+                    most = max(most, resident_bytes(server.process.pid))
+                    time.sleep(0.02)
+                print(f"{crowd.name}: {most / _MEBIBYTE:.0f} MiB at most, of "
+                      f"{(base + connections) / _MEBIBYTE:.0f}")
+                self.assertEqual(cut, [0, 0], server.log())
+                self.assertLess(most, base + connections)
+                self.assertEqual(value(tcp, "sum", "--iota", "1000"), 499_500)
+
+    def test_a_connection_has_so_many_calls(self):
+        """80 at once; who does not wait with more loses the connection."""
+        for calls, seconds in ((80, 0.5), (120, 10)):
+            with self.subTest(calls), Server() as server, Connection(server.address) as connection:
+                for _ in range(calls):
+                    connection.begin("/warpfold.v1.ReductionService/Reduce")
+                connection.await_ends(calls, seconds)
+                self.assertEqual(connection.is_over, calls > 80)
+
+    def test_settings_are_not_acknowledged_before_they_come(self):
+        """Or they come in time, and gRPC keeps to them; 2 in 10 won this race, and had no limit at all."""
+        with Server() as server, contextlib.ExitStack() as opened:
+            for _ in range(60):
+                connection = opened.enter_context(contextlib.closing(floods.connect(server.address)))
+                connection.settimeout(10)
+                with contextlib.suppress(ConnectionError):
+                    connection.sendall(floods.ACKNOWLEDGEMENT)
+                    connection.sendall(b"".join(crowds.begun(stream) for stream in range(1, 4000, 2)))
+                    while connection.recv(65536):
+                        pass
             self.assert_served(server)
 
     def test_answers_that_nobody_takes_are_not_kept(self):
@@ -82,9 +139,10 @@ class FloodsTest(TestCase):
             self.assert_served(server)
 
     def test_honest_callers_notice_nothing(self):
-        """Large arrays and small ones, beside one flood after the other from another address."""
-        with Server() as server:
-            calls = [self.start("bench", "--target", server.address, *arguments, "--duration", "4",
+        """Large arrays and small ones, beside one flood after the other of another peer."""
+        with Server(listen=f"127.0.0.1:0,unix:{self.folder}/s") as server:
+            tcp, unix = server.address.split(",")
+            calls = [self.start("bench", "--target", unix, *arguments, "--duration", "4",
                                 "--rounds", "1", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
                      for arguments in (("--bytes", "100000000", "--streams", "2"),
                                        ("--method", "array", "--callers", "2"))]
@@ -94,7 +152,7 @@ class FloodsTest(TestCase):
                 for flood in itertools.cycle(floods.FLOODS):
                     if over.is_set():
                         return
-                    Flood(server.address, flood(), _TIMEOUT_S, source="127.0.0.2")
+                    Flood(tcp, flood(), _TIMEOUT_S)
 
             attacker = threading.Thread(target=attack)
             attacker.start()
@@ -105,7 +163,7 @@ class FloodsTest(TestCase):
             finally:
                 over.set()
                 attacker.join()
-            self.assertNotIn("closed a connection of 127.0.0.1", server.log())
+            self.assertNotIn("closed a connection of unix:", server.log())
 
     def test_honest_traffic_is_not_cut(self):
         with Server() as server:

@@ -11,10 +11,13 @@ import subprocess
 import time
 import unittest
 
+import floods
 from executables import Server, TestCase, value
+from floods import Flood
 
 _PUTTING_AWAY_S = 5.0
 _SLACK_S = 5.0  # of a busy machine
+_HOLD_UP_S = 15.0  # of a thread, before the server takes itself for lost
 
 
 def hang(server: Server) -> None:
@@ -51,6 +54,31 @@ class HangingTest(TestCase):
         with Server("--admin_listen=127.0.0.1:0") as server:
             hang(server)
             server.await_log("the driver hangs")
+            self.assert_ends_soon(server)
+
+    def hold_up_a_shard(self, server: Server):
+        """Its thread ends a connection that floods, and does not return from that."""
+        hang(server)
+        Flood(server.address, floods.empty_data(), 3)
+        server.await_log("the end of a connection hangs")
+
+    def test_a_shard_of_which_nobody_knows_why(self):
+        with Server() as server:
+            self.hold_up_a_shard(server)
+            server.await_log("a thread that serves calls is held up")
+            self.assert_ends_soon(server, 4, signal.SIGCONT)
+
+    def test_a_shard_while_it_drains(self):
+        with Server() as server:
+            self.hold_up_a_shard(server)
+            server.process.send_signal(signal.SIGTERM)
+            server.await_log("a thread that serves calls is held up")
+            self.assert_ends_soon(server, 4, signal.SIGCONT)
+
+    def test_a_shard_that_is_idle_is_not_held_up(self):
+        with Server() as server:
+            time.sleep(_HOLD_UP_S + 3)
+            self.assertEqual(value(server.address, "sum", "--iota", "10"), 45)
             self.assert_ends_soon(server)
 
     def test_a_file(self):

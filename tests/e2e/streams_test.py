@@ -10,7 +10,7 @@ import time
 import unittest
 
 import floods
-from executables import Server, TestCase, value
+from executables import Server, TestCase, value, warpfold
 from floods import resident_bytes
 from http2_client import Connection
 from keys import make_keys
@@ -35,7 +35,7 @@ class StreamsTest(TestCase):
 
     def test_watches_that_do_not_begin_hold_little_and_end(self):
         """A watch lasts for ever, and is not read; but it begins only when its client can send no more."""
-        connections, each = 8, 100
+        connections, each = 10, 80
         with Server() as server, contextlib.ExitStack() as stack:
             crowd = [stack.enter_context(Connection(server.address)) for _ in range(connections)]
             most = 0
@@ -86,6 +86,23 @@ class StreamsTest(TestCase):
             connection.send(stream, _EMPTY)
             connection.half_close(stream)
             self.assertEqual(connection.await_ends(1, 4), 0)
+
+    def test_calls_that_are_begun_and_not_sent_keep_nobody_out(self):
+        """They took all places for a minute, and could come again."""
+        service = "/warpfold.v1.ReductionService"
+        with Server() as server, contextlib.ExitStack() as stack:
+            for method in ("ReduceArray", "Merge", "GetServerInfo"):
+                crowd = [stack.enter_context(Connection(server.address, source=source))
+                         for source in ("127.0.0.2", "127.0.0.3")]
+                for connection in crowd:
+                    for _ in range(40):
+                        connection.begin(f"{service}/{method}")
+                # All addresses of loopback are one party, which gets seven eighths of 64 places.
+                self.assertGreaterEqual(sum(one.await_ends(80, 0.3) for one in crowd), 80 - 56)
+            begin = time.monotonic()
+            for call in (("reduce", "--op", "sum", "--iota", "1000"), ("info",)):
+                while (done := warpfold(*call, "--target", server.address, "--timeout", "5")).returncode != 0:
+                    self.assertLess(time.monotonic() - begin, 15, done.stderr)
 
     def test_an_answer_that_is_not_taken_is_not_waited_for(self):
         """As those of reflection, of which one is sent after the other."""

@@ -48,8 +48,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string bytes = warpfold::server::AnyBytes(input);
   const auto now = FrameWatch::Time() + std::chrono::hours(1);
   FrameWatch whole;
+  whole.ServerSpeaks();
   const char* const expected = whole.Take(std::as_bytes(std::span(bytes)), now);
   FrameWatch cut;
+  cut.ServerSpeaks();
   const char* complaint = nullptr;
   for (std::size_t at = 0; at < bytes.size() && complaint == nullptr; at += stride) {
     const std::string piece = bytes.substr(at, stride);

@@ -5,6 +5,7 @@
 // for.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -25,6 +26,7 @@ namespace {
 
 constexpr char kWatch[] = "/grpc.health.v1.Health/Watch";
 constexpr char kMerge[] = "/warpfold.v1.ReductionService/Merge";
+constexpr char kReduceArray[] = "/warpfold.v1.ReductionService/ReduceArray";
 constexpr char kListArrays[] = "/warpfold.v1.ArrayService/ListArrays";
 constexpr char kServerInfo[] = "/warpfold.v1.ReductionService/GetServerInfo";
 
@@ -109,6 +111,35 @@ TEST_F(CallEventsTest, AWatchThatDoesNotBeginEndsSoon) {
   EXPECT_FALSE(watch.answered());
   Wait(absl::Milliseconds(1));
   EXPECT_EQ(watch.Reason(), "IDLE");
+}
+
+TEST_F(CallEventsTest, ASmallCallSaysAtOnceWhatItAsks) {
+  for (const char* const method : {kServerInfo, kListArrays}) {
+    Caller call(shard_, method);
+    Wait(kCheckIdle - absl::Milliseconds(1));
+    EXPECT_FALSE(call.answered());
+    Wait(absl::Milliseconds(1));
+    EXPECT_EQ(call.Reason(), "IDLE") << method;
+  }
+}
+
+// Arrays and merges may be large, and their clients slow.
+TEST_F(CallEventsTest, AMessageMayTakeItsTimeUntilPlacesAreShort) {
+  for (const char* const method : {kReduceArray, kMerge}) {
+    std::deque<Caller> calls;
+    for (int i = 0; i < 55; ++i) calls.emplace_back(shard_, method);
+    Wait(10 * kCheckIdle);
+    const auto count_ended = [&] {
+      return std::count_if(calls.begin(), calls.end(), [](const Caller& call) { return call.answered(); });
+    };
+    EXPECT_EQ(count_ended(), 0) << method;
+    Caller& last = calls.emplace_back(shard_, method);
+    Wait(absl::Milliseconds(1));
+    EXPECT_EQ(count_ended(), 1) << "as many as are too many: " << method;
+    EXPECT_FALSE(last.answered());
+    EXPECT_EQ(calls.front().Reason(), "IDLE");
+    for (Caller& call : calls) call.call().OnLeft();
+  }
 }
 
 TEST_F(CallEventsTest, WatchesThatHaveNotBegunHaveThePlacesOfProbes) {

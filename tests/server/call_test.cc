@@ -46,6 +46,19 @@ TEST(CallTimerTest, IdlenessCountsFromTheLastProgress) {
   EXPECT_EQ(ReasonAt(timer, 30), "IDLE");
 }
 
+TEST(CallTimerTest, TheFirstMessageMayHaveToComeSooner) {
+  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
+  timer.AwaitClient(kStart);
+  EXPECT_TRUE(timer.Overdue(After(1), absl::Seconds(2)).ok());
+  EXPECT_EQ(kernels::ErrorReason(timer.Overdue(After(2), absl::Seconds(2))), "IDLE");
+  EXPECT_EQ(ReasonAt(timer, 9), "") << "where nobody says so";
+  EXPECT_EQ(kernels::ErrorReason(timer.Overdue(After(10), absl::Seconds(20))), "IDLE");
+  timer.ClientCame(After(1));
+  timer.Progress(After(1), 1);
+  timer.AwaitClient(After(1));
+  EXPECT_TRUE(timer.Overdue(After(10), absl::Seconds(2)).ok());
+}
+
 TEST(CallTimerTest, EmptyChunksAreNoProgress) {
   CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
   timer.AwaitClient(kStart);
@@ -242,6 +255,23 @@ TEST(AdmissionTest, NobodyGetsAllPlaces) {
   EXPECT_EQ(fill(Kind::kReduction, "modest"), 56);
 }
 
+TEST(AdmissionTest, PlacesAreShortWhenTheLastEighthIsUsed) {
+  using Kind = Admission::Kind;
+  Admission admission(16);
+  std::vector<Admission::Ticket> tickets;
+  for (const Kind kind : {Kind::kReduction, Kind::kMerge}) {
+    for (int i = 0; i < 14; ++i) {
+      EXPECT_FALSE(admission.IsShort(kind)) << i;
+      tickets.push_back(*admission.Enter(kind));
+    }
+    EXPECT_TRUE(admission.IsShort(kind));
+  }
+  EXPECT_TRUE(admission.IsShort(Kind::kArray)) << "which share those of reductions";
+  EXPECT_FALSE(admission.IsShort(Kind::kSmall));
+  tickets.clear();
+  EXPECT_FALSE(admission.IsShort(Kind::kArray));
+}
+
 TEST(AdmissionTest, ATicketIsGivenBackOnce) {
   Admission admission(2);
   Admission::Ticket first = *admission.Enter();
@@ -362,6 +392,16 @@ TEST(PartyTest, IsAnIdentityOrAHost) {
   EXPECT_EQ(PartyOf("dns:a.example", "ipv4:192.0.2.1:50051"), "dns:a.example");
   EXPECT_EQ(PartyOf("anonymous", "ipv4:192.0.2.1:50051"), "ipv4:192.0.2.1");
   EXPECT_EQ(PartyOf("anonymous", "inproc"), "inproc");
+}
+
+TEST(PartyTest, AllLoopbackAddressesAreOneHost) {
+  for (const char* const peer : {"ipv4:127.0.0.1:1", "ipv4:127.9.8.7:1", "ipv6:%5B::1%5D:1", "ipv6:[::1]:1",
+                                 "ipv6:%5B::ffff:127.0.0.3%5D:2"}) {
+    EXPECT_EQ(PartyOf("anonymous", peer), "ipv4:127.0.0.1") << peer;
+  }
+  EXPECT_EQ(PartyOf("anonymous", "ipv4:128.0.0.1:1"), "ipv4:128.0.0.1");
+  EXPECT_EQ(PartyOf("anonymous", "ipv6:%5B::2%5D:1"), "ipv6:::");
+  EXPECT_EQ(PartyOf("anonymous", "ipv4:127.0.0:1"), "ipv4:127.0.0") << "which is no address";
 }
 
 TEST(PartyTest, AHostHasAllAddressesOfItsIpv6Network) {

@@ -5,12 +5,13 @@
 // SIGUSR1: its slots hang from now on, as those of a GPU may that is about to fail. SIGUSR2: it reports that
 // it has failed. SIGHUP: a call that starts a slot does not return. SIGALRM: what is outside of the process
 // is no more to be had: registrations of memory, questions to the driver and looks at files do not return,
-// and no thread can be made. Standard error says when they are obeyed, but for the second, and when a slot or
-// a registration hangs. With --slots=1 it cannot even start a reduction. Where --device names several GPUs it
-// has as many fake devices.
+// and no thread can be made; nor does the end of a connection that floods. Standard error says when they are
+// obeyed, but for the second, and when a slot or a registration hangs. With --slots=1 it cannot even start a
+// reduction. Where --device names several GPUs it has as many fake devices.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -93,6 +94,17 @@ void Obey(FakeBackend& backend) {
 extern "C" int stat(const char* path, struct stat* info) noexcept {
   warpfold::server::HangIfAsked("a file");
   return static_cast<int>(syscall(SYS_newfstatat, AT_FDCWD, path, info, 0));
+}
+
+// As before Linux 6.16, which can have descriptors refused.
+extern "C" int setsockopt(int descriptor, int level, int name, const void* value, socklen_t size) noexcept {
+  constexpr int kPassRights = 83;
+  if (level == SOL_SOCKET && name == kPassRights) {
+    errno = ENOPROTOOPT;
+    return -1;
+  }
+  if (level == SOL_SOCKET && name == SO_LINGER) warpfold::server::HangIfAsked("the end of a connection");
+  return static_cast<int>(syscall(SYS_setsockopt, descriptor, level, name, value, size));
 }
 
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),

@@ -31,20 +31,24 @@ TEST(MemoryBudgetTest, IsTheSumOfWhatTheFlagsAllow) {
   constexpr std::uint64_t kPlace = kMessage + 4 * kMiB + 11 * kMiB / 2 + kMessage;
   const std::uint64_t calls = 10 * kPlace + 2 * (kMessage + 24 * kMiB);
   constexpr std::uint64_t kSmall = 22 * kMiB;
+  // 512 connections of 100 KiB, each with 2 x 10 + 16 calls of 16 KiB.
+  constexpr std::uint64_t kConnections = 512 * (100 + 36 * 16) * kMiB / 1024;
+  EXPECT_EQ(cpu.connections, kConnections);
   EXPECT_EQ(cpu.calls, calls);
   EXPECT_EQ(cpu.small, kSmall);
-  EXPECT_EQ(cpu.total(), calls + kSmall + (64 + 2 + 64 + 3) * kMiB);
+  EXPECT_EQ(cpu.total(), calls + kSmall + kConnections + (64 + 2 + 64 + 3) * kMiB);
   EXPECT_EQ(cpu.received(), calls + kSmall + 64 * kMiB) << "what gRPC may hold";
-  EXPECT_EQ(ToText(cpu),
-            "memory: at most 388 MiB (of them base 64, staging buffers 2, to receive into 0, calls 233, "
-            "small calls 22, answers 64, resident arrays 3)");
+  EXPECT_EQ(
+      ToText(cpu),
+      "memory: at most 726 MiB (of them base 64, connections 338, staging buffers 2, to receive into 0, "
+      "calls 233, small calls 22, answers 64, resident arrays 3)");
   const MemoryBudget gpu =
       BudgetOf(flags, {.gpus = 1, .slot_bytes = 8 * kMiB, .receive_bytes = 16 * kMiB, .shards = 2});
-  EXPECT_EQ(gpu.total(), calls + kSmall + (64 + 512 + 8 + 16 + 64) * kMiB);
+  EXPECT_EQ(gpu.total(), calls + kSmall + kConnections + (64 + 512 + 8 + 16 + 64) * kMiB);
   EXPECT_EQ(gpu.received(), cpu.received() + 16 * kMiB);
   const MemoryBudget two =
       BudgetOf(flags, {.gpus = 2, .slot_bytes = 16 * kMiB, .receive_bytes = 32 * kMiB, .shards = 2});
-  EXPECT_EQ(two.total(), calls + kSmall + (64 + 2 * 512 + 16 + 32 + 64) * kMiB);
+  EXPECT_EQ(two.total(), calls + kSmall + kConnections + (64 + 2 * 512 + 16 + 32 + 64) * kMiB);
 }
 
 TEST(MemoryBudgetTest, IsHeldAgainstTheLimit) {
@@ -56,16 +60,28 @@ TEST(MemoryBudgetTest, IsHeldAgainstTheLimit) {
   const absl::Status above = CheckBudget(budget, flags, budget.total() - 1);
   EXPECT_EQ(above.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(above.message()),
-              testing::StartsWith("--max_concurrent_reductions=64: memory: at most 1311 MiB"));
+              testing::StartsWith("--max_concurrent_reductions=64: memory: at most 2001 MiB"));
+}
+
+TEST(MemoryBudgetTest, ConnectionsHaveSoManyCallsAtMost) {
+  Flags flags;
+  flags.max_connections = 3;
+  flags.max_concurrent_reductions = 1000;
+  EXPECT_EQ(BudgetOf(flags, {}).connections, 3 * (100 + 80 * 16) * kMiB / 1024);
+  flags.max_concurrent_reductions = 1;
+  EXPECT_EQ(BudgetOf(flags, {}).connections, 3 * (100 + 18 * 16) * kMiB / 1024);
 }
 
 TEST(MemoryBudgetTest, TheFlagOfTheLargestPartIsNamed) {
   Flags flags;
   flags.max_concurrent_reductions = 1;
+  flags.max_connections = 100;
   flags.slots = 5;
   EXPECT_THAT(RefusalOf(flags), testing::StartsWith("--slots=5: "));
   flags.resident_bytes = 140 * kMiB;
   EXPECT_THAT(RefusalOf(flags), testing::StartsWith("--resident_bytes=146800640: "));
+  flags.max_connections = 0;
+  EXPECT_THAT(RefusalOf(flags), testing::StartsWith("--max_connections=512: "));
 }
 
 TEST(MemoryBudgetTest, SlotsAreHeldAgainstWhatIsAvailable) {

@@ -31,6 +31,18 @@ TEST_F(PeerResetsTest, AreThoseOfAllConnections) {
   EXPECT_FALSE(first->Spend(1, now_));
 }
 
+TEST_F(PeerResetsTest, WhoHasSpentAllMayConnectSoonAgain) {
+  const auto peer = peers_.Of("192.0.2.1", now_);
+  EXPECT_TRUE(peer->Spend(5000, now_));
+  EXPECT_TRUE(peer->HasSome(now_)) << "nothing is owed";
+  EXPECT_FALSE(peer->Spend(1'000'000, now_));
+  EXPECT_FALSE(peer->HasSome(now_));
+  now_ += 499ms;
+  EXPECT_FALSE(peer->HasSome(now_));
+  now_ += 2ms;
+  EXPECT_TRUE(peer->HasSome(now_));
+}
+
 TEST_F(PeerResetsTest, OfManyConnectionsAtAPaceGoOnForEver) {
   for (int second = 0; second < 1000; ++second, now_ += 1s) {
     for (int connection = 0; connection < 100; ++connection) {

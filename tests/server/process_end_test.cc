@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <future>
@@ -67,6 +68,30 @@ TEST_F(ProcessEndTest, WhatIsWatchedMayEndAProcessThatStandsStill) {
   EXPECT_EXIT(serve(), testing::ExitedWithCode(4), "");
 }
 
+TEST_F(ProcessEndTest, TheWatchGoesOnWhileAnEndIsAwaited) {
+  const auto serve = [] {
+    ProcessEnd& end = ProcessEnd::Make();
+    std::atomic<bool> fails = false;
+    end.Watch([&] {
+      if (fails) std::_Exit(4);
+    });
+    end.EndWithin(absl::Seconds(5), 7);
+    fails = true;
+    StandStill();
+  };
+  EXPECT_EXIT(serve(), testing::ExitedWithCode(4), "");
+}
+
+TEST_F(ProcessEndTest, TheLastDeadlineCounts) {
+  const auto serve = [] {
+    ProcessEnd& end = ProcessEnd::Make();
+    end.EndWithin(absl::Milliseconds(50), 7);
+    end.EndWithin(absl::Milliseconds(300), 8);
+    StandStill();
+  };
+  EXPECT_EXIT(serve(), testing::ExitedWithCode(8), "");
+}
+
 TEST_F(ProcessEndTest, NothingIsWatchedThatMayBeGone) {
   const auto serve = [] {
     ProcessEnd& end = ProcessEnd::Make();
@@ -76,6 +101,7 @@ TEST_F(ProcessEndTest, NothingIsWatchedThatMayBeGone) {
       if (!std::exchange(told, true)) watched.set_value();
     });
     watched.get_future().wait();
+    end.Unwatch();
     end.EndWithin(absl::Milliseconds(100), 7);
     told = false;
     usleep(50'000);

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a thread goes on, told to another thread. One that computes for long does: clients can have it do
+// so. One that neither comes round its loop nor computes is held up by something that it should never have
+// waited for (docs/adr/0106).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "server/core/watched_time.h"
+
+namespace warpfold::server {
+
+class ThreadBeat {
+ public:
+  // On the thread, at each turn of its loop: at least once in kLongestRest.
+  static constexpr absl::Duration kLongestRest = absl::Seconds(5);
+  void Beat() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+
+  // For how long it has neither beaten nor computed, where it has had `computed` of processor time so far.
+  // To be called often, by one other thread.
+  absl::Duration Look(absl::Time now, absl::Duration computed) {
+    const std::uint64_t turns = turns_.load(std::memory_order_relaxed);
+    const bool beats = turns != std::exchange(seen_, turns);
+    const bool computes = computed != std::exchange(computed_, computed);
+    if (beats || computes) rests_ = {};
+    return rests_.Look(now);
+  }
+
+ private:
+  std::atomic<std::uint64_t> turns_ = 0;
+  std::uint64_t seen_ = 0;
+  absl::Duration computed_;
+  WatchedTime rests_;
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds the nine-byte heads of HTTP/2 frames (RFC 9113, section 4.1) in the bytes of one direction of a
+// connection, however these are cut.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace warpfold::server {
+
+// RFC 9113, section 6.
+enum FrameType : std::uint8_t {
+  kData = 0,
+  kHeaders = 1,
+  kResetStream = 3,
+  kSettings = 4,
+  kWindowUpdate = 8,
+  kContinuation = 9
+};
+inline constexpr unsigned kEndStream = 1;
+inline constexpr unsigned kAck = 1;
+
+struct FrameHead {
+  std::uint32_t length;
+  int type;  // a FrameType, or another
+  unsigned flags;
+  std::uint32_t stream;
+};
+
+// Threads: one at a time.
+class FrameHeads {
+ public:
+  // Before the first frame stand so many other bytes.
+  explicit FrameHeads(std::uint64_t preface_bytes) : skip_(preface_bytes) {}
+
+  // The next head in `*bytes`, of which those behind it are left; nothing where it is not there yet.
+  std::optional<FrameHead> Next(std::span<const std::byte>* bytes);
+
+ private:
+  std::uint64_t skip_;  // bytes that are no head
+  std::array<std::byte, 9> head_ = {};
+  std::size_t head_bytes_ = 0;  // of head_, that have come
+};
+
+// Counts the calls that the server has ended, in the frames that it sends.
+//
+// Threads: one at a time.
+class CallEnds {
+ public:
+  void Take(std::span<const std::byte> bytes);
+  std::uint64_t count() const { return count_; }
+
+ private:
+  FrameHeads heads_{0};
+  std::uint32_t last_ = 0;  // that was ended: a reset may follow
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/thread_beat.h"
+
+#include <gtest/gtest.h>
+
+namespace warpfold::server {
+namespace {
+
+class ThreadBeatTest : public testing::Test {
+ protected:
+  // Looks twenty times a second, as the watchdog does, and returns what the last look said.
+  absl::Duration LookFor(absl::Duration time, absl::Duration computes_in_a_look = absl::ZeroDuration()) {
+    absl::Duration rests;
+    for (const absl::Time end = now_ + time; now_ < end;) {
+      now_ += absl::Milliseconds(50);
+      computed_ += computes_in_a_look;
+      rests = beat_.Look(now_, computed_);
+    }
+    return rests;
+  }
+
+  ThreadBeat beat_;
+  absl::Time now_ = absl::UnixEpoch();
+  absl::Duration computed_ = absl::Seconds(7);
+};
+
+TEST_F(ThreadBeatTest, OneThatDoesNothingIsHeldUp) {
+  LookFor(absl::Milliseconds(50));
+  EXPECT_EQ(LookFor(absl::Seconds(15)), absl::Seconds(15));
+  beat_.Beat();
+  EXPECT_EQ(LookFor(absl::Milliseconds(50)), absl::ZeroDuration());
+  EXPECT_EQ(LookFor(absl::Seconds(2)), absl::Seconds(2));
+}
+
+TEST_F(ThreadBeatTest, OneThatComesRoundIsNot) {
+  for (int turn = 0; turn < 100; ++turn) {
+    beat_.Beat();
+    EXPECT_LE(LookFor(ThreadBeat::kLongestRest), ThreadBeat::kLongestRest);
+  }
+}
+
+TEST_F(ThreadBeatTest, OneThatComputesIsNot) {
+  EXPECT_EQ(LookFor(absl::Hours(1), absl::Nanoseconds(1)), absl::ZeroDuration());
+}
+
+TEST_F(ThreadBeatTest, AProcessThatWasSuspendedHasNotWatched) {
+  LookFor(absl::Seconds(1));
+  now_ += absl::Hours(1);
+  EXPECT_LT(LookFor(absl::Milliseconds(50)), absl::Seconds(3));
+}
+
+}  // namespace
+}  // namespace warpfold::server
