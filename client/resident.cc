@@ -15,7 +15,7 @@
 namespace warpfold {
 namespace {
 
-constexpr char kReduceMethod[] = "/warpfold.v1.ReductionService/Reduce";
+constexpr char kReduceKeptMethod[] = "/warpfold.v1.ReductionService/Reduce";
 constexpr char kPutMethod[] = "/warpfold.v1.ArrayService/PutArray";
 constexpr char kGetMethod[] = "/warpfold.v1.ArrayService/GetArray";
 constexpr char kListMethod[] = "/warpfold.v1.ArrayService/ListArrays";
@@ -23,7 +23,7 @@ constexpr char kDeleteMethod[] = "/warpfold.v1.ArrayService/DeleteArray";
 
 absl::Status BadAnswer() { return absl::InternalError("the server's answer is not one to this request"); }
 
-v1::PutArrayRequest HeaderOf(const ReduceJob& job, const PutOptions& put) {
+v1::PutArrayRequest PutHeaderOf(const ReduceJob& job, const PutOptions& put) {
   v1::PutArrayRequest request;
   v1::PutArrayHeader& header = *request.mutable_header();
   header.set_element_type(job.spec.element_type());
@@ -59,7 +59,7 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
                                         const Connection& connection, const Interrupts& interrupts,
                                         bool* took_data) {
   LentMemory memory(connection);  // outlives the call
-  ChunkStream stream(connection, job.deadline, interrupts, job.options, kPutMethod, HeaderOf(job, put));
+  ChunkStream stream(connection, job.deadline, interrupts, job.options, kPutMethod, PutHeaderOf(job, put));
   const std::uint64_t byte_count = job.element_count * job.element_bytes;
   for (std::uint64_t offset = 0; offset < byte_count;) {
     const std::size_t size = std::min<std::uint64_t>(job.chunk_bytes, byte_count - offset);
@@ -92,7 +92,8 @@ absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, const
   header.mutable_reference()->set_element_count(reference.element_count);
   CallScope scope(connection, deadline, interrupts);
   v1::ReduceResponse response;
-  if (absl::Status status = CallUnary(scope, kReduceMethod, request, response); !status.ok()) return status;
+  if (absl::Status status = CallUnary(scope, kReduceKeptMethod, request, response); !status.ok())
+    return status;
   absl::Status status = CheckReduction(spec, {0, reference.element_count}, false, response.reduction());
   if (!status.ok()) return status;
   return std::move(*response.mutable_reduction());

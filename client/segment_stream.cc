@@ -34,7 +34,7 @@ std::optional<SegmentColumn::Content> ContentOf(v1::SegmentContent content) {
   }
 }
 
-std::optional<SegmentColumn::Kind> KindOf(v1::SegmentValueKind kind) {
+std::optional<SegmentColumn::Kind> ColumnKindOf(v1::SegmentValueKind kind) {
   switch (kind) {
     case v1::SEGMENT_VALUE_KIND_INT64:
       return SegmentColumn::Kind::kInt64;
@@ -183,7 +183,7 @@ absl::Status SegmentAnswer::AddLayout(const v1::SegmentLayout& layout) {
   if (absl::Status status = CheckLayout(spec_, layout); !status.ok()) return status;
   for (const v1::SegmentColumn& column : layout.columns()) {
     const auto content = ContentOf(column.content());
-    const auto kind = KindOf(column.kind());
+    const auto kind = ColumnKindOf(column.kind());
     if (!content.has_value() || !kind.has_value()) return MakeMismatch("a column of an unknown kind");
     columns_.push_back({OperatorName(column.operator_()), *content, column.field(), *kind});
   }

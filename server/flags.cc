@@ -22,7 +22,7 @@
 namespace warpfold::server {
 namespace {
 
-constexpr int kBadFlags = 2;
+constexpr int kUsageError = 2;
 constexpr std::int64_t kSlotBytesUnit = 64 << 10;
 constexpr std::int64_t kMaxSeconds = 30 * 24 * 3600;
 
@@ -260,11 +260,11 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
     // Whoever asked for JSON has this one line as well, though it may come before the flag has been taken.
     const bool is_json = log_format->count() > 0 && log_format->results().back() == "json";
     flags->log_format = is_json ? LogFormat::kJson : LogFormat::kText;
-    return app.exit(e, out, error) == 0 ? 0 : kBadFlags;
+    return app.exit(e, out, error) == 0 ? 0 : kUsageError;
   }
   if (const std::string complaint = CheckTogether(*flags); !complaint.empty()) {
     error << complaint << std::endl;
-    return kBadFlags;
+    return kUsageError;
   }
   flags->all = AllOf(app);
   return std::nullopt;
