@@ -39,9 +39,9 @@ class NodeFolder {
 
   // Folds nodes [begin, end) of one level, whose states start at `states` and are overwritten. It ends when
   // all are written, or `levels` levels up, where at most one node may be left: then [begin, end) is that
-  // node, and the result, in thread 0, is its state. The whole block calls this, first for the left edge, then
-  // for the right edge, then for the units: so the front and the back fill in array order. WarpFolder has
-  // the same interface; it needs to know the side, which this folder does not, and it needs no `spare`.
+  // node, and the result, in thread 0, is its state. The whole block calls this, first for the left edge,
+  // then for the right edge, then for the units: so the front and the back fill in array order. WarpFolder
+  // has the same interface; it must know the side, which this folder need not, and it needs no `spare`.
   __device__ __forceinline__ State Fold(State* states, std::uint64_t& begin, std::uint64_t& end,
                                         std::uint32_t levels, Side) {
     while (states != shared_ && end - begin > kFewNodes) {

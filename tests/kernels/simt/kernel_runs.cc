@@ -189,18 +189,18 @@ KernelRuns::Function FoldsARun(const ReductionSpec& spec) {
 }
 
 // Matrices entry by entry, by one block that draws one task after the other: in ranges that are short enough
-// to be reduced here every block has one task. The range is three units of eight leaves, without the first
-// leaf and the last two, so that the first and the last unit are folded piece by piece.
+// to be reduced here every block has one task. The range is three units of 16 leaves, without the first leaf
+// and the last two, so that the first and the last unit are folded piece by piece.
 template <class Op>
 KernelRuns::Function FoldsEntries(const ReductionSpec& spec) {
   using State = typename Op::State;
   constexpr std::uint64_t kFirstLeaf = 1;
-  constexpr std::uint64_t kLeaves = 21;
+  constexpr std::uint64_t kLeaves = 45;
   const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   const std::uint64_t count = kLeaves * reduction.leaf_elements();
   const std::uint32_t entries = spec.shape.entries();
   EntrywisePlan plan = PlanEntrywise(entries, sizeof(typename Op::Element), kFirstLeaf, count, /*blocks=*/1);
-  plan.tree = PlanTree(kFirstLeaf, count, reduction.element_bytes(), /*unit_level=*/3, /*group_level=*/2,
+  plan.tree = PlanTree(kFirstLeaf, count, reduction.element_bytes(), /*unit_level=*/4, /*group_level=*/2,
                        plan.tree.parts);
   return [=](KernelRuns::Bench& bench, std::uint64_t seed) -> std::string {
     const std::vector<std::byte> data = ElementsOf(spec, count, seed);
