@@ -54,7 +54,7 @@ __device__ __forceinline__ void ReduceRange(const Op& op, const Range& range, co
   const auto run = [&](std::uint32_t unit) {
     return ((geometry.first_unit + unit) * kWarps + warp) << level;
   };
-  // An edge leaf goes through the loop once: code that folds leaves is what kernels are made of.
+  // Edge leaves go through the loop of the units: the code that folds leaves is most of a kernel.
   const auto edge = [&] { return std::uint64_t{blockIdx.x} * kWarps + warp; };
   bool folds = true;
   if (is_edge) {

@@ -41,7 +41,7 @@ class Schedule {
     return order;
   }
 
-  // At most `most`.
+  // Chooses how many blocks are resident, which are at most `most`.
   unsigned ResidentBlocks(unsigned most) { return is_random_ ? 1 + chance_.Below(most) : 1; }
 
   // How many times a block's threads are resumed until it is another one's turn.

@@ -64,7 +64,8 @@ std::string RowOf(const Site& site) {
 // that run on simt.
 std::vector<std::filesystem::path> Files() {
   const std::filesystem::path kernels = SourceFolder() / "kernels/cuda";
-  std::vector<std::filesystem::path> files = {kernels / "ticket.cuh", kernels / "fold.cuh",
+  std::vector<std::filesystem::path> files = {kernels / "ticket.cuh",
+                                              kernels / "fold.cuh",
                                               kernels / "reduce_kernel.cuh",
                                               kernels / "leaf/ordered_leaves.cuh",
                                               kernels / "matrix/tree_kernel.cuh",
