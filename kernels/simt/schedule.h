@@ -42,7 +42,7 @@ class Schedule {
   }
 
   // Chooses how many blocks are resident, which are at most `most`.
-  unsigned ResidentBlocks(unsigned most) { return is_random_ ? 1 + chance_.Below(most) : 1; }
+  unsigned BlocksAtOnce(unsigned most) { return is_random_ ? 1 + chance_.Below(most) : 1; }
 
   // How many times a block's threads are resumed until it is another one's turn.
   unsigned Turns() { return is_random_ ? 1 + chance_.Below(1u << chance_.Below(10)) : ~0u; }
