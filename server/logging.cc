@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-//
 #include "server/logging.h"
 
 #include <grpcpp/version_info.h>

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/gather.h"
 #include "kernels/cuda/vectors.cuh"
+#include "kernels/cuda/vocabulary.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
@@ -68,8 +69,7 @@ __global__ void __launch_bounds__(kThreads) Gather(const Tile* tiles, std::byte*
 }  // namespace
 
 cudaError_t LaunchGather(const Tile* tiles, std::size_t tile_count, std::byte* target, cudaStream_t stream) {
-  Gather<<<static_cast<unsigned>(tile_count), kThreads, 0, stream>>>(tiles, target);
-  return cudaGetLastError();
+  return LaunchKernel<Gather>({static_cast<unsigned>(tile_count), kThreads}, stream, tiles, target);
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-//
 #include "server/core/request_parser.h"
 
 #include <google/protobuf/io/coded_stream.h>
