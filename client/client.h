@@ -26,7 +26,8 @@
 // its data can be sent again: arrays in memory, generated arrays and calls without an array, but not a
 // Writer. A share of an array is sent again even if it was taken. So is a call that a full server refused
 // (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a share of an array
-// has been reduced, until the deadline. No pause goes beyond the deadline: the last failure is then the
+// has been reduced, until the deadline. For 5 s after such a refusal calls to that server ask first: they send
+// nothing of an array before the server has admitted them, which costs each of them a round trip. No pause goes beyond the deadline: the last failure is then the
 // answer. A connection that broke is made again by the next call.
 //
 // Answers: INTERNAL for an answer that does not match the request (operators, elements, kinds of values).

@@ -7,9 +7,7 @@
 
 #include "absl/random/random.h"
 #include "absl/time/clock.h"
-#include "client/error.h"
 #include "client/status.h"
-#include "proto/error_reasons.h"
 
 namespace warpfold {
 namespace {
@@ -23,21 +21,7 @@ constexpr absl::Duration kLeftOut = absl::Seconds(1);
 // fails the next call at once.
 constexpr absl::Duration kSilentLeftOut = absl::Seconds(5);
 
-bool HasReason(const absl::Status& status, absl::string_view reason) {
-  const std::optional<ErrorInfo> info = GetErrorInfo(status);
-  return info.has_value() && info->reason == reason;
-}
-
 }  // namespace
-
-bool IsBusy(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) &&
-         (HasReason(status, reason::kTooManyReductions) || HasReason(status, reason::kTooManyCalls));
-}
-
-bool IsDraining(const absl::Status& status) {
-  return absl::IsUnavailable(status) && HasReason(status, reason::kDraining);
-}
 
 bool MayRetry(const absl::Status& status, const Attempt& attempt) {
   // The server refused the call before it read the data that was already under way.

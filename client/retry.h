@@ -25,12 +25,6 @@ struct Attempt {
   bool patient = false;
 };
 
-// A full server: RESOURCE_EXHAUSTED with a reason that passes by itself.
-bool IsBusy(const absl::Status& status);
-
-// A server that ends and asks to be left: UNAVAILABLE with that reason.
-bool IsDraining(const absl::Status& status);
-
 // Whether the same call may succeed later or on another server.
 bool MayRetry(const absl::Status& status, const Attempt& attempt);
 

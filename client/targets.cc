@@ -40,7 +40,7 @@ Targets::Line& Targets::LeastBusy(Target& target) {
   if (least != target.lines.end() && ((*least)->users == 0 || full)) return **least;
   if (least != target.lines.end()) LookUpCpuFrequency();
   Line& line = *target.lines.emplace_back(std::make_unique<Line>());
-  line.connection = std::make_shared<const Connection>(target.name, options_);
+  line.connection = std::make_shared<const Connection>(target.name, options_, target.refusals);
   return line;
 }
 
@@ -49,7 +49,8 @@ void Targets::Renew(Lease& lease) {
   Line& line = *lease.line_;
   // Another call on the same connection may have done it.
   if (line.connection == lease.connection_) {
-    line.connection = std::make_shared<const Connection>(targets_[lease.target_].name, options_);
+    const Target& target = targets_[lease.target_];
+    line.connection = std::make_shared<const Connection>(target.name, options_, target.refusals);
   }
   lease.connection_ = line.connection;
 }

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "client/connection.h"
 #include "client/options.h"
+#include "client/refusals.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold {
@@ -30,6 +31,7 @@ class Targets {
   };
   struct Target {
     std::string name;
+    std::shared_ptr<Refusals> refusals = std::make_shared<Refusals>();
     // Connections are never removed: leases point to them.
     std::vector<std::unique_ptr<Line>> lines;
     absl::Time left_out_until = absl::InfinitePast();
