@@ -28,7 +28,7 @@ TEST_F(RpcTest, WhoAsksHearsOfItsAdmissionBeforeItSendsAnything) {
   std::vector<std::unique_ptr<RawCall>> calls;
   for (int i = 0; i < kLimits.max_concurrent_reductions; ++i) {
     calls.push_back(std::make_unique<RawCall>(channel_, kReduce, kAsks));
-    EXPECT_TRUE(IsToldAdmitted(*calls.back()));
+    ASSERT_TRUE(IsToldAdmitted(*calls.back()));
   }
   RawCall refused(channel_, kReduce, kAsks);
   EXPECT_FALSE(IsToldAdmitted(refused));
