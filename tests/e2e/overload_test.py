@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A full server and what its callers send it: after the first refusal of a client, nothing of their arrays."""
+"""A full server and what its callers send it: after a client's first refusal, nothing of its array."""
 
 import contextlib
 import json
