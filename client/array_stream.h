@@ -26,6 +26,7 @@ class ArrayStream {
               const CallOptions& options, const v1::ReduceHeader& header, const std::string& array = "");
 
   // As ChunkStream's.
+  bool AwaitAdmission() { return chunks_.AwaitAdmission(); }
   bool Send(const grpc::Slice& chunk) { return chunks_.Send(chunk); }
   bool Flush() { return chunks_.Flush(); }
   bool AwaitEnd(absl::Duration timeout) { return chunks_.AwaitEnd(timeout); }

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <span>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/status.h"
@@ -32,13 +33,20 @@ absl::Status CheckChunkBytes(std::size_t chunk_bytes) {
 ChunkStream::ChunkStream(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
                          const CallOptions& options, const char* method,
                          const google::protobuf::MessageLite& header, const std::string& array)
-    : scope_(connection, deadline, interrupts, array), call_(scope_, method), on_sent_(options.on_sent) {
+    : scope_(connection, deadline, interrupts, array),
+      call_(scope_, method, nullptr, RawCall::Load::kArray),
+      on_sent_(options.on_sent) {
   if (options.checksum) crc_.emplace();
   over_ = !call_.Write(Serialize(header));
 }
 
+bool ChunkStream::AwaitAdmission() {
+  if (!over_ && !std::exchange(may_send_, true)) over_ = !call_.AwaitAdmission();
+  return !over_;
+}
+
 bool ChunkStream::Send(const grpc::Slice& chunk) {
-  if (over_) return false;
+  if (!AwaitAdmission()) return false;
   if (crc_.has_value()) crc_->Extend(std::as_bytes(std::span(chunk.begin(), chunk.size())));
   over_ = !call_.Write(ChunkMessage(chunk, std::nullopt));
   if (over_) return false;

@@ -39,6 +39,10 @@ class ChunkStream {
               const CallOptions& options, const char* method, const google::protobuf::MessageLite& header,
               const std::string& array = "");
 
+  // Waits until the server is to be sent chunks (RawCall::AwaitAdmission). False if the call is over: Finish
+  // says why. Send does it too; who makes chunks asks before.
+  bool AwaitAdmission();
+
   // Sends one chunk. False if the call is over: Finish says why.
   bool Send(const grpc::Slice& chunk);
 
@@ -64,6 +68,7 @@ class ChunkStream {
   std::optional<proto::Crc32c> crc_;  // of all chunks
   std::uint64_t byte_count_ = 0;
   bool over_ = false;
+  bool may_send_ = false;
 };
 
 }  // namespace warpfold

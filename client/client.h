@@ -29,6 +29,12 @@
 // has been reduced, until the deadline. No pause goes beyond the deadline: the last failure is then the
 // answer. A connection that broke is made again by the next call.
 //
+// Full servers: who was refused and calls again at once is kept back, so that the server has its threads for
+// those whom it serves. For 5 s after a refusal calls to that server ask first: they send nothing of an array
+// before they are admitted, which costs each a round trip. And a call on a connection whose last call was
+// refused begins when the server said, a second later at most, or at once if its deadline comes before that.
+// Connections that need not wait are taken first, so that callers who are served go on.
+//
 // Answers: INTERNAL for an answer that does not match the request (operators, elements, kinds of values).
 //
 // Threads: all methods may be called from any thread at the same time. The destructor must not run

@@ -56,7 +56,8 @@ absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& str
   ArrayStream stream(connection, job.deadline, interrupts, job.options, header,
                      return_state ? job.array : "");
   const std::uint64_t end = (stripe.first_element + stripe.element_count) * job.element_bytes;
-  for (std::uint64_t offset = stripe.first_element * job.element_bytes; offset < end;) {
+  for (std::uint64_t offset = stripe.first_element * job.element_bytes;
+       offset < end && stream.AwaitAdmission();) {
     const std::size_t size = std::min<std::uint64_t>(job.chunk_bytes, end - offset);
     if (!stream.Send(job.source.slice(offset, size, memory))) break;
     offset += size;

@@ -77,14 +77,16 @@ class SegmentStream {
         memory_(connection),
         answer_(job.spec, visitor, job.element_count, SegmentCount(job, cut)),
         scope_(connection, job.deadline, interrupts),
-        call_(scope_, kMethod, [this](grpc::ByteBuffer buffer) { return Take(std::move(buffer)); }) {}
+        call_(
+            scope_, kMethod, [this](grpc::ByteBuffer buffer) { return Take(std::move(buffer)); },
+            RawCall::Load::kArray) {}
 
   bool SendHeader(const v1::ReduceSegmentsHeader& header) {
     v1::ReduceSegmentsRequest request;
     *request.mutable_header() = header;
     *request.mutable_header()->mutable_spec() = job_.spec;
     request.mutable_header()->set_request_id(job_.options.request_id);
-    return call_.Write(Serialize(request));
+    return call_.Write(Serialize(request)) && call_.AwaitAdmission();
   }
   bool SendLengths(std::span<const std::uint64_t> lengths) {
     v1::ReduceSegmentsRequest request;

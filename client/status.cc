@@ -23,6 +23,11 @@ void AttachReason(absl::string_view reason, absl::Status& status) {
   status.SetPayload(kErrorInfoUrl, absl::Cord(info.SerializeAsString()));
 }
 
+bool HasReason(const absl::Status& status, absl::string_view reason) {
+  const std::optional<ErrorInfo> info = GetErrorInfo(status);
+  return info.has_value() && info->reason == reason;
+}
+
 }  // namespace
 
 absl::Status FromGrpc(const grpc::Status& status) {
@@ -53,6 +58,15 @@ std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status) {
 
 absl::Status MakeMismatch(absl::string_view what) {
   return absl::InternalError(absl::StrCat("the server's answer does not match the request: ", what));
+}
+
+bool IsBusy(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) &&
+         (HasReason(status, reason::kTooManyReductions) || HasReason(status, reason::kTooManyCalls));
+}
+
+bool IsDraining(const absl::Status& status) {
+  return absl::IsUnavailable(status) && HasReason(status, reason::kDraining);
 }
 
 std::optional<absl::Duration> RetryDelay(const absl::Status& status) {

@@ -24,6 +24,12 @@ absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::st
 // INTERNAL, for a peer that does not speak this protocol: what it answered cannot be believed.
 absl::Status MakeMismatch(absl::string_view what);
 
+// A full server: RESOURCE_EXHAUSTED with a reason that passes by itself.
+bool IsBusy(const absl::Status& status);
+
+// A server that ends and asks to be left: UNAVAILABLE with that reason.
+bool IsDraining(const absl::Status& status);
+
 // How long the server says to wait (google.rpc.RetryInfo); nothing if it says nothing, or not what can be.
 std::optional<absl::Duration> RetryDelay(const absl::Status& status);
 

@@ -100,6 +100,7 @@ void Call::Admit() {
       shard_.service().admission.Enter(KindOf(method_), {.array = info_.array, .peer = party_});
   if (!ticket.ok()) return Answer(ticket.status());
   ticket_ = *std::move(ticket);
+  if (info_.expects_admission) transport_.TellAdmitted();
   session_ = MakeSession();
   if (TakesTurns(method_)) turns_.emplace(shard_.turns(), party_, [this] { TakeMessage(); });
   if (!info_.array.empty()) ticket_.MarkAsPart();

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "proto/metadata.h"
 #include "server/core/trace_context.h"
 #include "server/rpc/caller_identity.h"
 #include "server/rpc/status_translation.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr std::size_t kMaxArrayNameBytes = 64;
 // The version that there is has 55 characters; a later one may have more.
 constexpr std::size_t kMaxTraceparentBytes = 256;
+constexpr std::size_t kMaxExpectBytes = 64;
 
 // The message's slices, which live as long as the message's owner.
 std::optional<Message> MessageOf(const grpc::ByteBuffer& buffer) {
@@ -102,10 +104,12 @@ void RpcCall::OnRequested(bool ok) {
   core_.emplace(shard_.core(), static_cast<Transport&>(*this),
                 CallInfo{.method = context_.method(),
                          .peer = std::move(caller.peer),
-                         .array = std::string(HeaderOf(context_, "warpfold-array", kMaxArrayNameBytes)),
+                         .array = std::string(HeaderOf(context_, metadata::kArray, kMaxArrayNameBytes)),
                          .identity = std::move(caller.identity),
                          .trace = std::move(trace),
-                         .deadline = deadline});
+                         .deadline = deadline,
+                         .expects_admission =
+                             HeaderOf(context_, metadata::kExpect, kMaxExpectBytes) == metadata::kAdmission});
   core_->Begin();
 }
 
@@ -129,6 +133,11 @@ void RpcCall::OnDone(bool) {
 }
 
 void RpcCall::Read() { stream_.Read(&incoming_, read_.Begin()); }
+
+void RpcCall::TellAdmitted() {
+  context_.AddInitialMetadata(metadata::kAdmitted, metadata::kYes);
+  stream_.SendInitialMetadata(told_.Begin());
+}
 
 void RpcCall::Send(std::string message) { stream_.Write(BufferOf(message), sent_.Begin()); }
 

@@ -56,6 +56,7 @@ class SimulatedClient : private Transport {
         shard_(shard),
         heap_(heap),
         script_(std::move(script)),
+        expects_admission_(script_.lines.size() % 2 == 0),
         idle_limit_(script_.kind == Admission::Kind::kCheck || script_.kind == Admission::Kind::kWatch
                         ? std::min(shard.service().limits.call.idle, kCheckIdle)
                         : shard.service().limits.call.idle) {}
@@ -105,6 +106,7 @@ class SimulatedClient : private Transport {
 
  private:
   void Read() override;
+  void TellAdmitted() override;
   void Send(std::string message) override;
   void Answer(const absl::Status& status, std::optional<std::string> response) override;
   void CutOff() override;
@@ -127,6 +129,7 @@ class SimulatedClient : private Transport {
   Shard& shard_;
   PieceHeap& heap_;
   const Script script_;
+  const bool expects_admission_;
   const absl::Duration idle_limit_;
   std::optional<Call> call_;
   bool begun_ = false;
@@ -136,6 +139,7 @@ class SimulatedClient : private Transport {
   absl::Duration slow_;         // while it was awaited, since it last had said enough
   std::size_t said_since_ = 0;  // bytes of the array since then
   std::size_t next_line_ = 0;
+  bool told_admitted_ = false;
   bool reading_ = false;
   bool ended_ = false;
   bool gone_ = false;
