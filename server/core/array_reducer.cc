@@ -108,13 +108,14 @@ absl::Status ArrayReducer::StartFilled() {
 }
 
 absl::Status ArrayReducer::Start(Filling filling) {
-  const std::uint64_t elements = filling.bytes() / reduction().element_bytes();
+  const std::uint64_t bytes = filling.bytes();
   absl::Status started;
   {
     const DeviceCalls::Scope call(share_.device_calls());
     started = filling.Start(reduction(), next_element());
   }
-  return Started(filling.slot(), elements, std::move(started), {.memory = filling.TakeOwners()});
+  return Started(filling.slot(), bytes / reduction().element_bytes(), std::move(started),
+                 {.memory = filling.TakeOwners(), .look = LookForFetched(bytes)});
 }
 
 }  // namespace warpfold::server

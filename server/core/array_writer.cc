@@ -61,8 +61,8 @@ absl::Status ArrayWriter::StoreFilled() {
     const DeviceCalls::Scope call(share_.device_calls());
     tried = filled.slot->StartStore(*filled.to.memory, filled.to.byte_offset, filled.bytes);
   }
-  const absl::Status started = share_.Started(*this, filled.slot, tried,
-                                              {.memory = memory_, .ends_soon = false, .bytes = filled.bytes});
+  const absl::Status started =
+      share_.Started(*this, filled.slot, tried, {.memory = memory_, .look = {}, .bytes = filled.bytes});
   if (!started.ok()) return started;
   stored_bytes_ += filled.bytes;
   // The CPU backend has finished by now.

@@ -33,12 +33,21 @@
 
 namespace warpfold::server {
 
+// For so long it pays to look for the end of work on memory of the device, which kernels read at terabytes a
+// second.
+inline constexpr absl::Duration kLookForMemory = absl::Milliseconds(3);
+// The same for bytes that the device fetches from the host, at 20 GB/s where it fetches for another slot,
+// too.
+inline absl::Duration LookForFetched(std::uint64_t bytes) {
+  return absl::Microseconds(50) + absl::Nanoseconds(bytes / 20);
+}
+
 // What the device uses for a slot's work, beside the slot.
 struct InUse {
   std::shared_ptr<const void> memory = nullptr;
-  bool ends_soon = false;   // mostly within a millisecond
-  std::uint64_t bytes = 0;  // that it reads, once for each operator: the device may take longer for more
-  bool segments = false;    // the slot was started on segments, not on a range
+  absl::Duration look = {};  // for so long it pays to look for the end before a notice of it is asked for
+  std::uint64_t bytes = 0;   // that it reads, once for each operator: the device may take longer for more
+  bool segments = false;     // the slot was started on segments, not on a range
 };
 
 class SlotShare {
@@ -88,9 +97,9 @@ class SlotShare {
   // Says that the holder can do nothing until what it started is done.
   void AwaitFinish(const Holder& holder);
 
-  // Whether somebody waits for work that mostly ends sooner than a notice of its end would arrive: then it is
-  // better to Poll for a while.
-  bool AwaitsSoon() const;
+  // For how long it is better to Poll than to ask for notices of what somebody waits for, since that mostly
+  // ends sooner than a notice would arrive. None where AskForNotices would ask for nothing.
+  std::optional<absl::Duration> LookTime() const;
   // Asks the device for a notice of the end of everything that somebody waits for. To be called before the
   // shard's thread waits.
   void AskForNotices();
@@ -159,8 +168,9 @@ class SlotShare {
     WatchedTime lasts = {};                              // likewise
   };
 
-  bool IsAwaited(const Entry& entry) const {
-    return entry.state == State::kInFlight && (entry.awaited || waiting_ > 0);
+  // Whether somebody waits for its end, of which the device has not been asked to tell.
+  bool WantsNotice(const Entry& entry) const {
+    return entry.state == State::kInFlight && !entry.noticed && (entry.awaited || waiting_ > 0);
   }
   static bool Suits(const Entry& entry, std::optional<int> device) {
     return !device.has_value() || entry.slot->device() == *device;

@@ -383,14 +383,15 @@ TEST_F(SlotShareTest, LooksForTheEndOfShortWorkUntilItIsToldOf) {
   backend_.behaviour.SetBlocked(true);
   CountingHolder holder;
   kernels::Slot* const slot = share_.Take(holder);
-  EXPECT_TRUE(
-      share_.Started(holder, slot, slot->Start(SumOfInts(), 0, 1024), {.memory = nullptr, .ends_soon = true})
-          .ok());
-  EXPECT_FALSE(share_.AwaitsSoon()) << "nobody waits for it";
+  EXPECT_TRUE(share_
+                  .Started(holder, slot, slot->Start(SumOfInts(), 0, 1024),
+                           {.memory = nullptr, .look = absl::Seconds(1)})
+                  .ok());
+  EXPECT_EQ(share_.LookTime(), std::nullopt) << "nobody waits for it";
   share_.AwaitFinish(holder);
-  EXPECT_TRUE(share_.AwaitsSoon());
+  EXPECT_EQ(share_.LookTime(), absl::Seconds(1));
   share_.AskForNotices();
-  EXPECT_FALSE(share_.AwaitsSoon());
+  EXPECT_EQ(share_.LookTime(), std::nullopt);
   backend_.behaviour.FinishAll();
   share_.Poll();
 }
