@@ -114,8 +114,10 @@ absl::Status ArrayReducer::Start(Filling filling) {
     const DeviceCalls::Scope call(share_.device_calls());
     started = filling.Start(reduction(), next_element());
   }
+  // What a CPU has not ended within Start it goes on with for long, and whoever looks takes a core from it.
+  const absl::Duration look = filling.slot()->EndsInStart() ? absl::ZeroDuration() : LookForFetched(bytes);
   return Started(filling.slot(), bytes / reduction().element_bytes(), std::move(started),
-                 {.memory = filling.TakeOwners(), .look = LookForFetched(bytes)});
+                 {.memory = filling.TakeOwners(), .look = look});
 }
 
 }  // namespace warpfold::server

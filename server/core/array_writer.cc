@@ -65,8 +65,7 @@ absl::Status ArrayWriter::StoreFilled() {
       share_.Started(*this, filled.slot, tried, {.memory = memory_, .look = {}, .bytes = filled.bytes});
   if (!started.ok()) return started;
   stored_bytes_ += filled.bytes;
-  // The CPU backend has finished by now.
-  const std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.Collect(filled.slot);
+  const std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.CollectAtOnce(filled.slot);
   if (!result.has_value()) ++in_flight_;
   return result.has_value() ? result->status() : absl::OkStatus();
 }

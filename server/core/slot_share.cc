@@ -91,6 +91,14 @@ void SlotShare::AskForNotices() {
   }
 }
 
+std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::CollectAtOnce(kernels::Slot* slot) {
+  return slot->EndsInStart() ? Collect(slot) : std::nullopt;
+}
+
+std::optional<absl::StatusOr<kernels::SegmentsResult>> SlotShare::CollectSegmentsAtOnce(kernels::Slot* slot) {
+  return slot->EndsInStart() ? CollectSegments(slot) : std::nullopt;
+}
+
 std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::Collect(kernels::Slot* slot) {
   const DeviceCalls::Scope call(device_calls_);
   if (!slot->Finished()) return std::nullopt;

@@ -104,11 +104,11 @@ class SlotShare {
   // shard's thread waits.
   void AskForNotices();
 
-  // If the device has finished, within Start or since, returns the result and gives the slot back. Nothing
-  // while the device works. Only for the holder that started the slot.
-  std::optional<absl::StatusOr<kernels::SlotResult>> Collect(kernels::Slot* slot);
-  // As Collect, for a slot that was started on segments. The values are valid until the share is called.
-  std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegments(kernels::Slot* slot);
+  // For the holder, right after it has started the slot: if the device has finished within Start, returns the
+  // result and gives the slot back. Nothing while the device works, and where it never finishes so soon.
+  std::optional<absl::StatusOr<kernels::SlotResult>> CollectAtOnce(kernels::Slot* slot);
+  // The same for a slot that was started on segments. The values are valid until the share is called.
+  std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegmentsAtOnce(kernels::Slot* slot);
 
   // The holder leaves: it waits no more and hears no more; what the device still works on for it is given
   // back when it is done. It must have returned what it took.
@@ -167,6 +167,10 @@ class SlotShare {
     absl::Duration deadline = absl::InfiniteDuration();  // of what is in flight
     WatchedTime lasts = {};                              // likewise
   };
+
+  // If the device has finished by now, returns the result and gives the slot back.
+  std::optional<absl::StatusOr<kernels::SlotResult>> Collect(kernels::Slot* slot);
+  std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegments(kernels::Slot* slot);
 
   // Whether somebody waits for its end, of which the device has not been asked to tell.
   bool WantsNotice(const Entry& entry) const {

@@ -118,6 +118,7 @@ TEST_F(SessionDeviceTest, TheDeviceNeedNotWaitForTheEndOfTheStream) {
 
 // The device fetches and reduces a few megabytes sooner than a notice of its end would wake the thread.
 TEST_F(SessionDeviceTest, TheEndOfAChunksSlotIsLookedFor) {
+  backend_.behaviour.ends_in_start = false;
   const auto driver = Begin();
   driver->OnMessage(Ones(5 * 1024));
   EXPECT_EQ(share_.LookTime(), std::nullopt) << "nothing is started";
