@@ -56,6 +56,12 @@ inline constexpr std::uint64_t kManyUnits = 1024;
 // leaves (DeviceReducer::Capacity).
 inline constexpr std::uint32_t kManyMultiprocessors = 32;
 
+// --- Pieces (gather.cu) -----------------------------------------------------------------------------------
+
+// Together they have 512 KiB on their way over the bus, which needs 75 KiB for 50 GB/s at 1.5 us. More blocks
+// would only stand in the way: those of other slots' reductions want half of a multiprocessor's registers.
+inline constexpr std::uint32_t kGatherBlocks = 32;
+
 // --- The last block's fold (fold.cuh) ---------------------------------------------------------------------
 
 // Shared memory for states.

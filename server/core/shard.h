@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -76,13 +77,13 @@ class Shard {
     if (slots_.in_flight() > 0 || slots_.waiting() > 0) slots_.Poll();
   }
   // To be called before the shard's thread waits for events: from then on the device tells by an event what
-  // is waited for. While AwaitsSoon says so it pays to look at the device (OnDeviceFinished) for a while
-  // instead.
+  // is waited for. For LookTime it pays to look at the device (OnDeviceFinished) instead; none where there is
+  // nothing that the device would have to tell.
   void BeforeWaiting() {
     slots_.AskForNotices();
     PublishGauges();
   }
-  bool AwaitsSoon() const { return slots_.AwaitsSoon(); }
+  std::optional<absl::Duration> LookTime() const { return slots_.LookTime(); }
 
   // From any thread.
   const ShardGauges& gauges() const { return gauges_; }

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/rpc_call.h"
 
+#include <grpcpp/support/proto_buffer_reader.h>
+
 #include <iterator>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -24,14 +25,21 @@ constexpr std::size_t kMaxArrayNameBytes = 64;
 constexpr std::size_t kMaxTraceparentBytes = 256;
 constexpr std::size_t kMaxExpectBytes = 64;
 
-// The message's slices, which live as long as the message's owner.
-std::optional<Message> MessageOf(const grpc::ByteBuffer& buffer) {
-  auto owner = std::make_shared<std::vector<grpc::Slice>>();
-  if (!buffer.Dump(owner.get()).ok()) return std::nullopt;
+// Slices of large messages mostly have so many bytes and more.
+constexpr std::size_t kUsualSliceBytes = std::size_t{16} << 10;
+
+// The buffer's slices, of which it has the references: it becomes the message's owner.
+std::optional<Message> MessageOf(grpc::ByteBuffer& buffer) {
+  auto owner = std::make_shared<grpc::ByteBuffer>();
+  owner->Swap(&buffer);
+  grpc::ProtoBufferReader reader(owner.get());
+  if (!reader.status().ok()) return std::nullopt;
   Message message;
-  message.slices.reserve(owner->size());
-  for (const grpc::Slice& slice : *owner) {
-    message.slices.push_back(std::as_bytes(std::span(slice.begin(), slice.size())));
+  message.slices.reserve(owner->Length() / kUsualSliceBytes + 2);
+  const void* data = nullptr;
+  int size = 0;
+  while (reader.Next(&data, &size)) {
+    message.slices.emplace_back(static_cast<const std::byte*>(data), static_cast<std::size_t>(size));
   }
   message.owner = std::move(owner);
   return message;
@@ -116,7 +124,6 @@ void RpcCall::OnRequested(bool ok) {
 void RpcCall::OnRead(bool ok) {
   if (!ok) return core_->OnEnd();
   std::optional<Message> message = MessageOf(incoming_);
-  incoming_.Clear();
   // A message that cannot be read counts as a broken stream.
   if (!message.has_value()) return core_->OnEnd();
   core_->OnMessage(*std::move(message));
