@@ -35,7 +35,7 @@ if(WARPFOLD_STATIC)
 endif()
 
 # Compiles the sources of `target` in batches, each as if it were one file: headers are read once for a batch
-# (docs/adr/0098). Builds without precompiled headers compile each source by itself, and so find a name that
+# (docs/adr/0108). Builds without precompiled headers compile each source by itself, and so find a name that
 # two of a batch share by chance, and an include that one of them lacks.
 function(warpfold_batches target)
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
