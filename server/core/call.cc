@@ -114,7 +114,7 @@ std::unique_ptr<ArraySession> Call::MakeSession() {
     case Method::kReduce:
       return std::make_unique<Session>(service, slots, std::move(listener));
     case Method::kReduceArray:
-      return std::make_unique<ReduceArraySession>(service, slots, std::move(listener));
+      return std::make_unique<ReduceArraySession>(service, slots, shard_.plans(), std::move(listener));
     case Method::kReduceSegments:
       return std::make_unique<SegmentSession>(service, slots, std::move(listener));
     case Method::kPutArray:
