@@ -80,6 +80,7 @@ std::vector<std::string> Fields() {
           id.SerializeAsString(),
           data.SerializeAsString(),
           other_data.SerializeAsString(),
+          std::string("\x12\x01\xff", 3),   // an id that is no text
           std::string("\x7a\x00", 2),       // empty data
           std::string("\xfa\x00\x01z", 4),  // data, its tag in more bytes than it needs
           std::string("\x7a\x81\x00z", 4),  // likewise its length
