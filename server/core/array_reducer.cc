@@ -17,16 +17,18 @@ constexpr std::uint64_t kSmallestSlots = 8;
 ArrayReducer::ArrayReducer(const SlotUse& slots, const Clock& clock, const Options& options,
                            std::function<void()> listener)
     : SlotReducer(slots, clock, options.reduction, options.first_element, std::move(listener)),
-      crossover_bytes_(options.crossover_bytes),
+      crossover_bytes_(std::max(options.crossover_bytes, options.reduction.leaf_bytes() + 1)),
       piece_memory_(options.piece_memory),
       end_element_(options.first_element + options.least_bytes / options.reduction.element_bytes()),
-      uses_slots_(options.least_bytes >= options.crossover_bytes || !options.reduction.canonical()) {}
+      uses_slots_(options.least_bytes >= crossover_bytes_ || !options.reduction.canonical()) {}
 
 void ArrayReducer::Release() {
   if (filling_.has_value()) share_.Return(filling_->slot());
   filling_.reset();
   SlotReducer::Release();
   held_ = {};
+  lent_ = {};
+  lender_ = nullptr;
   backlog_ = {};
 }
 
@@ -34,10 +36,11 @@ absl::StatusOr<std::size_t> ArrayReducer::AppendOwned(ByteSlice bytes,
                                                       const std::shared_ptr<const void>& owner) {
   if (!status_.ok()) return status_;
   if (!uses_slots_) {
-    if (held_.size() + bytes.size() < crossover_bytes_) {
-      held_.insert(held_.end(), bytes.begin(), bytes.end());
+    if (lent_.size() + held_.size() + bytes.size() < crossover_bytes_) {
+      Hold(bytes, owner);
       return bytes.size();
     }
+    HoldLent();
     uses_slots_ = true;
     backlog_ = std::exchange(held_, {});
   }
@@ -46,6 +49,22 @@ absl::StatusOr<std::size_t> ArrayReducer::AppendOwned(ByteSlice bytes,
     if (!backlog_.empty()) return 0;
   }
   return AppendToSlots(bytes, owner);
+}
+
+void ArrayReducer::Hold(ByteSlice bytes, const std::shared_ptr<const void>& owner) {
+  if (owner != nullptr && held_.empty() && lent_.empty()) {
+    lent_ = bytes;
+    lender_ = owner;
+    return;
+  }
+  HoldLent();
+  held_.insert(held_.end(), bytes.begin(), bytes.end());
+}
+
+void ArrayReducer::HoldLent() {
+  held_.insert(held_.end(), lent_.begin(), lent_.end());
+  lent_ = {};
+  lender_ = nullptr;
 }
 
 absl::Status ArrayReducer::PlaceBacklog() {
@@ -77,6 +96,7 @@ absl::StatusOr<std::size_t> ArrayReducer::AppendToSlots(ByteSlice bytes,
 }
 
 absl::Status ArrayReducer::Pause() {
+  HoldLent();
   if (!filling_.has_value()) return absl::OkStatus();
   if (share_.waiting() > 0) return StartFilled();
   share_.SetAwaitingClient(filling_->slot(), true);
@@ -95,6 +115,7 @@ absl::StatusOr<bool> ArrayReducer::TryFinish() {
   if (!AllCollected()) return false;
   // Less than a leaf remains, or a whole array below the crossover: the host reduces it.
   if (!held_.empty()) ReduceHere(std::exchange(held_, {}));
+  if (!lent_.empty()) ReduceHere(std::exchange(lent_, {}));
   return status_.ok() ? absl::StatusOr<bool>(true) : status_;
 }
 

@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "server/core/call.h"
 #include "server/core/canary.h"
+#include "server/core/plan_cache.h"
 #include "server/core/service.h"
 #include "server/core/slot_share.h"
 #include "server/core/turns.h"
@@ -46,6 +47,7 @@ class Shard {
   Service& service() { return service_; }
   SlotShare& slots() { return slots_; }
   Turns& turns() { return turns_; }
+  PlanCache& plans() { return plans_; }
   absl::Time Now() const { return service_.clock(); }
 
   // By calls: from Begin on until they are destroyed.
@@ -99,6 +101,7 @@ class Shard {
   Service& service_;
   SlotShare slots_;
   Turns turns_;
+  PlanCache plans_;
   ShardGauges gauges_;
   Canary canary_;
   std::vector<Call*> calls_;

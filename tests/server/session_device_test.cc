@@ -256,8 +256,9 @@ TEST_F(SessionDeviceTest, OneMessageArraysWaitToo) {
   *request.mutable_spec() = Header({v1::OPERATOR_SUM}).header().spec();
   const std::vector<std::int32_t> elements(3 * kSlotElements, 1);
   request.set_data(elements.data(), elements.size() * 4);
+  PlanCache plans;
   SessionDriver driver(service_, share_);
-  driver.OnArray(MessageOf(request));
+  driver.OnArray(MessageOf(request), plans);
   EXPECT_EQ(driver.need(), Need::kDevice);
   while (!driver.ended()) Finish(0);
   ExpectSum(driver, 3 * kSlotElements);
