@@ -4,14 +4,22 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from warpfold import _native
+from warpfold.element_types import (
+    ELEMENT_TYPES,
+    OF_COMPLEX,
+    dtype_of,
+    element_type,
+    name_of,
+    remedy_of,
+    type_named,
+    unsupported,
+)
 from warpfold.mapped import Mapping, mapping_of
 
 if TYPE_CHECKING:
@@ -21,8 +29,6 @@ if TYPE_CHECKING:
 
 Way = Literal["memory", "copied", "staged", "pieces", "shared memory", "gpu memory", "resident", "parts"]
 
-ELEMENT_TYPES = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
-                           "float16", "bfloat16", "float32", "float64"})
 # An array on a GPU, or in a file, is brought into the host's memory in pieces of this size.
 PIECE_BYTES = 16 << 20
 
@@ -30,8 +36,6 @@ PIECE_BYTES = 16 << 20
 # CUDA managed).
 _HOST_DEVICES = (1, 3, 11)
 _GPU_DEVICES = (2, 10, 13)
-
-_OF_COMPLEX = "pass array.real and array.imag"
 
 
 @dataclass(slots=True)
@@ -108,7 +112,7 @@ def elements_of(array: Any, dtype: Any, memory: Memory | None = None) -> Element
     elif hasattr(array, "__next__"):
         elements = _of_pieces((elements_of(piece, None) for piece in array), dtype, "pieces")
     else:
-        raise TypeError(f"{_name(array)} is no array, iterator or file: {_remedy(array)}")
+        raise TypeError(f"{name_of(array)} is no array, iterator or file: {remedy_of(array)}")
     if dtype is not None and elements.type != dtype:
         raise TypeError(f"dtype={dtype!r} was said, but the elements are {elements.type}: "
                         "dtype= is for what does not say its own type")
@@ -125,31 +129,6 @@ def says_its_type(array: Any) -> bool:
         hasattr(array, name) for name in ("__dlpack__", "__cuda_array_interface__", "__array_interface__"))
 
 
-def type_named(dtype: Any) -> str:
-    """The element type that `dtype` is: one of their names, or anything of which NumPy makes a type."""
-    import numpy
-
-    if isinstance(dtype, str) and dtype in ELEMENT_TYPES:
-        return dtype
-    try:
-        kind = numpy.dtype(dtype)
-    except TypeError:
-        kind = None
-    name = None if kind is None or dtype is None else element_type(kind)
-    if name is None:
-        raise TypeError(f"no element type is called {dtype!r}: {', '.join(sorted(ELEMENT_TYPES))}")
-    return name
-
-
-def dtype_of(type_name: str) -> numpy.dtype[Any]:
-    """NumPy's type for an element type; float32 for bfloat16, which NumPy lacks and float32 holds exactly."""
-    import numpy
-
-    if type_name not in ELEMENT_TYPES:
-        raise TypeError(f"no element type is called {type_name!r}: {', '.join(sorted(ELEMENT_TYPES))}")
-    return numpy.dtype("float32" if type_name == "bfloat16" else type_name)
-
-
 def view_of(piece: Elements, expected: str) -> _native.View:
     """The view of one more piece, which must be of the type of those before it."""
     if piece.view is None:
@@ -163,7 +142,7 @@ def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
     dtype = array.dtype
     name = element_type(dtype)
     if name is None:
-        raise _unsupported(array)
+        raise unsupported(array)
     # NumPy exports no type that is not its own.
     if not array.flags.c_contiguous and any(stride % dtype.itemsize for stride in array.strides):
         view = _native.View(_bytes_of(array))  # strides count elements, for DLPack
@@ -209,42 +188,26 @@ def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
     return numpy.asarray(_Bytes(array))
 
 
-@functools.cache
-def element_type(dtype: numpy.dtype[Any]) -> str | None:
-    """The element type's name, if it is one. Cached, since NumPy takes 2 us to say a type's name."""
-    return dtype.name if dtype.name in ELEMENT_TYPES and dtype.isnative else None
-
-
-def _unsupported(array: numpy.ndarray[Any, Any]) -> TypeError:
-    dtype = array.dtype
-    if not dtype.isnative and dtype.newbyteorder("=").name in ELEMENT_TYPES:
-        remedy = "array.astype(array.dtype.newbyteorder('=')) has this machine's order"
-        return TypeError(f"elements of {dtype.name} in the other byte order: {remedy}")
-    remedies = {"c": _OF_COMPLEX, "M": "pass array.view('int64')",
-                "m": "pass array.view('int64')", "O": "pass array.astype(...) of the type that they have"}
-    remedy = remedies.get(dtype.kind, f"element types are {', '.join(sorted(ELEMENT_TYPES))}")
-    return TypeError(f"elements of {dtype} cannot be reduced: {remedy}")
-
-
 def _of_dlpack(array: Any, memory: Memory | None) -> Elements:
     if getattr(array, "requires_grad", False):
         raise TypeError("a tensor that requires grad: pass tensor.detach(), results have no gradient")
     try:
         device = int(array.__dlpack_device__()[0])
     except Exception as error:
-        raise TypeError(f"{_name(array)} does not say where its elements are: {error}") from error
+        raise TypeError(f"{name_of(array)} does not say where its elements are: {error}") from error
     if device in _GPU_DEVICES:
         return _of_gpu(array, memory)
     if device not in _HOST_DEVICES:
-        raise TypeError(f"{_name(array)} is on a device of DLPack's kind {device}: copy it to the host first")
+        raise TypeError(f"{name_of(array)} is on a device of DLPack's kind {device}: copy it to the host "
+                        "first")
     try:
         view = _native.View(array)
     except TypeError:
-        raise TypeError(f"{_name(array)} cannot be read in place: {_export_error(array)}") from None
+        raise TypeError(f"{name_of(array)} cannot be read in place: {_export_error(array)}") from None
     if view.type not in ELEMENT_TYPES:
         remedy = f"element types are {', '.join(sorted(ELEMENT_TYPES))}"
         raise TypeError(f"elements of {view.type} cannot be reduced: "
-                        f"{_OF_COMPLEX if view.type.startswith('complex') else remedy}")
+                        f"{OF_COMPLEX if view.type.startswith('complex') else remedy}")
     way: Way = "memory" if view.contiguous else "copied"
     return Elements(view.type, _dtype_of_array(array, view.type), way, view, shape=view.shape)
 
@@ -313,7 +276,7 @@ def _file_pieces(file: Any, dtype: str | None) -> Iterator[Elements]:
             data = bytes(data)  # whose memory may be the next piece's, too
         if not isinstance(data, bytes):
             raise TypeError("a file of text has no elements: open it in binary mode" if isinstance(data, str)
-                            else f"read() answers {_name(data)}, where a binary file's answers bytes")
+                            else f"read() answers {name_of(data)}, where a binary file's answers bytes")
         if not data:
             break
         data = rest + data
@@ -359,28 +322,4 @@ def _to_host(part: Any) -> Any:
             return getattr(part, method)()
     if hasattr(part, "__array__"):
         return numpy.asarray(part)
-    raise TypeError(f"{_name(part)} is on a GPU and has no method that copies it to the host")
-
-
-def _remedy(array: Any) -> str:
-    """What to do with one of no kind that is taken."""
-    if isinstance(array, (str, os.PathLike)):
-        return "to read a file pass warpfold.files.npy(path), or an open one with dtype="
-    if isinstance(array, (complex, range)):
-        return "pass numpy.arange(...)" if isinstance(array, range) else "pass its real and imag"
-    if hasattr(array, "iterchunks"):  # PyArrow's ChunkedArray
-        return "pass (chunk.to_numpy(zero_copy_only=False) for chunk in array.iterchunks())"
-    if hasattr(array, "__aiter__"):
-        return "pieces come from an iterator that blocks, as a generator without async"
-    if hasattr(array, "to_numpy"):  # pandas', xarray's, Polars'
-        return "pass its to_numpy()"
-    if hasattr(array, "__array__"):
-        return "pass numpy.asarray(...) of it"
-    if hasattr(array, "__iter__"):
-        return "pass iter(...) of pieces that are arrays, or numpy.fromiter(...) of numbers"
-    return "pass what has DLPack, a buffer or __array_interface__, or iter(...) of such pieces"
-
-
-def _name(array: Any) -> str:
-    kind = type(array)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    raise TypeError(f"{name_of(part)} is on a GPU and has no method that copies it to the host")

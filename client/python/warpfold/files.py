@@ -18,7 +18,8 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
-from warpfold.arrays import PIECE_BYTES, dtype_of
+from warpfold.arrays import PIECE_BYTES
+from warpfold.element_types import dtype_of
 
 if TYPE_CHECKING:
     import numpy

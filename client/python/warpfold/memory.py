@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from warpfold import _native, gpu
-from warpfold.arrays import Elements, Reference, dtype_of, element_type
+from warpfold.arrays import Elements, Reference
+from warpfold.element_types import dtype_of, element_type
 from warpfold.errors import UnavailableError, WarpfoldError
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from warpfold import _native
-from warpfold.arrays import ArrayElsewhere, Elements, Reference, dtype_of, elements_of
+from warpfold.arrays import ArrayElsewhere, Elements, Reference, elements_of
 from warpfold.calls import progress_of, settings_of, task_of
 from warpfold.docstrings import without_array
+from warpfold.element_types import dtype_of
 from warpfold.errors import NotFoundError, WarpfoldError
 from warpfold.methods import Methods, R, V, matrix_of
 from warpfold.options import number, text
