@@ -38,6 +38,12 @@ v1::PutArrayRequest PutHeaderOf(const ReduceJob& job, const PutOptions& put) {
   return request;
 }
 
+// Another version's type would be none that this one has a name for.
+bool HasKnownType(const v1::ResidentArray& proto) {
+  return proto.element_type() != v1::ELEMENT_TYPE_UNSPECIFIED &&
+         v1::ElementType_IsValid(proto.element_type());
+}
+
 ResidentArray FromProto(const v1::ResidentArray& proto) {
   ResidentArray array;
   array.id = proto.id();
@@ -109,7 +115,10 @@ absl::StatusOr<std::vector<ResidentArray>> AskForArrays(const std::string& owner
   v1::ListArraysResponse response;
   if (absl::Status status = CallUnary(scope, kListMethod, request, response); !status.ok()) return status;
   std::vector<ResidentArray> arrays;
-  for (const v1::ResidentArray& array : response.arrays()) arrays.push_back(FromProto(array));
+  for (const v1::ResidentArray& array : response.arrays()) {
+    if (!HasKnownType(array)) return BadAnswer();
+    arrays.push_back(FromProto(array));
+  }
   return arrays;
 }
 
@@ -120,7 +129,7 @@ absl::StatusOr<ResidentArray> AskForArray(const std::string& token, const Connec
   CallScope scope(connection, deadline, interrupts);
   v1::GetArrayResponse response;
   if (absl::Status status = CallUnary(scope, kGetMethod, request, response); !status.ok()) return status;
-  if (!response.has_array()) return BadAnswer();
+  if (!response.has_array() || !HasKnownType(response.array())) return BadAnswer();
   ResidentArray array = FromProto(response.array());
   array.token = token;
   return array;

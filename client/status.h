@@ -15,7 +15,8 @@
 namespace warpfold {
 
 // The same code and message, and the standard error details as payloads under their type URLs. A
-// deadline that gRPC itself noticed gets the reason DEADLINE.
+// deadline that gRPC itself noticed gets the reason DEADLINE. Memory that the system could not read for gRPC,
+// as that of a mapped file that was cut, is INVALID_ARGUMENT: another attempt would not find it either.
 absl::Status FromGrpc(const grpc::Status& status);
 
 // An error that the client finds before the server does, with the reason that the server would give.
