@@ -66,7 +66,8 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
     if (!stream.Send(job.source.slice(offset, size, memory))) break;
     offset += size;
   }
-  absl::StatusOr<grpc::ByteBuffer> answer = stream.Finish(job.element_bytes);
+  stream.Commit(job.element_bytes);
+  absl::StatusOr<grpc::ByteBuffer> answer = stream.Finish();
   *took_data = stream.took_data();
   if (!answer.ok()) return answer.status();
   v1::PutArrayResponse response;
