@@ -17,8 +17,8 @@
 
 namespace warpfold {
 
-// What is left of an array to be sent. Its workers take a share each, in array order, and come back for the
-// next, until all shares are done or one has failed for good.
+// What is left of an array to be sent. Its workers take shares in array order, the next one when the last is
+// sent, until all shares are done or one has failed for good.
 //
 // Threads: any; Take blocks.
 class ShareQueue {
