@@ -67,6 +67,9 @@ bool IsUnix(const std::string& address) { return absl::StartsWith(address, "unix
 std::string CheckTogether(const Flags& flags) {
   if (flags.channelz && !flags.allow.empty())
     return "--channelz: excludes --allow, whose list it would not obey";
+  if (!flags.tls_client_ca.empty() && flags.allow.empty())
+    return "--tls_client_ca: needs --allow, a list of who may call what; a file with the one line \"* *\" "
+           "allows everything to whoever has a certificate of the authority";
   if (flags.resident_owner_bytes > flags.resident_bytes)
     return "--resident_owner_bytes: is more than --resident_bytes";
   if (!flags.tls_cert.empty() && std::all_of(flags.listen.begin(), flags.listen.end(), IsUnix))
@@ -177,7 +180,8 @@ void AddTls(CLI::App& app, Flags* flags) {
                           ->check(CLI::ExistingFile);
   CLI::Option* key =
       app.add_option("--tls_key", flags->tls_key, "Its private key, PEM")->check(CLI::ExistingFile);
-  app.add_option("--tls_client_ca", flags->tls_client_ca, "Clients must be signed by this authority, PEM")
+  app.add_option("--tls_client_ca", flags->tls_client_ca,
+                 "Clients must be signed by this authority, PEM. Needs --allow")
       ->check(CLI::ExistingFile)
       ->needs(cert);
   cert->needs(key);
