@@ -19,7 +19,7 @@ constexpr char kInfoMethod[] = "/warpfold.v1.ReductionService/GetServerInfo";
 constexpr std::uint64_t kWorthAQuestionBytes = std::uint64_t{8} << 20;
 constexpr absl::Duration kQuestionTimeout = absl::Seconds(2);
 // For so long a target that did not answer is not asked again, and gets no array while another target serves.
-constexpr absl::Duration kLeftOut = absl::Seconds(5);
+constexpr absl::Duration kUnansweredLeftOut = absl::Seconds(5);
 constexpr std::uint64_t kLeastChunkBytes = std::uint64_t{64} << 10;
 constexpr std::uint64_t kMostChunkBytes = std::uint64_t{2} << 20;
 constexpr std::uint32_t kMostStreams = 64;
@@ -36,7 +36,7 @@ std::optional<v1::TransferAdvice> AdviceOf(Targets& targets, std::size_t target,
     return info->transfer_advice();
   }
   const bool silent = absl::IsUnavailable(info.status()) || absl::IsDeadlineExceeded(info.status());
-  if (silent) targets.LeaveOut(target, now + kLeftOut);
+  if (silent) targets.LeaveOut(target, now + kUnansweredLeftOut);
   return std::nullopt;
 }
 

@@ -26,14 +26,18 @@ ArrayStream::ArrayStream(const Connection& connection, absl::Time deadline, cons
     : header_(header),
       chunks_(connection, deadline, interrupts, options, kReduceMethod, RequestOf(header, options), array) {}
 
-absl::StatusOr<v1::Reduction> ArrayStream::Finish(std::uint64_t element_bytes) {
-  absl::StatusOr<grpc::ByteBuffer> answer = chunks_.Finish(element_bytes);
+bool ArrayStream::Commit(std::uint64_t element_bytes) {
+  committed_ = {header_.first_element(), element_bytes == 0 ? 0 : chunks_.sent_bytes() / element_bytes};
+  return chunks_.Commit(element_bytes);
+}
+
+absl::StatusOr<v1::Reduction> ArrayStream::Finish() {
+  absl::StatusOr<grpc::ByteBuffer> answer = chunks_.Finish();
   if (!answer.ok()) return answer.status();
   v1::ReduceResponse response;
   if (!Parse(*std::move(answer), response)) return absl::InternalError("the server's answer is not readable");
-  const Stripe sent = {header_.first_element(),
-                       element_bytes == 0 ? 0 : chunks_.sent_bytes() / element_bytes};
-  absl::Status status = CheckReduction(header_.spec(), sent, header_.return_state(), response.reduction());
+  absl::Status status =
+      CheckReduction(header_.spec(), committed_, header_.return_state(), response.reduction());
   if (!status.ok()) return status;
   return std::move(*response.mutable_reduction());
 }

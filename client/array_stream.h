@@ -14,6 +14,7 @@
 #include "client/chunk_stream.h"
 #include "client/connection.h"
 #include "client/options.h"
+#include "client/stripes.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold {
@@ -26,17 +27,20 @@ class ArrayStream {
               const CallOptions& options, const v1::ReduceHeader& header, const std::string& array = "");
 
   // As ChunkStream's.
+  bool AwaitAdmission() { return chunks_.AwaitAdmission(); }
   bool Send(const grpc::Slice& chunk) { return chunks_.Send(chunk); }
   bool Flush() { return chunks_.Flush(); }
   bool AwaitEnd(absl::Duration timeout) { return chunks_.AwaitEnd(timeout); }
   bool took_data() const { return chunks_.took_data(); }
+  bool Commit(std::uint64_t element_bytes);
 
   // As ChunkStream's; INTERNAL for an answer that is not to this request, too.
-  absl::StatusOr<v1::Reduction> Finish(std::uint64_t element_bytes);
+  absl::StatusOr<v1::Reduction> Finish();
 
  private:
   const v1::ReduceHeader header_;
   ChunkStream chunks_;
+  Stripe committed_;
 };
 
 }  // namespace warpfold

@@ -39,31 +39,39 @@ class ChunkStream {
               const CallOptions& options, const char* method, const google::protobuf::MessageLite& header,
               const std::string& array = "");
 
+  // Waits until the server is to be sent chunks (RawCall::AwaitAdmission). False if the call is over: Finish
+  // says why. Send does it too; who makes chunks asks before.
+  bool AwaitAdmission();
+
   // Sends one chunk. False if the call is over: Finish says why.
   bool Send(const grpc::Slice& chunk);
 
   // Waits until the network has taken all that was sent. False if the call is over.
   bool Flush();
 
-  // Waits up to `timeout` for the call to end before its commit. Returns whether it has ended.
+  // Waits up to `timeout` for the call to end. Whether it has: Finish then does not wait.
   bool AwaitEnd(absl::Duration timeout);
 
-  // Commits if all chunks were sent, and waits for the answer. INTERNAL for one before the commit. Call once.
-  absl::StatusOr<grpc::ByteBuffer> Finish(std::uint64_t element_bytes);
+  // Ends the array, whose elements have so many bytes; 0 if only the server knows. False if the call is over:
+  // Finish says why.
+  bool Commit(std::uint64_t element_bytes);
+
+  // Waits for the answer. INTERNAL for one before the commit. Call once.
+  absl::StatusOr<grpc::ByteBuffer> Finish();
 
   // Whether the network has taken a part of the array.
   bool took_data() const { return call_.writes_completed() > 1; }
   std::uint64_t sent_bytes() const { return byte_count_; }
 
  private:
-  v1::ReduceCommit Commit(std::uint64_t element_bytes) const;
-
   CallScope scope_;
   RawCall call_;
   const std::function<void(std::uint64_t bytes)>& on_sent_;
   std::optional<proto::Crc32c> crc_;  // of all chunks
   std::uint64_t byte_count_ = 0;
   bool over_ = false;
+  bool may_send_ = false;
+  bool committed_ = false;
 };
 
 }  // namespace warpfold

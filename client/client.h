@@ -15,7 +15,8 @@
 // returns; after that the client holds nothing of it, whatever the outcome.
 //
 // Streams: a large array is cut into shares, which as many connections as pay take one after another, so that
-// a slow one decides little; their partial states are merged. CallOptions::streams says how many.
+// a slow one decides little; their partial states are merged. A connection sends its next share while the
+// server finishes the one before. CallOptions::streams says how many connections.
 //
 // Servers: a Client of several sends each share to one of them, and other calls to them in turn. One that
 // does not serve (UNAVAILABLE, as while it drains), or does not let a call connect within 3 s or its timeout,
@@ -26,8 +27,16 @@
 // its data can be sent again: arrays in memory, generated arrays and calls without an array, but not a
 // Writer. A share of an array is sent again even if it was taken. So is a call that a full server refused
 // (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a share of an array
-// has been reduced, until the deadline. No pause goes beyond the deadline: the last failure is then the
-// answer. A connection that broke is made again by the next call.
+// has been reduced, until the deadline. A share that was refused beside another one of its connection is sent
+// again when that is answered, and from then on each share of the array waits for the one before it. No pause
+// goes beyond the deadline: the last failure is then the answer. A connection that broke is made again by the
+// next call.
+//
+// Full servers: who was refused and calls again at once is kept back, so that the server has its threads for
+// those whom it serves. For 5 s after a refusal calls to that server ask first: they send nothing of an array
+// before they are admitted, which costs each a round trip. And a call on a connection whose last call was
+// refused begins when the server said, a second later at most, or at once if its deadline comes before that.
+// Connections that need not wait are taken first, so that callers who are served go on.
 //
 // Answers: INTERNAL for an answer that does not match the request (operators, elements, kinds of values).
 //

@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "proto/metadata.h"
 
 namespace warpfold {
 namespace {
@@ -79,10 +80,12 @@ Interrupts InterruptsOf(const CallOptions& options) {
   return {options.stop, options.keep_going, options.traceparent, options.tracestate};
 }
 
-Connection::Connection(const std::string& target, const ClientOptions& options)
+Connection::Connection(const std::string& target, const ClientOptions& options,
+                       std::shared_ptr<Refusals> refusals)
     : channel_(grpc::CreateCustomChannel(
           target, options.credentials == nullptr ? grpc::InsecureChannelCredentials() : options.credentials,
-          Arguments(options, sockets_))) {}
+          Arguments(options, sockets_))),
+      refusals_(std::move(refusals)) {}
 
 bool Connection::IsReady() const {
   return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
@@ -119,7 +122,7 @@ CallScope::CallScope(const Connection& connection, absl::Time deadline, const In
       cancel_on_stop_(interrupts.stop, [this] { context_.TryCancel(); }),
       keep_going_(interrupts.keep_going),
       asked_next_(absl::Now() + kAskedEvery) {
-  if (!array.empty()) context_.AddMetadata("warpfold-array", array);
+  if (!array.empty()) context_.AddMetadata(metadata::kArray, array);
   AddTrace(interrupts, context_);
   if (deadline != absl::InfiniteFuture()) context_.set_deadline(absl::ToChronoTime(deadline));
 }

@@ -14,6 +14,7 @@
 
 #include "absl/time/time.h"
 #include "client/options.h"
+#include "client/refusals.h"
 #include "client/sockets.h"
 
 namespace warpfold {
@@ -37,10 +38,12 @@ Interrupts InterruptsOf(const CallOptions& options);
 // A channel that shares its socket with no other. Threads: may be used from any thread.
 class Connection {
  public:
-  // Does not block: connects when it is first used.
-  Connection(const std::string& target, const ClientOptions& options);
+  // Does not block: connects when it is first used. Connections to the same target share its `refusals`.
+  Connection(const std::string& target, const ClientOptions& options,
+             std::shared_ptr<Refusals> refusals = std::make_shared<Refusals>());
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  Refusals& refusals() const { return *refusals_; }
 
   // Whether there is a connection at present. A call on one that is being made waits for it.
   bool IsReady() const;
@@ -56,6 +59,7 @@ class Connection {
  private:
   const Sockets sockets_;
   std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<Refusals> refusals_;
 };
 
 // The context of one call, with its deadline and its cancellation. Must outlive the call.
@@ -68,6 +72,7 @@ class CallScope {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return connection_.channel(); }
   grpc::ClientContext& context() { return context_; }
+  Refusals& refusals() const { return connection_.refusals(); }
 
   // To be called by the calling thread whenever it waits. Asks keep_going if it is time, and cancels the call
   // if keep_going says so. Breaks the connection off where the call waits kTakenWithin after its end: gRPC

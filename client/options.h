@@ -63,9 +63,9 @@ struct CallOptions {
   // What the caller's tracing system has to say beside it (W3C's tracestate), at most 512 printable ASCII
   // characters. Goes with `traceparent`, never without it; another text is not sent.
   std::string tracestate = {};
-  // How many parts of the array are under way at once, each on its own connection: 1 to the connections to
-  // all targets together. 0: as many as the servers advise for an array of this size (they are asked once),
-  // and 1 where they do not answer. The result has the same bits.
+  // How many parts of the array are sent at once, each on its own connection: 1 to the connections to all
+  // targets together. The servers may be finishing as many more. 0: as many as the servers advise for an
+  // array of this size (they are asked once), and 1 where they do not answer. The result has the same bits.
   int streams = 0;
   // Array bytes in a message, but for the last one of a part: a power of two, 4 KiB to 4 MiB; 0: what the
   // servers advise. A Writer has messages of 1 MiB.

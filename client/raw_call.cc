@@ -2,16 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/raw_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "client/refusals.h"
 #include "client/status.h"
 #include "client/wire.h"
+#include "proto/metadata.h"
 
 namespace warpfold {
 
-RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message)
-    : scope_(scope), on_message_(std::move(on_message)) {
+RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Load load)
+    : scope_(scope),
+      on_message_(std::move(on_message)),
+      asks_first_(load == Load::kArray && scope.refusals().AsksFirst(absl::Now())) {
+  if (asks_first_) scope.context().AddMetadata(metadata::kExpect, metadata::kAdmission);
   // The call's metadata go out with the first message: one packet, and one waking of the server, less.
   scope.context().set_initial_metadata_corked(true);
   call_ = grpc::GenericStub(scope.channel()).PrepareCall(&scope.context(), method, &queue_);
@@ -34,7 +40,28 @@ bool RawCall::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions opt
   if (!Await(write_)) return false;
   call_->Write(message, options, Begin(write_));
   // The answer is waited for from the beginning: it may come before the last message, and ends the call.
-  if (!std::exchange(started_, true)) call_->Read(&response_, Begin(read_));
+  if (!std::exchange(started_, true)) StartRead();
+  return true;
+}
+
+void RawCall::StartRead() {
+  void* const tag = Begin(read_);
+  // gRPC takes the server's metadata with the first message, unless they are asked for before it.
+  if (asks_first_) return call_->ReadInitialMetadata(Begin(metadata_));
+  call_->Read(&response_, tag);
+}
+
+bool RawCall::AwaitAdmission() {
+  if (!asks_first_) return true;
+  // The wait is for the server, not for a connection.
+  if (!Await(write_)) return false;
+  const absl::Time end = absl::Now() + kLongestWaitForAdmission;
+  void* tag = nullptr;
+  bool ok = false;
+  // A refusal ends the call before a message comes.
+  while (!admitted_ && read_.pending && Next(&tag, &ok, end)) Complete(tag, ok);
+  if (!read_.pending) return false;
+  if (!admitted_) scope_.refusals().HeardNothing(absl::Now());
   return true;
 }
 
@@ -65,7 +92,9 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response) {
   if (status.ok() && !has_response && !on_message_)
     return absl::InternalError("the server answered OK without a message");
   response->Swap(&response_);
-  return FromGrpc(status);
+  absl::Status answer = FromGrpc(status);
+  if (IsBusy(answer)) scope_.refusals().Refused(absl::Now());
+  return answer;
 }
 
 void* RawCall::Begin(Operation& operation) {
@@ -76,7 +105,14 @@ void* RawCall::Begin(Operation& operation) {
 void RawCall::Complete(void* tag, bool ok) {
   *static_cast<Operation*>(tag) = {.pending = false, .ok = ok};
   if (tag == &write_ && ok) ++writes_completed_;
+  if (tag == &metadata_) TakeMetadata();
   if (tag == &read_ && ok && on_message_) TakeMessage();
+}
+
+void RawCall::TakeMetadata() {
+  admitted_ = scope_.context().GetServerInitialMetadata().count(metadata::kAdmitted) != 0;
+  if (admitted_) scope_.refusals().Admitted();
+  call_->Read(&response_, &read_);
 }
 
 void RawCall::TakeMessage() {
@@ -97,12 +133,13 @@ bool RawCall::Await(const Operation& operation) {
   return operation.ok;
 }
 
-bool RawCall::Next(void** tag, bool* ok) {
+bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
   while (true) {
-    const absl::Time until = scope_.AskWhetherToGoOn();
+    const absl::Time until = std::min(scope_.AskWhetherToGoOn(), end);
     if (until == absl::InfiniteFuture()) return queue_.Next(tag, ok);
     const auto event = queue_.AsyncNext(tag, ok, absl::ToChronoTime(until));
     if (event != grpc::CompletionQueue::TIMEOUT) return event == grpc::CompletionQueue::GOT_EVENT;
+    if (absl::Now() >= end) return false;
   }
 }
 

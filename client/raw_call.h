@@ -25,9 +25,12 @@ class RawCall {
   // may call it. False ends the call.
   using OnMessage = std::function<bool(grpc::ByteBuffer message)>;
 
+  // Of a call that sends an array; asks for its admission first where the target has lately refused calls.
+  enum class Load { kSmall, kArray };
+
   // Prepares the call, which starts with the first message. `scope` must outlive it. Without `on_message` the
   // server sends one message, the response.
-  RawCall(CallScope& scope, const char* method, OnMessage on_message = nullptr);
+  RawCall(CallScope& scope, const char* method, OnMessage on_message = nullptr, Load load = Load::kSmall);
   // Cancels the call unless Finish was called.
   ~RawCall();
   RawCall(const RawCall&) = delete;
@@ -39,6 +42,10 @@ class RawCall {
   bool WriteLast(const grpc::ByteBuffer& message) {
     return StartWrite(message, grpc::WriteOptions().set_last_message());
   }
+
+  // To be called behind the header of an array. If the call asks for its admission, waits until the server
+  // has told of it, or has said nothing for too long. False if the call is over: Finish says why.
+  bool AwaitAdmission();
 
   // There are no more messages. For a call whose last message was not sent by WriteLast.
   void WritesDone();
@@ -65,12 +72,14 @@ class RawCall {
   };
 
   bool StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options);
+  void StartRead();
   // Marks it as pending, and returns the tag.
   static void* Begin(Operation& operation);
   void Complete(void* tag, bool ok);
+  void TakeMetadata();
   void TakeMessage();
-  // The next event; false if there will be none.
-  bool Next(void** tag, bool* ok);
+  // The next event; false if there will be none, or none before `end`.
+  bool Next(void** tag, bool* ok, absl::Time end = absl::InfiniteFuture());
   // Waits until it is not pending: whether it succeeded.
   bool Await(const Operation& operation);
 
@@ -79,11 +88,14 @@ class RawCall {
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
   grpc::ByteBuffer response_;
-  Operation write_;  // the last one
-  Operation read_;
+  Operation write_;     // the last one
+  Operation metadata_;  // of the server, where they are waited for
+  Operation read_;      // a message, and those metadata before it
   Operation writes_done_;
   Operation finish_;
   int writes_completed_ = 0;
+  const bool asks_first_;
+  bool admitted_ = false;  // the server says so
   bool started_ = false;
   bool finished_by_client_ = false;  // on_message said so
   bool finished_ = false;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "client/answer_check.h"
-#include "client/array_stream.h"
 #include "client/raw_call.h"
 #include "client/retry.h"
 #include "client/wire.h"
@@ -39,30 +38,43 @@ absl::StatusOr<v1::Reduction> SendSmall(const ReduceJob& job, const Connection& 
   return std::move(*response.mutable_reduction());
 }
 
-}  // namespace
-
-absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& stripe, bool return_state,
-                                         const Connection& connection, const Interrupts& interrupts,
-                                         bool* took_data) {
+v1::ReduceHeader HeaderOf(const ReduceJob& job, const Stripe& stripe, bool return_state) {
   v1::ReduceHeader header;
   *header.mutable_spec() = job.spec;
   header.set_first_element(stripe.first_element);
   header.set_return_state(return_state);
   header.set_expected_element_count(stripe.element_count);
   header.set_request_id(job.options.request_id);
+  return header;
+}
 
-  LentMemory memory(connection);  // outlives the call
-  // Only calls for parts of an array need its name.
-  ArrayStream stream(connection, job.deadline, interrupts, job.options, header,
-                     return_state ? job.array : "");
-  const std::uint64_t end = (stripe.first_element + stripe.element_count) * job.element_bytes;
-  for (std::uint64_t offset = stripe.first_element * job.element_bytes; offset < end;) {
-    const std::size_t size = std::min<std::uint64_t>(job.chunk_bytes, end - offset);
-    if (!stream.Send(job.source.slice(offset, size, memory))) break;
-    offset += size;
-  }
-  absl::StatusOr<v1::Reduction> reduction = stream.Finish(job.element_bytes);
-  *took_data = stream.took_data();
+}  // namespace
+
+// Only calls for parts of an array need its name.
+StripeCall::StripeCall(const ReduceJob& job, const Stripe& stripe, bool return_state,
+                       const Connection& connection, const Interrupts& interrupts)
+    : job_(job),
+      offset_(stripe.first_element * job.element_bytes),
+      end_(offset_ + stripe.element_count * job.element_bytes),
+      memory_(connection),
+      stream_(connection, job.deadline, interrupts, job.options, HeaderOf(job, stripe, return_state),
+              return_state ? job.array : "") {}
+
+bool StripeCall::SendChunk() {
+  if (offset_ == end_ || !stream_.AwaitAdmission()) return false;
+  const std::size_t size = std::min<std::uint64_t>(job_.chunk_bytes, end_ - offset_);
+  offset_ += size;
+  return stream_.Send(job_.source.slice(offset_ - size, size, memory_));
+}
+
+absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& stripe, bool return_state,
+                                         const Connection& connection, const Interrupts& interrupts,
+                                         bool* took_data) {
+  StripeCall call(job, stripe, return_state, connection, interrupts);
+  while (call.SendChunk()) continue;
+  call.Commit();
+  absl::StatusOr<v1::Reduction> reduction = call.Finish();
+  *took_data = call.took_data();
   return reduction;
 }
 

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/array_stream.h"
 #include "client/connection.h"
 #include "client/lent_memory.h"
 #include "client/options.h"
@@ -40,7 +41,37 @@ struct ReduceJob {
   std::string array;  // names it to the servers, where it goes in several parts
 };
 
-// One attempt at a part of the array. *took_data says whether a part of it may have reached the server.
+// One attempt at a part of the array, which its user drives:
+//
+//   while (call.SendChunk()) continue;
+//   call.Commit();
+//   absl::StatusOr<v1::Reduction> reduction = call.Finish();
+//
+// Threads: one at a time.
+class StripeCall {
+ public:
+  // Starts the call. `job` and `connection` must outlive this.
+  StripeCall(const ReduceJob& job, const Stripe& stripe, bool return_state, const Connection& connection,
+             const Interrupts& interrupts);
+
+  // False if there is no more to send, or the call is over.
+  bool SendChunk();
+
+  // As ArrayStream's. After Commit the answer comes while other calls on the connection send.
+  bool Commit() { return stream_.Commit(job_.element_bytes); }
+  bool AwaitEnd(absl::Duration timeout) { return stream_.AwaitEnd(timeout); }
+  absl::StatusOr<v1::Reduction> Finish() { return stream_.Finish(); }
+  bool took_data() const { return stream_.took_data(); }
+
+ private:
+  const ReduceJob& job_;
+  std::uint64_t offset_;  // of the next chunk in the array, in bytes
+  const std::uint64_t end_;
+  LentMemory memory_;  // outlives the call
+  ArrayStream stream_;
+};
+
+// The same in one step. *took_data says whether a part of the array may have reached the server.
 absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& stripe, bool return_state,
                                          const Connection& connection, const Interrupts& interrupts,
                                          bool* took_data);

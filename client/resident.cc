@@ -15,7 +15,7 @@
 namespace warpfold {
 namespace {
 
-constexpr char kReduceMethod[] = "/warpfold.v1.ReductionService/Reduce";
+constexpr char kReduceKeptMethod[] = "/warpfold.v1.ReductionService/Reduce";
 constexpr char kPutMethod[] = "/warpfold.v1.ArrayService/PutArray";
 constexpr char kGetMethod[] = "/warpfold.v1.ArrayService/GetArray";
 constexpr char kListMethod[] = "/warpfold.v1.ArrayService/ListArrays";
@@ -23,7 +23,7 @@ constexpr char kDeleteMethod[] = "/warpfold.v1.ArrayService/DeleteArray";
 
 absl::Status BadAnswer() { return absl::InternalError("the server's answer is not one to this request"); }
 
-v1::PutArrayRequest HeaderOf(const ReduceJob& job, const PutOptions& put) {
+v1::PutArrayRequest PutHeaderOf(const ReduceJob& job, const PutOptions& put) {
   v1::PutArrayRequest request;
   v1::PutArrayHeader& header = *request.mutable_header();
   header.set_element_type(job.spec.element_type());
@@ -36,6 +36,12 @@ v1::PutArrayRequest HeaderOf(const ReduceJob& job, const PutOptions& put) {
   header.set_request_id(job.options.request_id);
   header.set_with_crc32c(job.options.checksum);
   return request;
+}
+
+// Another version's type would be none that this one has a name for.
+bool HasKnownType(const v1::ResidentArray& proto) {
+  return proto.element_type() != v1::ELEMENT_TYPE_UNSPECIFIED &&
+         v1::ElementType_IsValid(proto.element_type());
 }
 
 ResidentArray FromProto(const v1::ResidentArray& proto) {
@@ -59,14 +65,15 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
                                         const Connection& connection, const Interrupts& interrupts,
                                         bool* took_data) {
   LentMemory memory(connection);  // outlives the call
-  ChunkStream stream(connection, job.deadline, interrupts, job.options, kPutMethod, HeaderOf(job, put));
+  ChunkStream stream(connection, job.deadline, interrupts, job.options, kPutMethod, PutHeaderOf(job, put));
   const std::uint64_t byte_count = job.element_count * job.element_bytes;
-  for (std::uint64_t offset = 0; offset < byte_count;) {
+  for (std::uint64_t offset = 0; offset < byte_count && stream.AwaitAdmission();) {
     const std::size_t size = std::min<std::uint64_t>(job.chunk_bytes, byte_count - offset);
     if (!stream.Send(job.source.slice(offset, size, memory))) break;
     offset += size;
   }
-  absl::StatusOr<grpc::ByteBuffer> answer = stream.Finish(job.element_bytes);
+  stream.Commit(job.element_bytes);
+  absl::StatusOr<grpc::ByteBuffer> answer = stream.Finish();
   *took_data = stream.took_data();
   if (!answer.ok()) return answer.status();
   v1::PutArrayResponse response;
@@ -92,7 +99,8 @@ absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, const
   header.mutable_reference()->set_element_count(reference.element_count);
   CallScope scope(connection, deadline, interrupts);
   v1::ReduceResponse response;
-  if (absl::Status status = CallUnary(scope, kReduceMethod, request, response); !status.ok()) return status;
+  if (absl::Status status = CallUnary(scope, kReduceKeptMethod, request, response); !status.ok())
+    return status;
   absl::Status status = CheckReduction(spec, {0, reference.element_count}, false, response.reduction());
   if (!status.ok()) return status;
   return std::move(*response.mutable_reduction());
@@ -107,7 +115,10 @@ absl::StatusOr<std::vector<ResidentArray>> AskForArrays(const std::string& owner
   v1::ListArraysResponse response;
   if (absl::Status status = CallUnary(scope, kListMethod, request, response); !status.ok()) return status;
   std::vector<ResidentArray> arrays;
-  for (const v1::ResidentArray& array : response.arrays()) arrays.push_back(FromProto(array));
+  for (const v1::ResidentArray& array : response.arrays()) {
+    if (!HasKnownType(array)) return BadAnswer();
+    arrays.push_back(FromProto(array));
+  }
   return arrays;
 }
 
@@ -118,7 +129,7 @@ absl::StatusOr<ResidentArray> AskForArray(const std::string& token, const Connec
   CallScope scope(connection, deadline, interrupts);
   v1::GetArrayResponse response;
   if (absl::Status status = CallUnary(scope, kGetMethod, request, response); !status.ok()) return status;
-  if (!response.has_array()) return BadAnswer();
+  if (!response.has_array() || !HasKnownType(response.array())) return BadAnswer();
   ResidentArray array = FromProto(response.array());
   array.token = token;
   return array;

@@ -3,13 +3,13 @@
 #include "client/retry.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 
 #include "absl/random/random.h"
 #include "absl/time/clock.h"
-#include "client/error.h"
 #include "client/status.h"
-#include "proto/error_reasons.h"
 
 namespace warpfold {
 namespace {
@@ -17,27 +17,21 @@ namespace {
 constexpr absl::Duration kLongestPause = absl::Seconds(5);
 // A server that asks for a longer pause than this is not obeyed.
 constexpr absl::Duration kLongestRetryDelay = absl::Minutes(1);
+// How long a call waits at most that follows another's refusal.
+constexpr absl::Duration kLongestRest = absl::Seconds(1);
 // How long a target that does not serve is left out, at least.
 constexpr absl::Duration kLeftOut = absl::Seconds(1);
 // How long one that did not even let the call connect: until gRPC, too, has given up (connection.cc), and
 // fails the next call at once.
 constexpr absl::Duration kSilentLeftOut = absl::Seconds(5);
 
-bool HasReason(const absl::Status& status, absl::string_view reason) {
-  const std::optional<ErrorInfo> info = GetErrorInfo(status);
-  return info.has_value() && info->reason == reason;
+// As long as the server asks for, and varied as a pause is.
+absl::Duration RestAfter(const absl::Status& status) {
+  const absl::Duration delay = RetryDelay(status).value_or(absl::ZeroDuration());
+  return std::min(delay, kLongestRest) * absl::Uniform(absl::BitGen(), 1.0, 1.2);
 }
 
 }  // namespace
-
-bool IsBusy(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) &&
-         (HasReason(status, reason::kTooManyReductions) || HasReason(status, reason::kTooManyCalls));
-}
-
-bool IsDraining(const absl::Status& status) {
-  return absl::IsUnavailable(status) && HasReason(status, reason::kDraining);
-}
 
 bool MayRetry(const absl::Status& status, const Attempt& attempt) {
   // The server refused the call before it read the data that was already under way.
@@ -80,7 +74,28 @@ RetryLoop::RetryLoop(Targets& targets, std::size_t preferred, const ClientOption
       preferred_(preferred),
       interrupts_(std::move(interrupts)),
       policy_(options, deadline),
-      lease_(targets.Take(preferred, absl::Now())) {}
+      lease_(targets.Take(preferred, absl::Now())) {
+  AwaitRest(deadline);
+}
+
+void RetryLoop::AwaitRest(absl::Time deadline) {
+  const absl::Time end = targets_.RestsUntil(lease_);
+  if (end >= deadline) return;
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any never;
+  for (absl::Time now = absl::Now(); now < end && !interrupts_.stop.stop_requested(); now = absl::Now()) {
+    if (interrupts_.keep_going && !interrupts_.keep_going()) return Cancel();
+    const absl::Duration pause = interrupts_.keep_going ? std::min(end - now, kAskedEvery) : end - now;
+    never.wait_for(lock, interrupts_.stop, absl::ToChronoNanoseconds(pause), [] { return false; });
+  }
+}
+
+void RetryLoop::Cancel() {
+  std::stop_source stopped;
+  stopped.request_stop();
+  interrupts_ = {stopped.get_token()};
+}
 
 bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
   const absl::Time now = absl::Now();
@@ -92,17 +107,14 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
     const absl::Duration least = IsBusy(status) ? absl::ZeroDuration() : kLeftOut;
     targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), least));
   }
+  if (IsBusy(status)) targets_.Rest(lease_, now + RestAfter(status));
   if (IsDraining(status)) targets_.Renew(lease_);
   if (!pause.has_value()) return false;
   Targets::Lease next = targets_.Take(preferred_, now);
   const bool serves = !targets_.IsLeftOut(next.target(), now);
   // If nothing else serves, the same connection is used: it may have to be made again.
   if (next.target() != lease_.target()) lease_ = std::move(next);
-  if (!serves && !lease_.connection().PauseAndConnect(*pause, interrupts_)) {
-    std::stop_source stopped;
-    stopped.request_stop();
-    interrupts_ = {stopped.get_token()};
-  }
+  if (!serves && !lease_.connection().PauseAndConnect(*pause, interrupts_)) Cancel();
   // After an interrupt too: an attempt that starts cancelled says so, where `status` is still the old
   // failure.
   return true;

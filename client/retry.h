@@ -25,12 +25,6 @@ struct Attempt {
   bool patient = false;
 };
 
-// A full server: RESOURCE_EXHAUSTED with a reason that passes by itself.
-bool IsBusy(const absl::Status& status);
-
-// A server that ends and asks to be left: UNAVAILABLE with that reason.
-bool IsDraining(const absl::Status& status);
-
 // Whether the same call may succeed later or on another server.
 bool MayRetry(const absl::Status& status, const Attempt& attempt);
 
@@ -58,7 +52,9 @@ class RetryPolicy {
 // The attempts of one call. Threads: one at a time.
 class RetryLoop {
  public:
-  // Begins with target `preferred`, if that serves. `targets` must outlive this.
+  // Begins with target `preferred`, if that serves. `targets` must outlive this. Where the last call on the
+  // connection was refused by a full server, waits until the time at which that wants to be asked again, or
+  // for a second; not if the deadline comes before that.
   RetryLoop(Targets& targets, std::size_t preferred, const ClientOptions& options, absl::Time deadline,
             Interrupts interrupts);
 
@@ -73,6 +69,10 @@ class RetryLoop {
   void Succeeded() { policy_.Reset(); }
 
  private:
+  void AwaitRest(absl::Time deadline);
+  // The next attempt starts cancelled.
+  void Cancel();
+
   Targets& targets_;
   const std::size_t preferred_;
   Interrupts interrupts_;

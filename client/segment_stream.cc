@@ -34,7 +34,7 @@ std::optional<SegmentColumn::Content> ContentOf(v1::SegmentContent content) {
   }
 }
 
-std::optional<SegmentColumn::Kind> KindOf(v1::SegmentValueKind kind) {
+std::optional<SegmentColumn::Kind> ColumnKindOf(v1::SegmentValueKind kind) {
   switch (kind) {
     case v1::SEGMENT_VALUE_KIND_INT64:
       return SegmentColumn::Kind::kInt64;
@@ -77,14 +77,16 @@ class SegmentStream {
         memory_(connection),
         answer_(job.spec, visitor, job.element_count, SegmentCount(job, cut)),
         scope_(connection, job.deadline, interrupts),
-        call_(scope_, kMethod, [this](grpc::ByteBuffer buffer) { return Take(std::move(buffer)); }) {}
+        call_(
+            scope_, kMethod, [this](grpc::ByteBuffer buffer) { return Take(std::move(buffer)); },
+            RawCall::Load::kArray) {}
 
   bool SendHeader(const v1::ReduceSegmentsHeader& header) {
     v1::ReduceSegmentsRequest request;
     *request.mutable_header() = header;
     *request.mutable_header()->mutable_spec() = job_.spec;
     request.mutable_header()->set_request_id(job_.options.request_id);
-    return call_.Write(Serialize(request));
+    return call_.Write(Serialize(request)) && call_.AwaitAdmission();
   }
   bool SendLengths(std::span<const std::uint64_t> lengths) {
     v1::ReduceSegmentsRequest request;
@@ -183,7 +185,7 @@ absl::Status SegmentAnswer::AddLayout(const v1::SegmentLayout& layout) {
   if (absl::Status status = CheckLayout(spec_, layout); !status.ok()) return status;
   for (const v1::SegmentColumn& column : layout.columns()) {
     const auto content = ContentOf(column.content());
-    const auto kind = KindOf(column.kind());
+    const auto kind = ColumnKindOf(column.kind());
     if (!content.has_value() || !kind.has_value()) return MakeMismatch("a column of an unknown kind");
     columns_.push_back({OperatorName(column.operator_()), *content, column.field(), *kind});
   }

@@ -3,76 +3,20 @@
 #include "client/shares.h"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "client/grpc_process.h"
 #include "client/merge.h"
 #include "client/retry.h"
+#include "client/share_queue.h"
 
 namespace warpfold {
-
-ShareQueue::ShareQueue(std::size_t shares, int workers) : workers_(workers), states_(shares) {}
-
-std::optional<std::size_t> ShareQueue::Take() {
-  absl::MutexLock lock(&mutex_);
-  const auto is_answer = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return FinishedLocked() || !put_back_.empty() || cursor_ < states_.size();
-  };
-  mutex_.Await(absl::Condition(&is_answer));
-  if (FinishedLocked()) return std::nullopt;
-  if (put_back_.empty()) return cursor_++;
-  const auto first = std::min_element(put_back_.begin(), put_back_.end());
-  const std::size_t share = *first;
-  put_back_.erase(first);
-  return share;
-}
-
-void ShareQueue::Done(std::size_t share, v1::PartialState state) {
-  absl::MutexLock lock(&mutex_);
-  states_[share] = std::move(state);
-  ++done_;
-}
-
-void ShareQueue::PutBack(std::size_t share) {
-  absl::MutexLock lock(&mutex_);
-  put_back_.push_back(share);
-}
-
-void ShareQueue::Fail(const absl::Status& status) {
-  absl::MutexLock lock(&mutex_);
-  if (status_.ok() || absl::IsCancelled(status_)) status_ = status;
-}
-
-void ShareQueue::Leave(const absl::Status& status) {
-  absl::MutexLock lock(&mutex_);
-  if (--workers_ == 0 && status_.ok()) status_ = status;
-}
-
-bool ShareQueue::any_done() const {
-  absl::MutexLock lock(&mutex_);
-  return done_ > 0;
-}
-
-bool ShareQueue::finished() const {
-  absl::MutexLock lock(&mutex_);
-  return FinishedLocked();
-}
-
-bool ShareQueue::AwaitFinished(absl::Duration timeout) const {
-  absl::MutexLock lock(&mutex_);
-  const auto is_finished = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return FinishedLocked(); };
-  return mutex_.AwaitWithTimeout(absl::Condition(&is_finished), timeout);
-}
-
-absl::StatusOr<std::vector<v1::PartialState>> ShareQueue::States() {
-  absl::MutexLock lock(&mutex_);
-  if (!status_.ok()) return status_;
-  return std::move(states_);
-}
-
 namespace {
 
 // Timings of streams that ran one after another: the sum of each phase.
@@ -91,37 +35,93 @@ void KeepLonger(const v1::ServerTimings& from, v1::ServerTimings& to) {
   to.set_kernel_ns(std::max(to.kernel_ns(), from.kernel_ns()));
 }
 
-struct Worker {
-  const ReduceJob& job;
-  std::span<const Stripe> shares;
-  ShareQueue& queue;
-  std::size_t target;
-  const Interrupts interrupts;
-  v1::ServerTimings& timings;
+// One stream. It sends a share after the other without a pause: while the server finishes one, the next is
+// under way. The calls of both are on the same connection.
+class Worker {
+ public:
+  Worker(const ReduceJob& job, std::span<const Stripe> shares, ShareQueue& queue, std::size_t target,
+         const Interrupts& interrupts, v1::ServerTimings& timings)
+      : job_(job),
+        shares_(shares),
+        queue_(queue),
+        timings_(timings),
+        retry_(job.targets, target, job.client_options, job.deadline, interrupts) {}
 
   void Run() {
-    RetryLoop retry(job.targets, target, job.client_options, job.deadline, interrupts);
-    while (const std::optional<std::size_t> share = queue.Take()) {
-      bool took_data = false;
-      absl::StatusOr<v1::Reduction> reduction = SendStripe(
-          job, shares[*share], /*return_state=*/true, retry.connection(), retry.interrupts(), &took_data);
-      if (reduction.ok()) {
-        Add(reduction->timings(), timings);
-        queue.Done(*share, std::move(*reduction->mutable_state()));
-        retry.Succeeded();
-        continue;
-      }
-      // A share is small enough to be sent again, even if the server had taken data of it.
-      const Attempt attempt = {.took_data = false, .patient = queue.any_done()};
-      if (MayRetry(reduction.status(), attempt)) {
-        // The share is put back before the pause, since another stream may take it sooner.
-        queue.PutBack(*share);
-      } else {
-        queue.Fail(reduction.status());
-      }
-      if (!retry.Again(reduction.status(), attempt)) return queue.Leave(reduction.status());
+    while (!queue_.finished()) {
+      const std::optional<std::size_t> share = unanswered_.empty() ? queue_.Take() : queue_.TakeAhead();
+      const bool sent = share.has_value() && Send(*share);
+      // The answer to a share that was sent whole may come while the next one is sent.
+      TakeAnswers(sent ? 1 : 0);
+      if (failure_.ok()) continue;
+      // The next attempt may be on another connection: this one's calls end before.
+      TakeAnswers(0);
+      unanswered_.clear();
+      const absl::Status failure = std::exchange(failure_, absl::OkStatus());
+      if (!retry_.Again(failure, {.patient = queue_.any_done()})) return queue_.Leave(failure);
     }
   }
+
+ private:
+  struct Sent {
+    Sent(std::size_t number, bool ahead, const ReduceJob& job, const Stripe& stripe, const RetryLoop& retry)
+        : share(number),
+          is_ahead(ahead),
+          call(job, stripe, /*return_state=*/true, retry.connection(), retry.interrupts()) {}
+    const std::size_t share;
+    const bool is_ahead;  // the one before it was not answered when it began
+    StripeCall call;
+  };
+
+  // Whether all of it was sent. Takes the answer to the share before as soon as it is there: it may be a
+  // failure that ends all.
+  bool Send(std::size_t share) {
+    StripeCall& call =
+        unanswered_.emplace_back(share, !unanswered_.empty(), job_, shares_[share], retry_).call;
+    while (call.SendChunk()) {
+      if (unanswered_.size() > 1 && unanswered_.front().call.AwaitEnd(absl::ZeroDuration())) TakeAnswer();
+      if (queue_.finished()) return false;
+    }
+    return call.Commit();
+  }
+
+  // Waits until at most so many shares are unanswered, or the array is finished.
+  void TakeAnswers(std::size_t left) {
+    while (unanswered_.size() > left && !queue_.finished()) TakeAnswer();
+  }
+
+  // Waits for the answer to the share that was sent first.
+  void TakeAnswer() {
+    absl::StatusOr<v1::Reduction> reduction = unanswered_.front().call.Finish();
+    const std::size_t share = unanswered_.front().share;
+    const bool was_ahead = unanswered_.front().is_ahead;
+    unanswered_.pop_front();
+    if (reduction.ok()) {
+      Add(reduction->timings(), timings_);
+      queue_.Done(share, std::move(*reduction->mutable_state()));
+      return retry_.Succeeded();
+    }
+    const absl::Status& status = reduction.status();
+    // A share is small enough to be sent again, even if the server had taken data of it.
+    if (MayRetry(status, {.took_data = false})) {
+      // It is put back before the pause, since another stream may take it sooner.
+      queue_.PutBack(share);
+    } else {
+      queue_.Fail(status);
+    }
+    if (was_ahead && IsBusy(status)) return queue_.EndLookAhead();
+    // Both calls of a broken connection fail, which is one failure; and one that ends the array counts.
+    if (failure_.ok() || queue_.finished()) failure_ = status;
+  }
+
+  const ReduceJob& job_;
+  const std::span<const Stripe> shares_;
+  ShareQueue& queue_;
+  v1::ServerTimings& timings_;
+  RetryLoop retry_;
+  // Two at most, in the order in which they were sent, on retry_'s connection.
+  std::deque<Sent> unanswered_;
+  absl::Status failure_;  // of an attempt, until the next one
 };
 
 }  // namespace
@@ -142,7 +142,7 @@ absl::StatusOr<v1::Reduction> ReduceInShares(const ReduceJob& job, std::span<con
         const Interrupts interrupts = {.stop = stop_all.get_token(),
                                        .traceparent = job.options.traceparent,
                                        .tracestate = job.options.tracestate};
-        Worker{job, shares, queue, target, interrupts, timings[i]}.Run();
+        Worker(job, shares, queue, target, interrupts, timings[i]).Run();
         // Ends the calls of the others after a failure, and their pauses after success.
         if (queue.finished()) stop_all.request_stop();
       });

@@ -4,66 +4,14 @@
 // One array on several streams, to one server or to several. Internal.
 #pragma once
 
-#include <cstddef>
-#include <optional>
 #include <span>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "client/reducer.h"
 #include "client/stripes.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold {
-
-// What is left of an array to be sent. Its workers take a share each, in array order, and come back for the
-// next, until all shares are done or one has failed for good.
-//
-// Threads: any; Take blocks.
-class ShareQueue {
- public:
-  ShareQueue(std::size_t shares, int workers);
-
-  // The next share. Waits while all are with other workers, which may put them back. Nothing if no more is to
-  // be done.
-  std::optional<std::size_t> Take();
-
-  // What becomes of a share that was taken:
-  void Done(std::size_t share, v1::PartialState state);
-  // ... it failed, and may be taken again.
-  void PutBack(std::size_t share);
-  // ... it failed in a way in which it always will.
-  void Fail(const absl::Status& status);
-
-  // A worker that takes no more, since `status` ended its attempts. The last one ends the array with it.
-  void Leave(const absl::Status& status);
-
-  bool any_done() const;
-  bool finished() const;
-  // Waits up to `timeout` for that: whether it is so.
-  bool AwaitFinished(absl::Duration timeout) const;
-
-  // The states of all shares, in array order; or the first failure that was no cancellation. Call once, after
-  // the workers.
-  absl::StatusOr<std::vector<v1::PartialState>> States();
-
- private:
-  bool FinishedLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return !status_.ok() || done_ == states_.size();
-  }
-
-  mutable absl::Mutex mutex_;
-  std::size_t cursor_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<std::size_t> put_back_ ABSL_GUARDED_BY(mutex_);
-  std::size_t done_ ABSL_GUARDED_BY(mutex_) = 0;
-  int workers_ ABSL_GUARDED_BY(mutex_);
-  std::vector<v1::PartialState> states_ ABSL_GUARDED_BY(mutex_);
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
-};
 
 // `shares` are CutIntoShares's, and more than one. Each of `streams` streams has a target of its own to begin
 // with, in turn. A share whose server does not serve goes to another stream or server; the first failure of

@@ -32,12 +32,6 @@ struct grpc_socket_mutator {
 namespace warpfold {
 namespace {
 
-// A descriptor, and what tells whether it still is that socket: no two open sockets have the same inode.
-struct Socket {
-  int descriptor = -1;
-  ino_t inode = 0;
-};
-
 bool IsSocket(int descriptor, ino_t inode) {
   struct stat info = {};
   return fstat(descriptor, &info) == 0 && S_ISSOCK(info.st_mode) && info.st_ino == inode;
@@ -69,6 +63,12 @@ class Sockets::Known {
   }
 
  private:
+  // A descriptor, and what tells whether it still is that socket: no two open sockets have the same inode.
+  struct Socket {
+    int descriptor = -1;
+    ino_t inode = 0;
+  };
+
   absl::Mutex mutex_;
   std::vector<Socket> open_ ABSL_GUARDED_BY(mutex_);
 };

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/error.h"
 #include "google/rpc/status.pb.h"
@@ -23,9 +24,24 @@ void AttachReason(absl::string_view reason, absl::Status& status) {
   status.SetPayload(kErrorInfoUrl, absl::Cord(info.SerializeAsString()));
 }
 
+bool HasReason(const absl::Status& status, absl::string_view reason) {
+  const std::optional<ErrorInfo> info = GetErrorInfo(status);
+  return info.has_value() && info->reason == reason;
+}
+
+// gRPC's text of EFAULT, for which it has no code of its own. No answer of a server has it.
+bool CouldNotRead(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details().empty() &&
+         absl::StrContains(status.error_message(), "Bad address");
+}
+
 }  // namespace
 
 absl::Status FromGrpc(const grpc::Status& status) {
+  if (CouldNotRead(status)) {
+    return absl::InvalidArgumentError(
+        "the array's memory cannot be read: a mapped file under it has become shorter than the map");
+  }
   absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
   google::rpc::Status details;
   if (details.ParseFromString(status.error_details())) {
@@ -53,6 +69,15 @@ std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status) {
 
 absl::Status MakeMismatch(absl::string_view what) {
   return absl::InternalError(absl::StrCat("the server's answer does not match the request: ", what));
+}
+
+bool IsBusy(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) &&
+         (HasReason(status, reason::kTooManyReductions) || HasReason(status, reason::kTooManyCalls));
+}
+
+bool IsDraining(const absl::Status& status) {
+  return absl::IsUnavailable(status) && HasReason(status, reason::kDraining);
 }
 
 std::optional<absl::Duration> RetryDelay(const absl::Status& status) {

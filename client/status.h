@@ -15,7 +15,8 @@
 namespace warpfold {
 
 // The same code and message, and the standard error details as payloads under their type URLs. A
-// deadline that gRPC itself noticed gets the reason DEADLINE.
+// deadline that gRPC itself noticed gets the reason DEADLINE. Memory that the system could not read for gRPC,
+// as that of a mapped file that was cut, is INVALID_ARGUMENT: another attempt would not find it either.
 absl::Status FromGrpc(const grpc::Status& status);
 
 // An error that the client finds before the server does, with the reason that the server would give.
@@ -23,6 +24,12 @@ absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::st
 
 // INTERNAL, for a peer that does not speak this protocol: what it answered cannot be believed.
 absl::Status MakeMismatch(absl::string_view what);
+
+// A full server: RESOURCE_EXHAUSTED with a reason that passes by itself.
+bool IsBusy(const absl::Status& status);
+
+// A server that ends and asks to be left: UNAVAILABLE with that reason.
+bool IsDraining(const absl::Status& status);
 
 // How long the server says to wait (google.rpc.RetryInfo); nothing if it says nothing, or not what can be.
 std::optional<absl::Duration> RetryDelay(const absl::Status& status);

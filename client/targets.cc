@@ -3,6 +3,7 @@
 #include "client/targets.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "client/grpc_process.h"
 
@@ -34,13 +35,15 @@ Targets::Lease Targets::Take(std::size_t preferred, absl::Time now) {
 }
 
 Targets::Line& Targets::LeastBusy(Target& target) {
-  const auto less_busy = [](const auto& a, const auto& b) { return a->users < b->users; };
+  const auto less_busy = [](const auto& a, const auto& b) {
+    return std::pair(a->users, a->rests_until) < std::pair(b->users, b->rests_until);
+  };
   const auto least = std::min_element(target.lines.begin(), target.lines.end(), less_busy);
   const bool full = target.lines.size() >= static_cast<std::size_t>(options_.connections);
   if (least != target.lines.end() && ((*least)->users == 0 || full)) return **least;
   if (least != target.lines.end()) LookUpCpuFrequency();
   Line& line = *target.lines.emplace_back(std::make_unique<Line>());
-  line.connection = std::make_shared<const Connection>(target.name, options_);
+  line.connection = std::make_shared<const Connection>(target.name, options_, target.refusals);
   return line;
 }
 
@@ -49,7 +52,8 @@ void Targets::Renew(Lease& lease) {
   Line& line = *lease.line_;
   // Another call on the same connection may have done it.
   if (line.connection == lease.connection_) {
-    line.connection = std::make_shared<const Connection>(targets_[lease.target_].name, options_);
+    const Target& target = targets_[lease.target_];
+    line.connection = std::make_shared<const Connection>(target.name, options_, target.refusals);
   }
   lease.connection_ = line.connection;
 }
@@ -57,6 +61,16 @@ void Targets::Renew(Lease& lease) {
 std::size_t Targets::Next() {
   absl::MutexLock lock(&mutex_);
   return next_++ % names_;
+}
+
+void Targets::Rest(const Lease& lease, absl::Time until) {
+  absl::MutexLock lock(&mutex_);
+  lease.line_->rests_until = until;
+}
+
+absl::Time Targets::RestsUntil(const Lease& lease) const {
+  absl::MutexLock lock(&mutex_);
+  return lease.line_->rests_until;
 }
 
 void Targets::LeaveOut(std::size_t target, absl::Time until) {

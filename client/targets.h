@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "client/connection.h"
 #include "client/options.h"
+#include "client/refusals.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold {
@@ -27,9 +28,11 @@ class Targets {
   struct Line {
     std::shared_ptr<const Connection> connection;
     int users = 0;
+    absl::Time rests_until = absl::InfinitePast();
   };
   struct Target {
     std::string name;
+    std::shared_ptr<Refusals> refusals = std::make_shared<Refusals>();
     // Connections are never removed: leases point to them.
     std::vector<std::unique_ptr<Line>> lines;
     absl::Time left_out_until = absl::InfinitePast();
@@ -73,8 +76,9 @@ class Targets {
 
   std::size_t count() const { return names_; }
 
-  // The least busy connection to target `preferred`; or, while that is left out, to another target; or, while
-  // all are, to the one that is left out for the shortest time.
+  // The least busy connection to target `preferred`, of idle ones that which rests for the shortest time; or,
+  // while that is left out, to another target; or, while all are, to the one that is left out for the
+  // shortest time.
   Lease Take(std::size_t preferred, absl::Time now);
 
   // The targets in turn, for calls that may go to any.
@@ -83,6 +87,13 @@ class Targets {
   // Gives the lease a new connection to its target, and those after it: the server at the other end of the
   // old one is going, and a name may have several addresses.
   void Renew(Lease& lease);
+
+  // Whoever takes the connection next is to wait until then: a full server has refused a call on it, and said
+  // so. A connection stands for a caller, since each has one call at a time: others, and those of this client
+  // that are served, do not wait.
+  void Rest(const Lease& lease, absl::Time until);
+  // Until when that is of this one.
+  absl::Time RestsUntil(const Lease& lease) const;
 
   // Leaves out a target that does not serve, while another does.
   void LeaveOut(std::size_t target, absl::Time until);

@@ -33,7 +33,8 @@ void Writer::State::SendChunk() {
 }
 
 void Writer::State::Finish() {
-  const absl::StatusOr<v1::Reduction> proto = stream.Finish(element_bytes);
+  stream.Commit(element_bytes);
+  const absl::StatusOr<v1::Reduction> proto = stream.Finish();
   outcome = proto.ok() ? FromProto(*proto) : proto.status();
   if (outcome->ok()) (*outcome)->timings.total = absl::Now() - start;
 }

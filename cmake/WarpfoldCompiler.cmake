@@ -33,3 +33,12 @@ if(WARPFOLD_STATIC)
   target_link_options(warpfold_options INTERFACE -static-libstdc++ -static-libgcc LINKER:--gc-sections
     $<$<BOOL:${WARPFOLD_LINKER_PACKS_RELOCATIONS}>:LINKER:-z,pack-relative-relocs>)
 endif()
+
+# Compiles the sources of `target` in batches, each as if it were one file: headers are read once for a batch
+# (docs/adr/0108). Builds without precompiled headers compile each source by itself, and so find a name that
+# two of a batch share by chance, and an include that one of them lacks.
+function(warpfold_batches target)
+  if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  endif()
+endfunction()

@@ -58,6 +58,9 @@ class Slot {
   // Which of the backend's devices it is a queue of.
   virtual int device() const { return 0; }
 
+  // Whether what is started is mostly done when Start returns, as on a CPU, whose caches it leaves warm.
+  virtual bool EndsInStart() const { return true; }
+
   // Where the host writes elements before Start. 16-byte aligned. Not to be touched between Start and
   // Wait.
   virtual std::span<std::byte> staging() = 0;

@@ -10,13 +10,13 @@
 namespace warpfold::server {
 namespace {
 
-constexpr auto kInterval = std::chrono::milliseconds(100);
+constexpr auto kReadInterval = std::chrono::milliseconds(100);
 
 void Run(const std::stop_token& over, const std::function<void()>& look) {
   std::mutex mutex;
   std::condition_variable_any stopped;
   std::unique_lock lock(mutex);
-  while (!stopped.wait_for(lock, over, kInterval, [&over] { return over.stop_requested(); })) look();
+  while (!stopped.wait_for(lock, over, kReadInterval, [&over] { return over.stop_requested(); })) look();
 }
 
 }  // namespace

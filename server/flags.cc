@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-//
 #include "server/flags.h"
 
 #include <sys/un.h>
@@ -22,7 +21,7 @@
 namespace warpfold::server {
 namespace {
 
-constexpr int kBadFlags = 2;
+constexpr int kUsageError = 2;
 constexpr std::int64_t kSlotBytesUnit = 64 << 10;
 constexpr std::int64_t kMaxSeconds = 30 * 24 * 3600;
 
@@ -68,6 +67,9 @@ bool IsUnix(const std::string& address) { return absl::StartsWith(address, "unix
 std::string CheckTogether(const Flags& flags) {
   if (flags.channelz && !flags.allow.empty())
     return "--channelz: excludes --allow, whose list it would not obey";
+  if (!flags.tls_client_ca.empty() && flags.allow.empty())
+    return "--tls_client_ca: needs --allow, a list of who may call what; a file with the one line \"* *\" "
+           "allows everything to whoever has a certificate of the authority";
   if (flags.resident_owner_bytes > flags.resident_bytes)
     return "--resident_owner_bytes: is more than --resident_bytes";
   if (!flags.tls_cert.empty() && std::all_of(flags.listen.begin(), flags.listen.end(), IsUnix))
@@ -178,7 +180,8 @@ void AddTls(CLI::App& app, Flags* flags) {
                           ->check(CLI::ExistingFile);
   CLI::Option* key =
       app.add_option("--tls_key", flags->tls_key, "Its private key, PEM")->check(CLI::ExistingFile);
-  app.add_option("--tls_client_ca", flags->tls_client_ca, "Clients must be signed by this authority, PEM")
+  app.add_option("--tls_client_ca", flags->tls_client_ca,
+                 "Clients must be signed by this authority, PEM. Needs --allow")
       ->check(CLI::ExistingFile)
       ->needs(cert);
   cert->needs(key);
@@ -260,11 +263,11 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
     // Whoever asked for JSON has this one line as well, though it may come before the flag has been taken.
     const bool is_json = log_format->count() > 0 && log_format->results().back() == "json";
     flags->log_format = is_json ? LogFormat::kJson : LogFormat::kText;
-    return app.exit(e, out, error) == 0 ? 0 : kBadFlags;
+    return app.exit(e, out, error) == 0 ? 0 : kUsageError;
   }
   if (const std::string complaint = CheckTogether(*flags); !complaint.empty()) {
     error << complaint << std::endl;
-    return kBadFlags;
+    return kUsageError;
   }
   flags->all = AllOf(app);
   return std::nullopt;

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-//
 #include "server/logging.h"
 
 #include <grpcpp/version_info.h>
@@ -152,12 +151,12 @@ void Log(LogLevel level, absl::string_view message) {
 
 void LogEvent(LogLevel level, const char* event, std::function<LogFields()> make_fields, std::size_t bytes) {
   if (queue == nullptr || !IsLogged(level)) return;
-  const auto make_line = [time = spdlog::log_clock::now(), level, event, make = std::move(make_fields)] {
+  auto make_line = [time = spdlog::log_clock::now(), level, event, make = std::move(make_fields)] {
     const std::string payload = PayloadOf(event, make());
     return LineOf(*queue_formatter,
                   spdlog::details::log_msg(time, {}, "", kLevels[static_cast<int>(level)], payload));
   };
-  queue->Push(make_line, bytes);
+  queue->Push(std::move(make_line), bytes);
 }
 
 bool IsLogged(LogLevel level) { return spdlog::should_log(kLevels[static_cast<int>(level)]); }

@@ -12,7 +12,7 @@
 namespace warpfold::server {
 namespace {
 
-constexpr absl::Duration kLookInterval = absl::Seconds(5);
+constexpr absl::Duration kTrimInterval = absl::Seconds(5);
 constexpr absl::Duration kBusyPause = absl::Minutes(1);
 constexpr absl::Duration kLongestPause = absl::Minutes(10);
 constexpr absl::Duration kUrgentPause = absl::Milliseconds(200);
@@ -32,18 +32,18 @@ void MakeAllocatorEager() {
 MemoryReturn::MemoryReturn(absl::Time now, std::uint64_t most_bytes)
     : enough_bytes_(ResidentBytes() / 4 * 5),
       much_bytes_(std::max(most_bytes / 2, enough_bytes_)),
-      next_look_(now + kLookInterval),
+      next_look_(now + kTrimInterval),
       last_return_(now),
-      pause_(kLookInterval),
+      pause_(kTrimInterval),
       cpu_time_(CpuTime()) {}
 
 void MemoryReturn::Look(absl::Time now) {
   if (ResidentBytes() > much_bytes_) return ReturnAtOnce(now);
   if (now < next_look_) return;
-  next_look_ = now + kLookInterval;
+  next_look_ = now + kTrimInterval;
   const bool quiet = IsQuiet();
   if (std::exchange(is_eager_, false)) TuneAllocator();
-  if (!quiet) pause_ = kLookInterval;
+  if (!quiet) pause_ = kTrimInterval;
   if (now - last_return_ < (quiet ? pause_ : kBusyPause)) return;
   if (ResidentBytes() <= enough_bytes_) return;
   last_return_ = now;
@@ -64,7 +64,7 @@ void MemoryReturn::ReturnAtOnce(absl::Time now) {
 
 bool MemoryReturn::IsQuiet() {
   const absl::Duration cpu_time = CpuTime();
-  return cpu_time - std::exchange(cpu_time_, cpu_time) < kQuietShare * kLookInterval;
+  return cpu_time - std::exchange(cpu_time_, cpu_time) < kQuietShare * kTrimInterval;
 }
 
 }  // namespace warpfold::server

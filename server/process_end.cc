@@ -13,7 +13,7 @@
 namespace warpfold::server {
 namespace {
 
-constexpr timespec kLookInterval = {.tv_sec = 0, .tv_nsec = 10'000'000};
+constexpr timespec kSignalInterval = {.tv_sec = 0, .tv_nsec = 10'000'000};
 constexpr auto kMeanwhileInterval = std::chrono::milliseconds(100);
 constexpr auto kOneRequest = std::chrono::milliseconds(200);
 
@@ -72,7 +72,7 @@ void ProcessEnd::EndWithin(absl::Duration timeout, int exit_code) {
 void ProcessEnd::Run() {
   const sigset_t signals = EndSignals();
   while (true) {
-    const bool is_signalled = sigtimedwait(&signals, nullptr, &kLookInterval) > 0;
+    const bool is_signalled = sigtimedwait(&signals, nullptr, &kSignalInterval) > 0;
     const std::lock_guard lock(mutex_);
     if (is_signalled) TakeSignal(std::chrono::steady_clock::now());
     Look(std::chrono::steady_clock::now());

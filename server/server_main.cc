@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-//
 #include "server/server_main.h"
 
 #include <unistd.h>
@@ -48,7 +47,7 @@ constexpr int kNotThere = 3;  // the device, memory or address that the flags as
 constexpr int kDeviceFailed = 4;
 
 // How long the answers to calls in progress may take once the device has failed.
-constexpr absl::Duration kLastAnswers = absl::Milliseconds(250);
+constexpr absl::Duration kLastReports = absl::Milliseconds(250);
 // How long the process may take to put away what it has when nobody is served any more: a driver, or the file
 // system of a key, may hang.
 constexpr absl::Duration kPuttingAway = absl::Seconds(5);
@@ -123,8 +122,8 @@ int RefuseFor(ProcessEnd& end, const absl::Status& status) {
 
 // Ends the process without running what would touch the device.
 [[noreturn]] void EndAfterFault(RpcServer& server, const Flags& flags) {
-  server.WaitUntilIdle(kLastAnswers);
-  absl::SleepFor(kLastAnswers);
+  server.WaitUntilIdle(kLastReports);
+  absl::SleepFor(kLastReports);
   server.StopListening();
   if (!flags.memory_socket.empty()) unlink(flags.memory_socket.c_str());
   FlushLog();

@@ -11,7 +11,7 @@
 namespace warpfold::server {
 namespace {
 
-std::string DateOf(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
+std::string UtcDateOf(absl::Time time) { return absl::FormatTime(time, absl::UTCTimeZone()); }
 
 }  // namespace
 
@@ -32,7 +32,7 @@ std::optional<TlsKeys> TlsRenewal::Look(absl::Time now) {
   }
   refusal_.clear();
   Log(LogLevel::kInfo, absl::StrCat("--tls_cert: a new certificate is in use, until ",
-                                    DateOf(ExpiryOf((*keys)->certificate))));
+                                    UtcDateOf(ExpiryOf((*keys)->certificate))));
   return *std::move(keys);
 }
 
@@ -44,7 +44,7 @@ void TlsRenewal::Used(const TlsKeys& keys) {
   const absl::Time now = absl::Now();
   if (expiry > now + kSoon) return;
   Log(LogLevel::kWarning, absl::StrCat("--tls_cert: the certificate ", expiry <= now ? "expired" : "expires",
-                                       " on ", DateOf(expiry)));
+                                       " on ", UtcDateOf(expiry)));
 }
 
 }  // namespace warpfold::server

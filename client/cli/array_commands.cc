@@ -16,7 +16,7 @@
 namespace warpfold::cli {
 namespace {
 
-constexpr absl::Duration kTimeout = absl::Seconds(5);
+constexpr absl::Duration kArraysTimeout = absl::Seconds(5);
 
 }  // namespace
 
@@ -46,7 +46,7 @@ int RunPut(const Server& server, const PutFlags& flags) {
        .on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }});
   if (absl::Status whole = piece.file.CheckWhole(); !whole.ok()) {
     // Elements that were not there any more were sent as zeros.
-    if (array.ok()) static_cast<void>(client.DeleteArray(array->token, {.timeout = kTimeout}));
+    if (array.ok()) static_cast<void>(client.DeleteArray(array->token, {.timeout = kArraysTimeout}));
     return ReportInputError(flags.input, whole);
   }
   if (!array.ok()) return ReportServerError(array.status());
@@ -55,14 +55,15 @@ int RunPut(const Server& server, const PutFlags& flags) {
 
 int RunArrays(const Server& server, const ArraysFlags& flags) {
   Client client(server.targets, {.credentials = server.credentials});
-  const auto arrays = client.ListArrays(flags.owner, {.timeout = kTimeout});
+  const auto arrays = client.ListArrays(flags.owner, {.timeout = kArraysTimeout});
   if (!arrays.ok()) return ReportServerError(arrays.status());
   return PrintAnswer(flags.json ? ArraysJson(*arrays) : ArraysText(*arrays));
 }
 
 int RunDelete(const Server& server, const DeleteFlags& flags) {
   Client client(server.targets, {.credentials = server.credentials});
-  const absl::Status status = client.DeleteArray(absl::HexStringToBytes(flags.array), {.timeout = kTimeout});
+  const absl::Status status =
+      client.DeleteArray(absl::HexStringToBytes(flags.array), {.timeout = kArraysTimeout});
   return status.ok() ? kExitOk : ReportServerError(status);
 }
 

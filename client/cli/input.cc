@@ -12,13 +12,12 @@
 #include "client/cli/deadline.h"
 #include "client/cli/generated_arrays.h"
 #include "client/cli/npy.h"
+#include "client/cli/refuse.h"
 #include "client/cli/standard_input.h"
 #include "client/translate.h"
 
 namespace warpfold::cli {
 namespace {
-
-absl::Status Refuse(absl::string_view why) { return absl::InvalidArgumentError(why); }
 
 // The matrices in an .npy array, for which the flags are checked.
 absl::StatusOr<std::optional<MatrixShape>> CheckNpy(const ReduceFlags& flags, ElementType type,

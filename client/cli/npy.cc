@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/npy_header.h"
+#include "client/cli/refuse.h"
 
 namespace warpfold::cli {
 namespace {
@@ -34,8 +35,6 @@ constexpr std::array<DescrRow, 12> kDescrs = {{
     {"<f2", ElementType::kFloat16},
     {"|b1", ElementType::kBool},
 }};
-
-absl::Status Refuse(absl::string_view why) { return absl::InvalidArgumentError(why); }
 
 absl::StatusOr<ElementType> TypeOf(absl::string_view descr) {
   for (const DescrRow& row : kDescrs) {

@@ -17,8 +17,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "client/cli/refuse.h"
 
 namespace warpfold::cli {
+
+// The archive as minizip reads it: as a file, of which it keeps the position.
+struct MemoryFile {
+  std::span<const std::byte> bytes;
+  std::uint64_t position = 0;
+};
+
 namespace {
 
 constexpr std::uint64_t kMostMembersNamed = 20;
@@ -26,14 +34,6 @@ constexpr int kStored = 0;  // zip's number of no compression
 constexpr uLong kEncrypted = 1;
 // A few milliseconds' work.
 constexpr std::size_t kCheckedAtOnce = std::size_t{4} << 20;
-
-absl::Status Refuse(absl::string_view why) { return absl::InvalidArgumentError(why); }
-
-// The archive as minizip reads it: as a file, of which it keeps the position.
-struct MemoryFile {
-  std::span<const std::byte> bytes;
-  std::uint64_t position = 0;
-};
 
 MemoryFile& FileOf(voidpf stream) { return *static_cast<MemoryFile*>(stream); }
 

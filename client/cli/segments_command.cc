@@ -14,13 +14,12 @@
 #include "client/cli/npy.h"
 #include "client/cli/output.h"
 #include "client/cli/progress.h"
+#include "client/cli/refuse.h"
 #include "client/cli/render.h"
 #include "client/client.h"
 
 namespace warpfold::cli {
 namespace {
-
-absl::Status Refuse(absl::string_view why) { return absl::InvalidArgumentError(why); }
 
 absl::StatusOr<std::vector<std::uint64_t>> ReadLengths(const std::string& path) {
   SurviveShortenedFiles();

@@ -126,6 +126,9 @@ class CudaBackend : public Backend {
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 
+// As CUDA counts versions: 13020 is 13.2.
+std::string VersionName(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
+
 // 0 where there is no driver, or no GPU. A driver that is too old or broken is an error: the GPU that it
 // should drive is missed.
 absl::StatusOr<int> CountDevices() {
@@ -137,6 +140,11 @@ absl::StatusOr<int> CountDevices() {
   if (error == cudaErrorNoDevice) {
     static_cast<void>(cudaGetLastError());  // or the next launch on this thread would be told of it
     return 0;
+  }
+  if (error == cudaErrorInsufficientDriver) {
+    return absl::FailedPreconditionError(absl::StrCat("the NVIDIA driver is too old: it is of CUDA ",
+                                                      VersionName(driver), ", and this build needs ",
+                                                      VersionName(CUDART_VERSION)));
   }
   if (error != cudaSuccess) return StatusOf(error, "cudaGetDeviceCount");
   return devices;

@@ -44,6 +44,7 @@ class CudaSlot : public Slot {
   }
 
   int device() const override { return gpu_.device; }
+  bool EndsInStart() const override { return false; }
 
   absl::Status Allocate() {
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
@@ -143,6 +144,7 @@ class CudaSlot : public Slot {
     if (!fault_.Get().ok()) return true;
     const cudaError_t error = cudaEventQuery(end_);
     if (error == cudaErrorNotReady) return false;
+    ended_ = error == cudaSuccess;
     static_cast<void>(fault_.Check(StatusOf(error, "cudaEventQuery")));
     return true;
   }
@@ -282,8 +284,10 @@ class CudaSlot : public Slot {
   static void CUDART_CB OnFinished(void* slot) { static_cast<CudaSlot*>(slot)->on_finished_(); }
 
   absl::Status Synchronize(SlotResult& result) {
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(end_));
+    if (!std::exchange(ended_, false)) {
+      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
+      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventSynchronize(end_));
+    }
     float copy_ms = 0;
     float kernel_ms = 0;
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&copy_ms, begun_, copied_));
@@ -312,6 +316,7 @@ class CudaSlot : public Slot {
   std::unique_ptr<DeviceReducer> reducer_;
   std::unique_ptr<SegmentReducer> segments_;
   std::unique_ptr<Gatherer> gatherer_;
+  bool ended_ = false;   // the current work, as Finished has found
   bool stores_ = false;  // the current work is a StartStore
   std::function<void()> on_finished_;
 };

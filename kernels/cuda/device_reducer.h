@@ -60,7 +60,7 @@ class DeviceReducer {
   std::byte* nodes_ = nullptr;         // mapped host memory, as the host sees it
   std::byte* device_nodes_ = nullptr;  // and as the device does
 
-  // Of the last Launch.
+  // What the last Launch was asked for.
   std::optional<ReductionPlan> reduction_;
   std::uint64_t first_element_ = 0;
   std::uint64_t element_count_ = 0;

@@ -39,14 +39,14 @@ class NodeFolder {
 
   // Folds nodes [begin, end) of one level, whose states start at `states` and are overwritten. It ends when
   // all are written, or `levels` levels up, where at most one node may be left: then [begin, end) is that
-  // node, and the result is where its state lies. The whole block calls this, first for the left edge, then
-  // for the right edge, then for the units: so the front and the back fill in array order. WarpFolder has
-  // the same interface; it needs to know the side, which this folder does not, and it needs no `spare`.
-  __device__ __forceinline__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end,
-                                         std::uint32_t levels, Side) {
+  // node, and the result, in thread 0, is its state. The whole block calls this, first for the left edge,
+  // then for the right edge, then for the units: so the front and the back fill in array order. WarpFolder
+  // has the same interface; it must know the side, which this folder need not, and it needs no `spare`.
+  __device__ __forceinline__ State Fold(State* states, std::uint64_t& begin, std::uint64_t& end,
+                                        std::uint32_t levels, Side) {
     while (states != shared_ && end - begin > kFewNodes) {
       states = CombineFours(states, begin, end);
-      levels -= 2;  // so many nodes are more levels below where they end
+      levels -= 2;  // more than kFewNodes nodes have at least as many levels above them
     }
     for (std::uint32_t level = 0; begin < end && level < levels; ++level) {
       if (begin % 2 == 1) {
@@ -62,7 +62,9 @@ class NodeFolder {
       end /= 2;
       states = CombinePairs(states, end - begin);
     }
-    return states;
+    State rest{};
+    if (begin < end && threadIdx.x == 0) rest = *states;
+    return rest;
   }
 
  private:
@@ -74,6 +76,10 @@ class NodeFolder {
 
   // Combines aligned groups of four, two levels at once; returns where the resulting states are: not where
   // others have yet to be read, so that no thread waits for another. Nodes outside the groups are written.
+  //
+  // No barrier stands before it, though a Fold before this one may have left states in shared memory. An edge
+  // is aligned at its inner end, so that of the states that such a Fold leaves behind its last barrier only
+  // the first is read, by thread 0, which is also the one that overwrites it here.
   __device__ State* CombineFours(const State* states, std::uint64_t& begin, std::uint64_t& end) {
     const std::uint64_t first = (begin + 3) / 4;
     const std::uint64_t last = end / 4;
@@ -87,7 +93,6 @@ class NodeFolder {
     end = last;
     const std::uint64_t groups = last - first;
     State* const out = groups <= kSharedStates ? shared_ : spare_;
-    __syncthreads();  // what a Fold before this one left in shared memory has been read
     for (std::uint64_t group = threadIdx.x; group < groups; group += blockDim.x) {
       const State* const four = nodes + 4 * group;
       out[group] = op_.Combine(op_.Combine(four[0], four[1]), op_.Combine(four[2], four[3]));
@@ -147,8 +152,8 @@ class WarpFolder {
         warp_(threadIdx.x / kLanes) {}
 
   // Does what NodeFolder::Fold does.
-  __device__ __forceinline__ State* Fold(State* states, std::uint64_t& begin, std::uint64_t& end,
-                                         std::uint32_t levels, Side side) {
+  __device__ __forceinline__ State Fold(State* states, std::uint64_t& begin, std::uint64_t& end,
+                                        std::uint32_t levels, Side side) {
     while (end - begin > kLanes) {
       // Nodes outside the full groups have no partner five levels up: all of them are written here.
       const std::uint64_t first = (begin + kLanes - 1) / kLanes;
@@ -164,13 +169,7 @@ class WarpFolder {
       levels -= kGroupLevels;
       states = FoldGroups(full, end - begin, states);
     }
-    const State rest = FoldFew(states, begin, end, levels, side);
-    if (begin < end) {
-      __syncthreads();
-      if (threadIdx.x == 0) shared_[0] = rest;
-      __syncthreads();
-    }
-    return shared_;
+    return FoldFew(states, begin, end, levels, side);
   }
 
  private:
@@ -296,11 +295,11 @@ __device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, c
                                  : is_right ? geometry.right_edge
                                             : geometry.units + one_more);
     const std::uint32_t levels = stretch + 1 < stretches ? geometry.unit_level : kTreeLevels;
-    const State* const rest = folder.Fold(states, begin, end, levels, is_right ? Side::kBack : Side::kFront);
+    const State rest = folder.Fold(states, begin, end, levels, is_right ? Side::kBack : Side::kFront);
     // A right edge that ends in a short leaf may be as long as a unit: then it is the last one.
     if (is_right && begin < end) {
       one_more = true;
-      if (threadIdx.x == 0) units[geometry.units] = *rest;
+      if (threadIdx.x == 0) units[geometry.units] = rest;
       __syncthreads();
     }
   }

@@ -1,7 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "kernels/cuda/gather.h"
+#include "kernels/cuda/tuning.h"
 #include "kernels/cuda/vectors.cuh"
+#include "kernels/cuda/vocabulary.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
@@ -38,18 +42,9 @@ __device__ uint4 VectorAt(const std::uint32_t* words, std::uint32_t byte) {
           __funnelshift_r(from[2], from[3], shift), __funnelshift_r(from[3], from[4], shift)};
 }
 
-// Source and target are aligned differently: shared memory lies between them, where a shift costs nothing
-// that matters beside the bus. Vectors of the target that a tile has only a part of are written byte by byte;
-// the rest of such a vector belongs to another block.
-__global__ void __launch_bounds__(kThreads) Gather(const Tile* tiles, std::byte* target) {
-  __shared__ Tile tile;
-  __shared__ uint4 loaded[kVectors + 1];  // VectorAt reads up to a word behind the last
-  if (threadIdx.x == 0) tile = tiles[blockIdx.x];
-  __syncthreads();
-  const auto lead = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(tile.from) % kVector);
-  LoadTile(tile, lead, loaded);
-  __syncthreads();
-
+// Vectors of the target that a tile has only a part of are written byte by byte; the rest of such a vector
+// belongs to another tile.
+__device__ void StoreTile(const Tile& tile, std::uint32_t lead, const uint4* loaded, std::byte* target) {
   const auto bytes = static_cast<std::uint32_t>(tile.byte_count);
   const auto* const source = reinterpret_cast<const std::byte*>(loaded) + lead;
   std::byte* const to = target + tile.to;
@@ -65,11 +60,28 @@ __global__ void __launch_bounds__(kThreads) Gather(const Tile* tiles, std::byte*
   if (threadIdx.x < bytes - tail) to[tail + threadIdx.x] = source[tail + threadIdx.x];
 }
 
+// Source and target are aligned differently: shared memory lies between them, where a shift costs nothing
+// that matters beside the bus.
+__global__ void __launch_bounds__(kThreads)
+    Gather(const Tile* tiles, std::uint32_t tile_count, std::byte* target) {
+  __shared__ Tile tile;
+  __shared__ uint4 loaded[kVectors + 1];  // VectorAt reads up to a word behind the last
+  for (std::uint32_t i = blockIdx.x; i < tile_count; i += gridDim.x) {
+    if (threadIdx.x == 0) tile = tiles[i];
+    __syncthreads();
+    const auto lead = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(tile.from) % kVector);
+    LoadTile(tile, lead, loaded);
+    __syncthreads();
+    StoreTile(tile, lead, loaded, target);
+    __syncthreads();  // before the next tile comes in their place
+  }
+}
+
 }  // namespace
 
 cudaError_t LaunchGather(const Tile* tiles, std::size_t tile_count, std::byte* target, cudaStream_t stream) {
-  Gather<<<static_cast<unsigned>(tile_count), kThreads, 0, stream>>>(tiles, target);
-  return cudaGetLastError();
+  const auto count = static_cast<std::uint32_t>(tile_count);
+  return LaunchKernel<Gather>({std::min(count, kGatherBlocks), kThreads}, stream, tiles, count, target);
 }
 
 }  // namespace warpfold::kernels::cuda

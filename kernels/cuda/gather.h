@@ -11,10 +11,10 @@
 
 namespace warpfold::kernels::cuda {
 
-// A block moves at most so many bytes: each thread makes four loads, and all are in flight at once.
+// A block moves at most so many bytes at a time: each thread makes four loads, and all are in flight at once.
 inline constexpr std::uint32_t kTileBytes = 16 << 10;
 
-// A block's part: 1 to kTileBytes bytes from anywhere to anywhere.
+// What a block moves at a time: 1 to kTileBytes bytes from anywhere to anywhere.
 struct Tile {
   const std::byte* from;  // memory that the device can read; at any alignment
   std::uint64_t to;       // byte of the target

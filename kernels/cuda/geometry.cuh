@@ -18,7 +18,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// No leaf's number.
+// A number that no leaf has.
 inline constexpr std::uint64_t kNoLeaf = ~std::uint64_t{0};
 
 struct Geometry {
@@ -27,8 +27,8 @@ struct Geometry {
   std::uint32_t units = 0;      // far fewer than 2^31 in any device's memory
   std::uint64_t left_edge = 0;  // leaves before the units; all leaves where there are no units
   std::uint64_t right_edge = 0;
-  std::uint32_t unit_blocks = 0;  // that take the units
-  bool draws = false;             // from their third on as they get done
+  std::uint32_t unit_blocks = 0;  // how many blocks take the units
+  bool draws = false;             // whether a block draws its units from the third on, as it gets done
 
   __host__ __device__ std::uint64_t edge_leaves() const { return left_edge + right_edge; }
   // The leaf that edge index `i` stands for.

@@ -32,8 +32,8 @@ __device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Wor
 //                                   unless that is kNoLeaf
 //   IsShort(leaf), FoldShort(leaf)  whether a leaf has too few elements for FoldRun, and its state then
 template <class Leaves, class Op>
-__device__ __forceinline__ void ReduceRange(const Op& op, const Range& range, const Geometry& geometry,
-                                            const Workspace& workspace) {
+__device__ __forceinline__ void FoldUnits(const Op& op, const Range& range, const Geometry& geometry,
+                                          const Workspace& workspace) {
   using State = typename Op::State;
   constexpr std::uint32_t kWarps = Leaves::kWarps;
   Leaves leaves(op, range);
@@ -54,7 +54,7 @@ __device__ __forceinline__ void ReduceRange(const Op& op, const Range& range, co
   const auto run = [&](std::uint32_t unit) {
     return ((geometry.first_unit + unit) * kWarps + warp) << level;
   };
-  // An edge leaf goes through the loop once: code that folds leaves is what kernels are made of.
+  // Edge leaves go through the loop of the units: the code that folds leaves is most of a kernel.
   const auto edge = [&] { return std::uint64_t{blockIdx.x} * kWarps + warp; };
   bool folds = true;
   if (is_edge) {
@@ -110,9 +110,9 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
   const Op op = MakeOperator<Op>(parameters);
   if constexpr (TakesModulus<Op>) {
     // The compiler knows that an operator made here has no modulus, and does not ask at each step.
-    if (!op.residues.any()) return ReduceRange<Leaves>(Op(), range, geometry, workspace);
+    if (!op.residues.any()) return FoldUnits<Leaves>(Op(), range, geometry, workspace);
   }
-  ReduceRange<Leaves>(op, range, geometry, workspace);
+  FoldUnits<Leaves>(op, range, geometry, workspace);
 }
 
 template <class Leaves>

@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// All constants of the cuda backend that were chosen by measurement: shapes of blocks, lengths of runs, where
-// one way gives way to another. The bits of results depend on none of them. docs/kernels.md explains what
-// they do; the measurements are in tests/gpu/results. No CUDA in here: tests of plans run on the host.
+// The constants by which kernels are tuned: shapes of blocks, lengths of runs, where one way gives way to
+// another. They were chosen by measurement, and the bits of results depend on none of them. docs/kernels.md
+// explains what they do; the measurements are in tests/gpu/results. No CUDA in here: tests of plans run on
+// the host. Elsewhere are only those that mean something in one place alone: the tiles of matrices of each
+// size (matrix/matrix_kernel.cuh, matrix_tile.cuh, matrix_plan.h), and how many bytes a slot, a block of
+// gather and the runs of long segments have (cuda_backend.cc, cuda_slot.cc, gather.h, segment_reducer.h).
 #pragma once
 
 #include <cstddef>
@@ -52,6 +55,12 @@ inline constexpr std::uint64_t kManyUnits = 1024;
 // From so many multiprocessors on, units of every kernel are so small that the edges beside them are few
 // leaves (DeviceReducer::Capacity).
 inline constexpr std::uint32_t kManyMultiprocessors = 32;
+
+// --- Pieces (gather.cu) -----------------------------------------------------------------------------------
+
+// Together they have 512 KiB on their way over the bus, which needs 75 KiB for 50 GB/s at 1.5 us. More blocks
+// would only stand in the way: those of other slots' reductions want half of a multiprocessor's registers.
+inline constexpr std::uint32_t kGatherBlocks = 32;
 
 // --- The last block's fold (fold.cuh) ---------------------------------------------------------------------
 

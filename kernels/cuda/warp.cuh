@@ -58,7 +58,7 @@ __device__ __forceinline__ State Choose(bool first, const State& a, const State&
   }
 }
 
-// Has the compiler be done with a state, in registers, before it begins with what follows.
+// Makes the compiler finish a state, and hold it in registers, before it begins with the code behind this.
 template <class State>
 __device__ __forceinline__ void Pin(State& state) {
   std::uint32_t words[(sizeof(State) + 3) / 4] = {};
@@ -68,7 +68,8 @@ __device__ __forceinline__ void Pin(State& state) {
   std::memcpy(&state, words, sizeof state);
 }
 
-// 0, which the compiler does not know: grids have one row.
+// Returns 0, since grids have one row. The compiler does not know that, so it cannot see that a value to
+// which this is added stays the same.
 __device__ __forceinline__ std::uint32_t OpaqueZero() { return blockIdx.y; }
 
 // The state of lane ^ mask. All lanes take part.

@@ -19,7 +19,7 @@ struct Describe;
 template <AnyElement T, bool kIgnoreNan>
 struct DescribeBase {
   using Sums = Sum<T, kIgnoreNan>;
-  using Range = Minmax<T, kIgnoreNan>;
+  using Extremes = Minmax<T, kIgnoreNan>;
   using Spread = VarianceStates<T, kIgnoreNan>;
   using WideKey = std::conditional_t<std::is_signed_v<Key<T>>, std::int64_t, std::uint64_t>;
   using Element = T;
@@ -38,7 +38,7 @@ struct DescribeBase {
 
  protected:
   template <class State>
-  static WARPFOLD_FN typename Range::State RangeOf(const State& s) {
+  static WARPFOLD_FN typename Extremes::State RangeOf(const State& s) {
     return {static_cast<Key<T>>(s.min), static_cast<Key<T>>(s.max)};
   }
   // Whether the state's keys are those of elements.
@@ -46,7 +46,7 @@ struct DescribeBase {
   static bool HasPossibleRange(const State& s, std::uint64_t first, std::uint64_t count) {
     const auto range = RangeOf(s);
     return s.min == static_cast<WideKey>(range.min) && s.max == static_cast<WideKey>(range.max) &&
-           Range{}.IsPossible(range, first, count);
+           Extremes{}.IsPossible(range, first, count);
   }
 };
 
@@ -54,11 +54,11 @@ struct DescribeBase {
 template <IntegerElement T>
 struct Describe<T, false> : DescribeBase<T, false> {
   using Base = DescribeBase<T, false>;
-  using typename Base::Range;
+  using typename Base::Extremes;
   using typename Base::Spread;
   struct LeafState {
     typename Spread::LeafState powers;
-    typename Range::State range;
+    typename Extremes::State range;
   };
   struct State {
     typename Spread::State powers;
@@ -70,21 +70,21 @@ struct Describe<T, false> : DescribeBase<T, false> {
   using Base::Base;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t offset) const {
-    return {Spread{}.Lift(x, offset), Range{}.Lift(x, offset)};
+    return {Spread{}.Lift(x, offset), Extremes{}.Lift(x, offset)};
   }
   WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {
-    return {Spread{}.Combine(a.powers, b.powers), Range{}.Combine(a.range, b.range)};
+    return {Spread{}.Combine(a.powers, b.powers), Extremes{}.Combine(a.range, b.range)};
   }
   WARPFOLD_FN State Combine(const State& a, const State& b) const {
-    const auto range = Range{}.Combine(Base::RangeOf(a), Base::RangeOf(b));
+    const auto range = Extremes{}.Combine(Base::RangeOf(a), Base::RangeOf(b));
     return {Spread{}.Combine(a.powers, b.powers), range.min, range.max};
   }
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t first) const {
     return {Spread{}.Widen(leaf.powers, first), leaf.range.min, leaf.range.max};
   }
-  WARPFOLD_FN LeafState LeafIdentity() const { return {Spread{}.LeafIdentity(), Range{}.Identity()}; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return {Spread{}.LeafIdentity(), Extremes{}.Identity()}; }
   WARPFOLD_FN State Identity() const {
-    return {Spread{}.Identity(), Range{}.Identity().min, Range{}.Identity().max};
+    return {Spread{}.Identity(), Extremes{}.Identity().min, Extremes{}.Identity().max};
   }
 
   bool IsPossible(const State& s, std::uint64_t first, std::uint64_t count) const {
@@ -99,7 +99,7 @@ struct Describe<T, false> : DescribeBase<T, false> {
         return {.value = Scalar::Of(count)};
       case 1:
       case 2:
-        return Range{}.FinishField(Base::RangeOf(s), count, field - 1);
+        return Extremes{}.FinishField(Base::RangeOf(s), count, field - 1);
       case 3: {
         typename Base::Sums sums;
         sums.wrap = this->wrap;
@@ -116,13 +116,13 @@ struct Describe<T, false> : DescribeBase<T, false> {
 template <FloatElement T, bool kIgnoreNan>
 struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
   using Base = DescribeBase<T, kIgnoreNan>;
-  using typename Base::Range;
+  using typename Base::Extremes;
   using typename Base::Spread;
   using typename Base::Sums;
   struct LeafState {
     double sum;
     Moments moments;
-    typename Range::State range;
+    typename Extremes::State range;
   };
   struct State {
     double sum;
@@ -133,7 +133,7 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
   struct First {
     double sum;
     typename Spread::First lane;
-    typename Range::State range;
+    typename Extremes::State range;
   };
   using Second = typename Spread::Second;
   static constexpr bool kApproximate = true;
@@ -141,20 +141,20 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
   using Base::Base;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t offset) const {
-    return {Sums{}.Lift(x, offset), Spread{}.Lift(x, offset), Range{}.Lift(x, offset)};
+    return {Sums{}.Lift(x, offset), Spread{}.Lift(x, offset), Extremes{}.Lift(x, offset)};
   }
   WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {
-    return {a.sum + b.sum, MergeMoments(a.moments, b.moments), Range{}.Combine(a.range, b.range)};
+    return {a.sum + b.sum, MergeMoments(a.moments, b.moments), Extremes{}.Combine(a.range, b.range)};
   }
   WARPFOLD_FN State Combine(const State& a, const State& b) const {
-    const auto range = Range{}.Combine(Base::RangeOf(a), Base::RangeOf(b));
+    const auto range = Extremes{}.Combine(Base::RangeOf(a), Base::RangeOf(b));
     return {a.sum + b.sum, MergeMoments(a.moments, b.moments), range.min, range.max};
   }
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const {
     return {leaf.sum, leaf.moments, leaf.range.min, leaf.range.max};
   }
   WARPFOLD_FN LeafState LeafIdentity() const {
-    return {Sums{}.LeafIdentity(), Spread{}.Identity(), Range{}.Identity()};
+    return {Sums{}.LeafIdentity(), Spread{}.Identity(), Extremes{}.Identity()};
   }
   WARPFOLD_FN State Identity() const { return Widen(LeafIdentity(), 0); }
   State Canonical(const State& s) const {
@@ -162,13 +162,13 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
   }
 
   WARPFOLD_FN First LiftFirst(T x) const {
-    return {Sums{}.Lift(x, 0), Spread{}.LiftFirst(x), Range{}.Lift(x, 0)};
+    return {Sums{}.Lift(x, 0), Spread{}.LiftFirst(x), Extremes{}.Lift(x, 0)};
   }
   WARPFOLD_FN First FirstIdentity() const {
-    return {Sums{}.LeafIdentity(), Spread{}.FirstIdentity(), Range{}.Identity()};
+    return {Sums{}.LeafIdentity(), Spread{}.FirstIdentity(), Extremes{}.Identity()};
   }
   WARPFOLD_FN First CombineFirst(const First& a, const First& b) const {
-    return {a.sum + b.sum, a.lane + b.lane, Range{}.Combine(a.range, b.range)};
+    return {a.sum + b.sum, a.lane + b.lane, Extremes{}.Combine(a.range, b.range)};
   }
   WARPFOLD_FN double Center(const First& first, std::uint32_t present) const {
     return Spread{}.Center(first.lane, present);
@@ -190,7 +190,7 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
         return {.value = Scalar::Of(s.moments.count)};
       case 1:
       case 2:
-        return Range{}.FinishField(Base::RangeOf(s), count, field - 1);
+        return Extremes{}.FinishField(Base::RangeOf(s), count, field - 1);
       case 3:
         return Sums{}.Finish(s.sum, count);
       case 4:

@@ -41,7 +41,7 @@ struct Product<T, false> {
   // Elements of up to 32 bits are multiplied as magnitudes, which takes one multiplication less on a GPU.
   // Elements of 64 bits are multiplied as they are: the product modulo 2^64 is right but for its sign.
   static constexpr bool kOfMagnitudes = sizeof(T) < 8;
-  // To within two roundings.
+  // The magnitude of an element, to within two roundings.
   static WARPFOLD_FN float EstimateOf(T x) {
 #if defined(__CUDA_ARCH__)
     return fabsf(static_cast<float>(ValueOf(x)));

@@ -131,7 +131,8 @@ struct SubarrayKeys {
   }
   static WARPFOLD_FN std::uint32_t BeginAt(std::uint32_t offset) { return FromLast(offset) << kIndexBits; }
   static WARPFOLD_FN Key EndAt(std::uint32_t last) { return Key{FromLast(last)}; }
-  // In two parts, of which compilers know the one that is constant where a run is unrolled.
+  // Counts an offset from the last one. It does so in two parts, of which compilers know the one that is
+  // constant where a run is unrolled.
   static WARPFOLD_FN std::uint32_t FromLast(std::uint32_t offset) {
     constexpr std::uint32_t kInRun = (kLastIndex + 1) / kLanes - 1;
     return ((offset & ~kInRun) ^ (kLastIndex & ~kInRun)) + ((offset & kInRun) ^ kInRun);

@@ -111,7 +111,7 @@ WARPFOLD_FN ExactSumState<T> Carried(const std::int64_t (&digits)[kDigits<T>], s
   return sum;
 }
 
-// Sums elements in any order. For one thread.
+// Sums elements in any order. One thread at a time may use it.
 template <FloatElement T>
 class Superaccumulator {
  public:

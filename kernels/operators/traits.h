@@ -46,11 +46,11 @@ concept TwoSweeps = requires {
   typename Op::Second;
 };
 
-// Range: the smallest and the largest element are a part of the state, found by the operator Range for the
-// member `range` of LeafState. GPUs do that in a sweep of its own.
+// Extremes: the smallest and the largest element are a part of the state, found by the operator Extremes for
+// the member `range` of LeafState. Segments in a GPU's registers do that in a sweep of its own.
 template <class Op>
-concept SweepsRangeApart = requires {
-  typename Op::Range;
+concept SweepsExtremesApart = requires {
+  typename Op::Extremes;
 };
 
 // Append(leaf, element, offset): Combine(leaf, Lift(element, offset)) for leaf states that are not the

@@ -43,7 +43,7 @@ void Executor::Run() {
   gridDim = {spec_.blocks, 1, 1};
   const std::vector<unsigned> order = schedule_.BlockOrder(spec_.blocks);
   const unsigned most = std::clamp(kMostThreads / spec_.threads, 1u, kMostBlocks);
-  const unsigned resident = spec_.is_cooperative ? spec_.blocks : schedule_.ResidentBlocks(most);
+  const unsigned resident = spec_.is_cooperative ? spec_.blocks : schedule_.BlocksAtOnce(most);
   std::size_t begun = 0;
   while (!HasFailed()) {
     while (blocks_.size() < resident && begun < order.size()) blocks_.push_back(BeginBlock(order[begun++]));

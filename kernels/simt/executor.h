@@ -29,7 +29,7 @@ inline constexpr unsigned kLanesOfWarp = 32;
 class Executor {
  public:
   Executor(Device& device, const LaunchSpec& spec, const std::function<void()>& kernel);
-  // To its end, or to the device's failure.
+  // Runs the launch to its end, or to the device's failure.
   void Run();
 
   // The one whose fiber runs on this thread of the host.

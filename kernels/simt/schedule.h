@@ -41,8 +41,8 @@ class Schedule {
     return order;
   }
 
-  // At most `most`.
-  unsigned ResidentBlocks(unsigned most) { return is_random_ ? 1 + chance_.Below(most) : 1; }
+  // Chooses how many blocks are resident, which are at most `most`.
+  unsigned BlocksAtOnce(unsigned most) { return is_random_ ? 1 + chance_.Below(most) : 1; }
 
   // How many times a block's threads are resumed until it is another one's turn.
   unsigned Turns() { return is_random_ ? 1 + chance_.Below(1u << chance_.Below(10)) : ~0u; }

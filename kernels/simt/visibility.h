@@ -52,7 +52,7 @@ class Visibility {
 
  private:
   static constexpr std::size_t kNowhere = ~std::size_t{0};
-  // Where in a view a byte of the memory is.
+  // Returns where in a view a byte of the memory is.
   std::size_t OffsetOf(const void* byte) const;
   // Calls visit(offset, word in the memory) for each 4 bytes.
   template <class Visit>

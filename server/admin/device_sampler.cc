@@ -10,7 +10,7 @@
 namespace warpfold::server {
 namespace {
 
-constexpr auto kInterval = std::chrono::seconds(5);
+constexpr auto kSampleInterval = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -38,7 +38,7 @@ void DeviceSampler::Run() {
     lock.lock();
     if (telemetry.empty()) break;
     last_ = {.time = absl::Now(), .telemetry = std::move(telemetry)};
-  } while (!ending_changed_.wait_for(lock, kInterval, [this] { return ending_; }));
+  } while (!ending_changed_.wait_for(lock, kSampleInterval, [this] { return ending_; }));
 }
 
 }  // namespace warpfold::server

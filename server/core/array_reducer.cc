@@ -6,19 +6,29 @@
 #include <utility>
 
 namespace warpfold::server {
+namespace {
+
+// Towards the end of an array slots are filled to no less than this part of them: each start costs the host
+// some 20 us.
+constexpr std::uint64_t kSmallestSlots = 8;
+
+}  // namespace
 
 ArrayReducer::ArrayReducer(const SlotUse& slots, const Clock& clock, const Options& options,
                            std::function<void()> listener)
     : SlotReducer(slots, clock, options.reduction, options.first_element, std::move(listener)),
-      crossover_bytes_(options.crossover_bytes),
+      crossover_bytes_(std::max(options.crossover_bytes, options.reduction.leaf_bytes() + 1)),
       piece_memory_(options.piece_memory),
-      uses_slots_(options.least_bytes >= options.crossover_bytes || !options.reduction.canonical()) {}
+      end_element_(options.first_element + options.least_bytes / options.reduction.element_bytes()),
+      uses_slots_(options.least_bytes >= crossover_bytes_ || !options.reduction.canonical()) {}
 
 void ArrayReducer::Release() {
   if (filling_.has_value()) share_.Return(filling_->slot());
   filling_.reset();
   SlotReducer::Release();
   held_ = {};
+  lent_ = {};
+  lender_ = nullptr;
   backlog_ = {};
 }
 
@@ -26,10 +36,11 @@ absl::StatusOr<std::size_t> ArrayReducer::AppendOwned(ByteSlice bytes,
                                                       const std::shared_ptr<const void>& owner) {
   if (!status_.ok()) return status_;
   if (!uses_slots_) {
-    if (held_.size() + bytes.size() < crossover_bytes_) {
-      held_.insert(held_.end(), bytes.begin(), bytes.end());
+    if (lent_.size() + held_.size() + bytes.size() < crossover_bytes_) {
+      Hold(bytes, owner);
       return bytes.size();
     }
+    HoldLent();
     uses_slots_ = true;
     backlog_ = std::exchange(held_, {});
   }
@@ -38,6 +49,22 @@ absl::StatusOr<std::size_t> ArrayReducer::AppendOwned(ByteSlice bytes,
     if (!backlog_.empty()) return 0;
   }
   return AppendToSlots(bytes, owner);
+}
+
+void ArrayReducer::Hold(ByteSlice bytes, const std::shared_ptr<const void>& owner) {
+  if (owner != nullptr && held_.empty() && lent_.empty()) {
+    lent_ = bytes;
+    lender_ = owner;
+    return;
+  }
+  HoldLent();
+  held_.insert(held_.end(), bytes.begin(), bytes.end());
+}
+
+void ArrayReducer::HoldLent() {
+  held_.insert(held_.end(), lent_.begin(), lent_.end());
+  lent_ = {};
+  lender_ = nullptr;
 }
 
 absl::Status ArrayReducer::PlaceBacklog() {
@@ -69,6 +96,7 @@ absl::StatusOr<std::size_t> ArrayReducer::AppendToSlots(ByteSlice bytes,
 }
 
 absl::Status ArrayReducer::Pause() {
+  HoldLent();
   if (!filling_.has_value()) return absl::OkStatus();
   if (share_.waiting() > 0) return StartFilled();
   share_.SetAwaitingClient(filling_->slot(), true);
@@ -87,16 +115,29 @@ absl::StatusOr<bool> ArrayReducer::TryFinish() {
   if (!AllCollected()) return false;
   // Less than a leaf remains, or a whole array below the crossover: the host reduces it.
   if (!held_.empty()) ReduceHere(std::exchange(held_, {}));
+  if (!lent_.empty()) ReduceHere(std::exchange(lent_, {}));
   return status_.ok() ? absl::StatusOr<bool>(true) : status_;
 }
 
 bool ArrayReducer::StartFilling() {
   kernels::Slot* const slot = TakeSlot();
   if (slot == nullptr) return false;
-  filling_.emplace(slot, slot->Capacity(reduction()) * reduction().element_bytes(), piece_memory_);
+  filling_.emplace(slot, BytesToFill(*slot), piece_memory_);
   filling_->Append(held_, nullptr);
   held_.clear();
   return true;
+}
+
+// Half of the rest from two slots on, in whole leaves, and at last all of it. Where a slot is reduced within
+// Start nothing is left to do anyway; where an algorithm is named the bits depend on the cut.
+std::size_t ArrayReducer::BytesToFill(const kernels::Slot& slot) const {
+  const std::uint64_t leaf = reduction().leaf_bytes();
+  const std::uint64_t capacity = slot.Capacity(reduction()) * reduction().element_bytes();
+  if (next_element() >= end_element_ || slot.EndsInStart() || !reduction().canonical()) return capacity;
+  const std::uint64_t rest = (end_element_ - next_element()) * reduction().element_bytes();
+  const std::uint64_t whole_leaves = std::max(rest / leaf, std::uint64_t{1}) * leaf;
+  const std::uint64_t share = std::max(rest / 2, capacity / kSmallestSlots);
+  return std::min({capacity, whole_leaves, (share + leaf - 1) / leaf * leaf});
 }
 
 absl::Status ArrayReducer::StartFilled() {
@@ -108,13 +149,16 @@ absl::Status ArrayReducer::StartFilled() {
 }
 
 absl::Status ArrayReducer::Start(Filling filling) {
-  const std::uint64_t elements = filling.bytes() / reduction().element_bytes();
+  const std::uint64_t bytes = filling.bytes();
   absl::Status started;
   {
     const DeviceCalls::Scope call(share_.device_calls());
     started = filling.Start(reduction(), next_element());
   }
-  return Started(filling.slot(), elements, std::move(started), {.memory = filling.TakeOwners()});
+  // What a CPU has not ended within Start it goes on with for long, and whoever looks takes a core from it.
+  const absl::Duration look = filling.slot()->EndsInStart() ? absl::ZeroDuration() : LookForFetched(bytes);
+  return Started(filling.slot(), bytes / reduction().element_bytes(), std::move(started),
+                 {.memory = filling.TakeOwners(), .look = look});
 }
 
 }  // namespace warpfold::server

@@ -7,9 +7,11 @@
 // messages (filling.h). A full slot is started and the next one fills, so that the device works while bytes
 // arrive. Nothing blocks: Append takes what there is room for, and the listener
 // hears when there is room again. Between two messages the reducer holds its partial state, less than a leaf
-// of bytes, and a slot that others may call in (slot_share.h). An array that stays below the crossover never
-// sees a slot. Where the reduction names an algorithm there is no crossover, and the last bytes take a slot,
-// too: the device reduces every element.
+// of bytes, and a slot that others may call in (slot_share.h). Where the array's size is known, slots get
+// smaller towards its end, so that little is left to do for the device when the last bytes come. An array
+// that stays below the crossover, or has no more than a leaf, never sees a slot, and where it comes in one
+// piece it is reduced where it lies. Where the reduction names an algorithm there is no crossover, and the
+// last bytes take a slot, too: the device reduces every element.
 //
 // Threads: the shard's only. After an error only the destructor may follow.
 #pragma once
@@ -63,16 +65,24 @@ class ArrayReducer : public SlotReducer, public ArraySink {
  private:
   absl::Status StartLent() override { return StartFilled(); }
 
+  void Hold(ByteSlice bytes, const std::shared_ptr<const void>& owner);
+  void HoldLent();
   absl::Status PlaceBacklog();
   absl::StatusOr<std::size_t> AppendToSlots(ByteSlice bytes, const std::shared_ptr<const void>& owner);
   bool StartFilling();
+  std::size_t BytesToFill(const kernels::Slot& slot) const;
   absl::Status StartFilled();
   absl::Status Start(Filling filling);
 
   const std::uint64_t crossover_bytes_;
   const ByteSlice piece_memory_;
-  std::vector<std::byte> held_;  // bytes from next_element() on, before those in filling_
-  bool uses_slots_;              // the array has reached the crossover
+  const std::uint64_t end_element_;  // as far as is known
+  std::vector<std::byte> held_;      // bytes from next_element() on, before those in filling_
+  // The first bytes of an array below the crossover, instead of in held_, while nothing else has come. They
+  // stay in their message, which is held for no longer than until the client is waited for.
+  ByteSlice lent_;
+  std::shared_ptr<const void> lender_;
+  bool uses_slots_;  // the array has reached the crossover
   // The bytes that were held when the array reached the crossover. The first backlog_placed_ of them are in
   // slots by now.
   std::vector<std::byte> backlog_;

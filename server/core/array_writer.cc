@@ -61,12 +61,11 @@ absl::Status ArrayWriter::StoreFilled() {
     const DeviceCalls::Scope call(share_.device_calls());
     tried = filled.slot->StartStore(*filled.to.memory, filled.to.byte_offset, filled.bytes);
   }
-  const absl::Status started = share_.Started(*this, filled.slot, tried,
-                                              {.memory = memory_, .ends_soon = false, .bytes = filled.bytes});
+  const absl::Status started =
+      share_.Started(*this, filled.slot, tried, {.memory = memory_, .look = {}, .bytes = filled.bytes});
   if (!started.ok()) return started;
   stored_bytes_ += filled.bytes;
-  // The CPU backend has finished by now.
-  const std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.Collect(filled.slot);
+  const std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.CollectAtOnce(filled.slot);
   if (!result.has_value()) ++in_flight_;
   return result.has_value() ? result->status() : absl::OkStatus();
 }

@@ -100,6 +100,7 @@ void Call::Admit() {
       shard_.service().admission.Enter(KindOf(method_), {.array = info_.array, .peer = party_});
   if (!ticket.ok()) return Answer(ticket.status());
   ticket_ = *std::move(ticket);
+  if (info_.expects_admission) transport_.TellAdmitted();
   session_ = MakeSession();
   if (TakesTurns(method_)) turns_.emplace(shard_.turns(), party_, [this] { TakeMessage(); });
   if (!info_.array.empty()) ticket_.MarkAsPart();
@@ -114,7 +115,7 @@ std::unique_ptr<ArraySession> Call::MakeSession() {
     case Method::kReduce:
       return std::make_unique<Session>(service, slots, std::move(listener));
     case Method::kReduceArray:
-      return std::make_unique<ReduceArraySession>(service, slots, std::move(listener));
+      return std::make_unique<ReduceArraySession>(service, slots, shard_.plans(), std::move(listener));
     case Method::kReduceSegments:
       return std::make_unique<SegmentSession>(service, slots, std::move(listener));
     case Method::kPutArray:
@@ -291,6 +292,10 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
   answered_ = true;
   const absl::Time now = shard_.Now();
   untaken_.Look(now);
+  pending_answer_.emplace(shard_.service().answers, response.has_value() ? response->size() : 0,
+                          half_closed_);
+  transport_.Answer(status, std::move(response));
+  // The client is not kept waiting for what others are told.
   CallRecord record;
   if (live_ != nullptr) {
     record.method = live_->method;
@@ -301,9 +306,6 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
     record.took = now - timer_.start();
     if (session_ != nullptr) session_->Describe(&record);
   }
-  pending_answer_.emplace(shard_.service().answers, response.has_value() ? response->size() : 0,
-                          half_closed_);
-  transport_.Answer(status, std::move(response));
   turns_.reset();
   arrived_.reset();
   if (session_ != nullptr) session_->Release();

@@ -52,6 +52,8 @@ class Transport {
   virtual ~Transport() = default;
   // Asks for the next message: OnMessage or OnEnd follows, unless the call is answered first.
   virtual void Read() = 0;
+  // Tells the client that the call has been admitted, ahead of everything else. At most once.
+  virtual void TellAdmitted() = 0;
   // Sends a message that does not end the call: OnSent follows.
   virtual void Send(std::string message) = 0;
   // Ends the call; a `response` goes out before it where the status is OK. OnDelivered follows once both are
@@ -68,6 +70,7 @@ struct CallInfo {
   std::string identity = kAnonymous;  // who calls, as allow_list.h has it
   std::optional<TraceContext> trace = std::nullopt;
   absl::Time deadline = absl::InfiniteFuture();
+  bool expects_admission = false;  // the client sends nothing large before it hears that it is admitted
 };
 
 class Call {

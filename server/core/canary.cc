@@ -67,11 +67,10 @@ void Canary::Start(int device) {
     const DeviceCalls::Scope call(share_.device_calls());
     started = slot->Start(reduction_, 0, array_.size());
   }
-  started = share_.Started(*this, slot, std::move(started),
-                           {.memory = nullptr, .ends_soon = false, .bytes = bytes.size()});
+  started =
+      share_.Started(*this, slot, std::move(started), {.memory = nullptr, .look = {}, .bytes = bytes.size()});
   if (!started.ok()) return Judge(started);
-  // The CPU backend has finished by now.
-  if (const auto result = share_.Collect(slot); result.has_value()) Judge(*result);
+  if (const auto result = share_.CollectAtOnce(slot); result.has_value()) Judge(*result);
 }
 
 void Canary::OnSlotFinished(kernels::Slot*, absl::StatusOr<kernels::SlotResult> result) { Judge(result); }

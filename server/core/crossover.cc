@@ -25,7 +25,7 @@ constexpr kernels::ElementShape kMatrices[] = {{1, 2}, {1, 1}, {2, 2}, {3, 3}, {
                                                {5, 5}, {6, 6}, {7, 7}, {8, 8}, {16, 16}};
 
 // Small numbers of all types: no NaN, no overflow that ends a loop early.
-std::vector<std::byte> Numbers(std::uint64_t bytes) {
+std::vector<std::byte> MeasuredNumbers(std::uint64_t bytes) {
   std::vector<std::byte> numbers(bytes);
   for (std::uint64_t i = 0; i < bytes; ++i) numbers[i] = static_cast<std::byte>(i * 37 % 61);
   return numbers;
@@ -90,7 +90,7 @@ absl::Status Crossovers::MeasureOne(const kernels::ReductionPlan& reduction, ker
                                     const Clock& clock) {
   const std::uint64_t leaves = std::max<std::uint64_t>(1, kMeasuredBytes / reduction.leaf_bytes());
   const std::uint64_t elements = std::min(leaves * reduction.leaf_elements(), slot.Capacity(reduction));
-  const std::vector<std::byte> array = Numbers(elements * reduction.element_bytes());
+  const std::vector<std::byte> array = MeasuredNumbers(elements * reduction.element_bytes());
   absl::Duration host = absl::InfiniteDuration();
   absl::Duration device = absl::InfiniteDuration();
   absl::Duration first;

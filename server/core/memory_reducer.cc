@@ -47,9 +47,9 @@ absl::Status MemoryReducer::Start(kernels::Slot* slot, const kernels::MemoryPart
                                 options_.memory->Range(NextByte(), elements * reduction().element_bytes()))
             : slot->StartFrom(reduction(), next_element(), elements, *from.memory, from.byte_offset);
   }
-  // Kernels read what lies on the device at terabytes a second.
+  const bool is_fetched = from.memory->host_can_read();
   return Started(slot, elements, std::move(started),
-                 {.memory = options_.memory, .ends_soon = !from.memory->host_can_read()});
+                 {.memory = options_.memory, .look = is_fetched ? absl::ZeroDuration() : kLookForMemory});
 }
 
 void MemoryReducer::Release() {

@@ -65,9 +65,9 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::Mem
     const DeviceCalls::Scope call(share_.device_calls());
     started = slot->StartSegmentsFrom(reduction(), cut.cut, *from.memory, from.byte_offset);
   }
-  // Kernels read what lies on the device at terabytes a second.
+  const bool is_fetched = from.memory->host_can_read();
   return Started(slot, cut, std::move(started),
-                 {.memory = options_.memory, .ends_soon = !from.memory->host_can_read()});
+                 {.memory = options_.memory, .look = is_fetched ? absl::ZeroDuration() : kLookForMemory});
 }
 
 absl::Status MemorySegmentReducer::StartWhole() {

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-//
 #include "server/core/request_parser.h"
 
 #include <google/protobuf/io/coded_stream.h>
@@ -12,12 +11,14 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
 #include "server/core/limits.h"
 #include "server/core/refusals.h"
 #include "server/core/wire_guard.h"
+#include "server/core/wire_reader.h"
 
 namespace warpfold::server {
 namespace {
@@ -26,6 +27,9 @@ namespace {
 constexpr auto kLengthDelimited15 = std::byte{0x7a};
 // Field number 1 of wire type 5, ReduceChunk.crc32c.
 constexpr auto kFixed32Field1 = std::byte{0x0d};
+// Field numbers 1 and 2 of wire type 2: the spec and the request_id of a ReduceArrayRequest.
+constexpr auto kLengthDelimited1 = std::byte{0x0a};
+constexpr auto kLengthDelimited2 = std::byte{0x12};
 
 // The most that can come before the data: two tags with lengths of at most 5 bytes, and the checksum.
 constexpr std::size_t kMaxPrefixBytes = 6 + 5 + 6;
@@ -42,41 +46,11 @@ class Prefix {
     }
   }
 
-  std::size_t position() const { return position_; }
-
-  // Each of these reads on only where it returns true.
-  bool Skip(std::byte expected) {
-    if (position_ == size_ || bytes_[position_] != expected) return false;
-    ++position_;
-    return true;
-  }
-  bool ReadLength(std::uint64_t* length) {
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < 5 && position_ + i < size_; ++i) {
-      const auto byte = std::to_integer<std::uint64_t>(bytes_[position_ + i]);
-      value |= (byte & 0x7f) << (7 * i);
-      if (byte < 0x80) {
-        *length = value;
-        position_ += i + 1;
-        return true;
-      }
-    }
-    return false;
-  }
-  bool ReadFixed32(std::uint32_t* value) {
-    if (size_ - position_ < sizeof(*value)) return false;
-    *value = 0;
-    for (std::size_t i = 0; i < sizeof(*value); ++i) {
-      *value |= std::to_integer<std::uint32_t>(bytes_[position_ + i]) << (8 * i);
-    }
-    position_ += sizeof(*value);
-    return true;
-  }
+  ByteSlice bytes() const { return ByteSlice(bytes_).first(size_); }
 
  private:
   std::array<std::byte, kMaxPrefixBytes> bytes_ = {};
   std::size_t size_ = 0;
-  std::size_t position_ = 0;
 };
 
 // The message from `offset` on.
@@ -104,7 +78,8 @@ std::vector<ByteSlice> Head(ByteSlices message, std::uint64_t size) {
 
 // Reads a chunk whose data reaches to the end of the message; false for any other layout.
 bool ParseChunkInPlace(ByteSlices message, std::uint64_t total_bytes, ParsedChunk* chunk) {
-  Prefix prefix(message);
+  const Prefix bytes(message);
+  WireReader prefix(bytes.bytes());
   std::uint64_t length = 0;
   if (!prefix.Skip(kLengthDelimited15) || !prefix.ReadLength(&length)) return false;
   if (length != total_bytes - prefix.position()) return false;
@@ -221,6 +196,28 @@ absl::StatusOr<ParsedSegmentsRequest> ParseReduceSegmentsRequest(ByteSlices mess
   return ParseStreamRequest<ParsedSegmentsRequest, v1::ReduceSegmentsRequest>(message);
 }
 
+std::optional<PlainArray> ReadPlainArray(ByteSlices message) {
+  if (message.empty()) return std::nullopt;
+  PlainArray array;
+  WireReader head(message.front());
+  std::uint64_t length = 0;
+  if (!head.Skip(kLengthDelimited1) || !head.ReadLength(&length) || !head.ReadText(length, &array.spec)) {
+    return std::nullopt;
+  }
+  if (head.Skip(kLengthDelimited2) &&
+      (!head.ReadLength(&length) || !head.ReadText(length, &array.request_id))) {
+    return std::nullopt;
+  }
+  if (!head.Skip(kLengthDelimited15) || !head.ReadLength(&length)) return std::nullopt;
+  if (length != TotalBytes(message) - head.position()) return std::nullopt;
+  if (length > kMaxPayloadBytes || head.position() > kMaxFramingBytes) return std::nullopt;
+  // Other texts may be none, which protobuf refuses.
+  if (!std::all_of(array.request_id.begin(), array.request_id.end(), absl::ascii_isprint))
+    return std::nullopt;
+  array.data = Tail(message, head.position());
+  return array;
+}
+
 absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message) {
   const std::uint64_t total_bytes = TotalBytes(message);
   ParsedArray array;
@@ -250,7 +247,9 @@ absl::Status ParseWhole(ByteSlices message, google::protobuf::Message* request) 
   if (TotalBytes(message) > kMaxPayloadBytes + kMaxFramingBytes) return MessageTooLarge();
   const std::string flat = Flatten(message);
   const google::protobuf::Descriptor& type = *request->GetDescriptor();
-  if (CountFields(flat, type, kMaxFields) > kMaxFields || !request->ParseFromString(flat)) {
+  // Each field has a byte at least.
+  const bool has_few_fields = flat.size() <= kMaxFields || CountFields(flat, type, kMaxFields) <= kMaxFields;
+  if (!has_few_fields || !request->ParseFromString(flat)) {
     return BadMessage(
         absl::StrCat("a message is not a ", type.name(), ", or has more than ", kMaxFields, " fields"));
   }

@@ -26,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "server/core/byte_slices.h"
 #include "warpfold/v1/arrays.pb.h"
 #include "warpfold/v1/reduction.pb.h"
@@ -54,6 +55,18 @@ struct ParsedArray {
   v1::ReduceArrayRequest request;  // without its data
   ParsedChunk data;
 };
+
+// A ReduceArrayRequest as protobuf writes it, whose spec need not be read where its plan is known: the spec,
+// the request_id where there is one, and the data, each once and in this order. `spec` may be no message.
+struct PlainArray {
+  absl::string_view spec;        // serialized
+  absl::string_view request_id;  // printable ASCII
+  std::vector<ByteSlice> data;   // at most kMaxPayloadBytes, but not none
+};
+
+// None for any other request, which ParseReduceArrayRequest has to read, and for one whose spec and
+// request_id do not lie in the first slice. The result has views of the message.
+std::optional<PlainArray> ReadPlainArray(ByteSlices message);
 
 // `message` must live as long as what is made of it. BAD_MESSAGE also where a request of a stream carries
 // none of what it may.

@@ -89,8 +89,7 @@ absl::Status SegmentReducer::Started(kernels::Slot* slot, const Cut& cut, absl::
   pending_.push_back({.first_segment = started_segments_, .slot = slot, .result_bytes = result_bytes});
   message_bytes_ += result_bytes;
   started_segments_ += cut.cut.segment_count;
-  // The CPU backend has mostly finished by now.
-  const auto result = share_.CollectSegments(slot);
+  const auto result = share_.CollectSegmentsAtOnce(slot);
   if (!result.has_value()) return absl::OkStatus();
   if (!result->ok()) return result->status();
   Take(pending_.back(), **result);

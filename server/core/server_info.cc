@@ -14,7 +14,7 @@
 namespace warpfold::server {
 namespace {
 
-v1::ServerLimits LimitsOf(const Service& service) {
+v1::ServerLimits ReportedLimits(const Service& service) {
   v1::ServerLimits limits;
   limits.set_max_message_bytes(kMaxPayloadBytes);
   limits.set_max_stream_bytes(service.limits.max_stream_bytes);
@@ -64,7 +64,7 @@ v1::GetServerInfoResponse GetServerInfo(const Service& service) {
     const auto algorithm = static_cast<kernels::Algorithm>(i);
     if (service.backend.Supports(algorithm)) response.add_algorithms(AlgorithmToProto(algorithm));
   }
-  *response.mutable_limits() = LimitsOf(service);
+  *response.mutable_limits() = ReportedLimits(service);
   kernels::ReductionSpec sum;
   sum.operators = {"sum"};
   sum.element_type = kernels::ElementType::kFloat32;

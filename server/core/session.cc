@@ -2,7 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/session.h"
 
+#include <google/protobuf/arena.h>
+
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,20 +44,36 @@ absl::StatusOr<Session::StreamMessage> Session::Parse(ByteSlices message) {
   return parsed;
 }
 
-absl::StatusOr<Session::Need> Session::OnArray(Message message) {
+absl::StatusOr<Session::Need> Session::OnArray(Message message, PlanCache& plans) {
+  std::optional<PlainArray> plain = ReadPlainArray(message.slices);
+  const kernels::ReductionPlan* const known = plain.has_value() ? plans.Find(plain->spec) : nullptr;
+  if (known != nullptr) {
+    std::string request_id(plain->request_id);
+    if (absl::Status status = CheckText("request_id", request_id); !status.ok()) return status;
+    header_.set_request_id(std::move(request_id));
+    whole_bytes_ = TotalBytes(plain->data);
+    if (absl::Status status = BeginBy(*known); !status.ok()) return status;
+    return TakeArray({.crc32c = {}, .data = std::move(plain->data), .owned = nullptr}, std::move(message));
+  }
   absl::StatusOr<ParsedArray> array = ParseReduceArrayRequest(message.slices);
   if (!array.ok()) return array.status();
   parsed_header_.mutable_spec()->Swap(array->request.mutable_spec());
   parsed_header_.set_request_id(array->request.request_id());
+  whole_bytes_ = TotalBytes(array->data.data);
   if (absl::Status status = Begin(); !status.ok()) return status;
+  if (plain.has_value()) plans.Keep(plain->spec, reducer_->state().reduction());
+  return TakeArray(std::move(array->data), std::move(message));
+}
+
+absl::StatusOr<Session::Need> Session::TakeArray(ParsedChunk data, Message message) {
   const std::uint64_t element_bytes = reducer_->state().reduction().element_bytes();
-  if (TotalBytes(array->data.data) % element_bytes != 0) {
+  if (whole_bytes_ % element_bytes != 0) {
     return kernels::Error(
         absl::StatusCode::kInvalidArgument, reason::kBadMessage,
         absl::StrCat("data must be a whole number of elements of ", element_bytes, " bytes"),
         {{"field", "data"}});
   }
-  const absl::StatusOr<bool> placed = incoming_->Take(std::move(array->data), std::move(message));
+  const absl::StatusOr<bool> placed = incoming_->Take(std::move(data), std::move(message));
   if (!placed.ok()) return placed.status();
   return Finish();
 }
@@ -73,9 +94,12 @@ absl::Status Session::Begin() {
   if (absl::Status status = CheckText("request_id", parsed_header_.request_id()); !status.ok()) return status;
   header_ = std::move(parsed_header_);
   const absl::StatusOr<kernels::ReductionPlan> reduction = PlanFromProto(header_.spec());
-  if (!reduction.ok()) return reduction.status();
-  if (absl::Status status = CheckHeader(*reduction); !status.ok()) return status;
-  return header_.has_reference() ? BeginElsewhere(*reduction) : BeginChunks(*reduction);
+  return reduction.ok() ? BeginBy(*reduction) : reduction.status();
+}
+
+absl::Status Session::BeginBy(const kernels::ReductionPlan& reduction) {
+  if (absl::Status status = CheckHeader(reduction); !status.ok()) return status;
+  return header_.has_reference() ? BeginElsewhere(reduction) : BeginChunks(reduction);
 }
 
 absl::Status Session::BeginChunks(const kernels::ReductionPlan& reduction) {
@@ -89,7 +113,7 @@ absl::Status Session::BeginChunks(const kernels::ReductionPlan& reduction) {
       ArrayReducer::Options{.reduction = reduction,
                             .first_element = header_.first_element(),
                             .crossover_bytes = CrossoverBytes(reduction),
-                            .least_bytes = has_count ? count * element_bytes : 0,
+                            .least_bytes = has_count ? count * element_bytes : whole_bytes_,
                             .piece_memory = service_.backend.piece_memory()},
       listener_);
   sink_ = reducer.get();
@@ -164,27 +188,36 @@ absl::Status Session::CheckPlace(const kernels::ReductionPlan& reduction) const 
 }
 
 absl::StatusOr<std::string> Session::Response() {
-  absl::StatusOr<v1::Reduction> reduction = Result();
-  if (!reduction.ok()) return reduction.status();
+  // An answer of one or a few values needs no other memory.
+  alignas(std::max_align_t) std::array<char, 1024> block;
+  google::protobuf::ArenaOptions options;
+  options.initial_block = block.data();
+  options.initial_block_size = block.size();
+  google::protobuf::Arena arena(options);
   // ReduceResponse and ReduceArrayResponse have the same one field.
-  v1::ReduceResponse response;
-  response.mutable_reduction()->Swap(&*reduction);
+  auto& response = *google::protobuf::Arena::CreateMessage<v1::ReduceResponse>(&arena);
+  if (absl::Status status = FillResult(response.mutable_reduction()); !status.ok()) return status;
   return response.SerializeAsString();
 }
 
 absl::StatusOr<v1::Reduction> Session::Result() const {
   v1::Reduction result;
-  if (absl::Status status = FillReduction(reducer_->state(), header_.return_state(), &result); !status.ok()) {
+  absl::Status status = FillResult(&result);
+  return status.ok() ? absl::StatusOr<v1::Reduction>(std::move(result)) : status;
+}
+
+absl::Status Session::FillResult(v1::Reduction* result) const {
+  if (absl::Status status = FillReduction(reducer_->state(), header_.return_state(), result); !status.ok()) {
     return status;
   }
-  result.set_device(service_.backend.device());
+  result->set_device(service_.backend.device());
   const ReducerTimings timings = reducer_->timings();
-  v1::ServerTimings& out = *result.mutable_timings();
+  v1::ServerTimings& out = *result->mutable_timings();
   out.set_queue_ns(absl::ToInt64Nanoseconds(timings.queue));
   out.set_receive_ns(absl::ToInt64Nanoseconds(receive_));
   out.set_copy_ns(absl::ToInt64Nanoseconds(timings.copy));
   out.set_kernel_ns(absl::ToInt64Nanoseconds(timings.kernel));
-  return result;
+  return absl::OkStatus();
 }
 
 }  // namespace warpfold::server

@@ -7,6 +7,7 @@
 // Threads: the shard's only. After an error the session answers nothing more.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/core/array_session.h"
+#include "server/core/plan_cache.h"
 #include "server/core/service.h"
 #include "server/core/slot_reducer.h"
 #include "warpfold/v1/reduction.pb.h"
@@ -27,8 +29,8 @@ class Session : public ArraySession {
   Session(const Service& service, SlotUse slots, std::function<void()> listener)
       : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
 
-  // The one message of ReduceArray, instead of all others.
-  absl::StatusOr<Need> OnArray(Message message);
+  // The one message of ReduceArray, instead of all others. `plans` are those of the shard.
+  absl::StatusOr<Need> OnArray(Message message, PlanCache& plans);
 
   // The answer, once nothing is needed.
   absl::StatusOr<v1::Reduction> Result() const;
@@ -52,6 +54,9 @@ class Session : public ArraySession {
   absl::StatusOr<bool> TryFinish() override { return reducer_->TryFinish(); }
 
  private:
+  absl::Status BeginBy(const kernels::ReductionPlan& reduction);
+  absl::StatusOr<Need> TakeArray(ParsedChunk data, Message message);
+  absl::Status FillResult(v1::Reduction* result) const;
   absl::Status CheckHeader(const kernels::ReductionPlan& reduction) const;
   absl::Status CheckPlace(const kernels::ReductionPlan& reduction) const;
   absl::Status BeginChunks(const kernels::ReductionPlan& reduction);
@@ -64,6 +69,7 @@ class Session : public ArraySession {
   v1::ReduceHeader parsed_header_;        // by Parse
   v1::ReduceHeader header_;               // of the array
   std::unique_ptr<SlotReducer> reducer_;  // once there is a header
+  std::uint64_t whole_bytes_ = 0;         // of an array that one message has
   absl::Time begin_;
   absl::Duration receive_;
 };
@@ -71,9 +77,14 @@ class Session : public ArraySession {
 // A call of ReduceArray: one message with all that a stream of Reduce has.
 class ReduceArraySession : public Session {
  public:
-  using Session::Session;
-  absl::StatusOr<Need> OnMessage(Message message) override { return OnArray(std::move(message)); }
+  // As Session. `plans` must outlive the session, too.
+  ReduceArraySession(const Service& service, SlotUse slots, PlanCache& plans, std::function<void()> listener)
+      : Session(service, std::move(slots), std::move(listener)), plans_(plans) {}
+  absl::StatusOr<Need> OnMessage(Message message) override { return OnArray(std::move(message), plans_); }
   absl::StatusOr<Need> OnEnd() override;
+
+ private:
+  PlanCache& plans_;
 };
 
 }  // namespace warpfold::server

@@ -11,12 +11,14 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/core/call.h"
 #include "server/core/canary.h"
+#include "server/core/plan_cache.h"
 #include "server/core/service.h"
 #include "server/core/slot_share.h"
 #include "server/core/turns.h"
@@ -45,6 +47,7 @@ class Shard {
   Service& service() { return service_; }
   SlotShare& slots() { return slots_; }
   Turns& turns() { return turns_; }
+  PlanCache& plans() { return plans_; }
   absl::Time Now() const { return service_.clock(); }
 
   // By calls: from Begin on until they are destroyed.
@@ -76,13 +79,13 @@ class Shard {
     if (slots_.in_flight() > 0 || slots_.waiting() > 0) slots_.Poll();
   }
   // To be called before the shard's thread waits for events: from then on the device tells by an event what
-  // is waited for. While AwaitsSoon says so it pays to look at the device (OnDeviceFinished) for a while
-  // instead.
+  // is waited for. For LookTime it pays to look at the device (OnDeviceFinished) instead; none where there is
+  // nothing that the device would have to tell.
   void BeforeWaiting() {
     slots_.AskForNotices();
     PublishGauges();
   }
-  bool AwaitsSoon() const { return slots_.AwaitsSoon(); }
+  std::optional<absl::Duration> LookTime() const { return slots_.LookTime(); }
 
   // From any thread.
   const ShardGauges& gauges() const { return gauges_; }
@@ -98,6 +101,7 @@ class Shard {
   Service& service_;
   SlotShare slots_;
   Turns turns_;
+  PlanCache plans_;
   ShardGauges gauges_;
   Canary canary_;
   std::vector<Call*> calls_;

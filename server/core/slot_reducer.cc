@@ -55,8 +55,7 @@ absl::Status SlotReducer::Started(kernels::Slot* slot, std::uint64_t elements, a
   }
   next_element_ += elements;
   started_.push_back({.slot = slot, .result = std::nullopt});
-  // The CPU backend has mostly finished by now.
-  std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.Collect(slot);
+  std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.CollectAtOnce(slot);
   if (!result.has_value()) return absl::OkStatus();
   if (!result->ok()) return result->status();
   started_.back().result = **std::move(result);

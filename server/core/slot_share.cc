@@ -73,20 +73,30 @@ void SlotShare::AwaitFinish(const Holder& holder) {
   }
 }
 
-bool SlotShare::AwaitsSoon() const {
-  return std::any_of(entries_.begin(), entries_.end(), [this](const Entry& entry) {
-    return entry.in_use.ends_soon && !entry.noticed && IsAwaited(entry);
-  });
+std::optional<absl::Duration> SlotShare::LookTime() const {
+  std::optional<absl::Duration> longest;
+  for (const Entry& entry : entries_) {
+    if (WantsNotice(entry)) longest = std::max(longest, std::optional(entry.in_use.look));
+  }
+  return longest;
 }
 
 void SlotShare::AskForNotices() {
   for (Entry& entry : entries_) {
-    if (!entry.noticed && IsAwaited(entry)) {
+    if (WantsNotice(entry)) {
       entry.noticed = true;
       const DeviceCalls::Scope call(device_calls_);
       entry.slot->Notify();
     }
   }
+}
+
+std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::CollectAtOnce(kernels::Slot* slot) {
+  return slot->EndsInStart() ? Collect(slot) : std::nullopt;
+}
+
+std::optional<absl::StatusOr<kernels::SegmentsResult>> SlotShare::CollectSegmentsAtOnce(kernels::Slot* slot) {
+  return slot->EndsInStart() ? CollectSegments(slot) : std::nullopt;
 }
 
 std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::Collect(kernels::Slot* slot) {

@@ -33,12 +33,21 @@
 
 namespace warpfold::server {
 
+// For so long it pays to look for the end of work on memory of the device, which kernels read at terabytes a
+// second.
+inline constexpr absl::Duration kLookForMemory = absl::Milliseconds(3);
+// The same for bytes that the device fetches from the host, at 20 GB/s where it fetches for another slot,
+// too.
+inline absl::Duration LookForFetched(std::uint64_t bytes) {
+  return absl::Microseconds(50) + absl::Nanoseconds(bytes / 20);
+}
+
 // What the device uses for a slot's work, beside the slot.
 struct InUse {
   std::shared_ptr<const void> memory = nullptr;
-  bool ends_soon = false;   // mostly within a millisecond
-  std::uint64_t bytes = 0;  // that it reads, once for each operator: the device may take longer for more
-  bool segments = false;    // the slot was started on segments, not on a range
+  absl::Duration look = {};  // for so long it pays to look for the end before a notice of it is asked for
+  std::uint64_t bytes = 0;   // that it reads, once for each operator: the device may take longer for more
+  bool segments = false;     // the slot was started on segments, not on a range
 };
 
 class SlotShare {
@@ -88,18 +97,18 @@ class SlotShare {
   // Says that the holder can do nothing until what it started is done.
   void AwaitFinish(const Holder& holder);
 
-  // Whether somebody waits for work that mostly ends sooner than a notice of its end would arrive: then it is
-  // better to Poll for a while.
-  bool AwaitsSoon() const;
+  // For how long it is better to Poll than to ask for notices of what somebody waits for, since that mostly
+  // ends sooner than a notice would arrive. None where AskForNotices would ask for nothing.
+  std::optional<absl::Duration> LookTime() const;
   // Asks the device for a notice of the end of everything that somebody waits for. To be called before the
   // shard's thread waits.
   void AskForNotices();
 
-  // If the device has finished, within Start or since, returns the result and gives the slot back. Nothing
-  // while the device works. Only for the holder that started the slot.
-  std::optional<absl::StatusOr<kernels::SlotResult>> Collect(kernels::Slot* slot);
-  // As Collect, for a slot that was started on segments. The values are valid until the share is called.
-  std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegments(kernels::Slot* slot);
+  // For the holder, right after it has started the slot: if the device has finished within Start, returns the
+  // result and gives the slot back. Nothing while the device works, and where it never finishes so soon.
+  std::optional<absl::StatusOr<kernels::SlotResult>> CollectAtOnce(kernels::Slot* slot);
+  // The same for a slot that was started on segments. The values are valid until the share is called.
+  std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegmentsAtOnce(kernels::Slot* slot);
 
   // The holder leaves: it waits no more and hears no more; what the device still works on for it is given
   // back when it is done. It must have returned what it took.
@@ -159,8 +168,13 @@ class SlotShare {
     WatchedTime lasts = {};                              // likewise
   };
 
-  bool IsAwaited(const Entry& entry) const {
-    return entry.state == State::kInFlight && (entry.awaited || waiting_ > 0);
+  // If the device has finished by now, returns the result and gives the slot back.
+  std::optional<absl::StatusOr<kernels::SlotResult>> Collect(kernels::Slot* slot);
+  std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegments(kernels::Slot* slot);
+
+  // Whether somebody waits for its end, of which the device has not been asked to tell.
+  bool WantsNotice(const Entry& entry) const {
+    return entry.state == State::kInFlight && !entry.noticed && (entry.awaited || waiting_ > 0);
   }
   static bool Suits(const Entry& entry, std::optional<int> device) {
     return !device.has_value() || entry.slot->device() == *device;

@@ -39,7 +39,7 @@ absl::Status NoProber(absl::string_view what) {
                         absl::StrCat("GPU memory of other processes cannot be checked: ", what));
 }
 
-absl::Status BadMemory(absl::string_view what) {
+absl::Status BadHandle(absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what, {{"field", "handle"}});
 }
 
@@ -93,7 +93,7 @@ absl::Status HandleProber::Probe(const kernels::ProcessMemory& memory) {
   }
   if (absl::IsUnavailable(status)) {
     Stop();
-    return BadMemory(status.message());
+    return BadHandle(status.message());
   }
   if (status.ok()) {
     known_.push_back(memory);
@@ -136,7 +136,7 @@ absl::Status HandleProber::Ask(const kernels::ProcessMemory& memory) {
   answer.message.back() = '\0';
   const auto code = static_cast<absl::StatusCode>(answer.code);
   if (code == absl::StatusCode::kOk) return absl::OkStatus();
-  if (code == absl::StatusCode::kInvalidArgument) return BadMemory(answer.message.data());
+  if (code == absl::StatusCode::kInvalidArgument) return BadHandle(answer.message.data());
   return absl::Status(code, answer.message.data());
 }
 

@@ -21,9 +21,9 @@ namespace warpfold::server {
 namespace {
 
 // Before the next try when the system is short of memory or descriptors.
-constexpr auto kPause = std::chrono::milliseconds(10);
+constexpr auto kAcceptPause = std::chrono::milliseconds(10);
 constexpr auto kTellInterval = std::chrono::seconds(1);
-constexpr auto kLookInterval = std::chrono::seconds(1);
+constexpr auto kPollInterval = std::chrono::seconds(1);
 
 int OpenReserve() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
@@ -74,22 +74,22 @@ void Acceptor::Run() {
     }
   }
   while (true) {
-    constexpr int kLookIntervalMs = std::chrono::milliseconds(kLookInterval).count();
-    if (poll(polled.data(), polled.size(), kLookIntervalMs) < 0) continue;
+    constexpr int kPollIntervalMs = std::chrono::milliseconds(kPollInterval).count();
+    if (poll(polled.data(), polled.size(), kPollIntervalMs) < 0) continue;
     if (polled[0].revents != 0) return;
     Look();
     bool plenty = true;
     for (std::size_t i = 1; i < polled.size(); ++i) {
       if (polled[i].revents != 0) plenty = AcceptAll(*owners[i], polled[i].fd) && plenty;
     }
-    if (!plenty) std::this_thread::sleep_for(kPause);
+    if (!plenty) std::this_thread::sleep_for(kAcceptPause);
   }
 }
 
 void Acceptor::Look() {
   const auto now = std::chrono::steady_clock::now();
   if (now < next_look_) return;
-  next_look_ = now + kLookInterval;
+  next_look_ = now + kPollInterval;
   connections_.Look();
   open_ = connections_.count();
 }

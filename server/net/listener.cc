@@ -37,7 +37,7 @@ absl::Status SystemRefusal() {
   return Refusal(std::strerror(errno));
 }
 
-std::uint64_t InodeOf(const std::string& path) {
+std::uint64_t InodeOfPath(const std::string& path) {
   struct stat info = {};
   return lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;
 }
@@ -153,7 +153,7 @@ bool Listener::is_unix() const { return absl::StartsWith(address_, kUnixPrefix);
 
 void Listener::Close() {
   const std::string path = is_unix() ? address_.substr(kUnixPrefix.size()) : "";
-  if (inode_ != 0 && InodeOf(path) == inode_) unlink(path.c_str());
+  if (inode_ != 0 && InodeOfPath(path) == inode_) unlink(path.c_str());
   inode_ = 0;
   for (const int socket : sockets_) {
     // Who still waits to be accepted may have sent something.
@@ -170,13 +170,13 @@ absl::Status Listener::ListenUnix() {
   if (path.size() >= sizeof(address.sun_path)) return Refusal("the path is too long for a socket");
   path.copy(address.sun_path, path.size());
   if (UnixSocketInUse(path)) return Refusal("another server listens on it");
-  if (InodeOf(path) != 0) unlink(path.c_str());
+  if (InodeOfPath(path) != 0) unlink(path.c_str());
   const absl::StatusOr<int> made = NewSocket(AF_UNIX);
   if (!made.ok()) return made.status();
   sockets_.push_back(*made);
   RefuseDescriptors(*made);
   absl::Status status = BindAndListen(*made, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  if (status.ok()) inode_ = InodeOf(path);
+  if (status.ok()) inode_ = InodeOfPath(path);
   return status;
 }
 

@@ -27,7 +27,7 @@
 namespace warpfold::server {
 namespace {
 
-constexpr std::size_t kMostDescriptors = 65'536;
+constexpr std::size_t kMostWatched = 65'536;
 
 // A connection. One thread at a time reads from it, and none does when its descriptor is given to the next
 // connection, since gRPC has then closed it.
@@ -41,7 +41,7 @@ struct Watched {
   bool is_over = false;
 };
 
-std::array<std::atomic<Watched*>, kMostDescriptors> watched = {};
+std::array<std::atomic<Watched*>, kMostWatched> watched = {};
 std::atomic<std::uint64_t> floods_closed = 0;
 
 ino_t InodeOf(int descriptor) {
@@ -50,7 +50,7 @@ ino_t InodeOf(int descriptor) {
 }
 
 bool HasPlace(int descriptor) {
-  return descriptor >= 0 && static_cast<std::size_t>(descriptor) < kMostDescriptors;
+  return descriptor >= 0 && static_cast<std::size_t>(descriptor) < kMostWatched;
 }
 
 // Null where the descriptor is not watched. Else it was once a watched connection, and IsStill says whether

@@ -2,14 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/rpc_call.h"
 
+#include <grpcpp/support/proto_buffer_reader.h>
+
 #include <iterator>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "proto/metadata.h"
 #include "server/core/trace_context.h"
 #include "server/rpc/caller_identity.h"
 #include "server/rpc/status_translation.h"
@@ -21,15 +23,23 @@ namespace {
 constexpr std::size_t kMaxArrayNameBytes = 64;
 // The version that there is has 55 characters; a later one may have more.
 constexpr std::size_t kMaxTraceparentBytes = 256;
+constexpr std::size_t kMaxExpectBytes = 64;
 
-// The message's slices, which live as long as the message's owner.
-std::optional<Message> MessageOf(const grpc::ByteBuffer& buffer) {
-  auto owner = std::make_shared<std::vector<grpc::Slice>>();
-  if (!buffer.Dump(owner.get()).ok()) return std::nullopt;
+// Slices of large messages mostly have so many bytes and more.
+constexpr std::size_t kUsualSliceBytes = std::size_t{16} << 10;
+
+// The buffer's slices, of which it has the references: it becomes the message's owner.
+std::optional<Message> MessageOf(grpc::ByteBuffer& buffer) {
+  auto owner = std::make_shared<grpc::ByteBuffer>();
+  owner->Swap(&buffer);
+  grpc::ProtoBufferReader reader(owner.get());
+  if (!reader.status().ok()) return std::nullopt;
   Message message;
-  message.slices.reserve(owner->size());
-  for (const grpc::Slice& slice : *owner) {
-    message.slices.push_back(std::as_bytes(std::span(slice.begin(), slice.size())));
+  message.slices.reserve(owner->Length() / kUsualSliceBytes + 2);
+  const void* data = nullptr;
+  int size = 0;
+  while (reader.Next(&data, &size)) {
+    message.slices.emplace_back(static_cast<const std::byte*>(data), static_cast<std::size_t>(size));
   }
   message.owner = std::move(owner);
   return message;
@@ -102,17 +112,18 @@ void RpcCall::OnRequested(bool ok) {
   core_.emplace(shard_.core(), static_cast<Transport&>(*this),
                 CallInfo{.method = context_.method(),
                          .peer = std::move(caller.peer),
-                         .array = std::string(HeaderOf(context_, "warpfold-array", kMaxArrayNameBytes)),
+                         .array = std::string(HeaderOf(context_, metadata::kArray, kMaxArrayNameBytes)),
                          .identity = std::move(caller.identity),
                          .trace = std::move(trace),
-                         .deadline = deadline});
+                         .deadline = deadline,
+                         .expects_admission =
+                             HeaderOf(context_, metadata::kExpect, kMaxExpectBytes) == metadata::kAdmission});
   core_->Begin();
 }
 
 void RpcCall::OnRead(bool ok) {
   if (!ok) return core_->OnEnd();
   std::optional<Message> message = MessageOf(incoming_);
-  incoming_.Clear();
   // A message that cannot be read counts as a broken stream.
   if (!message.has_value()) return core_->OnEnd();
   core_->OnMessage(*std::move(message));
@@ -129,6 +140,11 @@ void RpcCall::OnDone(bool) {
 }
 
 void RpcCall::Read() { stream_.Read(&incoming_, read_.Begin()); }
+
+void RpcCall::TellAdmitted() {
+  context_.AddInitialMetadata(metadata::kAdmitted, metadata::kYes);
+  stream_.SendInitialMetadata(told_.Begin());
+}
 
 void RpcCall::Send(std::string message) { stream_.Write(BufferOf(message), sent_.Begin()); }
 

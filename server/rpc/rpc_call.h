@@ -49,10 +49,12 @@ class RpcCall : private Transport {
   void OnRequested(bool ok);
   void OnRead(bool ok);
   void OnSent(bool ok);
+  void OnTold(bool) {}
   void OnFinished(bool);
   void OnDone(bool);
 
   void Read() override;
+  void TellAdmitted() override;
   void Send(std::string message) override;
   void Answer(const absl::Status& status, std::optional<std::string> response) override;
   void CutOff() override { context_.TryCancel(); }
@@ -64,6 +66,7 @@ class RpcCall : private Transport {
   Operation requested_{this, &RpcCall::OnRequested};
   Operation read_{this, &RpcCall::OnRead};
   Operation sent_{this, &RpcCall::OnSent};
+  Operation told_{this, &RpcCall::OnTold};
   Operation finished_{this, &RpcCall::OnFinished};
   Operation done_{this, &RpcCall::OnDone};
   grpc::ByteBuffer incoming_;  // gRPC's while a read is in progress

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-//
 #include "server/rpc/rpc_server.h"
 
 #include <grpcpp/ext/channelz_service_plugin.h>

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <ctime>
 #include <future>
+#include <optional>
 #include <utility>
 
 #include "server/rpc/rpc_call.h"
@@ -18,7 +19,6 @@ namespace {
 // How soon an overdue call or a device that says nothing is noticed.
 constexpr auto kTick = std::chrono::milliseconds(50);
 
-constexpr auto kLongestLook = std::chrono::milliseconds(3);
 // A time that is long gone, and that gRPC can still count in nanoseconds.
 constexpr std::chrono::system_clock::time_point kAtOnce = {};
 
@@ -84,12 +84,13 @@ void RpcShard::OnEvent(bool) {
 void RpcShard::Run() {
   // Ticks are steady, whatever happens to the time of day, in which gRPC has its deadlines.
   auto next_tick = Clock::now() + kTick;
-  int events = 0;  // since messages took turns
+  int events = 0;           // since messages took turns
+  bool has_events = false;  // the queue had one when it was asked last
   while (true) {
     void* tag = nullptr;
     bool ok = false;
     beat_.Beat();
-    const bool looks = LooksAgain() || core_.turns().has_waiting();
+    const bool looks = LooksAgain(has_events) || core_.turns().has_waiting();
     if (!looks) core_.BeforeWaiting();
     switch (queue_->AsyncNext(&tag, &ok, looks ? kAtOnce : DeadlineOf(next_tick))) {
       case grpc::CompletionQueue::SHUTDOWN:
@@ -97,10 +98,12 @@ void RpcShard::Run() {
       case grpc::CompletionQueue::GOT_EVENT:
         static_cast<EventTag*>(tag)->OnEvent(ok);
         core_.AfterEvent();
+        has_events = true;
         ++events;
         break;
       case grpc::CompletionQueue::TIMEOUT:
         core_.OnDeviceFinished();
+        has_events = false;
         events = kEventsBeforeTurns;
         break;
     }
@@ -115,17 +118,18 @@ void RpcShard::Run() {
   }
 }
 
-// Whether to ask the device again at once instead of waiting for its notice. A result that is due within
-// microseconds would be noticed much later. This lasts for 3 ms at most: a device reads gigabytes in that
-// time.
-bool RpcShard::LooksAgain() {
-  if (!core_.AwaitsSoon()) {
+// Whether to look at the queue and the device again at once instead of waiting for the device's notice. A
+// result that is due within microseconds would be noticed much later; and while there are events the thread
+// does not wait, so that a notice would only cost.
+bool RpcShard::LooksAgain(bool has_events) {
+  const std::optional<absl::Duration> look = core_.LookTime();
+  if (!look.has_value()) {
     looks_until_ = Clock::time_point::min();
     return false;
   }
   const auto now = Clock::now();
-  if (looks_until_ == Clock::time_point::min()) looks_until_ = now + kLongestLook;
-  return now < looks_until_;
+  if (looks_until_ == Clock::time_point::min()) looks_until_ = now + absl::ToChronoNanoseconds(*look);
+  return has_events || now < looks_until_;
 }
 
 RpcShard::Deadline RpcShard::DeadlineOf(Clock::time_point next_tick) const {

@@ -72,7 +72,7 @@ class RpcShard : private EventTag {
   using Deadline = std::chrono::system_clock::time_point;
 
   void Run();
-  bool LooksAgain();
+  bool LooksAgain(bool has_events);
   Deadline DeadlineOf(Clock::time_point next_tick) const;
   void OnEvent(bool ok) override;
   void PostLocked(std::function<void()> event);
@@ -82,7 +82,7 @@ class RpcShard : private EventTag {
   Shard core_;
   bool accepting_ = true;
   bool joined_ = false;
-  Clock::time_point looks_until_ = Clock::time_point::min();  // of the thread's; min(): it does not look
+  Clock::time_point looks_until_ = Clock::time_point::min();  // of the thread's; min(): nothing is awaited
   std::thread thread_;
   ThreadBeat beat_;
 

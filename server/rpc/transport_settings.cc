@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-//
 #include "server/rpc/transport_settings.h"
 
 #include <grpcpp/resource_quota.h>

@@ -7,7 +7,8 @@
 DIR holds warpfold-server, and FILE is overload_callers. Each round has three sides: as many callers as the
 server takes (capacity), ten times as many (overload), and, beside as many as it takes, the others at another
 server process (control): what the machine leaves of the capacity where no server is at fault. Refused callers
-pause for 100 ms, as the server tells them, or do not pause. JSON lines go to the output, each with medians of
+pause for 100 ms, as the server tells them, or do not pause: then the client library keeps them
+back for as long, and the times of refusals include that. JSON lines go to the output, each with medians of
 its rounds. Needs the standard library alone.
 """
 

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // overload_callers TARGET CALLERS BYTES SECONDS PAUSE_MS: so many callers, each on a connection of its own,
-// call without end and never retry; one that is refused pauses first. Prints a JSON line with how many calls
-// were right, refused and failed, and the times of the first two.
+// call without end and never retry; one that is refused pauses first. Each is a client of its own, which does
+// what the library does after a refusal: it asks first, and keeps a call back that comes too soon. Prints a
+// JSON line with how many calls were right, refused and failed, and the times of the first two.
 #include <malloc.h>
 
 #include <algorithm>

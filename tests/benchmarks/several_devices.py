@@ -80,8 +80,9 @@ def measure(case: Case, sides: list, flags: argparse.Namespace) -> list:
         gbps = [of_round[i]["gbps"] for of_round in rounds]
         # Of rounds, not of medians: what disturbs a round disturbs both sides of its quotient.
         ratios = [of_round[i]["gbps"] / of_round[0]["gbps"] for of_round in rounds]
-        lines.append({"benchmark": "several_devices", "source": case.source, "callers": case.callers,
-                      "bytes": flags.bytes, "devices": side.devices, "device_count": side.device_count,
+        lines.append({"bench": "several_devices", "operator": "sum", "dtype": "float32",
+                      "source": case.source, "callers": case.callers, "bytes": flags.bytes,
+                      "devices": side.devices, "device_count": side.device_count,
                       "gbps": round(statistics.median(gbps), 3),
                       "p50_us": statistics.median(of_round[i]["p50_us"] for of_round in rounds),
                       "ratio": round(statistics.median(ratios), 3), "ratio_least": round(min(ratios), 3),

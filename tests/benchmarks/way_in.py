@@ -22,7 +22,7 @@ from processes import ServerProcess
 
 _HERE = pathlib.Path(__file__).resolve().parent
 _QUICK_BUDGET_S = 240
-_SINKS = 4
+_SINKS = 5
 _ROUNDS = 3
 _WARM_UP_SHARE = 0.15  # of a side's turn
 # What a case takes besides its turns: processes, the filling of its memory, the last calls.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "google/rpc/status.pb.h"
+#include "proto/metadata.h"
 
 namespace warpfold {
 namespace {
@@ -58,6 +59,11 @@ grpc::Status Busy(std::int64_t retry_ms) {
   retry.mutable_retry_delay()->set_nanos(static_cast<std::int32_t>(retry_ms % 1000) * 1'000'000);
   static_cast<void>(details.add_details()->PackFrom(retry));
   return grpc::Status(status.error_code(), status.error_message(), details.SerializeAsString());
+}
+
+bool AsksForAdmission(const grpc::ServerContext& context) {
+  const auto found = context.client_metadata().find(metadata::kExpect);
+  return found != context.client_metadata().end() && found->second == metadata::kAdmission;
 }
 
 v1::GetServerInfoResponse SampleInfo() {
@@ -115,6 +121,10 @@ void FakeService::Keep(SeenCall call) {
 grpc::Status FakeService::Reduce(grpc::ServerContext* context, grpc::ServerReader<v1::ReduceRequest>* reader,
                                  v1::ReduceResponse* response) {
   if (grpc::Status status = Start(*context); !status.ok()) return status;
+  if (tells_admissions && AsksForAdmission(*context)) {
+    context->AddInitialMetadata(metadata::kAdmitted, metadata::kYes);
+    reader->SendInitialMetadata();
+  }
   SeenCall call;
   v1::ReduceRequest request;
   while (reader->Read(&request)) {

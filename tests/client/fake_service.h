@@ -34,6 +34,9 @@ grpc::Status ErrorWithReason(grpc::StatusCode code, const std::string& message, 
 // The refusal of a full server, which says when to come again.
 grpc::Status Busy(std::int64_t retry_ms);
 
+// Whether the client of this call waits to hear that it is admitted.
+bool AsksForAdmission(const grpc::ServerContext& context);
+
 // The least that a server says of itself.
 v1::GetServerInfoResponse SampleInfo();
 
@@ -50,6 +53,10 @@ class FakeService final : public v1::ReductionService::Service {
   std::function<grpc::Status(int merge)> on_merge;
   // Changes what is answered: a server that does not keep to the protocol.
   std::function<void(v1::Reduction& reduction)> on_answer;
+
+  // Whether streams that ask for their admission are told of it after on_start: older servers do not know the
+  // question.
+  bool tells_admissions = true;
 
   // What GetServerInfo answers. Without advice, as here, a client uses one stream.
   v1::GetServerInfoResponse info = SampleInfo();

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
+#include "client/share_queue.h"
+
 #include <gtest/gtest.h>
 
 #include <thread>
-
-#include "client/shares.h"
 
 namespace warpfold {
 namespace {
@@ -40,6 +40,19 @@ TEST(ShareQueueTest, AWorkerWithoutAShareWaitsForOneThatIsPutBack) {
   queue.Leave(absl::UnavailableError("gone"));
   other.join();
   EXPECT_TRUE(queue.States().ok());
+}
+
+TEST(ShareQueueTest, AWorkerThatLooksAheadDoesNotWait) {
+  ShareQueue queue(2, 2);
+  EXPECT_EQ(queue.Take(), 0u);
+  EXPECT_EQ(queue.TakeAhead(), 1u);
+  EXPECT_EQ(queue.TakeAhead(), std::nullopt);
+  queue.PutBack(1);
+  EXPECT_EQ(queue.TakeAhead(), 1u);
+  queue.PutBack(1);
+  queue.EndLookAhead();
+  EXPECT_EQ(queue.TakeAhead(), std::nullopt);
+  EXPECT_EQ(queue.Take(), 1u);
 }
 
 TEST(ShareQueueTest, TheLastWorkerThatLeavesEndsTheArray) {

@@ -25,8 +25,8 @@ _OPERATORS_PAGES = ("docs/operating.md", "docs/versioning.md", "CONTRIBUTING.md"
 _PAGES = sorted(str(path.relative_to(_ROOT)) for folder in (".", "docs") for path in
                 (_ROOT / folder).glob("*.md"))
 _NEEDS = {"a GPU", "a cluster", "Docker", "Docker and a GPU", "Docker and a registry", "systemd",
-          "four GPUs", "half an hour", "deploy/test.sh before", "grpcurl", "a debugger", "matplotlib",
-          "Chromium"}
+          "four GPUs", "half an hour", "deploy/test.sh before", "GitHub", "grpcurl", "a debugger",
+          "matplotlib", "Chromium"}
 _BLOCK = re.compile(r"^(?:<!-- (needs|run by): (.*?) -->\n)?```(sh|bash|console)\n(.*?)^```$",
                     re.MULTILINE | re.DOTALL)
 # Flags of other programs that the pages call.

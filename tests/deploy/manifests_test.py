@@ -72,8 +72,8 @@ class ManifestsTest(unittest.TestCase):
         return container
 
     def test_schemas(self):
-        for _, objects in self.rendered.items():
-            self.assertEqual(set(objects), _KINDS)
+        for overlay, objects in self.rendered.items():
+            self.assertEqual(set(objects), _KINDS | ({"ConfigMap"} if overlay == "mtls" else set()))
             for kind, document in objects.items():
                 if kind == "ServiceMonitor":  # the operator's; see test_names_meet
                     continue
@@ -213,6 +213,29 @@ class ManifestsTest(unittest.TestCase):
         names = {argument.partition("=")[2] for argument in container["args"] if "--tls_" in argument}
         self.assertEqual(names, {f"{mount['mountPath']}/{name}" for name in ("tls.crt", "tls.key", "ca.crt")})
         self.assertEqual([a for a in self.container("gpu")["args"] if "--tls_" in a], [])
+
+    def test_the_list_of_callers_is_one_that_the_server_takes(self):
+        container = self.container("mtls")
+        (flag,) = (argument for argument in container["args"] if argument.startswith("--allow="))
+        (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == "allow")
+        self.assertNotIn("subPath", mount)  # or a change would not be seen
+        pod = self.rendered["mtls"]["Deployment"]["spec"]["template"]["spec"]
+        (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "allow")
+        lists = self.rendered["mtls"]["ConfigMap"]
+        self.assertEqual(lists["metadata"]["name"], volume["configMap"]["name"])
+        with tempfile.TemporaryDirectory(prefix="warpfold_allow_") as here:
+            for name, text in lists["data"].items():
+                pathlib.Path(here, name).write_text(text, encoding="ascii")
+            server = subprocess.Popen(
+                [os.environ["WARPFOLD_SERVER"], "--listen=127.0.0.1:0", "--device=cpu",
+                 flag.replace(mount["mountPath"], here)],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            try:
+                self.assertIn("READY", server.stdout.readline())
+            finally:
+                server.terminate()
+                server.wait()
+                server.stdout.close()
 
     def test_what_the_autoscaler_asks_for_is_made(self):
         rules = yaml.safe_load((_KUBERNETES / "prometheus-adapter.yaml").read_text())["rules"]

@@ -14,7 +14,7 @@ import unittest
 
 from executables import DEVICE, Server, TestCase, warpfold
 
-_SIDES = ["warpfold", "raw_socket", "async_copy", "async_drop", "plain_service"]
+_SIDES = ["warpfold", "raw_socket", "async_copy", "async_drop", "async_hold", "plain_service"]
 _SHORT = ("--rounds", "2", "--duration", "0.2", "--warm_up", "0.05", "--memory_bytes", str(1 << 24))
 _METHODS = {
     "reduce": ("--bytes", str(1 << 22), "--streams", "2", "--chunk_bytes", str(1 << 18)),

@@ -12,7 +12,7 @@ import unittest
 
 from executables import Server, TestCase, run_server, warpfold
 from http_pages import get, metric, samples
-from keys import make_keys
+from keys import allow_all, make_keys
 
 _NOBODY = 65534
 _IN_USE = 'warpfold_reload_successful{file="allow"}'  # 1: the newest list is
@@ -55,7 +55,8 @@ class IdentityTest(TestCase):
             # Two URIs are not what SPIFFE allows.
             "dns:four.example": self.client("four", "URI:spiffe://a/b,URI:https://a/,DNS:four.example"),
         }
-        with Server(*self.tls, f"--tls_client_ca={self.folder}/authority.pem", "--log_format=json") as server:
+        with Server(*self.tls, f"--tls_client_ca={self.folder}/authority.pem", allow_all(str(self.folder)),
+                    "--log_format=json") as server:
             for flags in clients.values():
                 self.assertEqual(self.call(server, *flags), "")
             self.assertEqual(self.identities(server), [(identity, "OK") for identity in clients])

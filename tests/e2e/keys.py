@@ -17,6 +17,14 @@ def expired() -> list[str]:
     return ["-not_before", "20200101000000Z", "-not_after", "20200102000000Z"]
 
 
+def allow_all(folder: str) -> str:
+    """The flag of a list that allows everything to everybody, without which --tls_client_ca is refused."""
+    path = os.path.join(folder, "allow_all")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("* *\n")
+    return f"--allow={path}"
+
+
 def make_keys(folder: str, name: str, days: int = 1, names: str = "IP:127.0.0.1") -> tuple[str, str]:
     """Paths of a self-signed certificate, for 127.0.0.1 unless `names` says otherwise, and of its key."""
     cert, key = os.path.join(folder, f"{name}.crt"), os.path.join(folder, f"{name}.key")

@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 from executables import Server, TestCase, warpfold
-from tls_test import make_keys
+from keys import allow_all, make_keys
 
 _PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/observability.md"
 
@@ -32,7 +32,7 @@ class LogTest(TestCase):
         client = make_keys(str(self.folder), "client", names="DNS:Client.example")
         trust = ("--tls_ca", cert, "--tls_cert", client[0], "--tls_key", client[1])
         with Server("--log_format=json", f"--tls_cert={cert}", f"--tls_key={key}",
-                    f"--tls_client_ca={client[0]}") as server:
+                    f"--tls_client_ca={client[0]}", allow_all(str(self.folder))) as server:
             common = ("reduce", "--target", server.address, *trust, "--request_id", 'my "id"',
                       "--streams", "1")
             warpfold(*common, "--op", "sum,max", "--dtype", "float32", "--iota", "1000000")

@@ -18,7 +18,7 @@ import unittest
 
 from executables import Server, TestCase, run_server, value, warpfold
 from http_pages import metric
-from keys import expired, make_keys
+from keys import allow_all, expired, make_keys
 
 _TIMEOUT_S = 60
 _PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + b"are you?"  # an HTTP/2 frame, and the answer to it
@@ -62,6 +62,7 @@ class TlsTest(TestCase):
         self.cert, self.key = make_keys(str(self.folder), "server")
         self.client = make_keys(str(self.folder), "client")
         self.flags = [f"--tls_cert={self.cert}", f"--tls_key={self.key}"]
+        self.client_ca = (f"--tls_client_ca={self.client[0]}", allow_all(str(self.folder)))
         self.own = ("--tls_cert", self.client[0], "--tls_key", self.client[1])
 
     def health(self, server: Server, *flags: str) -> int:
@@ -76,7 +77,7 @@ class TlsTest(TestCase):
             self.assertEqual(self.health(server), 1)
 
     def test_clients_prove_who_they_are_where_an_authority_is_given(self):
-        with Server(*self.flags, f"--tls_client_ca={self.client[0]}") as server:
+        with Server(*self.flags, *self.client_ca) as server:
             self.assertTrue(first_bytes(server.address, self.cert, self.client))
             self.assertFalse(first_bytes(server.address, self.cert))
             self.assertFalse(first_bytes(server.address, self.cert, (self.cert, self.key)))
@@ -106,7 +107,7 @@ class TlsTest(TestCase):
     def test_files_without_keys_are_refused(self):
         contents = {"empty": b"", "no PEM": b"hello\n",
                     "no end": b"-----BEGIN CERTIFICATE-----\n", "another block": b"-----BEGIN X-----\n"}
-        good = [*self.flags, f"--tls_client_ca={self.client[0]}"]
+        good = [*self.flags, *self.client_ca]
         for i, flag in enumerate(("--tls_cert", "--tls_key", "--tls_client_ca")):
             for name, content in contents.items():
                 with self.subTest(f"{flag}: {name}"):
@@ -164,7 +165,7 @@ class TlsTest(TestCase):
     def test_new_keys_are_used_without_a_restart(self):
         authority = str(self.folder / "authority.pem")
         shutil.copy(self.client[0], authority)
-        with Server(*self.flags, f"--tls_client_ca={authority}") as server:
+        with Server(*self.flags, f"--tls_client_ca={authority}", self.client_ca[1]) as server:
             old = str(self.folder / "old.crt")
             shutil.copy(self.cert, old)
             self.assertEqual(self.health(server, "--tls_ca", old, *self.own), 0)
@@ -263,7 +264,8 @@ class TlsTest(TestCase):
 
     def test_blocks_that_cannot_be_read_are_refused(self):
         garbage = self.file("garbage.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
-        self.assert_exit(2, run_server("--device=cpu", *self.flags, f"--tls_client_ca={garbage}"), "--tls_")
+        self.assert_exit(2, run_server("--device=cpu", *self.flags, f"--tls_client_ca={garbage}",
+                                       self.client_ca[1]), "--tls_")
         self.assert_exit(2, run_server("--device=cpu", *self.flags, "--tls_client_ca="), "--tls_client_ca")
 
 

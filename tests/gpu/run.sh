@@ -129,5 +129,8 @@ if has bench; then
   step kernel_bench "$bin/warpfold-kernel-bench" --date "$(date +%F)" --commit "${WARPFOLD_COMMIT:-unknown}" \
     --driver "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)"
   grep '^{' "$out/kernel_bench.log" >"$out/kernel_bench.jsonl"
+  step textbook_bench "$bin/warpfold-textbook-bench" 1024 "${WARPFOLD_COMMIT:-unknown}" "$(date +%F)" \
+    "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)"
+  grep '^{' "$out/textbook_bench.log" >"$out/textbook_bench.jsonl"
 fi
 exit $failed

@@ -27,7 +27,8 @@ std::vector<std::vector<int>> Choices() {
   std::vector<std::vector<int>> choices = {{0, 0}};
   int devices = 0;
   if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 1) {
-    std::iota(choices.emplace_back(devices).begin(), choices.back().end(), 0);
+    std::vector<int>& all = choices.emplace_back(devices);
+    std::iota(all.begin(), all.end(), 0);
   }
   return choices;
 }

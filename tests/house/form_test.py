@@ -23,16 +23,23 @@ _NO_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern|messag
 
 
 def long_cxx_functions(path: str, text: list[str]) -> list[str]:
-    """Relies on clang-format: the brace that ends a function stands alone, as far in as its first line."""
-    complaints, open_at = [], {}
+    """Relies on clang-format: the brace that ends a function stands alone, as far in as its first line. What
+    follows the first line of a signature is further in."""
+    complaints, open_at, begun_at = [], {}, {}
     for number, line in enumerate(text, start=1):
         for indent in ("", "  "):
             if line == indent + "}" and indent in open_at:
                 start = open_at.pop(indent)
                 if number - start + 1 > _FUNCTION_MAX_LINES:
                     complaints.append(_too_long(path, start, number - start + 1))
-            elif re.match(indent + r"\S", line) and line.endswith("{") and not _NO_FUNCTION.match(line):
-                open_at[indent] = number
+            elif re.match(indent + r"\S", line) and not _NO_FUNCTION.match(line):
+                begun_at.pop(indent, None)
+                if line.endswith("{"):
+                    open_at[indent] = number
+                elif "(" in line and not line.endswith((";", "}")):
+                    begun_at[indent] = number
+            elif indent in begun_at and line.startswith(indent + "    ") and line.endswith("{"):
+                open_at[indent] = begun_at.pop(indent)
     return complaints
 
 
@@ -117,6 +124,9 @@ class RulesCatchBreakersTest(unittest.TestCase):
         self.assertEqual(len(long_cxx_functions("a.cc", ["void F() {", *body, "}"])), 1)
         method = ["class A {", "  void F() {", *body, "  }", "};"]
         self.assertEqual(len(long_cxx_functions("a.cc", method)), 1)
+        wrapped = ["class A {", "  void F(int a,", "         int b) {", *body, "  }", "};"]
+        self.assertEqual(len(long_cxx_functions("a.cc", wrapped)), 1)
+        self.assertEqual(long_cxx_functions("a.cc", ["void F();", "    {", *body, "}"]), [])
         self.assertEqual(long_cxx_functions("a.cc", ["namespace a {", *body, "}"]), [])
         self.assertEqual(long_cxx_functions("a.cc", ["void F() {", *body[2:], "}"]), [])
         self.assertEqual(len(long_python_functions("a.py", ["def f():", *["  x()"] * 70])), 1)

@@ -47,9 +47,11 @@ class ShortLeavesTest : public testing::TestWithParam<Subject> {
 };
 
 TEST_P(ShortLeavesTest, OfEveryLength) {
+  // Of few lengths the short ones, at which vectors end anywhere, are the first to go wrong.
+  constexpr std::uint64_t kShort = 70;
   const std::uint64_t step = SmallScale() ? 61 : 1;
   std::size_t turn = 0;
-  for (std::uint64_t count = 1; count < reduction_.leaf_elements(); count += step) {
+  for (std::uint64_t count = 1; count < reduction_.leaf_elements(); count += count < kShort ? 1 : step) {
     ASSERT_NO_FATAL_FAILURE(Check(count, turn % 5, kFlavours[turn % std::size(kFlavours)]));
     ++turn;
   }

@@ -4,6 +4,7 @@
 
 import math
 import os
+import pathlib
 import pickle
 
 import numpy
@@ -26,7 +27,8 @@ def goes_on(client):
     (numpy.array([1j]), "array.real"), (numpy.zeros(2, [("a", "i4")]), "cannot be reduced"),
     (numpy.array([1], "longdouble"), "cannot be reduced"),
     (numpy.ma.array([1, 2], mask=[True, False]), "masked"),
-    ({1: 2}, "dict"), ({1, 2}, "set"), ("text", "str"), (None, "NoneType"), (range(3), "range"),
+    ({1: 2}, "dict"), ({1, 2}, "set"), ("x.npy", r"str .*files\.npy"), (pathlib.Path("x.npy"), r"files\.npy"),
+    (None, "NoneType"), (range(3), r"numpy\.arange"), (3 + 4j, "real and imag"),
     (iter([{}]), "dict"), (iter([numpy.ones(2), numpy.ones(2, "int8")]), "int8 came after pieces of float64"),
     (iter([iter([1])]), "another series"), (["text"], "<U4")])
 def test_no_array_of_elements(client, array, words):
@@ -69,14 +71,62 @@ def test_a_non_blocking_file_does_not_end_where_it_has_nothing_yet(client, buffe
 
 def test_torch(client):
     torch = pytest.importorskip("torch")
-    with pytest.raises(TypeError, match="detach"):
+    with pytest.raises(TypeError, match=r"tensor\.detach\(\)"):
         client.sum(torch.ones(3, requires_grad=True))
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"torch\.Tensor"):
         client.sum(torch.ones(3, device="meta"))
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"complex64.*array\.real and array\.imag"):
         client.sum(torch.ones(3, dtype=torch.complex64))
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"torch\.Tensor.*[Ss]parse"):
         client.sum(torch.ones(3).to_sparse())
+
+
+def test_complex_numbers_by_dlpack(client):
+    """As JAX and PyTorch export them."""
+    class Exporter:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    with pytest.raises(TypeError, match=r"complex64 cannot be reduced: pass array\.real and array\.imag"):
+        client.sum(Exporter(numpy.ones(3, "complex64")))
+
+
+def test_other_libraries_remedies(client):
+    class Column:
+        """As a pandas.Series, a polars.Series and an xarray.DataArray."""
+
+        def to_numpy(self):
+            return numpy.ones(3)
+
+        def __array__(self, *unused, **options):
+            return numpy.ones(3)
+
+    with pytest.raises(TypeError, match=r"Column .*to_numpy\(\)"):
+        client.sum(Column())
+    del Column.to_numpy
+    with pytest.raises(TypeError, match=r"numpy\.asarray"):
+        client.sum(Column())
+
+    async def pieces():
+        yield numpy.ones(3)
+
+    with pytest.raises(TypeError, match=r"async_generator .*generator without async"):
+        client.sum(pieces())
+
+
+def test_chunked_arrays_of_pyarrow(client):
+    pyarrow = pytest.importorskip("pyarrow")
+    array = pyarrow.chunked_array([[1.0, 2.0], [3.0]])
+    with pytest.raises(TypeError, match=r"iterchunks\(\)"):
+        client.sum(array)
+    # What the message says:
+    assert client.sum(chunk.to_numpy(zero_copy_only=False) for chunk in array.iterchunks()) == 6
 
 
 def test_a_tensor_that_requires_grad(client):

@@ -3,6 +3,7 @@
 """Calls that end early, run beside others, or tell how far they are."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -15,6 +16,8 @@ import pytest
 
 import warpfold
 from conftest import Server
+from proxy import proxy
+from warpfold import errors
 
 X = numpy.arange(1000)
 # The timeout of calls that the test itself ends sooner: it is there so that a failure does not hang.
@@ -151,8 +154,59 @@ def test_progress_bar(client, capsys, monkeypatch):
         client.sum(X, progress=True)
 
 
-def test_options_reach_the_server(client):
-    assert client.sum(X, checksum=True, streams=1, request_id="a test", timeout=LONG_S) == X.sum()
+def reductions(path):
+    """The server's lines of reductions, once it has ended."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if "operators" in line]
+
+
+@pytest.mark.parametrize("count", [1000, 1 << 20])
+def test_names_reach_the_server(tmp_path, count):
+    trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    path = tmp_path / "log"
+    x = numpy.ones(count)
+    with open(path, "wb") as log, Server(log=log) as server, warpfold.connect(server.address) as client:
+        options = {"request_id": "a test", "traceparent": f"00-{trace}-{parent}-01",
+                   "tracestate": "rojo=1", "timeout": LONG_S}
+        assert client.sum(x, **options) == count
+        assert client.sum(x.reshape(8, -1), 1, **options).sum() == count
+        assert client.reduce(iter([x]), ["max"], **options)["max"] == 1
+        state = client.partial(x, ["sum"], **options)
+        assert client.merge([state], timeout=LONG_S)["sum"] == count
+        client.sum(x)
+    named = [line for line in reductions(path) if line.get("request_id") == "a test"]
+    assert len(named) == 4, reductions(path)
+    for line in named:
+        assert (line["trace_id"], line["parent_span_id"], line["tracestate"]) == (trace, parent, "rojo=1")
+
+
+@pytest.mark.parametrize("call", [
+    lambda client, x, **options: client.sum(x, **options),
+    lambda client, x, **options: client.sum(x.reshape(-1, 4)[:, ::2], **options),
+    lambda client, x, **options: client.sum(x.reshape(-1, 1 << 18), 1, **options).sum(),
+    lambda client, x, **options: client.reduce(iter([x]), ["sum"], **options)["sum"],
+    lambda client, x, **options: client.merge([client.partial(x, ["sum"], **options)])["sum"],
+    lambda client, x, **options: client.put(x, **options).sum()])
+def test_a_checksum_finds_what_a_peer_has_changed(call):
+    """A byte of the array, in the middle of what is sent."""
+    x = numpy.full(1 << 21, 0x55, "uint8")
+    run = b"\x55" * 64
+    changed = []
+
+    def change(data, before):
+        if changed or before < 1 << 19 or run not in data:
+            return data
+        changed.append(before)
+        return data.replace(run, b"\x56" + run[1:], 1)
+
+    with Server("--resident_bytes=33554432") as server, proxy(server.address, change) as address, \
+            warpfold.connect(address) as client:
+        with pytest.raises(errors.DataLossError):
+            call(client, x, checksum=True)
+        expected = call(client, x, checksum=True)
+        assert len(changed) == 1
+        changed.clear()
+        assert int(call(client, x)) == int(expected) + 1  # nobody sees it without one
 
 
 def test_closed_client(server):

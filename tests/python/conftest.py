@@ -18,11 +18,14 @@ _STOP_TIMEOUT_S = 60
 class Server:
     """A process that drains, or is killed, at the end of a with statement."""
 
-    def __init__(self, *flags, listen="127.0.0.1:0"):
+    def __init__(self, *flags, listen="127.0.0.1:0", log=None):
+        """log: a file for what the server writes of its calls, a JSON object a line."""
+        if log is not None:
+            flags = (*flags, "--log_format=json")
         self.process = subprocess.Popen(
             [os.environ["WARPFOLD_SERVER"], f"--listen={listen}",
              f"--device={os.environ.get('WARPFOLD_DEVICE', 'cpu')}", *flags],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if log is None else log, text=True)
         ready = self.process.stdout.readline()
         if not ready.startswith("READY "):
             self.kill()

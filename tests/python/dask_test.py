@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dask's arrays over several servers: the bits of one call, whatever the chunks, workers and servers do."""
 
+import json
 import math
 import os
 import pathlib
@@ -31,9 +32,8 @@ def servers():
 
 def start_cluster():
     """A scheduler and four worker processes, none of which opens a page or a port beyond loopback."""
-    return distributed.LocalCluster(
-        n_workers=4, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0"
-    )
+    return distributed.LocalCluster(n_workers=4, threads_per_worker=1, processes=True, host="127.0.0.1",
+                                    dashboard_address="127.0.0.1:0")
 
 
 @pytest.fixture(scope="module")
@@ -56,17 +56,11 @@ class TestParts:
 
     @pytest.mark.parametrize(
         "sizes, parts",
-        [
-            ([16, 8, 3], [(0, [Run(0, 0, 16)]), (16, [Run(1, 0, 8)]), (24, [Run(2, 0, 3)])]),
-            ([10, 10], [(0, [Run(0, 0, 10), Run(1, 0, 6)]), (16, [Run(1, 6, 4)])]),
-            (
-                [3, 3, 3, 3],
-                [(0, [Run(0, 0, 3), Run(1, 0, 3), Run(2, 0, 2)]), (8, [Run(2, 2, 1), Run(3, 0, 3)])],
-            ),
-            ([0, 5, 0, 3, 0], [(0, [Run(1, 0, 5), Run(3, 0, 3)])]),
-            ([0, 0], [(0, [Run(0, 0, 0)])]),
-        ],
-    )
+        [([16, 8, 3], [(0, [Run(0, 0, 16)]), (16, [Run(1, 0, 8)]), (24, [Run(2, 0, 3)])]),
+         ([10, 10], [(0, [Run(0, 0, 10), Run(1, 0, 6)]), (16, [Run(1, 6, 4)])]),
+         ([3, 3, 3, 3], [(0, [Run(0, 0, 3), Run(1, 0, 3), Run(2, 0, 2)]),
+                         (8, [Run(2, 2, 1), Run(3, 0, 3)])]),
+         ([0, 5, 0, 3, 0], [(0, [Run(1, 0, 5), Run(3, 0, 3)])]), ([0, 0], [(0, [Run(0, 0, 0)])])])
     def test_what_they_are_made_of(self, sizes, parts):
         assert parts_of(sizes, 8) == parts
 
@@ -75,12 +69,8 @@ class TestParts:
         for _ in range(200):
             sizes = random.integers(0, 40, random.integers(1, 12)).tolist()
             parts, end = parts_of(sizes, 8), 0
-            seen = [
-                (run.chunk, index)
-                for _, runs in parts
-                for run in runs
-                for index in range(run.begin, run.begin + run.length)
-            ]
+            seen = [(run.chunk, index) for _, runs in parts for run in runs
+                    for index in range(run.begin, run.begin + run.length)]
             assert seen == [(chunk, index) for chunk, size in enumerate(sizes) for index in range(size)]
             for first, runs in parts:
                 assert first == end and first % 8 == 0
@@ -137,10 +127,8 @@ def test_empty_and_options(client, servers):
     d = dask_array.from_array(x, chunks=100)
     assert math.isnan(in_threads(warpfold.dask.reduce(d, "max", servers)))
     assert in_threads(warpfold.dask.reduce(d, "sum", servers, nan="ignore")) == 6000
-    same_bits(
-        in_threads(warpfold.dask.reduce(d, "variance", servers, nan="ignore", ddof=1)),
-        client.var(x, nan="ignore", ddof=1),
-    )
+    same_bits(in_threads(warpfold.dask.reduce(d, "variance", servers, nan="ignore", ddof=1)),
+              client.var(x, nan="ignore", ddof=1))
     large = dask_array.from_array(numpy.array([2**62] * 4000), chunks=999)
     with pytest.raises(OverflowError):
         in_threads(warpfold.dask.reduce(large, "sum", servers))
@@ -148,6 +136,7 @@ def test_empty_and_options(client, servers):
 
 
 class TestRefused:
+
     def of(self, x, chunks="auto"):
         return warpfold.dask.reduce(dask_array.from_array(x, chunks=chunks), "sum", "127.0.0.1:1")
 
@@ -177,29 +166,89 @@ class TestRefused:
             warpfold.dask.reduce(d, "sum", [])
         with pytest.raises(ValueError, match="nan"):
             warpfold.dask.reduce(d, "sum", "127.0.0.1:1", nan="omit")
+        with pytest.raises(errors.UnimplementedError, match="median"):
+            warpfold.dask.reduce(d, "median", "127.0.0.1:1")
+        with pytest.raises(ValueError, match="'stddev'"):
+            warpfold.dask.reduce(d, ["std"], "127.0.0.1:1")
+        with pytest.raises(TypeError, match="timeout"):
+            warpfold.dask.reduce(d, "sum", "127.0.0.1:1", timeout="3")
+        with pytest.raises(ValueError, match="port"):
+            warpfold.dask.reduce(d, "sum", ["127.0.0.1:99999"])
+        with pytest.raises(ValueError, match="matrices"):
+            warpfold.dask.reduce(dask_array.ones((3, 0, 2)), "sum", "127.0.0.1:1", matrix=True)
+
+    @pytest.mark.parametrize("chunk", [
+        numpy.ma.array([1, 2, 3], mask=[0, 0, 1]), [1, 2, 3], numpy.rec.array([1, 2, 3]), memoryview(b"123")])
+    def test_chunks_that_are_no_plain_arrays(self, servers, chunk):
+        """No value, where a masked element would count."""
+        d = dask_array.from_delayed(dask.delayed(lambda: chunk)(), (3,), "int64")
+        with pytest.raises(TypeError, match="a chunk is"):
+            in_threads(warpfold.dask.reduce(d, "sum", servers))
+        heads = dask_array.concatenate([dask_array.ones(1, dtype="int64", chunks=1), d])
+        with pytest.raises(TypeError, match="a chunk is"):
+            in_threads(warpfold.dask.reduce(heads, "sum", servers))
 
     @pytest.mark.parametrize("lie", [lambda x: x[:-1], lambda x: x.astype("float32")])
     def test_chunks_that_are_not_what_the_array_says(self, servers, lie):
-        d = dask_array.from_array(numpy.arange(10.0), chunks=5).map_blocks(
-            lie, dtype="float64", chunks=((5, 5),)
-        )
+        d = dask_array.from_array(numpy.arange(10.0), chunks=5).map_blocks(lie, dtype="float64",
+                                                                           chunks=((5, 5),))
         with pytest.raises(ValueError, match="where the array says 5 of float64"):
             in_threads(warpfold.dask.reduce(d, "sum", servers))
 
 
 def test_which_servers_are_near():
     names = frozenset({"localhost", "10.0.0.7", "node7", "::1"})
-    for target in (
-        "unix:/run/x",
-        "localhost:1",
-        "127.0.0.1:50051",
-        "node7:50051",
-        "dns:///10.0.0.7:1",
-        "[::1]:9",
-    ):
+    for target in ("unix:/run/x", "localhost:1", "127.0.0.1:50051", "node7:50051", "dns:///10.0.0.7:1",
+                   "[::1]:9"):
         assert is_near(target, names), target
     for target in ("node8:50051", "10.0.0.8:1", "dns:///node8:1"):
         assert not is_near(target, names), target
+
+
+@pytest.fixture
+def left_out(monkeypatch):
+    times = {}
+    monkeypatch.setattr(warpfold.dask, "_left_out", times)
+    return times
+
+
+class TestOrder:
+    """Of the servers that a task asks: near ones first, in turn, and those that did not answer last."""
+
+    NEAR = ("127.0.0.1:1", "localhost:2")
+    FAR = ("node8:1", "node9:1")
+
+    def order(self, index, targets=(FAR[0], NEAR[0], FAR[1], NEAR[1])):
+        return warpfold.dask._in_order(targets, index, 100.0)
+
+    def test_near_before_far(self, left_out):
+        for index in range(8):
+            assert set(self.order(index)[:2]) == set(self.NEAR)
+
+    def test_in_turn(self, left_out):
+        assert {self.order(index)[0] for index in range(4)} == set(self.NEAR)
+        assert {self.order(index, self.FAR)[0] for index in range(2)} == set(self.FAR)
+
+    def test_those_that_did_not_answer_are_asked_last(self, left_out):
+        left_out[self.NEAR[0]] = 100.5
+        for index in range(4):
+            assert self.order(index)[0] == self.NEAR[1] and self.order(index)[-1] == self.NEAR[0]
+        left_out[self.NEAR[1]] = 101.0
+        assert set(self.order(0)[:2]) == set(self.FAR)
+        left_out[self.NEAR[0]] = 99.5  # its time is over
+        assert self.order(0)[0] == self.NEAR[0]
+
+    def test_who_does_not_answer_is_left_out(self, left_out, servers):
+        where = warpfold.dask.Servers(("127.0.0.1:1", servers[0]), (), 60.0)
+        called = []
+
+        def call(client):
+            called.append(repr(client))
+            return client.is_serving()
+
+        assert warpfold.dask._call(where, 0, call) and warpfold.dask._call(where, 0, call)
+        assert ["127.0.0.1:1>" in name for name in called] == [True, False, False]
+        assert set(left_out) == {"127.0.0.1:1"}
 
 
 def test_no_server(servers):
@@ -210,6 +259,7 @@ def test_no_server(servers):
 
 
 class TestWorkerProcesses:
+
     def test_the_bits_of_one_call(self, client, servers, cluster):
         x = numpy.random.default_rng(4).standard_normal(300_000)
         d = dask_array.from_array(x, chunks=7_001)
@@ -218,11 +268,46 @@ class TestWorkerProcesses:
         assert result["argmax"] == client.argmax(x)
         assert len(cluster.scheduler_info["workers"]) == 4
 
+    def test_the_server_on_the_workers_machine_is_called(self, tmp_path, cluster):
+        """The far one is this machine, too, by a name that none of its workers goes by."""
+        x = numpy.ones(100_000)
+        d = dask_array.from_array(x, chunks=7_001)
+        logs = [tmp_path / "near", tmp_path / "far"]
+        with open(logs[0], "wb") as one, open(logs[1], "wb") as two, Server(log=one) as near, \
+                Server("--allow_insecure", listen="0.0.0.0:0", log=two) as far:
+            far_name = "0.0.0.0:" + far.address.rpartition(":")[2]
+            assert warpfold.dask.reduce(d, "sum", [far_name, near.address]).compute() == 100_000
+            # Without another one it is called.
+            with warpfold.connect(far_name) as client:
+                assert client.count_nonzero(x[:5]) == 5
+        operators = [[line["operators"] for line in map(json.loads, path.read_text().splitlines())
+                      if "operators" in line] for path in logs]
+        assert len(operators[0]) >= 15 and operators[0].count(["sum"]) == len(operators[0])
+        assert operators[1] == [["count_nonzero"]]
+
+    def test_a_memory_map_that_is_cut_is_no_servers_fault(self, servers, cluster, tmp_path):
+        path = tmp_path / "x"
+        numpy.ones(100_000).tofile(path)
+        mapped = dask.delayed(numpy.memmap)(path, "float64", "r")
+        d = dask_array.from_delayed(mapped, (100_000,), "float64")
+        assert warpfold.dask.reduce(d, "sum", servers).compute() == 100_000
+        # The file is cut after it was mapped: by the task between.
+        cut = dask.delayed(cut_map)(mapped, str(path))
+        d = dask_array.from_delayed(cut, (100_000,), "float64")
+        with pytest.raises(ValueError, match="shorter"):
+            warpfold.dask.reduce(d, "sum", servers).compute()
+
     def test_errors_come_back_whole(self, servers, cluster):
         d = dask_array.from_array(numpy.empty(0), chunks=1)
         with pytest.raises(errors.InvalidArgumentError) as raised:
             warpfold.dask.reduce(d, "min", servers).compute()
         assert raised.value.reason == "EMPTY_ARRAY" and raised.value.fields == {"operator": "min"}
+
+
+def cut_map(unused, path):
+    mapped = numpy.memmap(path, "float64", "r")
+    os.truncate(path, 4096)
+    return mapped
 
 
 def slowly(block, folder=None):
@@ -233,6 +318,7 @@ def slowly(block, folder=None):
 
 
 def once_under_way(folder, wanted, action):
+
     def wait():
         while len(list(folder.iterdir())) < wanted:
             time.sleep(0.01)
@@ -249,12 +335,8 @@ class TestLosses:
     def test_a_worker_and_a_server_die(self, client, tmp_path):
         x = numpy.random.default_rng(6).standard_normal(400_000)
         d = dask_array.from_array(x, chunks=4_001).map_blocks(slowly, folder=str(tmp_path), dtype="float64")
-        with (
-            Server() as one,
-            Server() as two,
-            start_cluster() as cluster,
-            distributed.Client(cluster) as dask_client,
-        ):
+        with (Server() as one, Server() as two, start_cluster() as cluster, distributed.Client(cluster) as
+              dask_client):
             total = warpfold.dask.reduce(d, "sum", [one.address, two.address])
 
             def kill():

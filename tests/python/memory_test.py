@@ -7,6 +7,7 @@ import asyncio
 import ctypes
 import gc
 import os
+import sys
 
 import numpy
 import pytest
@@ -119,6 +120,17 @@ def test_a_forked_process_gives_nothing_back(client):
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert way_of(client, x) == "shared memory"
+
+
+def test_bfloat16(client, monkeypatch):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = client.empty(5, "bfloat16")
+    assert x.dtype == ml_dtypes.bfloat16
+    x[:] = [1, 2, 3, 4, 5]
+    assert client.reduce(x, ["sum"]).way == "shared memory" and client.max(x) == 5
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(TypeError, match="pip install ml_dtypes"):
+        client.empty(5, "bfloat16")
 
 
 def test_what_cannot_be_had(client, near, tmp_path):

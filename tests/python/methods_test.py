@@ -178,7 +178,8 @@ def test_every_operator_has_a_method(client):
     named = {"product": "prod", "variance": "var", "stddev": "std", "l1_norm": "norm", "l2_norm": "norm"}
     for operator in operators:
         method = getattr(warpfold.Client, named.get(operator, operator))
-        assert method.__doc__
+        # package_test.py looks at the rest of them.
+        assert len(method.__doc__.splitlines()[0]) > 20, operator
     scalars = [name for name in operators if name not in ("matrix_product", "affine_compose", "logsumexp",
                                                           "exact_sum")]
     x = sample("int32", (5,))

@@ -42,21 +42,22 @@ FUNCTIONS = {
     "nanargmax": ("argmax", _NAN),
     "nanmean": ("mean", _NAN),
     "nanvar": ("var", _NAN),
-    "nanstd": ("std", _NAN),
+    "nanstd": ("std", _NAN)
 }
 _OPTIONS = ("axis", "keepdims", "ddof", "correction")
+# Which of them have dtype=, as the answer's type.
+_WITH_DTYPE = ("sum", "prod", "nansum", "nanprod")
 
 counts = collections.Counter()
 
 
-def rule_of(array, options):
+def rule_of(function, array, options):
     """By which rule of the contract the package does not take this call; None if it does."""
     for name in options:
-        if name not in _OPTIONS:
+        if name not in _OPTIONS and not (name == "dtype" and function in _WITH_DTYPE):
             return f"no {name}="
-    if type(array) not in (numpy.ndarray, list, tuple, int, float, bool) and not isinstance(
-        array, numpy.generic
-    ):
+    plain = (numpy.ndarray, list, tuple, int, float, bool)
+    if type(array) not in plain and not isinstance(array, numpy.generic):
         return "subclasses of ndarray, which NumPy's functions answer in kind"
     try:
         kind = numpy.asarray(array).dtype
@@ -64,6 +65,19 @@ def rule_of(array, options):
         return "no array"
     if kind.kind not in "biuf" or not kind.isnative or kind.itemsize > 8:
         return "element types that are refused"
+    return None if "dtype" not in options else rule_of_dtype(kind, options["dtype"])
+
+
+def rule_of_dtype(kind, dtype):
+    """What the package refuses as the type of an answer: ADR 85."""
+    try:
+        answered = numpy.dtype(dtype)
+    except TypeError:
+        return "no type"
+    if answered.kind not in "iuf" or not answered.isnative or answered.itemsize > 8:
+        return "dtype= that is no integer or float of NumPy's of at most 64 bits"
+    if kind.kind == "f" and answered.kind != "f":
+        return "dtype= that makes integers of floats"
     return None
 
 
@@ -79,15 +93,16 @@ def through(client, name, original):
         except TypeError:
             return original(*args, **kwargs)
         options = {
-            key: value for key, value in list(given.items())[1:] if all(value is not no for no in empty)
+            key: value
+            for key, value in list(given.items())[1:] if all(value is not no for no in empty)
         }
         array = next(iter(given.values()))
-        rule = rule_of(array, options)
-        if rule is None and "axis" in options:
-            rule = "axis="  # axis_test.py compares these
+        rule = rule_of(name, array, options)
         if rule is None:
             value = getattr(client, method)(numpy.asarray(array), **options, **fixed)
             counts["by the server"] += 1
+            counts["by the server with axis="] += "axis" in options
+            counts["by the server with dtype="] += "dtype" in options
             return value
         counts[rule] += 1
         return original(*args, **kwargs)

@@ -75,6 +75,29 @@ def test_a_clear_exception(foreign, client, count):
     assert client.sum(x) == count
 
 
+def test_other_methods(foreign, client):
+    """Axes, kept arrays, states and what the server says of itself."""
+    address, answer = foreign
+    x = numpy.ones((100, 512))
+    states = [client.partial(x, ["sum"])]
+    expected = errors.UnimplementedError if answer is None else errors.InternalError
+    with warpfold.connect(address) as other:
+        calls = [lambda: other.sum(x, 1), lambda: other.sum(x, 0), lambda: other.put(x),
+                 lambda: other.array(b"t" * 16), lambda: other.merge(states),
+                 lambda: other.merge_to_state(states), other.info]
+        # A server that keeps nothing answers an empty message.
+        calls += [] if answer == "an empty answer" else [other.arrays]
+        for call in calls:
+            with pytest.raises(expected) as raised:
+                call()
+            assert raised.value.message
+        # What is no answer to whether it serves is none that it does.
+        try:
+            assert other.is_serving() is False
+        except expected as error:
+            assert error.message
+    assert client.sum(x) == x.size
+
 
 # The sum of five ones, as a server of this version answers it: the server above is heard.
 @pytest.mark.parametrize("foreign", ["what fits"], indirect=True)

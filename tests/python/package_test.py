@@ -15,6 +15,7 @@ import pytest
 
 import warpfold
 from warpfold import aio
+from warpfold.calls import CallOptions, CommonOptions
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _SOURCE = _ROOT / "client/python"
@@ -69,6 +70,35 @@ def test_both_clients_have_the_same_methods():
         return {name for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")}
 
     assert methods(warpfold.Client) == methods(aio.AsyncClient)
+
+
+def public_methods(kind):
+    return {name: method for name, method in inspect.getmembers(kind, inspect.isfunction)
+            if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", sorted(public_methods(warpfold.Client)))
+def test_docstrings_name_arguments_and_errors(name):
+    method = public_methods(warpfold.Client)[name]
+    text = inspect.getdoc(method)
+    parameters = inspect.signature(method).parameters
+    for parameter in parameters.keys() - {"self"}:
+        assert re.search(rf"\b{parameter}\b", text), f"{parameter} is not in the docstring of {name}:\n{text}"
+    if "options" in parameters:
+        for option in CallOptions.__annotations__ if "array" in parameters else CommonOptions.__annotations__:
+            assert re.search(rf"\b{option}\b", text), f"{option} is not in the docstring of {name}:\n{text}"
+    if name != "close":
+        assert "Raises" in text
+    assert text.count("timeout:") <= 1 and max(map(len, text.splitlines())) <= 110, text
+    # asyncio's client says the same, or where to read it.
+    other = inspect.getdoc(public_methods(aio.AsyncClient)[name])
+    assert other == text or f"As Client.{name}" in other or name == "close"
+
+
+def test_docstrings_of_kept_arrays():
+    for name, method in public_methods(warpfold.ArrayPart).items():
+        assert "Raises" in inspect.getdoc(method), name
+        assert not re.search("^array:", inspect.getdoc(method), re.MULTILINE), name
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])

@@ -29,7 +29,7 @@ def x():
 def test_the_bits_of_one_call(client, x):
     operators = ["sum", "variance", "argmin", "describe", "max_subarray_sum"]
     expected = client.reduce(x, operators)
-    for cuts in ((), (512,), (512, 1024, 19_456), (19_456,)):
+    for cuts in ((), (512,), (512, 1024, 19_456), (19_456, )):
         states = parts(client, x, operators, *cuts)
         result = client.merge(states)
         for name in operators:
@@ -68,27 +68,19 @@ def test_pieces_one_behind_the_other(client, x):
 
 def test_options(client, x):
     told = []
-    state = client.partial(
-        x,
-        ["sum"],
-        progress=lambda done, total: told.append((done, total)),
-        checksum=True,
-        timeout=60,
-        request_id="part",
-    )
+    state = client.partial(x, ["sum"], progress=lambda done, total: told.append((done, total)), checksum=True,
+                           timeout=60, request_id="part")
     assert told[-1] == (x.nbytes, x.nbytes) and client.merge([state], timeout=60)["sum"] == client.sum(x)
     with pytest.raises(ValueError, match="one stream"):
         client.partial(x, ["sum"], streams=2)
 
 
 def test_bad_parts(client, x):
-    for bad, words in (
-        (lambda: client.partial(x, ["sum"], 7), "first_element"),
-        (lambda: client.partial(x, ["sum"], -512), "negative"),
-        (lambda: client.partial(x, ["sum"], 2**61), "first_element"),
-        (lambda: client.partial(x[::2], ["sum"]), "ascontiguousarray"),
-        (lambda: client.partial(x, []), "operators"),
-    ):
+    for bad, words in ((lambda: client.partial(x, ["sum"], 7),
+                        "first_element"), (lambda: client.partial(x, ["sum"], -512), "negative"),
+                       (lambda: client.partial(x, ["sum"], 2**61),
+                        "first_element"), (lambda: client.partial(x[::2], ["sum"]), "ascontiguousarray"),
+                       (lambda: client.partial(x, []), "operators")):
         with pytest.raises(ValueError, match=words):
             bad()
     with pytest.raises(TypeError, match="host"):
@@ -101,15 +93,9 @@ def test_bad_parts(client, x):
 
 def test_bad_states(client, x):
     first, second, third = parts(client, x, ["sum"], 512, 1024)
-    for bad in (
-        [first, third],
-        [second, first],
-        [first, first],
-        [dataclasses.replace(first, data=b"\xff")],
-        [dataclasses.replace(first, data=second.data)],
-        [dataclasses.replace(first, data=b"")],
-        [dataclasses.replace(first, first_element=512)],
-    ):
+    for bad in ([first, third], [second, first], [first, first], [dataclasses.replace(first, data=b"\xff")],
+                [dataclasses.replace(first, data=second.data)
+                 ], [dataclasses.replace(first, data=b"")], [dataclasses.replace(first, first_element=512)]):
         for merge in (client.merge, client.merge_to_state):
             with pytest.raises(warpfold.errors.InvalidArgumentError) as raised:
                 merge(bad)
@@ -127,11 +113,11 @@ def test_bad_states(client, x):
 
 
 def test_asyncio(server, x):
+
     async def main():
         async with aio.connect(server.address) as client:
-            states = await asyncio.gather(
-                *(client.partial(x[at : at + 512], ["sum"], at) for at in range(0, len(x), 512))
-            )
+            states = await asyncio.gather(*(client.partial(x[at:at + 512], ["sum"], at)
+                                            for at in range(0, len(x), 512)))
             state = await client.merge_to_state(states)
             return (await client.merge([state]))["sum"]
 

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server as gRPC's tools see it: reflection and channelz, by the packages of the gRPC project."""
 
+import asyncio
+import contextlib
 import struct
+import sys
 
 import grpc
 import pytest
@@ -40,6 +43,44 @@ def test_a_client_that_has_no_proto_file_calls_by_reflection():
                                    request_serializer=type(request).SerializeToString,
                                    response_deserializer=answer.FromString)
         assert call(request).reduction.results[0].int64_value == 42
+
+
+async def early_error(address, by_iterator):
+    """The status and the reason's bytes of a header that the server refuses, with 64 chunks behind it."""
+    # ReduceRequest { header { spec { element_type: 99 } } }, then { chunk { data } } of 64 KiB.
+    header = bytes.fromhex("0a040a021063")
+    chunk = bytes.fromhex("7a8480047a808004") + bytes(1 << 16)
+    async with grpc.aio.insecure_channel(address, _OPTIONS) as channel:
+        method = channel.stream_unary("/warpfold.v1.ReductionService/Reduce")
+
+        async def requests():
+            yield header
+            for _ in range(64):
+                yield chunk
+
+        call = method(requests()) if by_iterator else method()
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+            if not by_iterator:
+                async for request in requests():
+                    await call.write(request)
+                await call.done_writing()
+            await call
+        metadata = await call.trailing_metadata() or ()
+        return await call.code(), dict(metadata).get("grpc-status-details-bin", b"")
+
+
+def test_grpc_aio_may_lose_an_early_error(server):
+    """As docs/calling.md has it: what is heard is the server's status whole, or gRPC's own."""
+    whole = {}
+    for by_iterator in (True, False):
+        heard = [asyncio.run(early_error(server.address, by_iterator)) for _ in range(10)]
+        for code, details in heard:
+            expected = grpc.StatusCode.INVALID_ARGUMENT if details else grpc.StatusCode.INTERNAL
+            assert code == expected and (not details or b"warpfold" in details)
+        whole[by_iterator] = sum(bool(details) for _, details in heard)
+    print(f"grpcio {grpc.__version__}: whole of 10 by an iterator {whole[True]}, by write() {whole[False]}",
+          file=sys.stderr)
+    assert whole[True] > 0
 
 
 def test_channelz_counts_calls_and_shows_connections():

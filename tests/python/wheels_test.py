@@ -1,8 +1,10 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The wheels, in a bare environment of each Python that they are for: the first call to a real server.
+"""The wheels, in a bare environment of each Python that they are for: the first call to a real server, and
+the suites of methods, arrays and bad input.
 
-Pythons are python3.11 and so on, on the path or among those that WARPFOLD_PYTHONS names, colons between them.
+Pythons are python3.11 and so on: of those that WARPFOLD_PYTHONS names, colons between them, on the path, or
+of pyenv.
 """
 
 import os
@@ -14,6 +16,8 @@ import pytest
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _MAX_BYTES = 15 << 20
+# Those whose code differs most from one Python and NumPy to another.
+_SUITES = ("methods_test.py", "arrays_test.py", "bad_input_test.py")
 _VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 _FIRST_CALL = """
 import sys
@@ -30,7 +34,8 @@ with warpfold.connect(sys.argv[1]) as client:
 def interpreter(version):
     """An executable of this version that runs, which not every one on a path does; or None."""
     named = os.environ.get("WARPFOLD_PYTHONS", "").split(":")
-    folders = os.environ["PATH"].split(":")
+    pyenv = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv"))
+    folders = [*os.environ["PATH"].split(":"), *map(str, sorted(pyenv.glob(f"versions/{version}.*/bin")))]
     for path in [*filter(None, named), *(f"{folder}/python{version}" for folder in folders)]:
         if not os.access(path, os.X_OK):
             continue
@@ -51,20 +56,29 @@ def wheels(tmp_path_factory):
     return folder
 
 
+def install(python, *what):
+    subprocess.run([python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install",
+                    "--only-binary=:all:", *what], check=True)
+
+
 @pytest.mark.parametrize("version", PYTHONS)
-def test_first_call(version, wheels, server, tmp_path):
+def test_in_a_bare_environment(version, wheels, server, tmp_path):
     if PYTHONS[version] is None:
-        pytest.skip(f"there is no Python {version}: neither on the path nor in WARPFOLD_PYTHONS")
+        pytest.skip(f"there is no Python {version}: not on the path, in WARPFOLD_PYTHONS or of pyenv")
     subprocess.run([PYTHONS[version], "-m", "venv", tmp_path], check=True)
     python = tmp_path / "bin/python"
     (wheel,) = wheels.glob(f"*-cp{version.replace('.', '')}-*")
-    subprocess.run([python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install",
-                    "--only-binary=:all:", wheel], check=True)
+    install(python, wheel)
     done = subprocess.run([python, "-I", "-c", _FIRST_CALL, server.address], capture_output=True, text=True,
                           check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(str(tmp_path))
     assert f"_native.cpython-{version.replace('.', '')}" in done.stdout
+    install(python, "pytest", "ml_dtypes")
+    done = subprocess.run([python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", *_SUITES],
+                          cwd=pathlib.Path(__file__).parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    print(f"Python {version}: {done.stdout.splitlines()[-1]}", file=sys.stderr)
 
 
 def test_names_and_sizes(wheels):

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -32,18 +33,34 @@ v1::ReduceArrayRequest Rebuild(const ParsedArray& parsed) {
   return request;
 }
 
+// A request that is read plainly is one for protobuf where its spec is one, and says the same.
+void ExpectPlainLikeProtobuf(const PlainArray& plain, const v1::ReduceArrayRequest& reference, bool legal) {
+  ParsedArray parsed;
+  const bool has_spec =
+      parsed.request.mutable_spec()->ParseFromArray(plain.spec.data(), static_cast<int>(plain.spec.size()));
+  ASSERT_EQ(has_spec, legal);
+  if (!legal) return;
+  parsed.request.set_request_id(std::string(plain.request_id));
+  parsed.data.data = plain.data;
+  EXPECT_TRUE(MessageDifferencer::Equals(Rebuild(parsed), reference));
+}
+
 void ExpectLikeProtobuf(const std::string& bytes, const std::vector<std::size_t>& cuts) {
   v1::ReduceArrayRequest reference;
   const bool legal = reference.ParseFromString(bytes);
-  const auto parsed = ParseReduceArrayRequest(Cut(bytes, cuts));
+  const std::vector<ByteSlice> message = Cut(bytes, cuts);
+  const std::optional<PlainArray> plain = ReadPlainArray(message);
+  const auto parsed = ParseReduceArrayRequest(message);
   ASSERT_EQ(parsed.ok(), legal) << parsed.status();
   if (!legal) {
     EXPECT_EQ(kernels::ErrorReason(parsed.status()), "BAD_MESSAGE");
+    if (plain.has_value()) ExpectPlainLikeProtobuf(*plain, reference, legal);
     return;
   }
   reference.mutable_spec();
   reference.DiscardUnknownFields();
   EXPECT_TRUE(MessageDifferencer::Equals(Rebuild(*parsed), reference));
+  if (plain.has_value()) ExpectPlainLikeProtobuf(*plain, reference, legal);
 }
 
 // Each a message of its own: protobuf merges what is concatenated.
@@ -63,6 +80,7 @@ std::vector<std::string> Fields() {
           id.SerializeAsString(),
           data.SerializeAsString(),
           other_data.SerializeAsString(),
+          std::string("\x12\x01\xff", 3),   // an id that is no text
           std::string("\x7a\x00", 2),       // empty data
           std::string("\xfa\x00\x01z", 4),  // data, its tag in more bytes than it needs
           std::string("\x7a\x81\x00z", 4),  // likewise its length

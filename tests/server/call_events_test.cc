@@ -24,6 +24,7 @@
 namespace warpfold::server {
 namespace {
 
+constexpr char kReduce[] = "/warpfold.v1.ReductionService/Reduce";
 constexpr char kWatch[] = "/grpc.health.v1.Health/Watch";
 constexpr char kMerge[] = "/warpfold.v1.ReductionService/Merge";
 constexpr char kReduceArray[] = "/warpfold.v1.ReductionService/ReduceArray";
@@ -33,8 +34,13 @@ constexpr char kServerInfo[] = "/warpfold.v1.ReductionService/GetServerInfo";
 // A call, and what it has asked of its transport so far.
 class Caller : private Transport {
  public:
-  Caller(Shard& shard, const std::string& method, const std::string& host = "192.0.2.1")
-      : call_(shard, *this, {.method = method, .peer = "ipv4:" + host + ":1024", .array = "an array"}) {
+  Caller(Shard& shard, const std::string& method, const std::string& host = "192.0.2.1",
+         bool expects_admission = false)
+      : call_(shard, *this,
+              {.method = method,
+               .peer = "ipv4:" + host + ":1024",
+               .array = "an array",
+               .expects_admission = expects_admission}) {
     call_.Begin();
   }
 
@@ -50,17 +56,20 @@ class Caller : private Transport {
   Call& call() { return call_; }
   bool reading() const { return reading_; }
   int sent() const { return sent_; }
+  bool told_admitted() const { return told_admitted_; }
   bool answered() const { return status_.has_value(); }
   // Of the answer.
   std::string Reason() const { return status_.has_value() ? kernels::ErrorReason(*status_) : "no answer"; }
 
  private:
   void Read() override { reading_ = true; }
+  void TellAdmitted() override { EXPECT_FALSE(reading_ || std::exchange(told_admitted_, true)); }
   void Send(std::string) override { ++sent_; }
   void Answer(const absl::Status& status, std::optional<std::string>) override { status_ = status; }
   void CutOff() override {}
 
   bool reading_ = false;
+  bool told_admitted_ = false;
   int sent_ = 0;
   std::optional<absl::Status> status_;
   Call call_;
@@ -80,6 +89,21 @@ class CallEventsTest : public testing::Test {
   Service service_{backend_, Limits(), [this] { return now_; }};
   Shard shard_{service_, SlotsOf(backend_)};
 };
+
+TEST_F(CallEventsTest, WhoAsksIsToldOfItsAdmissionAndNobodyElse) {
+  Caller silent(shard_, kReduce);
+  EXPECT_FALSE(silent.told_admitted());
+  std::deque<Caller> calls;
+  while (calls.empty() || !calls.back().answered()) {
+    calls.emplace_back(shard_, kReduce, "192.0.2.1", /*expects_admission=*/true);
+    EXPECT_NE(calls.back().told_admitted(), calls.back().answered());
+  }
+  EXPECT_GT(calls.size(), 1u);
+  EXPECT_EQ(calls.back().Reason(), "TOO_MANY_REDUCTIONS");
+  calls.pop_back();
+  for (Caller& call : calls) call.call().OnLeft();
+  silent.call().OnLeft();
+}
 
 TEST_F(CallEventsTest, AWatchBeginsWhenItsClientCanSendNoMore) {
   Caller watch(shard_, kWatch);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/server/fake_backend.h"
 
 namespace warpfold::server {
@@ -18,17 +20,22 @@ kernels::ReductionPlan Of(std::vector<std::string> operators, kernels::ElementTy
   return kernels::ReductionPlan::Create(spec).value();
 }
 
-// On a clock that moves by `host` between two looks, and by `device` if a slot was started meanwhile.
-Crossovers MeasureWith(absl::Duration host, absl::Duration device) {
+// On a clock that moves by `device` between two looks if a slot was started meanwhile, else by what `host`
+// says, which is given how many starts there were.
+Crossovers MeasureWith(const std::function<absl::Duration(int starts)>& host, absl::Duration device) {
   FakeBackend backend(1, std::size_t{64} << 10);
   absl::Time now = absl::UnixEpoch();
   int starts = 0;
   const Clock clock = [&] {
-    now += backend.behaviour.starts == starts ? host : device;
+    now += backend.behaviour.starts == starts ? host(starts) : device;
     starts = backend.behaviour.starts;
     return now;
   };
   return Crossovers::Measure(backend, clock).value();
+}
+
+Crossovers MeasureWith(absl::Duration host, absl::Duration device) {
+  return MeasureWith([=](int) { return host; }, device);
 }
 
 constexpr auto kFloat32 = kernels::ElementType::kFloat32;
@@ -43,6 +50,30 @@ TEST(CrossoversTest, AreWhereTheDeviceWins) {
   // The host takes its operators one after the other.
   EXPECT_EQ(crossovers.BytesFor(Of({"sum", "min"}, kFloat32)), 32u << 10);
   EXPECT_EQ(crossovers.BytesFor(Of({"sum", "min", "max", "mean"}, kFloat32)), 16u << 10);
+}
+
+// On a clock on which the host is eight times as slow while one operator over one type is measured.
+TEST(CrossoversTest, AreEachOperatorsOwn) {
+  constexpr int kStartsOfEach = 3;
+  const auto device = absl::Microseconds(40);
+  constexpr int kBefore = 20 * kStartsOfEach;  // scalars are among the first that are measured
+  const auto host = [&](int starts) {
+    return absl::Microseconds(starts >= kBefore && starts < kBefore + kStartsOfEach ? 80 : 10);
+  };
+  const Crossovers crossovers = MeasureWith(host, device);
+  EXPECT_GT(crossovers.warm_up().operators, 300);
+  int slow = 0;
+  for (std::size_t i = 0; i < kernels::OperatorNames().size(); ++i) {
+    for (int t = 0; t < kElementTypeCount; ++t) {
+      if (!kernels::OperatorTakesScalars(static_cast<int>(i), ElementTypeAt(t))) continue;
+      const std::uint64_t bytes =
+          crossovers.BytesFor(Of({std::string(kernels::OperatorNames()[i])}, ElementTypeAt(t)));
+      if (bytes == 64u << 10) continue;
+      EXPECT_EQ(bytes, 8u << 10);
+      ++slow;
+    }
+  }
+  EXPECT_EQ(slow, 1);
 }
 
 TEST(CrossoversTest, EveryOperatorAndTypeHasOne) {

@@ -76,7 +76,7 @@ class DeviceHealthTest : public testing::Test {
     ASSERT_NE(slot, nullptr);
     ASSERT_TRUE(share
                     .Started(holder_, slot, slot->Start(SumOfInts(), 0, 1024),
-                             {.memory = nullptr, .ends_soon = false, .bytes = bytes})
+                             {.memory = nullptr, .look = {}, .bytes = bytes})
                     .ok());
   }
   bool lost() const { return !device_.fault().ok(); }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/core/message.h"
+#include "server/core/plan_cache.h"
 #include "server/core/service.h"
 #include "server/core/session.h"
 #include "server/core/slot_share.h"
@@ -26,7 +27,7 @@ class SessionDriver {
       : share_(share), session_(service, share, [this] { OnProgress(); }) {}
 
   void OnMessage(Message message) { Follow(session_.OnMessage(std::move(message))); }
-  void OnArray(Message message) { Follow(session_.OnArray(std::move(message))); }
+  void OnArray(Message message, PlanCache& plans) { Follow(session_.OnArray(std::move(message), plans)); }
   void OnEnd() { Follow(session_.OnEnd()); }
 
   // For a device that finishes by itself.
@@ -74,10 +75,11 @@ inline absl::StatusOr<v1::Reduction> DriveSession(
   return driver.result();
 }
 
-// A whole array in one message, by the method ReduceArray.
+// A whole array in one message, by the method ReduceArray. As on a shard, calls share the plans.
 inline absl::StatusOr<v1::Reduction> DriveArray(const Service& service, SlotShare& share, Message message) {
+  static PlanCache plans;
   SessionDriver driver(service, share);
-  driver.OnArray(std::move(message));
+  driver.OnArray(std::move(message), plans);
   driver.AwaitDevice();
   return driver.result();
 }

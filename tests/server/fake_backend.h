@@ -38,7 +38,8 @@ class FakeBehaviour {
   std::atomic<int> lost_device = -1;  // slots of this one alone fail in Start
   std::atomic<bool> fail_wait = false;
   std::atomic<bool> wrong_results = false;
-  std::atomic<bool> stuck = false;  // Start does not return, as long as this is so
+  std::atomic<bool> ends_in_start = true;  // where it is not blocked
+  std::atomic<bool> stuck = false;         // Start does not return, as long as this is so
   std::atomic<int> starts = 0;
   std::atomic<int> piece_starts = 0;   // of them, on pieces
   std::atomic<int> starts_across = 0;  // of them, on parts of several memories
@@ -86,6 +87,7 @@ class FakeSlot : public kernels::Slot {
       : behaviour_(behaviour), staging_(bytes), device_(device) {}
 
   int device() const override { return device_; }
+  bool EndsInStart() const override { return behaviour_.ends_in_start; }
   std::span<std::byte> staging() override { return staging_; }
 
   void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }

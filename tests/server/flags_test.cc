@@ -132,6 +132,18 @@ TEST(FlagsTest, FlagsThatContradictEachOther) {
   EXPECT_EQ(Parse({tls[0], tls[1], "--listen=unix:/tmp/a,localhost:1"}).exit_code, std::nullopt);
 }
 
+// Whoever asks for certificates says whose.
+TEST(FlagsTest, ClientsOfAnAuthorityAreDeniedUnlessAListAllowsThem) {
+  const std::vector<const char*> tls = {"--tls_cert=/dev/null", "--tls_key=/dev/null",
+                                        "--tls_client_ca=/dev/null"};
+  const Parsed all_denied = Parse(tls);
+  EXPECT_EQ(all_denied.exit_code, 2);
+  EXPECT_THAT(all_denied.error, testing::StartsWith("--tls_client_ca: needs --allow"));
+  EXPECT_THAT(all_denied.error, testing::HasSubstr("the one line \"* *\" allows everything"));
+  EXPECT_EQ(Parse({tls[0], tls[1], tls[2], "--allow=/dev/null"}).exit_code, std::nullopt);
+  EXPECT_EQ(Parse({tls[0], tls[1]}).exit_code, std::nullopt);
+}
+
 TEST(FlagsTest, ThePagesHaveAnAddressOfTheirOwn) {
   const auto exit_code = [](const char* listen, const char* admin) {
     const Parsed parsed = Parse({listen, admin});

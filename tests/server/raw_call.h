@@ -45,6 +45,11 @@ class RawCall {
     stream_->WritesDone(this);
     return Next();
   }
+  // Waits for what the server says before its first message, in context(); before any Read.
+  bool ReadInitialMetadata() {
+    stream_->ReadInitialMetadata(this);
+    return Next();
+  }
   // The next message that comes back; false at the end.
   bool Read(std::string* bytes) {
     grpc::ByteBuffer buffer;

@@ -116,6 +116,19 @@ TEST_F(SessionDeviceTest, TheDeviceNeedNotWaitForTheEndOfTheStream) {
   ExpectSum(*driver, 5000);
 }
 
+// The device fetches and reduces a few megabytes sooner than a notice of its end would wake the thread.
+TEST_F(SessionDeviceTest, TheEndOfAChunksSlotIsLookedFor) {
+  backend_.behaviour.ends_in_start = false;
+  const auto driver = Begin();
+  driver->OnMessage(Ones(5 * 1024));
+  EXPECT_EQ(share_.LookTime(), std::nullopt) << "nothing is started";
+  driver->OnMessage(CommitOf(5 * 1024));
+  EXPECT_EQ(share_.LookTime(), LookForFetched(5 * 4096));
+  driver->OnEnd();
+  Finish(0);
+  ExpectSum(*driver, 5 * 1024);
+}
+
 TEST_F(SessionDeviceTest, ASlowClientsSlotIsCalledIn) {
   const auto slow = Begin();
   slow->OnMessage(Ones(6000));
@@ -243,8 +256,9 @@ TEST_F(SessionDeviceTest, OneMessageArraysWaitToo) {
   *request.mutable_spec() = Header({v1::OPERATOR_SUM}).header().spec();
   const std::vector<std::int32_t> elements(3 * kSlotElements, 1);
   request.set_data(elements.data(), elements.size() * 4);
+  PlanCache plans;
   SessionDriver driver(service_, share_);
-  driver.OnArray(MessageOf(request));
+  driver.OnArray(MessageOf(request), plans);
   EXPECT_EQ(driver.need(), Need::kDevice);
   while (!driver.ended()) Finish(0);
   ExpectSum(driver, 3 * kSlotElements);

@@ -71,7 +71,8 @@ void SimulatedClient::Begin() {
                 CallInfo{.method = script_.method,
                          .peer = script_.peer,
                          .array = "",
-                         .deadline = ledger_.now + script_.patience});
+                         .deadline = ledger_.now + script_.patience,
+                         .expects_admission = expects_admission_});
   call_->Begin();
   Expect(reading_ || answered_, "neither read nor answered");
   shard_.AfterEvent();
@@ -197,7 +198,15 @@ void SimulatedClient::CheckTime() const {
   Expect(!IsOverdue(), "is overdue");
 }
 
+void SimulatedClient::TellAdmitted() {
+  Expect(expects_admission_, "told of an admission that it did not ask for");
+  Expect(!told_admitted_ && !answered_, "told of its admission twice, or after the answer");
+  Expect(refusal_.empty(), "told that it is admitted where there is no place");
+  told_admitted_ = true;
+}
+
 void SimulatedClient::Read() {
+  Expect(told_admitted_ == expects_admission_, "awaited without being told of its admission");
   Expect(refusal_.empty(), "admitted where there is no place");
   Expect(!reading_, "two reads at once");
   Expect(!answered_, "a read after the answer");

@@ -56,6 +56,7 @@ class SimulatedClient : private Transport {
         shard_(shard),
         heap_(heap),
         script_(std::move(script)),
+        expects_admission_(script_.lines.size() % 2 == 0),
         idle_limit_(script_.kind == Admission::Kind::kCheck || script_.kind == Admission::Kind::kWatch
                         ? std::min(shard.service().limits.call.idle, kCheckIdle)
                         : shard.service().limits.call.idle) {}
@@ -82,12 +83,14 @@ class SimulatedClient : private Transport {
   // `party_size`: how many clients of its own shard its party has.
   void OnStartOfOther(std::uint64_t other, bool same_party, int party_size);
   void OnOwnSlotFailed() { slot_failed_ = true; }
+  // Its shard is about to look at the device: it sees what has failed by then.
+  void OnLook() { must_notice_ = slot_failed_; }
 
   // After each event.
   void Check();
   // After its shard has looked at the clock, and at the device.
   void CheckTime() const;
-  void CheckDevice() const { Expect(answered_ || !slot_failed_, "a failed slot is not noticed"); }
+  void CheckDevice() const { Expect(answered_ || !must_notice_, "a failed slot is not noticed"); }
 
   bool answered() const { return answered_; }
   bool is_silent() const {
@@ -105,6 +108,7 @@ class SimulatedClient : private Transport {
 
  private:
   void Read() override;
+  void TellAdmitted() override;
   void Send(std::string message) override;
   void Answer(const absl::Status& status, std::optional<std::string> response) override;
   void CutOff() override;
@@ -127,6 +131,7 @@ class SimulatedClient : private Transport {
   Shard& shard_;
   PieceHeap& heap_;
   const Script script_;
+  const bool expects_admission_;
   const absl::Duration idle_limit_;
   std::optional<Call> call_;
   bool begun_ = false;
@@ -136,6 +141,7 @@ class SimulatedClient : private Transport {
   absl::Duration slow_;         // while it was awaited, since it last had said enough
   std::size_t said_since_ = 0;  // bytes of the array since then
   std::size_t next_line_ = 0;
+  bool told_admitted_ = false;
   bool reading_ = false;
   bool ended_ = false;
   bool gone_ = false;
@@ -149,6 +155,7 @@ class SimulatedClient : private Transport {
   bool keeps_its_place_ = false;  // answered, but what was sent before is not taken
   std::optional<bool> told_serving_;
   bool start_failed_ = false;
+  bool must_notice_ = false;  // a failed slot
   bool slot_failed_ = false;
   bool waits_for_slot_ = false;
   std::map<std::uint64_t, int> starts_of_others_;  // while it waits

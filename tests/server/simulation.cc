@@ -35,6 +35,7 @@ class World::WatchedSlot : public kernels::Slot {
   WatchedSlot(World& world, kernels::Slot& slot) : world_(world), slot_(slot) {}
 
   int device() const override { return slot_.device(); }
+  bool EndsInStart() const override { return slot_.EndsInStart(); }
   std::span<std::byte> staging() override { return slot_.staging(); }
   void NotifyBy(std::function<void()> on_finished) override { slot_.NotifyBy(std::move(on_finished)); }
   void Notify() override { slot_.Notify(); }
@@ -127,6 +128,7 @@ World::~World() = default;
 
 void World::MakeShards() {
   backend_.behaviour.SetBlocked(true);
+  backend_.behaviour.ends_in_start = OneIn(random_, 2);
   const auto devices = static_cast<std::size_t>(devices_);
   const std::size_t count = std::min<std::size_t>(backend_.slots().size() / devices, 1 + Below(random_, 2));
   std::vector<std::vector<kernels::Slot*>> shares(count);
@@ -217,6 +219,9 @@ void World::FinishSlots() {
 
 void World::Notify(SimulatedShard& shard) {
   shard.notified = false;
+  for (SimulatedClient& client : clients_) {
+    if (&client.shard() == shard.shard.get()) client.OnLook();
+  }
   shard.shard->OnDeviceFinished();
   shard.shard->BeforeWaiting();
   for (const SimulatedClient& client : clients_) {
@@ -236,7 +241,10 @@ void World::TimePasses(absl::Duration time) {
     while (shard.shard->turns().has_waiting()) TakeTurns(shard);
   }
   ledger_.now += time;
-  for (SimulatedClient& client : clients_) client.TimePasses(time);
+  for (SimulatedClient& client : clients_) {
+    client.TimePasses(time);
+    client.OnLook();
+  }
   for (SimulatedShard& shard : shards_) {
     shard.shard->OnTick();
     shard.shard->BeforeWaiting();

@@ -222,7 +222,7 @@ TEST_F(OneSlotTest, ATurnEndsWithItsEvent) {
   Occupy(busy);
   EXPECT_EQ(share_.Take(other), nullptr);
   backend_.behaviour.FinishAll();
-  EXPECT_TRUE(share_.Collect(backend_.slots()[0].get()).has_value());
+  EXPECT_TRUE(share_.CollectAtOnce(backend_.slots()[0].get()).has_value());
   EXPECT_EQ(share_.Take(lazy), nullptr) << "the other came first";
   share_.Leave(lazy);
   share_.Leave(other);
@@ -287,6 +287,17 @@ TEST_F(SlotShareTest, AFreeSlotIsGivenBeforeALoan) {
   EXPECT_EQ(slow.wanted, 0);
 }
 
+// To ask a GPU right after the start costs a call, and says what is known.
+TEST_F(SlotShareTest, ADeviceThatDoesNotEndInStartIsAskedLater) {
+  CountingHolder holder;
+  backend_.behaviour.ends_in_start = false;
+  kernels::Slot* const slot = share_.Take(holder);
+  ASSERT_TRUE(Start(holder, slot).ok());
+  EXPECT_FALSE(share_.CollectAtOnce(slot).has_value());
+  share_.Poll();
+  EXPECT_EQ(holder.finished.size(), 1u);
+}
+
 TEST_F(SlotShareTest, FinishedSlotsAreReportedOnce) {
   CountingHolder holder;
   kernels::Slot* const first = Occupy(holder);
@@ -298,9 +309,9 @@ TEST_F(SlotShareTest, FinishedSlotsAreReportedOnce) {
   ASSERT_EQ(holder.finished.size(), 1u);
   EXPECT_EQ(holder.finished[0].first, second);
   EXPECT_EQ(holder.finished[0].second, DeviceLost());
-  EXPECT_FALSE(share_.Collect(first).has_value());
+  EXPECT_FALSE(share_.CollectAtOnce(first).has_value());
   backend_.behaviour.FinishAll();
-  const auto result = share_.Collect(first);
+  const auto result = share_.CollectAtOnce(first);
   ASSERT_TRUE(result.has_value() && result->ok());
   EXPECT_EQ((*result)->state->element_count(), 1024u);
   share_.Poll();
@@ -383,14 +394,15 @@ TEST_F(SlotShareTest, LooksForTheEndOfShortWorkUntilItIsToldOf) {
   backend_.behaviour.SetBlocked(true);
   CountingHolder holder;
   kernels::Slot* const slot = share_.Take(holder);
-  EXPECT_TRUE(
-      share_.Started(holder, slot, slot->Start(SumOfInts(), 0, 1024), {.memory = nullptr, .ends_soon = true})
-          .ok());
-  EXPECT_FALSE(share_.AwaitsSoon()) << "nobody waits for it";
+  EXPECT_TRUE(share_
+                  .Started(holder, slot, slot->Start(SumOfInts(), 0, 1024),
+                           {.memory = nullptr, .look = absl::Seconds(1)})
+                  .ok());
+  EXPECT_EQ(share_.LookTime(), std::nullopt) << "nobody waits for it";
   share_.AwaitFinish(holder);
-  EXPECT_TRUE(share_.AwaitsSoon());
+  EXPECT_EQ(share_.LookTime(), absl::Seconds(1));
   share_.AskForNotices();
-  EXPECT_FALSE(share_.AwaitsSoon());
+  EXPECT_EQ(share_.LookTime(), std::nullopt);
   backend_.behaviour.FinishAll();
   share_.Poll();
 }

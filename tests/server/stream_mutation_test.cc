@@ -1,146 +1,167 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams whose messages are damaged, dropped, doubled and swapped at random, against a plain reading of
-// the API document: a session answers what that reading answers, or an error where it finds one.
-// WARPFOLD_MUTATED_STREAMS says how many.
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <cstring>
+// Mutated streams of Reduce, and messages of ReduceArray, against a plain reading of the API document: a
+// session answers what that reading answers, or an error where it finds one, and keeps no slot.
+// WARPFOLD_MUTATED_STREAMS says how many there are, of these, of segments and of arrays that are put.
+#include <iterator>
 #include <optional>
-#include <random>
+#include <string>
+#include <vector>
 
-#include "proto/crc32c.h"
-#include "tests/server/drive_session.h"
-#include "tests/server/fake_backend.h"
-#include "tests/server/quiet_protobuf.h"
-#include "tests/server/requests.h"
+#include "kernels/backend.h"
+#include "kernels/error.h"
+#include "server/core/messages.h"
+#include "server/core/plan_cache.h"
+#include "tests/server/mutated_streams.h"
 
 namespace warpfold::server {
 namespace {
 
-using Messages = std::vector<std::string>;
-
-// Whether `commit` is true of `data`, int32 elements, and has a checksum just where one was announced.
-bool Confirms(const v1::ReduceCommit& commit, const std::string& data, bool with_crc32c) {
-  return data.size() % 4 == 0 && commit.byte_count() == data.size() &&
-         commit.element_count() == data.size() / 4 && commit.has_crc32c() == with_crc32c &&
-         (!commit.has_crc32c() || commit.crc32c() == proto::ComputeCrc32c(AsBytes(data)));
-}
-
-std::int64_t Sum(const std::string& data) {
-  std::int64_t sum = 0;
-  for (std::size_t at = 0; at < data.size(); at += 4) {
-    std::int32_t element = 0;
-    std::memcpy(&element, data.data() + at, 4);
-    sum += element;
-  }
-  return sum;
-}
-
-// The sum that these messages after a header ask for; nothing if they are not a whole stream.
-std::optional<std::int64_t> PlainReading(const Messages& messages, bool with_crc32c) {
-  std::string data;
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    v1::ReduceRequest request;
-    if (!request.ParseFromString(messages[i])) return std::nullopt;
-    if (request.has_commit()) {
-      const bool is_last = i + 1 == messages.size();
-      return is_last && Confirms(request.commit(), data, with_crc32c) ? std::optional(Sum(data))
-                                                                      : std::nullopt;
+// What operators and types a stream may ask for. Their states are of one part, of two and of many.
+v1::ReductionSpec RandomSpec(Random& random) {
+  static constexpr v1::Operator kOperators[] = {v1::OPERATOR_SUM,       v1::OPERATOR_MIN,
+                                                v1::OPERATOR_ARGMAX,    v1::OPERATOR_BIT_XOR,
+                                                v1::OPERATOR_LAST,      v1::OPERATOR_COUNT_NONZERO,
+                                                v1::OPERATOR_EXACT_SUM, v1::OPERATOR_MAX_SUBARRAY_SUM,
+                                                v1::OPERATOR_VARIANCE,  v1::OPERATOR_MATRIX_PRODUCT};
+  static constexpr v1::ElementType kTypes[] = {v1::ELEMENT_TYPE_INT32,   v1::ELEMENT_TYPE_UINT8,
+                                               v1::ELEMENT_TYPE_INT64,   v1::ELEMENT_TYPE_FLOAT32,
+                                               v1::ELEMENT_TYPE_FLOAT16, v1::ELEMENT_TYPE_FLOAT64};
+  for (;;) {
+    v1::ReductionSpec spec;
+    for (std::size_t count = 1 + Below(random, 3); count > 0; --count) {
+      spec.add_operators(kOperators[Below(random, std::size(kOperators))]);
     }
-    if (!request.has_chunk()) return std::nullopt;
-    const v1::ReduceChunk& chunk = request.chunk();
-    if (chunk.has_crc32c() && chunk.crc32c() != proto::ComputeCrc32c(AsBytes(chunk.data())))
-      return std::nullopt;
-    data += chunk.data();
+    spec.set_element_type(kTypes[Below(random, std::size(kTypes))]);
+    if (spec.operators(0) == v1::OPERATOR_MATRIX_PRODUCT) {
+      spec.mutable_matrix_shape()->set_rows(2);
+      spec.mutable_matrix_shape()->set_columns(2);
+    }
+    if (PlanFromProto(spec).ok()) return spec;
   }
-  return std::nullopt;
 }
 
-// A few chunks of small elements, some with checksums, and their commit, with one where that is announced.
-Messages RandomStream(std::mt19937& random, bool with_crc32c) {
-  Messages messages;
+// The answer to an array, or none where its operators have none.
+std::optional<v1::Reduction> AnswerTo(const kernels::ReductionPlan& plan, const v1::ReduceHeader& header,
+                                      const std::string& data) {
+  v1::Reduction answer;
+  const auto state = kernels::ReduceOnHost(plan, header.first_element(), AsBytes(data));
+  return FillReduction(state, header.return_state(), &answer).ok() ? std::optional(answer) : std::nullopt;
+}
+
+// Whether a header may begin an array of so many elements that comes by itself.
+bool HeaderHolds(const v1::ReduceHeader& header, const kernels::ReductionPlan& plan, std::uint64_t elements,
+                 std::uint64_t max_stream_bytes) {
+  const std::uint64_t first = header.first_element();
+  return IsText(header.request_id()) && !header.has_reference() && first % plan.leaf_elements() == 0 &&
+         first <= (kMaxArrayBytes - max_stream_bytes) / plan.element_bytes() &&
+         (plan.canonical() || (first == 0 && !header.return_state())) &&
+         (!header.has_expected_element_count() || header.expected_element_count() == elements);
+}
+
+// The answer that these messages deserve; none if they are not a whole stream.
+std::optional<v1::Reduction> PlainReading(const Messages& messages, std::uint64_t max_stream_bytes) {
+  const auto requests = Parsed<v1::ReduceRequest>(messages);
+  if (!requests.has_value() || requests->size() < 2) return std::nullopt;
+  if (!requests->front().has_header() || !requests->back().has_commit()) return std::nullopt;
+  const v1::ReduceHeader& header = requests->front().header();
+  const auto plan = PlanFromProto(header.spec());
+  if (!plan.ok()) return std::nullopt;
   std::string data;
-  const std::size_t chunks = random() % 4;
-  for (std::size_t c = 0; c < chunks; ++c) {
-    std::string part(4 * (random() % 8), '\0');
-    for (char& byte : part) byte = static_cast<char>(random() % 3);
-    v1::ReduceRequest request = Chunk(part.data(), part.size());
-    if (random() % 2 == 0) request.mutable_chunk()->set_crc32c(proto::ComputeCrc32c(AsBytes(part)));
-    messages.push_back(request.SerializeAsString());
-    data += part;
+  for (std::size_t i = 1; i + 1 < requests->size(); ++i) {
+    if (!(*requests)[i].has_chunk() || !ChunkHolds((*requests)[i].chunk())) return std::nullopt;
+    data += (*requests)[i].chunk().data();
   }
-  v1::ReduceRequest commit = Commit(data.size() / 4, data.size());
-  if (with_crc32c) commit.mutable_commit()->set_crc32c(proto::ComputeCrc32c(AsBytes(data)));
-  messages.push_back(commit.SerializeAsString());
+  const std::uint64_t element_bytes = plan->element_bytes();
+  if (!HeaderHolds(header, *plan, data.size() / element_bytes, max_stream_bytes) ||
+      !CommitHolds(requests->back().commit(), data, element_bytes, header.with_crc32c())) {
+    return std::nullopt;
+  }
+  return AnswerTo(*plan, header, data);
+}
+
+std::optional<v1::Reduction> PlainReading(const std::string& message) {
+  v1::ReduceArrayRequest request;
+  if (!request.ParseFromString(message) || !IsText(request.request_id())) return std::nullopt;
+  const auto plan = PlanFromProto(request.spec());
+  if (!plan.ok() || request.data().size() % plan->element_bytes() != 0) return std::nullopt;
+  return AnswerTo(*plan, {}, request.data());
+}
+
+// What an answer says of the array, to the bit.
+std::string WhatCounts(v1::Reduction answer) {
+  answer.clear_timings();
+  answer.clear_device();
+  return answer.SerializeAsString();
+}
+
+Messages RandomStream(Random& random) {
+  v1::ReduceRequest request;
+  v1::ReduceHeader& header = *request.mutable_header();
+  *header.mutable_spec() = RandomSpec(random);
+  const kernels::ReductionPlan plan = PlanFromProto(header.spec()).value();
+  const std::string data = RandomData(random, plan.element_bytes());
+  header.set_with_crc32c(OneIn(random, 2));
+  header.set_return_state(OneIn(random, 2));
+  if (OneIn(random, 4)) header.set_first_element(Below(random, 9) * plan.leaf_elements());
+  if (OneIn(random, 4)) header.set_expected_element_count(data.size() / plan.element_bytes());
+  if (OneIn(random, 4)) header.set_request_id("a name");
+  Messages messages = {request.SerializeAsString()};
+  AddChunks<v1::ReduceRequest>(random, data, &messages);
+  *request.mutable_commit() = CommitOf(data, plan.element_bytes(), header.with_crc32c());
+  messages.push_back(request.SerializeAsString());
   return messages;
 }
 
-void Damage(std::mt19937& random, Messages& messages) {
-  if (messages.empty()) return;
-  const std::size_t which = random() % messages.size();
-  std::string& message = messages[which];
-  switch (random() % 7) {
-    case 0:
-      messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(which));
-      return;
-    case 1:
-      messages.insert(messages.begin(), std::string(message));
-      return;
-    case 2:
-      std::swap(message, messages[random() % messages.size()]);
-      return;
-    case 3:
-      message.resize(random() % (message.size() + 1));
-      return;
-    case 4:
-      message += messages[random() % messages.size()];
-      return;
-    case 5:
-      message.insert(random() % (message.size() + 1), 1, static_cast<char>(random() % 256));
-      return;
-    default:
-      if (!message.empty()) message[random() % message.size()] = static_cast<char>(random() % 256);
-  }
+std::string RandomArray(Random& random) {
+  v1::ReduceArrayRequest request;
+  *request.mutable_spec() = RandomSpec(random);
+  request.set_data(RandomData(random, PlanFromProto(request.spec())->element_bytes()));
+  if (OneIn(random, 4)) request.set_request_id("a name");
+  return request.SerializeAsString();
 }
 
-int Rounds() {
-  const char* const text = std::getenv("WARPFOLD_MUTATED_STREAMS");
-  return text == nullptr ? 50'000 : std::atoi(text);
-}
-
-TEST(StreamMutationTest, NeverAnsweredWrongly) {
-  FakeBackend backend;
-  const Service service(backend, Limits{.max_stream_bytes = 1 << 20}, [] { return absl::UnixEpoch(); });
-  SlotShare share(SlotsOf(backend));
-  std::mt19937 random(4711);  // NOLINT(cert-msc51-cpp): the same streams on every run
-  const QuietProtobuf quiet;
-  int answered = 0;
-  const int rounds = Rounds();
-  for (int round = 0; round < rounds; ++round) {
-    v1::ReduceRequest header = Header({v1::OPERATOR_SUM});
-    const bool with_crc32c = random() % 2 == 0;
-    header.mutable_header()->set_with_crc32c(with_crc32c);
-    Messages messages = RandomStream(random, with_crc32c);
-    for (std::size_t damages = random() % 3; damages > 0; --damages) Damage(random, messages);
-
-    std::vector<Message> stream = {MessageOf(header)};
-    for (const std::string& message : messages) {
-      stream.push_back(MessageOf(message, {random() % (message.size() + 1)}));
+class StreamMutationTest : public MutationTest {
+ protected:
+  void Compare(const absl::StatusOr<v1::Reduction>& answer, const std::optional<v1::Reduction>& deserved) {
+    ASSERT_EQ(answer.ok(), deserved.has_value()) << answer.status();
+    if (!answer.ok()) {
+      ASSERT_NE(kernels::ErrorReason(answer.status()), "") << answer.status();
+      return;
     }
-    const absl::StatusOr<v1::Reduction> reduction = DriveSession(service, share, stream);
-
-    const std::optional<std::int64_t> expected = PlainReading(messages, with_crc32c);
-    ASSERT_EQ(reduction.ok(), expected.has_value()) << "round " << round << ": " << reduction.status();
-    if (!reduction.ok()) continue;
-    ++answered;
-    ASSERT_EQ(reduction->results(0).int64_value(), *expected) << "round " << round;
+    ++answered_;
+    ASSERT_EQ(WhatCounts(*answer), WhatCounts(*deserved));
   }
-  // The test would say nothing if hardly any stream were whole.
-  EXPECT_GT(answered, rounds / 10 * 3);
-  EXPECT_LT(answered, rounds / 10 * 8);
+
+  int answered_ = 0;
+};
+
+TEST_F(StreamMutationTest, ReduceIsNeverAnsweredWrongly) {
+  Play([&](bool mutates) {
+    Messages messages = RandomStream(random_);
+    if (mutates) Mutate(random_, messages);
+    SessionDriver driver(service_, share_);
+    if (!Send(driver, messages)) return;
+    Compare(driver.result(), PlainReading(messages, kMaxStreamBytes));
+  });
+  // Most of what was not mutated, and a little of what was: bytes of an array without a checksum, say.
+  EXPECT_GT(answered_, MutatedStreams() / 7);
+}
+
+TEST_F(StreamMutationTest, ReduceArrayIsNeverAnsweredWrongly) {
+  PlanCache plans;
+  Play([&](bool mutates) {
+    Messages messages = {RandomArray(random_)};
+    if (mutates) Mutate(random_, messages);
+    // Any other number of messages the call itself refuses.
+    while (messages.size() != 1) Mutate(random_, messages = {RandomArray(random_)});
+    SessionDriver driver(service_, share_);
+    driver.OnArray(Arrives(messages[0]), plans);
+    driver.AwaitDevice();
+    Compare(driver.result(), PlainReading(messages[0]));
+  });
+  EXPECT_GT(answered_, MutatedStreams() / 7);
 }
 
 }  // namespace

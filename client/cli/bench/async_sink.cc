@@ -25,11 +25,31 @@ constexpr int kCallsAsked = 16;
 // Most chunks are larger; a message up to this size may be the commit.
 constexpr std::size_t kMaxParsedBytes = 4096;
 
+// What a slot of a GPU holds by default before the device reads all of it and lets it go.
+constexpr std::size_t kHeldBytes = 8 << 20;
+
+// Messages that nobody reads and that lie where gRPC received them.
+class Held {
+ public:
+  void Take(grpc::ByteBuffer& message) {
+    bytes_ += message.Length();
+    messages_.emplace_back().Swap(&message);
+    if (bytes_ < kHeldBytes) return;
+    messages_.clear();
+    bytes_ = 0;
+  }
+
+ private:
+  std::vector<grpc::ByteBuffer> messages_;
+  std::size_t bytes_ = 0;
+};
+
 // A completion queue and the thread that serves it.
 struct Shard {
   grpc::AsyncGenericService& methods;
   std::unique_ptr<grpc::ServerCompletionQueue> queue;
-  std::unique_ptr<Staging> staging;  // null: messages are dropped
+  std::unique_ptr<Staging> staging;  // where messages are copied to, if they are
+  std::unique_ptr<Held> held;        // where they are kept, if they are
 };
 
 // One call at a time of a shard, with one operation in progress. Destroys itself.
@@ -67,11 +87,15 @@ class SinkCall {
     stream_.Read(&incoming_, this);
     if (!first_.Valid()) first_ = message;
     if (message.Length() <= kMaxParsedBytes) last_small_ = message;
-    if (shard_.staging == nullptr) return;
+    if (shard_.staging != nullptr) Copy(message, *shard_.staging);
+    if (shard_.held != nullptr) shard_.held->Take(message);
+  }
+
+  static void Copy(const grpc::ByteBuffer& message, Staging& staging) {
     std::vector<grpc::Slice> slices;
     if (!message.Dump(&slices).ok()) return;
     for (const grpc::Slice& slice : slices) {
-      shard_.staging->Append(std::as_bytes(std::span(slice.begin(), slice.size())));
+      staging.Append(std::as_bytes(std::span(slice.begin(), slice.size())));
     }
   }
 
@@ -119,7 +143,7 @@ void Serve(Shard& shard) {
 
 }  // namespace
 
-absl::Status ServeAsync(const std::string& listen, bool copy, const Ready& ready) {
+absl::Status ServeAsync(const std::string& listen, SinkKind kind, const Ready& ready) {
   grpc::AsyncGenericService methods;
   grpc::ServerBuilder builder;
   ApplySinkSettings(builder);
@@ -129,7 +153,10 @@ absl::Status ServeAsync(const std::string& listen, bool copy, const Ready& ready
   std::vector<Shard> shards;
   const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1u, kMaxThreads);
   for (unsigned i = 0; i < count; ++i) {
-    shards.push_back({methods, builder.AddCompletionQueue(), copy ? std::make_unique<Staging>() : nullptr});
+    shards.push_back({.methods = methods,
+                      .queue = builder.AddCompletionQueue(),
+                      .staging = kind == SinkKind::kAsyncCopy ? std::make_unique<Staging>() : nullptr,
+                      .held = kind == SinkKind::kAsyncHold ? std::make_unique<Held>() : nullptr});
   }
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) return absl::UnavailableError("cannot listen on " + listen);

@@ -25,6 +25,7 @@ take turns for --rounds rounds:
   raw_socket     a socket without gRPC; the bytes are read into a buffer
   async_copy     gRPC's raw messages, copied into a buffer by the thread that receives them
   async_drop     the same without the copy
+  async_hold     keeps 8 MiB of messages, as a GPU's slot does, and drops them all; no copy
   plain_service  the generated synchronous service, which copies the chunks into a buffer
 
 With --generated the server is also loaded by the classes that the compiler of the protocol generates, as

@@ -18,7 +18,7 @@
 namespace warpfold::cli {
 namespace {
 
-constexpr std::chrono::minutes kTimeout(2);
+constexpr std::chrono::minutes kGeneratedTimeout(2);
 
 void WriteAll(grpc::ClientWriter<v1::ReduceRequest>& writer, const v1::ReductionSpec& spec,
               std::span<const std::byte> array, const BenchFlags& flags) {
@@ -49,7 +49,7 @@ Caller MakeGeneratedCaller(const Server& server, const BenchFlags& flags) {
   return [stub, flags, spec = *ToProto(SpecOf(flags), flags.type)](
              std::span<const std::byte> array) -> absl::StatusOr<Reduction> {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + kTimeout);
+    context.set_deadline(std::chrono::system_clock::now() + kGeneratedTimeout);
     v1::ReduceResponse response;
     const auto writer = stub->Reduce(&context, &response);
     WriteAll(*writer, spec, array, flags);

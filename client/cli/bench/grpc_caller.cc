@@ -17,17 +17,17 @@ namespace {
 constexpr char kReduceArrayMethod[] = "/warpfold.v1.ReductionService/ReduceArray";
 
 // A server that answers nothing is an error, not a wait without an end.
-constexpr absl::Duration kTimeout = absl::Minutes(2);
+constexpr absl::Duration kGrpcTimeout = absl::Minutes(2);
 
 absl::StatusOr<Reduction> Stream(Client& client, const BenchFlags& flags, const Spec& spec,
                                  std::span<const std::byte> array) {
   if (flags.segment_length > 0) {
     return ReductionOf(client.ReduceSegmentsOf(
         spec, flags.type, array, {.length = flags.segment_length}, [](const SegmentResults&) {},
-        {.timeout = kTimeout, .chunk_bytes = static_cast<std::size_t>(flags.chunk_bytes)}));
+        {.timeout = kGrpcTimeout, .chunk_bytes = static_cast<std::size_t>(flags.chunk_bytes)}));
   }
   return client.ReduceBytes(spec, flags.type, array,
-                            {.timeout = kTimeout,
+                            {.timeout = kGrpcTimeout,
                              .streams = flags.streams,
                              .chunk_bytes = static_cast<std::size_t>(flags.chunk_bytes)});
 }
@@ -36,7 +36,7 @@ absl::StatusOr<Reduction> Stream(Client& client, const BenchFlags& flags, const 
 absl::StatusOr<Reduction> SendArray(const Connection& connection, const v1::ReduceArrayRequest& request,
                                     std::span<const std::byte> array) {
   LentMemory memory(connection);  // outlives the call
-  CallScope scope(connection, absl::Now() + kTimeout, {});
+  CallScope scope(connection, absl::Now() + kGrpcTimeout, {});
   RawCall call(scope, kReduceArrayMethod);
   call.WriteLast(ArrayMessage(request, memory.Lend(array)));
   grpc::ByteBuffer buffer;
@@ -79,11 +79,12 @@ Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags) {
     }
     case BenchMethod::kInfo:
       return [client](std::span<const std::byte>) {
-        return Nothing(client->GetServerInfo({.timeout = kTimeout}));
+        return Nothing(client->GetServerInfo({.timeout = kGrpcTimeout}));
       };
     case BenchMethod::kHealth:
-      return
-          [client](std::span<const std::byte>) { return Nothing(client->IsServing({.timeout = kTimeout})); };
+      return [client](std::span<const std::byte>) {
+        return Nothing(client->IsServing({.timeout = kGrpcTimeout}));
+      };
   }
   return nullptr;
 }

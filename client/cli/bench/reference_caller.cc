@@ -18,7 +18,7 @@ namespace warpfold::cli {
 namespace {
 
 // A server that answers nothing is an error, not a wait without an end.
-constexpr absl::Duration kTimeout = absl::Minutes(2);
+constexpr absl::Duration kReferenceTimeout = absl::Minutes(2);
 
 // What must live as long as calls name it. The memory goes before the client, and the registration before the
 // memory.
@@ -31,7 +31,8 @@ struct Elsewhere {
   absl::Duration handed_over;  // what that took
 
   ~Elsewhere() {
-    if (resident.has_value()) client->DeleteArray(resident->token, {.timeout = kTimeout}).IgnoreError();
+    if (resident.has_value())
+      client->DeleteArray(resident->token, {.timeout = kReferenceTimeout}).IgnoreError();
   }
 };
 
@@ -80,8 +81,8 @@ absl::Status HandOver(const std::string& memory_socket, std::span<const std::byt
 
 absl::Status Put(ElementType type, std::span<const std::byte> memory, Elsewhere& there) {
   const absl::Time begin = absl::Now();
-  absl::StatusOr<ResidentArray> resident =
-      there.client->PutBytes(type, std::nullopt, memory, {.owner = "warpfold bench"}, {.timeout = kTimeout});
+  absl::StatusOr<ResidentArray> resident = there.client->PutBytes(
+      type, std::nullopt, memory, {.owner = "warpfold bench"}, {.timeout = kReferenceTimeout});
   there.handed_over = absl::Now() - begin;
   if (!resident.ok()) return resident.status();
   there.resident = *std::move(resident);
@@ -111,11 +112,11 @@ absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlag
                                       .byte_offset = static_cast<std::uint64_t>(array.data() - begin),
                                       .element_count = array.size() / element_bytes};
     if (segment_length > 0) {
-      return ReductionOf(
-          there->client->ReduceSegmentsReference(spec, type, reference, {.length = segment_length},
-                                                 [](const SegmentResults&) {}, {.timeout = kTimeout}));
+      return ReductionOf(there->client->ReduceSegmentsReference(
+          spec, type, reference, {.length = segment_length}, [](const SegmentResults&) {},
+          {.timeout = kReferenceTimeout}));
     }
-    return there->client->ReduceReference(spec, type, reference, {.timeout = kTimeout});
+    return there->client->ReduceReference(spec, type, reference, {.timeout = kReferenceTimeout});
   };
 }
 

@@ -35,9 +35,9 @@ absl::Status Serve(const BenchSinkFlags& flags) {
     case SinkKind::kRawSocket:
       return ServeRawSocket(flags.listen, SayReady);
     case SinkKind::kAsyncCopy:
-      return ServeAsync(flags.listen, /*copy=*/true, SayReady);
     case SinkKind::kAsyncDrop:
-      return ServeAsync(flags.listen, /*copy=*/false, SayReady);
+    case SinkKind::kAsyncHold:
+      return ServeAsync(flags.listen, flags.kind, SayReady);
     case SinkKind::kPlainService:
       return ServePlainService(flags.listen, SayReady);
   }

@@ -15,13 +15,15 @@ enum class SinkKind : std::uint8_t {
   kAsyncCopy,    // gRPC's raw messages, a thread for each completion queue, which copies them to its staging
                  // buffer
   kAsyncDrop,    // the same without the copy
+  kAsyncHold,    // keeps messages, until they are as much as a GPU's slot, and then drops them all
   kPlainService  // the generated synchronous service, which copies the chunks to a staging buffer
 };
 
-inline constexpr std::array<std::pair<SinkKind, const char*>, 4> kSinks = {{
+inline constexpr std::array<std::pair<SinkKind, const char*>, 5> kSinks = {{
     {SinkKind::kRawSocket, "raw_socket"},
     {SinkKind::kAsyncCopy, "async_copy"},
     {SinkKind::kAsyncDrop, "async_drop"},
+    {SinkKind::kAsyncHold, "async_hold"},
     {SinkKind::kPlainService, "plain_service"},
 }};
 

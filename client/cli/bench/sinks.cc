@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kMaxReceiveBytes = 16 << 20;
 constexpr int kStreamWindowBytes = 4 << 20;
+constexpr int kMaxFrameBytes = 256 << 10;
 constexpr int kMinPingIntervalMs = 10'000;
 
 // The client's own check says of which kind an operator's value is.
@@ -50,6 +51,7 @@ void ApplySinkSettings(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxReceiveBytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kMaxFrameBytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
 }
 

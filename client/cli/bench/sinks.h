@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/cli/bench/sink_kind.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold::cli {
@@ -18,7 +19,8 @@ namespace warpfold::cli {
 using Ready = std::function<void(const std::string& address)>;
 
 absl::Status ServeRawSocket(const std::string& listen, const Ready& ready);
-absl::Status ServeAsync(const std::string& listen, bool copy, const Ready& ready);
+// `kind` is one of kAsync*.
+absl::Status ServeAsync(const std::string& listen, SinkKind kind, const Ready& ready);
 absl::Status ServePlainService(const std::string& listen, const Ready& ready);
 
 // The rest is what the sinks on gRPC share.

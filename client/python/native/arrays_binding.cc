@@ -69,6 +69,7 @@ absl::StatusOr<ResidentArray> PutLayout(Client& client, const Task& task, const 
 nb::tuple Put(Client& client, const View& view, const Task& task, double time_to_live_s, std::string owner,
               const CallOptions& settings, const nb::object& progress, const std::stop_source* stop) {
   Watch watch(progress);
+  watch.Protect(view);
   const CallOptions options = OptionsOf(settings, stop, watch);
   const PutOptions put = {absl::Seconds(time_to_live_s), std::move(owner)};
   return ArrayTuple(Call(watch, [&] { return PutLayout(client, task, view.layout(), put, options); }));

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "client/client.h"
 #include "client/python/native/arrays_binding.h"
 #include "client/python/native/call.h"
@@ -63,6 +64,7 @@ absl::StatusOr<Reduction> ReduceLayout(Client& client, const Task& task, const L
 nb::tuple Reduce(Client& client, const View& view, const Task& task, const CallOptions& settings,
                  const nb::object& progress, const std::stop_source* stop) {
   Watch watch(progress);
+  watch.Protect(view);
   const CallOptions options = OptionsOf(settings, stop, watch);
   return ResultTuple(Call(watch, [&] { return ReduceLayout(client, task, view.layout(), options); }));
 }
@@ -85,6 +87,8 @@ class PieceWriter {
   }
 
   void Write(const View& view) {
+    const absl::Cleanup release = [this] { watch_.Release(); };
+    watch_.Protect(view);
     Call(watch_, [&] { return WriteLayout(view.layout()); });
   }
 

@@ -41,12 +41,13 @@ std::vector<PartialState> StatesOf(const nb::list& tuples) {
 nb::tuple ReducePart(Client& client, const std::vector<const View*>& views, std::uint64_t first_element,
                      const Task& task, const CallOptions& settings, const nb::object& progress,
                      const std::stop_source* stop) {
+  Watch watch(progress);
   std::vector<std::span<const std::byte>> pieces;
   for (const View* view : views) {
+    watch.Protect(*view);
     if (!view->layout().is_contiguous()) throw nb::value_error("a part's elements must lie without gaps");
     pieces.emplace_back(view->layout().first, view->layout().byte_count());
   }
-  Watch watch(progress);
   const CallOptions options = OptionsOf(settings, stop, watch);
   return StateTuple(
       Call(watch, [&] { return client.ReducePart(task.spec, task.type, first_element, pieces, options); }));

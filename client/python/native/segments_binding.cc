@@ -93,6 +93,7 @@ nb::list ReduceSegments(Client& client, const View& view, const std::vector<std:
                         const CallOptions& settings, const nb::object& progress,
                         const std::stop_source* stop) {
   Watch watch(progress);
+  watch.Protect(view);
   const CallOptions options = OptionsOf(settings, stop, watch);
   const EvenCut cut(length, count);
   const Layout layout = Permuted(view.layout(), order);

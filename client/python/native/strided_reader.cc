@@ -49,6 +49,17 @@ bool Layout::is_contiguous() const {
   return true;
 }
 
+std::span<const std::byte> Layout::extent() const {
+  if (byte_count() == 0) return {};
+  const std::byte* begin = first;
+  const std::byte* end = first + element_bytes;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const std::int64_t distance = (shape[i] - 1) * strides[i];
+    (distance < 0 ? begin : end) += distance;
+  }
+  return {begin, end};
+}
+
 StridedReader::StridedReader(const Layout& layout)
     : first_(layout.first), element_bytes_(layout.element_bytes) {
   for (std::size_t i = 0; i < layout.shape.size(); ++i) {

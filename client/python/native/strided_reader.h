@@ -21,6 +21,8 @@ struct Layout {
   std::uint64_t byte_count() const;
   // Whether the elements lie in row-major order without gaps.
   bool is_contiguous() const;
+  // All bytes from the first of an element to the last of one, gaps between them included.
+  std::span<const std::byte> extent() const;
 };
 
 // Threads: Read may be called from any thread.

@@ -59,6 +59,7 @@ void BindView(nb::module_& module) {
       .def_prop_ro("address",
                    [](const View& view) { return reinterpret_cast<std::uintptr_t>(view.layout().first); })
       .def_prop_ro("nbytes", [](const View& view) { return view.layout().byte_count(); })
+      .def_prop_rw("may_be_mapped", &View::may_be_mapped, &View::set_may_be_mapped)
       .def_prop_ro("contiguous", [](const View& view) { return view.layout().is_contiguous(); });
 }
 

@@ -26,10 +26,15 @@ class View {
   int device() const { return array_.device_type(); }
   nanobind::tuple shape() const;
 
+  // Whether the elements may lie in a file's mapping; said of those that certainly do not.
+  bool may_be_mapped() const { return may_be_mapped_; }
+  void set_may_be_mapped(bool may_be) { may_be_mapped_ = may_be; }
+
  private:
   nanobind::ndarray<nanobind::ro> array_;
   Layout layout_;
   std::string type_;
+  bool may_be_mapped_ = true;
 };
 
 void BindView(nanobind::module_& module);

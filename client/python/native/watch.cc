@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/python/native/watch.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace warpfold::python {
@@ -16,8 +17,14 @@ void Watch::Attach(CallOptions& options) {
   }
 }
 
+void Watch::Protect(const View& view) {
+  if (view.may_be_mapped()) ranges_.emplace_back(view.layout().extent());
+}
+
+bool Watch::WasCut() const { return std::ranges::any_of(ranges_, &MappedRange::was_cut); }
+
 bool Watch::KeepGoing() {
-  if (raised_ != nullptr) return false;
+  if (raised_ != nullptr || WasCut()) return false;
   const nb::gil_scoped_acquire lock;
   try {
     // Runs the handlers of signals if this is the main thread; does nothing in another one.
@@ -36,6 +43,9 @@ bool Watch::KeepGoing() {
 
 void Watch::Rethrow() {
   if (raised_ != nullptr) std::rethrow_exception(std::exchange(raised_, nullptr));
+  if (WasCut()) {
+    throw nb::value_error("the file under this memory map has become shorter than the map: open it again");
+  }
 }
 
 }  // namespace warpfold::python

@@ -9,8 +9,11 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <list>
 
 #include "client/options.h"
+#include "client/python/native/mapped_memory.h"
+#include "client/python/native/view.h"
 
 namespace warpfold::python {
 
@@ -25,17 +28,24 @@ class Watch {
   // Lets the call ask this, which must outlive it.
   void Attach(CallOptions& options);
 
+  // Lets the call read these elements also where they lie in a mapped file that is cut meanwhile, which ends
+  // the call. Until Release, or to the Watch's end.
+  void Protect(const View& view);
+  void Release() { ranges_.clear(); }
+
   // At the end of the call, or of a part of it, with Python's lock: raises what a signal's handler or
-  // `progress` has raised, which has cancelled the call.
+  // `progress` has raised, which has cancelled the call, and ValueError where a mapped file was cut.
   void Rethrow();
 
  private:
   bool KeepGoing();
+  bool WasCut() const;
 
   nanobind::object progress_;
   std::atomic<std::uint64_t> sent_bytes_ = 0;
   std::uint64_t told_bytes_ = 0;
   std::exception_ptr raised_;
+  std::list<MappedRange> ranges_;
 };
 
 }  // namespace warpfold::python

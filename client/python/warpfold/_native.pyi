@@ -32,6 +32,7 @@ class View:
     address: int
     nbytes: int
     contiguous: bool
+    may_be_mapped: bool  # set to False of memory that is no file's mapping
     def __init__(self, array: object, /) -> None: ...
 
 class Task:

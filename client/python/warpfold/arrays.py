@@ -4,13 +4,23 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from warpfold import _native
+from warpfold.element_types import (
+    ELEMENT_TYPES,
+    OF_COMPLEX,
+    dtype_of,
+    element_type,
+    name_of,
+    remedy_of,
+    type_named,
+    unsupported,
+)
+from warpfold.mapped import Mapping, mapping_of
 
 if TYPE_CHECKING:
     import numpy
@@ -19,8 +29,6 @@ if TYPE_CHECKING:
 
 Way = Literal["memory", "copied", "staged", "pieces", "shared memory", "gpu memory", "resident", "parts"]
 
-ELEMENT_TYPES = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
-                           "float16", "bfloat16", "float32", "float64"})
 # An array on a GPU, or in a file, is brought into the host's memory in pieces of this size.
 PIECE_BYTES = 16 << 20
 
@@ -51,8 +59,15 @@ class Elements:
     view: _native.View | None = None
     pieces: Iterator[_native.View] | None = None
     shape: tuple[int, ...] | None = None  # of the array, or of the first of its pieces
-    owner: Any = None  # what the view is of
+    owner: Any = None  # an array on a GPU, which may have to be staged after all
+    mapping: Mapping | None = None  # of a file, in which the elements lie
     reference: Reference | None = None
+
+    def check_mapping(self) -> None:
+        """ValueError if a file under the elements was cut, also where the call has an answer: what is missing
+        may have been read as zeros."""
+        if self.mapping is not None:
+            self.mapping.check()
 
     def send_instead(self) -> None:
         """For when the server does not know the memory any more, as a new one does not."""
@@ -70,7 +85,7 @@ class ArrayElsewhere:
     _elements: Elements
 
 
-def elements_of(array: Any, dtype: str | None, memory: Memory | None = None) -> Elements:
+def elements_of(array: Any, dtype: Any, memory: Memory | None = None) -> Elements:
     """Where the elements of `array` are. TypeError or ValueError for what cannot be sent as it is.
 
     dtype: the element type of what does not say its own: bytes, files, an iterator without pieces.
@@ -78,6 +93,8 @@ def elements_of(array: Any, dtype: str | None, memory: Memory | None = None) -> 
     """
     import numpy
 
+    if dtype is not None:
+        dtype = type_named(dtype)
     if isinstance(array, numpy.ndarray):
         elements = _of_numpy(array) if type(array) is numpy.ndarray else _of_subclass(array)
     elif isinstance(array, ArrayElsewhere):
@@ -95,8 +112,7 @@ def elements_of(array: Any, dtype: str | None, memory: Memory | None = None) -> 
     elif hasattr(array, "__next__"):
         elements = _of_pieces((elements_of(piece, None) for piece in array), dtype, "pieces")
     else:
-        raise TypeError(f"{_name(array)} is no array, iterator or file: pass what has DLPack, a buffer or "
-                        "__array_interface__, or iter(...) of such pieces")
+        raise TypeError(f"{name_of(array)} is no array, iterator or file: {remedy_of(array)}")
     if dtype is not None and elements.type != dtype:
         raise TypeError(f"dtype={dtype!r} was said, but the elements are {elements.type}: "
                         "dtype= is for what does not say its own type")
@@ -113,15 +129,6 @@ def says_its_type(array: Any) -> bool:
         hasattr(array, name) for name in ("__dlpack__", "__cuda_array_interface__", "__array_interface__"))
 
 
-def dtype_of(type_name: str) -> numpy.dtype[Any]:
-    """NumPy's type for an element type; float32 for bfloat16, which NumPy lacks and float32 holds exactly."""
-    import numpy
-
-    if type_name not in ELEMENT_TYPES:
-        raise TypeError(f"no element type is called {type_name!r}: {', '.join(sorted(ELEMENT_TYPES))}")
-    return numpy.dtype("float32" if type_name == "bfloat16" else type_name)
-
-
 def view_of(piece: Elements, expected: str) -> _native.View:
     """The view of one more piece, which must be of the type of those before it."""
     if piece.view is None:
@@ -131,23 +138,11 @@ def view_of(piece: Elements, expected: str) -> _native.View:
     return piece.view
 
 
-def check_mapping(array: Any) -> None:
-    """ValueError if a file under a memory map has been cut: to read it there would end the process."""
-    import mmap
-
-    mapping = getattr(array, "_mmap", None)
-    if mapping is None:
-        return
-    begin = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
-    if mapping.size() < begin + len(mapping):
-        raise ValueError("the file under this memory map has become shorter than the map: open it again")
-
-
 def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
     dtype = array.dtype
     name = element_type(dtype)
     if name is None:
-        raise _unsupported(array)
+        raise unsupported(array)
     # NumPy exports no type that is not its own.
     if not array.flags.c_contiguous and any(stride % dtype.itemsize for stride in array.strides):
         view = _native.View(_bytes_of(array))  # strides count elements, for DLPack
@@ -155,7 +150,16 @@ def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
         view = _native.View(array.view("uint16"))
     else:
         view = _native.View(array)
-    return Elements(name, dtype, "memory" if view.contiguous else "copied", view, shape=array.shape)
+    elements = Elements(name, dtype, "memory" if view.contiguous else "copied", view, shape=array.shape)
+    if array.flags.owndata:
+        view.may_be_mapped = False
+        return elements
+    elements.mapping, is_sure = mapping_of(array)
+    if elements.mapping is not None:
+        elements.mapping.check()
+    else:
+        view.may_be_mapped = not is_sure
+    return elements
 
 
 def _of_subclass(array: numpy.ndarray[Any, Any]) -> Elements:
@@ -164,12 +168,7 @@ def _of_subclass(array: numpy.ndarray[Any, Any]) -> Elements:
     if isinstance(array, numpy.ma.MaskedArray):
         raise TypeError("a masked array has elements that do not count: pass array.compressed(), or "
                         "array.filled(value)")
-    mapped = isinstance(array, numpy.memmap)
-    if mapped:
-        check_mapping(array)
-    elements = _of_numpy(array)
-    elements.owner = array if mapped else None
-    return elements
+    return _of_numpy(array)
 
 
 class _Bytes:
@@ -189,43 +188,36 @@ def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
     return numpy.asarray(_Bytes(array))
 
 
-@functools.cache
-def element_type(dtype: numpy.dtype[Any]) -> str | None:
-    """The element type's name, if it is one. Cached, since NumPy takes 2 us to say a type's name."""
-    return dtype.name if dtype.name in ELEMENT_TYPES and dtype.isnative else None
-
-
-def _unsupported(array: numpy.ndarray[Any, Any]) -> TypeError:
-    dtype = array.dtype
-    if not dtype.isnative and dtype.newbyteorder("=").name in ELEMENT_TYPES:
-        remedy = "array.astype(array.dtype.newbyteorder('=')) has this machine's order"
-        return TypeError(f"elements of {dtype.name} in the other byte order: {remedy}")
-    remedies = {"c": "pass array.real and array.imag", "M": "pass array.view('int64')",
-                "m": "pass array.view('int64')", "O": "pass array.astype(...) of the type that they have"}
-    remedy = remedies.get(dtype.kind, f"element types are {', '.join(sorted(ELEMENT_TYPES))}")
-    return TypeError(f"elements of {dtype} cannot be reduced: {remedy}")
-
-
 def _of_dlpack(array: Any, memory: Memory | None) -> Elements:
     if getattr(array, "requires_grad", False):
         raise TypeError("a tensor that requires grad: pass tensor.detach(), results have no gradient")
     try:
         device = int(array.__dlpack_device__()[0])
     except Exception as error:
-        raise TypeError(f"{_name(array)} does not say where its elements are: {error}") from error
+        raise TypeError(f"{name_of(array)} does not say where its elements are: {error}") from error
     if device in _GPU_DEVICES:
         return _of_gpu(array, memory)
     if device not in _HOST_DEVICES:
-        raise TypeError(f"{_name(array)} is on a device of DLPack's kind {device}: copy it to the host first")
+        raise TypeError(f"{name_of(array)} is on a device of DLPack's kind {device}: copy it to the host "
+                        "first")
     try:
         view = _native.View(array)
     except TypeError:
-        raise TypeError(f"{_name(array)} cannot be read in place: {_export_error(array)}") from None
+        raise TypeError(f"{name_of(array)} cannot be read in place: {_export_error(array)}") from None
     if view.type not in ELEMENT_TYPES:
-        raise TypeError(f"elements of {view.type} cannot be reduced: element types are "
-                        f"{', '.join(sorted(ELEMENT_TYPES))}")
-    return Elements(view.type, dtype_of(view.type), "memory" if view.contiguous else "copied", view,
-                    shape=view.shape)
+        remedy = f"element types are {', '.join(sorted(ELEMENT_TYPES))}"
+        raise TypeError(f"elements of {view.type} cannot be reduced: "
+                        f"{OF_COMPLEX if view.type.startswith('complex') else remedy}")
+    way: Way = "memory" if view.contiguous else "copied"
+    return Elements(view.type, _dtype_of_array(array, view.type), way, view, shape=view.shape)
+
+
+def _dtype_of_array(array: Any, type_name: str) -> numpy.dtype[Any]:
+    """JAX's arrays say what NumPy's type of bfloat16 is."""
+    import numpy
+
+    said = getattr(array, "dtype", None)
+    return said if isinstance(said, numpy.dtype) and said.name == type_name else dtype_of(type_name)
 
 
 def _export_error(array: Any) -> str:
@@ -248,7 +240,9 @@ def _of_raw(buffer: memoryview | bytes, dtype: str) -> Elements:
     import numpy
 
     raw = numpy.frombuffer(buffer, "uint16" if dtype == "bfloat16" else dtype_of(dtype))
-    return Elements(dtype, dtype_of(dtype), "memory", _native.View(raw), shape=raw.shape)
+    elements = _of_numpy(raw)
+    elements.type, elements.dtype = dtype, dtype_of(dtype)
+    return elements
 
 
 def _of_pieces(pieces: Iterator[Elements], dtype: str | None, way: Way) -> Elements:
@@ -257,8 +251,14 @@ def _of_pieces(pieces: Iterator[Elements], dtype: str | None, way: Way) -> Eleme
         if dtype is None:
             raise ValueError("the iterator has no piece, and so no type: say it by dtype=")
         return Elements(dtype, dtype_of(dtype), way, pieces=iter(()))
-    views = (view_of(piece, first.type) for piece in itertools.chain((first,), pieces))
+    views = _views(itertools.chain((first,), pieces), first.type)
     return Elements(first.type, first.dtype, way, pieces=views, shape=first.shape)
+
+
+def _views(pieces: Iterator[Elements], expected: str) -> Iterator[_native.View]:
+    for piece in pieces:
+        yield view_of(piece, expected)
+        piece.check_mapping()  # it was read meanwhile
 
 
 def _file_pieces(file: Any, dtype: str | None) -> Iterator[Elements]:
@@ -272,8 +272,11 @@ def _file_pieces(file: Any, dtype: str | None) -> Iterator[Elements]:
         data = file.read(1 << 20)
         if data is None:  # of a non-blocking file, whose writer may write more
             raise BlockingIOError("the file is non-blocking and has nothing to read yet: pass one that waits")
+        if isinstance(data, (bytearray, memoryview)):
+            data = bytes(data)  # whose memory may be the next piece's, too
         if not isinstance(data, bytes):
-            raise TypeError("a file of text has no elements: open it in binary mode")
+            raise TypeError("a file of text has no elements: open it in binary mode" if isinstance(data, str)
+                            else f"read() answers {name_of(data)}, where a binary file's answers bytes")
         if not data:
             break
         data = rest + data
@@ -319,9 +322,4 @@ def _to_host(part: Any) -> Any:
             return getattr(part, method)()
     if hasattr(part, "__array__"):
         return numpy.asarray(part)
-    raise TypeError(f"{_name(part)} is on a GPU and has no method that copies it to the host")
-
-
-def _name(array: Any) -> str:
-    kind = type(array)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    raise TypeError(f"{name_of(part)} is on a GPU and has no method that copies it to the host")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from warpfold import _native
-from warpfold.arrays import Elements, check_mapping
+from warpfold.arrays import Elements
 from warpfold.calls import Call
 from warpfold.errors import InvalidArgumentError, NotFoundError
 from warpfold.progress import Meter
@@ -110,6 +110,5 @@ def _ask(client: _native.Client, call: Call, cut: Cut, progress: Callable[[int],
     try:
         return client.reduce_segments(elements.view, cut.order(), cut.length(), cut.count(), call.task,
                                       call.settings, progress, stop)
-    except Exception:
-        check_mapping(elements.owner)  # which says more than that the system could not read
-        raise
+    finally:
+        elements.check_mapping()  # which says more than that the system could not read

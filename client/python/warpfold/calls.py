@@ -10,21 +10,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
-from warpfold import _native
-from warpfold.arrays import Elements, check_mapping
-from warpfold.errors import NotFoundError
+from warpfold import _native, options
+from warpfold.arrays import Elements
+from warpfold.errors import DeadlineExceededError, NotFoundError
 from warpfold.progress import Meter
 
 NanPolicy = Literal["propagate", "ignore"]
 OverflowPolicy = Literal["error", "wrap"]
-Progress = Callable[[int, int | None], object] | Literal[True] | None
+Progress = Callable[[int, int | None], object] | bool | None
 
 
 class CommonOptions(TypedDict, total=False):
     """What every method takes.
 
-    timeout: seconds for the whole call, retries included; then TimeoutError. None: 3700, a little more than a
-        server lets a call live by default. math.inf: no limit.
+    timeout: seconds for the whole call, retries included; then TimeoutError, of 0 at once. None: 3700, a
+        little more than a server lets a call live by default. math.inf: no limit.
     streams: how many parts of the array are under way at once, each on its own connection. 0: as many as the
         servers advise. An iterator or a file has one. The value has the same bits.
     checksum: whether the server checks a CRC32C of the array; of what is sent to it, that is.
@@ -35,7 +35,7 @@ class CommonOptions(TypedDict, total=False):
         sent.
     progress: called with the bytes sent so far and those of the whole array (None if nobody knows), some 20
         times a second and at the end, on the thread that calls; what it raises ends the call. True: a bar by
-        tqdm.
+        tqdm. None or False: nothing is told.
     """
 
     timeout: float | None
@@ -50,10 +50,11 @@ class CommonOptions(TypedDict, total=False):
 class CallOptions(CommonOptions, total=False):
     """What every method takes, with what `dtype` means for all but sum and prod.
 
-    dtype: the element type of bytes, of files and of iterators without pieces, as "float32" or "bfloat16".
+    dtype: the element type of bytes, of files and of iterators without pieces, as "float32" or "bfloat16", or
+        as NumPy has it: numpy.float32, "f4".
     """
 
-    dtype: str | None
+    dtype: Any
 
 
 _SETTINGS = frozenset({"timeout", "streams", "checksum", "request_id", "traceparent", "tracestate"})
@@ -67,46 +68,70 @@ class Call:
     elements: Elements
     task: _native.Task
     settings: _native.Settings
-    progress: Progress
+    progress: Callable[[int, int | None], object] | Literal[True] | None
 
 
-@functools.lru_cache(maxsize=256)
 def task_of(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] | None = None,
             nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", modulus: int | None = None,
             ddof: float = 0, algorithm: str = "") -> _native.Task:
-    if nan not in ("propagate", "ignore"):
-        raise ValueError(f"nan must be 'propagate' or 'ignore', not {nan!r}")
-    if overflow not in ("error", "wrap"):
-        raise ValueError(f"overflow must be 'error' or 'wrap', not {overflow!r}")
+    """TypeError and ValueError for options of another type, or with values that they cannot have."""
+    options.choice("nan", nan, "propagate", "ignore")
+    options.choice("overflow", overflow, "error", "wrap")
+    if modulus is not None:
+        modulus = options.whole("modulus", modulus)
+    return _task(type_name, operators, matrix, nan, overflow, modulus, options.number("ddof", ddof),
+                 options.text("algorithm", algorithm))
+
+
+@functools.lru_cache(maxsize=256)
+def _task(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] | None, nan: NanPolicy,
+          overflow: OverflowPolicy, modulus: int | None, ddof: float, algorithm: str) -> _native.Task:
     if modulus is not None and not 0 <= modulus < 2**64:
         raise ValueError(f"modulus must be 0 to 2**64 - 1, not {modulus}")
     if not 0 <= ddof < math.inf:
         raise ValueError(f"ddof must be a finite number that is not negative, not {ddof}")
     return _native.Task(type_name, list(operators), matrix, overflow == "wrap", nan == "ignore", modulus,
-                        float(ddof), algorithm)
+                        ddof, algorithm)
 
 
 _DEFAULTS = _native.Settings(None, 0, False, "", "", "")
 
 
-def settings_of(options: Mapping[str, Any]) -> _native.Settings:
-    """Refuses by name what no method takes."""
-    if not options:
+def settings_of(given: Mapping[str, Any]) -> _native.Settings:
+    """Refuses by name what no method takes, and values of another type."""
+    if not given:
         return _DEFAULTS
-    if "where" in options:
+    if "where" in given:
         raise NotImplementedError("where= does not exist yet: pass array[mask]")
-    unknown = options.keys() - _OPTIONS
+    unknown = given.keys() - _OPTIONS
     if unknown:
         raise TypeError(f"no option is called {', '.join(sorted(unknown))}: there are "
                         f"{', '.join(sorted(_OPTIONS))}")
-    if options.keys().isdisjoint(_SETTINGS):
+    progress_of(given)
+    if given.keys().isdisjoint(_SETTINGS):
         return _DEFAULTS
-    timeout = options.get("timeout")
-    if timeout is not None and not timeout >= 0:
-        raise ValueError(f"timeout must be seconds, or None, not {timeout!r}")
-    return _native.Settings(timeout, options.get("streams", 0), options.get("checksum", False),
-                            options.get("request_id", ""), options.get("traceparent", ""),
-                            options.get("tracestate", ""))
+    timeout = given.get("timeout")
+    if timeout is not None:
+        timeout = options.number("timeout", timeout)
+        if not timeout >= 0:
+            raise ValueError(f"timeout must be seconds, or None, not {timeout!r}")
+        if timeout == 0:
+            raise DeadlineExceededError("timeout=0 leaves no time for a call", "DEADLINE")
+    streams = options.whole("streams", given.get("streams", 0))
+    if not 0 <= streams < 2**31:
+        raise ValueError(f"streams must be 0 or the number of streams, not {streams}")
+    return _native.Settings(timeout, streams, options.flag("checksum", given.get("checksum", False)),
+                            *(options.text(name, given.get(name, ""))
+                              for name in ("request_id", "traceparent", "tracestate")))
+
+
+def progress_of(given: Mapping[str, Any]) -> Callable[[int, int | None], object] | Literal[True] | None:
+    progress = given.get("progress")
+    if progress is None or progress is False:
+        return None
+    if progress is not True and not callable(progress):
+        raise TypeError(f"progress must be a function of two numbers, or True, not {progress!r}")
+    return progress  # type: ignore[no-any-return]
 
 
 def itself(answer: Any) -> Any:
@@ -142,9 +167,8 @@ def _ask(client: _native.Client, call: Call, progress: Callable[[int], object] |
         return _write(client, call, progress, stop)
     try:
         return client.reduce(elements.view, call.task, call.settings, progress, stop)
-    except Exception:
-        check_mapping(elements.owner)  # which says more than that the system could not read
-        raise
+    finally:
+        elements.check_mapping()  # which says more than that the system could not read
 
 
 def _write(client: _native.Client, call: Call, progress: Callable[[int], object] | None,

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from warpfold import _native
 from warpfold.calls import CallOptions, itself, settings_of
+from warpfold.docstrings import documented
 from warpfold.methods import Methods
+from warpfold.options import targets_of, whole
 from warpfold.partial import PartialState, Parts
 from warpfold.resident import ArrayInfo, ResidentArray, asking, infos_of, listing, putting
 from warpfold.results import Result
@@ -51,6 +53,7 @@ def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 
                   tls_cert=tls_cert, tls_key=tls_key, memory_socket=memory_socket)
 
 
+@documented
 class Client(Methods[Any, Result], Parts[Result, PartialState]):
     """See connect. For a with statement, or close().
 
@@ -63,13 +66,11 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
                  tls_cert: str | os.PathLike[str] | None = None,
                  tls_key: str | os.PathLike[str] | None = None,
                  memory_socket: str | os.PathLike[str] | None = None):
-        self._targets = [target] if isinstance(target, str) else list(target)
+        self._targets = targets_of(target)
         self._native: _native.Client | None = None
-        if not self._targets:
-            raise ValueError("no target")
-        if not 1 <= connections <= 64:
+        if not 1 <= whole("connections", connections) <= 64:
             raise ValueError(f"connections must be 1 to 64, not {connections}")
-        if max_attempts < 1:
+        if not 1 <= whole("max_attempts", max_attempts) < 2**31:
             raise ValueError(f"max_attempts must be at least 1, not {max_attempts}")
         if tls_ca is None and (tls_cert is not None or tls_key is not None):
             raise ValueError("tls_cert and tls_key need tls_ca")
@@ -122,6 +123,9 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
 
     def empty(self, shape: Shape, dtype: Any = "float64") -> numpy.ndarray[Any, Any]:
         """A new NumPy array of zeros in memory that the server reads where it lies.
+
+        shape: a length, or a tuple of them.
+        dtype: an element type's name, or what NumPy makes one of; bfloat16 is ml_dtypes'.
 
         It, and contiguous parts of it, go by reference through this client (way "shared memory"). The memory
         is given back with the last array that lies in it. An array must not be written to while it is

@@ -24,9 +24,10 @@ import dask
 import numpy
 
 from warpfold.arrays import elements_of
-from warpfold.calls import NanPolicy, OverflowPolicy
+from warpfold.calls import NanPolicy, OverflowPolicy, settings_of
 from warpfold.client import Client, connect
 from warpfold.errors import UnavailableError
+from warpfold.options import operators_of, targets_of
 from warpfold.partial import PartialState, Question, cut_elements, question_of
 
 if TYPE_CHECKING:
@@ -57,21 +58,11 @@ class Run(NamedTuple):
     length: int
 
 
-def reduce(
-    darray: Any,
-    operators: str | Sequence[str],
-    servers: str | Sequence[str],
-    *,
-    matrix: bool = False,
-    nan: NanPolicy = "propagate",
-    overflow: OverflowPolicy = "error",
-    ddof: float = 0,
-    modulus: int | None = None,
-    timeout: float | None = None,
-    tls_ca: str | os.PathLike[str] | None = None,
-    tls_cert: str | os.PathLike[str] | None = None,
-    tls_key: str | os.PathLike[str] | None = None,
-) -> Any:
+def reduce(darray: Any, operators: str | Sequence[str], servers: str | Sequence[str], *, matrix: bool = False,
+           nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", ddof: float = 0,
+           modulus: int | None = None, timeout: float | None = None,
+           tls_ca: str | os.PathLike[str] | None = None, tls_cert: str | os.PathLike[str] | None = None,
+           tls_key: str | os.PathLike[str] | None = None) -> Any:
     """A Delayed of the value of one operator, or of the Result of several.
 
     darray: a dask.array of NumPy arrays, whose chunks are adjacent elements in row-major order: it is cut
@@ -89,27 +80,20 @@ def reduce(
     A worker that is lost has its chunks reduced again by another; a server that is lost leaves its to the
     others. Where none is left, UnavailableError.
     """
-    names = [operators] if isinstance(operators, str) else list(operators)
+    names = operators_of([operators] if isinstance(operators, str) else operators)
+    settings_of({"timeout": timeout})
     shape, sizes = _cut_of(darray)
-    question = question_of(
-        elements_of(numpy.empty((0, *shape[1:]) if shape else 0, darray.dtype), None),
-        names,
-        matrix,
-        nan,
-        overflow,
-        ddof,
-        modulus,
-    )
+    question = question_of(elements_of(numpy.empty((0, *shape[1:]) if shape else 0, darray.dtype), None),
+                           names, matrix, nan, overflow, ddof, modulus)
     rows, columns = question.matrix or (1, 1)
+    if rows * columns == 0:
+        raise ValueError(f"matrices without elements: the shape is {shape}")
     if matrix and any(len(lengths) > 1 for lengths in darray.chunks[-2:]):
         raise ValueError("matrices are cut into several chunks: darray.rechunk({-2: -1, -1: -1}) first")
     files = {"tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
-    targets = (servers,) if isinstance(servers, str) else tuple(servers)
-    if not targets:
-        raise ValueError("no server")
-    where = Servers(
-        targets, tuple((name, os.fspath(path)) for name, path in files.items() if path is not None), timeout
-    )
+    targets = tuple(targets_of(servers))
+    tls = tuple((name, os.fspath(path)) for name, path in files.items() if path is not None)
+    where = Servers(targets, tls, timeout)
     sizes = [size // (rows * columns) for size in sizes]
     parts = parts_of(sizes, cut_elements(question.dtype.itemsize * rows * columns))
     return _graph(darray, sizes, parts, question, where, isinstance(operators, str))
@@ -139,23 +123,19 @@ def _cut_of(darray: Any) -> tuple[tuple[int, ...], list[int]]:
     if not isinstance(darray, dask.array.Array):
         raise TypeError(
             f"a dask.array is reduced, not {type(darray).__module__}.{type(darray).__qualname__}: "
-            "warpfold.connect(...).reduce takes other arrays"
-        )
+            "warpfold.connect(...).reduce takes other arrays")
     if type(darray._meta) is not numpy.ndarray:
-        raise TypeError(
-            f"chunks of {type(darray._meta).__module__}.{type(darray._meta).__qualname__}: only "
-            "NumPy's are reduced; darray.map_blocks(...) turns others into them"
-        )
+        raise TypeError(f"chunks of {type(darray._meta).__module__}.{type(darray._meta).__qualname__}: only "
+                        "NumPy's are reduced; darray.map_blocks(...) turns others into them")
     if any(math.isnan(length) for lengths in darray.chunks for length in lengths):
         raise ValueError("chunks of unknown sizes: call darray.compute_chunk_sizes() first")
     cut = [axis for axis, lengths in enumerate(darray.chunks) if len(lengths) > 1]
-    if cut and any(length > 1 for lengths in darray.chunks[: cut[-1]] for length in lengths):
+    if cut and any(length > 1 for lengths in darray.chunks[:cut[-1]] for length in lengths):
         first = next(axis for axis, lengths in enumerate(darray.chunks) if max(lengths) > 1)
         remedy = ", ".join(f"{axis}: -1" for axis in cut if axis > first)
         raise ValueError(
             f"chunks along dimensions {cut} are not adjacent elements in row-major order, in which "
-            f"arrays are reduced: darray.rechunk({{{remedy}}}) first, which moves them"
-        )
+            f"arrays are reduced: darray.rechunk({{{remedy}}}) first, which moves them")
     sizes = [1]
     for lengths in darray.chunks:
         sizes = [size * length for size in sizes for length in lengths]
@@ -164,24 +144,21 @@ def _cut_of(darray: Any) -> tuple[tuple[int, ...], list[int]]:
 
 def _elements(chunk: Any, size: int, question: Question) -> numpy.ndarray[Any, Any]:
     """In a row, or as matrices in a row. Dask takes a function's word for what its chunks are; we do not."""
+    if type(chunk) not in (numpy.ndarray, numpy.memmap) and not isinstance(chunk, numpy.generic):
+        # A masked array's elements do not all count, and others need not be elements in a row at all.
+        raise TypeError(
+            f"a chunk is a {type(chunk).__module__}.{type(chunk).__qualname__}: only NumPy's own arrays are "
+            "reduced; darray.map_blocks(...) turns others into them")
     array = numpy.ascontiguousarray(chunk)
     rows, columns = question.matrix or (1, 1)
     if array.dtype != question.dtype or array.size != size * rows * columns:
-        raise ValueError(
-            f"a chunk is {array.size} elements of {array.dtype}, where the array says "
-            f"{size * rows * columns} of {question.dtype}"
-        )
+        raise ValueError(f"a chunk is {array.size} elements of {array.dtype}, where the array says "
+                         f"{size * rows * columns} of {question.dtype}")
     return array.reshape(-1) if question.matrix is None else array.reshape(-1, rows, columns)
 
 
-def _graph(
-    darray: Any,
-    sizes: list[int],
-    parts: list[tuple[int, list[Run]]],
-    question: Question,
-    where: Servers,
-    one: bool,
-) -> Any:
+def _graph(darray: Any, sizes: list[int], parts: list[tuple[int, list[Run]]], question: Question,
+           where: Servers, one: bool) -> Any:
     """The tasks as one layer of a graph: a Delayed for each would take a quadratic time to put together."""
     from dask.core import flatten
     from dask.delayed import Delayed
@@ -190,26 +167,20 @@ def _graph(
     (array,) = dask.optimize(darray)
     chunks = list(flatten(array.__dask_keys__()))
     token = uuid.uuid4().hex
-    head, state, merge = (
-        functools.partial(function, question, where)
-        for function in (warpfold_head, warpfold_state, warpfold_merge)
-    )
+    head, state, merge = (functools.partial(function, question, where)
+                          for function in (warpfold_head, warpfold_state, warpfold_merge))
     layer: dict[Any, Any] = {}
     states: list[Any] = []
     for index, (first, (own, *others)) in enumerate(parts):
         for run in others:
-            layer[f"warpfold_head-{token}", run.chunk] = (
-                head,
-                chunks[run.chunk],
-                sizes[run.chunk],
-                run.length,
-            )
+            key = (f"warpfold_head-{token}", run.chunk)
+            layer[key] = (head, chunks[run.chunk], sizes[run.chunk], run.length)
         heads = [(f"warpfold_head-{token}", run.chunk) for run in others]
         states.append((f"warpfold_state-{token}", index))
         layer[states[-1]] = (state, chunks[own.chunk], sizes[own.chunk], own.begin, heads, first, index)
     level = 0
     while len(states) > MERGED_STATES:
-        groups = [states[begin : begin + MERGED_STATES] for begin in range(0, len(states), MERGED_STATES)]
+        groups = [states[begin:begin + MERGED_STATES] for begin in range(0, len(states), MERGED_STATES)]
         states = [(f"warpfold_merge-{token}", level, index) for index in range(len(groups))]
         layer.update((key, (merge, group, key[2])) for key, group in zip(states, groups, strict=True))
         level += 1
@@ -221,34 +192,24 @@ def _graph(
 # The tasks, by the names that Dask's pages show.
 
 
-def warpfold_head(
-    question: Question, where: Servers, chunk: Any, size: int, count: int
-) -> numpy.ndarray[Any, Any]:
+def warpfold_head(question: Question, where: Servers, chunk: Any, size: int,
+                  count: int) -> numpy.ndarray[Any, Any]:
     """A copy: a view would keep, and move, the whole chunk."""
     return _elements(chunk, size, question)[:count].copy()
 
 
-def warpfold_state(
-    question: Question,
-    where: Servers,
-    chunk: Any,
-    size: int,
-    begin: int,
-    heads: list[numpy.ndarray[Any, Any]],
-    first: int,
-    index: int,
-) -> PartialState:
+def warpfold_state(question: Question, where: Servers, chunk: Any, size: int, begin: int,
+                   heads: list[numpy.ndarray[Any, Any]], first: int, index: int) -> PartialState:
     pieces = [elements_of(piece, None) for piece in (_elements(chunk, size, question)[begin:], *heads)]
-    return _call(
-        where,
-        index,
-        lambda client: client._partial(lambda: (pieces, question), first, {"timeout": where.timeout}),
-    )
+
+    def call(client: Client) -> PartialState:
+        return client._partial(lambda: (pieces, question), first, {"timeout": where.timeout})
+
+    return _call(where, index, call)
 
 
-def warpfold_merge(
-    question: Question, where: Servers, states: list[PartialState], index: int
-) -> PartialState:
+def warpfold_merge(question: Question, where: Servers, states: list[PartialState],
+                   index: int) -> PartialState:
     return _call(where, index, lambda client: client.merge_to_state(states, timeout=where.timeout))
 
 
@@ -280,11 +241,12 @@ def _call(where: Servers, index: int, call: Callable[[Client], T]) -> T:
 def _in_order(targets: tuple[str, ...], index: int, now: float) -> list[str]:
     start = index % len(targets)
     names = _own_names()
+
+    def distance(target: str) -> tuple[bool, bool]:
+        return _left_out.get(target, 0.0) > now, not is_near(target, names)
+
     with _lock:
-        return sorted(
-            targets[start:] + targets[:start],
-            key=lambda target: (_left_out.get(target, 0.0) > now, not is_near(target, names)),
-        )
+        return sorted(targets[start:] + targets[:start], key=distance)
 
 
 def is_near(target: str, names: frozenset[str]) -> bool:

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
-from warpfold.arrays import PIECE_BYTES, dtype_of
+from warpfold.arrays import PIECE_BYTES
+from warpfold.element_types import dtype_of
 
 if TYPE_CHECKING:
     import numpy
@@ -26,10 +28,15 @@ Path = str | os.PathLike[str]
 
 
 def npy(path: Path) -> numpy.ndarray[Any, Any]:
-    """The array of a .npy file, mapped."""
+    """The array of a .npy file, mapped. ValueError for what is none, or has elements that are objects."""
     import numpy
 
-    return numpy.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    if zipfile.is_zipfile(path):
+        raise ValueError(f"{os.fspath(path)} is an archive of arrays: pass warpfold.files.npz(path, member)")
+    try:
+        return numpy.lib.format.open_memmap(os.fspath(path), mode="r")
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)} is no .npy file of elements: {error}") from None
 
 
 def raw(path: Path, dtype: str) -> numpy.ndarray[Any, Any]:
@@ -44,33 +51,39 @@ def raw(path: Path, dtype: str) -> numpy.ndarray[Any, Any]:
 
 
 def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
-    """The pieces of one array of a .npz file, unpacked as they are asked for."""
-    with zipfile.ZipFile(path) as archive:
-        name = member if member.endswith(".npy") else f"{member}.npy"
-        if name not in archive.namelist():
-            raise KeyError(f"there is no array {member!r} in {os.fspath(path)}")
-        with archive.open(name) as file:
-            yield from _npy_pieces(file)
+    """The pieces of one array of a .npz file, unpacked as they are asked for. ValueError for what is none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            name = member if member.endswith(".npy") else f"{member}.npy"
+            if name not in archive.namelist():
+                raise KeyError(f"there is no array {member!r} in {os.fspath(path)}")
+            with archive.open(name) as file:
+                yield from _npy_pieces(file)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ValueError(f"{os.fspath(path)} is no .npz file, or a broken one: {error}") from None
 
 
 def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
-    """The pieces of a column of an Arrow IPC file (Feather 2). ValueError where an element is null."""
+    """The pieces of a column of an Arrow IPC file (Feather 2), or of a file with an IPC stream.
+
+    ValueError where an element is null, TypeError for a column whose type is no element type.
+    """
     import pyarrow
 
-    with pyarrow.memory_map(os.fspath(path)) as source, pyarrow.ipc.open_file(source) as reader:
+    with pyarrow.memory_map(os.fspath(path)) as source, _ipc_reader(source) as reader:
         index = _column_index(reader.schema, column)
-        yield _empty_piece(reader.schema.field(index).type)
-        for batch in range(reader.num_record_batches):
-            yield _column_piece(reader.get_batch(batch).column(index), column)
+        yield _empty_piece(reader.schema.field(index).type, column)
+        for batch in _batches(reader):
+            yield _column_piece(batch.column(index), column)
 
 
 def parquet(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
-    """The pieces of a column of a Parquet file. ValueError where an element is null."""
+    """The pieces of a column of a Parquet file. ValueError and TypeError as of arrow()."""
     import pyarrow.parquet
 
     with pyarrow.parquet.ParquetFile(path) as file:
         index = _column_index(file.schema_arrow, column)
-        yield _empty_piece(file.schema_arrow.field(index).type)
+        yield _empty_piece(file.schema_arrow.field(index).type, column)
         for batch in file.iter_batches(batch_size=1 << 20, columns=[column]):
             yield _column_piece(batch.column(0), column)
 
@@ -108,10 +121,33 @@ def _column_index(schema: Any, column: str) -> int:
     return int(index)
 
 
-def _empty_piece(arrow_type: Any) -> numpy.ndarray[Any, Any]:
+def _ipc_reader(source: Any) -> Any:
+    """Of a file by its footer, or else of a stream, which has none."""
+    import pyarrow
+
+    try:
+        return pyarrow.ipc.open_file(source)
+    except pyarrow.ArrowInvalid:
+        source.seek(0)
+        return pyarrow.ipc.open_stream(source)
+
+
+def _batches(reader: Any) -> Iterator[Any]:
+    if not hasattr(reader, "num_record_batches"):  # a stream's
+        yield from reader
+        return
+    for number in range(reader.num_record_batches):
+        yield reader.get_batch(number)
+
+
+def _empty_piece(arrow_type: Any, name: str) -> numpy.ndarray[Any, Any]:
     """Says the type also of a column without rows."""
     import numpy
+    import pyarrow
 
+    if not (pyarrow.types.is_integer(arrow_type) or pyarrow.types.is_floating(arrow_type)
+            or pyarrow.types.is_boolean(arrow_type)):
+        raise TypeError(f"column {name!r} is of {arrow_type}, which is no element type: cast it first")
     return numpy.empty(0, arrow_type.to_pandas_dtype())
 
 

@@ -13,7 +13,7 @@ import functools
 from typing import Any, NamedTuple
 
 from warpfold import _native
-from warpfold.arrays import element_type
+from warpfold.element_types import element_type
 
 _CUDA = 2  # DLPack's number
 _ATTRIBUTE_CONTEXT = 1

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from warpfold import _native, gpu
-from warpfold.arrays import Elements, Reference, dtype_of, element_type
+from warpfold.arrays import Elements, Reference
+from warpfold.element_types import dtype_of, element_type
 from warpfold.errors import UnavailableError, WarpfoldError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Memory:
     def empty(self, shape: Shape, dtype: Any) -> numpy.ndarray[Any, Any]:
         import numpy
 
-        kind = numpy.dtype(dtype)
+        kind = numpy.dtype(_bfloat16() if dtype == "bfloat16" else dtype)
         if element_type(kind) is None:
             raise TypeError(f"elements of {kind} cannot be reduced")
         lengths = _lengths_of(shape)
@@ -135,6 +136,15 @@ class Memory:
                 return connection, True
             self._connection = _native.MemoryConnection.open(self._path)
             return self._connection, False
+
+
+def _bfloat16() -> Any:
+    """NumPy knows it by this library alone."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError("NumPy has no bfloat16 without ml_dtypes (pip install ml_dtypes)") from None
+    return ml_dtypes.bfloat16
 
 
 def _lengths_of(shape: Shape) -> tuple[int, ...]:

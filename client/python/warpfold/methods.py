@@ -22,10 +22,13 @@ from warpfold.calls import (
     NanPolicy,
     OverflowPolicy,
     itself,
+    progress_of,
     run,
     settings_of,
     task_of,
 )
+from warpfold.docstrings import documented
+from warpfold.options import number, operators_of
 from warpfold.results import Result, answer_type, column_of, in_type, value_of
 
 if TYPE_CHECKING:
@@ -38,20 +41,12 @@ R = TypeVar("R")  # a Result, or an awaitable of one
 A = TypeVar("A")
 
 
+@documented
 class Methods(Generic[V, R]):
-    """Every method takes an array as its first argument, flattened in row-major order, and these options:
+    """One method for each operator, and reduce for several at once.
 
-    axis: along which the array is reduced, or several: an array of values, one for each place in the other
-        dimensions. None: all. An array in the host's memory, or trailing axes of a kept one.
-    keepdims: the dimensions that are reduced stay, with a length of 1.
-    nan: "ignore" for as if elements that are NaN were not there; indices still count them.
-    overflow: integer sums and products: "error" raises OutOfRangeError where the exact value does not fit,
-        "wrap" answers two's complement in the element type.
-    and those of CallOptions.
-
-    Raises TypeError for what is no array of a type that can be sent, ValueError for a shape or an option that
-    does not fit, and WarpfoldError's kinds for what the server refuses: InvalidArgumentError (a ValueError)
-    for an empty array where the operator has no value for one.
+    Every method takes an array as its first argument. Those with NumPy's names take `axis` and `keepdims`
+    as well; each says in its own docstring what it takes, answers and raises.
     """
 
     _memory: Memory | None = None
@@ -59,7 +54,7 @@ class Methods(Generic[V, R]):
     def reduce(self, array: Any, operators: Sequence[str], *, matrix: bool = False,
                nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", ddof: float = 0,
                modulus: int | None = None, algorithm: str = "", **options: Unpack[CallOptions]) -> R:
-        """Several operators over one pass of the data: a Result.
+        """Several operators over one pass of the data: a Result, by the operators' names.
 
         operators: names of docs/operators.md (warpfold.operator_names()), one to 16, none of them twice.
         matrix: the last two dimensions are the rows and columns of matrices, which operators take entry by
@@ -68,16 +63,14 @@ class Methods(Generic[V, R]):
         modulus: matrix_product and affine_compose over integers compute modulo this.
         algorithm: one of docs/textbook.md, to compare with; its value may have other bits.
         """
-        if isinstance(operators, str):
-            raise TypeError(f"operators are a list, as [{operators!r}]")
-        names = tuple(operators)
+        names = operators_of(operators)
         settings = settings_of(options)
 
         def work(client: _native.Client, stop: _native.Stop | None) -> Result:
             elements = self._elements(array, options)
             task = task_of(elements.type, names, matrix_of(elements) if matrix else None, nan, overflow,
                            modulus, ddof, algorithm)
-            call = Call(elements, task, settings, options.get("progress"))
+            call = Call(elements, task, settings, progress_of(options))
             return Result(run(call, client, stop), elements)
 
         result: R = self._perform(work, itself)
@@ -98,47 +91,55 @@ class Methods(Generic[V, R]):
              **options: Unpack[CommonOptions]) -> V:
         """The product: exact for integers, as int64 or uint64; of floats in float64. 1 of an empty array.
 
-        dtype: as of sum.
+        dtype: the answer's type, as of sum: of the same product.
         """
         return self._total("product", array, axis, keepdims, dtype, nan, overflow, options)
 
     def min(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
             **options: Unpack[CallOptions]) -> V:
-        """The smallest element, of the array's type; -0.0 is below 0.0. Not of an empty array."""
+        """The smallest element, of the array's type; -0.0 is below 0.0. An error of no elements."""
         return self._one("min", array, axis, keepdims, options, nan=nan)
 
     def max(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
             **options: Unpack[CallOptions]) -> V:
-        """The largest element, of the array's type; 0.0 is above -0.0. Not of an empty array."""
+        """The largest element, of the array's type; 0.0 is above -0.0. An error of no elements."""
         return self._one("max", array, axis, keepdims, options, nan=nan)
 
     def minmax(self, array: Any, *, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
-        """A MinMax: the smallest and the largest element. Not of an empty array."""
+        """A MinMax: the smallest and the largest element. An error of no elements."""
         return self._one("minmax", array, None, False, options, nan=nan)
 
     def argmin(self, array: Any, axis: Axis = None, *, keepdims: bool = False,
                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
-        """The index, in the flattened array, of the first smallest element, or of the first NaN."""
+        """The index, in the flattened array, of the first smallest element, or of the first NaN, as int64."""
         return self._one("argmin", array, axis, keepdims, options, nan=nan)
 
     def argmax(self, array: Any, axis: Axis = None, *, keepdims: bool = False,
                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
-        """The index, in the flattened array, of the first largest element, or of the first NaN."""
+        """The index, in the flattened array, of the first largest element, or of the first NaN, as int64."""
         return self._one("argmax", array, axis, keepdims, options, nan=nan)
 
     def mean(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
              **options: Unpack[CallOptions]) -> V:
-        """The mean, as float64. Not of an empty array."""
+        """The mean, as float64. An error of no elements."""
         return self._one("mean", array, axis, keepdims, options, nan=nan)
 
     def var(self, array: Any, axis: Axis = None, *, ddof: float = 0, correction: float | None = None,
             keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
-        """The variance, as float64, over the count less `ddof`, which the array API calls `correction`."""
+        """The variance, as float64: NaN where the count less `ddof` is not above 0.
+
+        ddof: the squares' sum is divided by the count less this.
+        correction: the array API's name for ddof; either of them is given.
+        """
         return self._one("variance", array, axis, keepdims, options, nan=nan, ddof=_ddof(ddof, correction))
 
     def std(self, array: Any, axis: Axis = None, *, ddof: float = 0, correction: float | None = None,
             keepdims: bool = False, nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
-        """The standard deviation: the square root of var, with the same arguments."""
+        """The standard deviation, as float64: the square root of var.
+
+        ddof: the squares' sum is divided by the count less this.
+        correction: the array API's name for ddof; either of them is given.
+        """
         return self._one("stddev", array, axis, keepdims, options, nan=nan, ddof=_ddof(ddof, correction))
 
     def any(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
@@ -160,9 +161,11 @@ class Methods(Generic[V, R]):
              nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
         """The vector norm of the flattened array, as float64 (numpy.linalg.vector_norm).
 
-        ord: 2 or None for the root of the sum of squares, 1 for the sum of magnitudes, inf for the largest.
+        ord: 2 or None for the root of the sum of squares, 1 for the sum of magnitudes, inf for the largest
+            magnitude.
         """
-        operator = {None: "l2_norm", 2: "l2_norm", 1: "l1_norm", math.inf: "max_abs"}.get(ord)
+        order = 2.0 if ord is None else number("ord", ord)
+        operator = {2.0: "l2_norm", 1.0: "l1_norm", math.inf: "max_abs"}.get(order)
         if operator is None:
             raise ValueError(f"ord must be 1, 2 or inf, not {ord!r}")
         return self._one(operator, array, axis, keepdims, options, "float64", nan=nan)
@@ -206,7 +209,7 @@ class Methods(Generic[V, R]):
 
     def describe(self, array: Any, *, ddof: float = 0, nan: NanPolicy = "propagate",
                  overflow: OverflowPolicy = "error", **options: Unpack[CallOptions]) -> V:
-        """A Description: count, min, max, sum, mean and variance. Not of an empty array."""
+        """A Description: count, min, max, sum, mean and variance. An error of no elements."""
         return self._one("describe", array, None, False, options, nan=nan, overflow=overflow, ddof=ddof)
 
     def max_subarray_sum(self, array: Any, *, nan: NanPolicy = "propagate",
@@ -237,7 +240,7 @@ class Methods(Generic[V, R]):
         def work(client: _native.Client, stop: _native.Stop | None) -> Any:
             elements = self._elements(array, options)
             task = task_of(elements.type, (operator,), shape_of(elements), modulus=modulus)
-            answer = run(Call(elements, task, settings, options.get("progress")), client, stop)
+            answer = run(Call(elements, task, settings, progress_of(options)), client, stop)
             return value_of(answer[0][0], elements)
 
         value: V = self._perform(work, itself)
@@ -260,7 +263,7 @@ class Methods(Generic[V, R]):
         def work(client: _native.Client, stop: _native.Stop | None) -> Any:
             elements = self._elements(array, options)
             call = Call(elements, task_of(elements.type, (operator,), None, **spec), settings,
-                        options.get("progress"))
+                        progress_of(options))
             answered = None if dtype is None else answer_type(elements.type, dtype)
             if axis is not None:
                 values = _along(operator, call, axis, keepdims, client, stop)

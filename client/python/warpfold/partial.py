@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
 from warpfold.arrays import Elements, elements_of
-from warpfold.calls import CallOptions, NanPolicy, OverflowPolicy, itself, settings_of, task_of
+from warpfold.calls import CallOptions, NanPolicy, OverflowPolicy, itself, progress_of, settings_of, task_of
+from warpfold.docstrings import documented
+from warpfold.options import operators_of, whole
 from warpfold.progress import Meter
 from warpfold.results import Result
 
@@ -47,9 +49,8 @@ class Question:
     modulus: int | None = None
 
     def task(self) -> _native.Task:
-        return task_of(
-            self.type, self.operators, self.matrix, self.nan, self.overflow, self.modulus, self.ddof
-        )
+        return task_of(self.type, self.operators, self.matrix, self.nan, self.overflow, self.modulus,
+                       self.ddof)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,35 +69,26 @@ class PartialState:
 
     def __repr__(self) -> str:
         end = self.first_element + self.element_count
-        return (
-            f"<warpfold.PartialState {','.join(self.question.operators)} of {self.question.type} "
-            f"[{self.first_element}:{end}], {len(self.data)} bytes>"
-        )
+        return (f"<warpfold.PartialState {','.join(self.question.operators)} of {self.question.type} "
+                f"[{self.first_element}:{end}], {len(self.data)} bytes>")
 
 
+@documented
 class Parts(Generic[R, S]):
     """The client's methods for parts of arrays."""
 
-    def partial(
-        self,
-        array: Any,
-        operators: Sequence[str],
-        first_element: int = 0,
-        *,
-        matrix: bool = False,
-        nan: NanPolicy = "propagate",
-        overflow: OverflowPolicy = "error",
-        ddof: float = 0,
-        modulus: int | None = None,
-        **options: Unpack[CallOptions],
-    ) -> S:
+    def partial(self, array: Any, operators: Sequence[str], first_element: int = 0, *, matrix: bool = False,
+                nan: NanPolicy = "propagate", overflow: OverflowPolicy = "error", ddof: float = 0,
+                modulus: int | None = None, **options: Unpack[CallOptions]) -> S:
         """The PartialState of a part of an array.
 
         array: the part, in the host's memory.
         first_element: the index of its first element (or matrix) in the whole array: a multiple of
             warpfold.cut_elements of an element's bytes.
-        The other arguments are those of reduce. A part without a value for an operator, as an empty one
-        without a minimum, is no error: the whole may have one.
+        operators: as in reduce.
+
+        A part without a value for an operator, as an empty one without a minimum, is no error: the whole may
+        have one.
         """
 
         def elements_and_question() -> tuple[list[Elements], Question]:
@@ -106,7 +98,9 @@ class Parts(Generic[R, S]):
         return self._partial(elements_and_question, first_element, options)
 
     def merge(self, states: Iterable[PartialState], **options: Unpack[CallOptions]) -> R:
-        """The Result of the whole array, or of a range, of whose parts these are the states, in order.
+        """The Result of the whole array, or of a range.
+
+        states: of adjacent parts, in array order.
 
         Raises InvalidArgumentError where they are not adjacent, and TypeError where they do not answer the
         same question.
@@ -122,7 +116,10 @@ class Parts(Generic[R, S]):
         return result
 
     def merge_to_state(self, states: Iterable[PartialState], **options: Unpack[CallOptions]) -> S:
-        """The same, not finished: to merge many states by groups, and then the groups."""
+        """As merge, not finished: a PartialState, to merge many states by groups, and then the groups.
+
+        states: of adjacent parts, in array order.
+        """
         settings = settings_of(options)
 
         def work(client: _native.Client, stop: _native.Stop | None) -> PartialState:
@@ -132,61 +129,45 @@ class Parts(Generic[R, S]):
         state: S = self._perform(work, itself)
         return state
 
-    def _partial(
-        self,
-        elements_and_question: Callable[[], tuple[list[Elements], Question]],
-        first_element: int,
-        options: CallOptions,
-    ) -> S:
+    def _partial(self, elements_and_question: Callable[[], tuple[list[Elements], Question]],
+                 first_element: int, options: CallOptions) -> S:
         """Of arrays of the question's type, one behind the other. They are come by where the call blocks."""
+        first_element = whole("first_element", first_element)
         if first_element < 0:
             raise ValueError(f"first_element must not be negative, but is {first_element}")
         settings = settings_of(options)
-        progress = options.get("progress")
+        progress = progress_of(options)
 
         def work(client: _native.Client, stop: _native.Stop | None) -> PartialState:
             pieces, question = elements_and_question()
             views = [_view(piece, question.type) for piece in pieces]
             task = question.task()
-            if progress is None:
-                return _state(client.reduce_part(views, first_element, task, settings, None, stop), question)
-            with Meter(progress, sum(view.nbytes for view in views)) as meter:
-                answer = client.reduce_part(views, first_element, task, settings, meter.tell, stop)
-                meter.finish()
+            try:
+                if progress is None:
+                    answer = client.reduce_part(views, first_element, task, settings, None, stop)
+                else:
+                    with Meter(progress, sum(view.nbytes for view in views)) as meter:
+                        answer = client.reduce_part(views, first_element, task, settings, meter.tell, stop)
+                        meter.finish()
+            finally:
+                for piece in pieces:
+                    piece.check_mapping()
             return _state(answer, question)
 
         state: S = self._perform(work, itself)
         return state
 
-    def _perform(
-        self, work: Callable[[_native.Client, _native.Stop | None], Any], finish: Callable[[Any], Any]
-    ) -> Any:
+    def _perform(self, work: Callable[[_native.Client, _native.Stop | None], Any],
+                 finish: Callable[[Any], Any]) -> Any:
         raise NotImplementedError
 
 
-def question_of(
-    elements: Elements,
-    operators: Sequence[str],
-    matrix: bool,
-    nan: NanPolicy,
-    overflow: OverflowPolicy,
-    ddof: float,
-    modulus: int | None,
-) -> Question:
+def question_of(elements: Elements, operators: Sequence[str], matrix: bool, nan: NanPolicy,
+                overflow: OverflowPolicy, ddof: float, modulus: int | None) -> Question:
     from warpfold.methods import matrix_of
 
-    if isinstance(operators, str):
-        raise TypeError(f"operators are a list, as [{operators!r}]")
-    question = Question(
-        elements.type,
-        elements.dtype,
-        tuple(operators),
-        matrix_of(elements) if matrix else None,
-        nan,
-        overflow,
-        ddof,
-        modulus,
-    )
+    question = Question(elements.type, elements.dtype, operators_of(operators),
+                        matrix_of(elements) if matrix else None, nan, overflow, ddof, modulus)
     question.task()  # checks it
     return question
 
@@ -196,9 +177,7 @@ def _view(piece: Elements, type_name: str) -> _native.View:
     if piece.type != type_name:
         raise TypeError(f"a piece of {piece.type} in an array of {type_name}")
     if view is None:
-        raise TypeError(
-            "a part must be in the host's memory: not an iterator, a file or a GPU's array"
-        )
+        raise TypeError("a part must be in the host's memory: not an iterator, a file or a GPU's array")
     if not view.contiguous:
         raise ValueError("a part must lie in row-major order without gaps: numpy.ascontiguousarray copies it")
     return view

@@ -8,13 +8,16 @@ import functools
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from warpfold import _native
-from warpfold.arrays import ArrayElsewhere, Elements, Reference, check_mapping, dtype_of, elements_of
-from warpfold.calls import settings_of, task_of
+from warpfold.arrays import ArrayElsewhere, Elements, Reference, elements_of
+from warpfold.calls import progress_of, settings_of, task_of
+from warpfold.docstrings import without_array
+from warpfold.element_types import dtype_of
 from warpfold.errors import NotFoundError, WarpfoldError
 from warpfold.methods import Methods, R, V, matrix_of
+from warpfold.options import number, text
 from warpfold.progress import Meter
 from warpfold.results import Result
 
@@ -48,6 +51,7 @@ def _bound(method: Callable[Concatenate[Methods[V, R], Any, P], T]) \
 
     signature = inspect.signature(method)
     parameters = [parameter for name, parameter in signature.parameters.items() if name != "array"]
+    call.__doc__ = without_array(method.__doc__)
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return call
 
@@ -104,6 +108,25 @@ class ArrayPart(ArrayElsewhere, Generic[V, R]):
     @property
     def size(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the elements, in the server's memory."""
+        return self.size * _element_bytes(self._elements.type)
+
+    # NumPy's functions would otherwise look for __array__, or call the methods with arguments of its own.
+    __array_ufunc__ = None
+
+    def __array__(self, *unused: object, **options: object) -> NoReturn:
+        raise TypeError("a kept array is on its server, not here: it has methods of its own, as kept.sum()")
+
+    def __array_function__(self, function: Any, *unused: object) -> NoReturn:
+        raise TypeError(f"numpy.{function.__name__} does not take a kept array, which is on its server: it "
+                        "has methods of its own, as kept.sum()")
 
     def __len__(self) -> int:
         if not self.shape:
@@ -201,10 +224,11 @@ class AsyncResidentArray(_Whole[Awaitable[Any], Awaitable[Result]]):
 def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Mapping[str, Any]) \
         -> Callable[[_native.Client, _native.Stop | None], tuple[_native.Array, Elements]]:
     """Sends an array to be kept: a client's work. What the server says of it, and what it was."""
-    if ttl is not None and not 0 < ttl < math.inf:
+    if ttl is not None and not 0 < number("ttl", ttl) < math.inf:
         raise ValueError(f"ttl must be seconds, or None for the server's own time, not {ttl!r}")
+    text("owner", owner)
     settings = settings_of(options)
-    progress = options.get("progress")
+    progress = progress_of(options)
 
     def work(client: _native.Client, stop: _native.Stop | None) -> tuple[_native.Array, Elements]:
         elements = elements_of(array, options.get("dtype"))
@@ -215,14 +239,20 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
         task = task_of(elements.type, (), matrix_of(elements) if matrix else None)
         try:
             if progress is None:
-                return client.put(view, task, ttl or 0, owner, settings, None, stop), elements
-            with Meter(progress, view.nbytes) as meter:
-                answer = client.put(view, task, ttl or 0, owner, settings, meter.tell, stop)
-                meter.finish()
-                return answer, elements
+                answer = client.put(view, task, ttl or 0, owner, settings, None, stop)
+            else:
+                with Meter(progress, view.nbytes) as meter:
+                    answer = client.put(view, task, ttl or 0, owner, settings, meter.tell, stop)
+                    meter.finish()
         except Exception:
-            check_mapping(elements.owner)
+            elements.check_mapping()
             raise
+        try:
+            elements.check_mapping()
+        except ValueError:
+            deleting(answer[0], None)(client, None)
+            raise
+        return answer, elements
 
     return work
 
@@ -236,6 +266,7 @@ def asking(token: bytes, timeout: float | None) \
 
 def listing(owner: str, timeout: float | None) \
         -> Callable[[_native.Client, _native.Stop | None], list[_native.Array]]:
+    text("owner", owner)
     settings = settings_of({"timeout": timeout})
     return lambda client, stop: client.list_arrays(owner, settings, stop)
 

@@ -108,6 +108,9 @@ class Result(Mapping[str, Any]):
             raise outcome.error
         return outcome.value
 
+    def __contains__(self, operator: object) -> bool:
+        return operator in self.outcomes  # also of one that has an error
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.outcomes)
 
@@ -187,6 +190,8 @@ def answer_type(element_type: str, dtype: Any) -> numpy.dtype[Any]:
     """The type that a sum or product of such elements is asked for in. TypeError for what it cannot be."""
     import numpy
 
+    if str(getattr(dtype, "__name__", dtype)) == "bfloat16":
+        raise TypeError("dtype= of the answer cannot be bfloat16: pass 'float32', and round that")
     answered: numpy.dtype[Any] = numpy.dtype(dtype)
     kinds = "f" if "float" in element_type else "iuf"
     if answered.kind not in kinds or not answered.isnative or answered.itemsize > 8:

@@ -19,9 +19,9 @@ struct ScalarLeaf<Describe<T, kIgnoreNan>> {
 
   static typename Op::LeafState Reduce(const Op&, const std::byte* data, std::uint64_t count) {
     const Variance<T, kIgnoreNan> variance;
-    const typename Op::Range range;
+    const typename Op::Extremes range;
     const auto spread = ScalarLeaf<Variance<T, kIgnoreNan>>::Reduce(variance, data, count);
-    const auto extrema = ScalarLeaf<typename Op::Range>::Reduce(range, data, count);
+    const auto extrema = ScalarLeaf<typename Op::Extremes>::Reduce(range, data, count);
     if constexpr (IntegerElement<T>) {
       return {spread, extrema};
     } else {

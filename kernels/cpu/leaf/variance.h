@@ -138,7 +138,7 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
   }
 
  private:
-  // By column, and then by lane.
+  // A sum and a count for each column of a lane, lane after lane.
   struct Sums {
     alignas(kSimdBytes) double sums[kColumns<T>];
     alignas(kSimdBytes) std::int64_t counts[kColumns<T>];  // where NaN are ignored

@@ -73,9 +73,8 @@ cudaError_t LaunchExact(const OperatorParameters& parameters, const Range& range
       PlanUnits(range, Leaves::kLeafElements, kSmallestLevel, kLargestLevel, resident, resident);
   const std::uint64_t blocks =
       geometry.unit_blocks + (geometry.edge_leaves() + kExactWarps - 1) / kExactWarps;
-  ExactKernel<Op>
-      <<<static_cast<unsigned>(blocks), kExactThreads, 0, stream>>>(parameters, range, geometry, workspace);
-  return cudaGetLastError();
+  return LaunchKernel<ExactKernel<Op>>({static_cast<unsigned>(blocks), kExactThreads}, stream, parameters,
+                                       range, geometry, workspace);
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -48,18 +48,17 @@ __device__ __forceinline__ bool ArgExtremumOfFloats(
 }
 
 // The LaneLeaf of argmin and argmax.
-template <AnyElement T, bool kIgnoreNan, bool kMax>
+template <class Op>
 struct ArgExtremumLaneLeaf {
-  using Op = ArgExtremum<T, kIgnoreNan, kMax>;
+  using T = typename Op::Element;
 
-  template <class Plainly>
-  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, const LaneVectors& vectors,
-                                                                std::uint32_t first, const Plainly& plainly) {
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
+                                                                std::uint32_t first) {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
       typename Op::LeafState folded;
       if (ArgExtremumOfFloats(op, vectors, first, folded)) return folded;
     }
-    return plainly();
+    return LaneSweep<Op>(op, vectors, first).Fold();
   }
 };
 

@@ -11,6 +11,6 @@
 namespace warpfold::kernels::cuda {
 
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Argmax<T, kIgnoreNan>> : ArgExtremumLaneLeaf<T, kIgnoreNan, /*kMax=*/true> {};
+struct LaneLeaf<Argmax<T, kIgnoreNan>> : ArgExtremumLaneLeaf<Argmax<T, kIgnoreNan>> {};
 
 }  // namespace warpfold::kernels::cuda

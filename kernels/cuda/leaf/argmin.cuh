@@ -11,6 +11,6 @@
 namespace warpfold::kernels::cuda {
 
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Argmin<T, kIgnoreNan>> : ArgExtremumLaneLeaf<T, kIgnoreNan, /*kMax=*/false> {};
+struct LaneLeaf<Argmin<T, kIgnoreNan>> : ArgExtremumLaneLeaf<Argmin<T, kIgnoreNan>> {};
 
 }  // namespace warpfold::kernels::cuda

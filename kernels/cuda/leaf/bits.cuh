@@ -28,13 +28,13 @@ __device__ __forceinline__ Bits<T> BitsOfPacked(const LaneVectors& vectors) {
 // The LaneLeaf of Family<T, false>.
 template <template <class, bool> class Family, class T>
 struct BitsLaneLeaf {
-  template <class Plainly>
-  static __device__ __forceinline__ Bits<T> Fold(const Family<T, false>&, const LaneVectors& vectors,
-                                                 std::uint32_t, const Plainly& plainly) {
+  using Op = Family<T, false>;
+
+  static __device__ __forceinline__ Bits<T> Fold(const Op& op, LaneVectors& vectors, std::uint32_t first) {
     if constexpr (kPacks<T>) {
       return BitsOfPacked<Family, T>(vectors);
     } else {
-      return plainly();
+      return LaneSweep<Op>(op, vectors, first).Fold();
     }
   }
 };

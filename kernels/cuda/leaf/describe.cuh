@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// describe: of integers of 8 and 16 bits, what variance and minmax have. Of others the range is a sweep of
-// its own (scalar_leaves.cuh), for which minmax has its own way.
+// describe: the smallest and the largest element as minmax has them; then the sums of integers of 8 and 16
+// bits as variance has them, and of others a sweep.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "kernels/cuda/leaf/lane_leaf.cuh"
 #include "kernels/cuda/leaf/minmax.cuh"
 #include "kernels/cuda/leaf/variance.cuh"
+#include "kernels/cuda/warp.cuh"
 #include "kernels/operators/describe.h"
 
 namespace warpfold::kernels::cuda {
@@ -18,16 +19,19 @@ template <class T, bool kIgnoreNan>
 struct LaneLeaf<Describe<T, kIgnoreNan>> {
   using Op = Describe<T, kIgnoreNan>;
 
-  template <class Plainly>
-  static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,
-                                                                std::uint32_t first, const Plainly& plainly) {
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
+                                                                std::uint32_t first) {
+    using Extremes = typename Op::Extremes;
+    auto extremes = LaneLeaf<Extremes>::Fold(Extremes(), vectors, first);
     if constexpr (kHasSumOfPacked<T>) {
-      using Range = typename Op::Range;
-      // Elements that are packed have a way of their own, which never comes back to the plain one.
-      const auto range = LaneLeaf<Range>::Fold(Range(), vectors, first, [] { return Range().Identity(); });
-      return {PowerSumsOfPacked<T>(vectors), range};
+      return {PowerSumsOfPacked<T>(vectors), extremes};
     } else {
-      return plainly();
+      // That was a sweep of its own, done before the others: interleaved, they would need more registers than
+      // there are.
+      Pin(extremes);
+      typename Op::LeafState folded = LaneSweep<Op>(op, vectors, first).Fold();
+      folded.range = extremes;  // the compiler drops what led to the other ones
+      return folded;
     }
   }
 };

@@ -159,18 +159,17 @@ template <class T>
 inline constexpr bool kHasExtremumOfFloats = std::is_same_v<T, float> || std::is_same_v<T, double>;
 
 // The LaneLeaf of min and max.
-template <AnyElement T, bool kIgnoreNan, bool kMax>
+template <class Op>
 struct ExtremumLaneLeaf {
-  template <class Plainly>
-  static __device__ __forceinline__ Key<T> Fold(const Extremum<T, kIgnoreNan, kMax>& op,
-                                                const LaneVectors& vectors, std::uint32_t,
-                                                const Plainly& plainly) {
+  using T = typename Op::Element;
+
+  static __device__ __forceinline__ Key<T> Fold(const Op& op, LaneVectors& vectors, std::uint32_t first) {
     if constexpr (kPacks<T>) {
       return ExtremumOfPacked(op, vectors);
     } else if constexpr (kHasExtremumOfFloats<T>) {
       return ExtremumOfFloats(op, vectors);
     } else {
-      return plainly();
+      return LaneSweep<Op>(op, vectors, first).Fold();
     }
   }
 };

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // LaneLeaf<Op>: how a lane folds its elements of a full leaf. The primary template takes the way that every
-// operator can go: element by element, in the canonical order (scalar_leaves.cuh). An operator for which GPUs
+// operator can go: element by element, in the canonical order (lane_sweep.cuh). An operator for which GPUs
 // have something faster has a specialisation in a file of its name in this folder, sum.cuh for sum. The
 // generated source of the operator's row includes that file, because it has this name (kernels/row.in).
 //
@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/leaf/lane_sweep.cuh"
 #include "kernels/cuda/vectors.cuh"
 #include "kernels/operators/traits.h"
 
@@ -19,19 +20,18 @@ namespace warpfold::kernels::cuda {
 
 template <ScalarOperator Op>
 struct LaneLeaf {
-  // Folds `vectors`, the lane's part of the leaf, whose first element is `first` elements into the leaf. What
-  // it returns has the bits that plainly() returns, which folds one element after the other.
-  template <class Plainly>
-  static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors&, std::uint32_t,
-                                                                const Plainly& plainly) {
-    return plainly();
+  // Folds `vectors`, the lane's part of the leaf, whose first element is `first` elements into the leaf. Any
+  // specialisation returns the bits that LaneSweep does.
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
+                                                                std::uint32_t first) {
+    return LaneSweep<Op>(op, vectors, first).Fold();
   }
 };
 
 }  // namespace warpfold::kernels::cuda
 
 // The executor on the host (kernels/simt) has none of the instructions that these files are made of. There
-// every operator is folded plainly.
+// every operator is folded element by element.
 #if !defined(WARPFOLD_SIMT)
 namespace warpfold::kernels {
 

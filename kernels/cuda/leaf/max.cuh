@@ -11,6 +11,6 @@
 namespace warpfold::kernels::cuda {
 
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Max<T, kIgnoreNan>> : ExtremumLaneLeaf<T, kIgnoreNan, /*kMax=*/true> {};
+struct LaneLeaf<Max<T, kIgnoreNan>> : ExtremumLaneLeaf<Max<T, kIgnoreNan>> {};
 
 }  // namespace warpfold::kernels::cuda

@@ -11,6 +11,6 @@
 namespace warpfold::kernels::cuda {
 
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Min<T, kIgnoreNan>> : ExtremumLaneLeaf<T, kIgnoreNan, /*kMax=*/false> {};
+struct LaneLeaf<Min<T, kIgnoreNan>> : ExtremumLaneLeaf<Min<T, kIgnoreNan>> {};
 
 }  // namespace warpfold::kernels::cuda

@@ -16,9 +16,8 @@ template <class T, bool kIgnoreNan>
 struct LaneLeaf<Minmax<T, kIgnoreNan>> {
   using Op = Minmax<T, kIgnoreNan>;
 
-  template <class Plainly>
-  static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,
-                                                                std::uint32_t, const Plainly& plainly) {
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
+                                                                std::uint32_t first) {
     const typename Op::Least least;
     const typename Op::Greatest greatest;
     if constexpr (kPacks<T>) {
@@ -26,7 +25,7 @@ struct LaneLeaf<Minmax<T, kIgnoreNan>> {
     } else if constexpr (kHasExtremumOfFloats<T>) {
       return {ExtremumOfFloats(least, vectors), ExtremumOfFloats(greatest, vectors)};
     } else {
-      return plainly();
+      return LaneSweep<Op>(op, vectors, first).Fold();
     }
   }
 };

@@ -52,13 +52,12 @@ template <class T, bool kIgnoreNan>
 struct LaneLeaf<Product<T, kIgnoreNan>> {
   using Op = Product<T, kIgnoreNan>;
 
-  template <class Plainly>
-  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, const LaneVectors& vectors,
-                                                                std::uint32_t, const Plainly& plainly) {
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
+                                                                std::uint32_t first) {
     if constexpr (IntegerElement<T> && kPacks<T>) {
       return ProductOfPacked(op, vectors);
     } else {
-      return plainly();
+      return LaneSweep<Op>(op, vectors, first).Fold();
     }
   }
 };

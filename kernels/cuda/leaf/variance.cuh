@@ -65,13 +65,12 @@ template <class T, bool kIgnoreNan>
 struct LaneLeaf<Variance<T, kIgnoreNan>> {
   using Op = Variance<T, kIgnoreNan>;
 
-  template <class Plainly>
-  static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,
-                                                                std::uint32_t, const Plainly& plainly) {
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
+                                                                std::uint32_t first) {
     if constexpr (kHasSumOfPacked<T>) {
       return PowerSumsOfPacked<T>(vectors);
     } else {
-      return plainly();
+      return LaneSweep<Op>(op, vectors, first).Fold();
     }
   }
 };

@@ -73,7 +73,7 @@ inline cudaError_t MostSharedBytes(std::uint32_t* bytes) {
 // How many blocks with so much shared memory a multiprocessor of the current device holds at once: asked once
 // for each device and size, not at every launch.
 template <class Tile, class Lift>
-cudaError_t ResidentBlocks(std::uint32_t shared_bytes, std::uint32_t most_shared_bytes, int* blocks) {
+cudaError_t ResidentTileBlocks(std::uint32_t shared_bytes, std::uint32_t most_shared_bytes, int* blocks) {
   static std::mutex mutex;
   static std::map<std::pair<int, std::uint32_t>, int> known;  // by device and size
   int device = 0;
@@ -110,13 +110,13 @@ cudaError_t LaunchTile(const OperatorParameters& parameters, bool is_signed, con
   const MatrixPlan plan = PlanMatrices(Tile::Shape(), dimension, strides[dimension], range.first_leaf,
                                        range.element_count, workspace.multiprocessors, most_shared_bytes);
   int resident = 0;
-  const cudaError_t counted = ResidentBlocks<Tile, Lift>(plan.shared_bytes, most_shared_bytes, &resident);
+  const cudaError_t counted = ResidentTileBlocks<Tile, Lift>(plan.shared_bytes, most_shared_bytes, &resident);
   if (counted != cudaSuccess) return counted;
   const auto most = static_cast<std::uint64_t>(resident) * workspace.multiprocessors;
   const std::uint64_t blocks = std::min(plan.tree.tasks(), most);
-  MatrixKernel<Tile, Lift><<<static_cast<unsigned>(blocks), Tile::kThreads, plan.shared_bytes, stream>>>(
-      Lift(parameters, is_signed), range, plan, workspace);
-  return cudaGetLastError();
+  return LaunchKernel<MatrixKernel<Tile, Lift>>(
+      {static_cast<unsigned>(blocks), Tile::kThreads, plan.shared_bytes}, stream, Lift(parameters, is_signed),
+      range, plan, workspace);
 }
 
 // Rows and columns of lanes, of a lane's tile, and the dimension: those of powers of two have kernels of

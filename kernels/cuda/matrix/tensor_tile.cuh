@@ -19,7 +19,8 @@ namespace warpfold::kernels::cuda {
 
 inline constexpr int kPlanes = 4;  // bytes of an entry
 
-// What an entry is made of: sums[s] counts 2^(8 s), and is less than 2^24. Of the ring, modulo 2^32.
+// Makes an entry of its sums: sums[s] counts 2^(8 s), and is less than 2^24. In this ring it is taken modulo
+// 2^32.
 inline __device__ std::uint32_t FinishDigits(const RingTerms<std::uint32_t>&,
                                              const std::uint32_t (&sums)[4]) {
   return sums[0] + (sums[1] << 8) + (sums[2] << 16) + (sums[3] << 24);

@@ -36,9 +36,9 @@ class ElementRuns {
 
   __device__ bool any() const { return task_ < plan_.tasks(); }
   __device__ std::uint32_t part() const { return static_cast<std::uint32_t>(task_ % plan_.parts); }
-  // In leaves.
+  // The next subtree to fold, counted in leaves.
   __device__ Subtree subtree() const { return FirstSubtree(begin_, end_, plan_.unit_level); }
-  // Empty after the last one.
+  // The elements of that subtree. They are none after the last one.
   __device__ TreeRun run() const {
     if (!any()) return {};
     const std::uint64_t skipped = begin_ - plan_.first_leaf;

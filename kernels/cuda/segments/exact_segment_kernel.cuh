@@ -137,9 +137,8 @@ cudaError_t LaunchExactSegments(const OperatorParameters& parameters, const Segm
                                 const SegmentWork& work, cudaStream_t stream) {
   const std::uint64_t needed = (plan.item_count + kSegmentWarps - 1) / kSegmentWarps;
   const std::uint64_t resident = std::uint64_t{work.multiprocessors} * SegmentBlocks<Op>();
-  ExactSegmentKernel<Op><<<static_cast<unsigned>(std::min(needed, resident)), kSegmentThreads, 0, stream>>>(
-      parameters, plan, work);
-  return cudaGetLastError();
+  const auto blocks = static_cast<unsigned>(std::min(needed, resident));
+  return LaunchKernel<ExactSegmentKernel<Op>>({blocks, kSegmentThreads}, stream, parameters, plan, work);
 }
 
 }  // namespace warpfold::kernels::cuda

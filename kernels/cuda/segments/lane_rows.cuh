@@ -28,10 +28,10 @@ class LaneRows {
   // first `present` of them; if it has none, the state is the identity.
   template <int kFirst, int kRows>
   __device__ __forceinline__ LeafState Fold(LaneVectors& vectors, std::uint32_t present) const {
-    if constexpr (SweepsRangeApart<Op>) {
+    if constexpr (SweepsExtremesApart<Op>) {
       // A sweep of its own, done before the others, which would need more registers than there are.
-      const typename Op::Range range_op;
-      using S = typename Op::Range::State;
+      const typename Op::Extremes range_op;
+      using S = typename Op::Extremes::State;
       S range = Sweep<kFirst, kRows>(
           vectors, present, range_op.Identity(), [&](T x, std::uint32_t i) { return range_op.Lift(x, i); },
           [&](const S& a, const S& b) { return range_op.Combine(a, b); });

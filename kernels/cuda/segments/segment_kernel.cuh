@@ -140,10 +140,9 @@ cudaError_t LaunchSegments(const OperatorParameters& parameters, const SegmentPl
                            const SegmentWork& work, cudaStream_t stream) {
   const std::uint64_t needed = (plan.item_count + kSegmentWarps - 1) / kSegmentWarps;
   const std::uint64_t resident = std::uint64_t{work.multiprocessors} * SegmentBlocks<Op>();
-  SegmentKernel<Op, InRegisters...>
-      <<<static_cast<unsigned>(std::min(needed, resident)), kSegmentThreads, 0, stream>>>(parameters, plan,
-                                                                                          work);
-  return cudaGetLastError();
+  const auto blocks = static_cast<unsigned>(std::min(needed, resident));
+  return LaunchKernel<SegmentKernel<Op, InRegisters...>>({blocks, kSegmentThreads}, stream, parameters, plan,
+                                                         work);
 }
 
 }  // namespace warpfold::kernels::cuda

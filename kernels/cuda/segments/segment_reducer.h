@@ -82,7 +82,7 @@ class SegmentReducer {
   std::byte* errors_ = nullptr;
   std::byte* device_errors_ = nullptr;
 
-  // Of the last Launch.
+  // What the last Launch was asked for.
   std::optional<SegmentLayout> layout_;
   std::size_t operators_ = 0;
   std::uint64_t segment_count_ = 0;

@@ -50,8 +50,7 @@ __device__ __forceinline__ void FoldStates(const Op& op, typename Op::State* sta
 }
 
 // Takes the state of a run's step, states[0], into those of the run: after the last step, states[0] is the
-// run's. A binary counter of the steps, as far as they are full; states[1 + l] waits for its partner at level
-// l. By one lane.
+// run's. Full steps are counted in binary: states[1 + l] waits for its partner at level l. One lane calls it.
 template <Operator Op>
 __device__ __forceinline__ void TakeStep(const Op& op, const SegmentStep& step, typename Op::State* states) {
   auto* const waiting = states + 1;

@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kWarps = kThreads / kLanes;
   const Op op = MakeOperator<Op>(parameters);
   // Before anything else is in a register: all sixteen loads of a round are then in flight at once.
-  const State strided = FoldStridedByBlock<kThreads>(op, input);
+  const State strided = FoldStrided(op, input, threadIdx.x, kThreads);
   const int warp = threadIdx.x / kLanes;
   const int lane = threadIdx.x % kLanes;
   State* const results = SharedCells<State, kWarps>();

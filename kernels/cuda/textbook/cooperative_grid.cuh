@@ -8,7 +8,7 @@
 //
 // Teaches: a barrier over the grid needs all blocks on the device at once, since one that waits never makes
 // room for one that has not begun. Only a cooperative launch promises that, and it refuses a grid that does
-// not fit, so the grid is asked of the occupancy calculator. Bound by: latency; then the barrier, about a
+// not fit, so the grid is asked of the occupancy calculator. Bound by: memory; then the barrier, about a
 // microsecond or two. last_block does the same without waiting. Order: not kept.
 //
 // Home-made barriers over a grid (a counter that all blocks spin on) hang as soon as one block does not fit.
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads)
   using State = typename Op::State;
   const Op op = MakeOperator<Op>(parameters);
   State* const cells = SharedCells<State, kThreads>();
-  const State folded = HalvingTree<kThreads>(op, FoldStrided(op, input), cells);
+  const State folded = HalvingTree<kThreads>(op, FoldStridedByGrid<kThreads>(op, input), cells);
   if (threadIdx.x == 0) partials[blockIdx.x] = folded;
 
   cooperative_groups::this_grid().sync();

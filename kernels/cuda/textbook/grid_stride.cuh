@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// grid_stride: the last rung of the ladder (Harris, "Optimizing Parallel Reduction in CUDA", 2007, kernel 7).
+// grid_stride: the seventh rung of the ladder (Harris, "Optimizing Parallel Reduction in CUDA", 2007, kernel
+// 7), and the last of his.
 //
 // A grid of fixed size; each thread folds many items, a grid apart, before the unrolled tree. One more launch
 // of one block folds the partials.

@@ -10,7 +10,7 @@
 //
 // Teaches: one launch can do without a barrier over the grid, because nobody waits: all blocks but one simply
 // end. And that a flag is not enough: the ticket must release what its block wrote and acquire what the
-// others did (kernels/cuda/ticket.cuh; PTX ISA, "Memory Consistency Model"). Bound by: latency; then one
+// others did (kernels/cuda/ticket.cuh; PTX ISA, "Memory Consistency Model"). Bound by: memory; then one
 // block's latency over a few hundred partials. Order: not kept.
 //
 // After the threadFenceReduction sample of the CUDA toolkit. Its counter is one for all streams. The last
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads)
   using State = typename Op::State;
   const Op op = MakeOperator<Op>(parameters);
   State* const cells = SharedCells<State, kThreads>();
-  const State folded = HalvingTree<kThreads>(op, FoldStrided(op, input), cells);
+  const State folded = HalvingTree<kThreads>(op, FoldStridedByGrid<kThreads>(op, input), cells);
   if (threadIdx.x == 0) partials[blockIdx.x] = folded;
 
   if (!IsLastBlock(ticket)) return;

@@ -33,9 +33,10 @@ __global__ void __launch_bounds__(kThreads)
   using State = typename Op::State;
   const Op op = MakeOperator<Op>(parameters);
   State* const cells = SharedCells<State, 2 * kThreads>();
-  const std::uint64_t part = input.count() / gridDim.x;
-  const std::uint64_t begin = blockIdx.x * part;
-  const std::uint64_t end = blockIdx.x + 1 == gridDim.x ? input.count() : begin + part;
+  const auto count = static_cast<std::int64_t>(input.count());
+  const std::int64_t part = count / gridDim.x;
+  const std::int64_t begin = blockIdx.x * part;
+  const std::int64_t end = blockIdx.x + 1 == gridDim.x ? count : begin + part;
   const State folded = FoldInOrder<kThreads>(op, input, begin, end, cells);
   if (threadIdx.x == 0) partials[blockIdx.x] = folded;
 

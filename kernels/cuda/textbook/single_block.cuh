@@ -42,33 +42,27 @@ __device__ typename Op::State HalvingTree(const Op& op, const typename Op::State
   return cells[0];
 }
 
-// This thread's share of the items, by strides of the whole grid.
+// Items first, first + stride, first + 2 * stride, ..., folded by this thread.
+//
+// Indices are signed, as those of the published forms are. The overflow of a signed index is undefined, so
+// the compiler may count the rounds of the loop before the first, and unrolls it: a thread then asks for
+// sixteen items before it folds the first of them. With unsigned indices it has one load in flight.
 template <Operator Op>
-__device__ __forceinline__ typename Op::State FoldStrided(const Op& op, const Input<Op>& input) {
-  const std::uint64_t count = input.count();
-  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+__device__ __forceinline__ typename Op::State FoldStrided(const Op& op, const Input<Op>& input,
+                                                          std::int64_t first, std::int64_t stride) {
+  const auto count = static_cast<std::int64_t>(input.count());
   return input.With([&](const auto& items) {
     typename Op::State state = op.Identity();
-    for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
-      state = op.Combine(state, items.At(op, i));
-    }
+    for (std::int64_t i = first; i < count; i += stride) state = op.Combine(state, items.At(op, i));
     return state;
   });
 }
 
-// The same where the grid is one block. The compiler knows the stride, and the number of rounds before the
-// first: so it unrolls the loop, and a thread has several loads in flight.
+// This thread's share of the items, by strides of the whole grid.
 template <int kThreads, Operator Op>
-__device__ __forceinline__ typename Op::State FoldStridedByBlock(const Op& op, const Input<Op>& input) {
-  const std::uint64_t rounds = (input.count() + kThreads - 1 - threadIdx.x) / kThreads;
-  return input.With([&](const auto& items) {
-    typename Op::State state = op.Identity();
-#pragma unroll 16
-    for (std::uint64_t round = 0; round < rounds; ++round) {
-      state = op.Combine(state, items.At(op, threadIdx.x + round * kThreads));
-    }
-    return state;
-  });
+__device__ __forceinline__ typename Op::State FoldStridedByGrid(const Op& op, const Input<Op>& input) {
+  return FoldStrided(op, input, std::int64_t{blockIdx.x} * kThreads + threadIdx.x,
+                     std::int64_t{gridDim.x} * kThreads);
 }
 
 template <Operator Op, int kThreads>
@@ -76,7 +70,7 @@ __global__ void __launch_bounds__(kThreads)
     SingleBlockKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* result) {
   const Op op = MakeOperator<Op>(parameters);
   auto* const cells = SharedCells<typename Op::State, kThreads>();
-  const auto folded = HalvingTree<kThreads>(op, FoldStridedByBlock<kThreads>(op, input), cells);
+  const auto folded = HalvingTree<kThreads>(op, FoldStrided(op, input, threadIdx.x, kThreads), cells);
   if (threadIdx.x == 0) *result = folded;
 }
 

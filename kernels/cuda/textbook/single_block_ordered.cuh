@@ -29,10 +29,11 @@
 namespace warpfold::kernels::cuda::textbook {
 
 // Items [begin, end), folded in order by the whole block; in every thread. `cells` has room for twice
-// kThreads states, which may be written to again behind the block's next barrier.
+// kThreads states, which may be written to again behind the block's next barrier. Indices are signed, as in
+// FoldStrided (single_block.cuh).
 template <int kThreads, Operator Op>
-__device__ typename Op::State FoldInOrder(const Op& op, const Input<Op>& input, std::uint64_t begin,
-                                          std::uint64_t end, typename Op::State* cells) {
+__device__ typename Op::State FoldInOrder(const Op& op, const Input<Op>& input, std::int64_t begin,
+                                          std::int64_t end, typename Op::State* cells) {
   using State = typename Op::State;
   const int t = threadIdx.x;
   // Puts a block-full above the states so far, and folds neighbours.
@@ -44,11 +45,13 @@ __device__ typename Op::State FoldInOrder(const Op& op, const Input<Op>& input, 
     cells[t] = pair;
   };
   input.With([&](const auto& items) {
-    std::uint64_t next = begin + t;
-    cells[t] = next < end ? items.At(op, next) : op.Identity();
+    const std::int64_t count = end - begin;
+    cells[t] = t < count ? items.At(op, begin + t) : op.Identity();
     // Whole block-fulls first: their loads have no condition.
-    for (next += kThreads; next - t + kThreads <= end; next += kThreads) join(items.At(op, next));
-    if (next - t < end) join(next < end ? items.At(op, next) : op.Identity());
+    std::int64_t next = kThreads;
+#pragma unroll 4
+    for (; next <= count - kThreads; next += kThreads) join(items.At(op, begin + next + t));
+    if (next < count) join(next + t < count ? items.At(op, begin + next + t) : op.Identity());
   });
   __syncthreads();
 #pragma unroll 1

@@ -10,7 +10,7 @@
 //
 // Teaches: the end of a launch is a barrier over all blocks, and the only one that costs no thought: the
 // second launch sees all that the first wrote.
-// Bound by: latency, of one load for each thread at a time; for small arrays by the second launch.
+// Bound by: memory, with sixteen loads of each thread in flight; for small arrays by the second launch.
 // Order: not kept.
 //
 // The published form sizes the partials by one constant and the second launch by another, and reads partials
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads)
     TwoLaunchKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* partials) {
   const Op op = MakeOperator<Op>(parameters);
   auto* const cells = SharedCells<typename Op::State, kThreads>();
-  const auto folded = HalvingTree<kThreads>(op, FoldStrided(op, input), cells);
+  const auto folded = HalvingTree<kThreads>(op, FoldStridedByGrid<kThreads>(op, input), cells);
   if (threadIdx.x == 0) partials[blockIdx.x] = folded;
 }
 

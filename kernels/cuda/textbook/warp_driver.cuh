@@ -18,8 +18,8 @@
 
 namespace warpfold::kernels::cuda::textbook {
 
-// Fold: has kCells, how many shared cells a warp needs, and Fold(op, state, cells), which returns, in lane 0,
-// the states of the 32 lanes of the calling warp, folded.
+// Fold: has kCells, how many shared cells a warp needs, and Fold(op, state, cells), which returns, in every
+// lane, the states of the 32 lanes of the calling warp, folded.
 template <class Fold, Operator Op, int kThreads>
 __global__ void __launch_bounds__(kThreads)
     WarpDriverKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* partials) {

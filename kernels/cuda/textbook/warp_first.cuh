@@ -11,7 +11,7 @@
 // reduce7 of the toolkit's reduction sample (docs/textbook.md).
 //
 // Teaches: the tree with one barrier and a cell per warp, instead of a cell per thread and a barrier per
-// step. Bound by: latency. Order: not kept, because of the strides; the shuffles would keep it.
+// step. Bound by: memory. Order: not kept, because of the strides; the shuffles would keep it.
 //
 // Luitjens's shuffles have no masks, without which they no longer compile, and lanes without a warp have 0
 // whatever the operator. The sample's have masks, but its last ones also read lanes that are not in them.
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % kLanes;
   State* const results = SharedCells<State, kWarps>();
 
-  const State mine = Warp::Fold(op, FoldStrided(op, input));
+  const State mine = Warp::Fold(op, FoldStridedByGrid<kThreads>(op, input));
   if (lane == 0) results[warp] = mine;
   __syncthreads();
   if (warp != 0) return;

@@ -25,7 +25,7 @@ struct WarpSharedOnceFold {
   static constexpr int kCells = kLanes;
   static constexpr unsigned kLowerHalf = 0x0000ffffu;
 
-  // By the whole warp, on kCells cells of its own. Returns the folded states in every lane.
+  // The whole warp calls it, on kCells cells of its own. Returns the folded states in every lane.
   template <Operator Op>
   static __device__ State Fold(const Op& op, const State& state, State* cells) {
     const int lane = threadIdx.x % kLanes;

@@ -26,7 +26,7 @@ struct WarpSharedPaddedFold {
   static constexpr int kPadding = kLanes / 2;
   static constexpr int kCells = kLanes + kPadding;
 
-  // By the whole warp, on kCells cells of its own. Returns the folded states in every lane.
+  // The whole warp calls it, on kCells cells of its own. Returns the folded states in every lane.
   template <Operator Op>
   static __device__ State Fold(const Op& op, const State& state, State* cells) {
     const int lane = threadIdx.x % kLanes;

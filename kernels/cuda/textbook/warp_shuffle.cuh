@@ -27,7 +27,7 @@ template <class State>
 struct WarpShuffleFold {
   static constexpr int kCells = 0;
 
-  // By the whole warp. Returns the folded states in every lane.
+  // The whole warp calls it. Returns the folded states in every lane.
   template <Operator Op>
   static __device__ State Fold(const Op& op, State state, State* = nullptr) {
 #pragma unroll 1

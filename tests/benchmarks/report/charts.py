@@ -145,19 +145,14 @@ def of_ladder(results: m.Results) -> list:
     """The textbook algorithms as bars: a chart per operator and element type."""
     charts = []
     for (op, dtype, *_), case in m.by_case(results.ladder).items():
-        case = [line for line in case if m.log2_size(line) == tables.LARGE_LOG2]
-        if not any(line["algorithm"] != "auto" for line in case):
-            continue
         bars = [("Warpfold" if line["algorithm"] == "auto" else line["algorithm"],
                  "warpfold" if line["algorithm"] == "auto" else "textbook", line["gbps"]) for line in case]
-        for label, style, key in (("CUB as it comes", "cub_native", "cub_native_gbps"),
-                                  ("CUB, same contract", "cub", "cub_gbps"),
-                                  ("read-only ceiling", "ceiling", "ceiling_gbps")):
-            if case[0].get(key):
-                bars.append((label, style, case[0][key]))
+        largest = case[-1]
+        if largest.get("ceiling_gbps"):
+            bars.append(("read-only ceiling", "ceiling", largest["ceiling_gbps"]))
         bars.sort(key=lambda bar: bar[2])
-        charts.append(Bars(f"ladder-{op}-{dtype}".replace("_", "-"),
-                           f"{m.case_name(case[0])}, 1 GiB: the textbook algorithms", "GB/s", bars))
+        title = f"{m.case_name(largest)}, {m.size_name(m.log2_size(largest))}: the textbook algorithms"
+        charts.append(Bars(f"ladder-{op}-{dtype}".replace("_", "-"), title, "GB/s", bars))
     return charts
 
 

@@ -23,7 +23,7 @@ class Results(NamedTuple):
     """The lines shown, by kind."""
 
     kernels: list  # Warpfold, CUB, Thrust and the ceiling, on the device
-    ladder: list  # the textbook algorithms; and of the same run the production kernels where they meet
+    ladder: list  # the textbook algorithms, their published forms and the production kernel, on any GPU
     from_host: list  # host call to value
     cpu: list
     way_in: list  # end to end, of all sides
@@ -51,14 +51,13 @@ def pick(lines: list) -> Results:
     # Arrays of all exponents are for what depends on them: the page says in words what they show.
     kernels = [line for line in of("kernel") if line["device"] == GPU and line.get("data") != "wide"]
     production = [line for line in kernels if line["algorithm"] == "auto"]
-    textbook = newest_run([line for line in kernels if line["algorithm"] != "auto"])
     cpu = of("cpu")
     if cpu:
         device = _newest(cpu)["device"]
         cpu = newest_run([line for line in cpu if line["device"] == device])
     return Results(
         kernels=newest_run(production),
-        ladder=textbook + [line for line in unique(production) if any(_meet(line, t) for t in textbook)],
+        ladder=newest_run(of("textbook")),
         from_host=newest_run([line for line in of("from_host") if line["device"] == GPU]),
         cpu=cpu,
         way_in=newest_run(of("load")),
@@ -80,11 +79,6 @@ def newest_run(lines: list) -> list:
 def unique(lines: Iterable[dict]) -> list:
     return list({(line["date"], line["commit"], *(line.get(key) for key in _IDENTITY)): line
                  for line in lines}.values())
-
-
-def _meet(a: dict, b: dict) -> bool:
-    return all(a.get(key) == b.get(key)
-               for key in ("date", "commit", "operator", "dtype", "matrix", "modulus", "bytes"))
 
 
 def ratio(line: dict, rival: str) -> Optional[float]:

@@ -43,12 +43,10 @@ class PickTest(unittest.TestCase):
         self.assertEqual([l["device"] for l in results.kernels], [m.GPU])
         self.assertEqual([l["device"] for l in results.cpu], ["B"])
 
-    def test_ladder_comes_with_the_production_kernel_of_its_run(self):
-        lines = [line(), line(log2=20), line(algorithm="tree"), line(dtype="int8")]
-        results = m.pick([*lines, line(date="2026-01-03", commit="c2")])
-        self.assertEqual([(l["algorithm"], l["commit"]) for l in results.ladder],
-                         [("tree", "c1"), ("auto", "c1")])
-        self.assertEqual([l["commit"] for l in results.kernels], ["c2"])
+    def test_ladder_is_the_newest_run_of_the_textbook_on_any_gpu(self):
+        newest = line("textbook", algorithm="tree", device="Another GPU", commit="c2", date="2026-01-03")
+        results = m.pick([line(algorithm="tree"), line("textbook", algorithm="tree"), newest])
+        self.assertEqual(results.ladder, [newest])
 
     def test_files(self):
         with tempfile.TemporaryDirectory() as name:
@@ -120,8 +118,10 @@ class TablesTest(unittest.TestCase):
 
     def test_ladder(self):
         self.assertEqual(cells(tables.ladder(everything())), [
-            ["algorithm", "sum of int32"], ["`tree`", "8.00"], ["`auto`", "4,000"],
-            ["CUB as it comes", "3,200"], ["read-only ceiling", "5,000"]])
+            ["algorithm", "published form", "bytes", "GB/s", "of the published form", "times that",
+             "with wide states", "of the ceiling"],
+            ["`tree`", "sumTree", "1 GiB", "8.00", "4.00", "2.00", "6.00", "0.00"],
+            ["`auto`", "", "1 GiB", "4,000", "-", "-", "-", "0.80"]])
 
     def test_from_host(self):
         self.assertEqual(cells(tables.from_host(everything())), [
@@ -211,7 +211,7 @@ class ChartsTest(unittest.TestCase):
     def test_bars_are_sorted(self):
         bars, = charts.of_ladder(everything())
         self.assertEqual([label for label, _, _ in bars.bars],
-                         ["tree", "CUB, same contract", "CUB as it comes", "Warpfold", "read-only ceiling"])
+                         ["tree", "Warpfold", "read-only ceiling"])
 
     def test_one_size_is_no_line(self):
         results = everything()._replace(kernels=[cub()], ladder=[], from_host=[])

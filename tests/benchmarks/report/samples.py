@@ -22,7 +22,9 @@ def everything() -> m.Results:
                for op in ("sum", "min", "max") for dtype in ("int32", "float64", "int8") for log2 in (20, 30)]
     kernels += [line(log2=log2, operator="matrix_product", dtype="uint32", matrix=4, modulus=modulus)
                 for modulus in (0, 7) for log2 in (20, 30)]
-    ladder = [cub(algorithm=name, gbps=gbps) for name, gbps in (("tree", 8.0), ("auto", 4000.0))]
+    ladder = [line("textbook", algorithm="tree", published="sumTree", gbps=8.0, published_gbps=4.0, ratio=2.0,
+                   wide_gbps=6.0, to_ceiling=0.002),
+              line("textbook", to_ceiling=0.8)]
     from_host = [line("from_host", log2, us=10.0, us_p10=9.5, us_p90=11.0, empty_us=9.0, cub_us=12.0,
                       cub_mapped_us=11.0, thrust_us=23.4, thrust_scratch_us=18.0) for log2 in (10, 20)]
     cpu = [line("cpu", log2, dtype=dtype, threads=threads, device="Some CPU", gbps=10.0 * threads,

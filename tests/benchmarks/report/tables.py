@@ -94,20 +94,14 @@ def to_rival(results: m.Results, rival: str) -> str:
 
 
 def ladder(results: m.Results) -> str:
-    """A row per algorithm, a column per operator and element type, at LARGE_LOG2."""
-    lines = [line for line in results.ladder if m.log2_size(line) == LARGE_LOG2]
-    cases = m.by_case(lines)
-    algorithms = list({line["algorithm"]: None for line in lines})
-    rows = []
-    for algorithm in algorithms:
-        cells = [next((number(line["gbps"]) for line in case if line["algorithm"] == algorithm), _NOTHING)
-                 for case in cases.values()]
-        rows.append([f"`{algorithm}`", *cells])
-    for name, key in (("CUB as it comes", "cub_native_gbps"), ("read-only ceiling", "ceiling_gbps")):
-        cells = [number(case[0].get(key)) for case in cases.values()]
-        if rows and any(cell != _NOTHING for cell in cells):
-            rows.append([name, *cells])
-    return markdown(["algorithm", *(m.case_name(case[0]) for case in cases.values())], rows, text_columns=1)
+    """A row per algorithm."""
+    rows = [[f"`{line['algorithm']}`", line.get("published") or "", m.size_name(m.log2_size(line)),
+             number(line["gbps"]), number(line.get("published_gbps")), ratio(line.get("ratio")),
+             number(line.get("wide_gbps")), ratio(line.get("to_ceiling")),
+             ratio(line.get("published_to_ceiling"))] for line in results.ladder]
+    header = ["algorithm", "published form", "bytes", "GB/s", "of the published form", "times that",
+              "with wide states", "of the ceiling", "the published form of the ceiling"]
+    return markdown(header, rows, text_columns=2)
 
 
 def from_host(results: m.Results) -> str:

@@ -1,130 +1,33 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// warpfold-textbook-bench: each kernel of the textbook beside its published form, in turns in one process, on
-// sums of int32. Both answers must be those of a loop on the host before anything is timed. One JSON line for
-// each pair: medians in GB/s, and how fast the textbook's is as a share of the published one.
+// warpfold-textbook-bench: every kernel of the textbook, beside its published form where it has one, the
+// production kernel and a read-only ceiling, in turns in one process, on sums of int32. Answers must be those
+// of a loop on the host before anything is timed. Prints one JSON line for each algorithm: medians in GB/s,
+// with states as wide as the elements and with wide ones, and as shares of the published form and the
+// ceiling.
 //
-//   warpfold-textbook-bench [MIB of the grids' array, 1024 by default]
+//   warpfold-textbook-bench [MIB of the grids' array, 1024 by default [COMMIT DATE DRIVER]]
+//
+// It takes 10 to 20 seconds. The exit status is 1 if an answer is wrong, or if the published last block does
+// not come near the ceiling: then the published forms are not written as they were published.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <string>
 #include <vector>
 
-#include "kernels/cuda/textbook/row_of.cuh"
-#include "tests/benchmarks/textbook/published_blocks.cuh"
-#include "tests/benchmarks/textbook/published_ladder.cuh"
+#include "tests/benchmarks/cuda/ceiling.h"
+#include "tests/benchmarks/textbook/contenders.cuh"
 
 namespace warpfold::benchmarks {
 namespace {
 
-using kernels::Algorithm;
-using kernels::cuda::Workspace;
-using kernels::cuda::textbook::kAllLaunchersOf;
-using kernels::cuda::textbook::Section;
-using Int32Sum = kernels::Sum<std::int32_t, false>;
-
-void Check(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s\n", cudaGetErrorString(error));
-  std::exit(1);
-}
-
-template <class T>
-T* Allocate(std::size_t count) {
-  T* memory = nullptr;
-  Check(cudaMalloc(reinterpret_cast<void**>(&memory), count * sizeof(T)));
-  Check(cudaMemset(memory, 0, count * sizeof(T)));
-  return memory;
-}
-
-// The device memory of both contenders.
-struct Memory {
-  explicit Memory(std::size_t elements) {
-    workspace.partials = Allocate<std::byte>((elements / 16 + 16) * sizeof(Int32Sum::State));
-    workspace.tickets = Allocate<unsigned>(1);
-    workspace.nodes = Allocate<std::byte>(64);
-    Check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
-    workspace.multiprocessors = static_cast<unsigned>(multiprocessors);
-    data = Allocate<int>(elements);
-    partials = Allocate<int>(elements / 128 + 65536);
-    out = Allocate<int>(1);
-    counter = Allocate<int>(1);
-  }
-  int multiprocessors = 0;
-  Workspace workspace;
-  int* data;
-  int* partials;
-  int* out;
-  int* counter;
-};
-
-using Call = std::function<void(const Memory&, int count)>;
-
-struct Pair {
-  Algorithm algorithm;
-  const char* published;
-  bool of_one_block;
-  Call call;
-};
-
-Call Grid(void (*last_block)(const int*, int, int*, int*, int*)) {
-  return [=](const Memory& m, int count) {
-    Check(cudaMemsetAsync(m.counter, 0, sizeof(int)));
-    last_block<<<2 * m.multiprocessors, published::kBlock>>>(m.data, count, m.partials, m.counter, m.out);
-  };
-}
-Call OneBlock(void (*kernel)(const int*, int, int*)) {
-  return [=](const Memory& m, int count) { kernel<<<1, published::kBlock>>>(m.data, count, m.out); };
-}
-
-void TwoLaunches(const Memory& m, int count) {
-  const int blocks = 2 * m.multiprocessors;
-  published::SumComm<<<blocks, published::kBlock>>>(m.data, count, m.partials);
-  published::SumComm<<<1, published::kBlock>>>(m.partials, blocks, m.out);
-}
-
-// The rung on the array, then on its partials, until one is left.
-template <int kRung>
-void Rung(const Memory& m, int count) {
-  constexpr unsigned kItems = published::kRungBlock * (kRung <= 2 ? 1 : 2);
-  const int* in = m.data;
-  int* partials = m.partials;
-  for (auto left = static_cast<unsigned>(count);;) {
-    unsigned blocks = (left + kItems - 1) / kItems;
-    // The last rung has a grid of fixed size, and then one block.
-    if (kRung == 6) blocks = in == m.data ? std::min(blocks, 8u * m.multiprocessors) : 1;
-    published::Reduce<kRung><<<blocks, published::kRungBlock>>>(in, left, blocks == 1 ? m.out : partials);
-    if (blocks == 1) return;
-    in = partials;
-    partials += blocks;
-    left = blocks;
-  }
-}
-
-std::vector<Pair> Pairs() {
-  using A = Algorithm;
-  return {{A::kSingleBlock, "sumCommSingleBlock", true, OneBlock(published::SumComm)},
-          {A::kSingleBlockOrdered, "sumNoncommSingleBlock", true, OneBlock(published::SumNoncomm)},
-          {A::kBlockOfWarps, "sumCommSingleBlockWithWarps", true, OneBlock(published::SumCommWithWarps)},
-          {A::kTwoLaunch, "sumCommMultiBlock, two launches", false, TwoLaunches},
-          {A::kLastBlock, "sumCommMultiBlock, last block", false, Grid(published::SumCommLastBlock)},
-          {A::kLastBlockOrdered, "sumNoncommMultiBlock", false, Grid(published::SumNoncommLastBlock)},
-          {A::kInterleavedModulo, "reduce0", false, Rung<0>},
-          {A::kInterleavedStrided, "reduce1", false, Rung<1>},
-          {A::kSequentialAddressing, "reduce2", false, Rung<2>},
-          {A::kFirstAddOnLoad, "reduce3", false, Rung<3>},
-          {A::kUnrolledWarp, "reduce5", false, Rung<5>},
-          {A::kGridStride, "reduce6", false, Rung<6>}};
-}
-
-void CallTextbook(Algorithm algorithm, bool wrap, const Memory& m, int count) {
-  const kernels::OperatorParameters parameters = {.wrap_overflow = wrap};
-  const Section section = {reinterpret_cast<const std::byte*>(m.data), static_cast<std::uint64_t>(count), 0};
-  Check(kAllLaunchersOf<Int32Sum>.For(algorithm, parameters)(parameters, section, m.workspace, nullptr));
-}
+// The published last block is bound by the memory on GPUs that hold two of its blocks on a multiprocessor.
+constexpr double kLeastOfCeiling = 0.9;
+constexpr std::size_t kMibForCeiling = 1024;
 
 template <class T>
 T Fetch(const void* from) {
@@ -147,17 +50,23 @@ void CheckAll(const Memory& m, const std::vector<int>& host) {
     std::int64_t sum = 0;
     for (int i = 0; i < count; ++i) sum += host[i];
     const auto low = static_cast<std::int32_t>(sum);
-    for (int i = 1; i < kernels::kAlgorithmCount; ++i) {
+    for (int i = 0; i < kernels::kAlgorithmCount; ++i) {
       const auto algorithm = static_cast<Algorithm>(i);
-      CallTextbook(algorithm, true, m, count);
+      if (algorithm == Algorithm::kAuto) {
+        if (count != static_cast<int>(host.size())) continue;
+        CallOurs(algorithm, false, m, count);
+        if (Fetch<std::int64_t>(m.workspace.nodes) != sum) Fail("the production kernel", count);
+        continue;
+      }
+      CallOurs(algorithm, true, m, count);
       if (Fetch<std::int32_t>(m.workspace.nodes) != low) Fail(kernels::AlgorithmName(algorithm), count);
-      CallTextbook(algorithm, false, m, count);
+      CallOurs(algorithm, false, m, count);
       if (Fetch<std::int64_t>(m.workspace.nodes) != sum) Fail(kernels::AlgorithmName(algorithm), count);
     }
-    for (const Pair& pair : Pairs()) {
+    for (const auto& [algorithm, form] : PublishedForms()) {
       Check(cudaMemset(m.out, 0, sizeof(int)));
-      pair.call(m, count);
-      if (Fetch<std::int32_t>(m.out) != low) Fail(pair.published, count);
+      form.call(m, count);
+      if (Fetch<std::int32_t>(m.out) != low) Fail(form.name, count);
     }
   }
 }
@@ -188,34 +97,71 @@ double Median(std::vector<double> samples) {
   return samples[samples.size() / 2];
 }
 
-void Race(const Pair& pair, const Memory& m, int count, Stopwatch& stopwatch) {
-  const std::function<void()> contenders[] = {[&] { CallTextbook(pair.algorithm, true, m, count); },
-                                              [&] { CallTextbook(pair.algorithm, false, m, count); },
-                                              [&] { pair.call(m, count); }};
+// What a line says of a run beside its figures.
+struct Provenance {
+  std::string device;
+  std::string commit = "unknown";
+  std::string date = "unknown";
+  std::string driver = "unknown";
+};
+
+void PrintFigure(const char* key, double value, int digits) {
+  if (value > 0) {
+    std::printf(", \"%s\": %.*f", key, digits, value);
+  } else {
+    std::printf(", \"%s\": null", key);
+  }
+}
+
+// Races an algorithm, prints its line, and returns the published form's share of the ceiling; 0 without one.
+double RaceAndPrint(Algorithm algorithm, const Memory& m, int count, const Provenance& provenance,
+                    Stopwatch& stopwatch) {
+  const auto published = PublishedForms().find(algorithm);
+  const bool has_published = published != PublishedForms().end();
+  const double bytes = 4.0 * count;
+  std::vector<std::function<void()>> contenders = {[&] { CallOurs(algorithm, true, m, count); },
+                                                   [&] { CallOurs(algorithm, false, m, count); }};
+  if (has_published) contenders.push_back([&] { published->second.call(m, count); });
+  const std::size_t first_ceiling = contenders.size();
+  for (const Contender& ceiling : ReadCeilings(static_cast<std::size_t>(bytes), nullptr)) {
+    contenders.push_back([ceiling, &m] { ceiling.call(reinterpret_cast<const std::byte*>(m.data)); });
+  }
+
   constexpr int kRounds = 15;
-  std::vector<double> ms[3];
+  std::vector<std::vector<double>> ms(contenders.size());
   for (int round = -1; round < kRounds; ++round) {  // the first one warms up
-    for (int turn = 0; turn < 3; ++turn) {
-      const int i = (turn + round + 3) % 3;
+    for (std::size_t turn = 0; turn < contenders.size(); ++turn) {
+      const std::size_t i = (turn + static_cast<std::size_t>(round + 1)) % contenders.size();
       const double took = stopwatch.Ms(contenders[i]);
       if (round >= 0) ms[i].push_back(took);
     }
   }
-  const double bytes = 4.0 * count;
-  const double ours = Median(ms[0]);
-  const double wide = Median(ms[1]);
-  const double published = Median(ms[2]);
-  std::printf(
-      "{\"bench\": \"textbook\", \"algorithm\": \"%s\", \"published\": \"%s\", \"operator\": \"sum\", "
-      "\"dtype\": "
-      "\"int32\", "
-      "\"bytes\": %.0f, \"gbps\": %.1f, \"wide_gbps\": %.1f, \"published_gbps\": %.1f, \"ratio\": %.3f}\n",
-      kernels::AlgorithmName(pair.algorithm), pair.published, bytes, bytes / ours / 1e6, bytes / wide / 1e6,
-      bytes / published / 1e6, published / ours);
+  std::vector<double> gbps;
+  for (const std::vector<double>& samples : ms) gbps.push_back(bytes / Median(samples) / 1e6);
+
+  const double of_published = has_published ? gbps[2] : 0;
+  const double ceiling = *std::max_element(gbps.begin() + first_ceiling, gbps.end());
+  std::printf("{\"bench\": \"textbook\", \"algorithm\": \"%s\"", kernels::AlgorithmName(algorithm));
+  if (has_published) std::printf(", \"published\": \"%s\"", published->second.name);
+  std::printf(", \"operator\": \"sum\", \"dtype\": \"int32\", \"bytes\": %.0f", bytes);
+  PrintFigure("gbps", gbps[0], 1);
+  PrintFigure("wide_gbps", gbps[1], 1);
+  PrintFigure("published_gbps", of_published, 1);
+  PrintFigure("ceiling_gbps", ceiling, 1);
+  PrintFigure("ratio", has_published ? gbps[0] / of_published : 0, 3);
+  PrintFigure("to_ceiling", gbps[0] / ceiling, 3);
+  PrintFigure("published_to_ceiling", of_published / ceiling, 3);
+  std::printf(", \"date\": \"%s\", \"commit\": \"%s\", \"device\": \"%s\", \"driver\": \"%s\"}\n",
+              provenance.date.c_str(), provenance.commit.c_str(), provenance.device.c_str(),
+              provenance.driver.c_str());
   std::fflush(stdout);
+  return of_published / ceiling;
 }
 
-void Run(std::size_t mib) {
+void Run(std::size_t mib, Provenance provenance) {
+  cudaDeviceProp properties;
+  Check(cudaGetDeviceProperties(&properties, 0));
+  provenance.device = properties.name;
   const std::size_t elements = mib << 18;
   const Memory m(elements);
   std::vector<int> host(elements);
@@ -224,9 +170,18 @@ void Run(std::size_t mib) {
   Check(cudaMemcpy(m.data, host.data(), elements * sizeof(int), cudaMemcpyHostToDevice));
   CheckAll(m, host);
   Stopwatch stopwatch;
-  // One block reads so slowly that a sixteenth says as much.
-  for (const Pair& pair : Pairs()) {
-    Race(pair, m, static_cast<int>(pair.of_one_block ? elements / 16 : elements), stopwatch);
+  double of_ceiling = 1;
+  for (int i = 0; i < kernels::kAlgorithmCount; ++i) {
+    const auto algorithm = static_cast<Algorithm>(i);
+    // One block reads so slowly that a sixteenth says as much.
+    const auto count = static_cast<int>(IsOfOneBlock(algorithm) ? elements / 16 : elements);
+    const double share = RaceAndPrint(algorithm, m, count, provenance, stopwatch);
+    if (algorithm == Algorithm::kLastBlock) of_ceiling = share;
+  }
+  if (mib >= kMibForCeiling && of_ceiling < kLeastOfCeiling) {
+    std::fprintf(stderr, "the published last block has %.2f of the ceiling, where %.2f is the least\n",
+                 of_ceiling, kLeastOfCeiling);
+    std::exit(1);
   }
 }
 
@@ -235,9 +190,15 @@ void Run(std::size_t mib) {
 
 int main(int argc, char** argv) {
   const long mib = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 1024;
-  if (mib < 16 || mib > 4096) {
-    std::fprintf(stderr, "an array of 16 to 4096 MiB\n");
-    return 1;
+  if ((argc > 2 && argc != 5) || mib < 16 || mib > 4096 || (mib & (mib - 1)) != 0) {
+    std::fprintf(stderr, "%s [MIB, a power of 2 from 16 to 4096 [COMMIT DATE DRIVER]]\n", argv[0]);
+    return 2;
   }
-  warpfold::benchmarks::Run(static_cast<std::size_t>(mib));
+  warpfold::benchmarks::Provenance provenance;
+  if (argc == 5) {
+    provenance.commit = argv[2];
+    provenance.date = argv[3];
+    provenance.driver = argv[4];
+  }
+  warpfold::benchmarks::Run(static_cast<std::size_t>(mib), provenance);
 }

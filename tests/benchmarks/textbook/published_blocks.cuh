@@ -4,7 +4,9 @@
 // The published reductions of one block and of one grid, written plainly from their description: sums of int
 // by blocks of 1,024 threads, indices of int. They are what the textbook's kernels are measured against, so
 // they have what was published and what today's hardware needs to be right (fences, barriers), and no more.
-// They serve fewer elements than 2^31.
+// Strides are signed, as published, or constants: the compiler may then take for granted that an index does
+// not overflow, so it counts the rounds of a loop before the first and unrolls it. They serve fewer elements
+// than 2^31.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,11 +25,23 @@ __device__ inline void SumByHalves(int* cells) {
   }
 }
 
-// sumCommSingleBlock; and, by more blocks, sumCommMultiBlock, whose second launch is of one block.
-__global__ void __launch_bounds__(kBlock) SumComm(const int* in, int count, int* out) {
+// sumCommSingleBlock.
+__global__ void __launch_bounds__(kBlock) SumCommSingleBlock(const int* in, int count, int* out) {
   __shared__ int cells[kBlock];
   int sum = 0;
-  for (int i = threadIdx.x + blockIdx.x * kBlock; i < count; i += kBlock * gridDim.x) sum += in[i];
+  for (int i = threadIdx.x; i < count; i += kBlock) sum += in[i];
+  cells[threadIdx.x] = sum;
+  SumByHalves(cells);
+  if (threadIdx.x == 0) *out = cells[0];
+}
+
+// sumCommMultiBlock: the first launch leaves a sum for each block, and the second one, of one block, sums
+// those.
+__global__ void __launch_bounds__(kBlock) SumCommMultiBlock(const int* in, int count, int* out) {
+  __shared__ int cells[kBlock];
+  const int grid_size = kBlock * static_cast<int>(gridDim.x);
+  int sum = 0;
+  for (int i = threadIdx.x + blockIdx.x * kBlock; i < count; i += grid_size) sum += in[i];
   cells[threadIdx.x] = sum;
   SumByHalves(cells);
   if (threadIdx.x == 0) out[blockIdx.x] = cells[0];
@@ -47,8 +61,9 @@ __device__ inline bool IsLast(int* counter) {
 __global__ void __launch_bounds__(kBlock)
     SumCommLastBlock(const int* in, int count, int* partials, int* counter, int* out) {
   __shared__ int cells[kBlock];
+  const int grid_size = kBlock * static_cast<int>(gridDim.x);
   int sum = 0;
-  for (int i = threadIdx.x + blockIdx.x * kBlock; i < count; i += kBlock * gridDim.x) sum += in[i];
+  for (int i = threadIdx.x + blockIdx.x * kBlock; i < count; i += grid_size) sum += in[i];
   cells[threadIdx.x] = sum;
   SumByHalves(cells);
   if (threadIdx.x == 0) partials[blockIdx.x] = cells[0];

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ladder of the CUDA toolkit's sample `reduction`, reduce0 to reduce6, written plainly from its
+// The ladder of the CUDA toolkit's sample `reduction`, reduce0 to reduce7, written plainly from its
 // description: sums of int, a template over the rung, blocks of 256 threads that leave a partial each.
 #pragma once
 
@@ -11,10 +11,23 @@ namespace warpfold::benchmarks::published {
 
 inline constexpr unsigned kRungBlock = 256;
 
-// How the cells of a block become one: the part in which the first rungs differ.
+__device__ __forceinline__ int SumLanes(int sum) {
+  for (int s = 16; s > 0; s /= 2) sum += __shfl_down_sync(~0u, sum, s);
+  return sum;
+}
+
+// How the sums of a block's threads become one, in thread 0: the part in which most rungs differ.
 template <int kRung>
-__device__ __forceinline__ void SumRung(int* cells) {
+__device__ __forceinline__ int SumRung(int sum, int* cells) {
   const unsigned t = threadIdx.x;
+  if constexpr (kRung == 7) {
+    sum = SumLanes(sum);
+    if (t % 32 == 0) cells[t / 32] = sum;
+    __syncthreads();
+    // In the sample only those lanes shuffle that have a cell, and read from others all the same.
+    return t < 32 ? SumLanes(t < kRungBlock / 32 ? cells[t] : 0) : 0;
+  }
+  cells[t] = sum;
   __syncthreads();
   if constexpr (kRung == 0) {
 #pragma unroll 1  // blockDim.x is no constant in the published form
@@ -41,15 +54,12 @@ __device__ __forceinline__ void SumRung(int* cells) {
       if (t < s) cells[t] += cells[t + s];
       __syncthreads();
     }
-    if (t < 32) {
-      int sum = cells[t] + cells[t + 32];
-      for (int s = 16; s > 0; s /= 2) sum += __shfl_down_sync(~0u, sum, s);
-      cells[t] = sum;
-    }
+    return t < 32 ? SumLanes(cells[t] + cells[t + 32]) : 0;
   }
+  return cells[0];
 }
 
-// reduce0 to reduce6; reduce4 is reduce5 whose loop is not unrolled, and left out.
+// reduce0 to reduce7; reduce4 is reduce5 whose loop is not unrolled, and left out.
 template <int kRung>
 __global__ void __launch_bounds__(kRungBlock) Reduce(const int* in, unsigned count, int* out) {
   __shared__ int cells[kRungBlock];
@@ -69,9 +79,8 @@ __global__ void __launch_bounds__(kRungBlock) Reduce(const int* in, unsigned cou
       if (i + kRungBlock < count) sum += in[i + kRungBlock];
     }
   }
-  cells[t] = sum;
-  SumRung<kRung>(cells);
-  if (t == 0) out[blockIdx.x] = cells[0];
+  sum = SumRung<kRung>(sum, cells);
+  if (t == 0) out[blockIdx.x] = sum;
 }
 
 }  // namespace warpfold::benchmarks::published

@@ -13,6 +13,7 @@
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/leaf/ordered_leaves.cuh"
+#include "kernels/cuda/matrix/entrywise_kernel.cuh"
 #include "kernels/cuda/textbook/warp_shared.cuh"
 #include "kernels/cuda/textbook/warp_shared_once.cuh"
 #include "kernels/cuda/textbook/warp_shared_ordered.cuh"
@@ -187,6 +188,51 @@ KernelRuns::Function FoldsARun(const ReductionSpec& spec) {
   };
 }
 
+// Matrices entry by entry, by one block that draws one task after the other: in ranges that are short enough
+// to be reduced here every block has one task. The range is three units of 16 leaves, without the first leaf
+// and the last two, so that the first and the last unit are folded piece by piece.
+template <class Op>
+KernelRuns::Function FoldsEntries(const ReductionSpec& spec) {
+  using State = typename Op::State;
+  constexpr std::uint64_t kFirstLeaf = 1;
+  constexpr std::uint64_t kLeaves = 45;
+  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
+  const std::uint64_t count = kLeaves * reduction.leaf_elements();
+  const std::uint32_t entries = spec.shape.entries();
+  EntrywisePlan plan = PlanEntrywise(entries, sizeof(typename Op::Element), kFirstLeaf, count, /*blocks=*/1);
+  plan.tree = PlanTree(kFirstLeaf, count, reduction.element_bytes(), /*unit_level=*/4, /*group_level=*/2,
+                       plan.tree.parts);
+  return [=](KernelRuns::Bench& bench, std::uint64_t seed) -> std::string {
+    const std::vector<std::byte> data = ElementsOf(spec, count, seed);
+    Range range;
+    range.data = data.data();
+    range.element_count = count;
+    range.first_leaf = kFirstLeaf;
+    range.leaf_count = kLeaves;
+    range.entries = entries;
+    std::vector<State> partials(4 * entries);
+    std::vector<unsigned> tickets(16);
+    const std::size_t nodes = MaximalSubtrees(kFirstLeaf, kLeaves).size();
+    std::vector<State> folded(nodes * entries);
+    Workspace workspace;
+    workspace.partials = reinterpret_cast<std::byte*>(partials.data());
+    workspace.tickets = tickets.data();
+    workspace.nodes = reinterpret_cast<std::byte*>(folded.data());
+    workspace.node_stride = entries * sizeof(State);
+    workspace.node_count = static_cast<std::uint32_t>(nodes);
+    if (LaunchKernel<EntrywiseKernel<Op>>({1, kEntrywiseThreads}, &bench.device, OperatorParameters(), range,
+                                          plan, workspace) != cudaSuccess) {
+      return bench.device.failure();
+    }
+    const PartialState expected = ReduceOnHost(reduction, kFirstLeaf * reduction.leaf_elements(), data);
+    for (std::size_t i = 0; i < nodes; ++i) {
+      const auto node = std::as_bytes(std::span(folded).subspan(i * entries, entries));
+      if (!std::ranges::equal(OperatorState(expected, i, 0), node)) return "wrong result";
+    }
+    return "";
+  };
+}
+
 }  // namespace
 
 KernelRuns::Bench::Bench() {
@@ -255,6 +301,10 @@ std::vector<std::unique_ptr<KernelRuns>> AllKernelRuns() {
   add("3,100 small states", Folds<SmallStates>(3100, 4));
   add("ordered leaves of a run", FoldsARun<LargeStates>(SpecOf("max_subarray_sum", ElementType::kInt64)));
   add("entry by entry", Reduces(SpecOf("sum", ElementType::kInt32, {3, 3}), 1500));
+  using FloatSum = Sum<float, false>;
+  add("9 entries, several tasks", FoldsEntries<FloatSum>(SpecOf("sum", ElementType::kFloat32, {3, 3})));
+  // More entries than a part has, so that a thread has one of its own and joins no stretches.
+  add("300 entries, several tasks", FoldsEntries<FloatSum>(SpecOf("sum", ElementType::kFloat32, {15, 20})));
   return all;
 }
 

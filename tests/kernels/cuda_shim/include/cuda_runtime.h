@@ -13,6 +13,7 @@
 #include <source_location>
 
 #define CUDART_CB
+#define CUDART_VERSION 13000
 
 namespace warpfold::kernels::shim {
 
@@ -24,6 +25,7 @@ enum cudaError_t : int {
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
   cudaErrorDevicesUnavailable = 46,
   cudaErrorInvalidDeviceFunction = 98,
   cudaErrorNoDevice = 100,

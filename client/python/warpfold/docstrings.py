@@ -1,0 +1,80 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What many methods say in their docstrings alike, written once: arguments, options and errors.
+
+A method's own docstring says what it answers, and what of its arguments is its alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+C = TypeVar("C")
+
+_ARGUMENTS = {
+    "array": "of any shape, flattened in row-major order: NumPy's, or whatever has DLPack or a buffer; an "
+             "iterator of arrays, or a binary file; a kept array (docs/python.md, \"Arrays\").",
+    "axis": "an axis, or a tuple of them, along which the array is reduced: the answer is an array, with a "
+            "value for each place in the other dimensions. None: all of them. An array in the host's memory "
+            "has any, one on a GPU or kept by a server its last ones, an iterator or a file none.",
+    "keepdims": "whether the dimensions that are reduced stay, with a length of 1.",
+    "matrix": "whether the last two dimensions are the rows and columns of matrices, which operators take "
+              "entry by entry, or multiply.",
+    "nan": "\"ignore\" for as if elements that are NaN were not there; indices still count them.",
+    "overflow": "\"error\" raises OutOfRangeError (an OverflowError) where the exact integer value does not "
+                "fit, \"wrap\" answers two's complement in the element type.",
+    "ddof": "a variance or a deviation is over the count of elements less this.",
+    "modulus": "matrix_product and affine_compose over integers compute modulo this.",
+    "dtype": "the element type of bytes, of a file, or of an iterator without pieces, as \"float32\". Other "
+             "arrays say their own.",
+    "timeout": "seconds for the whole call; then TimeoutError. None: 3700. math.inf: no limit."}
+_OPTIONS = ("timeout (seconds), streams, checksum, request_id, traceparent, tracestate and progress: see "
+            "warpfold.calls.CommonOptions.")
+_ERRORS = ("Raises TypeError for what cannot be sent as it is and for an argument of another type, "
+           "ValueError for a value that does not fit, and of warpfold.errors what the server says: "
+           "InvalidArgumentError (a ValueError) where the operator does not take these elements, or has no "
+           "value where there are none; DeadlineExceededError (a TimeoutError), UnavailableError (a "
+           "ConnectionError), ResourceExhaustedError.")
+_CALL_ERRORS = ("Raises DeadlineExceededError (a TimeoutError), UnavailableError (a ConnectionError), and "
+                "RuntimeError of a client that is closed.")
+_LINE = 100
+
+
+def documented(kind: type[C]) -> type[C]:
+    """Completes the docstrings of a class's own public methods, from their signatures."""
+    for name, method in vars(kind).items():
+        if not name.startswith("_") and inspect.isfunction(method) and method.__doc__ is not None:
+            method.__doc__ = _completed(method, method.__doc__)
+    return kind
+
+
+def without_array(text: str | None) -> str | None:
+    """A method's docstring, for the same method of an array."""
+    return None if text is None else re.sub(r"^array:.*\n(?: +.*\n)*", "", text, count=1, flags=re.MULTILINE)
+
+
+def _completed(method: Callable[..., Any], own: str) -> str:
+    parts = [inspect.cleandoc(own)]
+    parameters = inspect.signature(method).parameters
+    arguments = []
+    for name in parameters:
+        if name in _ARGUMENTS and not re.search(rf"^ *{name}:", own, re.MULTILINE):
+            arguments.append(_item(name, _ARGUMENTS[name]))
+    if "options" in parameters:
+        if "dtype" not in parameters and "array" in parameters:
+            arguments.append(_item("dtype", _ARGUMENTS["dtype"]))
+        arguments.append(_item("options", _OPTIONS))
+    if arguments:
+        parts.append("\n".join(arguments))
+    if "Raises" not in own:
+        errors = _ERRORS if "array" in parameters else _CALL_ERRORS
+        parts.append("\n".join(textwrap.wrap(errors, _LINE)))
+    return "\n\n".join(parts) + "\n"
+
+
+def _item(name: str, text: str) -> str:
+    return "\n".join(textwrap.wrap(f"{name}: {text}", _LINE, subsequent_indent="    "))

@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The types that elements have, and what is said of what has none of them."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy
+
+ELEMENT_TYPES = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
+                           "float16", "bfloat16", "float32", "float64"})
+OF_COMPLEX = "pass array.real and array.imag"
+
+
+def type_named(dtype: Any) -> str:
+    """The element type that `dtype` is: one of their names, or anything of which NumPy makes a type."""
+    import numpy
+
+    if isinstance(dtype, str) and dtype in ELEMENT_TYPES:
+        return dtype
+    try:
+        kind = numpy.dtype(dtype)
+    except TypeError:
+        kind = None
+    name = None if kind is None or dtype is None else element_type(kind)
+    if name is None:
+        raise TypeError(f"no element type is called {dtype!r}: {', '.join(sorted(ELEMENT_TYPES))}")
+    return name
+
+
+def dtype_of(type_name: str) -> numpy.dtype[Any]:
+    """NumPy's type for an element type; float32 for bfloat16, which NumPy lacks and float32 holds exactly."""
+    import numpy
+
+    if type_name not in ELEMENT_TYPES:
+        raise TypeError(f"no element type is called {type_name!r}: {', '.join(sorted(ELEMENT_TYPES))}")
+    return numpy.dtype("float32" if type_name == "bfloat16" else type_name)
+
+
+@functools.cache
+def element_type(dtype: numpy.dtype[Any]) -> str | None:
+    """The element type's name, if it is one. Cached, since NumPy takes 2 us to say a type's name."""
+    return dtype.name if dtype.name in ELEMENT_TYPES and dtype.isnative else None
+
+
+def unsupported(array: numpy.ndarray[Any, Any]) -> TypeError:
+    dtype = array.dtype
+    if not dtype.isnative and dtype.newbyteorder("=").name in ELEMENT_TYPES:
+        remedy = "array.astype(array.dtype.newbyteorder('=')) has this machine's order"
+        return TypeError(f"elements of {dtype.name} in the other byte order: {remedy}")
+    remedies = {"c": OF_COMPLEX, "M": "pass array.view('int64')",
+                "m": "pass array.view('int64')", "O": "pass array.astype(...) of the type that they have"}
+    remedy = remedies.get(dtype.kind, f"element types are {', '.join(sorted(ELEMENT_TYPES))}")
+    return TypeError(f"elements of {dtype} cannot be reduced: {remedy}")
+
+
+def remedy_of(array: Any) -> str:
+    """What to do with one of no kind that is taken."""
+    if isinstance(array, (str, os.PathLike)):
+        return "to read a file pass warpfold.files.npy(path), or an open one with dtype="
+    if isinstance(array, (complex, range)):
+        return "pass numpy.arange(...)" if isinstance(array, range) else "pass its real and imag"
+    if hasattr(array, "iterchunks"):  # PyArrow's ChunkedArray
+        return "pass (chunk.to_numpy(zero_copy_only=False) for chunk in array.iterchunks())"
+    if hasattr(array, "__aiter__"):
+        return "pieces come from an iterator that blocks, as a generator without async"
+    if hasattr(array, "to_numpy"):  # pandas', xarray's, Polars'
+        return "pass its to_numpy()"
+    if hasattr(array, "__array__"):
+        return "pass numpy.asarray(...) of it"
+    if hasattr(array, "__iter__"):
+        return "pass iter(...) of pieces that are arrays, or numpy.fromiter(...) of numbers"
+    return "pass what has DLPack, a buffer or __array_interface__, or iter(...) of such pieces"
+
+
+def name_of(array: Any) -> str:
+    kind = type(array)
+    return f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what callers say, so that a wrong type is a TypeError that names the argument."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from warpfold import _native
+from warpfold.errors import UnimplementedError
+
+# Methods' names, which NumPy has too, of operators that have others.
+_METHODS = {"prod": "'product'", "var": "'variance'", "std": "'stddev'",
+            "norm": "'l1_norm', 'l2_norm' or 'max_abs'"}
+
+
+def number(name: str, value: Any) -> float:
+    kind = type(value)
+    if kind is float or kind is int:
+        return float(value)
+    if isinstance(value, (bool, complex)) or not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    return float(value)
+
+
+def whole(name: str, value: Any) -> int:
+    if type(value) is int:
+        return value
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
+
+
+def flag(name: str, value: Any) -> bool:
+    # NumPy's own bool is none of Python's.
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    raise TypeError(f"{name} must be True or False, not {value!r}")
+
+
+def text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {value!r}")
+    return value
+
+
+def choice(name: str, value: Any, first: str, second: str) -> None:
+    if not isinstance(value, str) or value not in (first, second):
+        raise ValueError(f"{name} must be {first!r} or {second!r}, not {value!r}")
+
+
+def operators_of(operators: Sequence[str]) -> tuple[str, ...]:
+    """The names of a list, all of which are there."""
+    if isinstance(operators, str):
+        raise TypeError(f"operators are a list, as [{operators!r}]")
+    if not isinstance(operators, Iterable):
+        raise TypeError(f"operators are a list of names, not {operators!r}")
+    names = tuple(operators)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"an operator is named by a str, not {name!r}: {', '.join(_known())}")
+        if name in _METHODS:
+            raise ValueError(f"the operator of the method {name} is called {_METHODS[name]}")
+        if name not in _known():
+            raise UnimplementedError(f"unknown operator {name!r}: there are {', '.join(_known())}",
+                                     "UNKNOWN_OPERATOR")
+    return names
+
+
+def targets_of(target: str | Sequence[str]) -> list[str]:
+    """A server's address or several, as the command line takes them."""
+    if not isinstance(target, (str, Iterable)) or isinstance(target, (bytes, bytearray)):
+        raise TypeError(f"a target is a str, as '127.0.0.1:50051', or a list of them, not {target!r}")
+    targets = [target] if isinstance(target, str) else list(target)
+    if not targets:
+        raise ValueError("no target, and so no server")
+    for name in targets:
+        if not isinstance(name, str):
+            raise TypeError(f"a target is a str, as '127.0.0.1:50051', not {name!r}")
+        if not name or name != name.strip() or "," in name:
+            raise ValueError(f"{name!r} is no target: several are a list")
+        port = name.rpartition(":")[2]
+        # What is no number may be an IPv6 address without a port, or a name that gRPC resolves; of a larger
+        # number it would take what is left of it modulo 65536.
+        if ":" in name and not name.startswith("unix") and port.isascii() and port.isdigit() \
+                and not 1 <= int(port) <= 65535:
+            raise ValueError(f"{name!r}: a port is a number of 1 to 65535")
+    return targets
+
+
+@functools.cache
+def _known() -> tuple[str, ...]:
+    return tuple(_native.operator_names())

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which shares of an array are still to be sent, for the streams that send them. Internal.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold {
+
+// What is left of an array to be sent. Its workers take shares in array order, the next one when the last is
+// sent, until all shares are done or one has failed for good.
+//
+// Threads: any; Take blocks.
+class ShareQueue {
+ public:
+  ShareQueue(std::size_t shares, int workers);
+
+  // The next share. Waits while all are with other workers, which may put them back. Nothing if no more is to
+  // be done.
+  std::optional<std::size_t> Take();
+
+  // For a worker that has a share which is not answered yet: the next one, or nothing if there is none now,
+  // or the servers have no place for it.
+  std::optional<std::size_t> TakeAhead();
+  // A server had no place for a share that was taken ahead: no more are.
+  void EndLookAhead();
+
+  // What becomes of a share that was taken:
+  void Done(std::size_t share, v1::PartialState state);
+  // ... it failed, and may be taken again.
+  void PutBack(std::size_t share);
+  // ... it failed in a way in which it always will.
+  void Fail(const absl::Status& status);
+
+  // A worker that takes no more, since `status` ended its attempts. The last one ends the array with it.
+  void Leave(const absl::Status& status);
+
+  bool any_done() const;
+  bool finished() const;
+  // Waits up to `timeout` for that: whether it is so.
+  bool AwaitFinished(absl::Duration timeout) const;
+
+  // The states of all shares, in array order; or the first failure that was no cancellation. Call once, after
+  // the workers.
+  absl::StatusOr<std::vector<v1::PartialState>> States();
+
+ private:
+  std::size_t NextLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasShareLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return !put_back_.empty() || cursor_ < states_.size();
+  }
+  bool FinishedLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return !status_.ok() || done_ == states_.size();
+  }
+
+  mutable absl::Mutex mutex_;
+  std::size_t cursor_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::size_t> put_back_ ABSL_GUARDED_BY(mutex_);
+  std::size_t done_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool looks_ahead_ ABSL_GUARDED_BY(mutex_) = true;
+  int workers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::PartialState> states_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace warpfold

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who takes part in warpfold-textbook-bench: the textbook's algorithms, the production kernel, and the
+// published forms, each as a call over the same memory of the device.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+
+#include "kernels/cuda/leaf/scalar_leaves.cuh"
+#include "kernels/cuda/leaf/sum.cuh"
+#include "kernels/cuda/reduce_kernel.cuh"
+#include "kernels/cuda/textbook/row_of.cuh"
+#include "tests/benchmarks/cuda/check.h"
+#include "tests/benchmarks/textbook/published_blocks.cuh"
+#include "tests/benchmarks/textbook/published_ladder.cuh"
+
+namespace warpfold::benchmarks {
+
+using kernels::Algorithm;
+using kernels::cuda::Workspace;
+using kernels::cuda::textbook::kAllLaunchersOf;
+using kernels::cuda::textbook::Section;
+using Int32Sum = kernels::Sum<std::int32_t, false>;
+using Production = kernels::cuda::ScalarLeaves<Int32Sum>;
+
+inline void Check(cudaError_t error) { benchmarks::Check(error, "CUDA"); }
+
+template <class T>
+T* Allocate(std::size_t count) {
+  T* memory = nullptr;
+  Check(cudaMalloc(reinterpret_cast<void**>(&memory), count * sizeof(T)));
+  Check(cudaMemset(memory, 0, count * sizeof(T)));
+  return memory;
+}
+
+// The device memory of all contenders.
+struct Memory {
+  explicit Memory(std::size_t elements) {
+    workspace.partials = Allocate<std::byte>((elements / 16 + 16) * sizeof(Int32Sum::State));
+    workspace.tickets = Allocate<unsigned>(2);
+    workspace.nodes = Allocate<std::byte>(sizeof(Int32Sum::State));
+    workspace.node_stride = sizeof(Int32Sum::State);
+    workspace.node_count = 1;
+    Check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
+    workspace.multiprocessors = static_cast<unsigned>(multiprocessors);
+    data = Allocate<int>(elements);
+    partials = Allocate<int>(elements / 128 + 65536);
+    out = Allocate<int>(1);
+    counter = Allocate<int>(1);
+  }
+  int multiprocessors = 0;
+  Workspace workspace;
+  int* data;
+  int* partials;
+  int* out;
+  int* counter;
+};
+
+using Call = std::function<void(const Memory&, int count)>;
+
+struct Published {
+  const char* name;
+  Call call;
+};
+
+inline Call Grid(void (*last_block)(const int*, int, int*, int*, int*)) {
+  return [=](const Memory& m, int count) {
+    Check(cudaMemsetAsync(m.counter, 0, sizeof(int)));
+    last_block<<<2 * m.multiprocessors, published::kBlock>>>(m.data, count, m.partials, m.counter, m.out);
+  };
+}
+inline Call OneBlock(void (*kernel)(const int*, int, int*)) {
+  return [=](const Memory& m, int count) { kernel<<<1, published::kBlock>>>(m.data, count, m.out); };
+}
+
+inline void TwoLaunches(const Memory& m, int count) {
+  const int blocks = 2 * m.multiprocessors;
+  published::SumCommMultiBlock<<<blocks, published::kBlock>>>(m.data, count, m.partials);
+  published::SumCommMultiBlock<<<1, published::kBlock>>>(m.partials, blocks, m.out);
+}
+
+// The rung on the array, then on its partials, until one is left.
+template <int kRung>
+void Rung(const Memory& m, int count) {
+  constexpr unsigned kItems = published::kRungBlock * (kRung <= 2 ? 1 : 2);
+  const int* in = m.data;
+  int* partials = m.partials;
+  for (auto left = static_cast<unsigned>(count);;) {
+    unsigned blocks = (left + kItems - 1) / kItems;
+    // The last rungs have a grid of fixed size, and then one block.
+    if (kRung >= 6) blocks = in == m.data ? std::min(blocks, 8u * m.multiprocessors) : 1;
+    published::Reduce<kRung><<<blocks, published::kRungBlock>>>(in, left, blocks == 1 ? m.out : partials);
+    if (blocks == 1) return;
+    in = partials;
+    partials += blocks;
+    left = blocks;
+  }
+}
+
+// The others have no published form, or reduce 32 elements: there the loop around them would be compared.
+inline const std::map<Algorithm, Published>& PublishedForms() {
+  using A = Algorithm;
+  static const auto* const forms = new std::map<Algorithm, Published>{
+      {A::kSingleBlock, {"sumCommSingleBlock", OneBlock(published::SumCommSingleBlock)}},
+      {A::kSingleBlockOrdered, {"sumNoncommSingleBlock", OneBlock(published::SumNoncomm)}},
+      {A::kBlockOfWarps, {"sumCommSingleBlockWithWarps", OneBlock(published::SumCommWithWarps)}},
+      {A::kTwoLaunch, {"sumCommMultiBlock, two launches", TwoLaunches}},
+      {A::kLastBlock, {"sumCommMultiBlock, last block", Grid(published::SumCommLastBlock)}},
+      {A::kLastBlockOrdered, {"sumNoncommMultiBlock", Grid(published::SumNoncommLastBlock)}},
+      {A::kInterleavedModulo, {"reduce0", Rung<0>}},
+      {A::kInterleavedStrided, {"reduce1", Rung<1>}},
+      {A::kSequentialAddressing, {"reduce2", Rung<2>}},
+      {A::kFirstAddOnLoad, {"reduce3", Rung<3>}},
+      {A::kUnrolledWarp, {"reduce5", Rung<5>}},
+      {A::kGridStride, {"reduce6", Rung<6>}},
+      {A::kWarpFirst, {"reduce7", Rung<7>}}};
+  return *forms;
+}
+
+inline bool IsOfOneBlock(Algorithm algorithm) {
+  using A = Algorithm;
+  return algorithm == A::kSingleBlock || algorithm == A::kSingleBlockOrdered || algorithm == A::kBlockOfWarps;
+}
+
+// kAuto is the production kernel, on arrays that are one subtree: 2^n elements.
+inline void CallOurs(Algorithm algorithm, bool wrap, const Memory& m, int count) {
+  const kernels::OperatorParameters parameters = {.wrap_overflow = wrap};
+  if (algorithm == Algorithm::kAuto) {
+    kernels::cuda::Range range;
+    range.data = reinterpret_cast<const std::byte*>(m.data);
+    range.element_count = static_cast<std::uint64_t>(count);
+    range.leaf_count = range.element_count / Production::kLeafElements;
+    Check(kernels::cuda::LaunchReduce<Production>(parameters, range, m.workspace, nullptr));
+    return;
+  }
+  const Section section = {reinterpret_cast<const std::byte*>(m.data), static_cast<std::uint64_t>(count), 0};
+  Check(kAllLaunchersOf<Int32Sum>.For(algorithm, parameters)(parameters, section, m.workspace, nullptr));
+}
+
+}  // namespace warpfold::benchmarks

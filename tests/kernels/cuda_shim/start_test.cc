@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Machines on which the backend cannot be opened: what the server says before it ends, or takes the CPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/error.h"
+#include "tests/kernels/cuda_shim/shim.h"
+
+namespace warpfold::kernels::shim {
+namespace {
+
+using testing::HasSubstr;
+
+class StartTest : public testing::Test {
+ protected:
+  // The first call asks for the driver, the second for the GPUs.
+  static constexpr std::size_t kCount = 2;
+
+  ~StartTest() override { Shim::Get().Begin({}); }
+
+  static absl::Status Open(std::size_t slot_bytes = 1 << 20) {
+    return MakeCudaBackend(std::array{0}, {.slots = 1, .slot_bytes = slot_bytes}).status();
+  }
+  static std::string TextOf(const absl::Status& status) { return std::string(status.message()); }
+};
+
+TEST_F(StartTest, GpuThatWorksIsOpened) {
+  Shim::Get().Begin({});
+  EXPECT_TRUE(Open().ok()) << Open();
+}
+
+// Not NOT_FOUND, for which --device=auto would take the CPU: the GPU is there, and is missed.
+TEST_F(StartTest, DriverThatIsTooOldIsNamedWithBothVersions) {
+  Shim::Get().Begin({{kCount, cudaErrorInsufficientDriver}});
+  const absl::Status status = Open();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_EQ(TextOf(status), "the NVIDIA driver is too old: it is of CUDA 13.0, and this build needs 13.0");
+}
+
+TEST_F(StartTest, MachineWithoutGpuIsNoError) {
+  Shim::Get().Begin({{kCount, cudaErrorNoDevice}});
+  const absl::Status status = Open();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+  EXPECT_EQ(TextOf(status), "there is no GPU");
+}
+
+TEST_F(StartTest, MemoryThatTheGpuLacksIsNamedWithItsBytes) {
+  Shim::Get().Begin({});
+  const absl::Status status = Open(std::size_t{1} << 50);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(TextOf(status), HasSubstr("are more than the"));
+  EXPECT_THAT(TextOf(status), HasSubstr("bytes that cuda:0 has free"));
+}
+
+}  // namespace
+}  // namespace warpfold::kernels::shim

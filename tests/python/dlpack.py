@@ -1,0 +1,37 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Capsules of DLPack of types that NumPy does not export."""
+
+import ctypes
+
+_BFLOAT = 4  # DLDataTypeCode
+_HOST = 1
+
+
+class _Tensor(ctypes.Structure):
+    """DLManagedTensor of dlpack.h, the DLTensor in it included."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                ("byte_offset", ctypes.c_uint64), ("manager_ctx", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p)]
+
+
+class Bfloat16:
+    """An array of ml_dtypes' bfloat16 as JAX's are: by DLPack, with NumPy's type of the elements."""
+
+    def __init__(self, array):
+        self._array, self.dtype = array, array.dtype
+        self._lengths = (ctypes.c_int64 * 1)(array.size)
+        self._tensor = _Tensor(data=array.ctypes.data, device_type=_HOST, ndim=1, code=_BFLOAT, bits=16,
+                               lanes=1, shape=ctypes.addressof(self._lengths))
+        self._new_capsule = ctypes.pythonapi.PyCapsule_New
+        self._new_capsule.restype = ctypes.py_object
+        self._new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+
+    def __dlpack__(self, **options):
+        return self._new_capsule(ctypes.addressof(self._tensor), b"dltensor", None)
+
+    def __dlpack_device__(self):
+        return _HOST, 0

@@ -1,0 +1,145 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of every wrong type or value: the exception names them, and nothing was sent."""
+
+import math
+
+import numpy
+import pytest
+
+import warpfold
+import warpfold.aio
+from warpfold import errors
+
+X = numpy.arange(12.0).reshape(3, 4)
+
+
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda client: client.sum(X, streams="2"), TypeError, "streams"),
+    (lambda client: client.sum(X, streams=1.5), TypeError, "streams"),
+    (lambda client: client.sum(X, streams=True), TypeError, "streams"),
+    (lambda client: client.sum(X, streams=-1), ValueError, "streams"),
+    (lambda client: client.sum(X, streams=2**40), ValueError, "streams"),
+    (lambda client: client.sum(X, request_id=7), TypeError, "request_id"),
+    (lambda client: client.sum(X, request_id=None), TypeError, "request_id"),
+    (lambda client: client.sum(X, traceparent=b"00"), TypeError, "traceparent"),
+    (lambda client: client.sum(X, tracestate=1), TypeError, "tracestate"),
+    (lambda client: client.sum(X, checksum="yes"), TypeError, "checksum"),
+    (lambda client: client.sum(X, checksum=1), TypeError, "checksum"),
+    (lambda client: client.sum(X, timeout="3"), TypeError, "timeout"),
+    (lambda client: client.sum(X, timeout=True), TypeError, "timeout"),
+    (lambda client: client.info(timeout="3"), TypeError, "timeout"),
+    (lambda client: client.sum(X, timeout=[1]), TypeError, "timeout"),
+    (lambda client: client.sum(X, progress=3), TypeError, "progress"),
+    (lambda client: client.put(X, progress="bar"), TypeError, "progress"),
+    (lambda client: client.put(X, ttl="3"), TypeError, "ttl"),
+    (lambda client: client.put(X, owner=3), TypeError, "owner"),
+    (lambda client: client.arrays(3), TypeError, "owner"),
+    (lambda client: client.var(X, ddof="1"), TypeError, "ddof"),
+    (lambda client: client.var(X, correction=[1]), TypeError, "ddof"),
+    (lambda client: client.matrix_product(numpy.ones((3, 2, 2), "int64"), modulus="a"), TypeError, "modulus"),
+    (lambda client: client.reduce(X, ["sum"], algorithm=3), TypeError, "algorithm"),
+    (lambda client: client.sum(X, nan=["ignore"]), ValueError, "nan"),
+    (lambda client: client.sum(X, overflow=3), ValueError, "overflow"),
+    (lambda client: client.norm(X, [1]), TypeError, "ord"),
+    (lambda client: client.norm(X, "fro"), TypeError, "ord"),
+    (lambda client: client.norm(X, 3), ValueError, "ord"),
+    (lambda client: client.reduce(X, [3]), TypeError, "named by a str"),
+    (lambda client: client.reduce(X, 3), TypeError, "list of names"),
+    (lambda client: client.reduce(X, "sum"), TypeError, "list"),
+    (lambda client: client.partial(X, [None]), TypeError, "named by a str"),
+    (lambda client: client.partial(X, ["sum"], "0"), TypeError, "first_element"),
+    (lambda client: client.sum(X, dtype="float31"), TypeError, "float31"),
+    (lambda client: client.sum(b"1234", dtype="float31"), TypeError, "float31"),
+    (lambda client: client.sum(b"1234", dtype=">f4"), TypeError, "no element type"),
+    (lambda client: client.sum(b"1234", dtype=complex), TypeError, "no element type"),
+    (lambda client: client.sum(X, dtype="bfloat16"), TypeError, "float32"),
+    (lambda client: client.sum(X, dtype=int), TypeError, "astype")])
+def test_wrong_options(client, call, kind, words):
+    with pytest.raises(kind, match=words):
+        call(client)
+    assert client.sum(X) == 66
+
+
+@pytest.mark.parametrize("method, right", [("prod", "product"), ("var", "variance"), ("std", "stddev"),
+                                           ("norm", "l2_norm")])
+def test_methods_names_are_no_operators(client, method, right):
+    for call in (client.reduce, client.partial):
+        with pytest.raises(ValueError, match=f"'{right}'"):
+            call(X, ["sum", method])
+        with pytest.raises(errors.UnimplementedError, match="median") as raised:
+            call(X, ["median"])
+        assert isinstance(raised.value, NotImplementedError) and raised.value.reason == "UNKNOWN_OPERATOR"
+
+
+def test_numbers_of_numpys_types(client):
+    assert client.sum(X, timeout=numpy.float32(60), streams=numpy.int64(1), checksum=numpy.bool_(True)) == 66
+    assert client.var(X, ddof=numpy.int8(1)) == client.var(X, ddof=1)
+    assert client.norm(X, numpy.float64(1)) == 66 and client.norm(X, numpy.inf) == 11
+    assert client.sum(X, progress=False) == client.sum(X, progress=None) == 66
+    assert client.partial(X, ["sum"], numpy.int64(0)).element_count == 12
+
+
+@pytest.mark.parametrize("dtype", ["float32", numpy.float32, numpy.dtype("float32"), "f4", "<f4", "single"])
+def test_element_types_by_any_name(client, dtype):
+    x = numpy.arange(5, dtype="float32")
+    assert client.sum(x.tobytes(), dtype=dtype) == 10
+    assert client.max(x.tobytes(), dtype=dtype).dtype == numpy.float32
+    assert client.sum(iter([]), dtype=dtype) == 0
+    assert client.reduce(x.tobytes(), ["sum"], dtype=dtype)["sum"] == 10
+    assert client.max(x, dtype=dtype) == 4  # which says the same
+    with client.put(x.tobytes(), dtype=dtype) as kept:
+        assert kept.sum() == 10
+    assert client.merge([client.partial(x.tobytes(), ["sum"], dtype=dtype)])["sum"] == 10
+    with pytest.raises(TypeError, match="float64"):
+        client.max(x.astype("float64"), dtype=dtype)
+
+
+def test_no_time(client):
+    for call in (lambda: client.sum(X, timeout=0), lambda: client.info(timeout=0.0),
+                 lambda: client.put(X, timeout=0)):
+        with pytest.raises(TimeoutError) as raised:
+            call()
+        assert raised.value.reason == "DEADLINE"
+    assert client.sum(X, timeout=math.inf) == 66
+
+
+@pytest.mark.parametrize("target, kind", [
+    ("127.0.0.1:0", ValueError), ("127.0.0.1:65536", ValueError), ("node1:115587", ValueError),
+    ("[::1]:99999", ValueError), ("", ValueError), ([], ValueError), (["127.0.0.1:1", ""], ValueError),
+    ("127.0.0.1:1,127.0.0.1:2", ValueError), (" 127.0.0.1:1", ValueError), (7, TypeError), ([7], TypeError),
+    (None, TypeError), (b"127.0.0.1:1", TypeError)])
+def test_targets_that_are_none(target, kind):
+    for connect in (warpfold.connect, warpfold.aio.connect):
+        with pytest.raises(kind, match=r"target|port"):
+            connect(target)
+
+
+@pytest.mark.parametrize("target", ["127.0.0.1:65535", "node1", "::1", "[::1]:1", "unix:/run/x:99999",
+                                    "dns:///node:1", "node:name"])
+def test_targets_that_may_be_one(target):
+    warpfold.connect(target).close()
+
+
+def test_connections_are_whole_numbers():
+    for options in ({"connections": "3"}, {"connections": 1.5}, {"max_attempts": "4"}):
+        with pytest.raises(TypeError, match=next(iter(options))):
+            warpfold.connect("127.0.0.1:1", **options)
+
+
+def test_a_result_has_the_operators_that_failed(client):
+    result = client.reduce(numpy.array([2**62, 2**62]), ["sum", "max"])
+    assert "sum" in result and "max" in result and "min" not in result
+    with pytest.raises(OverflowError):
+        result["sum"]
+    assert result.get("min", 3) == 3 and list(result) == ["sum", "max"]
+
+
+def test_numpys_functions_and_kept_arrays(client):
+    with client.put(X) as kept:
+        assert (kept.ndim, kept.nbytes, kept.size) == (2, 96, 12)
+        assert (kept[1:].ndim, kept[1:].nbytes) == (2, 64)
+        for call in (lambda: numpy.sum(kept), lambda: numpy.mean(kept, axis=0), lambda: numpy.asarray(kept),
+                     lambda: numpy.add(kept, 1)):
+            with pytest.raises(TypeError, match=r"kept\.sum\(\)|__array_ufunc__"):
+                call()
