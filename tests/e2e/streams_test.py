@@ -100,8 +100,8 @@ class StreamsTest(TestCase):
                 # All addresses of loopback are one party, which gets seven eighths of 64 places.
                 self.assertGreaterEqual(sum(one.await_ends(80, 0.3) for one in crowd), 80 - 56)
             begin = time.monotonic()
-            for call in (("reduce", "--op", "sum", "--iota", "1000"), ("info",)):
-                while (done := warpfold(*call, "--target", server.address, "--timeout", "5")).returncode != 0:
+            for call in (("reduce", "--op", "sum", "--iota", "1000", "--timeout", "5"), ("info",)):
+                while (done := warpfold(*call, "--target", server.address)).returncode != 0:
                     self.assertLess(time.monotonic() - begin, 15, done.stderr)
 
     def test_an_answer_that_is_not_taken_is_not_waited_for(self):

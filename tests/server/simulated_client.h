@@ -126,6 +126,9 @@ class SimulatedClient : private Transport {
   // Whether it had its time to take the answer.
   bool HasKeptAnswerWaiting() const;
   void Expect(bool condition, const std::string& what) const;
+  // From when on it may be told that it is idle, and by when it has to be.
+  absl::Duration LeastIdle() const;
+  absl::Duration MostIdle() const;
 
   Ledger& ledger_;
   Shard& shard_;
