@@ -11,6 +11,7 @@ import contextlib
 import os
 import socket
 import struct
+import threading
 import time
 import unittest
 from unittest import mock
@@ -46,7 +47,8 @@ class Lingering:
         except OSError:
             sent = False
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
-        self.socket.close()
+        # By then the server may have let go of it, so that this is the close that waits.
+        threading.Thread(target=self.socket.close, daemon=True).start()
         return sent
 
     def __enter__(self) -> "Lingering":

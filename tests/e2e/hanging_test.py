@@ -12,7 +12,7 @@ import time
 import unittest
 
 import floods
-from executables import Server, TestCase, value
+from executables import Server, TestCase, value, warpfold
 from floods import Flood
 
 _PUTTING_AWAY_S = 5.0
@@ -58,6 +58,8 @@ class HangingTest(TestCase):
 
     def hold_up_a_shard(self, server: Server):
         """Its thread ends a connection that floods, and does not return from that."""
+        # Once it has been called it has all threads that it needs for the next call.
+        self.assertEqual(warpfold("health", "--target", server.address).returncode, 0)
         hang(server)
         Flood(server.address, floods.empty_data(), 3)
         server.await_log("the end of a connection hangs")
