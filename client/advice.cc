@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "client/answer_check.h"
 #include "client/array_stream.h"
 #include "client/raw_call.h"
+#include "client/side_by_side.h"
 
 namespace warpfold {
 namespace {
@@ -24,35 +26,49 @@ constexpr std::uint64_t kLeastChunkBytes = std::uint64_t{64} << 10;
 constexpr std::uint64_t kMostChunkBytes = std::uint64_t{2} << 20;
 constexpr std::uint32_t kMostStreams = 64;
 
-std::optional<v1::TransferAdvice> AdviceOf(Targets& targets, std::size_t target, absl::Time deadline,
-                                           const Interrupts& interrupts) {
-  if (std::optional<v1::TransferAdvice> known = targets.advice(target)) return known;
+void AskForAdvice(Targets& targets, std::size_t target, absl::Time deadline, const Interrupts& interrupts) {
   const absl::Time now = absl::Now();
-  if (targets.IsLeftOut(target, now)) return std::nullopt;
+  if (now >= deadline) return;
   const Targets::Lease lease = targets.Take(target, now);
   const auto info = AskServerInfo(lease.connection(), std::min(deadline, now + kQuestionTimeout), interrupts);
-  if (info.ok()) {
-    targets.KeepAdvice(target, info->transfer_advice());
-    return info->transfer_advice();
-  }
-  const bool silent = absl::IsUnavailable(info.status()) || absl::IsDeadlineExceeded(info.status());
+  if (info.ok()) return targets.KeepAdvice(target, info->transfer_advice());
+  // A caller's deadline that is shorter says nothing about the target.
+  const bool had_time = deadline > now + kQuestionTimeout;
+  const bool silent =
+      absl::IsUnavailable(info.status()) || (had_time && absl::IsDeadlineExceeded(info.status()));
   if (silent) targets.LeaveOut(target, now + kUnansweredLeftOut);
-  return std::nullopt;
+}
+
+// The targets that may give advice and have not.
+std::vector<std::size_t> WithoutAdvice(const Targets& targets) {
+  std::vector<std::size_t> without;
+  for (std::size_t target = 0; target < targets.count(); ++target) {
+    if (targets.advice(target).has_value() || targets.IsLeftOut(target, absl::Now())) continue;
+    without.push_back(target);
+  }
+  return without;
 }
 
 }  // namespace
 
 TransferPlan PlanTransferOver(int streams) { return {streams, kChunkBytes}; }
 
-TransferPlan PlanTransfer(Targets& targets, std::uint64_t byte_count, int most_streams, absl::Time deadline,
-                          const Interrupts& interrupts) {
+absl::StatusOr<TransferPlan> PlanTransfer(Targets& targets, std::uint64_t byte_count, int most_streams,
+                                          absl::Time deadline, const Interrupts& interrupts) {
   TransferPlan plan = PlanTransferOver(1);
   if (byte_count < kWorthAQuestionBytes) return plan;
+  if (const std::vector<std::size_t> without = WithoutAdvice(targets); !without.empty()) {
+    const auto ask = [&](std::size_t i, const Interrupts& each) {
+      AskForAdvice(targets, without[i], deadline, each);
+      return false;
+    };
+    if (absl::Status status = RunSideBySide(without.size(), interrupts, ask); !status.ok()) return status;
+  }
   std::uint64_t streams = 0;
   std::uint64_t stripe_bytes = 1;
   std::optional<std::uint64_t> chunk_bytes;
   for (std::size_t target = 0; target < targets.count(); ++target) {
-    const std::optional<v1::TransferAdvice> advice = AdviceOf(targets, target, deadline, interrupts);
+    const std::optional<v1::TransferAdvice> advice = targets.advice(target);
     if (!advice.has_value()) continue;
     // A server that gives no advice gets one stream if others get some.
     streams += std::clamp<std::uint32_t>(advice->streams(), 1, kMostStreams);

@@ -21,9 +21,10 @@ struct TransferPlan {
 
 // Returns what all targets together advise for an array of `byte_count` bytes: one stream at least, and at
 // most `most_streams`. Each target is asked once, and only for arrays that are worth a question; one that
-// does not answer is no failure. May block for a round trip to each, and for 2 s where one is silent.
-TransferPlan PlanTransfer(Targets& targets, std::uint64_t byte_count, int most_streams, absl::Time deadline,
-                          const Interrupts& interrupts);
+// does not answer is no failure. All are asked at the same time: may block for a round trip, and for 2 s
+// where one is silent. CANCELLED if keep_going said so.
+absl::StatusOr<TransferPlan> PlanTransfer(Targets& targets, std::uint64_t byte_count, int most_streams,
+                                          absl::Time deadline, const Interrupts& interrupts);
 
 // Returns the plan for an array for which the caller gave the number of streams.
 TransferPlan PlanTransferOver(int streams);

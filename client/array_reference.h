@@ -24,13 +24,13 @@ struct ArrayReference {
 
 // How to keep an array.
 struct PutOptions {
-  // How long after its last use it stays; zero: as the server has it.
+  // How long after its last use it stays; zero: as the server has it. INVALID_ARGUMENT for less.
   absl::Duration time_to_live = absl::ZeroDuration();
   // Whose it is, for quotas and lists; at most 128 printable ASCII characters.
   std::string owner = {};
 };
 
-// An array in the server's device memory. It stays there when this is destroyed: Client::Delete ends it.
+// An array in the server's device memory. It stays there when this is destroyed: Client::DeleteArray ends it.
 struct ResidentArray {
   std::string token;  // who has it may reduce and delete the array; empty in a list
   std::uint64_t id = 0;

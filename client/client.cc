@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/advice.h"
+#include "client/argument_check.h"
 #include "client/chunk_stream.h"
 #include "client/connection.h"
 #include "client/grpc_process.h"
@@ -46,13 +47,12 @@ grpc::Slice Generate(const Generator& generator, std::uint64_t offset, std::size
 
 }  // namespace
 
-Client::Client(std::string target, ClientOptions options)
-    : Client(std::vector<std::string>{std::move(target)}, std::move(options)) {}
-
-Client::Client(std::vector<std::string> targets, ClientOptions options) : options_(std::move(options)) {
+Client::Client(std::vector<std::string> targets, ClientOptions options)
+    : options_(std::move(options)), targets_status_(CheckTargets(targets)) {
   KeepGrpcRunning();
   options_.connections = std::clamp(options_.connections, 1, kMaxConnections);
-  if (targets.empty()) targets.emplace_back(kDefaultTarget);
+  // Nobody listens there.
+  if (!targets_status_.ok()) targets = {"unix:/unused"};
   targets_ = std::make_unique<Targets>(std::move(targets), options_);
 }
 
@@ -61,16 +61,11 @@ Client::~Client() = default;
 absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType type, std::uint64_t byte_count,
                                                const SliceSource& source, const CallOptions& options) {
   const absl::Time start = absl::Now();
+  if (absl::Status status = CheckCall(options); !status.ok()) return status;
   absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const std::uint64_t element_bytes = ElementBytes(spec, type);
   if (byte_count % element_bytes != 0) return NotWhole(byte_count, element_bytes);
-  const int most_streams = options_.connections * static_cast<int>(targets_->count());
-  if (options.streams < 0 || options.streams > most_streams) {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                     absl::StrCat("streams must be 0 to the ", most_streams, " connections of this client"));
-  }
-  if (absl::Status status = CheckChunkBytes(options.chunk_bytes); !status.ok()) return status;
   const bool canonical =
       proto_spec->algorithm() == v1::ALGORITHM_UNSPECIFIED || proto_spec->algorithm() == v1::ALGORITHM_AUTO;
   if (options.streams > 1 && !canonical) {
@@ -80,23 +75,24 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
 
   const absl::Time deadline = DeadlineOf(options);
   const bool planned = options.streams == 0 && canonical;
-  const TransferPlan plan =
-      planned ? PlanTransfer(*targets_, byte_count, most_streams, deadline, InterruptsOf(options))
+  const absl::StatusOr<TransferPlan> plan =
+      planned ? PlanTransfer(*targets_, byte_count, most_streams(), deadline, InterruptsOf(options))
               : PlanTransferOver(std::max(options.streams, 1));
+  if (!plan.ok()) return plan.status();
   const ReduceJob job = {*proto_spec,
                          element_bytes,
                          byte_count / element_bytes,
-                         options.chunk_bytes != 0 ? options.chunk_bytes : plan.chunk_bytes,
+                         options.chunk_bytes != 0 ? options.chunk_bytes : plan->chunk_bytes,
                          source,
                          *targets_,
                          options_,
                          options,
                          deadline,
-                         plan.streams == 1 ? "" : RandomName()};
-  const std::vector<Stripe> shares = CutIntoShares(job.element_count, element_bytes, plan.streams);
-  const absl::StatusOr<v1::Reduction> proto = plan.streams == 1 || shares.size() == 1
+                         plan->streams == 1 ? "" : RandomName()};
+  const std::vector<Stripe> shares = CutIntoShares(job.element_count, element_bytes, plan->streams);
+  const absl::StatusOr<v1::Reduction> proto = plan->streams == 1 || shares.size() == 1
                                                   ? ReduceOnOneStream(job)
-                                                  : ReduceInShares(job, shares, plan.streams);
+                                                  : ReduceInShares(job, shares, plan->streams);
   if (!proto.ok()) return proto.status();
   absl::StatusOr<Reduction> reduction = FromProto(*proto);
   if (reduction.ok()) reduction->timings.total = absl::Now() - start;
@@ -114,6 +110,7 @@ absl::StatusOr<Reduction> Client::ReduceBytes(const Spec& spec, ElementType type
 absl::StatusOr<Reduction> Client::ReduceGenerated(const Spec& spec, ElementType type,
                                                   std::uint64_t byte_count, const Generator& generator,
                                                   const CallOptions& options) {
+  if (!generator) return NoGenerator();
   const auto generate = [&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
     return Generate(generator, offset, size);
   };
@@ -121,6 +118,7 @@ absl::StatusOr<Reduction> Client::ReduceGenerated(const Spec& spec, ElementType 
 }
 
 absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, const CallOptions& options) {
+  if (absl::Status status = CheckCall(options); !status.ok()) return status;
   absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   if (options.streams != 0 && options.streams != 1) {
@@ -134,7 +132,15 @@ absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, co
                                                 ElementBytes(spec, type)));
 }
 
-absl::Status Client::CheckOneTarget() const {
+int Client::most_streams() const { return options_.connections * static_cast<int>(targets_->count()); }
+
+absl::Status Client::CheckCall(const CallOptions& options) const {
+  if (!targets_status_.ok()) return targets_status_;
+  return CheckCallOptions(options, most_streams());
+}
+
+absl::Status Client::CheckCallOfOneTarget(const CallOptions& options) const {
+  if (absl::Status status = CheckCall(options); !status.ok()) return status;
   if (targets_->count() == 1) return absl::OkStatus();
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                    "arrays that stay with a server need a client of one target");
@@ -144,7 +150,7 @@ absl::StatusOr<Reduction> Client::ReduceReference(const Spec& spec, ElementType 
                                                   const ArrayReference& reference,
                                                   const CallOptions& options) {
   const absl::Time start = absl::Now();
-  if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
+  if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const absl::Time deadline = DeadlineOf(options);
@@ -172,6 +178,7 @@ absl::StatusOr<ResidentArray> Client::PutBytes(ElementType type, std::optional<M
 absl::StatusOr<ResidentArray> Client::PutGenerated(ElementType type, std::optional<MatrixShape> matrix_shape,
                                                    std::uint64_t byte_count, const Generator& generator,
                                                    const PutOptions& put, const CallOptions& options) {
+  if (!generator) return NoGenerator();
   const auto generate = [&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
     return Generate(generator, offset, size);
   };
@@ -181,13 +188,16 @@ absl::StatusOr<ResidentArray> Client::PutGenerated(ElementType type, std::option
 absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<MatrixShape> matrix_shape,
                                                 std::uint64_t byte_count, const SliceSource& source,
                                                 const PutOptions& put, const CallOptions& options) {
-  if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
+  if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
   const Spec spec = {.matrix_shape = matrix_shape};
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const std::uint64_t element_bytes = ElementBytes(spec, type);
   if (byte_count % element_bytes != 0) return NotWhole(byte_count, element_bytes);
-  if (absl::Status status = CheckChunkBytes(options.chunk_bytes); !status.ok()) return status;
+  if (put.time_to_live < absl::ZeroDuration()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
+                     "time_to_live must be 0 or more seconds");
+  }
   const ReduceJob job = {*proto_spec,
                          element_bytes,
                          byte_count / element_bytes,
@@ -209,7 +219,7 @@ absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<
 
 absl::StatusOr<std::vector<ResidentArray>> Client::ListArrays(const std::string& owner,
                                                               const CallOptions& options) {
-  if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
+  if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
   const absl::Time deadline = DeadlineOf(options);
   RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
   while (true) {
@@ -220,7 +230,7 @@ absl::StatusOr<std::vector<ResidentArray>> Client::ListArrays(const std::string&
 }
 
 absl::StatusOr<ResidentArray> Client::GetArray(const std::string& token, const CallOptions& options) {
-  if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
+  if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
   const absl::Time deadline = DeadlineOf(options);
   RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
   while (true) {
@@ -231,7 +241,7 @@ absl::StatusOr<ResidentArray> Client::GetArray(const std::string& token, const C
 }
 
 absl::Status Client::DeleteArray(const std::string& token, const CallOptions& options) {
-  if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
+  if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
   const absl::Time deadline = DeadlineOf(options);
   RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
   bool may_be_done = false;

@@ -41,9 +41,15 @@
 // Answers: INTERNAL for an answer that does not match the request (operators, elements, kinds of values).
 //
 // Threads: all methods may be called from any thread at the same time. The destructor must not run
-// before calls have returned and Writers are gone.
+// before calls have returned and Writers are gone. Processes: gRPC 1.51 does not survive a fork, so a process
+// that was forked must not use its parent's Client, nor one of its own if its parent had one.
+//
+// Callbacks: what a generator, a visitor, on_sent or keep_going throws ends the call, and comes out of the
+// method on the thread that called it, on however many streams the array goes. A Writer is then to be
+// destroyed. A generator or a visitor that is empty is INVALID_ARGUMENT.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -51,6 +57,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -75,10 +82,15 @@ using Generator = std::function<void(std::uint64_t offset, std::span<std::byte> 
 
 class Client {
  public:
+  Client() : Client(kDefaultTarget) {}
   // Does not block: connections are made when first used. `target` is host:port, unix:/path, or any
-  // other name that gRPC resolves.
-  explicit Client(std::string target = kDefaultTarget, ClientOptions options = {});
-  // Several servers of the same v1 API, on which devices and backends does not matter; at least one.
+  // other name that gRPC resolves. A name that is empty, or whose port is none, is told by the calls:
+  // INVALID_ARGUMENT. A template, since a list of two literals is also the begin and the end of a string.
+  template <std::convertible_to<std::string> Name>
+  explicit Client(const Name& target, ClientOptions options = {})
+      : Client(std::vector<std::string>{target}, std::move(options)) {}
+  // Several servers of the same v1 API, on which devices and backends does not matter; at least one, else
+  // calls answer INVALID_ARGUMENT.
   explicit Client(std::vector<std::string> targets, ClientOptions options = {});
   ~Client();
   Client(const Client&) = delete;
@@ -151,7 +163,8 @@ class Client {
                                           std::span<const std::span<const std::byte>> pieces,
                                           const CallOptions& options = {});
   // The values of the union of adjacent ranges, in array order, at least one: no gap, no overlap.
-  // INVALID_ARGUMENT (BAD_STATE) for other states, or if they are not of this spec and type.
+  // INVALID_ARGUMENT (BAD_STATE) for other states, or if they are not of this spec and type; `ddof` and
+  // `overflow`, which only values depend on, may differ.
   absl::StatusOr<Reduction> Merge(const Spec& spec, ElementType type, std::span<const PartialState> states,
                                   const CallOptions& options = {});
   // As Merge, but answers the state of the union instead of its values: so many states can be merged in
@@ -209,9 +222,14 @@ class Client {
   absl::StatusOr<v1::Reduction> MergeAll(const Spec& spec, ElementType type,
                                          std::span<const PartialState> states, const CallOptions& options,
                                          bool return_state);
-  absl::Status CheckOneTarget() const;
+  // At most so many, over all connections to all targets.
+  int most_streams() const;
+  // What every call owes before anything is sent; for calls about what stays with one server also that one.
+  absl::Status CheckCall(const CallOptions& options) const;
+  absl::Status CheckCallOfOneTarget(const CallOptions& options) const;
 
   ClientOptions options_;
+  absl::Status targets_status_;
   std::unique_ptr<Targets> targets_;
 };
 

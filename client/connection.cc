@@ -127,32 +127,44 @@ CallScope::CallScope(const Connection& connection, absl::Time deadline, const In
   if (deadline != absl::InfiniteFuture()) context_.set_deadline(absl::ToChronoTime(deadline));
 }
 
-absl::Time CallScope::AskWhetherToGoOn() {
+absl::Time CallScope::AskWhetherToGoOn(absl::Time blocked_since) {
   const absl::Time now = absl::Now();
   const absl::Time asked_next = AskKeepGoing(now);
-  return std::min(asked_next, BreakOffIfLate(now));
+  return std::min(asked_next, BreakOffIfLate(now, blocked_since));
+}
+
+void CallScope::Cancel() {
+  given_up_ = true;
+  keep_going_ = nullptr;
+  context_.TryCancel();
+  end_ = std::min(end_, absl::Now());
 }
 
 absl::Time CallScope::AskKeepGoing(absl::Time now) {
   if (!keep_going_) return absl::InfiniteFuture();
   if (now >= asked_next_) {
     asked_next_ = now + kAskedEvery;
-    if (!keep_going_()) {
-      keep_going_ = nullptr;
-      context_.TryCancel();
-      end_ = std::min(end_, now);
+    bool goes_on = false;
+    try {
+      goes_on = keep_going_();
+    } catch (...) {
+      Cancel();
+      throw;
+    }
+    if (!goes_on) {
+      Cancel();
       return absl::InfiniteFuture();
     }
   }
   return asked_next_;
 }
 
-absl::Time CallScope::BreakOffIfLate(absl::Time now) {
+absl::Time CallScope::BreakOffIfLate(absl::Time now, absl::Time blocked_since) {
   if (stop_.stop_requested()) end_ = std::min(end_, now);
-  const absl::Time late = end_ + kTakenWithin;
+  // A thread that comes long after the end has not waited yet.
+  const absl::Time late = std::max(end_, blocked_since) + kTakenWithin;
   if (now < late) return late;
-  connection_.BreakOff();
-  return absl::InfiniteFuture();
+  return connection_.BreakOff() ? absl::InfiniteFuture() : now + kTakenWithin;
 }
 
 }  // namespace warpfold

@@ -53,8 +53,8 @@ class Connection {
   // soon as a connection that was not there is made, or an interrupt comes. False if keep_going said so.
   bool PauseAndConnect(absl::Duration pause, const Interrupts& interrupts) const;
 
-  // Ends the connection, whatever is under way on it.
-  void BreakOff() const { sockets_.ShutDown(); }
+  // Ends the connection, whatever is under way on it. False as of Sockets::ShutDown.
+  bool BreakOff() const { return sockets_.ShutDown(); }
 
  private:
   const Sockets sockets_;
@@ -75,21 +75,32 @@ class CallScope {
   Refusals& refusals() const { return connection_.refusals(); }
 
   // To be called by the calling thread whenever it waits. Asks keep_going if it is time, and cancels the call
-  // if keep_going says so. Breaks the connection off where the call waits kTakenWithin after its end: gRPC
-  // holds a message that is partly written. Returns when to call this again.
-  absl::Time AskWhetherToGoOn();
+  // if keep_going says so. `blocked_since`: from when on the thread has waited for a message that gRPC holds;
+  // the infinite future if gRPC holds none. Breaks the connection off where that has taken kTakenWithin after
+  // the call's end: the message is partly written. Returns when to call this again.
+  absl::Time AskWhetherToGoOn(absl::Time blocked_since);
+
+  // Gives the call up, and asks keep_going no more.
+  void Cancel();
+
+  // Whether the caller has ended the call: keep_going said so, or has thrown, or nobody wants its end.
+  bool given_up() const { return given_up_; }
+
+  // The deadline, or when the call was found cancelled.
+  absl::Time end() const { return end_; }
 
  private:
   absl::Time AskKeepGoing(absl::Time now);
-  absl::Time BreakOffIfLate(absl::Time now);
+  absl::Time BreakOffIfLate(absl::Time now, absl::Time blocked_since);
 
   const Connection& connection_;
-  absl::Time end_;  // the deadline, or when the call was found cancelled
+  absl::Time end_;
   const std::stop_token stop_;
   grpc::ClientContext context_;
   const std::stop_callback<std::function<void()>> cancel_on_stop_;
   std::function<bool()> keep_going_;
   absl::Time asked_next_;
+  bool given_up_ = false;
 };
 
 }  // namespace warpfold

@@ -6,6 +6,7 @@
 #include <grpcpp/security/credentials.h>
 
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include "absl/synchronization/mutex.h"
@@ -43,10 +44,14 @@ void KeepGrpcRunning() {
 }
 
 void LookUpCpuFrequency() {
-  [[maybe_unused]] static const bool done = [] {
-    WaitBesideAnotherThread();
-    return true;
-  }();
+  try {
+    [[maybe_unused]] static const bool done = [] {
+      WaitBesideAnotherThread();
+      return true;
+    }();
+  } catch (const std::system_error&) {
+    // The system gives no thread now: the next call tries again.
+  }
 }
 
 }  // namespace warpfold

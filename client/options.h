@@ -44,15 +44,18 @@ struct ClientOptions {
 
 struct CallOptions {
   // For the whole call, retries included: DEADLINE_EXCEEDED after it, or after 3 s more where the peer has
-  // stopped to read in the middle of a chunk, of which gRPC then still needs the memory. An array that takes
+  // stopped to read in the middle of a chunk, of which gRPC then still needs the memory. A call whose time is
+  // over before it begins, as with a timeout of 0 or less, ends so without being sent. An array that takes
   // longer than the default, to a server that allows it, needs a longer timeout. A dead peer ends a call
   // sooner, after ClientOptions::keepalive and 20 s, also with absl::InfiniteDuration(); a server that lets
   // it wait does not.
   absl::Duration timeout = kDefaultTimeout;
   // Cancels from any thread: CANCELLED after its request_stop(), with the same exception.
   std::stop_token stop = {};
-  // Asked on the thread that calls, some 20 times a second while the call is under way; false cancels it, and
-  // stays the answer. For a caller that has to look elsewhere now and then: at signals, or at a display.
+  // Asked on the thread that calls, some 20 times a second while it waits for the call, but never by a
+  // destructor; false cancels the call, whatever the server answers, and stays the answer. What it throws
+  // cancels the call at once. For a caller that has to look elsewhere now and then: at signals, or at a
+  // display.
   std::function<bool()> keep_going = nullptr;
   // Appears in the server's log; at most 128 printable ASCII characters.
   std::string request_id = {};

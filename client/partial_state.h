@@ -20,7 +20,7 @@ struct PartialState {
   std::uint64_t element_count = 0;
   // A serialized warpfold.v1.PartialState, to be stored or sent anywhere. An operator that rounds has up to
   // some 40 states in it, by where the range begins and how long it is; others have one, of 10 to 300 bytes
-  // for scalars.
+  // for scalars. It also says of what it is (PartialState.spec in reduction.proto).
   std::string bytes;
 };
 

@@ -53,12 +53,12 @@ absl::StatusOr<PartialState> StateOf(const v1::Reduction& reduction) {
 absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType type,
                                                 std::uint64_t first_element, Pieces pieces,
                                                 const CallOptions& options) {
+  if (absl::Status status = CheckCall(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   if (options.streams != 0 && options.streams != 1) {
     return Refuse(reason::kBadHeader, "a part of an array has one stream");
   }
-  if (absl::Status status = CheckChunkBytes(options.chunk_bytes); !status.ok()) return status;
   std::vector<std::span<const std::byte>> filled;
   std::uint64_t byte_count = 0;
   for (const std::span<const std::byte> piece : pieces) {
@@ -101,12 +101,14 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
 absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType type,
                                                std::span<const PartialState> states,
                                                const CallOptions& options, bool return_state) {
+  if (absl::Status status = CheckCall(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   if (states.empty()) return Refuse(reason::kBadState, "states: there is none to merge");
   std::vector<v1::PartialState> protos(states.size());
   for (std::size_t i = 0; i < states.size(); ++i) {
-    const bool readable = protos[i].ParseFromString(states[i].bytes);
+    // No bytes at all would be the state of an empty range: nobody has filled this one.
+    const bool readable = !states[i].bytes.empty() && protos[i].ParseFromString(states[i].bytes);
     if (!readable || protos[i].first_element() != states[i].first_element ||
         protos[i].element_count() != states[i].element_count) {
       return Refuse(reason::kBadState, absl::StrCat("states: number ", i, " is not one"));

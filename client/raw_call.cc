@@ -3,20 +3,31 @@
 #include "client/raw_call.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "client/refusals.h"
 #include "client/status.h"
 #include "client/wire.h"
+#include "proto/error_reasons.h"
 #include "proto/metadata.h"
 
 namespace warpfold {
+namespace {
+
+// A time that is long gone, and that gRPC can still count in nanoseconds.
+constexpr std::chrono::system_clock::time_point kAtOnce = {};
+
+}  // namespace
 
 RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Load load)
     : scope_(scope),
       on_message_(std::move(on_message)),
+      too_late_(absl::Now() >= scope.end()),
       asks_first_(load == Load::kArray && scope.refusals().AsksFirst(absl::Now())) {
+  if (too_late_) return;
   if (asks_first_) scope.context().AddMetadata(metadata::kExpect, metadata::kAdmission);
   // The call's metadata go out with the first message: one packet, and one waking of the server, less.
   scope.context().set_initial_metadata_corked(true);
@@ -26,7 +37,8 @@ RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Loa
 
 RawCall::~RawCall() {
   if (!finished_) {
-    scope_.context().TryCancel();
+    scope_.Cancel();
+    finished_by_client_ = true;
     grpc::ByteBuffer ignored;
     Finish(&ignored).IgnoreError();
   }
@@ -37,7 +49,7 @@ RawCall::~RawCall() {
 }
 
 bool RawCall::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
-  if (!Await(write_)) return false;
+  if (too_late_ || !Await(write_)) return false;
   call_->Write(message, options, Begin(write_));
   // The answer is waited for from the beginning: it may come before the last message, and ends the call.
   if (!std::exchange(started_, true)) StartRead();
@@ -66,33 +78,38 @@ bool RawCall::AwaitAdmission() {
 }
 
 void RawCall::WritesDone() {
-  if (!Await(write_)) return;
+  if (too_late_ || !Await(write_)) return;
   call_->WritesDone(Begin(writes_done_));
 }
 
 bool RawCall::AwaitEnd(absl::Duration timeout) {
-  const auto deadline = absl::ToChronoTime(absl::Now() + timeout);
+  // gRPC takes a time before 1970 for never.
+  const absl::Time end = absl::Now() + std::max(timeout, absl::ZeroDuration());
   void* tag = nullptr;
   bool ok = false;
-  while (read_.pending) {
-    if (queue_.AsyncNext(&tag, &ok, deadline) != grpc::CompletionQueue::GOT_EVENT) return false;
-    Complete(tag, ok);
-  }
-  return true;
+  while (read_.pending && Next(&tag, &ok, end)) Complete(tag, ok);
+  return !read_.pending;
 }
 
-absl::Status RawCall::Finish(grpc::ByteBuffer* response) {
-  finished_ = true;
+absl::Status RawCall::Finish(grpc::ByteBuffer* response, Wait wait) {
+  if (too_late_) {
+    finished_ = true;
+    return MakeError(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
+                     "the deadline passed before the call began");
+  }
+  if (wait == Wait::kAwakeFirst) looks_until_ = absl::Now() + kLookTime;
   Await(write_);
   Await(writes_done_);
   const bool has_response = Await(read_);
-  grpc::Status status;
-  call_->Finish(&status, Begin(finish_));
+  // Once, also where keep_going or on_message threw out of the waits, and the destructor comes here again.
+  if (!std::exchange(finishes_, true)) call_->Finish(&status_, Begin(finish_));
   Await(finish_);
-  if (status.ok() && !has_response && !on_message_)
+  finished_ = true;
+  if (scope_.given_up()) return Cancelled();
+  if (status_.ok() && !has_response && !on_message_)
     return absl::InternalError("the server answered OK without a message");
   response->Swap(&response_);
-  absl::Status answer = FromGrpc(status);
+  absl::Status answer = FromGrpc(status_);
   if (IsBusy(answer)) scope_.refusals().Refused(absl::Now());
   return answer;
 }
@@ -134,8 +151,11 @@ bool RawCall::Await(const Operation& operation) {
 }
 
 bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
+  if (Look(tag, ok)) return true;
+  const bool sends = write_.pending || writes_done_.pending;
+  const absl::Time blocked_since = sends ? absl::Now() : absl::InfiniteFuture();
   while (true) {
-    const absl::Time until = std::min(scope_.AskWhetherToGoOn(), end);
+    const absl::Time until = std::min(scope_.AskWhetherToGoOn(blocked_since), end);
     if (until == absl::InfiniteFuture()) return queue_.Next(tag, ok);
     const auto event = queue_.AsyncNext(tag, ok, absl::ToChronoTime(until));
     if (event != grpc::CompletionQueue::TIMEOUT) return event == grpc::CompletionQueue::GOT_EVENT;
@@ -143,12 +163,22 @@ bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
   }
 }
 
+// Who else has work for this processor gets it between two looks.
+bool RawCall::Look(void** tag, bool* ok) {
+  while (absl::Now() < looks_until_) {
+    const auto event = queue_.AsyncNext(tag, ok, kAtOnce);
+    if (event != grpc::CompletionQueue::TIMEOUT) return event == grpc::CompletionQueue::GOT_EVENT;
+    std::this_thread::yield();
+  }
+  return false;
+}
+
 absl::Status CallUnary(CallScope& scope, const char* method, const google::protobuf::MessageLite& request,
-                       google::protobuf::MessageLite& response) {
+                       google::protobuf::MessageLite& response, RawCall::Wait wait) {
   RawCall call(scope, method);
   call.WriteLast(Serialize(request));
   grpc::ByteBuffer buffer;
-  if (absl::Status status = call.Finish(&buffer); !status.ok()) return status;
+  if (absl::Status status = call.Finish(&buffer, wait); !status.ok()) return status;
   if (!Parse(std::move(buffer), response)) return absl::InternalError("the server's answer is not readable");
   return absl::OkStatus();
 }

@@ -28,10 +28,18 @@ class RawCall {
   // Of a call that sends an array; asks for its admission first where the target has lately refused calls.
   enum class Load { kSmall, kArray };
 
+  // How a thread waits for the end of a call. A thread that sleeps for a millisecond is woken late, by tens
+  // of microseconds and more on a virtual machine, so that for an answer which comes that soon it pays to
+  // stay awake for kLookTime first, as CUDA's own waits do (docs/adr/0116).
+  enum class Wait { kAsleep, kAwakeFirst };
+  static constexpr absl::Duration kLookTime = absl::Milliseconds(3);
+
   // Prepares the call, which starts with the first message. `scope` must outlive it. Without `on_message` the
-  // server sends one message, the response.
+  // server sends one message, the response. A call whose deadline has passed is over before it starts, with
+  // DEADLINE_EXCEEDED: gRPC would send it all the same where there is a connection, and takes a deadline
+  // before 1970 for none.
   RawCall(CallScope& scope, const char* method, OnMessage on_message = nullptr, Load load = Load::kSmall);
-  // Cancels the call unless Finish was called.
+  // Cancels the call unless Finish has returned.
   ~RawCall();
   RawCall(const RawCall&) = delete;
   RawCall& operator=(const RawCall&) = delete;
@@ -51,18 +59,20 @@ class RawCall {
   void WritesDone();
 
   // Waits until the network has taken all messages. False if the call is over: Finish says why.
-  bool Flush() { return Await(write_); }
+  bool Flush() { return !too_late_ && Await(write_); }
 
-  // Waits up to `timeout` for the call to end: with the server's answer, its deadline or a cancellation.
-  // Whether it has: Finish then does not wait. The end is noticed only while a thread is in this class.
+  // Waits up to `timeout`, which may be negative, for the call to end: with the server's answer, its deadline
+  // or a cancellation. Whether it has: Finish then does not wait. The end is noticed only while a thread is
+  // in this class.
   bool AwaitEnd(absl::Duration timeout);
 
   // Messages that the network is known to have taken.
   int writes_completed() const { return writes_completed_; }
 
   // Waits for the end of the call. *response is the server's message if the status is OK, unless there is an
-  // on_message, which has taken them all. Call once.
-  absl::Status Finish(grpc::ByteBuffer* response);
+  // on_message, which has taken them all. CANCELLED whatever the server answers, if keep_going said so: the
+  // caller asks it no more. Call once.
+  absl::Status Finish(grpc::ByteBuffer* response, Wait wait = Wait::kAsleep);
 
  private:
   // What gRPC is asked to do; its address is the tag.
@@ -80,6 +90,9 @@ class RawCall {
   void TakeMessage();
   // The next event; false if there will be none, or none before `end`.
   bool Next(void** tag, bool* ok, absl::Time end = absl::InfiniteFuture());
+  // The next event if it comes within kLookTime of the first look; false if there is none, or the queue has
+  // ended.
+  bool Look(void** tag, bool* ok);
   // Waits until it is not pending: whether it succeeded.
   bool Await(const Operation& operation);
 
@@ -88,21 +101,25 @@ class RawCall {
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
   grpc::ByteBuffer response_;
+  grpc::Status status_;
   Operation write_;     // the last one
   Operation metadata_;  // of the server, where they are waited for
   Operation read_;      // a message, and those metadata before it
   Operation writes_done_;
   Operation finish_;
   int writes_completed_ = 0;
+  const bool too_late_;  // it never starts
   const bool asks_first_;
   bool admitted_ = false;  // the server says so
   bool started_ = false;
-  bool finished_by_client_ = false;  // on_message said so
+  absl::Time looks_until_ = absl::InfinitePast();
+  bool finished_by_client_ = false;  // on_message said so, or nobody wants more messages
+  bool finishes_ = false;            // gRPC has been asked for the status
   bool finished_ = false;
 };
 
 // One message each way, on a raw call. *response is the answer where the status is OK.
 absl::Status CallUnary(CallScope& scope, const char* method, const google::protobuf::MessageLite& request,
-                       google::protobuf::MessageLite& response);
+                       google::protobuf::MessageLite& response, RawCall::Wait wait = RawCall::Wait::kAsleep);
 
 }  // namespace warpfold

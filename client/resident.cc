@@ -99,8 +99,11 @@ absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, const
   header.mutable_reference()->set_element_count(reference.element_count);
   CallScope scope(connection, deadline, interrupts);
   v1::ReduceResponse response;
-  if (absl::Status status = CallUnary(scope, kReduceKeptMethod, request, response); !status.ok())
+  if (absl::Status status =
+          CallUnary(scope, kReduceKeptMethod, request, response, RawCall::Wait::kAwakeFirst);
+      !status.ok()) {
     return status;
+  }
   absl::Status status = CheckReduction(spec, {0, reference.element_count}, false, response.reduction());
   if (!status.ok()) return status;
   return std::move(*response.mutable_reduction());

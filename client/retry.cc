@@ -72,15 +72,16 @@ RetryLoop::RetryLoop(Targets& targets, std::size_t preferred, const ClientOption
                      absl::Time deadline, Interrupts interrupts)
     : targets_(targets),
       preferred_(preferred),
+      deadline_(deadline),
       interrupts_(std::move(interrupts)),
       policy_(options, deadline),
       lease_(targets.Take(preferred, absl::Now())) {
-  AwaitRest(deadline);
+  AwaitRest();
 }
 
-void RetryLoop::AwaitRest(absl::Time deadline) {
+void RetryLoop::AwaitRest() {
   const absl::Time end = targets_.RestsUntil(lease_);
-  if (end >= deadline) return;
+  if (end >= deadline_) return;
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any never;
@@ -100,7 +101,8 @@ void RetryLoop::Cancel() {
 bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
   const absl::Time now = absl::Now();
   const std::optional<absl::Duration> pause = policy_.PauseAfter(status, attempt, now);
-  if (absl::IsDeadlineExceeded(status) && !lease_.connection().IsReady()) {
+  // An attempt that began too late says nothing about the target.
+  if (absl::IsDeadlineExceeded(status) && began_ < deadline_ && !lease_.connection().IsReady()) {
     targets_.LeaveOut(lease_.target(), now + kSilentLeftOut);
   }
   if (MayRetry(status, {})) {
@@ -115,6 +117,7 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
   // If nothing else serves, the same connection is used: it may have to be made again.
   if (next.target() != lease_.target()) lease_ = std::move(next);
   if (!serves && !lease_.connection().PauseAndConnect(*pause, interrupts_)) Cancel();
+  began_ = absl::Now();
   // After an interrupt too: an attempt that starts cancelled says so, where `status` is still the old
   // failure.
   return true;

@@ -69,15 +69,17 @@ class RetryLoop {
   void Succeeded() { policy_.Reset(); }
 
  private:
-  void AwaitRest(absl::Time deadline);
+  void AwaitRest();
   // The next attempt starts cancelled.
   void Cancel();
 
   Targets& targets_;
   const std::size_t preferred_;
+  const absl::Time deadline_;
   Interrupts interrupts_;
   RetryPolicy policy_;
   Targets::Lease lease_;
+  absl::Time began_ = absl::Now();  // the attempt
 };
 
 }  // namespace warpfold

@@ -21,25 +21,25 @@
 namespace warpfold {
 namespace {
 
-absl::Status BadCut(absl::string_view what) {
+absl::Status Refuse(absl::string_view what) {
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader, what);
 }
 
 // Whether the cut fits so many elements. The client checks it first, so that no array is sent in vain.
 absl::Status CheckCut(const SegmentCut& cut, std::uint64_t element_count) {
   if (cut.length != 0) {
-    if (!cut.lengths.empty()) return BadCut("segments have one length, or lengths: not both");
+    if (!cut.lengths.empty()) return Refuse("segments have one length, or lengths: not both");
     if (element_count % cut.length == 0) return absl::OkStatus();
-    return BadCut(
+    return Refuse(
         absl::StrCat(element_count, " elements are not a whole number of segments of ", cut.length));
   }
   std::uint64_t left = element_count;
   for (const std::uint64_t length : cut.lengths) {
-    if (length > left) return BadCut(absl::StrCat("lengths cut more than the ", element_count, " elements"));
+    if (length > left) return Refuse(absl::StrCat("lengths cut more than the ", element_count, " elements"));
     left -= length;
   }
   if (left == 0) return absl::OkStatus();
-  return BadCut(absl::StrCat("lengths leave ", left, " of ", element_count, " elements over"));
+  return Refuse(absl::StrCat("lengths leave ", left, " of ", element_count, " elements over"));
 }
 
 Scalar ScalarOf(SegmentColumn::Kind kind, std::uint64_t bits) {
@@ -104,12 +104,13 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsSource(const Spec& spec, El
                                                             const SegmentVisitor& visitor,
                                                             const CallOptions& options) {
   const absl::Time start = absl::Now();
+  if (!visitor) return Refuse("there is no visitor");
+  if (absl::Status status = CheckCall(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const std::uint64_t element_bytes = ElementBytes(spec, type);
-  if (byte_count % element_bytes != 0) return BadCut("the bytes are not a whole number of elements");
+  if (byte_count % element_bytes != 0) return Refuse("the bytes are not a whole number of elements");
   if (absl::Status status = CheckCut(cut, byte_count / element_bytes); !status.ok()) return status;
-  if (absl::Status status = CheckChunkBytes(options.chunk_bytes); !status.ok()) return status;
   const ReduceJob job = {*proto_spec,
                          element_bytes,
                          byte_count / element_bytes,
@@ -145,6 +146,7 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsOf(const Spec& spec, Elemen
 absl::StatusOr<SegmentSummary> Client::ReduceSegmentsGenerated(
     const Spec& spec, ElementType type, std::uint64_t byte_count, const Generator& generator,
     const SegmentCut& cut, const SegmentVisitor& visitor, const CallOptions& options) {
+  if (!generator) return NoGenerator();
   const auto generate = [&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
     OwnedChunk chunk = std::make_unique_for_overwrite<std::byte[]>(size);
     generator(offset, std::span(chunk.get(), size));
@@ -159,7 +161,8 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsReference(const Spec& spec,
                                                                const SegmentVisitor& visitor,
                                                                const CallOptions& options) {
   const absl::Time start = absl::Now();
-  if (absl::Status status = CheckOneTarget(); !status.ok()) return status;
+  if (!visitor) return Refuse("there is no visitor");
+  if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   if (absl::Status status = CheckCut(cut, reference.element_count); !status.ok()) return status;

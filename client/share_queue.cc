@@ -69,12 +69,6 @@ bool ShareQueue::finished() const {
   return FinishedLocked();
 }
 
-bool ShareQueue::AwaitFinished(absl::Duration timeout) const {
-  absl::MutexLock lock(&mutex_);
-  const auto is_finished = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return FinishedLocked(); };
-  return mutex_.AwaitWithTimeout(absl::Condition(&is_finished), timeout);
-}
-
 absl::StatusOr<std::vector<v1::PartialState>> ShareQueue::States() {
   absl::MutexLock lock(&mutex_);
   if (!status_.ok()) return status_;

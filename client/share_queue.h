@@ -12,7 +12,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold {
@@ -47,8 +46,6 @@ class ShareQueue {
 
   bool any_done() const;
   bool finished() const;
-  // Waits up to `timeout` for that: whether it is so.
-  bool AwaitFinished(absl::Duration timeout) const;
 
   // The states of all shares, in array order; or the first failure that was no cancellation. Call once, after
   // the workers.

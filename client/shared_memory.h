@@ -13,6 +13,18 @@
 //
 // Threads: all methods may be called from any thread at the same time, and each waits for the server: some 50
 // ms for each GiB of host memory on a GPU. UNAVAILABLE after two minutes without an answer, and from then on.
+// Of CallOptions, the timeout, `stop` and `keep_going` count here, as in other calls, also before the server
+// is asked: what it registers after such an end is given back. `keep_going` must not use the
+// MemoryConnection, whose other questions wait until this one is answered.
+//
+// Processes: what is here belongs to the process that made it. In one that was forked from it all methods
+// answer FAILED_PRECONDITION, and destructors leave what the parent has registered as it is.
+//
+// A server that ends has forgotten what was registered; its tokens are then unknown to the next one. The next
+// registration connects to that, also while memory of before is still there, and goes on as before. After the
+// end of a server its old memory stays readable and writable for the client.
+//
+// Moved-from objects may only be destroyed, or assigned to.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +34,16 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "client/options.h"
 
 namespace warpfold {
 
+class Registrations;
+
 // Memory that the server knows, until this is destroyed. The server forgets it then, or when the process
-// ends; a reduction that has begun is not disturbed.
+// ends; a reduction that has begun is not disturbed. The destructor waits a tenth of a second at most: a
+// server that does not answer is told with the next registration, or by the end of the MemoryConnection and
+// of all that was registered over it.
 class RegisteredMemory {
  public:
   RegisteredMemory(RegisteredMemory&&) noexcept;
@@ -64,30 +81,32 @@ class SharedMemory {
 class MemoryConnection {
  public:
   // UNAVAILABLE where nobody listens at `path`, or hangs up on this user. The server closes a connection that
-  // has had nothing registered for a while; the next registration connects again.
-  static absl::StatusOr<MemoryConnection> Open(const std::string& path);
+  // has had nothing registered for a while, and all when it ends; the next registration connects again.
+  static absl::StatusOr<MemoryConnection> Open(const std::string& path, const CallOptions& options = {});
   MemoryConnection(MemoryConnection&&) noexcept;
   MemoryConnection& operator=(MemoryConnection&&) noexcept;
   ~MemoryConnection();
 
-  // New memory of this process. RESOURCE_EXHAUSTED where there is none.
-  absl::StatusOr<SharedMemory> Allocate(std::uint64_t byte_count) const;
+  // New memory of this process, at least 1 byte. RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY) where the system has no
+  // so much, or the server allows less.
+  absl::StatusOr<SharedMemory> Allocate(std::uint64_t byte_count, const CallOptions& options = {}) const;
 
-  // The first bytes of a memfd that is sealed against shrinking, and allocated. The server seals it against
-  // holes: map it for writing before. The descriptor stays the caller's, who may close it.
-  absl::StatusOr<RegisteredMemory> Register(int memfd, std::uint64_t byte_count) const;
+  // The first bytes of a memfd that is sealed against shrinking, and allocated: INVALID_ARGUMENT (BAD_MEMORY)
+  // for another one, or what is none. The server seals it against holes: map it for writing before. The
+  // descriptor stays the caller's, who may close it.
+  absl::StatusOr<RegisteredMemory> Register(int memfd, std::uint64_t byte_count,
+                                            const CallOptions& options = {}) const;
 
-  // A part of an allocation on the server's GPU: `handle` has the 64 bytes of a cudaIpcMemHandle_t, from
-  // cudaIpcGetMemHandle of the allocation or of any address in it, and `byte_offset` counts from the
-  // allocation's start.
+  // A part of an allocation on the server's GPU. INVALID_ARGUMENT (BAD_MEMORY) unless `handle` has the 64
+  // bytes of a cudaIpcMemHandle_t that the GPU knows, from cudaIpcGetMemHandle of the allocation or of any
+  // address in it, and `byte_offset` counts from the allocation's start.
   absl::StatusOr<RegisteredMemory> RegisterGpu(std::span<const std::byte> handle, std::uint64_t byte_offset,
-                                               std::uint64_t byte_count) const;
+                                               std::uint64_t byte_count,
+                                               const CallOptions& options = {}) const;
 
  private:
-  class Socket;
-  friend struct RegisteredMemory::State;
-  explicit MemoryConnection(std::shared_ptr<Socket> socket);
-  std::shared_ptr<Socket> socket_;
+  explicit MemoryConnection(std::shared_ptr<Registrations> registrations);
+  std::shared_ptr<Registrations> registrations_;
 };
 
 }  // namespace warpfold

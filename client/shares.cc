@@ -4,17 +4,15 @@
 
 #include <algorithm>
 #include <deque>
-#include <functional>
 #include <optional>
-#include <stop_token>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "client/grpc_process.h"
 #include "client/merge.h"
 #include "client/retry.h"
 #include "client/share_queue.h"
+#include "client/side_by_side.h"
+#include "client/status.h"
 
 namespace warpfold {
 namespace {
@@ -128,32 +126,23 @@ class Worker {
 
 absl::StatusOr<v1::Reduction> ReduceInShares(const ReduceJob& job, std::span<const Stripe> shares,
                                              int streams) {
-  LookUpCpuFrequency();
-  std::stop_source stop_all;
   ShareQueue queue(shares.size(), streams);
   std::vector<v1::ServerTimings> timings(static_cast<std::size_t>(streams));
-  {
-    const std::stop_callback forward_stop(job.options.stop, [&] { stop_all.request_stop(); });
-    const std::size_t first_target = job.targets.Next();
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < timings.size(); ++i) {
-      const std::size_t target = (first_target + i) % job.targets.count();
-      threads.emplace_back([&, target, i] {
-        const Interrupts interrupts = {.stop = stop_all.get_token(),
-                                       .traceparent = job.options.traceparent,
-                                       .tracestate = job.options.tracestate};
-        Worker(job, shares, queue, target, interrupts, timings[i]).Run();
-        // Ends the calls of the others after a failure, and their pauses after success.
-        if (queue.finished()) stop_all.request_stop();
-      });
+  const std::size_t first_target = job.targets.Next();
+  const auto run = [&](std::size_t stream, const Interrupts& interrupts) {
+    const std::size_t target = (first_target + stream) % job.targets.count();
+    try {
+      Worker(job, shares, queue, target, interrupts, timings[stream]).Run();
+    } catch (...) {
+      // The others do not wait for its share.
+      queue.Fail(Cancelled());
+      throw;
     }
-    const std::function<bool()>& keep_going = job.options.keep_going;
-    while (keep_going && !queue.AwaitFinished(kAskedEvery)) {
-      if (keep_going()) continue;
-      stop_all.request_stop();
-      break;
-    }
-  }
+    // Ends the calls of the others after a failure, and their pauses after success.
+    return queue.finished();
+  };
+  absl::Status status = RunSideBySide(timings.size(), InterruptsOf(job.options), run);
+  if (!status.ok()) return status;
   absl::StatusOr<std::vector<v1::PartialState>> states = queue.States();
   if (!states.ok()) return states.status();
   absl::StatusOr<v1::Reduction> merged = MergeStates(job, *std::move(states));

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <grpc/support/sync.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,11 +38,50 @@ bool IsSocket(int descriptor, ino_t inode) {
   return fstat(descriptor, &info) == 0 && S_ISSOCK(info.st_mode) && info.st_ino == inode;
 }
 
+// A descriptor number that is kept free, so that a socket can be had under a second number also at the limit
+// of open files. Of the process, as that limit is. Threads: any.
+class SpareDescriptor {
+ public:
+  // Takes what it needs, unless it has. At the limit of open files it may have to be called again.
+  void Prepare() {
+    absl::MutexLock lock(&mutex_);
+    for (int* descriptor : {&nothing_, &spare_}) {
+      if (*descriptor < 0) *descriptor = eventfd(0, EFD_CLOEXEC);
+    }
+  }
+
+  // Shuts down the socket if the descriptor still is that one. gRPC may close the descriptor meanwhile, and
+  // another thread get its number: the spare one stays what it is.
+  // False where there is no spare number: the socket may still be that one, and open.
+  bool ShutDown(int descriptor, ino_t inode) {
+    Prepare();
+    absl::MutexLock lock(&mutex_);
+    if (nothing_ < 0 || spare_ < 0) return false;
+    if (dup3(descriptor, spare_, O_CLOEXEC) < 0) return !IsSocket(descriptor, inode);
+    if (IsSocket(spare_, inode)) shutdown(spare_, SHUT_RDWR);
+    // It does not keep the socket open.
+    dup3(nothing_, spare_, O_CLOEXEC);
+    return true;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  int nothing_ ABSL_GUARDED_BY(mutex_) = -1;
+  int spare_ ABSL_GUARDED_BY(mutex_) = -1;
+};
+
+// Never destroyed: gRPC opens sockets until the process ends.
+SpareDescriptor& Spare() {
+  static SpareDescriptor& spare = *new SpareDescriptor();
+  return spare;
+}
+
 }  // namespace
 
 class Sockets::Known {
  public:
   void Add(int descriptor) {
+    Spare().Prepare();
     struct stat info = {};
     if (fstat(descriptor, &info) != 0) return;
     absl::MutexLock lock(&mutex_);
@@ -49,17 +89,11 @@ class Sockets::Known {
     open_.push_back({descriptor, info.st_ino});
   }
 
-  void ShutDown() {
+  bool ShutDown() {
     absl::MutexLock lock(&mutex_);
-    for (const Socket& socket : open_) {
-      // gRPC may close the descriptor meanwhile, and another thread get its number: a second descriptor stays
-      // what it is.
-      const int same = fcntl(socket.descriptor, F_DUPFD_CLOEXEC, 0);
-      if (same < 0) continue;
-      if (IsSocket(same, socket.inode)) shutdown(same, SHUT_RDWR);
-      close(same);
-    }
-    open_.clear();
+    std::erase_if(open_,
+                  [](const Socket& socket) { return Spare().ShutDown(socket.descriptor, socket.inode); });
+    return open_.empty();
   }
 
  private:
@@ -102,6 +136,6 @@ void Sockets::ReportFrom(grpc::ChannelArguments& arguments) const {
   arguments.SetSocketMutator(new Reporter(known_));
 }
 
-void Sockets::ShutDown() const { known_->ShutDown(); }
+bool Sockets::ShutDown() const { return known_->ShutDown(); }
 
 }  // namespace warpfold

@@ -20,8 +20,9 @@ class Sockets {
   // A channel with these arguments reports its sockets here, also those that it opens later.
   void ReportFrom(grpc::ChannelArguments& arguments) const;
 
-  // Shuts down those that are open. Their calls end with UNAVAILABLE; the next one connects anew.
-  void ShutDown() const;
+  // Shuts down those that are open. Their calls end with UNAVAILABLE; the next one connects anew. False where
+  // that needs a descriptor and there is none: to be tried again.
+  bool ShutDown() const;
 
  private:
   class Known;

@@ -67,6 +67,12 @@ std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status) {
   return ErrorInfo{info.reason(), info.domain(), {info.metadata().begin(), info.metadata().end()}};
 }
 
+absl::Status NoGenerator() {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader, "there is no generator");
+}
+
+absl::Status Cancelled() { return absl::CancelledError("the caller has cancelled the request"); }
+
 absl::Status MakeMismatch(absl::string_view what) {
   return absl::InternalError(absl::StrCat("the server's answer does not match the request: ", what));
 }

@@ -22,6 +22,12 @@ absl::Status FromGrpc(const grpc::Status& status);
 // An error that the client finds before the server does, with the reason that the server would give.
 absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::string_view message);
 
+// INVALID_ARGUMENT, for a call that was given an empty std::function.
+absl::Status NoGenerator();
+
+// CANCELLED, for a request that keep_going has ended.
+absl::Status Cancelled();
+
 // INTERNAL, for a peer that does not speak this protocol: what it answered cannot be believed.
 absl::Status MakeMismatch(absl::string_view what);
 

@@ -110,6 +110,11 @@ std::vector<std::string> AlgorithmNames() {
 
 absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
   v1::ReductionSpec proto;
+  // A number that the caller has cast: tables of types have no place for it.
+  if (IndexOf(type) < 0 || IndexOf(type) >= kElementTypeCount) {
+    return MakeError(absl::StatusCode::kInvalidArgument, reason::kUnsupportedType,
+                     absl::StrCat("there is no element type ", static_cast<int>(type)));
+  }
   for (const std::string& name : spec.operators) {
     v1::Operator op = v1::OPERATOR_UNSPECIFIED;
     const std::string enum_name = absl::StrCat(kEnumPrefix, absl::AsciiStrToUpper(name));

@@ -24,8 +24,8 @@ std::string AlgorithmName(v1::Algorithm algorithm);
 std::vector<std::string> AlgorithmNames();
 
 // UNIMPLEMENTED (UNKNOWN_OPERATOR, UNSUPPORTED_ALGORITHM) for a name that the protocol does not have;
-// INVALID_ARGUMENT (BAD_HEADER) for a shape for which ElementBytes is 0. All else is left for the server to
-// judge.
+// INVALID_ARGUMENT (UNSUPPORTED_TYPE) for a type that is none, (BAD_HEADER) for a shape for which
+// ElementBytes is 0. All else is left for the server to judge.
 absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type);
 
 // INTERNAL if the message contradicts itself or lacks a value.
@@ -34,7 +34,8 @@ absl::StatusOr<Reduction> FromProto(const v1::Reduction& reduction);
 // More than any server takes, and far from what would overflow the size of an element.
 inline constexpr std::uint32_t kMaxMatrixSide = 4096;
 
-// Bytes of one element: a scalar or a matrix. 0 if the shape has no entries, or a side over kMaxMatrixSide.
+// Bytes of one element of a type that ToProto takes: a scalar or a matrix. 0 if the shape has no entries, or
+// a side over kMaxMatrixSide.
 std::uint64_t ElementBytes(const Spec& spec, ElementType type);
 
 }  // namespace warpfold

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "client/status.h"
 #include "client/translate.h"
 #include "client/writer_state.h"
 
@@ -28,11 +29,18 @@ Writer::State::State(Targets::Lease connection, absl::Time deadline, const CallO
 void Writer::State::SendChunk() {
   if (chunk_bytes == 0 || outcome.has_value()) return;
   const std::size_t size = std::exchange(chunk_bytes, 0);
-  if (!stream.Send(SliceOf(std::move(chunk), size))) Finish();
+  try {
+    if (!stream.Send(SliceOf(std::move(chunk), size))) Finish();
+  } catch (...) {
+    outcome = Cancelled();
+    throw;
+  }
   sent = absl::Now();
 }
 
 void Writer::State::Finish() {
+  // Stands where keep_going throws: the call is not finished twice.
+  outcome = Cancelled();
   stream.Commit(element_bytes);
   const absl::StatusOr<v1::Reduction> proto = stream.Finish();
   outcome = proto.ok() ? FromProto(*proto) : proto.status();

@@ -21,7 +21,8 @@
 
 namespace warpfold {
 
-// Threads: one at a time. Cancel from another one through CallOptions::stop.
+// Threads: one at a time. Cancel from another one through CallOptions::stop. One that was moved from may only
+// be destroyed, or assigned to.
 class Writer {
  public:
   Writer(Writer&&) noexcept;
@@ -32,7 +33,7 @@ class Writer {
   // Appends to the array. Copies `bytes`; any cut is allowed, also inside an element. Gathers them to
   // messages of 1 MiB, or of half a second. Blocks while the server takes data more slowly than it is
   // written. An error is final: the server's own where it has answered one, so that there is no need to
-  // call Commit for it. FAILED_PRECONDITION after Commit.
+  // call Commit for it. FAILED_PRECONDITION after Commit; after a Commit that failed, its error.
   absl::Status Write(std::span<const std::byte> bytes);
 
   // Sends what Write has gathered. A server gives up an array of which nothing comes for

@@ -65,7 +65,12 @@ class Slot {
   // Wait.
   virtual std::span<std::byte> staging() = 0;
 
-  // To be called at most once, before the first Start: what Notify has run.
+  // For which of those who share the backend the slot works from now on, a number that names them: where
+  // starts have to queue for the same threads, each of these groups gets the same time of them. Not between a
+  // Start and its Wait. A device that orders its work by itself ignores it.
+  virtual void WorkFor(std::uint64_t /*group*/) {}
+
+  // Sets the function that Notify has run. To be called at most once, before the first Start.
   virtual void NotifyBy(std::function<void()> on_finished) = 0;
 
   // Has the function given to NotifyBy run once, when what was started is done: on a thread of the device's,
@@ -118,6 +123,12 @@ class Slot {
   virtual absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
                                   std::uint64_t byte_count) = 0;
 
+  // The same of bytes in `pieces`, for which the rules of StartPieces hold: no more than staging() has.
+  virtual absl::Status StartStorePieces(const Memory&, std::uint64_t /*byte_offset*/,
+                                        std::span<const HostPiece> /*pieces*/) {
+    return absl::UnimplementedError("this device takes no pieces");
+  }
+
   // How many segments one StartSegments can take: at least 1. Their results have memory of the slot's.
   virtual std::uint64_t SegmentCapacity(const ReductionPlan& reduction) const = 0;
 
@@ -125,6 +136,12 @@ class Slot {
   // other in staging() from its start on. For reductions that CheckSegments allows. What the cut refers to
   // must stay as it is until the one WaitSegments that follows each StartSegments that returned OK.
   virtual absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) = 0;
+
+  // As StartSegments, over elements that lie in `pieces`, for which the rules of StartPieces hold.
+  virtual absl::Status StartSegmentPieces(const ReductionPlan&, const SegmentCut&,
+                                          std::span<const HostPiece> /*pieces*/) {
+    return absl::UnimplementedError("this device takes no pieces");
+  }
 
   // As StartSegments, over elements that lie in `memory` from `byte_offset` on, as StartFrom has it: all
   // segments together have at most CapacityFrom elements.
@@ -135,7 +152,8 @@ class Slot {
   // between a Start and its Wait, of ranges or segments.
   virtual bool Finished() = 0;
 
-  // Blocks until the range is reduced. UNAVAILABLE (DEVICE_LOST) if the device failed.
+  // Blocks until the range is reduced. UNAVAILABLE (DEVICE_LOST) if the device failed; INTERNAL if it refused
+  // this work alone, and goes on.
   virtual absl::StatusOr<SlotResult> Wait() = 0;
 
   // The same after StartSegments.
@@ -146,7 +164,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  virtual std::string name() const = 0;    // "cpu" or "cuda"
+  virtual std::string name() const = 0;    // "cpu", "cuda" or "simt"
   virtual std::string device() const = 0;  // "cpu", "cuda:0 NVIDIA H200" or "cuda:0,cuda:1 NVIDIA H200"
 
   // How many devices there are; slots and memories have their numbers, from 0 on. Each has slots.

@@ -22,9 +22,9 @@ absl::StatusOr<std::vector<int>> ParseGpus(absl::string_view device);
 // `device`: "cpu", what ParseGpus takes, "simt" or "simt:SEED" (simt/simt_backend.h), or "auto": the first
 // GPU, or the CPU if there is no GPU, and never simt, which is slow. A GPU that is there but cannot be used
 // is an error with "auto" too: nobody would notice that it is idle. INVALID_ARGUMENT if it is none of these;
-// NOT_FOUND if there is no such GPU (also where this build has no CUDA); UNAVAILABLE if it cannot be used;
-// RESOURCE_EXHAUSTED if the host has not the memory or the threads. With "auto", `*note` says why the CPU was
-// taken, else it is left empty.
+// NOT_FOUND if there is no such GPU (also where this build has no CUDA); FAILED_PRECONDITION if its driver is
+// too old; UNAVAILABLE if it cannot be used; RESOURCE_EXHAUSTED if it or the host has not the memory, or the
+// host not the threads. With "auto", `*note` says why the CPU was taken, else it is left empty.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view device, const BackendOptions& options,
                                                      std::string* note);
 

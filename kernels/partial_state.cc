@@ -78,7 +78,7 @@ absl::Status EmptyError(absl::string_view op) {
                {{"operator", std::string(op)}});
 }
 
-bool SameArray(const ReductionSpec& a, const ReductionSpec& b) {
+bool SameReduction(const ReductionSpec& a, const ReductionSpec& b) {
   return a.operators == b.operators && a.element_type == b.element_type && a.shape == b.shape &&
          a.ignore_nan == b.ignore_nan && a.modulus == b.modulus && a.algorithm == b.algorithm;
 }
@@ -88,7 +88,8 @@ bool SameArray(const ReductionSpec& a, const ReductionSpec& b) {
 std::vector<NodePosition> MaximalSubtrees(std::uint64_t first_leaf, std::uint64_t leaf_count) {
   std::vector<NodePosition> left;
   std::vector<NodePosition> right;
-  // Level by level, nodes [begin, end) remain; one that is not its sibling's partner stays behind.
+  // Level by level, nodes [begin, end) remain. One whose sibling is not among them stays behind; of the
+  // others the parents go on.
   std::uint64_t begin = first_leaf;
   std::uint64_t end = first_leaf + leaf_count;
   for (std::uint32_t level = 0; begin < end; ++level, begin /= 2, end /= 2) {
@@ -209,7 +210,7 @@ void PartialState::AppendToRange(std::span<const std::byte> states) {
 }
 
 absl::Status PartialState::Append(const PartialState& right) {
-  if (!SameArray(reduction_.spec(), right.reduction_.spec())) {
+  if (!SameReduction(reduction_.spec(), right.reduction_.spec())) {
     return BadState("partial states of different reductions do not merge");
   }
   if (right.element_count_ == 0) return absl::OkStatus();

@@ -67,9 +67,10 @@ class PartialState {
   // reduction names an algorithm.
   void AppendNode(NodePosition position, std::uint64_t element_count, std::span<const std::byte> states);
 
-  // Appends the range that starts where this one ends; an empty range may start anywhere. INVALID_ARGUMENT
-  // (BAD_STATE) if it starts elsewhere, if this range ends inside a leaf, or if the reductions differ in
-  // element type, shape, operators, modulus or treatment of NaN. After an error this range is as it was.
+  // Appends the range that starts where this one ends; an empty `right` may start anywhere. INVALID_ARGUMENT
+  // (BAD_STATE) if it starts elsewhere, or if the reductions differ in element type, shape, operators,
+  // algorithm, modulus or treatment of NaN. A range that ends inside a leaf is the array's last: none starts
+  // there. After an error this range is as it was.
   absl::Status Append(const PartialState& right);
 
   // The value of operator `op` over this range. OUT_OF_RANGE (OVERFLOW), INVALID_ARGUMENT (EMPTY_ARRAY).

@@ -8,7 +8,7 @@
 
 namespace warpfold::kernels {
 
-SegmentRow FinishSegment(const SegmentLayout& layout, const PartialState& state) {
+SegmentRow RowOfSegment(const SegmentLayout& layout, const PartialState& state) {
   SegmentRow row;
   row.values.reserve(layout.columns().size());
   std::optional<absl::StatusOr<OperatorValue>> value;

@@ -18,7 +18,7 @@ struct SegmentRow {
   std::vector<SegmentError> errors;   // in the order of operators; of segment 0
 };
 
-// `layout` is that of the state's reduction.
-SegmentRow FinishSegment(const SegmentLayout& layout, const PartialState& state);
+// The results of a segment whose state is `state`. `layout` is that of the state's reduction.
+SegmentRow RowOfSegment(const SegmentLayout& layout, const PartialState& state);
 
 }  // namespace warpfold::kernels

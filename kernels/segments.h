@@ -31,7 +31,7 @@ inline constexpr std::size_t kSegmentResultShare = 4;
 struct SegmentCut {
   std::uint64_t segment_count = 0;
   std::uint64_t length = 0;                     // elements of each segment, where `lengths` is empty
-  std::span<const std::uint64_t> lengths = {};  // elements of each segment, none is allowed; or empty
+  std::span<const std::uint64_t> lengths = {};  // elements of each segment, of which 0 is one, too; or empty
 
   std::uint64_t LengthOf(std::uint64_t segment) const { return lengths.empty() ? length : lengths[segment]; }
   std::uint64_t ElementCount() const;

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "kernels/devices.h"
+#include "proto/standard_descriptors.h"
 #include "server/logging.h"
 #include "server/memory/handle_prober.h"
 #include "server/rpc/rpc_server.h"

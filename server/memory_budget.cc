@@ -7,20 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "kernels/devices.h"
 #include "server/core/admission.h"
 #include "server/core/limits.h"
 #include "server/core/pending_answers.h"
 #include "server/core/wire_guard.h"
-#include "server/process.h"
 
 namespace warpfold::server {
 namespace {
@@ -46,22 +38,6 @@ std::uint64_t ConnectionsOf(const Flags& flags) {
 }
 
 std::uint64_t MiB(std::uint64_t bytes) { return (bytes + kMiB - 1) / kMiB; }
-
-// The limit in a file of a control group. Without one version 2 says "max", and version 1 some 2^63.
-std::optional<std::uint64_t> LimitIn(const std::string& path) {
-  constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;
-  const absl::StatusOr<std::string> text = ReadFile(path);
-  std::uint64_t bytes = 0;
-  if (!text.ok() || !absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &bytes) || bytes >= kNoLimit) {
-    return std::nullopt;
-  }
-  return bytes;
-}
-
-bool HasWord(absl::string_view list, absl::string_view word) {
-  const std::vector<absl::string_view> words = absl::StrSplit(list, ',');
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 }  // namespace
 
@@ -112,45 +88,6 @@ absl::Status CheckSlots(const Flags& flags, std::uint64_t available) {
   return absl::InvalidArgumentError(absl::StrCat("--slots=", flags.slots, " --slot_bytes=", flags.slot_bytes,
                                                  ": ", MiB(bytes), " MiB, but ", available / kMiB,
                                                  " MiB of memory are available"));
-}
-
-std::uint64_t AvailableMemory(const std::string& proc, const std::string& sys) {
-  const std::uint64_t limit = ControlGroupLimit(proc, sys).value_or(UINT64_MAX);
-  const absl::StatusOr<std::string> file = ReadFile(proc + "/meminfo");
-  for (absl::string_view line : absl::StrSplit(file.value_or(""), '\n')) {
-    std::uint64_t kibibytes = 0;
-    if (absl::ConsumePrefix(&line, "MemAvailable:") && absl::ConsumeSuffix(&line, "kB") &&
-        absl::SimpleAtoi(absl::StripAsciiWhitespace(line), &kibibytes)) {
-      return std::min(kibibytes << 10, limit);
-    }
-  }
-  return limit;
-}
-
-std::optional<std::uint64_t> ControlGroupLimit(const std::string& proc, const std::string& sys) {
-  const absl::StatusOr<std::string> groups = ReadFile(proc + "/self/cgroup");
-  if (!groups.ok()) return std::nullopt;
-  std::optional<std::uint64_t> least;
-  // A line is "number:controllers:path"; version 2 has the number 0 and no controllers.
-  for (const absl::string_view line : absl::StrSplit(*groups, '\n')) {
-    const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (fields.size() != 3 || !absl::StartsWith(fields[2], "/")) continue;
-    const bool is_second = fields[0] == "0" && fields[1].empty();
-    if (!is_second && !HasWord(fields[1], "memory")) continue;
-    const std::string root = absl::StrCat(sys, "/fs/cgroup", is_second ? "" : "/memory");
-    const char* const file = is_second ? "/memory.max" : "/memory.limit_in_bytes";
-    // A group has the limits of all above it. In a container the path may be one of the host's, of which only
-    // the root is there.
-    absl::string_view path = fields[2];
-    while (true) {
-      while (absl::EndsWith(path, "/")) path.remove_suffix(1);
-      const std::optional<std::uint64_t> limit = LimitIn(absl::StrCat(root, path, file));
-      if (limit.has_value() && *limit < least.value_or(*limit + 1)) least = limit;
-      if (path.empty()) break;
-      path = path.substr(0, path.rfind('/'));
-    }
-  }
-  return least;
 }
 
 }  // namespace warpfold::server

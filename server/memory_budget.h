@@ -54,13 +54,4 @@ absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::op
 // `available`.
 absl::Status CheckSlots(const Flags& flags, std::uint64_t available);
 
-// What the system says that a process may take without others' being moved out (proc(5): MemAvailable), or
-// the limit of its control groups where that is less. All that can be counted where the system does not say.
-std::uint64_t AvailableMemory(const std::string& proc = "/proc", const std::string& sys = "/sys");
-
-// The least limit on memory of the control groups that the process is in; nothing without one. Version 2
-// or 1. `proc` and `sys` stand for /proc and /sys in tests.
-std::optional<std::uint64_t> ControlGroupLimit(const std::string& proc = "/proc",
-                                               const std::string& sys = "/sys");
-
 }  // namespace warpfold::server

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/system_memory.h"
 #include "server/admin/http_server.h"
 #include "server/logging.h"
 #include "server/rpc/receive_arena.h"

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "proto/system_memory.h"
 #include "server/admin/admin.h"
 #include "server/allow_file.h"
 #include "server/call_log.h"
@@ -91,7 +92,9 @@ void SayReady(LogQueue& output, const RpcServer& server, const Admin* admin, con
   Log(LogLevel::kInfo,
       absl::StrCat("ran ", warm_up.operators, " operators over their types in ",
                    absl::ToInt64Milliseconds(warm_up.took), " ms; the slowest first call took ",
-                   absl::ToDoubleMilliseconds(warm_up.slowest), " ms more: ", warm_up.slowest_operator));
+                   absl::ToDoubleMilliseconds(warm_up.slowest), " ms more: ", warm_up.slowest_operator,
+                   "; and ", warm_up.other_calls, " other calls in ",
+                   absl::ToInt64Milliseconds(warm_up.others_took), " ms"));
 }
 
 // The flags that the device could not be opened with: of those that say how much of it is wanted, the ones

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "client/argument_check.h"
 #include "client/cli/output.h"
 #include "client/cli/validators.h"
 #include "client/translate.h"
@@ -53,17 +53,6 @@ std::string ToAlgorithm(std::string& text) {
   const std::vector<std::string> names = AlgorithmNames();
   if (std::find(names.begin(), names.end(), text) != names.end()) return "";
   return absl::StrCat("unknown algorithm '", text, "'; there are ", absl::StrJoin(names, ", "));
-}
-
-// gRPC takes a larger port modulo 65536, which is another one.
-bool HasGoodPort(absl::string_view name) {
-  const std::size_t colon = name.rfind(':');
-  if (colon == absl::string_view::npos || absl::StartsWith(name, "unix")) return true;
-  const absl::string_view port = name.substr(colon + 1);
-  const bool is_number = !port.empty() && port.find_first_not_of("0123456789") == absl::string_view::npos;
-  int number = 0;
-  // What is no number may be an IPv6 address without a port, or a name that gRPC resolves.
-  return !is_number || (absl::SimpleAtoi(port, &number) && number >= 1 && number <= 65535);
 }
 
 std::string ToTargets(std::string& text) {
@@ -109,15 +98,14 @@ void AddTimeout(CLI::App& app, absl::Time& deadline) {
          absl::StrCat("Give up so many seconds after the start, reading the input included; ",
                       absl::ToInt64Seconds(kDefaultTimeout), " unless given"))
       ->option_text("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(SecondsValidator());
 }
 
 // How the array is cut into segments.
 void AddSegments(CLI::App& app, ReduceFlags& flags, CLI::Option& streams) {
   CLI::Option* length = app.add_option("--segment_length", flags.segment_length,
                                        "A result for each N elements: see Segments, below")
-                            ->transform(UnsignedValidator("N"))
-                            ->check(CLI::PositiveNumber);
+                            ->transform(PositiveValidator("N"));
   CLI::Option* lengths =
       app.add_option("--segment_lengths", flags.segment_lengths,
                      "The same for segments of these lengths: a one-dimensional .npy file of int64 or uint64")
@@ -209,7 +197,7 @@ void AddPut(CLI::App& app, PutFlags& flags) {
          "--ttl", [&flags](double seconds) { flags.time_to_live = absl::Seconds(seconds); },
          "How long it stays after its last use; as the server has it unless given")
       ->option_text("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(SecondsValidator());
   AddTimeout(app, flags.deadline);
   app.add_flag("--json", flags.json, "Answer with one JSON object");
 }

@@ -9,6 +9,7 @@
 #include "client/cli/flags.h"
 #include "client/cli/output.h"
 #include "client/cli/server.h"
+#include "proto/standard_descriptors.h"
 
 namespace warpfold::cli {
 namespace {

@@ -54,6 +54,9 @@ class Printer {
   explicit Printer(bool json) : json_(json) {}
 
   void Print(const SegmentResults& results) {
+    for (const SegmentFailure& failure : results.failures) {
+      overflows_ |= failure.reason == SegmentFailure::Reason::kOverflow;
+    }
     std::string text;
     for (std::uint64_t row = 0; row < results.segment_count; ++row) {
       const std::vector<OperatorResult> values = results.Row(row);
@@ -65,9 +68,12 @@ class Printer {
 
   // kExitOk as long as standard output takes them.
   int exit_code() const { return exit_code_; }
+  // Whether a result is missing because of an overflow, and not because its segment is empty.
+  bool overflows() const { return overflows_; }
 
  private:
   const bool json_;
+  bool overflows_ = false;
   int exit_code_ = kExitOk;
 };
 
@@ -94,8 +100,10 @@ int Report(const absl::StatusOr<SegmentSummary>& summary, const Printer& printer
   if (printer.exit_code() != kExitOk) return printer.exit_code();
   if (!summary.ok()) return ReportServerError(summary.status());
   if (summary->failure_count == 0) return kExitOk;
+  // As a call for one of these segments would have ended.
   return ReportServerError(
-      absl::OutOfRangeError(absl::StrCat(summary->failure_count, " results are missing: see the answers")));
+      absl::Status(printer.overflows() ? absl::StatusCode::kOutOfRange : absl::StatusCode::kInvalidArgument,
+                   absl::StrCat(summary->failure_count, " results are missing: see the answers")));
 }
 
 // Segments are sent from their place.

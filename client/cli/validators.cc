@@ -3,6 +3,7 @@
 #include "client/cli/validators.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -35,6 +36,23 @@ std::string CheckUnsigned(std::string& text) {
   return digits ? "" : "'" + text + "' is not a whole number of 0 or more";
 }
 
+std::string CheckSeconds(std::string& text) {
+  double seconds = 0;
+  const bool is_time = absl::SimpleAtod(text, &seconds) && seconds > 0 && std::isfinite(seconds);
+  return is_time ? "" : "'" + text + "' is not a number of seconds above 0";
+}
+
+std::string CheckNumber(std::string& text) {
+  double number = 0;
+  return absl::SimpleAtod(text, &number) && !std::isnan(number) ? "" : "'" + text + "' is not a number";
+}
+
+std::string CheckPositive(std::string& text) {
+  const bool is_zero = text.find_first_not_of('0') == std::string::npos;
+  const std::string complaint = CheckUnsigned(text);
+  return complaint.empty() && !is_zero ? "" : "'" + text + "' is not a whole number of 1 or more";
+}
+
 std::string CheckMatrixShape(std::string& text) {
   return ParseMatrixShape(text).has_value() ? "" : "'" + text + "' is not ROWSxCOLUMNS, as 4x4";
 }
@@ -54,6 +72,12 @@ CLI::Validator TypeValidator() { return CLI::Validator(CheckType, "TYPE"); }
 CLI::Validator OperatorsValidator() { return CLI::Validator(CheckOperators, "NAME,..."); }
 
 CLI::Validator UnsignedValidator(const std::string& name) { return CLI::Validator(CheckUnsigned, name); }
+
+CLI::Validator PositiveValidator(const std::string& name) { return CLI::Validator(CheckPositive, name); }
+
+CLI::Validator SecondsValidator() { return CLI::Validator(CheckSeconds, "SECONDS"); }
+
+CLI::Validator NumberValidator() { return CLI::Validator(CheckNumber, ""); }
 
 CLI::Validator TokenValidator() { return CLI::Validator(CheckToken, "TOKEN"); }
 

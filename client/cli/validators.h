@@ -23,6 +23,15 @@ CLI::Validator OperatorsValidator();
 // help.
 CLI::Validator UnsignedValidator(const std::string& name);
 
+// The same of 1 or more.
+CLI::Validator PositiveValidator(const std::string& name);
+
+// A number: to CLI11 one that is none (nan) lies in every range.
+CLI::Validator NumberValidator();
+
+// A time above 0.
+CLI::Validator SecondsValidator();
+
 // A token of an array that the server keeps: 32 hexadecimal digits.
 CLI::Validator TokenValidator();
 

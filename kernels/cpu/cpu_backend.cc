@@ -7,19 +7,21 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "kernels/cpu/host_reduce.h"
+#include "kernels/cpu/costs.h"
+#include "kernels/cpu/range_job.h"
 #include "kernels/cpu/segment_job.h"
+#include "kernels/cpu/tasks.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/tuning.h"
 #include "kernels/error.h"
@@ -42,30 +44,12 @@ void* AllocatePages(std::size_t bytes) {
   return memory;
 }
 
-// A subtree that one thread reduces in one go.
-struct Task {
-  NodePosition position;
-  std::uint64_t first_byte = 0;
-  std::uint64_t bytes = 0;
+// What the slots of a backend have in common.
+struct Shared {
+  const InstructionSet& isa;
+  Costs costs = {};
+  ThreadPool pool;
 };
-
-// The maximal subtrees of the range, those above kTaskLevel cut down to it.
-std::vector<Task> CutIntoTasks(const ReductionPlan& reduction, std::uint64_t first_element,
-                               std::uint64_t bytes) {
-  std::vector<Task> tasks;
-  const std::uint64_t leaf_count = (bytes + reduction.leaf_bytes() - 1) / reduction.leaf_bytes();
-  std::uint64_t first_byte = 0;
-  for (const NodePosition node : MaximalSubtrees(first_element / reduction.leaf_elements(), leaf_count)) {
-    const std::uint32_t level = std::min(node.level, kTaskLevel);
-    const std::uint32_t cut = node.level - level;
-    for (std::uint64_t i = node.index << cut; i < (node.index + 1) << cut; ++i) {
-      const std::uint64_t task_bytes = std::min(reduction.leaf_bytes() << level, bytes - first_byte);
-      tasks.push_back({{level, i}, first_byte, task_bytes});
-      first_byte += task_bytes;
-    }
-  }
-  return tasks;
-}
 
 // The host's own memory, or what it allocated.
 class CpuMemory : public Memory {
@@ -82,13 +66,13 @@ class CpuMemory : public Memory {
 
 class CpuSlot : public Slot {
  public:
-  CpuSlot(const BackendOptions& options, ThreadPool& pool, const InstructionSet& isa)
+  CpuSlot(const BackendOptions& options, Shared& shared)
       : bytes_(options.slot_bytes > 0 ? options.slot_bytes : kDefaultSlotBytes),
         inline_time_(absl::ToChronoNanoseconds(options.inline_time)),
-        pool_(pool),
-        isa_(isa),
+        shared_(shared),
         memory_(AllocatePages(bytes_), std::free),
-        segments_(isa, bytes_ / kSegmentResultShare) {}
+        range_(shared.isa),
+        segments_(shared.isa, bytes_ / kSegmentResultShare) {}
 
   std::size_t bytes() const { return bytes_; }
   bool has_memory() const { return memory_ != nullptr; }
@@ -103,12 +87,13 @@ class CpuSlot : public Slot {
     return bytes_ / reduction.leaf_bytes() * reduction.leaf_elements();
   }
 
+  void WorkFor(std::uint64_t group) override { group_ = group; }
   void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
 
   void Notify() override {
     {
       const std::lock_guard lock(mutex_);
-      notifies_ = workers_left_ > 0;
+      notifies_ = runs_;
       if (notifies_) return;
     }
     on_finished_();
@@ -121,8 +106,9 @@ class CpuSlot : public Slot {
   }
 
   std::uint64_t CapacityFrom(const ReductionPlan& reduction, const Memory&, std::uint64_t) const override {
-    return std::max<std::uint64_t>(kMostBytesFromMemory / reduction.leaf_bytes(), 1) *
-           reduction.leaf_elements();
+    const std::uint64_t in_time = shared_.costs.BytesIn(reduction, kTimeFromMemory);
+    const std::uint64_t bytes = std::min<std::uint64_t>(std::max(in_time, bytes_), kMostBytesFromMemory);
+    return bytes / reduction.leaf_bytes() * reduction.leaf_elements();
   }
 
   absl::Status StartFrom(const ReductionPlan& reduction, std::uint64_t first_element,
@@ -151,28 +137,24 @@ class CpuSlot : public Slot {
   // A slot's bytes are in this core's cache, and few.
   absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
                           std::uint64_t byte_count) override {
-    reduction_.reset();
+    work_ = Work::kStore;
     started_ = std::chrono::steady_clock::now();
     std::memcpy(static_cast<const CpuMemory&>(memory).writable() + byte_offset, memory_.get(), byte_count);
     ended_ = std::chrono::steady_clock::now();
-    workers_left_ = 0;
+    runs_ = false;
     return absl::OkStatus();
   }
 
   bool Finished() override {
     const std::lock_guard lock(mutex_);
-    return workers_left_ == 0;
+    return !runs_;
   }
 
   absl::StatusOr<SlotResult> Wait() override {
     Await();
     const absl::Duration took = absl::FromChrono(ended_ - started_);
-    if (!reduction_.has_value()) return SlotResult{.state = {}, .copy = took, .kernel = {}};
-    PartialState state(*reduction_, first_element_);
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      state.AppendNode(tasks_[i].position, tasks_[i].bytes / reduction_->element_bytes(), StatesOf(i));
-    }
-    return SlotResult{.state = std::move(state), .copy = {}, .kernel = took};
+    if (work_ == Work::kStore) return SlotResult{.state = {}, .copy = took, .kernel = {}};
+    return SlotResult{.state = range_.Collect(), .copy = {}, .kernel = took};
   }
 
   absl::StatusOr<SegmentsResult> WaitSegments() override {
@@ -185,34 +167,38 @@ class CpuSlot : public Slot {
  private:
   void Await() {
     std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return workers_left_ == 0; });
-  }
-
-  void ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
-    segments_.Plan(reduction, cut, data);
-    is_range_ = false;
-    RunTasks();
+    done_.wait(lock, [this] { return !runs_; });
   }
 
   void Reduce(const ReductionPlan& reduction, std::uint64_t first_element, std::span<const std::byte> data) {
-    is_range_ = true;
-    reduction_ = reduction;
-    first_element_ = first_element;
-    data_ = data;
-    tasks_ = CutIntoTasks(reduction, first_element, data.size());
-    states_.resize(tasks_.size() * reduction.node_bytes());
-    RunTasks();
+    work_ = Work::kRange;
+    range_.Plan(reduction, first_element, data);
+    RunTasks(reduction, data.size());
   }
 
-  void RunTasks() {
+  void ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
+    work_ = Work::kSegments;
+    segments_.Plan(reduction, cut, data);
+    RunTasks(reduction, cut.ElementCount() * reduction.element_bytes());
+  }
+
+  std::size_t TaskCount() const { return work_ == Work::kRange ? range_.tasks() : segments_.tasks(); }
+  void RunTask(std::size_t i) { work_ == Work::kRange ? range_.Run(i) : segments_.Run(i); }
+
+  void RunTasks(const ReductionPlan& reduction, std::uint64_t bytes) {
+    runs_ = false;
+    const std::size_t done = RunInline();
+    // Tasks are nearly alike, and less than a whole one says little.
+    const std::uint64_t bytes_done = bytes * done / std::max<std::size_t>(TaskCount(), 1);
+    if (bytes_done >= TaskBytes(reduction.operators().size()) / 2) {
+      shared_.costs.Learn(reduction, ended_ - started_, bytes_done);
+    }
+    HandOver(done);
+  }
+
+  // Runs tasks on this thread while there is time, and returns the first that is left.
+  std::size_t RunInline() {
     started_ = ended_ = std::chrono::steady_clock::now();
-    workers_left_ = 0;  // no worker runs yet
-    HandOver(ReduceInline());
-  }
-  std::size_t TaskCount() const { return is_range_ ? tasks_.size() : segments_.tasks(); }
-
-  // Reduces tasks on this thread while there is time, and returns the first that is left.
-  std::size_t ReduceInline() {
     std::size_t task = 0;
     while (task < TaskCount() && ended_ - started_ < inline_time_) {
       RunTask(task++);
@@ -221,24 +207,20 @@ class CpuSlot : public Slot {
     return task;
   }
 
-  // Shares tasks [first, all) out among the threads: each worker gets neighbouring ones.
+  // Has the pool run tasks [first, all).
   void HandOver(std::size_t first) {
-    const std::size_t count = TaskCount() - first;
-    const std::size_t workers = std::min<std::size_t>(pool_.size(), count);
-    workers_left_ = workers;
-    for (std::size_t worker = 0; worker < workers; ++worker) {
-      pool_.Run(
-          [this, begin = first + count * worker / workers, end = first + count * (worker + 1) / workers] {
-            for (std::size_t i = begin; i < end; ++i) RunTask(i);
-            EndWorker();
-          });
-    }
+    if (first == TaskCount()) return;
+    runs_ = true;  // no other thread knows of it yet
+    shared_.pool.Run(group_, {.tasks = TaskCount() - first,
+                              .run = [this, first](std::size_t task) { RunTask(first + task); },
+                              .on_end = [this] { EndTasks(); },
+                              .task_time = (ended_ - started_) / std::max<std::size_t>(first, 1)});
   }
 
-  void EndWorker() {
+  void EndTasks() {
     {
       const std::lock_guard lock(mutex_);
-      if (--workers_left_ > 0) return;
+      runs_ = false;
       ended_ = std::chrono::steady_clock::now();  // Wait may come much later
       done_.notify_one();
       if (!std::exchange(notifies_, false)) return;
@@ -246,51 +228,39 @@ class CpuSlot : public Slot {
     on_finished_();
   }
 
-  std::span<std::byte> StatesOf(std::size_t task) {
-    return std::span(states_).subspan(task * reduction_->node_bytes(), reduction_->node_bytes());
-  }
-  void RunTask(std::size_t i) {
-    if (!is_range_) return segments_.Run(i);
-    const Task& task = tasks_[i];
-    ReduceNode(isa_, *reduction_, task.position, data_.subspan(task.first_byte, task.bytes), StatesOf(i));
-  }
-
   const std::size_t bytes_;
   const std::chrono::nanoseconds inline_time_;
-  ThreadPool& pool_;
-  const InstructionSet& isa_;
+  Shared& shared_;
   const std::unique_ptr<void, void (*)(void*)> memory_;
   std::function<void()> on_finished_;
+  std::uint64_t group_ = 0;
 
-  // What the current Start was given and has made of it.
-  bool is_range_ = true;  // or segments
+  // What was started last.
+  enum class Work : std::uint8_t { kRange, kSegments, kStore };
+  Work work_ = Work::kStore;
+  RangeJob range_;
   SegmentJob segments_;
-  std::optional<ReductionPlan> reduction_;  // none of a StartStore
-  std::uint64_t first_element_ = 0;
-  std::span<const std::byte> data_;
-  std::vector<Task> tasks_;
-  std::vector<std::byte> states_;
   std::chrono::steady_clock::time_point started_;
   std::mutex mutex_;
   std::condition_variable done_;
-  // Guarded by mutex_ while workers run.
-  std::size_t workers_left_ = 0;
-  bool notifies_ = false;                        // when they are done
-  std::chrono::steady_clock::time_point ended_;  // of the last worker
+  // Guarded by mutex_ while the pool runs tasks.
+  bool runs_ = false;
+  bool notifies_ = false;  // when they are done
+  std::chrono::steady_clock::time_point ended_;
 };
 
 class CpuBackend : public Backend {
  public:
-  explicit CpuBackend(int threads) : pool_(threads) {}
+  CpuBackend(const InstructionSet& isa, int threads) : shared_{.isa = isa, .pool = ThreadPool(threads)} {}
 
-  absl::Status Open(const BackendOptions& options, const InstructionSet& isa, int threads) {
-    if (pool_.size() < threads) {
+  absl::Status Open(const BackendOptions& options, int threads) {
+    if (shared_.pool.size() < threads) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("the system allows ", pool_.size(), " of ", threads, " threads to reduce on"));
+          absl::StrCat("the system allows ", shared_.pool.size(), " of ", threads, " threads to reduce on"));
     }
     std::vector<CpuSlot*> slots;
     for (int i = 0; i < options.slots; ++i) {
-      auto slot = std::make_unique<CpuSlot>(options, pool_, isa);
+      auto slot = std::make_unique<CpuSlot>(options, shared_);
       if (!slot->has_memory()) {
         return absl::ResourceExhaustedError(
             absl::StrCat("there is no memory for ", options.slots, " slots of ", slot->bytes(), " bytes"));
@@ -328,7 +298,7 @@ class CpuBackend : public Backend {
 
  private:
   std::vector<std::unique_ptr<Slot>> slots_;
-  ThreadPool pool_;  // after the slots: its threads end before they do
+  Shared shared_;  // after the slots: its threads end before they do
 };
 
 }  // namespace
@@ -337,8 +307,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const BackendOptions& op
                                                         const InstructionSet& isa) {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const int threads = options.threads > 0 ? options.threads : cores;
-  auto backend = std::make_unique<CpuBackend>(threads);
-  if (absl::Status status = backend->Open(options, isa, threads); !status.ok()) return status;
+  auto backend = std::make_unique<CpuBackend>(isa, threads);
+  if (absl::Status status = backend->Open(options, threads); !status.ok()) return status;
   return backend;
 }
 

@@ -25,7 +25,8 @@ bool AddByBins(const Op& op, const std::byte* data, std::uint64_t count, typenam
   using T = typename Op::Element;
   constexpr int kBins = Bins::kBins;
   const auto addend = [&](std::uint64_t i) { return i < count ? double{op.Addend(Load<T>(data, i))} : 0.0; };
-  // Bits of magnitudes order as these do, and unlike doubles vectorise; those of NaN come last.
+  // The bits of magnitudes, as integers, have the order of the magnitudes, and NaN comes last. The compiler
+  // makes vectors of a maximum of integers, and not of one of doubles.
   constexpr std::uint64_t kMagnitude = ~std::uint64_t{0} >> 1;
   std::int64_t largest = 0;
   for (std::uint64_t i = 0; i < count; ++i) {

@@ -17,6 +17,7 @@
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/elements.h"
 #include "kernels/cpu/scalar_leaf.h"
+#include "kernels/cpu/tuning.h"
 #include "kernels/cpu/vectors.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/element_types.h"
@@ -37,7 +38,7 @@ struct HalfAsDouble {
 template <HalfElement T>
 class HalfBlock {
  public:
-  static constexpr std::uint32_t kBlockBytes = 2 * kSimdBytes;
+  static constexpr std::uint32_t kBlockBytes = kHalfVectors * kSimdBytes;
 
   // One row: add(sum, x) for every vector of doubles.
   template <class Map, class Add>

@@ -7,16 +7,11 @@
 
 #include "absl/status/status.h"
 #include "kernels/cpu/host_reduce.h"
+#include "kernels/cpu/tasks.h"
 #include "kernels/cpu/tuning.h"
-#include "kernels/geometry.h"
 #include "kernels/segment_row.h"
 
 namespace warpfold::kernels::cpu {
-namespace {
-
-constexpr std::uint64_t kTaskBytes = kLeafBytes << kTaskLevel;
-
-}  // namespace
 
 void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
   reduction_ = reduction;
@@ -26,10 +21,11 @@ void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, con
   tasks_.clear();
   states_.clear();
   errors_.resize(std::max<std::size_t>(errors_.size(), cut.segment_count * reduction.operators().size()));
+  const std::uint64_t task_bytes = TaskBytes(reduction.operators().size());
   std::uint64_t segment = 0;
   while (segment < cut.segment_count) {
     const std::uint64_t first_bytes = cut.LengthOf(segment) * reduction.element_bytes();
-    if (first_bytes > 2 * kTaskBytes) {
+    if (first_bytes > 2 * task_bytes) {
       PlanLong(segment++, first_bytes, data);
       data += first_bytes;
       continue;
@@ -38,9 +34,9 @@ void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, con
     task.begin = task.end = segment;
     task.data = data;
     std::uint64_t bytes = 0;
-    while (task.end < cut.segment_count && task.end - task.begin < kTaskSegments && bytes < kTaskBytes) {
+    while (task.end < cut.segment_count && task.end - task.begin < kTaskSegments && bytes < task_bytes) {
       const std::uint64_t next = cut.LengthOf(task.end) * reduction.element_bytes();
-      if (next > 2 * kTaskBytes) break;
+      if (next > 2 * task_bytes) break;
       bytes += next;
       ++task.end;
     }
@@ -52,13 +48,14 @@ void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, con
 
 // Subtrees of one level, of which the last may be short.
 void SegmentJob::PlanLong(std::uint64_t segment, std::uint64_t bytes, const std::byte* data) {
-  const std::uint64_t whole = reduction_->leaf_bytes() << kTaskLevel;
+  const std::uint32_t level = TaskLevel(reduction_->leaf_bytes(), reduction_->operators().size());
+  const std::uint64_t whole = reduction_->leaf_bytes() << level;
   for (std::uint64_t i = 0; i * whole < bytes; ++i) {
     tasks_.push_back({.begin = segment,
                       .end = segment + 1,
                       .data = data + i * whole,
                       .bytes = std::min(whole, bytes - i * whole),
-                      .node = NodePosition{kTaskLevel, i},
+                      .node = NodePosition{level, i},
                       .states_offset = states_.size()});
     states_.resize(states_.size() + reduction_->node_bytes());
   }
@@ -96,7 +93,7 @@ void SegmentJob::Run(std::size_t i) {
 }
 
 void SegmentJob::FinishLong(const PartialState& state, std::uint64_t segment) {
-  const SegmentRow row = FinishSegment(*layout_, state);
+  const SegmentRow row = RowOfSegment(*layout_, state);
   for (std::size_t column = 0; column < row.values.size(); ++column) {
     values_[column * cut_.segment_count + segment] = row.values[column];
   }

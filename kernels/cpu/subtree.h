@@ -87,25 +87,25 @@ struct EntrywiseLeaf {
   }
 };
 
+// The level of the smallest subtree that holds `count` > 0 elements, `level` at most.
+constexpr std::uint32_t SmallestLevel(std::uint64_t count, std::uint64_t leaf_elements, std::uint32_t level) {
+  while (level > 0 && count <= leaf_elements << (level - 1)) --level;
+  return level;
+}
+
 // Folds the subtree of `level` that starts at `data`, of which `count` > 0 elements exist. Writes `width`
 // states. `scratch` has room for `width` states for each level of a complete subtree of so many elements.
 template <class Op, class Leaf>
 void FoldSubtree(const Op& op, const Leaf& leaf, std::uint32_t width, std::uint64_t leaf_elements,
                  std::uint64_t element_bytes, const std::byte* data, std::uint64_t count, std::uint64_t first,
                  std::uint32_t level, typename Op::State* out, typename Op::State* scratch) {
-  while (level > 0 && count <= leaf_elements << (level - 1)) --level;
+  level = SmallestLevel(count, leaf_elements, level);
   if (level == 0) return leaf(data, count, first, out);
   const std::uint64_t half = leaf_elements << (level - 1);
   FoldSubtree(op, leaf, width, leaf_elements, element_bytes, data, half, first, level - 1, out, scratch);
   FoldSubtree(op, leaf, width, leaf_elements, element_bytes, data + half * element_bytes, count - half,
               first + half, level - 1, scratch, scratch + width);
   for (std::uint32_t i = 0; i < width; ++i) out[i] = op.Combine(out[i], scratch[i]);
-}
-
-// How many levels of a subtree of `level` are above the one that its elements fill.
-constexpr std::uint32_t LevelsOf(std::uint64_t count, std::uint64_t leaf_elements, std::uint32_t level) {
-  while (level > 0 && count <= leaf_elements << (level - 1)) --level;
-  return level;
 }
 
 // Memory for states. Not a container of the standard library: what the linker keeps of that may be this
@@ -155,7 +155,7 @@ void ReduceEntrywise(const OperatorParameters& parameters, std::uint32_t entries
   const Op op = MakeOperator<Op>(parameters);
   const std::uint64_t bytes = entries * sizeof(typename Op::Element);
   const std::uint64_t leaf_elements = LeafElements(bytes);
-  const std::uint32_t levels = LevelsOf(count, leaf_elements, level);
+  const std::uint32_t levels = SmallestLevel(count, leaf_elements, level);
   const Scratch<State> states(std::size_t{entries} * (levels + 1));
   FoldSubtree(op, EntrywiseLeaf<Op>{op, entries}, entries, leaf_elements, bytes, data, count, first, level,
               states.get(), states.get() + entries);
@@ -188,7 +188,7 @@ void FoldLarge(const Op& op, const std::byte* data, std::uint64_t count, std::ui
                typename Op::Entry* out, typename Op::Entry* scratch) {
   using T = typename Op::Entry;
   const std::uint32_t entries = op.entries();
-  while (level > 0 && count <= std::uint64_t{1} << (level - 1)) --level;
+  level = SmallestLevel(count, 1, level);
   if (level == 0) {
     for (std::uint32_t i = 0; i < entries; ++i) out[i] = op.Lift(Load<T>(data, i));
     return;
@@ -207,7 +207,7 @@ void ReduceLarge(const OperatorParameters& parameters, std::uint32_t entries, co
   static_assert(LeafElements((kMaxFixedDimension + 1) * (kMaxFixedDimension + 1) * sizeof(T)) <= kLanes);
   const Op op(parameters, entries);
   const std::uint32_t leaf_level = Log2(static_cast<std::uint32_t>(LeafElements(entries * sizeof(T))));
-  const std::uint32_t levels = LevelsOf(count, 1, level + leaf_level);
+  const std::uint32_t levels = SmallestLevel(count, 1, level + leaf_level);
   const Scratch<T> states(std::size_t{entries} * (levels + 1));
   FoldLarge(op, data, count, level + leaf_level, states.get(), states.get() + entries);
   std::memcpy(out, states.get(), entries * sizeof(T));

@@ -2,17 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/thread_pool.h"
 
+#include <algorithm>
+#include <chrono>
+#include <functional>
 #include <system_error>
 #include <utility>
 
 namespace warpfold::kernels::cpu {
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : queue_(static_cast<std::size_t>(std::max(threads, 1))) {
   threads_.reserve(threads);
   try {
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
   } catch (const std::system_error&) {
-    // Those there are must be joined, so that a constructor that throws is no way out.
+    // The threads that run must be joined, which the destructor does: not that of a constructor that throws.
   }
 }
 
@@ -25,25 +28,36 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadPool::Run(std::function<void()> task) {
+void ThreadPool::Run(std::uint64_t group, Job job) {
+  std::size_t wanted = job.tasks;
   {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
+    queue_.Add(group, std::move(job));
+    wanted = std::min(wanted, idle_);
   }
-  has_work_.notify_one();
+  for (std::size_t thread = 0; thread < wanted; ++thread) has_work_.notify_one();
 }
 
 void ThreadPool::Work() {
+  std::unique_lock lock(mutex_);
   while (true) {
-    std::function<void()> task;
-    {
-      std::unique_lock lock(mutex_);
-      has_work_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
-      if (tasks_.empty()) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+    while (!stopping_ && !queue_.has_tasks()) {
+      ++idle_;
+      has_work_.wait(lock);
+      --idle_;
     }
-    task();
+    if (!queue_.has_tasks()) return;
+    const JobQueue::Batch batch = queue_.Pick();
+    lock.unlock();
+    const auto begin = std::chrono::steady_clock::now();
+    batch.Run();
+    const auto took = std::chrono::steady_clock::now() - begin;
+    lock.lock();
+    if (const std::function<void()> on_end = queue_.End(batch, took)) {
+      lock.unlock();
+      on_end();
+      lock.lock();
+    }
   }
 }
 

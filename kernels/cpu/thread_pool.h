@@ -1,18 +1,21 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fixed number of threads that run tasks in the order in which they were given.
+// A fixed number of threads that run the tasks of jobs, in the order that job_queue.h has: groups get the
+// same time, and the jobs of a group take turns.
 //
 // Threads: Run may be called from any thread. The destructor runs what is queued, then joins. Standard
 // mutexes, which ThreadSanitizer understands, here as in the server (docs/adr/0010).
 #pragma once
 
 #include <condition_variable>
-#include <deque>
-#include <functional>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "kernels/cpu/job_queue.h"
 
 namespace warpfold::kernels::cpu {
 
@@ -25,15 +28,18 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int size() const { return static_cast<int>(threads_.size()); }
-  void Run(std::function<void()> task);
+  // Its functions run on the pool's threads; the last of them is on_end, after which the pool knows nothing
+  // of the job.
+  void Run(std::uint64_t group, Job job);
 
  private:
   void Work();
 
   std::mutex mutex_;
   std::condition_variable has_work_;
-  std::deque<std::function<void()>> tasks_;  // guarded by mutex_
-  bool stopping_ = false;                    // guarded by mutex_
+  JobQueue queue_;         // guarded by mutex_
+  std::size_t idle_ = 0;   // threads that wait for work; guarded by mutex_
+  bool stopping_ = false;  // guarded by mutex_
   std::vector<std::thread> threads_;
 };
 

@@ -5,6 +5,7 @@
 // them.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -15,6 +16,9 @@ namespace warpfold::kernels::cpu {
 // segments has as many bytes, and no more segments than take about as long where these are tiny.
 inline constexpr std::uint32_t kTaskLevel = 5;
 inline constexpr std::uint64_t kTaskSegments = 4096;
+// Tasks get smaller from twice so many operators on: threads take turns between tasks, and the slowest
+// operators take some 1 ms for 128 KiB.
+inline constexpr std::uint64_t kTaskOperators = 4;
 
 // A slot, where the caller does not say how large. A slot is filled and reduced by the same core: that should
 // find the bytes in its second-level cache.
@@ -22,6 +26,9 @@ inline constexpr std::size_t kDefaultSlotBytes = 512 << 10;
 
 // A StartFrom takes at most so many bytes: enough work for all threads, so little that calls take turns.
 inline constexpr std::size_t kMostBytesFromMemory = 32 << 20;
+// And no more than what one thread reduces in so much time, as far as is known, but at least as much as a
+// slot has: so calls that wait for a slot wait for some such times, however slow the operators of others are.
+inline constexpr std::chrono::nanoseconds kTimeFromMemory = std::chrono::milliseconds(10);
 
 // Entries of matrices that are reduced side by side: so many states stay in the first-level cache.
 inline constexpr std::uint32_t kEntriesAtOnce = 64;
@@ -36,6 +43,10 @@ inline constexpr std::uint64_t kExactBlocksPerSum = 256;
 inline constexpr std::uint32_t kVarianceVectors = 4;
 inline constexpr std::uint32_t kPrefetchedBytes = 2 << 10;
 inline constexpr std::uint32_t kCacheLineBytes = 64;
+
+// Columns of float16 and bfloat16 whose sums stay in registers, and elements that are converted at once.
+inline constexpr std::uint32_t kHalfVectors = 2;
+inline constexpr std::uint32_t kConvertedAtOnce = 16;
 
 // product of integers: multiplications that do not wait for each other.
 inline constexpr std::uint64_t kProductChains = 8;

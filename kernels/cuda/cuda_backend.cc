@@ -21,14 +21,11 @@
 #include "kernels/cuda/fault.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/nvml.h"
+#include "kernels/cuda/tuning.h"
 #include "kernels/error.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
-
-// Where the caller does not say. Each piece costs the host a copy command, a launch and a completion: smaller
-// ones took more of its time, larger ones only more memory (docs/data-path.md).
-constexpr std::size_t kDefaultSlotBytes = 8 << 20;
 
 // "cuda:0 NVIDIA H200", "cuda:0,cuda:1 NVIDIA H200"; the names of GPUs that differ one after the other.
 std::string NameOf(std::span<const Gpu> gpus, std::span<const std::string> models) {

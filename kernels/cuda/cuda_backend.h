@@ -14,9 +14,9 @@
 namespace warpfold::kernels::cuda {
 
 // On these GPUs, each with options.slots slots, or on all there are if none is named. NOT_FOUND if there is
-// no such GPU, or no driver at all; UNAVAILABLE (DEVICE_LOST) if it is there but cannot be used: a driver
-// that is too old, not enough memory for the slots. A GPU may be named twice, for tests: it then counts as
-// two.
+// no such GPU, or no driver at all; FAILED_PRECONDITION if the driver is too old; RESOURCE_EXHAUSTED if there
+// is not enough memory for the slots; else UNAVAILABLE (DEVICE_LOST) if it is there but cannot be used. A GPU
+// may be named twice, for tests: it then counts as two.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(std::span<const int> ordinals,
                                                          const BackendOptions& options);
 

@@ -13,14 +13,11 @@
 #include "kernels/cuda/device_reducer.h"
 #include "kernels/cuda/gatherer.h"
 #include "kernels/cuda/segments/segment_reducer.h"
+#include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
 
 namespace warpfold::kernels::cuda {
 namespace {
-
-// A slot's reducer has workspace for so many bytes of matrices at once where they lie on the device; of
-// scalars it takes much more.
-constexpr std::size_t kReducerBytes = 32 << 20;
 
 class CudaSlot : public Slot {
  public:
@@ -39,6 +36,7 @@ class CudaSlot : public Slot {
       if (event != nullptr) cudaEventDestroy(event);
     }
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    // Both wait for all that the device has to do, so that no notice comes when this has gone.
     cudaFreeHost(staging_);
     cudaFree(device_);
   }
@@ -57,7 +55,7 @@ class CudaSlot : public Slot {
         cudaHostAlloc(reinterpret_cast<void**>(&staging_), bytes_, cudaHostAllocDefault));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&device_), bytes_));
     absl::StatusOr<std::unique_ptr<DeviceReducer>> reducer =
-        DeviceReducer::Create(std::max(bytes_, kReducerBytes));
+        DeviceReducer::Create(std::max(bytes_, kSlotReducerBytes));
     if (!reducer.ok()) return reducer.status();
     reducer_ = *std::move(reducer);
     absl::StatusOr<std::unique_ptr<SegmentReducer>> segments =
@@ -120,6 +118,12 @@ class CudaSlot : public Slot {
     return Settled(EnqueueStore(const_cast<std::byte*>(memory.data()) + byte_offset, byte_count));
   }
 
+  absl::Status StartStorePieces(const Memory& memory, std::uint64_t byte_offset,
+                                std::span<const HostPiece> pieces) override {
+    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
+    return Settled(EnqueueStorePieces(const_cast<std::byte*>(memory.data()) + byte_offset, pieces));
+  }
+
   std::uint64_t SegmentCapacity(const ReductionPlan& reduction) const override {
     return segments_->Capacity(reduction);
   }
@@ -127,6 +131,14 @@ class CudaSlot : public Slot {
   absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) override {
     if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return Settled(EnqueueSegments(reduction, cut, staging_, true));
+  }
+
+  absl::Status StartSegmentPieces(const ReductionPlan& reduction, const SegmentCut& cut,
+                                  std::span<const HostPiece> pieces) override {
+    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
+    absl::Status status = EnqueueGather(pieces, device_);
+    if (status.ok()) status = EnqueueSegmentKernels(reduction, cut, device_);
+    return Settled(std::move(status));
   }
 
   // Segments may begin at any element.
@@ -138,8 +150,8 @@ class CudaSlot : public Slot {
     return Settled(EnqueueSegments(reduction, cut, data, memory.host_can_read() || !is_aligned));
   }
 
-  // Also where the device failed: Wait then says so. A refusal to say is forgotten, or the next launch on
-  // this thread would be told of it.
+  // Also where the device failed: Wait then says so. An error of the question itself is cleared, or the next
+  // launch on this thread would be told of it.
   bool Finished() override {
     if (!fault_.Get().ok()) return true;
     const cudaError_t error = cudaEventQuery(end_);
@@ -170,7 +182,8 @@ class CudaSlot : public Slot {
 
  private:
   // Where CUDA refused a part of the work, or to wait for it, what was enqueued is awaited: nothing may read
-  // or write what the caller believes not to be in use. If that is refused, too, it may for ever.
+  // or write what the caller believes not to be in use. If that is refused, too, the device may use that
+  // memory for ever, and counts as lost.
   absl::Status Settled(absl::Status status) {
     status = fault_.Check(std::move(status));
     if (status.ok() || !fault_.Get().ok()) return status;
@@ -221,11 +234,7 @@ class CudaSlot : public Slot {
 
   absl::Status EnqueuePieces(const ReductionPlan& reduction, std::uint64_t first_element,
                              std::uint64_t element_count, std::span<const HostPiece> pieces) {
-    stores_ = false;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(gatherer_->Launch(pieces, device_, stream_));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(copied_, stream_));
+    if (absl::Status status = EnqueueGather(pieces, device_); !status.ok()) return status;
     if (absl::Status status = reducer_->Launch(reduction, first_element, device_, element_count, stream_);
         !status.ok()) {
       return status;
@@ -239,10 +248,12 @@ class CudaSlot : public Slot {
         !status.ok()) {
       return status;
     }
-    if (absl::Status status = segments_->Launch(reduction, cut, copies ? device_ : data, stream_);
-        !status.ok()) {
-      return status;
-    }
+    return EnqueueSegmentKernels(reduction, cut, copies ? device_ : data);
+  }
+
+  absl::Status EnqueueSegmentKernels(const ReductionPlan& reduction, const SegmentCut& cut,
+                                     const std::byte* data) {
+    if (absl::Status status = segments_->Launch(reduction, cut, data, stream_); !status.ok()) return status;
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(reduced_, stream_));
     if (absl::Status status = segments_->CopyResults(stream_); !status.ok()) return status;
     end_ = returned_;
@@ -259,6 +270,20 @@ class CudaSlot : public Slot {
       WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device_, data, byte_count, cudaMemcpyDefault, stream_));
     }
     return StatusOf(cudaEventRecord(copied_, stream_), "cudaEventRecord");
+  }
+
+  absl::Status EnqueueGather(std::span<const HostPiece> pieces, std::byte* to) {
+    stores_ = false;
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
+    WARPFOLD_RETURN_IF_CUDA_ERROR(gatherer_->Launch(pieces, to, stream_));
+    return StatusOf(cudaEventRecord(copied_, stream_), "cudaEventRecord");
+  }
+
+  absl::Status EnqueueStorePieces(std::byte* to, std::span<const HostPiece> pieces) {
+    if (absl::Status status = EnqueueGather(pieces, to); !status.ok()) return status;
+    stores_ = true;
+    return EnqueueEnd();
   }
 
   absl::Status EnqueueStore(std::byte* to, std::uint64_t byte_count) {

@@ -10,7 +10,7 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
-constexpr std::uint32_t kThreads = 256;
+constexpr std::uint32_t kThreads = kGatherThreads;
 constexpr std::uint32_t kVector = kVectorBytes;
 // A tile that is not aligned reaches into one more vector.
 constexpr std::uint32_t kVectors = kTileBytes / kVector + 1;

@@ -9,10 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace warpfold::kernels::cuda {
+#include "kernels/cuda/tuning.h"
 
-// A block moves at most so many bytes at a time: each thread makes four loads, and all are in flight at once.
-inline constexpr std::uint32_t kTileBytes = 16 << 10;
+namespace warpfold::kernels::cuda {
 
 // What a block moves at a time: 1 to kTileBytes bytes from anywhere to anywhere.
 struct Tile {

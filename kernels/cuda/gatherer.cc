@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/geometry.h"
 
 namespace warpfold::kernels::cuda {
 
@@ -23,7 +24,9 @@ Gatherer::~Gatherer() { cudaFreeHost(tiles_); }
 
 cudaError_t Gatherer::Launch(std::span<const HostPiece> pieces, std::byte* target, cudaStream_t stream) {
   std::size_t tiles = 0;
-  std::uint64_t to = 0;
+  // Places are counted from the aligned vector in which the target begins.
+  std::uint64_t to = reinterpret_cast<std::uintptr_t>(target) % kVectorBytes;
+  target -= to;
   for (const HostPiece piece : pieces) {
     for (std::size_t done = 0; done < piece.size();) {
       if (tiles == max_tiles_) return cudaErrorInvalidValue;

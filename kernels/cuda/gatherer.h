@@ -27,7 +27,7 @@ class Gatherer {
   Gatherer(const Gatherer&) = delete;
   Gatherer& operator=(const Gatherer&) = delete;
 
-  // Enqueues the copy of the pieces, one after the other, to `target` (device memory, 16-byte aligned), and
+  // Enqueues the copy of the pieces, one after the other, to `target` (device memory, at any alignment), and
   // returns without waiting. Not before the stream has finished the last one. cudaErrorInvalidValue for more
   // than Create was told of.
   cudaError_t Launch(std::span<const HostPiece> pieces, std::byte* target, cudaStream_t stream);

@@ -31,6 +31,8 @@ __device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Wor
 //   FoldRun(first, level, next)     the run's state, in lane 0 at least; ends by prefetching leaf `next`,
 //                                   unless that is kNoLeaf
 //   IsShort(leaf), FoldShort(leaf)  whether a leaf has too few elements for FoldRun, and its state then
+//
+// Behind its last unit a block prefetches the first leaves of that unit again, which nobody uses.
 template <class Leaves, class Op>
 __device__ __forceinline__ void FoldUnits(const Op& op, const Range& range, const Geometry& geometry,
                                           const Workspace& workspace) {
@@ -121,6 +123,7 @@ cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& rang
   Geometry geometry;
   auto threads = static_cast<unsigned>(Leaves::kThreads);
   if (range.leaf_count <= Leaves::kWarps) {
+    // One block, in which each warp folds a leaf alone: all of them are edges.
     geometry.left_edge = range.leaf_count;
     threads = static_cast<unsigned>(range.leaf_count * kLanes);
   } else {

@@ -11,16 +11,16 @@ namespace warpfold::kernels::cuda {
 template <class Family>
 const Row& RowOf();
 template <class Family>
-const SegmentRow& SegmentRowOf();
+const SegmentFunctionRow& SegmentRowOf();
 
 std::span<const Row* const> Rows() {
   static const auto rows = AllRows<Row>(OperatorList(), []<class Family>() { return &RowOf<Family>(); });
   return rows;
 }
 
-std::span<const SegmentRow* const> SegmentRows() {
+std::span<const SegmentFunctionRow* const> SegmentRows() {
   static const auto rows =
-      AllRows<SegmentRow>(OperatorList(), []<class Family>() { return &SegmentRowOf<Family>(); });
+      AllRows<SegmentFunctionRow>(OperatorList(), []<class Family>() { return &SegmentRowOf<Family>(); });
   return rows;
 }
 

@@ -4,15 +4,25 @@
 // The constants by which kernels are tuned: shapes of blocks, lengths of runs, where one way gives way to
 // another. They were chosen by measurement, and the bits of results depend on none of them. docs/kernels.md
 // explains what they do; the measurements are in tests/gpu/results. No CUDA in here: tests of plans run on
-// the host. Elsewhere are only those that mean something in one place alone: the tiles of matrices of each
-// size (matrix/matrix_kernel.cuh, matrix_tile.cuh, matrix_plan.h), and how many bytes a slot, a block of
-// gather and the runs of long segments have (cuda_backend.cc, cuda_slot.cc, gather.h, segment_reducer.h).
+// the host. What the hardware or a format gives is elsewhere, beside the code that needs it: a warp's lanes,
+// a vector's bytes, the banks of shared memory, the fragments of tensor instructions. So are the textbook's
+// blocks, which are those of the published forms.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 namespace warpfold::kernels::cuda {
+
+// --- Slots (cuda_backend.cc, cuda_slot.cc) ----------------------------------------------------------------
+
+// A slot, where the caller does not say how large. Each piece of an array costs the host a copy command, a
+// launch and a completion: smaller ones took more of its time, larger ones only more memory
+// (docs/data-path.md).
+inline constexpr std::size_t kDefaultSlotBytes = 8 << 20;
+// A slot's reducer has workspace for so many bytes of matrices at once where they lie on the device; of
+// scalars it takes much more.
+inline constexpr std::size_t kSlotReducerBytes = 32 << 20;
 
 // --- Ranges by leaves (reduce_kernel.cuh, leaf/) ----------------------------------------------------------
 
@@ -32,6 +42,8 @@ constexpr LeavesTuning ScalarLeavesTuning(std::size_t leaf_state_bytes) {
 // States that are small fold all columns of a lane side by side, for there is much to do at once; larger ones
 // fold one column after the other, for registers.
 inline constexpr std::size_t kMostColumnBytes = 160;
+// Where the order does not matter, no fewer columns than this: one alone waits for each combination.
+inline constexpr std::uint32_t kFewestColumns = 4;
 
 // Leaves in array order. There are four warps, because matrices want registers more than they want warps; and
 // as many blocks as leave registers for the states that wait; from 3 on enough is on its way from memory, and
@@ -61,8 +73,11 @@ inline constexpr std::uint32_t kManyMultiprocessors = 32;
 // Together they have 512 KiB on their way over the bus, which needs 75 KiB for 50 GB/s at 1.5 us. More blocks
 // would only stand in the way: those of other slots' reductions want half of a multiprocessor's registers.
 inline constexpr std::uint32_t kGatherBlocks = 32;
+// A block moves at most so many bytes at a time: each thread makes four loads, and all are in flight at once.
+inline constexpr std::uint32_t kGatherThreads = 256;
+inline constexpr std::uint32_t kTileBytes = 16 << 10;
 
-// --- The last block's fold (fold.cuh) ---------------------------------------------------------------------
+// --- The last block's fold (fold.cuh, node_folder.cuh, warp_folder.cuh) -----------------------------------
 
 // Shared memory for states.
 inline constexpr std::uint32_t kFoldBytes = 16384;
@@ -97,6 +112,37 @@ constexpr int MatrixTileBlocks(std::size_t entry_bytes, int threads) {
   return (entry_bytes == 4 ? 12 : 8) * 32 / threads;
 }
 constexpr int TensorTileBlocks(int dimension) { return dimension == 32 ? 6 : 16; }
+// The shared memory that a block may have. GPUs before sm_80 have less.
+inline constexpr std::uint32_t kMostTileSharedBytes = 96 << 10;
+// No unit has fewer bytes, so that tickets are few (TreeTickets).
+inline constexpr std::uint64_t kSmallestUnitBytes = 8192;
+
+// How the lanes of a block share the product of two matrices: rows and columns of lanes, each of which
+// computes a tile of so many rows and columns. A fixed dimension has a kernel of its own, which reads whole
+// vectors; the others take all dimensions up to theirs, which the tiles of all lanes cover. From 16 rows on
+// integers of 32 bits go to the tensor cores where the dimension is fixed.
+struct TileTuning {
+  std::uint32_t largest_dimension;
+  bool is_fixed;
+  int lane_rows;
+  int lane_columns;
+  int rows;
+  int columns;
+};
+inline constexpr TileTuning kTileTunings[] = {
+    {3, false, 1, 1, 4, 4},  {4, true, 1, 1, 4, 4},   {7, false, 2, 2, 4, 4},
+    {8, true, 4, 2, 2, 4},   {15, false, 2, 4, 8, 4}, {16, true, 4, 4, 4, 4},
+    {24, false, 4, 4, 6, 6}, {31, false, 4, 8, 8, 4}, {32, true, 8, 8, 4, 4}};
+// Levels of states that wait for their partner in shared memory; more would take the place of other blocks.
+constexpr std::uint32_t TileWaitingLevels(int padded_dimension) { return padded_dimension <= 8 ? 4 : 3; }
+constexpr std::uint32_t TensorTileWaitingLevels(int dimension) { return dimension == 16 ? 6 : 3; }
+// Words of sums that a lane has in registers at once, and steps along the terms that are unrolled.
+inline constexpr int kMostSumWords = 64;
+inline constexpr int kUnrolledSteps = 2;
+// Loads of a thread that are in flight at once, in loops whose length is known at run time only: of entries,
+// and of asynchronous copies to shared memory.
+inline constexpr int kLoadsInFlight = 4;
+inline constexpr int kCopiesInFlight = 8;
 
 // --- Segments (segments/) ---------------------------------------------------------------------------------
 
@@ -107,6 +153,9 @@ inline constexpr std::uint32_t kUsualRunLevel = 3;
 inline constexpr std::uint32_t kMostRunLevel = 20;
 inline constexpr std::uint64_t kRunsForEachWarp = 4;
 inline constexpr std::uint64_t kWarpsOfMultiprocessor = 24;
+// More runs of long segments than this are made longer ones, and their states have so much memory.
+inline constexpr std::uint64_t kMostRuns = 32768;
+inline constexpr std::size_t kRunStateBytes = std::size_t{4} << 20;
 // Segments that are at least so long on average are folded in registers. Sums of segments of 64 bytes have
 // 0.7 of the speed there that they have by way of shared memory, those of 256 bytes 2.6 times the speed
 // (tests/gpu/results).

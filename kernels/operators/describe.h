@@ -20,7 +20,7 @@ template <AnyElement T, bool kIgnoreNan>
 struct DescribeBase {
   using Sums = Sum<T, kIgnoreNan>;
   using Extremes = Minmax<T, kIgnoreNan>;
-  using Spread = VarianceStates<T, kIgnoreNan>;
+  using Variances = VarianceStates<T, kIgnoreNan>;
   using WideKey = std::conditional_t<std::is_signed_v<Key<T>>, std::int64_t, std::uint64_t>;
   using Element = T;
   static constexpr const char* kName = "describe";
@@ -55,13 +55,13 @@ template <IntegerElement T>
 struct Describe<T, false> : DescribeBase<T, false> {
   using Base = DescribeBase<T, false>;
   using typename Base::Extremes;
-  using typename Base::Spread;
+  using typename Base::Variances;
   struct LeafState {
-    typename Spread::LeafState powers;
+    typename Variances::LeafState powers;
     typename Extremes::State range;
   };
   struct State {
-    typename Spread::State powers;
+    typename Variances::State powers;
     typename Base::WideKey min;
     typename Base::WideKey max;
   };
@@ -70,25 +70,25 @@ struct Describe<T, false> : DescribeBase<T, false> {
   using Base::Base;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t offset) const {
-    return {Spread{}.Lift(x, offset), Extremes{}.Lift(x, offset)};
+    return {Variances{}.Lift(x, offset), Extremes{}.Lift(x, offset)};
   }
   WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {
-    return {Spread{}.Combine(a.powers, b.powers), Extremes{}.Combine(a.range, b.range)};
+    return {Variances{}.Combine(a.powers, b.powers), Extremes{}.Combine(a.range, b.range)};
   }
   WARPFOLD_FN State Combine(const State& a, const State& b) const {
     const auto range = Extremes{}.Combine(Base::RangeOf(a), Base::RangeOf(b));
-    return {Spread{}.Combine(a.powers, b.powers), range.min, range.max};
+    return {Variances{}.Combine(a.powers, b.powers), range.min, range.max};
   }
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t first) const {
-    return {Spread{}.Widen(leaf.powers, first), leaf.range.min, leaf.range.max};
+    return {Variances{}.Widen(leaf.powers, first), leaf.range.min, leaf.range.max};
   }
-  WARPFOLD_FN LeafState LeafIdentity() const { return {Spread{}.LeafIdentity(), Extremes{}.Identity()}; }
+  WARPFOLD_FN LeafState LeafIdentity() const { return {Variances{}.LeafIdentity(), Extremes{}.Identity()}; }
   WARPFOLD_FN State Identity() const {
-    return {Spread{}.Identity(), Extremes{}.Identity().min, Extremes{}.Identity().max};
+    return {Variances{}.Identity(), Extremes{}.Identity().min, Extremes{}.Identity().max};
   }
 
   bool IsPossible(const State& s, std::uint64_t first, std::uint64_t count) const {
-    return Spread{}.IsPossible(s.powers, first, count) && Base::HasPossibleRange(s, first, count);
+    return Variances{}.IsPossible(s.powers, first, count) && Base::HasPossibleRange(s, first, count);
   }
 
   WARPFOLD_FN Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {
@@ -108,7 +108,7 @@ struct Describe<T, false> : DescribeBase<T, false> {
       case 4:
         return Mean<T, false>{}.Finish(sum, count);
       default:
-        return {.value = Scalar::Of(Spread::VarianceOf(s.powers, count, this->ddof))};
+        return {.value = Scalar::Of(Variances::VarianceOf(s.powers, count, this->ddof))};
     }
   }
 };
@@ -117,8 +117,8 @@ template <FloatElement T, bool kIgnoreNan>
 struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
   using Base = DescribeBase<T, kIgnoreNan>;
   using typename Base::Extremes;
-  using typename Base::Spread;
   using typename Base::Sums;
+  using typename Base::Variances;
   struct LeafState {
     double sum;
     Moments moments;
@@ -132,16 +132,16 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
   };
   struct First {
     double sum;
-    typename Spread::First lane;
+    typename Variances::First lane;
     typename Extremes::State range;
   };
-  using Second = typename Spread::Second;
+  using Second = typename Variances::Second;
   static constexpr bool kApproximate = true;
 
   using Base::Base;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t offset) const {
-    return {Sums{}.Lift(x, offset), Spread{}.Lift(x, offset), Extremes{}.Lift(x, offset)};
+    return {Sums{}.Lift(x, offset), Variances{}.Lift(x, offset), Extremes{}.Lift(x, offset)};
   }
   WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {
     return {a.sum + b.sum, MergeMoments(a.moments, b.moments), Extremes{}.Combine(a.range, b.range)};
@@ -154,7 +154,7 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
     return {leaf.sum, leaf.moments, leaf.range.min, leaf.range.max};
   }
   WARPFOLD_FN LeafState LeafIdentity() const {
-    return {Sums{}.LeafIdentity(), Spread{}.Identity(), Extremes{}.Identity()};
+    return {Sums{}.LeafIdentity(), Variances{}.Identity(), Extremes{}.Identity()};
   }
   WARPFOLD_FN State Identity() const { return Widen(LeafIdentity(), 0); }
   State Canonical(const State& s) const {
@@ -162,25 +162,25 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
   }
 
   WARPFOLD_FN First LiftFirst(T x) const {
-    return {Sums{}.Lift(x, 0), Spread{}.LiftFirst(x), Extremes{}.Lift(x, 0)};
+    return {Sums{}.Lift(x, 0), Variances{}.LiftFirst(x), Extremes{}.Lift(x, 0)};
   }
   WARPFOLD_FN First FirstIdentity() const {
-    return {Sums{}.LeafIdentity(), Spread{}.FirstIdentity(), Extremes{}.Identity()};
+    return {Sums{}.LeafIdentity(), Variances{}.FirstIdentity(), Extremes{}.Identity()};
   }
   WARPFOLD_FN First CombineFirst(const First& a, const First& b) const {
     return {a.sum + b.sum, a.lane + b.lane, Extremes{}.Combine(a.range, b.range)};
   }
   WARPFOLD_FN double Center(const First& first, std::uint32_t present) const {
-    return Spread{}.Center(first.lane, present);
+    return Variances{}.Center(first.lane, present);
   }
-  WARPFOLD_FN Second LiftSecond(T x, double center) const { return Spread{}.LiftSecond(x, center); }
+  WARPFOLD_FN Second LiftSecond(T x, double center) const { return Variances{}.LiftSecond(x, center); }
   WARPFOLD_FN Second CombineSecond(Second a, Second b) const { return a + b; }
   WARPFOLD_FN LeafState Join(const First& first, double center, Second second, std::uint32_t present) const {
-    return {first.sum, Spread{}.Join(first.lane, center, second, present), first.range};
+    return {first.sum, Variances{}.Join(first.lane, center, second, present), first.range};
   }
 
   bool IsPossible(const State& s, std::uint64_t first, std::uint64_t count) const {
-    return Spread{}.IsPossible(s.moments, first, count) && Base::HasPossibleRange(s, first, count);
+    return Variances{}.IsPossible(s.moments, first, count) && Base::HasPossibleRange(s, first, count);
   }
 
   WARPFOLD_FN Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {
@@ -196,7 +196,7 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
       case 4:
         return MeanOf(s);
       default:
-        return {.value = Scalar::Of(Spread::VarianceOf(s.moments, count, this->ddof))};
+        return {.value = Scalar::Of(Variances::VarianceOf(s.moments, count, this->ddof))};
     }
   }
 

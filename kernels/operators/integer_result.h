@@ -54,7 +54,7 @@ WARPFOLD_FN double NearestDouble(Uint128 x, int shift) {
                     dropped - shift);
 }
 
-// numerator / denominator, correctly rounded. denominator > 0.
+// magnitude / denominator, correctly rounded. denominator > 0.
 WARPFOLD_FN double RoundedQuotient(Uint128 magnitude, std::uint64_t denominator) {
   if (magnitude == 0) return 0.0;
   // Shift until the integer quotient has 56 bits or more: 53, two to round by, and a sticky one.

@@ -27,7 +27,7 @@ class LargeMatrixProduct {
     while (dimension_ * dimension_ < entries) ++dimension_;
   }
 
-  std::uint32_t entries() const { return entries_; }
+  WARPFOLD_FN std::uint32_t entries() const { return entries_; }
 
   WARPFOLD_FN T Lift(T x) const {
     if constexpr (IntegerElement<T>) {

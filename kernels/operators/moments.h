@@ -86,7 +86,7 @@ WARPFOLD_FN MomentParts<Real> PartsAround(Real center, Real deviations, Real squ
   const Real mean = center + step;
   const Real excess = deviations * step;
   const Real rest = squares - excess;
-  // Nothing is left but rounding; or the squares are not finite.
+  // Where the rest is not above 0, that is rounding, and it is 0. Or the squares are not finite: these then.
   const Real none = excess < std::numeric_limits<double>::infinity() ? Real{} : squares;
   return {mean, RoundedOff(center, step, mean), excess < squares ? rest : none};
 }

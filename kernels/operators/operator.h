@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An operator is a monoid. It is written as a small struct, in one source for host and device. Its functions
-// are constant, keep no state, and call only functions that are marked WARPFOLD_FN or WARPFOLD_LARGE_FN.
+// are constant, keep no state, and call only functions that are marked WARPFOLD_FN or WARPFOLD_LARGE_FN,
+// constexpr ones, and those of <cmath> that round correctly.
 //
 // CONTRIBUTING.md says what adding one takes, docs/ARCHITECTURE.md how it gets from the enum to the kernel.
 //
-// The concept below is all that an operator must have. traits.h names what it may have besides, and says what
-// holds for those that do not have it.
+// The concept below is what kernels need of every operator. The table of operators (table.cc) needs its name,
+// kName, which is also the snake_case name of its header, and how a state becomes a result: Finish, or what
+// takes its place. traits.h names what an operator may have besides, and says what holds for those that do
+// not have it.
 #pragma once
 
 #include <concepts>

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The list of operators. Their order is internal: the wire names operators by the proto enum.
+// The list of operators. Their order is internal: the wire names operators by the proto enum. CMake reads it,
+// too, and makes a source for each entry (kernels/CMakeLists.txt).
 #pragma once
 
 #include "kernels/operators/affine_compose.h"

@@ -42,7 +42,7 @@ namespace warpfold::kernels {
 __extension__ using Int128 = __int128;
 __extension__ using Uint128 = unsigned __int128;
 
-// std::bit_cast is not usable in device code without relaxing constexpr for all of it.
+// As std::bit_cast, but always inlined, as all that operators call (see above).
 template <class To, class From>
 WARPFOLD_FN To BitCast(const From& from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -69,10 +69,10 @@ WARPFOLD_FN double FusedMultiplyAdd(double a, double b, double c) {
 
 inline constexpr std::uint64_t kQuietNanBits = 0x7ff8000000000000u;
 
-// NaN results and states are always this one, so that devices agree in bits.
+// NaN results and states are always this one, so that devices agree in bits. BitCast takes a reference, and
+// device code has no address of a constant: hence the copy.
 WARPFOLD_FN double CanonicalNan(double x) {
-  return x != x ? BitCast<double>(std::uint64_t{kQuietNanBits})
-                : x;  // device code has no address of constants
+  return x != x ? BitCast<double>(std::uint64_t{kQuietNanBits}) : x;
 }
 WARPFOLD_FN float CanonicalNan(float x) { return x != x ? BitCast<float>(std::uint32_t{0x7fc00000u}) : x; }
 

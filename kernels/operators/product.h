@@ -81,7 +81,7 @@ struct Product<T, false> {
   WARPFOLD_FN LeafState LeafIdentity() const { return {1, 1, 0}; }
   // The state for a product that was computed in another way. `negative` is 0 or 1; `magnitude` is modulo
   // 2^64 where the product is that large.
-  static LeafState LeafStateOf(std::uint64_t magnitude, std::uint32_t negative, bool overflow) {
+  static WARPFOLD_FN LeafState LeafStateOf(std::uint64_t magnitude, std::uint32_t negative, bool overflow) {
     const float estimate = overflow ? HUGE_VALF : static_cast<float>(magnitude);
     return {!kOfMagnitudes && negative != 0 ? 0 - magnitude : magnitude, estimate, negative << 31};
   }

@@ -89,7 +89,8 @@ class Congruences {
     offset_ = (kHighestBit + modulus - 1) / modulus * modulus;
   }
 
-  // The residue of a signed integer with these bits. Signed moduli are so small that offset_ is a Word.
+  // A Word that is congruent to the signed integer with these bits. Signed moduli are so small that offset_
+  // is a Word.
   WARPFOLD_FN Word OfSigned(Word bits) const { return bits >= kHighestBit ? bits + offset_ : bits; }
 
   WARPFOLD_FN Word Of(DoubleWord<Word> x) const {
@@ -97,7 +98,7 @@ class Congruences {
     return Reduce(DoubleWord<Word>{high} << kBits | static_cast<Word>(x));
   }
 
-  // The residue of a sum of up to kMostTerms products of any Words.
+  // A Word that is congruent to a sum of up to kMostTerms products of any Words.
   //
   // What the carry stands for is added to the rest, from which M 2^bits has been taken if it is in there.
   // That does not overflow: where M <= 2^bits - 64, there is room for 64 Words times 2^bits; where it is
@@ -119,9 +120,9 @@ class Congruences {
     return less < x ? less : x;
   }
 
-  // The residue of x < M 2^bits. N. Möller, T. Granlund, "Improved division by invariant integers", IEEE
-  // Transactions on Computers 60 (2011), algorithm 4, of which only the remainder is kept, and not the last
-  // step: what it would mend is a Word, too.
+  // A Word that is congruent to x < M 2^bits. N. Möller, T. Granlund, "Improved division by invariant
+  // integers", IEEE Transactions on Computers 60 (2011), algorithm 4, of which only the remainder is kept,
+  // and not the last step: what it would mend is a Word, too.
   WARPFOLD_FN Word Reduce(DoubleWord<Word> x) const {
     const DoubleWord<Word> quotient = DoubleWord<Word>{reciprocal_} * static_cast<Word>(x >> kBits) + x;
     const Word estimate = static_cast<Word>(quotient >> kBits) + 1;

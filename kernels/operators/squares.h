@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exact sums of squares of integers: what sum_of_squares and l2_norm share.
+// Sums of squares, of integers exactly and of floats in float64: what sum_of_squares, l2_norm and, of
+// integers, variance and describe share.
 #pragma once
 
 #include <cmath>

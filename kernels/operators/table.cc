@@ -89,6 +89,7 @@ constexpr std::span<const char* const> FieldsOf() {
 
 template <Operator Op>
 constexpr OperatorEntry EntryOf() {
+  using Reducer = ReducerOf<Op>;  // has the same states
   return {.supported = true,
           .commutative = Op::kCommutative,
           .associative = AssociativeOperator<Op>,
@@ -98,10 +99,10 @@ constexpr OperatorEntry EntryOf() {
           .never_wraps = NeverWraps<Op>(),
           .state_bytes = sizeof(typename Op::State),
           .fields = FieldsOf<Op>(),
-          .combine = CombineStates<Op>,
-          .identity = WriteIdentity<Op>,
-          .canonicalize = CanonicalizeStates<Op>,
-          .is_possible = StatesArePossible<Op>,
+          .combine = CombineStates<Reducer>,
+          .identity = WriteIdentity<Reducer>,
+          .canonicalize = CanonicalizeStates<Reducer>,
+          .is_possible = StatesArePossible<Reducer>,
           .finish = FinishState<Op>};
 }
 

@@ -29,17 +29,19 @@ concept AnyOrder = Op::kCommutative && requires {
   requires Op::kAnyOrder;
 };
 
-// kNeutral: the bits of an element that changes no State beside others. It may stand where a short leaf has
-// no element. A short leaf of others is folded by code of its own.
+// kNeutral: the bits of an element that leaves the State of all others as it is. It may stand where a short
+// leaf has no element. A short leaf of others is folded by code of its own.
 template <class Op>
 concept HasNeutralElement = requires {
   Op::kNeutral;
 };
 
 // The elements that one lane folds in a leaf are swept twice, and the second sweep knows the outcome of the
-// first: LiftFirst, CombineFirst and FirstIdentity; then Center of that and of the number of elements; then
-// LiftSecond and CombineSecond, to which Second{} is neutral. Join makes a LeafState of all. Others sweep
-// once, by Lift and Combine.
+// first. Others sweep once, by Lift and Combine. In the order in which they are called:
+//   First LiftFirst(element), CombineFirst(First, First), FirstIdentity(): the first sweep
+//   double Center(First, count): what the second sweep knows, as the mean (variance)
+//   Second LiftSecond(element, center), CombineSecond(Second, Second): the second; Second{} is neutral
+//   LeafState Join(First, center, Second, count): the outcome of both
 template <class Op>
 concept TwoSweeps = requires {
   typename Op::First;
@@ -200,7 +202,8 @@ constexpr const char* NeverWraps() {
 
 // --- Whose kernels serve whom -----------------------------------------------------------------------------
 
-// Reducer: another operator with the same states, which backends run instead. Else the operator itself.
+// Reducer: another operator with the same states, which backends run instead. Else the operator itself. CMake
+// reads the line `using Reducer = ...`, too, and compiles the two as one source (kernels/CMakeLists.txt).
 template <class Op>
 struct ReducerOfOp {
   using type = Op;
@@ -213,8 +216,8 @@ struct ReducerOfOp<Op> {
 template <class Op>
 using ReducerOf = typename ReducerOfOp<Op>::type;
 
-// SameBytes: this family's operator over another type of as many bytes, or over its own, that makes states of
-// the same bytes from elements of the same bytes. A GPU has kernels for that one only. Else the operator
+// SameBytes: this family's operator over another type of as many bytes, or over its own, that makes the same
+// bytes of a state from the same bytes of elements. A GPU has kernels for that one only. Else the operator
 // itself.
 template <class Op>
 struct SameBytesOfOp {

@@ -4,8 +4,8 @@
 // One launch on a simt::Device: its blocks, their threads as fibers (Boost.Context), and where they wait.
 //
 // A thread runs until it waits for others, or ends. The loop in Run then resumes another one, as the schedule
-// says. So a thread never sees another one in the middle of something; instead all orders of what lies
-// between two synchronisations are tried, one for each seed.
+// says. So a thread never sees another one in the middle of something; instead each
+// seed tries another order of what lies between two synchronisations.
 #pragma once
 
 #include <boost/context/fiber.hpp>

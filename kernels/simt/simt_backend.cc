@@ -56,6 +56,11 @@ class SimtSlot : public Slot {
 
   std::span<std::byte> staging() override { return cpu_.staging(); }
 
+  void WorkFor(std::uint64_t group) override {
+    group_ = group;
+    cpu_.WorkFor(group);
+  }
+
   void NotifyBy(std::function<void()> on_finished) override {
     on_finished_ = on_finished;
     cpu_.NotifyBy(std::move(on_finished));
@@ -142,11 +147,11 @@ class SimtSlot : public Slot {
   void Run(const ReductionPlan& reduction, std::uint64_t first_element, std::uint64_t element_count,
            const std::byte* data) {
     runs_ = true;  // no task runs yet
-    pool_.Run([=, this] {
-      const auto begin = std::chrono::steady_clock::now();
-      const absl::Status status = Launch(reduction, first_element, element_count, data);
-      End(status, absl::FromChrono(std::chrono::steady_clock::now() - begin));
-    });
+    pool_.Run(group_, {.tasks = 1, .run = [=, this](std::size_t) {
+                         const auto begin = std::chrono::steady_clock::now();
+                         const absl::Status status = Launch(reduction, first_element, element_count, data);
+                         End(status, absl::FromChrono(std::chrono::steady_clock::now() - begin));
+                       }});
   }
 
   absl::Status Launch(const ReductionPlan& reduction, std::uint64_t first_element,
@@ -182,6 +187,7 @@ class SimtSlot : public Slot {
   std::unique_ptr<DeviceReducer> reducer_;  // before its device ends
   std::vector<std::byte> aligned_;
   std::function<void()> on_finished_;
+  std::uint64_t group_ = 0;
 
   bool is_on_cpu_ = true;  // what was started last
   std::mutex mutex_;

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/array_segment_reducer.h"
 
-#include <algorithm>
-#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -14,18 +12,20 @@ namespace warpfold::server {
 
 ArraySegmentReducer::ArraySegmentReducer(const SlotUse& slots, const Clock& clock,
                                          const kernels::ReductionPlan& reduction,
-                                         std::optional<std::uint64_t> segment_length,
+                                         std::optional<std::uint64_t> segment_length, ByteSlice piece_memory,
                                          std::function<void()> listener)
-    : SegmentReducer(slots, clock, reduction, segment_length, std::move(listener)) {}
+    : SegmentReducer(slots, clock, reduction, segment_length, std::move(listener)),
+      piece_memory_(piece_memory) {}
 
 void ArraySegmentReducer::Release() {
-  if (filling_.has_value()) share_.Return(filling_->slot);
-  filling_.reset();
+  if (batch_.has_value()) share_.Return(batch_->filling.slot());
+  batch_.reset();
   SegmentReducer::Release();
   held_ = {};
 }
 
-absl::StatusOr<std::size_t> ArraySegmentReducer::Append(ByteSlice bytes) {
+absl::StatusOr<std::size_t> ArraySegmentReducer::AppendOwned(ByteSlice bytes,
+                                                             const std::shared_ptr<const void>& owner) {
   if (!status_.ok()) return status_;
   std::size_t taken = 0;
   while (taken < bytes.size()) {
@@ -36,7 +36,7 @@ absl::StatusOr<std::size_t> ArraySegmentReducer::Append(ByteSlice bytes) {
       continue;
     }
     const std::size_t wanted = std::min<std::uint64_t>(bytes.size() - taken, missing_bytes_);
-    const absl::StatusOr<std::size_t> put = Put(bytes.subspan(taken, wanted));
+    const absl::StatusOr<std::size_t> put = Put(bytes.subspan(taken, wanted), owner);
     if (!put.ok()) return put.status();
     if (*put == 0) break;
     taken += *put;
@@ -55,41 +55,44 @@ absl::StatusOr<bool> ArraySegmentReducer::BeginSegment() {
                           {{"field", "lengths"}});
   }
   const std::uint64_t bytes = cursor_.NextLength() * reduction().element_bytes();
-  if (filling_.has_value() && bytes > filling_->free_bytes()) {
+  if (batch_.has_value() && bytes > batch_->free_bytes()) {
     if (absl::Status status = StartFilled(); !status.ok()) return status;
   }
-  if (!filling_.has_value() && !StartFilling()) return false;
+  if (!batch_.has_value() && !StartFilling()) return false;
   length_ = cursor_.NextLength();
   missing_bytes_ = bytes;
   in_segment_ = true;
   cursor_.Pass();
-  if (bytes > filling_->room.size()) BeginWhole(bytes);
+  if (bytes > batch_->filling.capacity()) BeginWhole(bytes);
   if (bytes > 0) return true;
   const absl::Status status = EndSegment();
   return status.ok() ? absl::StatusOr<bool>(true) : status;
 }
 
 void ArraySegmentReducer::BeginWhole(std::uint64_t bytes) {
-  share_.Return(filling_->slot);
-  filling_.reset();
+  share_.Return(batch_->filling.slot());
+  batch_.reset();
   auto whole = std::make_unique<ArrayReducer>(
-      SlotUse(share_, party()), clock_, ArrayReducer::Options{.reduction = reduction(), .least_bytes = bytes},
+      SlotUse(share_, party()), clock_,
+      ArrayReducer::Options{.reduction = reduction(), .least_bytes = bytes, .piece_memory = piece_memory_},
       [this] { OnWholeProgress(); });
   whole_ = whole.get();
   AddWhole(std::move(whole));
 }
 
-absl::StatusOr<std::size_t> ArraySegmentReducer::Put(ByteSlice bytes) {
-  if (whole_ != nullptr) return whole_->Append(bytes);
-  if (!filling_.has_value()) {
+absl::StatusOr<std::size_t> ArraySegmentReducer::Put(ByteSlice bytes,
+                                                     const std::shared_ptr<const void>& owner) {
+  if (whole_ != nullptr) return whole_->AppendOwned(bytes, owner);
+  // Only pieces can be used up here: there is room for the whole segment.
+  if (batch_.has_value() && batch_->filling.is_full()) {
+    if (absl::Status status = StartFilled(); !status.ok()) return status;
+  }
+  if (!batch_.has_value()) {
     if (!StartFilling()) return 0;
-    std::copy(held_.begin(), held_.end(), filling_->room.begin());
-    filling_->bytes = held_.size();
+    batch_->filling.Append(held_, nullptr);
     held_ = {};
   }
-  std::memcpy(filling_->room.data() + filling_->bytes, bytes.data(), bytes.size());
-  filling_->bytes += bytes.size();
-  return bytes.size();
+  return batch_->filling.Append(bytes, owner);
 }
 
 absl::Status ArraySegmentReducer::EndSegment() {
@@ -100,20 +103,20 @@ absl::Status ArraySegmentReducer::EndSegment() {
     FinishWholes();
     return status_;
   }
-  ++filling_->segments;
-  filling_->whole_bytes = filling_->bytes;
-  if (!cursor_.length().has_value()) filling_->lengths.push_back(length_);
-  const bool is_full = filling_->segments == filling_->most_segments ||
+  ++batch_->segments;
+  batch_->whole_bytes = batch_->filling.bytes();
+  if (!cursor_.length().has_value()) batch_->lengths.push_back(length_);
+  const bool is_full = batch_->segments == batch_->most_segments || batch_->filling.is_full() ||
                        (cursor_.length().has_value() &&
-                        filling_->free_bytes() < *cursor_.length() * reduction().element_bytes());
+                        batch_->free_bytes() < *cursor_.length() * reduction().element_bytes());
   return is_full ? StartFilled() : absl::OkStatus();
 }
 
 absl::Status ArraySegmentReducer::Pause() {
   if (whole_ != nullptr) return whole_->Pause();
-  if (!filling_.has_value()) return absl::OkStatus();
+  if (!batch_.has_value()) return absl::OkStatus();
   if (share_.waiting() > 0) return StartFilled();
-  share_.SetAwaitingClient(filling_->slot, true);
+  share_.SetAwaitingClient(batch_->filling.slot(), true);
   return absl::OkStatus();
 }
 
@@ -129,7 +132,7 @@ absl::StatusOr<bool> ArraySegmentReducer::PlaceLengths() {
 absl::StatusOr<bool> ArraySegmentReducer::TryFinish() {
   const absl::StatusOr<bool> placed = PlaceLengths();
   if (!placed.ok() || !*placed) return placed;
-  if (filling_.has_value()) {
+  if (batch_.has_value()) {
     if (absl::Status status = StartFilled(); !status.ok()) return status;
   }
   const bool finished = AllCollected();
@@ -139,31 +142,31 @@ absl::StatusOr<bool> ArraySegmentReducer::TryFinish() {
 bool ArraySegmentReducer::StartFilling() {
   kernels::Slot* const slot = TakeSlot();
   if (slot == nullptr) return false;
-  filling_.emplace(
-      Filling{.slot = slot, .room = slot->staging(), .most_segments = slot->SegmentCapacity(reduction())});
+  batch_.emplace(Batch{.filling = Filling(slot, slot->staging().size(), piece_memory_),
+                       .most_segments = slot->SegmentCapacity(reduction())});
   return true;
 }
 
 // Starts the slot on its whole segments, and keeps the bytes of the one that is not.
 absl::Status ArraySegmentReducer::StartFilled() {
-  Filling filled = *std::exchange(filling_, std::nullopt);
-  const auto rest = filled.room.subspan(filled.whole_bytes, filled.bytes - filled.whole_bytes);
-  held_.assign(rest.begin(), rest.end());
+  Batch filled = *std::exchange(batch_, std::nullopt);
+  Filling& filling = filled.filling;
+  held_ = filling.CutTail(filling.bytes() - filled.whole_bytes);
   if (filled.segments == 0) {
-    share_.Return(filled.slot);
+    share_.Return(filling.slot());
     return absl::OkStatus();
   }
   const Cut cut = CutOf(filled.segments, std::move(filled.lengths));
   absl::Status started;
   {
     const DeviceCalls::Scope call(share_.device_calls());
-    started = filled.slot->StartSegments(reduction(), cut.cut);
+    started = filling.StartSegments(reduction(), cut.cut);
   }
-  return Started(filled.slot, cut, std::move(started));
+  return Started(filling.slot(), cut, std::move(started), {.memory = filling.TakeOwners()});
 }
 
 void ArraySegmentReducer::OnSlotWanted() {
-  if (!filling_.has_value()) return;
+  if (!batch_.has_value()) return;
   status_.Update(StartFilled());
   if (!status_.ok()) listener_();
 }

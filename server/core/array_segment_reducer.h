@@ -3,8 +3,8 @@
 //
 // Reduces the segments of an array that arrives in pieces.
 //
-// Bytes are copied once, into a slot's staging buffer, where segments lie one after the other. A slot is
-// started when the next segment would not find room in it, as a whole or with its results. A slot that waits
+// A slot is filled with segments, one after the other (filling.h says which bytes are copied). It is started
+// when the next segment would not find room in it, as a whole or with its results. A slot that waits
 // for the client may be called in (slot_share.h): its whole segments are started, and the bytes of the one
 // that is not whole, less than a slot's, are kept on the side until there is a slot again.
 //
@@ -14,25 +14,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "server/core/array_reducer.h"
 #include "server/core/array_sink.h"
+#include "server/core/filling.h"
 #include "server/core/segment_reducer.h"
 
 namespace warpfold::server {
 
 class ArraySegmentReducer : public SegmentReducer, public ArraySink {
  public:
-  // As SegmentReducer's. Without `segment_length` all lengths are announced.
+  // As SegmentReducer's. Without `segment_length` all lengths are announced. `piece_memory` is the backend's.
   ArraySegmentReducer(const SlotUse& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
-                      std::optional<std::uint64_t> segment_length, std::function<void()> listener);
+                      std::optional<std::uint64_t> segment_length, ByteSlice piece_memory,
+                      std::function<void()> listener);
   ~ArraySegmentReducer() override { Release(); }
 
   // UNAVAILABLE (DEVICE_LOST). INVALID_ARGUMENT (BAD_LENGTHS) for bytes that no length cuts.
-  absl::StatusOr<std::size_t> Append(ByteSlice bytes) override;
+  absl::StatusOr<std::size_t> Append(ByteSlice bytes) override { return AppendOwned(bytes, nullptr); }
+  absl::StatusOr<std::size_t> AppendOwned(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
   absl::Status Pause() override;
 
   // Reduces the announced segments without elements that come next.
@@ -43,28 +46,27 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
 
  private:
   // A slot that is being filled.
-  struct Filling {
-    kernels::Slot* slot;
-    std::span<std::byte> room;                // its staging buffer
+  struct Batch {
+    Filling filling;
     std::uint64_t most_segments;              // that it has memory for results of
-    std::size_t bytes = 0;                    // so far
     std::size_t whole_bytes = 0;              // of whole segments
     std::uint64_t segments = 0;               // whole ones
     std::vector<std::uint64_t> lengths = {};  // theirs, where they differ
 
-    std::size_t free_bytes() const { return room.size() - bytes; }
+    std::size_t free_bytes() const { return filling.capacity() - filling.bytes(); }
   };
 
   void OnSlotWanted() override;
 
   absl::StatusOr<bool> BeginSegment();
-  absl::StatusOr<std::size_t> Put(ByteSlice bytes);
+  absl::StatusOr<std::size_t> Put(ByteSlice bytes, const std::shared_ptr<const void>& owner);
   absl::Status EndSegment();
   void BeginWhole(std::uint64_t bytes);
   bool StartFilling();
   absl::Status StartFilled();
 
-  std::optional<Filling> filling_;
+  const ByteSlice piece_memory_;
+  std::optional<Batch> batch_;
   bool in_segment_ = false;          // one has begun, and its last byte has not come
   std::uint64_t length_ = 0;         // of that one
   std::uint64_t missing_bytes_ = 0;  // of that one

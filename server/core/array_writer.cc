@@ -3,44 +3,40 @@
 #include "server/core/array_writer.h"
 
 #include <algorithm>
-#include <cstring>
+#include <memory>
 #include <utility>
 
 namespace warpfold::server {
 
-absl::StatusOr<std::size_t> ArrayWriter::Append(ByteSlice bytes) {
+absl::StatusOr<std::size_t> ArrayWriter::AppendOwned(ByteSlice bytes,
+                                                     const std::shared_ptr<const void>& owner) {
   if (!status_.ok()) return status_;
   std::size_t taken = 0;
   while (taken < bytes.size()) {
-    if (!filling_.has_value()) {
+    if (!store_.has_value()) {
       const kernels::MemoryPart to = memory_->From(stored_bytes_);
       kernels::Slot* const slot = share_.Take(*this, to.memory->device());
       if (slot == nullptr) break;
-      filling_.emplace(Filling{.slot = slot, .to = to});
+      const std::size_t capacity = std::min<std::uint64_t>(slot->staging().size(), to.byte_count);
+      store_.emplace(Store{.filling = Filling(slot, capacity, piece_memory_), .to = to});
     }
-    const std::span<std::byte> staging = filling_->slot->staging();
-    const std::span<std::byte> room =
-        staging.first(std::min(staging.size(), filling_->to.byte_count)).subspan(filling_->bytes);
-    const std::size_t n = std::min(room.size(), bytes.size() - taken);
-    std::memcpy(room.data(), bytes.data() + taken, n);
-    filling_->bytes += n;
-    taken += n;
-    if (n < room.size()) continue;
+    taken += store_->filling.Append(bytes.subspan(taken), owner);
+    if (!store_->filling.is_full()) continue;
     if (absl::Status status = StoreFilled(); !status.ok()) return status;
   }
   return taken;
 }
 
 absl::Status ArrayWriter::Pause() {
-  if (!filling_.has_value()) return absl::OkStatus();
+  if (!store_.has_value()) return absl::OkStatus();
   if (share_.waiting() > 0) return StoreFilled();
-  share_.SetAwaitingClient(filling_->slot, true);
+  share_.SetAwaitingClient(store_->filling.slot(), true);
   return absl::OkStatus();
 }
 
 absl::StatusOr<bool> ArrayWriter::TryFinish() {
   if (!status_.ok()) return status_;
-  if (filling_.has_value()) {
+  if (store_.has_value()) {
     if (absl::Status status = StoreFilled(); !status.ok()) return status;
   }
   if (in_flight_ > 0) share_.AwaitFinish(*this);
@@ -48,24 +44,29 @@ absl::StatusOr<bool> ArrayWriter::TryFinish() {
 }
 
 void ArrayWriter::Release() {
-  if (filling_.has_value()) share_.Return(filling_->slot);
-  filling_.reset();
+  if (store_.has_value()) share_.Return(store_->filling.slot());
+  store_.reset();
   share_.Leave(*this);
   memory_.reset();
 }
 
 absl::Status ArrayWriter::StoreFilled() {
-  const Filling filled = *std::exchange(filling_, std::nullopt);
+  Store filled = *std::exchange(store_, std::nullopt);
+  Filling& filling = filled.filling;
+  const std::uint64_t bytes = filling.bytes();
   absl::Status tried;
   {
     const DeviceCalls::Scope call(share_.device_calls());
-    tried = filled.slot->StartStore(*filled.to.memory, filled.to.byte_offset, filled.bytes);
+    tried = filling.StartStore(*filled.to.memory, filled.to.byte_offset);
   }
+  // Both sides of the copy must stay until the device has made it.
+  auto held = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+      memory_, filling.TakeOwners());
   const absl::Status started =
-      share_.Started(*this, filled.slot, tried, {.memory = memory_, .look = {}, .bytes = filled.bytes});
+      share_.Started(*this, filling.slot(), tried, {.memory = std::move(held), .look = {}, .bytes = bytes});
   if (!started.ok()) return started;
-  stored_bytes_ += filled.bytes;
-  const std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.CollectAtOnce(filled.slot);
+  stored_bytes_ += bytes;
+  const std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.CollectAtOnce(filling.slot());
   if (!result.has_value()) ++in_flight_;
   return result.has_value() ? result->status() : absl::OkStatus();
 }

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/core/array_sink.h"
+#include "server/core/filling.h"
 #include "server/core/memory_registry.h"
 #include "server/core/slot_share.h"
 
@@ -24,15 +25,19 @@ class ArrayWriter : public ArraySink, private SlotShare::Holder {
  public:
   // The share must outlive the writer. `listener` is called from the share when an Append that took less than
   // it was given, or a TryFinish that was not done, should be tried again, or when status() is an error.
-  ArrayWriter(const SlotUse& slots, std::shared_ptr<const NamedMemory> memory, std::function<void()> listener)
+  // `piece_memory` is the backend's.
+  ArrayWriter(const SlotUse& slots, std::shared_ptr<const NamedMemory> memory, ByteSlice piece_memory,
+              std::function<void()> listener)
       : Holder(slots.party),
         share_(slots.share),
         memory_(std::move(memory)),
+        piece_memory_(piece_memory),
         listener_(std::move(listener)) {}
   ~ArrayWriter() override { Release(); }
 
   // UNAVAILABLE (DEVICE_LOST). No more than memory has room for.
-  absl::StatusOr<std::size_t> Append(ByteSlice bytes) override;
+  absl::StatusOr<std::size_t> Append(ByteSlice bytes) override { return AppendOwned(bytes, nullptr); }
+  absl::StatusOr<std::size_t> AppendOwned(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
   absl::Status Pause() override;
 
   // To be called when all bytes have been appended. True once they are in the memory.
@@ -45,11 +50,10 @@ class ArrayWriter : public ArraySink, private SlotShare::Holder {
   const absl::Status& status() const { return status_; }
 
  private:
-  // A slot that is being filled.
-  struct Filling {
-    kernels::Slot* slot;
+  // A slot that is being filled, and where its bytes go.
+  struct Store {
+    Filling filling;
     kernels::MemoryPart to;
-    std::size_t bytes = 0;  // so far
   };
 
   void OnSlotFree() override { listener_(); }
@@ -59,11 +63,12 @@ class ArrayWriter : public ArraySink, private SlotShare::Holder {
 
   SlotShare& share_;
   std::shared_ptr<const NamedMemory> memory_;
+  const ByteSlice piece_memory_;
   const std::function<void()> listener_;
   absl::Status status_;
   std::uint64_t stored_bytes_ = 0;  // started or done
   int in_flight_ = 0;
-  std::optional<Filling> filling_;
+  std::optional<Store> store_;
 };
 
 }  // namespace warpfold::server

@@ -18,9 +18,6 @@
 namespace warpfold::server {
 namespace {
 
-// What a client is given to take its answer when the server ends.
-constexpr absl::Duration kLastPatience = absl::Milliseconds(500);
-
 CallLimits LimitsOf(Method method, CallLimits limits) {
   if (method == Method::kHealthCheck || method == Method::kHealthWatch) {
     limits.idle = std::min(limits.idle, kCheckIdle);
@@ -257,35 +254,6 @@ void Call::Stop(const absl::Status& why) {
 void Call::End(const absl::Status& why) {
   stopped_ = true;
   if (!answered_) Answer(why);
-}
-
-absl::Duration Call::PatienceWithTaker() const {
-  const absl::Duration patience = shard_.service().answers.Patience(shard_.service().limits.call.idle);
-  return stopped_ ? std::min(patience, kLastPatience) : patience;
-}
-
-// A call of one message sends it with its headers. Whoever begins some and sends nothing could keep all
-// others out. gRPC tells of a message when it is whole: one of an array, or of states, has megabytes, and may
-// take longer while places are not short.
-absl::Duration Call::PatienceWithMessage() const {
-  const Admission::Kind kind = KindOf(method_);
-  const bool is_array = kind == Admission::Kind::kArray || kind == Admission::Kind::kMerge;
-  const bool is_short = kind == Admission::Kind::kSmall ||
-                        (is_array && !timer_.has_come() && shard_.service().admission.IsShort(kind));
-  return is_short ? kCheckIdle : absl::InfiniteDuration();
-}
-
-void Call::CheckTime(absl::Time now) {
-  if (answered_) {
-    if (untaken_.Look(now) < PatienceWithTaker() || !awaits_taker()) return;
-    sending_ = false;
-    pending_answer_.reset();
-    ticket_ = {};
-    return transport_.CutOff();
-  }
-  if (method_ == Method::kHealthWatch && told_serving_.has_value()) return;
-  const absl::Status overdue = timer_.Overdue(now, PatienceWithMessage());
-  if (!overdue.ok()) Answer(overdue);
 }
 
 void Call::Answer(const absl::Status& status, std::optional<std::string> response) {

@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/error.h"
 #include "kernels/operators/table.h"
-#include "proto/error_reasons.h"
 #include "server/core/device_health.h"
+#include "server/core/warm_up.h"
 
 namespace warpfold::server {
 namespace {
@@ -31,31 +30,27 @@ std::vector<std::byte> MeasuredNumbers(std::uint64_t bytes) {
   return numbers;
 }
 
-// Waits for the slot as Slot::Wait does, but only until its deadline.
-absl::Status AwaitEnd(kernels::Slot& slot, std::uint64_t bytes, const Clock& clock) {
-  WatchedTime lasts;
-  while (!slot.Finished()) {
-    if (lasts.Look(clock()) < DeviceDeadline(bytes)) continue;
-    return kernels::Error(absl::StatusCode::kUnavailable, reason::kDeviceLost,
-                          "the device does not end what it is given");
-  }
-  return slot.Wait().status();
-}
-
 }  // namespace
 
 absl::StatusOr<Crossovers> Crossovers::Measure(kernels::Backend& backend, const Clock& clock) {
   Crossovers crossovers;
   // simt is slower than the CPU at any size, but whoever asks for it wants its kernels to run.
   if (backend.name() == "cpu" || backend.name() == "simt" || backend.slots().empty()) return crossovers;
-  const absl::Time start = clock();
+  WarmUp& warm_up = crossovers.warm_up_;
   int device = 0;
   for (const auto& slot : backend.slots()) {
     if (slot->device() != device) continue;
-    if (absl::Status status = crossovers.MeasureAll(*slot, clock); !status.ok()) return status;
     ++device;
+    const absl::Time start = clock();
+    if (absl::Status status = crossovers.MeasureAll(*slot, clock); !status.ok()) return status;
+    const absl::Time measured = clock();
+    warm_up.took += measured - start;
+    if (absl::Status status = WarmUpOtherCalls(*slot, backend.takes_pieces(), clock, warm_up.other_calls);
+        !status.ok()) {
+      return status;
+    }
+    warm_up.others_took += clock() - measured;
   }
-  crossovers.warm_up_.took = clock() - start;
   return crossovers;
 }
 
@@ -101,7 +96,8 @@ absl::Status Crossovers::MeasureOne(const kernels::ReductionPlan& reduction, ker
     start = clock();
     std::memcpy(slot.staging().data(), array.data(), array.size());
     if (absl::Status status = slot.Start(reduction, 0, elements); !status.ok()) return status;
-    if (absl::Status status = AwaitEnd(slot, array.size(), clock); !status.ok()) return status;
+    if (absl::Status status = AwaitSlot(slot, array.size(), clock); !status.ok()) return status;
+    if (absl::Status status = slot.Wait().status(); !status.ok()) return status;
     device = std::min(device, clock() - start);
     if (i == 0) first = clock() - start;
   }

@@ -30,14 +30,17 @@ class Crossovers {
     absl::Duration took;
     absl::Duration slowest;
     std::string slowest_operator;  // "logsumexp float64"
+    int other_calls = 0;           // warm_up.h, on all devices
+    absl::Duration others_took;
   };
 
   // Without measurements: everything goes to slots.
   Crossovers() = default;
 
   // Runs every operator over every type that it takes, on a slot of each device of a backend that nobody uses
-  // yet and on the host: so it also loads the kernels that first calls would wait for. What is measured is of
-  // the first device; others are alike. Measures nothing on the CPU backend.
+  // yet and on the host: so it also loads the kernels that first calls would wait for, and then those of all
+  // other kinds of calls (warm_up.h). What is measured is of the first device; others are alike. Does nothing
+  // on the CPU backend.
   // Where the slot fails, its error: a device that cannot reduce an array now should not be waited for by
   // users. UNAVAILABLE (DEVICE_LOST) where it does not end, and then nothing may wait for it.
   static absl::StatusOr<Crossovers> Measure(kernels::Backend& backend, const Clock& clock);

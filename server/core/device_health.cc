@@ -21,6 +21,16 @@ absl::Duration DeviceDeadline(std::uint64_t bytes) {
   return kGrace + kForAByte * std::min(bytes, kMost);
 }
 
+absl::Status AwaitSlot(kernels::Slot& slot, std::uint64_t bytes, const Clock& clock) {
+  WatchedTime lasts;
+  while (!slot.Finished()) {
+    if (lasts.Look(clock()) < DeviceDeadline(bytes)) continue;
+    return kernels::Error(absl::StatusCode::kUnavailable, reason::kDeviceLost,
+                          "the device does not end what it is given");
+  }
+  return absl::OkStatus();
+}
+
 absl::Duration DeviceCalls::Look(absl::Time now) {
   const std::uint64_t turns = turns_.load(std::memory_order_relaxed);
   if (turns != std::exchange(seen_, turns) || turns % 2 == 0) lasts_ = {};

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "kernels/backend.h"
+#include "server/core/clock.h"
 #include "server/core/watched_time.h"
 
 namespace warpfold::server {
@@ -23,6 +24,10 @@ namespace warpfold::server {
 // How long the device may take for `bytes`: 10 s, and 1 s more for each megabyte. The slowest operator takes
 // a hundredth of that.
 absl::Duration DeviceDeadline(std::uint64_t bytes);
+
+// Waits until a slot that was given `bytes` has finished, but only until their deadline: then UNAVAILABLE
+// (DEVICE_LOST), and nothing may wait for the device. For the time before anybody is served.
+absl::Status AwaitSlot(kernels::Slot& slot, std::uint64_t bytes, const Clock& clock);
 
 // Whether a thread is in a call to the device, told to another thread.
 class DeviceCalls {

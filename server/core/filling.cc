@@ -62,6 +62,16 @@ absl::Status Filling::Start(const kernels::ReductionPlan& reduction, std::uint64
   return slot_->StartPieces(reduction, first_element, elements, pieces_);
 }
 
+absl::Status Filling::StartSegments(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut) {
+  return owners_.empty() ? slot_->StartSegments(reduction, cut)
+                         : slot_->StartSegmentPieces(reduction, cut, pieces_);
+}
+
+absl::Status Filling::StartStore(const kernels::Memory& memory, std::uint64_t byte_offset) {
+  return owners_.empty() ? slot_->StartStore(memory, byte_offset, bytes_)
+                         : slot_->StartStorePieces(memory, byte_offset, pieces_);
+}
+
 std::shared_ptr<const void> Filling::TakeOwners() {
   if (owners_.empty()) return nullptr;
   return std::make_shared<const std::vector<std::shared_ptr<const void>>>(std::move(owners_));

@@ -35,6 +35,7 @@ class Filling {
 
   kernels::Slot* slot() const { return slot_; }
   std::size_t bytes() const { return bytes_; }
+  std::size_t capacity() const { return capacity_; }
   // No more can be appended: the slot is to be started.
   bool is_full() const { return bytes_ == capacity_ || pieces_.size() == kernels::Slot::kMaxPieces; }
 
@@ -45,8 +46,10 @@ class Filling {
   // Takes the last `byte_count` bytes away, and returns a copy of them.
   std::vector<std::byte> CutTail(std::size_t byte_count);
 
-  // Starts the slot on all bytes, as kernels::Slot::Start does, and returns what that returned.
+  // Start the slot on all bytes, as the functions of kernels::Slot do, and return what these returned.
   absl::Status Start(const kernels::ReductionPlan& reduction, std::uint64_t first_element);
+  absl::Status StartSegments(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut);
+  absl::Status StartStore(const kernels::Memory& memory, std::uint64_t byte_offset);
   // What must be held until the device has read the bytes; null for nothing. Once.
   std::shared_ptr<const void> TakeOwners();
 

@@ -64,8 +64,9 @@ absl::Status IncomingArray::CheckSize(std::uint64_t chunk_bytes) const {
   if (chunk_bytes > announced_.max_bytes - received_bytes_) return ArrayTooLarge(announced_.max_bytes);
   if (!announced_.element_count.has_value()) return absl::OkStatus();
   if (received_bytes_ + chunk_bytes > *announced_.element_count * announced_.element_bytes) {
-    return Mismatch("expected_element_count", *announced_.element_count,
-                    (received_bytes_ + chunk_bytes) / announced_.element_bytes);
+    const std::uint64_t come = received_bytes_ + chunk_bytes;
+    return Mismatch(announced_.count_field, *announced_.element_count,
+                    come / announced_.element_bytes + (come % announced_.element_bytes > 0 ? 1 : 0));
   }
   return absl::OkStatus();
 }
@@ -110,7 +111,7 @@ absl::Status IncomingArray::CompareElements(std::uint64_t committed) const {
   }
   if (committed != elements) return Mismatch("commit.element_count", committed, elements);
   if (announced_.element_count.has_value() && *announced_.element_count != elements) {
-    return Mismatch("expected_element_count", *announced_.element_count, elements);
+    return Mismatch(announced_.count_field, *announced_.element_count, elements);
   }
   return absl::OkStatus();
 }

@@ -31,6 +31,7 @@ class IncomingArray {
     std::uint64_t element_bytes = 1;
     std::uint64_t max_bytes = 0;  // ServerLimits.max_stream_bytes
     std::optional<std::uint64_t> element_count;
+    const char* count_field = "expected_element_count";  // the header's that says it
     bool with_crc32c = false;
   };
 

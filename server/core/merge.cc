@@ -7,6 +7,7 @@
 #include "kernels/partial_state.h"
 #include "proto/error_reasons.h"
 #include "server/core/messages.h"
+#include "server/core/state_messages.h"
 
 namespace warpfold::server {
 

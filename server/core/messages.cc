@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/messages.h"
 
-#include <cstring>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,13 +11,10 @@
 #include "proto/error_reasons.h"
 #include "server/core/operator_names.h"
 #include "server/core/refusals.h"
+#include "server/core/state_messages.h"
 
 namespace warpfold::server {
 namespace {
-
-absl::Status BadState(absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadState, what);
-}
 
 absl::Status AddOperators(const v1::ReductionSpec& spec, kernels::ReductionSpec* result) {
   if (spec.operators_size() > kernels::kMaxOperators) {
@@ -112,28 +107,6 @@ absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemo
   return absl::OkStatus();
 }
 
-// Puts the states of the operators that have one at each node, or of the others, where PartialState wants
-// them.
-absl::Status ReadStates(const kernels::ReductionPlan& reduction, bool by_node,
-                        const google::protobuf::RepeatedPtrField<std::string>& states,
-                        std::span<std::byte> out) {
-  const std::size_t begin = by_node ? 0 : reduction.by_node_bytes();
-  const auto operators = reduction.operators();
-  int next = 0;
-  for (std::size_t op = 0; op < operators.size(); ++op) {
-    if (operators[op].by_node != by_node) continue;
-    if (next == states.size()) return BadState(absl::StrCat("there is no state of operator ", op));
-    const std::string& bytes = states.Get(next++);
-    if (bytes.size() != operators[op].state_bytes) {
-      return BadState(
-          absl::StrCat("a state of operator ", op, " must have ", operators[op].state_bytes, " bytes"));
-    }
-    std::memcpy(out.data() + operators[op].state_offset - begin, bytes.data(), bytes.size());
-  }
-  if (next < states.size()) return BadState("there are more states than operators that have one there");
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<kernels::ReductionPlan> PlanFromProto(const v1::ReductionSpec& spec) {
@@ -188,57 +161,6 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRe
   if (!memory.ok()) return memory;
   if (absl::Status status = CheckReference(reference, **memory, reduction); !status.ok()) return status;
   return NamedMemory::Use(*std::move(memory), clock);
-}
-
-absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::ReductionPlan& reduction,
-                                                     const v1::PartialState& state) {
-  // Before anything is allocated for them.
-  if (state.nodes_size() > kernels::kMaxStateNodes) {
-    return BadState(absl::StrCat("a state has at most ", kernels::kMaxStateNodes, " nodes"));
-  }
-  const std::size_t by_node = reduction.by_node_bytes();
-  std::vector<kernels::NodePosition> nodes;
-  nodes.reserve(state.nodes_size());
-  // Value-initialized: the padding between operators' states is zero.
-  std::vector<std::byte> node_states(state.nodes_size() * by_node);
-  for (const v1::StateNode& node : state.nodes()) {
-    const std::span<std::byte> states = std::span(node_states).subspan(nodes.size() * by_node, by_node);
-    absl::Status status = ReadStates(reduction, /*by_node=*/true, node.operator_states(), states);
-    if (!status.ok()) return status;
-    nodes.push_back({.level = node.level(), .index = node.index()});
-  }
-  std::vector<std::byte> range_states;
-  if (state.element_count() > 0) {
-    range_states.resize(reduction.node_bytes() - by_node);
-    absl::Status status = ReadStates(reduction, /*by_node=*/false, state.range_states(), range_states);
-    if (!status.ok()) return status;
-  } else if (!state.range_states().empty()) {
-    return BadState("an empty range has no states");
-  }
-  return kernels::PartialState::Create(reduction, state.first_element(), state.element_count(), nodes,
-                                       node_states, range_states);
-}
-
-v1::PartialState StateToProto(const kernels::PartialState& state) {
-  v1::PartialState result;
-  result.set_first_element(state.first_element());
-  result.set_element_count(state.element_count());
-  for (const kernels::NodePosition position : state.nodes()) {
-    v1::StateNode& node = *result.add_nodes();
-    node.set_level(position.level);
-    node.set_index(position.index);
-  }
-  const auto operators = state.reduction().operators();
-  for (std::size_t op = 0; op < operators.size(); ++op) {
-    for (int node = 0; operators[op].by_node && node < result.nodes_size(); ++node) {
-      const std::span<const std::byte> bytes = state.NodeState(op, node);
-      result.mutable_nodes(node)->add_operator_states(bytes.data(), bytes.size());
-    }
-    if (operators[op].by_node || state.element_count() == 0) continue;
-    const std::span<const std::byte> bytes = state.RangeState(op);
-    result.add_range_states(bytes.data(), bytes.size());
-  }
-  return result;
 }
 
 absl::Status FillReduction(const kernels::PartialState& state, bool return_state, v1::Reduction* reduction) {

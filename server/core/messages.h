@@ -37,11 +37,6 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> FindReferenced(const MemoryRe
                                                                   const kernels::ReductionPlan& reduction,
                                                                   const Clock& clock);
 
-// INVALID_ARGUMENT (BAD_STATE).
-absl::StatusOr<kernels::PartialState> StateFromProto(const kernels::ReductionPlan& reduction,
-                                                     const v1::PartialState& state);
-v1::PartialState StateToProto(const kernels::PartialState& state);
-
 // Writes the values of `state` into `reduction`, and the state itself where `return_state`. An operator
 // without a value (empty array, overflow) gets an error instead; if none has a value, and no state was asked
 // for, the first one's error is returned.

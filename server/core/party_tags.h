@@ -3,7 +3,7 @@
 //
 // A party's tag says what it has had of the server, summed over all shards: each message that is taken from
 // it advances the tag. turns.h compares tags. A party whose calls all lie on few shards gets no more than
-// those can do, so its tag stays behind the others', and on these shards it is always next.
+// those can do, so its tag stays behind the others', and on these shards it is next almost always.
 //
 // No tag counts as further behind the highest start of a message that was taken than kMostBehind. A party
 // that was silent, or that came just now, has so much to make up for, and no more.
@@ -27,13 +27,18 @@ class PartyTags {
   // Parties without calls are remembered, or a party could come back with a tag that is behind as often as it
   // likes. When there are so many, those that do not matter any more are forgotten, or else all of them.
   static constexpr std::size_t kMostAbsent = 1024;
+  // After a message that did not come, two are not expected; after each further one twice as many, up to
+  // this.
+  static constexpr int kMostUnexpected = 64;
 
   // Where a party's next message starts. Its address is the same from Join to Leave.
   class Tag {
    private:
     friend class PartyTags;
     std::atomic<std::uint64_t> value_ = 0;
-    int members_ = 0;  // guarded by PartyTags::mutex_
+    int members_ = 0;                       // guarded by PartyTags::mutex_
+    std::atomic<int> unexpected_ = 0;       // so many of the next messages are not expected
+    std::atomic<int> last_unexpected_ = 0;  // so many were not, the last time; 0 since one came in time
   };
 
   // A shard has calls of the party; Leave is to be called as often as Join.
@@ -47,6 +52,12 @@ class PartyTags {
   std::uint64_t Start(const Tag& tag) const;
   // A message of the party is taken.
   void Charge(Tag& tag, std::uint64_t cost);
+
+  // Whether the party's next message may be expected (turns.h); it counts as one that was not, if not. After
+  // one that was, CameInTime or DidNotCome tells how it ended.
+  static bool BeginExpecting(Tag& tag);
+  static void CameInTime(Tag& tag);
+  static void DidNotCome(Tag& tag);
 
   // How many parties are remembered, with calls or without.
   std::size_t size() const;

@@ -9,10 +9,10 @@ namespace warpfold::server {
 
 std::optional<std::uint64_t> RangeAllocator::Take(std::uint64_t bytes) {
   if (bytes > free_bytes_) return std::nullopt;
-  const std::uint64_t wanted = RoundUp(bytes);
   for (auto range = free_.begin(); range != free_.end(); ++range) {
     const auto [offset, size] = *range;
-    if (size < wanted) continue;
+    const std::uint64_t wanted = Taken(offset, bytes);
+    if (size < std::max(wanted, bytes)) continue;
     free_.erase(range);
     if (size > wanted) free_.emplace(offset + wanted, size - wanted);
     free_bytes_ -= wanted;
@@ -22,7 +22,7 @@ std::optional<std::uint64_t> RangeAllocator::Take(std::uint64_t bytes) {
 }
 
 void RangeAllocator::Return(std::uint64_t offset, std::uint64_t bytes) {
-  std::uint64_t size = RoundUp(bytes);
+  std::uint64_t size = Taken(offset, bytes);
   free_bytes_ += size;
   auto next = free_.lower_bound(offset);
   if (next != free_.end() && next->first == offset + size) {

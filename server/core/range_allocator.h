@@ -6,6 +6,7 @@
 // Threads: one at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,7 +19,7 @@ class RangeAllocator {
   // line with another.
   static constexpr std::uint64_t kAlignment = 512;
 
-  explicit RangeAllocator(std::uint64_t bytes) : free_bytes_(bytes) {
+  explicit RangeAllocator(std::uint64_t bytes) : end_(bytes), free_bytes_(bytes) {
     if (bytes > 0) free_.emplace(0, bytes);
   }
 
@@ -27,7 +28,8 @@ class RangeAllocator {
   // Gives back what Take gave out.
   void Return(std::uint64_t offset, std::uint64_t bytes);
 
-  // How many bytes Take really takes for a range of `bytes`.
+  // How many bytes Take really takes for a range of `bytes`, but for the last one, which may end with the
+  // memory.
   static std::uint64_t RoundUp(std::uint64_t bytes) {
     return bytes > 0 ? (bytes + kAlignment - 1) / kAlignment * kAlignment : kAlignment;
   }
@@ -36,6 +38,12 @@ class RangeAllocator {
   std::uint64_t largest_free_bytes() const;
 
  private:
+  // What a range from this offset takes.
+  std::uint64_t Taken(std::uint64_t offset, std::uint64_t bytes) const {
+    return std::min(RoundUp(bytes), end_ - offset);
+  }
+
+  const std::uint64_t end_;
   std::map<std::uint64_t, std::uint64_t> free_;  // bytes by offset; never adjacent
   std::uint64_t free_bytes_;
 };

@@ -171,8 +171,12 @@ std::optional<std::uint64_t> FindTrailingData(ByteSlices message, std::uint64_t 
     const int begin = in.CurrentPosition();
     const std::uint32_t tag = in.ReadTag();
     if (tag == std::to_integer<std::uint32_t>(kLengthDelimited15)) {
-      std::uint32_t length = 0;
-      if (!in.ReadVarint32(&length)) return std::nullopt;
+      // A longer number than a length has is for protobuf to refuse.
+      constexpr int kMostLengthBytes = 5;
+      const int length_begin = in.CurrentPosition();
+      std::uint64_t length = 0;
+      if (!in.ReadVarint64(&length) || in.CurrentPosition() - length_begin > kMostLengthBytes)
+        return std::nullopt;
       const auto data = static_cast<std::uint64_t>(in.CurrentPosition());
       if (data + length != total_bytes) return std::nullopt;
       *before = head.substr(0, begin);

@@ -28,18 +28,29 @@ absl::Status Exhausted(absl::string_view reason, absl::string_view what, absl::s
 }  // namespace
 
 struct ResidentArrays::Pool {
-  // What a party has; never nothing.
+  // What a party or an owner has; never nothing.
   struct Share {
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0;  // of a party as they are taken, of an owner those of its arrays
     std::size_t arrays = 0;
   };
+  using Shares = std::unordered_map<std::string, Share>;
 
   Pool(std::vector<std::unique_ptr<kernels::Memory>> memories, std::uint64_t part_bytes)
       : ranges(std::move(memories), part_bytes) {}
 
-  Share ShareOfLocked(const std::string& party) const {
-    const auto found = parties.find(party);
-    return found == parties.end() ? Share() : found->second;
+  static Share Of(const Shares& shares, const std::string& name) {
+    const auto found = shares.find(name);
+    return found == shares.end() ? Share() : found->second;
+  }
+  static void Add(Shares& shares, const std::string& name, std::uint64_t bytes) {
+    Share& share = shares[name];
+    share.bytes += bytes;
+    ++share.arrays;
+  }
+  static void Remove(Shares& shares, const std::string& name, std::uint64_t bytes) {
+    const auto share = shares.find(name);
+    share->second.bytes -= bytes;
+    if (--share->second.arrays == 0) shares.erase(share);
   }
   // Whether a party may have `bytes` more, if they are free: it has at most half then, or an eighth is left.
   bool MayTakeLocked(const Share& share, std::uint64_t bytes) const {
@@ -53,12 +64,11 @@ struct ResidentArrays::Pool {
   }
 
   std::mutex mutex;
-  ResidentPool ranges;  // guarded by mutex
-  // How many bytes each owner has; ranges are never empty. Guarded by mutex.
-  std::unordered_map<std::string, std::uint64_t> owner_bytes;
-  std::unordered_map<std::string, Share> parties;  // guarded by mutex
-  std::size_t arrays = 0;                          // guarded by mutex
-  std::uint64_t next_id = 1;                       // guarded by mutex
+  ResidentPool ranges;        // guarded by mutex
+  Shares owners;              // guarded by mutex
+  Shares parties;             // guarded by mutex
+  std::size_t arrays = 0;     // guarded by mutex
+  std::uint64_t next_id = 1;  // guarded by mutex
 };
 
 class ResidentArrays::Array : public NamedMemory {
@@ -73,12 +83,8 @@ class ResidentArrays::Array : public NamedMemory {
     const std::lock_guard lock(pool_->mutex);
     pool_->ranges.Return(parts());
     --pool_->arrays;
-    const auto share = pool_->parties.find(request_.party);
-    share->second.bytes -= RangeAllocator::RoundUp(byte_count());
-    if (--share->second.arrays == 0) pool_->parties.erase(share);
-    const auto owned = pool_->owner_bytes.find(request_.owner);
-    owned->second -= RangeAllocator::RoundUp(byte_count());
-    if (owned->second == 0) pool_->owner_bytes.erase(owned);
+    Pool::Remove(pool_->parties, request_.party, RangeAllocator::RoundUp(byte_count()));
+    Pool::Remove(pool_->owners, request_.owner, byte_count());
   }
 
   void SetBegin(absl::Time now) const { begin_ = now; }
@@ -121,19 +127,18 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
   if (kept.time_to_live == absl::ZeroDuration()) kept.time_to_live = limits_.default_time_to_live;
   kept.time_to_live = std::min(kept.time_to_live, limits_.max_time_to_live);
   const std::lock_guard lock(pool_->mutex);
-  const auto owned = pool_->owner_bytes.find(kept.owner);
-  const std::uint64_t owned_bytes = owned == pool_->owner_bytes.end() ? 0 : owned->second;
-  const std::uint64_t taken = RangeAllocator::RoundUp(kept.byte_count);
-  if (taken > limits_.owner_bytes || owned_bytes > limits_.owner_bytes - taken) {
+  const std::uint64_t owned = Pool::Of(pool_->owners, kept.owner).bytes;
+  if (kept.byte_count > limits_.owner_bytes || owned > limits_.owner_bytes - kept.byte_count) {
     return Exhausted(reason::kOwnerQuota, "the owner's arrays would exceed ", "resident_owner_bytes",
                      limits_.owner_bytes);
   }
-  const Pool::Share share = pool_->ShareOfLocked(kept.party);
+  const Pool::Share share = Pool::Of(pool_->parties, kept.party);
   if (!pool_->MayTakeOneLocked(share)) {
     return Exhausted(reason::kResidentFull,
                      "there are as many arrays as the server keeps, or the rest is kept for other clients; ",
                      "max_arrays", kMaxArrays);
   }
+  const std::uint64_t taken = RangeAllocator::RoundUp(kept.byte_count);
   if (!pool_->MayTakeLocked(share, taken)) {
     return Exhausted(reason::kResidentFull,
                      "the client would have more than half, and the last eighth is "
@@ -145,8 +150,8 @@ absl::StatusOr<std::shared_ptr<const NamedMemory>> ResidentArrays::Reserve(const
     return Exhausted(reason::kResidentFull, "there is no free range of so many bytes; ", "largest_free_bytes",
                      pool_->ranges.LargestArray());
   }
-  pool_->owner_bytes[kept.owner] = owned_bytes + taken;
-  pool_->parties[kept.party] = {.bytes = share.bytes + taken, .arrays = share.arrays + 1};
+  Pool::Add(pool_->owners, kept.owner, kept.byte_count);
+  Pool::Add(pool_->parties, kept.party, taken);
   ++pool_->arrays;
   return std::make_shared<const Array>(pool_, std::move(parts), pool_->next_id++, std::move(kept));
 }

@@ -99,7 +99,7 @@ std::vector<std::string> SegmentResults::Encode(std::uint64_t first_segment,
 
 std::string SegmentResults::Encode(std::uint64_t segment, const kernels::PartialState& state,
                                    std::uint64_t* errors) const {
-  const kernels::SegmentRow row = kernels::FinishSegment(layout_, state);
+  const kernels::SegmentRow row = kernels::RowOfSegment(layout_, state);
   v1::ReduceSegmentsResponse response;
   v1::SegmentResults& results = *response.mutable_results();
   results.set_first_segment(segment);

@@ -32,6 +32,12 @@ absl::Status Mismatch(const char* field, std::uint64_t says, absl::string_view w
       {{"field", field}, {"announced", absl::StrCat(says)}, {"received", absl::StrCat(came)}});
 }
 
+absl::Status TooManySegments(std::uint64_t max_stream_bytes) {
+  return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kArrayTooLarge,
+                        absl::StrCat("more lengths than max_stream_bytes = ", max_stream_bytes),
+                        {{"limit", "max_stream_bytes"}, {"value", absl::StrCat(max_stream_bytes)}});
+}
+
 absl::Status TooManyLengths() {
   return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooManyLengths,
                         absl::StrCat("more than ", kMaxLengthsAhead, " lengths are ahead of their elements"),
@@ -125,7 +131,8 @@ absl::Status SegmentSession::BeginChunks() {
   }
   auto reducer = std::make_unique<ArraySegmentReducer>(
       slots_, service_.clock, *reduction_,
-      header_.has_segment_length() ? std::optional(header_.segment_length()) : std::nullopt, listener_);
+      header_.has_segment_length() ? std::optional(header_.segment_length()) : std::nullopt,
+      service_.backend.piece_memory(), listener_);
   sink_ = reducer.get();
   incoming_.emplace(*reducer,
                     IncomingArray::Announced{.element_bytes = element_bytes,
@@ -173,8 +180,8 @@ absl::StatusOr<bool> SegmentSession::TakeLengths() {
   }
   if (reducer_->waiting_lengths() + bytes.size() / kLengthBytes > kMaxLengthsAhead) return TooManyLengths();
   length_bytes_ += bytes.size();
-  if (length_bytes_ > service_.limits.max_stream_bytes) {
-    return ArrayTooLarge(service_.limits.max_stream_bytes);
+  if (length_bytes_ / kLengthBytes > service_.limits.max_stream_bytes) {
+    return TooManySegments(service_.limits.max_stream_bytes);
   }
   for (std::size_t at = 0; at < bytes.size(); at += kLengthBytes) {
     std::uint64_t length = 0;

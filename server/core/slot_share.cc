@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 
 namespace warpfold::server {
@@ -36,6 +37,7 @@ kernels::Slot* SlotShare::Take(Holder& holder, std::optional<int> device) {
   Party& party = parties_[holder.party()];
   ++party.slots;
   party.served = ++given_out_;
+  entry->slot->WorkFor(absl::HashOf(holder.party()));
   return entry->slot;
 }
 

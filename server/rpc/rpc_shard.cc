@@ -25,9 +25,6 @@ constexpr std::chrono::system_clock::time_point kAtOnce = {};
 // Messages wait for their turn until there is no other event, or so many have been: more may come for ever.
 constexpr int kEventsBeforeTurns = 256;
 
-// Calls that gRPC may hand over before the shard has looked at the first of them.
-constexpr int kCallsAsked = 16;
-
 }  // namespace
 
 RpcShard::RpcShard(Service& service, grpc::AsyncGenericService& methods,
@@ -108,7 +105,7 @@ void RpcShard::Run() {
         break;
     }
     if (events >= kEventsBeforeTurns) {
-      core_.ServeTurns();
+      core_.ServeTurns(core_.Now());
       events = 0;
     }
     if (const auto now = Clock::now(); now >= next_tick) {

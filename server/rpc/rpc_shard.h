@@ -32,6 +32,9 @@ class EventTag {
 
 class RpcShard : private EventTag {
  public:
+  // Calls that gRPC may hand over before the shard has looked at the first of them.
+  static constexpr int kCallsAsked = 16;
+
   // `service`, `methods` and the slots must outlive the shard.
   RpcShard(Service& service, grpc::AsyncGenericService& methods, const std::vector<kernels::Slot*>& slots,
            std::unique_ptr<grpc::ServerCompletionQueue> queue);

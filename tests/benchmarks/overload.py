@@ -9,7 +9,7 @@ server takes (capacity), ten times as many (overload), and, beside as many as it
 server process (control): what the machine leaves of the capacity where no server is at fault. Refused callers
 pause for 100 ms, as the server tells them, or do not pause: then the client library keeps them
 back for as long, and the times of refusals include that. JSON lines go to the output, each with medians of
-its rounds. Needs the standard library alone.
+its rounds and the most memory that the server has had by then. Needs the standard library alone.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import pathlib
 import statistics
 import subprocess
 
-from processes import ServerProcess
+from processes import ServerProcess, peak_mib
 
 _PLACES = 8
 _OF_ONE_HOST = 7  # seven eighths of the places
@@ -93,7 +93,8 @@ def main() -> None:
                 line = {"bench": "overload", "case": name, "operator": "sum", "dtype": "int32",
                         "bytes": bytes_, "pause_ms": pause_ms,
                         "places": _PLACES, "callers": _CALLERS, "rounds": flags.rounds, **result,
-                        "device": server.device, "commit": flags.commit,
+                        "peak_mib": round(peak_mib(server.pid)), "device": server.device,
+                        "commit": flags.commit,
                         "date": datetime.date.today().isoformat()}
                 print(json.dumps(line), flush=True)
                 print(json.dumps(line), file=output, flush=True)

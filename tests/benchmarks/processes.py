@@ -4,6 +4,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 
 
@@ -38,3 +39,9 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of a process so far, in steps of 10 ms."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mib(pid: int) -> float:
+    """The most memory that a process has had so far."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024

@@ -31,6 +31,9 @@ _LEAST_TURN_S = 0.3
 # More than callers: one that was answered may still be counted when its next call comes.
 _ADMITTED = 256
 _LARGE = ("--method", "reduce", "--callers", "8")
+_IN_PLACE_BYTES = 4 << 30  # of an array that lies on the GPU
+_RESIDENT_BYTES = 5 << 30  # an eighth is left for others
+_ROW_BYTES = (1 << 10, 1 << 14, 1 << 17, 1 << 20)
 
 
 class Case(NamedTuple):
@@ -44,30 +47,53 @@ class Case(NamedTuple):
     flight: bool = False
     generated: bool = False  # the server is loaded by generated classes, too
     beside_large: bool = False  # while eight other callers send large arrays
+    socket: bool = False  # the memory lies with the server, which has to be told where
     weight: float = 1  # of its turns, in time
 
     def turns(self, has_flight: bool) -> int:
         return 1 + (_SINKS if self.baseline else 0) + self.generated + (self.flight and has_flight)
 
 
-def all_cases(bytes_: int) -> list:
+def all_cases(bytes_: int, device: str, advised_streams: int) -> list:
     cases = []
     for transport in ("tcp", "unix"):
         for streams in (1, 2, 4, 8):
             arguments = ("--method", "reduce", "--bytes", str(bytes_), "--streams", str(streams))
             cases.append(Case("streams", transport, arguments, streams=streams, flight=True))
+        cases.append(Case("streams_as_advised", transport, ("--bytes", str(bytes_), "--streams", "0"),
+                          streams=advised_streams, baseline=False, flight=True))
         for callers in (1, 4):
             arguments = ("--method", "reduce", "--bytes", str(bytes_ // callers), "--callers", str(callers))
             cases.append(Case(f"generated_x{callers}", transport, arguments, baseline=False, generated=True))
         array = ("--method", "array", "--bytes", "4096")
+        small = ("--method", "array", "--bytes", "1024")
         cases += [
             Case("array_4_kib", transport, array, weight=0.6),
             Case("empty_call", transport, ("--method", "health"), weight=0.6),
             Case("array_after_pause", transport, (*array, "--pause_ms", "5"), weight=0.6),
+            Case("array_after_long_pause", transport, (*array, "--pause_ms", "500"), baseline=False,
+                 weight=2),
             Case("64_callers_1_mib", transport,
                  ("--method", "reduce", "--bytes", str(1 << 20), "--callers", "64")),
-            Case("array_beside_streams", transport, array, beside_large=True)]
-    return cases
+            Case("array_1_kib", transport, small, baseline=False),
+            Case("array_1_kib_beside_streams", transport, small, beside_large=True)]
+    return cases + cases_in_place(bytes_, on_gpu=device != "cpu")
+
+
+def cases_in_place(bytes_: int, on_gpu: bool) -> list:
+    """Arrays that need no wire; the calls about them go over a Unix socket."""
+    def case(name: str, source: str, size: int, *arguments: str) -> Case:
+        return Case(name, "unix", ("--source", source, "--bytes", str(size), "--memory_bytes", str(size),
+                                   *arguments), baseline=False, socket=source != "resident")
+
+    cases = [case("memory", "memory", bytes_)]
+    if on_gpu:
+        cases += [case(source, source, size) for source in ("ipc", "resident")
+                  for size in (bytes_, _IN_PLACE_BYTES)]
+    cases += [case(f"rows_of_{row >> 10}_kib", "resident", bytes_, "--segment_length", str(row // 4))
+              for row in _ROW_BYTES]
+    return cases + [Case("rows_streamed", "unix", ("--bytes", str(bytes_), "--segment_length", "256"),
+                         baseline=False)]
 
 
 class Clock:
@@ -113,18 +139,26 @@ def lines_of(command: list) -> list:
 
 class WayIn:
 
-    def __init__(self, flags: argparse.Namespace, server: ServerProcess):
+    def __init__(self, flags: argparse.Namespace, server: ServerProcess, memory_socket: str):
         self._flags = flags
         self._server = server
+        self._memory_socket = memory_socket
         self.has_flight = importlib.util.find_spec("pyarrow") is not None
+
+    def advised_streams(self) -> int:
+        info = lines_of([self._flags.bin / "warpfold", "info", "--json", "--target",
+                         self._server.addresses[0]])[0]
+        return info["transfer_advice"]["streams"]
 
     def _bench(self, transport: str, *arguments) -> list:
         address = next(a for a in self._server.addresses if a.startswith("unix:") == (transport == "unix"))
+        memory = () if "--memory_bytes" in arguments else ("--memory_bytes", self._flags.bytes)
         return [self._flags.bin / "warpfold", "bench", "--json", "--target", address, "--server_pid",
-                self._server.pid, "--memory_bytes", self._flags.bytes, *arguments]
+                self._server.pid, *memory, *arguments]
 
     def run(self, case: Case, turn_s: float) -> list:
         sides = ["--baseline"] * case.baseline + ["--generated"] * case.generated
+        sides += ["--memory_socket", self._memory_socket] * case.socket
         command = self._bench(case.transport, *case.arguments, *sides, *times(turn_s, self._flags))
         lines = self._beside_large(case, command, turn_s) if case.beside_large else lines_of(command)
         if case.flight and self.has_flight:
@@ -160,10 +194,10 @@ def table(lines: list) -> str:
         name = f"{line['case']} x{line['streams']}" if line["case"] == "streams" else line["case"]
         key = (name, line["transport"], "GB/s" if streams else "p50 us")
         rows.setdefault(key, {})[line["side"]] = line["gbps" if streams else "p50_us"]
-    text = [" ".join([f"{'':33}", *(f"{side:>13}" for side in sides)])]
+    text = [" ".join([f"{'':40}", *(f"{side:>13}" for side in sides)])]
     for (name, transport, unit), figures in rows.items():
         cells = (f"{figures[side]:13.4g}" if side in figures else f"{'-':>13}" for side in sides)
-        text.append(" ".join([f"{name:21}{transport:6}{unit:6}", *cells]))
+        text.append(" ".join([f"{name:28}{transport:6}{unit:6}", *cells]))
     return "\n".join(text)
 
 
@@ -188,11 +222,13 @@ def main() -> int:
     begin = time.monotonic()
     lines, failures = [], 0
     with tempfile.TemporaryDirectory() as folder, open(flags.output, "w", encoding="utf-8") as output:
+        memory_socket = f"{folder}/memory"
         with ServerProcess(flags.bin / "warpfold-server", f"--listen=127.0.0.1:0,unix:{folder}/socket",
                            f"--device={flags.device}", f"--max_concurrent_reductions={_ADMITTED}",
+                           f"--memory_socket={memory_socket}", f"--resident_bytes={_RESIDENT_BYTES}",
                            *flags.server_flags.split()) as server:
-            way_in = WayIn(flags, server)
-            cases = all_cases(flags.bytes)
+            way_in = WayIn(flags, server, memory_socket)
+            cases = all_cases(flags.bytes, server.device, way_in.advised_streams())
             # A part stays for the server's start and end.
             clock = Clock(flags.budget_s * 0.95 - (time.monotonic() - begin), cases, way_in.has_flight)
             for case in cases:

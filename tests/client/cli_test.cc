@@ -142,7 +142,14 @@ TEST(FlagsTest, UsageErrorsExitWith2) {
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--matrix", "2147483648x2147483648"}), 2);
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--dtype", "int128"}), 2);
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--streams", "0"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--timeout", "0"}), 2);
+  for (const char* no_time : {"0", "-1", "nan", "-nan", "inf", "1e999", "soon"}) {
+    EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--timeout", no_time}), 2) << no_time;
+    EXPECT_EQ(ExitCodeOf({"put", "x.npy", "--ttl", no_time}), 2) << no_time;
+    EXPECT_EQ(ExitCodeOf({"bench", "--pause_ms", no_time}), *no_time == '0' ? -1 : 2) << no_time;
+  }
+  for (const char* no_length : {"0", "00", "-1", "1.5", "nan"}) {
+    EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--segment_length", no_length}), 2);
+  }
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--target", "a:1,,b:2"}), 2);
   EXPECT_EQ(ExitCodeOf({"reduce", "--help"}), 0);
 }

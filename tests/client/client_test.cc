@@ -81,32 +81,6 @@ TEST_F(ClientTest, ChunksHaveTheBytesAskedFor) {
   ASSERT_EQ(call.chunks.size(), 5u);
 }
 
-TEST_F(ClientTest, ChunksHaveAWholeNumberOfPages) {
-  const std::vector<std::int32_t> values = Iota(4);
-  const auto bytes = std::as_bytes(std::span(values));
-  const Spec spec{.operators = {"sum"}};
-  const SegmentVisitor ignore = [](const SegmentResults&) {};
-  const Generator generate = [](std::uint64_t, std::span<std::byte>) {};
-  for (const std::size_t chunk_bytes : {1ul, 2048ul, 100'000ul, 8ul << 20, ~std::size_t{0}}) {
-    const CallOptions options = {.chunk_bytes = chunk_bytes};
-    const std::vector<absl::Status> refusals = {
-        client_.Reduce(spec, values, options).status(),
-        client_.ReduceGenerated(spec, ElementType::kInt32, 16, generate, options).status(),
-        client_.ReduceSegments(spec, values, {.length = 2}, options).status(),
-        client_
-            .ReduceSegmentsGenerated(spec, ElementType::kInt32, 16, generate, {.length = 2}, ignore, options)
-            .status(),
-        client_.ReducePart(spec, ElementType::kInt32, 0, std::span(&bytes, 1), options).status(),
-        client_.Put(values, {}, options).status(),
-        client_.PutGenerated(ElementType::kInt32, std::nullopt, 16, generate, {}, options).status(),
-    };
-    for (std::size_t i = 0; i < refusals.size(); ++i) {
-      EXPECT_TRUE(absl::IsInvalidArgument(refusals[i])) << "call " << i << ": " << refusals[i];
-    }
-  }
-  EXPECT_EQ(service_.started(), 0);
-}
-
 TEST_F(ClientTest, ChecksumCoversTheWhole) {
   const std::vector<std::int32_t> values = Iota(300'000);
   ASSERT_TRUE(client_.Reduce(Spec{.operators = {"sum"}}, values, {.checksum = true}).ok());
@@ -248,29 +222,6 @@ TEST_F(ClientTest, AsksForInformationAndHealth) {
   const absl::StatusOr<bool> serving = client_.IsServing();
   ASSERT_TRUE(serving.ok()) << serving.status();
   EXPECT_TRUE(*serving);
-}
-
-TEST_F(ClientTest, RefusesWhatItCannotSay) {
-  const std::vector<std::int32_t> values = {1, 2, 3};
-  const auto reason = [&](const Spec& spec, const CallOptions& options) {
-    const absl::StatusOr<Reduction> reduction = client_.Reduce(spec, values, options);
-    return GetErrorInfo(reduction.status()).value_or(ErrorInfo{}).reason;
-  };
-  EXPECT_EQ(reason({.operators = {"summ"}}, {}), "UNKNOWN_OPERATOR");
-  EXPECT_EQ(reason({.operators = {"unspecified"}}, {}), "UNKNOWN_OPERATOR");
-  EXPECT_EQ(reason({.operators = {"sum"}, .matrix_shape = MatrixShape{2, 1}}, {}), "BAD_HEADER");
-  EXPECT_EQ(reason({.operators = {"sum"}, .matrix_shape = MatrixShape{0, 1}}, {}), "BAD_HEADER");
-  // 2^64 bytes, and a few less.
-  EXPECT_EQ(reason({.operators = {"sum"}, .matrix_shape = MatrixShape{1u << 31, 1u << 31}}, {}),
-            "BAD_HEADER");
-  EXPECT_EQ(reason({.operators = {"sum"}, .matrix_shape = MatrixShape{~0u, ~0u}}, {}), "BAD_HEADER");
-  const absl::Status writer =
-      client_.OpenWriter({.operators = {"sum"}, .matrix_shape = MatrixShape{~0u, ~0u}}, ElementType::kInt32)
-          .status();
-  EXPECT_EQ(GetErrorInfo(writer).value_or(ErrorInfo{}).reason, "BAD_HEADER");
-  EXPECT_EQ(reason({.operators = {"sum"}}, {.streams = 5}), "BAD_HEADER");
-  EXPECT_EQ(reason({.operators = {"sum"}}, {.streams = -1}), "BAD_HEADER");
-  EXPECT_EQ(service_.started(), 0);
 }
 
 }  // namespace

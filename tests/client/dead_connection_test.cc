@@ -5,7 +5,11 @@
 // whose chunk is stuck in it. Takes the 20 s that client/connection.cc sets, where the call itself does not
 // end before.
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -75,6 +79,47 @@ TEST_P(CallThatEndsTest, WhenItIsCancelled) {
   });
   const absl::Status status = StatusOf({.stop = source.get_token()});
   EXPECT_TRUE(absl::IsCancelled(status)) << status;
+}
+
+// A process that can open no file for a while.
+class WithoutFiles {
+ public:
+  WithoutFiles() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    // So that a few are enough.
+    const rlimit small = {256, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &small);
+    for (int file = eventfd(0, EFD_CLOEXEC); file >= 0; file = eventfd(0, EFD_CLOEXEC)) {
+      files_.push_back(file);
+    }
+    EXPECT_EQ(errno, EMFILE);
+  }
+  ~WithoutFiles() {
+    for (const int file : files_) close(file);
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+
+ private:
+  rlimit before_ = {};
+  std::vector<int> files_;
+};
+
+TEST_P(CallThatEndsTest, AtItsDeadlineWithoutFiles) {
+  Client client(proxy_.target());
+  EXPECT_TRUE(client.Reduce(kSum, std::vector<std::int32_t>{1, 2, 3}).ok());
+  proxy_.StallAfter(4096);
+  {
+    const WithoutFiles without;
+    const std::vector<std::int32_t> values(16 << 20, 1);
+    const absl::Time start = absl::Now();
+    const absl::Status status =
+        client.Reduce(kSum, values, {.timeout = absl::Seconds(1), .streams = 1}).status();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  }
+  proxy_.Resume();
+  const absl::StatusOr<std::int64_t> sum = client.Reduce(kSum, std::vector<std::int32_t>{1, 2, 3});
+  EXPECT_TRUE(sum.ok() && *sum == 6) << sum.status();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // Servers of which one is silent: calls, and questions about the servers, go on with the others.
 #include <gtest/gtest.h>
 
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,42 @@ TEST_F(DeadTargetTest, WithoutAServerTheErrorComesInTime) {
   EXPECT_FALSE(client.IsServing({.timeout = absl::Seconds(1)}).ok());
   EXPECT_FALSE(client.GetServerInfo({.timeout = absl::Seconds(1)}).ok());
   EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+}
+
+TEST_F(DeadTargetTest, SilentTargetsAreAskedForAdviceAtOnce) {
+  const std::vector<FullListener> silent(8);
+  std::vector<std::string> targets;
+  for (const FullListener& listener : silent) targets.push_back(listener.target());
+  targets.push_back(alive_.target());
+  Client client(targets);
+  const std::vector<std::int32_t> values(4 << 20, 1);
+  const absl::Time start = absl::Now();
+  const auto sum = client.Reduce(kSum, values);
+  EXPECT_TRUE(sum.ok()) << sum.status();
+  // One after another they take 2 s each.
+  EXPECT_LT(absl::Now() - start, absl::Seconds(12));
+}
+
+// The pauses between the questions would take 400 ms.
+TEST(NoServerTest, TheQuestionWhetherItServesHasItsTimeout) {
+  FakeService service;
+  Client client("127.0.0.1:" + std::to_string(FakeServer(service).port()));
+  const CallOptions options = {.timeout = absl::Milliseconds(1)};
+  EXPECT_FALSE(client.IsServing(options).ok());
+  const absl::Time start = absl::Now();
+  constexpr int kTimes = 50;
+  for (int i = 0; i < kTimes; ++i) EXPECT_FALSE(client.IsServing(options).ok());
+  EXPECT_LT(absl::Now() - start, kTimes * absl::Milliseconds(400));
+}
+
+TEST(NoServerTest, TheQuestionWhetherItServesIsCancelled) {
+  FakeService service;
+  Client client("127.0.0.1:" + std::to_string(FakeServer(service).port()));
+  std::stop_source source;
+  // Asked in the first pause.
+  const auto stop = [&source] { return source.request_stop() || true; };
+  const absl::Status status = client.IsServing({.stop = source.get_token(), .keep_going = stop}).status();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
 }
 
 TEST_F(DeadTargetTest, QuestionsAreCancelledByTheThreadThatAsks) {

@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "client/client.h"
 #include "tests/client/fake_service.h"
+#include "tests/client/full_listener.h"
 
 namespace warpfold {
 namespace {
@@ -77,6 +78,43 @@ TEST_F(KeepGoingTest, EndsAWriter) {
   absl::StatusOr<Writer> writer = client_.OpenWriter(kSumSpec, ElementType::kInt32, ThreeQuestions());
   ASSERT_TRUE(writer.ok());
   ExpectEnded(writer->Commit().status());
+}
+
+TEST_F(KeepGoingTest, EndsAWritersWait) {
+  absl::StatusOr<Writer> writer = client_.OpenWriter(kSumSpec, ElementType::kInt32, ThreeQuestions());
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(writer->AwaitEnd(absl::InfiniteDuration()));
+  ExpectEnded(writer->Commit().status());
+}
+
+// A flag that a signal's handler has set, and that is taken once.
+CallOptions OneFalse(int& questions) {
+  return {.keep_going = [&questions] { return ++questions != 1; }};
+}
+
+TEST_F(KeepGoingTest, AFalseDuringTheQuestionForAdviceStays) {
+  const FullListener silent;
+  for (const std::vector<std::string>& targets :
+       {std::vector<std::string>{silent.target()}, {silent.target(), server_.target()}}) {
+    Client client(targets);
+    int questions = 0;
+    const absl::Status status = client.Reduce(kSumSpec, large_, OneFalse(questions)).status();
+    EXPECT_TRUE(absl::IsCancelled(status)) << status;
+    EXPECT_EQ(questions, 1);
+  }
+  EXPECT_EQ(service_.started(), 0);
+}
+
+TEST(KeepGoingWithoutAServerTest, EndsTheQuestionWhetherItServes) {
+  FakeService service;
+  const std::string target = "127.0.0.1:" + std::to_string(FakeServer(service).port());
+  for (const std::vector<std::string>& targets : {std::vector<std::string>{target}, {target, target}}) {
+    Client client(targets);
+    int questions = 0;
+    const absl::Status status = client.IsServing(OneFalse(questions)).status();
+    EXPECT_TRUE(absl::IsCancelled(status)) << status;
+    EXPECT_EQ(questions, 1);
+  }
 }
 
 TEST_F(KeepGoingTest, TrueChangesNothing) {

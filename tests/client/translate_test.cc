@@ -62,6 +62,16 @@ TEST(TranslateTest, SpecIsSentWhole) {
   EXPECT_EQ(ElementBytes(spec, ElementType::kUint64), 96u);
 }
 
+TEST(TranslateTest, ATypeThatIsNoneIsRefused) {
+  for (const int number : {0, kElementTypeCount + 1, 100, 255}) {
+    for (const Spec& spec : {Spec{.operators = {"sum"}}, Spec{.matrix_shape = MatrixShape{2, 2}}}) {
+      const absl::Status status = ToProto(spec, static_cast<ElementType>(number)).status();
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << number << ": " << status;
+      EXPECT_EQ(GetErrorInfo(status).value_or(ErrorInfo{}).reason, "UNSUPPORTED_TYPE");
+    }
+  }
+}
+
 TEST(TranslateTest, AlgorithmsHaveTheNamesOfTheProtocol) {
   const std::vector<std::string> names = AlgorithmNames();
   EXPECT_EQ(names.size(), 20u);

@@ -79,6 +79,8 @@ class PagesTest(TestCase):
             self.assertEqual(get(admin, "/healthz")[0], 200)
             client.stdin.close()
             self.assertEqual(client.wait(), 0)
+            # The end of the test would be a second signal, which ends a server that has not ended yet.
+            self.assertEqual(server.process.wait(60), 0)
 
 
 class RefusalTest(TestCase):

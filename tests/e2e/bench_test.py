@@ -140,11 +140,26 @@ class BenchTest(TestCase):
         process.kill()
         self.wait_for(lambda: not any(map(runs, sinks)))
 
+    def test_sinks_end_in_an_orderly_way(self):
+        """Else nobody learns what they ran, as of processes that are killed."""
+        for sink in _SIDES[1:]:
+            for listen in ("127.0.0.1:0", f"unix:{self.folder}/{sink}"):
+                with self.subTest(sink, listen=listen):
+                    process = self.start("bench-sink", sink, "--listen", listen, stdout=subprocess.PIPE)
+                    self.assertTrue(process.stdout.readline().startswith(b"READY listen="))
+                    process.terminate()
+                    self.assertEqual(process.wait(60), 0)
+
     def wait_for(self, condition) -> None:
         deadline = time.monotonic() + 20
         while not condition():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
+
+    def test_streams_as_the_server_advises(self):
+        lines = bench("--target", self.server.address, "--bytes", str(1 << 24), "--streams", "0")
+        self.assertEqual([line["side"] for line in lines], ["warpfold"])
+        self.assertEqual(lines[0]["streams"], 0)
 
     def test_bad_options(self):
         target = ("--target", self.server.address)

@@ -124,6 +124,14 @@ class ReconnectTest(TestCase):
 
 
 class ClientProcessTest(TestCase):
+    def test_a_closed_standard_input_is_no_array(self):
+        """A descriptor of gRPC's own had its number, and the command waited for it until its timeout."""
+        command = 'exec "$WARPFOLD_CLI" reduce --target "$0" --op sum --dtype int8 --timeout 20 - <&-'
+        with Server() as server:
+            done = subprocess.run(["sh", "-c", command, server.address], capture_output=True, text=True,
+                                  check=False)
+            self.assert_exit(2, done, "cannot read")
+
     def test_server_dies_in_the_middle(self):
         with Server() as server:
             client = self.start("reduce", "--target", server.address, "--op", "sum", "--dtype", "int32", "-",
@@ -148,14 +156,14 @@ class ClientProcessTest(TestCase):
             self.assertIn(b"UNAVAILABLE", client.stderr.read())
 
     def test_a_slow_producer_is_not_an_idle_one(self):
-        with Server("--idle_timeout_seconds=2") as server:
+        with Server("--idle_timeout_seconds=4") as server:
             client = self.reduce_stdin(server, "sum", "int32")
-            for _ in range(8):
+            for _ in range(10):
                 time.sleep(0.5)
                 client.stdin.write(numpy.ones(100, "<i4").tobytes())
                 client.stdin.flush()
             answer, error = client.communicate(timeout=60)
-            self.assertEqual((client.returncode, answer), (0, b"sum 800\n"), error)
+            self.assertEqual((client.returncode, answer), (0, b"sum 1000\n"), error)
             # The limit still holds.
             client = self.reduce_stdin(server, "sum", "int32")
             self.assertEqual(client.wait(30), 1)

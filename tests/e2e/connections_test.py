@@ -3,16 +3,19 @@
 """More connections than a server can take: those beyond are closed, and none of it lasts."""
 
 import contextlib
+import fcntl
 import os
 import re
 import select
+import shutil
 import socket
 import struct
+import subprocess
 import time
 import unittest
 
 from executables import Server, TestCase, run_server, value
-from http_pages import get, wait_until
+from http_pages import get, metric, wait_until
 
 _DESCRIPTORS = 64
 _FEW_DESCRIPTORS = ("prlimit", f"--nofile={_DESCRIPTORS}")
@@ -21,6 +24,9 @@ _PAGE_CONNECTIONS = 64
 _MEMORY_CONNECTIONS = 256
 _MOST_DESCRIPTORS_OF_A_MESSAGE = 253
 _OTHER_USER = 65534
+_STRANGER = 65533
+_REGISTER_A_BYTE = b"\x0a\x02\x08\x01"  # MemoryRequest, of register_host.byte_count
+_TOKEN = b"\x22\x10"  # MemoryResponse, of token alone: what comes before its 16 bytes
 _needs_root = unittest.skipUnless(os.geteuid() == 0, "connects as two users")
 
 
@@ -60,6 +66,17 @@ def connect_to_memory(path: str, user: int) -> socket.socket:
         client.connect(path)
         client.settimeout(10)
         return client
+
+
+def register_a_byte(client: socket.socket) -> bytes:
+    """The server's MemoryResponse, or nothing where it ends the connection."""
+    with open(os.memfd_create("test", os.MFD_ALLOW_SEALING), "r+b", buffering=0) as memory, \
+            contextlib.suppress(ConnectionError):
+        memory.write(b"1")
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        socket.send_fds(client, [_REGISTER_A_BYTE], [memory.fileno()])
+        return client.recv(4096)
+    return b""
 
 
 def count_ended(clients: list[socket.socket]) -> int:
@@ -141,6 +158,30 @@ class ConnectionsTest(TestCase):
             self.assertLess(time.monotonic() - begin, 1)
             wait_until(lambda: count_ended(silent) == _MEMORY_CONNECTIONS // 2, "the end of half of them")
             wait_until(lambda: count_ended(silent) == _MEMORY_CONNECTIONS, "the end of who is silent")
+            self.assert_served(server)
+
+    @_needs_root
+    def test_memory_is_taken_of_listed_users_alone(self):
+        """Whoever may register memory has the server read it: others get no answer, but the end."""
+        self.folder.chmod(0o755)
+        path = f"{self.folder}/m"
+        with Server(f"--memory_socket={path}", f"--memory_socket_users={_OTHER_USER}",
+                    "--admin_listen=127.0.0.1:0") as server:
+            for user in (os.geteuid(), _OTHER_USER):
+                with connect_to_memory(path, user) as client:
+                    answer = register_a_byte(client)
+                    self.assertEqual((answer[:len(_TOKEN)], len(answer)), (_TOKEN, len(_TOKEN) + 16))
+            with connect_to_memory(path, _STRANGER) as client:
+                self.assertEqual(register_a_byte(client), b"")
+                wait_until(lambda: metric(server.ready_line, "warpfold_registrations") == 0,
+                           "the end of what others had registered")
+            command = shutil.copy(os.environ["WARPFOLD_CLI"], self.folder / "warpfold")
+            os.chmod(command, 0o755)
+            done = subprocess.run([command, "bench", "--target", server.address, "--source=memory",
+                                   f"--memory_socket={path}", "--memory_bytes=4096", "--bytes=4096"],
+                                  user=_STRANGER, capture_output=True, text=True, timeout=60, env={},
+                                  check=False)
+            self.assert_exit(1, done, "UNAVAILABLE", "the memory socket ")
             self.assert_served(server)
 
     @_needs_root

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two executables as a test sees them, and files to feed them.
 
-Environment: WARPFOLD_SERVER and WARPFOLD_CLI, the executables; WARPFOLD_DEVICE, cpu (default) or cuda:N.
+Environment: WARPFOLD_SERVER and WARPFOLD_CLI, the executables; WARPFOLD_DEVICE, cpu (default) or cuda:N;
+WARPFOLD_SUITE_TIMEOUT_S, after how many seconds a suite is killed: where it hangs is said before that.
 Needs Python's standard library and NumPy alone: a machine with a GPU may have no more.
 """
 
 import contextlib
+import faulthandler
 import io
 import json
 import os
@@ -25,6 +27,10 @@ DEVICE = os.environ.get("WARPFOLD_DEVICE", "cpu")
 _READY_TIMEOUT_S = 120  # a GPU's driver may have to be loaded first
 _STOP_TIMEOUT_S = 60
 _CALL_TIMEOUT_S = 300
+
+
+if timeout := os.environ.get("WARPFOLD_SUITE_TIMEOUT_S"):
+    faulthandler.dump_traceback_later(float(timeout) - 10)
 
 
 def _environment(changes: dict[str, str] | None = None) -> dict[str, str]:

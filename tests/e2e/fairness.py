@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A greedy caller beside a modest one, and how the server's work is shared between them.
 
-python3 fairness.py [SECONDS] prints a JSON object for each transport and kind of load: what the modest one
-gets alone and beside 64 streams of the greedy one, with one stream and with eight; and Jain's index of what
-the two get by the second, where the modest one has eight. In the control the greedy one calls another server
-process: what is then lost, no server has taken, but the machine. Both begin and end together, so that
-neither's figure holds a time when it was alone. They are told apart by certificates, over TLS, and if root
-runs this by their users, on a Unix socket. Environment: as executables.py; needs openssl.
+python3 fairness.py [SECONDS [WORD]] prints a JSON object for each transport and kind of load, or for those
+with the word in their names: what the modest one gets alone and beside 64 streams of the greedy one, with one
+stream and with eight; and Jain's index of what the two get by the second, where the modest one has eight. In
+the last kind the greedy one is eight callers who have a kept array reduced by slow operators, and the modest
+one sends small arrays to sum: there is no index. In the control the greedy one calls another server process:
+what is then lost, no server has taken, but the machine. Both begin and end together, so that neither's figure
+holds a time when it was alone. They are told apart by certificates, over TLS, and if root runs this by their
+users, on a Unix socket. Environment: as executables.py; needs openssl.
 """
 
 import contextlib
@@ -23,14 +25,38 @@ from typing import Iterator
 from executables import Server
 from keys import make_keys
 
-_GREEDY_STREAMS = 64
 _MODEST_STREAMS = 8
 _WARM_UP_S = 3.0  # of each, before its figures begin
-_PLACES = "--max_concurrent_reductions=128"
-_LOADS = {  # flags of warpfold bench
-    "beyond a stream's window": ("--op", "logsumexp", "--bytes", str(16 << 20),
-                                 "--memory_bytes", str(1 << 30)),
-    "one message": ("--op", "exact_sum", "--bytes", str(1 << 20), "--memory_bytes", str(64 << 20)),
+_SLOW_CALLERS = 8
+_KEPT_BYTES = 32 << 20  # of each of them
+# One party may have half of the memory for kept arrays.
+_FLAGS = ("--max_concurrent_reductions=128", f"--resident_bytes={3 * _SLOW_CALLERS * _KEPT_BYTES}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:  # flags of warpfold bench
+    modest: tuple[str, ...]
+    greedy: tuple[str, ...]
+    greedy_streams: int = 64
+
+    @property
+    def alike(self) -> bool:
+        return self.modest == self.greedy
+
+
+def _sent(op: str, array_bytes: int, memory_bytes: int) -> tuple[str, ...]:
+    return ("--op", op, "--bytes", str(array_bytes), "--memory_bytes", str(memory_bytes))
+
+
+_LARGE = _sent("logsumexp", 16 << 20, 1 << 30)
+_MESSAGE = _sent("exact_sum", 1 << 20, 64 << 20)
+_SLOW = ("--source", "resident", "--dtype", "float64", "--op",
+         "exact_sum,logsumexp,describe,max_subarray_sum,stddev,l2_norm,product,minmax",
+         "--bytes", str(_KEPT_BYTES), "--memory_bytes", str(_SLOW_CALLERS * _KEPT_BYTES))
+_LOADS = {
+    "beyond a stream's window": Load(_LARGE, _LARGE),
+    "one message": Load(_MESSAGE, _MESSAGE),
+    "small beside slow operators": Load(_sent("sum", 1 << 20, 64 << 20), _SLOW, greedy_streams=_SLOW_CALLERS),
 }
 
 
@@ -64,17 +90,18 @@ class Callers:
     elsewhere: Caller  # the greedy one at another server
 
 
-def measure(callers: Callers, load: tuple[str, ...], seconds: float) -> dict:
+def measure(callers: Callers, load: Load, seconds: float) -> dict:
     def alone(streams: int) -> dict:
-        return _result(callers.modest.start(load, streams, seconds))
+        return _result(callers.modest.start(load.modest, streams, seconds))
 
     def beside(greedy: Caller, streams: int) -> tuple[dict, dict]:
-        other = greedy.start(load, _GREEDY_STREAMS, seconds)
+        other = greedy.start(load.greedy, load.greedy_streams, seconds)
         return alone(streams), _result(other)
 
     def ratios(prefix: str, one_alone: dict, greedy: Caller) -> dict:
         (one, _), (many, others) = beside(greedy, 1), beside(greedy, _MODEST_STREAMS)
-        return {f"{prefix}jain": round(jain([many["calls_per_s"], others["calls_per_s"]]), 3),
+        index = {f"{prefix}jain": round(jain([many["calls_per_s"], others["calls_per_s"]]), 3)}
+        return {**(index if load.alike else {}),
                 f"{prefix}p50_ratio": round(one["p50_us"] / one_alone["p50_us"], 2),
                 f"{prefix}p99_ratio": round(one["p99_us"] / one_alone["p99_us"], 2),
                 f"{prefix}one_beside": one, f"{prefix}eight_beside": many,
@@ -95,7 +122,11 @@ def by_certificates(folder: str) -> Iterator[Callers]:
             flags.append(("--tls_ca", cert, "--tls_cert", own[0], "--tls_key", own[1]))
             with open(own[0], "rb") as one:
                 shutil.copyfileobj(one, together)
-    server_flags = (f"--tls_cert={cert}", f"--tls_key={key}", f"--tls_client_ca={authority}", _PLACES)
+    allowed = os.path.join(folder, "allowed")
+    with open(allowed, "w", encoding="ascii") as everything:
+        everything.write("* *\n")
+    server_flags = (f"--tls_cert={cert}", f"--tls_key={key}", f"--tls_client_ca={authority}",
+                    f"--allow={allowed}", *_FLAGS)
     with Server(*server_flags) as server, Server(*server_flags) as another:
         yield Callers(*(Caller(os.environ["WARPFOLD_CLI"], ("--target", at.address, *own))
                         for at, own in ((server, flags[0]), (server, flags[1]), (another, flags[0]))))
@@ -105,8 +136,8 @@ def by_certificates(folder: str) -> Iterator[Callers]:
 def by_users(folder: str) -> Iterator[Callers]:
     os.chmod(folder, 0o755)
     command = shutil.copy(os.environ["WARPFOLD_CLI"], folder)
-    with Server(_PLACES, listen=f"unix:{folder}/s") as server, \
-            Server(_PLACES, listen=f"unix:{folder}/t") as another:
+    with Server(*_FLAGS, listen=f"unix:{folder}/s") as server, \
+            Server(*_FLAGS, listen=f"unix:{folder}/t") as another:
         for name in ("s", "t"):
             os.chmod(f"{folder}/{name}", 0o777)
         yield Callers(*(Caller(command, ("--target", at.address), user)
@@ -115,11 +146,14 @@ def by_users(folder: str) -> Iterator[Callers]:
 
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
+    word = sys.argv[2] if len(sys.argv) > 2 else ""
     for transport, connect in (("TLS", by_certificates), ("Unix socket", by_users)):
         if connect is by_users and os.geteuid() != 0:
             continue
         with tempfile.TemporaryDirectory() as folder, connect(folder) as callers:
             for name, load in _LOADS.items():
+                if word not in name:
+                    continue
                 result = measure(callers, load, seconds)
                 print(json.dumps({"transport": transport, "arrays": name, **result}), flush=True)
 

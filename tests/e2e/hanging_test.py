@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 import unittest
+from typing import Iterator
 
 import floods
 from executables import Server, TestCase, value, warpfold
@@ -56,12 +57,18 @@ class HangingTest(TestCase):
             server.await_log("the driver hangs")
             self.assert_ends_soon(server)
 
+    @staticmethod
+    def later(pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """What comes with the handshake is read by the thread that accepts connections, and by no shard's."""
+        time.sleep(0.5)
+        yield from pieces
+
     def hold_up_a_shard(self, server: Server):
         """Its thread ends a connection that floods, and does not return from that."""
         # Once it has been called it has all threads that it needs for the next call.
         self.assertEqual(warpfold("health", "--target", server.address).returncode, 0)
         hang(server)
-        Flood(server.address, floods.empty_data(), 3)
+        Flood(server.address, self.later(floods.empty_data()), 3)
         server.await_log("the end of a connection hangs")
 
     def test_a_shard_of_which_nobody_knows_why(self):

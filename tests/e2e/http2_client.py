@@ -9,6 +9,8 @@ import ssl
 import struct
 import time
 
+import hpack
+
 import floods
 
 _HEADERS, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE = 1, 4, 6, 7, 8
@@ -18,7 +20,8 @@ _FIRST_WINDOW = 65535  # of the connection, and of streams until the server's se
 
 
 class Connection:
-    """`ended` has the streams that the server has ended; `sent` how many bytes went on each."""
+    """`ended` has the streams that the server has ended; `sent` how many bytes went on each; `headers` what
+    the server has said of each ahead of its messages and at its end."""
 
     def __init__(self, address: str, source: str = "", trusted: str = ""):
         self._socket = floods.connect(address, trusted, source)
@@ -28,6 +31,8 @@ class Connection:
         self._initial, self._most = None, None
         self._stream_windows = collections.Counter()
         self.ended, self.sent = set(), collections.Counter()
+        self.headers = collections.defaultdict(dict)
+        self._decoder = hpack.Decoder()
         self.is_over = False  # the server has ended the connection
         while self._initial is None:
             self.look(10)
@@ -119,7 +124,12 @@ class Connection:
                 self._window += more
             else:
                 self._stream_windows[stream] += more
-        elif kind == floods.RST_STREAM or (kind == _HEADERS and flags & _END_STREAM):
+        elif kind == _HEADERS:
+            self.headers[stream].update(self._decoder.decode(payload))
+            if flags & _END_STREAM:
+                self.ended.add(stream)
+        elif kind == floods.RST_STREAM:
             self.ended.add(stream)
         elif kind == _GOAWAY:
-            self.is_over = True
+            # Without an error the server takes no new calls; those that have begun go on.
+            self.is_over |= int.from_bytes(payload[4:8], "big") != 0

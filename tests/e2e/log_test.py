@@ -8,11 +8,15 @@ import re
 import shutil
 import subprocess
 import unittest
+from typing import Callable
 
 from executables import Server, TestCase, warpfold
+from http_pages import metric, wait_until
 from keys import allow_all, make_keys
 
 _PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/observability.md"
+
+_RECEIVED = 'warpfold_array_bytes_total{method="Reduce"}'
 
 
 def calls(log: str, method: str) -> list[dict]:
@@ -53,6 +57,36 @@ class LogTest(TestCase):
         self.assertIn("matrix_product", refused["message"])
         fields = (set(done) | set(refused) | {"trace_id", "parent_span_id", "span_id", "tracestate"})
         self.assertEqual(fields - {"time", "level", "event"}, documented_fields())
+
+    def stopped(self, end: Callable[[Server, subprocess.Popen], None], flag: str) -> dict:
+        """The log's line of a call that `end` stops once the server has had 1,000 bytes of its array."""
+        with Server("--log_format=json", "--admin_listen=127.0.0.1:0", flag) as server:
+            caller = self.start("reduce", "--target", server.address, "--op=sum", "--dtype=int8",
+                                "--request_id=stopped", "-", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)
+            caller.stdin.write(bytes(1000))
+            caller.stdin.flush()
+            wait_until(lambda: metric(server.ready_line, _RECEIVED) == 1000, "the array")
+            end(server, caller)
+            server.await_log('"event":"call","method":"Reduce"')
+            server.stop()
+            return calls(server.log(), "Reduce")[0]
+
+    def test_a_stopped_call_is_known_by_its_line(self):
+        """Whoever stops it: the line had 0 bytes, and said neither which call it was nor whose."""
+        cases = (
+            # A broken connection ends the stream too early, or the call.
+            ({"DATA_LOSS", "CANCELLED"}, "--drain_seconds=0", lambda _, caller: caller.kill()),
+            ({"DEADLINE_EXCEEDED"}, "--idle_timeout_seconds=1", lambda *_: None),
+            ({"UNAVAILABLE"}, "--drain_seconds=0", lambda server, _: server.process.terminate()),
+        )
+        for statuses, flag, end in cases:
+            with self.subTest(statuses):
+                line = self.stopped(end, flag)
+                self.assertIn(line["status"], statuses)
+                self.assertEqual((line["bytes"], line["request_id"]), (1000, "stopped"))
+                self.assertRegex(line["peer"], r"^ipv4:127\.0\.0\.1:\d+$")
+                self.assertEqual((line["operators"], line["type"]), (["sum"], "int8"))
 
     def test_refusals_are_sampled(self):
         with Server("--log_format=json") as server:

@@ -92,6 +92,20 @@ class ReadyTest(TestCase):
             for address in addresses:
                 self.assertEqual(value(address, "max", "--iota", "1000"), 999)
 
+    def test_closed_output_and_log_stay_closed(self):
+        """What was opened next had their numbers: the log went into a descriptor of gRPC's."""
+        path = self.folder / "s"
+        command = 'exec "$WARPFOLD_SERVER" "--listen=unix:$0" --device=cpu >&- 2>&-'
+        with subprocess.Popen(["sh", "-c", command, str(path)]) as server, \
+                killed_after(_LOG_TIMEOUT_S, server):
+            while warpfold("health", "--target", f"unix:{path}").returncode != 0:
+                time.sleep(0.1)
+            self.assertEqual([os.readlink(f"/proc/{server.pid}/fd/{number}") for number in (1, 2)],
+                             ["/dev/null"] * 2)
+            self.assertEqual(value(f"unix:{path}", "sum", "--iota", "1000"), 499_500)
+            server.terminate()
+            self.assertEqual(server.wait(), 0)
+
     def test_a_unix_socket_replaces_a_stale_one_and_is_removed(self):
         path = self.folder / "warpfold.sock"
         with socket.socket(socket.AF_UNIX) as stale:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that let the server hold as much as HTTP/2 allows them."""
 
+import base64
 import contextlib
 import re
 import shutil
@@ -17,9 +18,18 @@ from keys import make_keys
 
 _MEBIBYTE = 2**20
 _WINDOW = 4 * _MEBIBYTE
+_TIMEOUT_S = 60
+_FIRST_WINDOW = 65535  # of a connection, in bytes
 _LONGEST_MESSAGE = 2**32 - 1
 _WATCH = "/grpc.health.v1.Health/Watch"
 _REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+_SERVICE = "/warpfold.v1.ReductionService"
+# Methods of one message, and how large one may be, or is.
+_ONE_MESSAGE = {f"{_SERVICE}/ReduceArray": _WINDOW, f"{_SERVICE}/Merge": _WINDOW,
+                f"{_SERVICE}/GetServerInfo": 1024, "/grpc.health.v1.Health/Check": 1024}
+# As grpc-status has them.
+_DEADLINE_EXCEEDED, _RESOURCE_EXHAUSTED, _UNIMPLEMENTED, _UNAVAILABLE = "4", "8", "12", "14"
+_REDUCE = ("reduce", "--op", "sum", "--iota", "1000", "--timeout", "5")
 _EMPTY = bytes(5)  # a message without any field
 
 
@@ -29,9 +39,20 @@ def budget(server: Server) -> int:
     return int(re.search(r"memory: at most (\d+) MiB", server.log())[1]) * _MEBIBYTE
 
 
+def header(name: bytes, text: bytes) -> bytes:
+    """As HPACK has it, without compression."""
+    return bytes([0, len(name)]) + name + bytes([len(text)]) + text
+
+
 class StreamsTest(TestCase):
     def assert_served(self, server: Server):
         self.assertEqual(value(server.address, "sum", "--iota", "1000"), 499_500)
+
+    def assert_served_soon(self, server: Server, *call: str):
+        """By then the places of those who send nothing have to be free."""
+        begin = time.monotonic()
+        while (done := warpfold(*call, "--target", server.address)).returncode != 0:
+            self.assertLess(time.monotonic() - begin, 15, done.stderr)
 
     def test_watches_that_do_not_begin_hold_little_and_end(self):
         """A watch lasts for ever, and is not read; but it begins only when its client can send no more."""
@@ -50,6 +71,30 @@ class StreamsTest(TestCase):
                   f"{time.monotonic() - begin:.1f} s, {most / _MEBIBYTE:.0f} MiB at most")
             self.assertLess(most, budget(server))
             self.assertEqual(sum(one.await_ends(each, 3) for one in crowd), connections * each)
+            self.assert_served(server)
+
+    def test_calls_that_stop_one_byte_short_hold_little_and_end(self):
+        """1,000 held 4.1 GiB, and none had ended after 200 s, when whole messages alone reached us."""
+        connections, each = 20, 50
+        with Server("--idle_timeout_seconds=5") as server, contextlib.ExitStack() as stack:
+            crowd = [stack.enter_context(Connection(server.address)) for _ in range(connections)]
+            most = 0
+            for number, one in enumerate(crowd):
+                path, size = list(_ONE_MESSAGE.items())[number % len(_ONE_MESSAGE)]
+                for _ in range(each):
+                    stream = one.begin(path)
+                    one.send(stream, struct.pack(">BI", 0, size) + bytes(size - 1), patience=0.1)
+                most = max(most, resident_bytes(server.process.pid))
+                self.assert_served_soon(server, *_REDUCE)
+            print(f"{sum(sum(one.sent.values()) for one in crowd) / _MEBIBYTE:.0f} MiB sent, "
+                  f"{most / _MEBIBYTE:.0f} MiB at most, of {budget(server) / _MEBIBYTE:.0f}")
+            self.assertLess(most, budget(server))
+            deadline = time.monotonic() + _TIMEOUT_S
+            ended = [one.await_ends(each, deadline - time.monotonic()) for one in crowd]
+            self.assertEqual(ended, [each] * connections)
+            self.assertFalse(any(one.is_over for one in crowd))
+            statuses = {headers["grpc-status"] for one in crowd for headers in one.headers.values()}
+            self.assertEqual(statuses, {_DEADLINE_EXCEEDED, _RESOURCE_EXHAUSTED})
             self.assert_served(server)
 
     def send_endless_message(self, server: Server, trusted: str) -> int:
@@ -99,10 +144,31 @@ class StreamsTest(TestCase):
                         connection.begin(f"{service}/{method}")
                 # All addresses of loopback are one party, which gets seven eighths of 64 places.
                 self.assertGreaterEqual(sum(one.await_ends(80, 0.3) for one in crowd), 80 - 56)
-            begin = time.monotonic()
-            for call in (("reduce", "--op", "sum", "--iota", "1000", "--timeout", "5"), ("info",)):
-                while (done := warpfold(*call, "--target", server.address)).returncode != 0:
-                    self.assertLess(time.monotonic() - begin, 15, done.stderr)
+            self.assert_served_soon(server, *_REDUCE)
+            self.assert_served_soon(server, "info")
+
+    def test_a_slow_upload_that_outlasts_a_drain_is_told_why(self):
+        """It was cut after 0.5 s, and ended with CANCELLED, which nobody retries."""
+        for method in ("ReduceArray", "Merge"):
+            with self.subTest(method), Server("--drain_seconds=2") as server, \
+                    Connection(server.address) as connection:
+                stream = connection.begin(f"{_SERVICE}/{method}")
+                connection.send(stream, struct.pack(">BI", 0, _WINDOW))
+                # More than a connection may send unread: the call has begun before the drain does.
+                connection.send(stream, bytes(_FIRST_WINDOW + 1000))
+                self.assertGreater(connection.sent[stream], _FIRST_WINDOW)
+                server.process.terminate()
+                with contextlib.suppress(OSError):  # the connection is over
+                    while stream not in connection.ended and not connection.is_over:
+                        connection.send(stream, bytes(1000))
+                        self.assertLess(connection.sent[stream], _WINDOW)
+                        time.sleep(0.01)
+                # What the server has said at the end may have come while the last bytes were refused.
+                self.assertEqual(connection.await_ends(1, _TIMEOUT_S), 1)
+                headers = connection.headers[stream]
+                self.assertEqual(headers.get("grpc-status"), _UNAVAILABLE, headers)
+                self.assertIn(b"DRAINING", base64.b64decode(headers["grpc-status-details-bin"] + "=="))
+                self.assertEqual(server.process.wait(_TIMEOUT_S), 0)
 
     def test_an_answer_that_is_not_taken_is_not_waited_for(self):
         """As those of reflection, of which one is sent after the other."""
@@ -113,6 +179,20 @@ class StreamsTest(TestCase):
             connection.send(stream, _EMPTY)
             self.assertEqual(connection.await_ends(1, 10), 1)
 
+    def test_compression_is_refused_by_grpc(self):
+        """Before the service hears of the call, and so without ErrorInfo (docs/grpc.md)."""
+        for encoding in (b"gzip", b"deflate"):
+            with self.subTest(encoding), Server() as server, Connection(server.address) as connection:
+                stream = connection.begin(f"{_SERVICE}/GetServerInfo", header(b"grpc-encoding", encoding))
+                connection.send(stream, _EMPTY)
+                connection.half_close(stream)
+                self.assertEqual(connection.await_ends(1, _TIMEOUT_S), 1)
+                headers = connection.headers[stream]
+                self.assertEqual((headers["grpc-status"], headers["grpc-message"]), (
+                    _UNIMPLEMENTED, f"Compression algorithm '{encoding.decode()}' is disabled."))
+                self.assertNotIn("grpc-status-details-bin", headers)
+                self.assert_served(server)
+
     def test_a_binary_header_that_is_none_ends_the_connection(self):
         """CVE-2023-32732: gRPC 1.51 ends the connection, and with it the calls of all who share it."""
         with Server() as server, Connection(server.address) as connection, \
@@ -121,8 +201,7 @@ class StreamsTest(TestCase):
                 stream = one.begin(_WATCH)
                 one.send(stream, _EMPTY)
                 one.half_close(stream)
-            name, text = b"x-bin", b"!not base64!"
-            connection.begin(_WATCH, headers=bytes([0, len(name)]) + name + bytes([len(text)]) + text)
+            connection.begin(_WATCH, headers=header(b"x-bin", b"!not base64!"))
             connection.await_ends(3, 5)
             self.assertTrue(connection.is_over)
             self.assertEqual((other.await_ends(1, 1), other.is_over), (0, False))

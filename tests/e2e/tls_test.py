@@ -253,7 +253,8 @@ class TlsTest(TestCase):
                 server.process.send_signal(signal.SIGSTOP)
                 client = self.start(*command, "--target", server.address, *trust, "--dtype", "int32",
                                     str(path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-                time.sleep(0.5)
+                self.await_mapping(client, path)
+                time.sleep(0.3)  # so that some of it is sent
                 os.truncate(path, 0)
                 server.process.send_signal(signal.SIGCONT)
                 answer, error = client.communicate(timeout=_TIMEOUT_S)
@@ -261,6 +262,11 @@ class TlsTest(TestCase):
                 self.assertIn(b"large.bin: the file was shortened", error)
                 kept = warpfold("arrays", "--target", server.address, *trust, "--json")
                 self.assertEqual(json.loads(kept.stdout)["arrays"], [], kept.stderr)
+
+    def await_mapping(self, client: subprocess.Popen, path: pathlib.Path) -> None:
+        while str(path) not in pathlib.Path(f"/proc/{client.pid}/maps").read_text(encoding="utf-8"):
+            self.assertIsNone(client.poll())
+            time.sleep(0.01)
 
     def test_blocks_that_cannot_be_read_are_refused(self):
         garbage = self.file("garbage.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")

@@ -10,6 +10,7 @@
 #include "server/core/merge.h"
 #include "server/core/messages.h"
 #include "server/core/request_parser.h"
+#include "server/core/state_messages.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/specs.h"
 #include "tests/server/fake_backend.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pieces of the host come together on the device byte for byte, wherever each of them lies, how long it is
-// and however it is aligned; and a slot that is started on pieces reduces them.
+// and however it is aligned; and a slot that is started on pieces reduces or stores them.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -17,6 +17,8 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/gatherer.h"
 #include "kernels/devices.h"
+#include "kernels/segment_row.h"
+#include "kernels/segments.h"
 #include "tests/kernels/expect_same.h"
 
 namespace warpfold::kernels::cuda {
@@ -119,29 +121,77 @@ TEST_F(GatherTest, MoreThanThereIsRoomForIsRefused) {
   EXPECT_EQ(gatherer_->Launch(pieces, target_, cudaStreamLegacy), cudaErrorInvalidValue);
 }
 
-TEST(GatheringSlotTest, ReducesPiecesAmongStagedBytes) {
-  Pages pages;
-  std::string note;
-  const auto backend = MakeBackend("cuda:0", {.slots = 1, .slot_bytes = kSlotBytes}, &note).value();
-  EXPECT_TRUE(backend->piece_memory().empty());
-  ASSERT_TRUE(backend->OpenPieces(pages.all()).ok());
-  EXPECT_EQ(backend->piece_memory().data(), pages.all().data());
-  ReductionSpec spec;
-  spec.operators = {"sum", "min"};
-  spec.element_type = ElementType::kUint8;
-  const ReductionPlan reduction = ReductionPlan::Create(spec).value();
-  Slot& slot = *backend->slots().front();
+// A backend with one slot, which takes pieces, and two operators over bytes.
+class GatheringSlotTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string note;
+    backend_ = MakeBackend("cuda:0", {.slots = 1, .slot_bytes = kSlotBytes}, &note).value();
+    EXPECT_TRUE(backend_->piece_memory().empty());
+    ASSERT_TRUE(backend_->OpenPieces(pages_.all()).ok());
+    EXPECT_EQ(backend_->piece_memory().data(), pages_.all().data());
+  }
+  Slot& slot() { return *backend_->slots().front(); }
+
+  Pages pages_;
+  std::unique_ptr<Backend> backend_;
+  const ReductionPlan reduction_ = [] {
+    ReductionSpec spec;
+    spec.operators = {"sum", "min"};
+    spec.element_type = ElementType::kUint8;
+    return ReductionPlan::Create(spec).value();
+  }();
+};
+
+TEST_F(GatheringSlotTest, ReducesPiecesAmongStagedBytes) {
   for (const std::size_t longest : {std::size_t{2'000}, std::size_t{70'000}, kSlotBytes}) {
-    std::vector<HostPiece> pieces = pages.RandomPieces(longest);
+    std::vector<HostPiece> pieces = pages_.RandomPieces(longest);
     const std::size_t staged = pieces.front().size();
-    std::ranges::copy(pieces.front(), slot.staging().begin());
-    pieces.front() = slot.staging().first(staged);
+    std::ranges::copy(pieces.front(), slot().staging().begin());
+    pieces.front() = slot().staging().first(staged);
     const std::vector<std::byte> all = Concatenated(pieces);
-    ASSERT_TRUE(slot.StartPieces(reduction, 0, all.size(), pieces).ok());
-    const absl::StatusOr<SlotResult> result = slot.Wait();
+    ASSERT_TRUE(slot().StartPieces(reduction_, 0, all.size(), pieces).ok());
+    const absl::StatusOr<SlotResult> result = slot().Wait();
     ASSERT_TRUE(result.ok()) << result.status();
-    const PartialState expected = ReduceOnHost(reduction, 0, all);
+    const PartialState expected = ReduceOnHost(reduction_, 0, all);
     ASSERT_NO_FATAL_FAILURE(ExpectSame(*result->state, expected));
+  }
+}
+
+TEST_F(GatheringSlotTest, ReducesSegmentsOfPieces) {
+  const SegmentLayout layout(reduction_);
+  const std::vector<HostPiece> pieces = pages_.RandomPieces(5'000);
+  const std::vector<std::byte> all = Concatenated(pieces);
+  const SegmentCut cut = {.segment_count = 8, .length = kSlotBytes / 8};
+  ASSERT_EQ(all.size(), kSlotBytes);
+  ASSERT_TRUE(slot().StartSegmentPieces(reduction_, cut, pieces).ok());
+  const absl::StatusOr<SegmentsResult> result = slot().WaitSegments();
+  ASSERT_TRUE(result.ok()) << result.status();
+  for (std::uint64_t segment = 0; segment < cut.segment_count; ++segment) {
+    const auto data = std::span(all).subspan(segment * cut.length, cut.length);
+    const SegmentRow row = RowOfSegment(layout, ReduceOnHost(reduction_, 0, data));
+    for (std::size_t column = 0; column < row.values.size(); ++column) {
+      EXPECT_EQ(result->values[column * cut.segment_count + segment], row.values[column]) << segment;
+    }
+  }
+}
+
+TEST_F(GatheringSlotTest, StoresPiecesAtAnyByteAndNothingBesideThem) {
+  for (const std::uint64_t offset : {0, 1, 7, 15, 16, 33, 4'099}) {
+    const std::vector<HostPiece> pieces = pages_.RandomPieces(20'000);
+    std::vector<std::byte> expected(offset, std::byte{0});
+    const std::vector<std::byte> all = Concatenated(pieces);
+    expected.insert(expected.end(), all.begin(), all.end());
+    expected.resize(expected.size() + 100);
+    const std::unique_ptr<Memory> memory = backend_->Allocate(0, expected.size()).value();
+    auto* const device = const_cast<std::byte*>(memory->data());
+    ASSERT_EQ(cudaMemset(device, 0, expected.size()), cudaSuccess);
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    ASSERT_TRUE(slot().StartStorePieces(*memory, offset, pieces).ok());
+    ASSERT_TRUE(slot().Wait().ok());
+    std::vector<std::byte> stored(expected.size());
+    ASSERT_EQ(cudaMemcpy(stored.data(), device, stored.size(), cudaMemcpyDeviceToHost), cudaSuccess);
+    EXPECT_TRUE(stored == expected) << offset;
   }
 }
 

@@ -2,11 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays on the server's GPU, from Python: reduced where they lie, to the right value, and timed.
 
+Of each call: call_us as Python sees it, kernel_us as the server does, client_us as the C++ client does, which
+begins when it has the array's place. python_us is what Python adds to that, look_up_us the part of it in
+which the place is found, and settle_us the part of that in which the driver is asked and the GPU waited for,
+which has nothing to do; beyond_kernel_us is the call without the kernel.
+
 Needs a GPU, CUDA's runtime library, NumPy and the Python package; PyTorch for its test alone. Environment:
 WARPFOLD_SERVER; WARPFOLD_COMMIT for the JSON lines, of which each way to pass an array prints one for each
 list of operators. No test looks at the times.
 """
 
+import concurrent.futures
 import ctypes
 import datetime
 import importlib.util
@@ -18,6 +24,7 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 import numpy
 
@@ -119,6 +126,16 @@ def blocks(argmax: int):
         yield begin, block
 
 
+def timed(function, times_us: list):
+    def timing(*arguments):
+        begin_s = time.perf_counter()
+        answer = function(*arguments)
+        times_us.append(1e6 * (time.perf_counter() - begin_s))
+        return answer
+
+    return timing
+
+
 class PythonCudaTest(unittest.TestCase):
 
     @classmethod
@@ -145,31 +162,36 @@ class PythonCudaTest(unittest.TestCase):
         return self.enterContext(warpfold.connect(server.address, memory_socket=path))
 
     def reduce_where_it_lies(self, how: str, array) -> None:
+        import warpfold.gpu
+
         client = self.client()
+        looked_up_us, settled_us = [], []
+        self.enterContext(mock.patch("warpfold.gpu.settle", timed(warpfold.gpu.settle, settled_us)))
+        client._memory.of_gpu = timed(client._memory.of_gpu, looked_up_us)
         for operators in (["sum"], ["sum", "argmax"]):
-            times_us, kernels_us = [], []
-            for call in range(_WARM_UPS + _CALLS):
+            calls = []
+            for _ in range(_WARM_UPS + _CALLS):
                 begin_s = time.perf_counter()
                 result = client.reduce(array, operators)
-                end_s = time.perf_counter()
+                call_us = 1e6 * (time.perf_counter() - begin_s)
                 self.assertEqual(result.way, "gpu memory")
                 self.assertEqual(result["sum"], self.sum)
                 self.assertEqual(result.get("argmax", self.argmax), self.argmax)
-                if call >= _WARM_UPS:
-                    times_us.append(1e6 * (end_s - begin_s))
-                    kernels_us.append(1e6 * result.timings.kernel)
-            self.tell(how, operators, result.device, times_us, kernels_us)
+                kernel_us, client_us = 1e6 * result.timings.kernel, 1e6 * result.timings.total
+                calls.append({"call_us": call_us, "kernel_us": kernel_us, "client_us": client_us,
+                              "beyond_kernel_us": call_us - kernel_us, "python_us": call_us - client_us,
+                              "look_up_us": looked_up_us[-1], "settle_us": settled_us[-1]})
+            self.tell(how, operators, result.device, calls[_WARM_UPS:])
 
-    def tell(self, how: str, operators: list, device: str, times_us: list, kernels_us: list) -> None:
-        beyond_us = [whole - kernel for whole, kernel in zip(times_us, kernels_us, strict=True)]
-        figures = {f"{name}_{quantile}": round(value, 1)
-                   for name, values in (("call_us", times_us), ("kernel_us", kernels_us),
-                                        ("beyond_kernel_us", beyond_us))
-                   for quantile, value in (("p50", statistics.median(values)),
-                                           ("p99", sorted(values)[99 * len(values) // 100]))}
+    def tell(self, how: str, operators: list, device: str, calls: list) -> None:
+        figures = {}
+        for name in calls[0]:
+            values = sorted(call[name] for call in calls)
+            figures[f"{name}_p50"] = round(statistics.median(values), 1)
+            figures[f"{name}_p99"] = round(values[99 * len(values) // 100], 1)
         print(json.dumps({"bench": "python_cuda", "date": datetime.date.today().isoformat(),
                           "commit": os.environ.get("WARPFOLD_COMMIT", "unknown"), "device": device,
-                          "array": how, "operators": operators, "bytes": _BYTES, "calls": len(times_us),
+                          "array": how, "operators": operators, "bytes": _BYTES, "calls": len(calls),
                           **figures}), flush=True)
 
     def test_by_cuda_array_interface(self):
@@ -177,6 +199,12 @@ class PythonCudaTest(unittest.TestCase):
 
     def test_by_dlpack(self):
         self.reduce_where_it_lies("DLPack", ByDlpack(self.address, self.count))
+
+    def test_a_thread_that_has_no_current_context(self):
+        array, client = ByDlpack(self.address, self.count), self.client()
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            result = thread.submit(client.reduce, array, ["sum"]).result()
+        self.assertEqual((result.way, result["sum"]), ("gpu memory", self.sum))
 
     def test_by_torch(self):
         if importlib.util.find_spec("torch") is None:

@@ -7,7 +7,7 @@
 #
 #   tests/gpu/run.sh BIN_DIR OUT_DIR [STEP ...]
 #
-# STEP: contract, sanitizers, memcheck_e2e, e2e, way_in, bench; all of them by default.
+# STEP: contract, sanitizers, memcheck_e2e, e2e, way_in, first_calls, bench; all of them by default.
 #
 # Build with `cmake --preset gpu && cmake --build --preset gpu`, copy build/gpu/bin and the tree over, run.
 set -uo pipefail
@@ -16,7 +16,7 @@ bin=$(cd "$1" && pwd)
 out=$2
 shift 2
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(contract sanitizers memcheck_e2e e2e way_in bench)
+[ ${#steps[@]} -gt 0 ] || steps=(contract sanitizers memcheck_e2e e2e way_in first_calls bench)
 mkdir -p "$out"
 failed=0
 
@@ -124,6 +124,13 @@ if has way_in; then
       --output "$out/way_in-${device%%:*}.jsonl" --commit "${WARPFOLD_COMMIT:-unknown}"
   done
   cat "$out"/way_in-*.jsonl >"$out/way_in.jsonl"
+fi
+if has first_calls; then
+  # Each in a process of its own, which has loaded nothing: as a server's first calls were without a warm-up,
+  # and as they are.
+  step first_calls "$bin/first_calls" cuda:0
+  step first_calls-warm "$bin/first_calls" cuda:0 --warm
+  cat "$out"/first_calls.log "$out"/first_calls-warm.log >"$out/first_calls.jsonl"
 fi
 if has bench; then
   step kernel_bench "$bin/warpfold-kernel-bench" --date "$(date +%F)" --commit "${WARPFOLD_COMMIT:-unknown}" \

@@ -14,6 +14,7 @@
 #include "kernels/backend.h"
 #include "kernels/error.h"
 #include "kernels/operators/table.h"
+#include "kernels/segment_out.h"
 #include "tests/kernels/expect_same.h"
 #include "tests/kernels/operators_document.h"
 #include "tests/kernels/random_array.h"
@@ -40,7 +41,7 @@ std::string Results(const BoundOperator& op, const OperatorParameters& parameter
   const std::size_t results = op.entry->fields.empty() ? op.states : op.entry->fields.size();
   for (std::uint32_t i = 0; i < results; ++i) {
     const Outcome outcome = op.entry->finish(parameters, both.data(), 2 * kElements, i);
-    absl::StrAppend(&text, static_cast<int>(outcome.error), " ", outcome.value.uint64_value, " ",
+    absl::StrAppend(&text, static_cast<int>(outcome.error), " ", ColumnBits(outcome.value), " ",
                     outcome.index, "; ");
   }
   return text;
@@ -129,7 +130,7 @@ TEST(OperatorOptionsTest, NanIsIgnoredOrRefused) {
     const OperatorValue among = c.Value({1, nan, 3, nan}, /*ignore_nan=*/true).value();
     const OperatorValue without = c.Value({1, 3}).value();
     for (std::size_t i = 0; i < without.entries.size(); ++i) {
-      EXPECT_EQ(among.entries[i].uint64_value, without.entries[i].uint64_value);
+      EXPECT_EQ(ColumnBits(among.entries[i]), ColumnBits(without.entries[i]));
     }
   });
 }

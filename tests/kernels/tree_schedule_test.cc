@@ -22,12 +22,21 @@ namespace {
 
 using Random = std::mt19937_64;
 
-// As in matrix_kernel.cuh: tiles for matrices of more than half of their padded dimension.
-constexpr TileShape kShapes[] = {
-    {4, 1, 1, 4, 1},     {4, 1, 1, 4, 4},     {4, 2, 2, 8, 1},     {4, 4, 2, 8, 4},     {4, 2, 4, 16, 1, 3},
-    {4, 4, 4, 16, 4, 3}, {4, 4, 8, 16, 4, 6}, {4, 4, 4, 24, 1, 3}, {4, 4, 8, 32, 1, 3}, {4, 8, 8, 32, 4, 3},
-    {8, 1, 1, 4, 1},     {8, 1, 1, 4, 2},     {8, 2, 2, 8, 1},     {8, 4, 2, 8, 2},     {8, 2, 4, 16, 1, 3},
-    {8, 4, 4, 16, 2, 3}, {8, 4, 4, 24, 1, 3}, {8, 4, 8, 32, 1, 3}, {8, 8, 8, 32, 2, 3}};
+// The tiles of matrix_tile.cuh, for entries of four and of eight bytes, and of tensor_tile.cuh: for matrices
+// of more than half of their padded dimension.
+std::vector<TileShape> Shapes() {
+  std::vector<TileShape> shapes = {{4, 4, 8, 16, 4, TensorTileWaitingLevels(16)},
+                                   {4, 8, 8, 32, 4, TensorTileWaitingLevels(32)}};
+  for (const std::uint32_t entry_bytes : {4u, 8u}) {
+    for (const TileTuning& tile : kTileTunings) {
+      const int padded = tile.lane_rows * tile.rows;
+      shapes.push_back({entry_bytes, static_cast<std::uint32_t>(tile.lane_rows),
+                        static_cast<std::uint32_t>(tile.lane_columns), static_cast<std::uint32_t>(padded),
+                        tile.is_fixed ? kVectorBytes / entry_bytes : 1, TileWaitingLevels(padded)});
+    }
+  }
+  return shapes;
+}
 
 std::uint32_t SmallestDimension(const TileShape& shape) {
   return shape.vector > 1 ? shape.padded_dimension : std::max(3u, shape.padded_dimension / 2 + 1);
@@ -106,7 +115,7 @@ class Simulation {
 
 TEST(TreeScheduleTest, EverySubtreeIsMadeOnce) {
   Random random;
-  for (const TileShape& shape : kShapes) {
+  for (const TileShape& shape : Shapes()) {
     for (std::uint32_t d = SmallestDimension(shape); d <= shape.padded_dimension; ++d) {
       const std::uint64_t element_bytes = std::uint64_t{d} * d * shape.entry_bytes;
       for (const std::uint64_t first_leaf :
@@ -126,12 +135,12 @@ TEST(TreeScheduleTest, EverySubtreeIsMadeOnce) {
 }
 
 TEST(TreeScheduleTest, UnitsGrowWithTheArray) {
-  for (const TileShape& shape : kShapes) {
+  for (const TileShape& shape : Shapes()) {
     const std::uint32_t d = shape.padded_dimension;
     const std::uint64_t elements = (std::uint64_t{1} << 32) / (d * d * shape.entry_bytes);
     const MatrixPlan large = PlanMatrices(shape, d, PairStride(shape, d), 0, elements, 132);
     EXPECT_EQ(large.waiting_levels, shape.most_waiting_levels);
-    EXPECT_LE(large.shared_bytes, kMostSharedBytes);
+    EXPECT_LE(large.shared_bytes, kMostTileSharedBytes);
     EXPECT_GE(large.tree.units, 132u * 32u);
   }
 }
@@ -139,7 +148,7 @@ TEST(TreeScheduleTest, UnitsGrowWithTheArray) {
 // Those before sm_80 have 64 KiB for a block.
 TEST(TreeScheduleTest, UnitsAreSmallerWhereThereIsLessSharedMemory) {
   constexpr std::uint32_t kLess = 64 << 10;
-  for (const TileShape& shape : kShapes) {
+  for (const TileShape& shape : Shapes()) {
     for (std::uint32_t d = SmallestDimension(shape); d <= shape.padded_dimension; ++d) {
       const std::uint64_t elements = (std::uint64_t{1} << 32) / (d * d * shape.entry_bytes);
       const MatrixPlan plan = PlanMatrices(shape, d, PairStride(shape, d), 0, elements, 132, kLess);
@@ -149,7 +158,7 @@ TEST(TreeScheduleTest, UnitsAreSmallerWhereThereIsLessSharedMemory) {
 }
 
 TEST(TreeScheduleTest, PairsDoNotMeetInBanks) {
-  for (const TileShape& shape : kShapes) {
+  for (const TileShape& shape : Shapes()) {
     for (std::uint32_t d = SmallestDimension(shape); d <= shape.padded_dimension; ++d) {
       SCOPED_TRACE(testing::Message()
                    << d << " rows of " << shape.entry_bytes << " bytes, in vectors of " << shape.vector);
@@ -169,7 +178,7 @@ TEST(TreeScheduleTest, PairsDoNotMeetInBanks) {
 // Two turns for a warp's vectors: neighbours read the same left factors, and lanes two apart the same right
 // ones.
 TEST(TreeScheduleTest, LanesShareFactorsInPairs) {
-  for (const TileShape& shape : kShapes) {
+  for (const TileShape& shape : Shapes()) {
     SCOPED_TRACE(testing::Message() << shape.lane_rows << " x " << shape.lane_columns << " lanes");
     std::set<std::pair<std::uint32_t, std::uint32_t>> places;
     for (std::uint32_t lane = 0; lane < shape.lanes_each(); ++lane) {

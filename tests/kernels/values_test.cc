@@ -19,6 +19,7 @@
 #include "kernels/operators/lists.h"
 #include "kernels/operators/portable.h"
 #include "kernels/reduction.h"
+#include "kernels/segment_out.h"
 #include "tests/kernels/elements.h"
 #include "tests/kernels/long_arrays.h"
 
@@ -170,7 +171,7 @@ void CheckMatrixProduct(ElementType type, std::uint32_t d, std::uint64_t count, 
   std::swap_ranges(tenth, tenth + d * d, tenth + d * d);
   const std::vector<Scalar> swapped = entries();
   EXPECT_FALSE(std::equal(product.begin(), product.end(), swapped.begin(),
-                          [](const Scalar& a, const Scalar& b) { return a.uint64_value == b.uint64_value; }));
+                          [](const Scalar& a, const Scalar& b) { return ColumnBits(a) == ColumnBits(b); }));
 }
 
 TEST(ValuesTest, MatrixProduct) {

@@ -3,14 +3,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Breaks sources on purpose, one small change at a time, and looks whether the tests notice.
 
-Changes lie in lines of code, not in comments: OPERATORS lists them. Each mutant costs one compilation and
-the links of the tests that cover its file (TESTS), whose executables must be built. What survives is a check
-that no test needs: a missing test, or code without effect. Each mutant is a line of JSON in --output.
+Changes lie in lines of code, not in comments: OPERATORS lists them. A mutant is compiled into a library of
+its own that is loaded before all others, so that its functions take the place of ours and nothing is linked
+again; this takes a build whose libraries are shared. Of a header, the sources of its folder that include it
+are compiled, but what a test itself uses of it stays as it was. What survives all tests of its file
+(tests_of.py) is a check that no test needs: a missing test, or code without effect. Each mutant is a line of
+JSON in --output; those that are there already do not run again.
 
-    tests/mutation/mutate.py --build build/dev --minutes 10 server/core/slot_share.cc client/retry.cc
+    cmake --preset mutation && cmake --build --preset mutation
+    tests/mutation/mutate.py server/core/slot_share.cc client/retry.cc
 """
 
 import argparse
+import collections
+import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -22,22 +29,14 @@ import tempfile
 import time
 from typing import Iterator, NamedTuple
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests_of import tests_of
 
-# Which tests cover a file: the longest prefix counts. Quick ones come first.
-TESTS = {
-    "server/core/slot_share.cc": ("server_slot_share_test", "server_device_health_test",
-                                  "server_simulation_test"),
-    "server/core/device_health.cc": ("server_device_health_test",),
-    "server/core/canary.cc": ("server_device_health_test",),
-    "server/core/": ("server_call_test", "server_session_device_test", "server_simulation_test"),
-    "server/net/frame_watch.cc": ("server_frame_watch_test",),
-    "client/answer_check.cc": ("answer_check_test",),
-    "client/retry.cc": ("retry_test", "client_failure_test", "client_test"),
-    "kernels/partial_state.cc": ("kernels_partial_state_test",),
-}
-_ENVIRONMENT = {**os.environ, "CCACHE_DISABLE": "1", "WARPFOLD_SIMULATION_SCHEDULES": "3000"}
-_TEST_TIMEOUT_S = 60
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+_ENVIRONMENT = {"CCACHE_DISABLE": "1", "WARPFOLD_SIMULATION_SCHEDULES": "3000",
+                "WARPFOLD_TEST_SCALE": "small"}
+_COMPILE_TIMEOUT_S = 300
+_SLOWEST_TEST_S = 60
+_MOST_BYTES = 8 << 30
 
 
 class Operator(NamedTuple):
@@ -91,96 +90,145 @@ def mutants_of(file: str) -> Iterator[Mutant]:
                 yield Mutant(file, number, operator.name, line.strip(), after.strip())
 
 
+_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+
+
 class Build:
-    """Commands of a build folder, without its archives: a mutant's object comes before them."""
+    """A build folder whose libraries are shared: what compiles a mutant, and what runs with it."""
 
-    def __init__(self, folder: pathlib.Path, scratch: pathlib.Path):
-        self.folder, self.scratch = folder, scratch
-        entries = json.loads(self._ninja("-t", "compdb"))
-        self.commands = {os.path.relpath(entry["file"], ROOT): entry["command"] for entry in entries
-                         if entry["file"].endswith(".cc") and entry["file"].startswith(str(ROOT))}
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder
+        self.entries = {os.path.relpath(entry["file"], ROOT): entry
+                        for entry in json.loads((folder / "compile_commands.json").read_text())}
 
-    def _ninja(self, *arguments: str) -> str:
-        return subprocess.run(["ninja", "-C", str(self.folder), *arguments], check=True, capture_output=True,
-                              text=True).stdout
+    def sources_of(self, file: str) -> list[str]:
+        """The file itself, or of its folder those that include it, directly or not."""
+        if not file.endswith(".h"):
+            return [file] if file in self.entries else []
+        near = [path for path in (ROOT / file).parent.iterdir() if path.suffix in (".cc", ".h")]
+        includes = {str(path.relative_to(ROOT)): set(_INCLUDE.findall(path.read_text())) for path in near}
+        having = {file}
+        while more := {name for name in includes if name not in having and includes[name] & having}:
+            having |= more
+        return sorted(name for name in having if name in self.entries)
 
-    def compile(self, file: str, text: str) -> bool:
-        source, words = self.scratch / "mutant.cc", shlex.split(self.commands[file])
-        source.write_text(text)
-        words[words.index("-c") + 1] = str(source)
-        words[words.index("-o") + 1] = str(self.scratch / "mutant.o")
-        words[words.index("-MF") + 1] = str(self.scratch / "mutant.d")
-        return self._runs(words, 300)
+    def compile(self, file: str, text: str, scratch: pathlib.Path) -> bool:
+        """Into scratch/mutant.so."""
+        changed = scratch / file
+        changed.parent.mkdir(parents=True, exist_ok=True)
+        changed.write_text(text)
+        sources = self.sources_of(file)
+        entry = self.entries[sources[0]]
+        words = shlex.split(entry["command"])
+        del words[words.index("-o"):]  # and "-c", which comes after it
+        words[1:1] = ["-I", str(scratch)]
+        words += [str(changed)] if sources == [file] else [str(ROOT / source) for source in sources]
+        # A header's functions may be in a test, too: those of the mutant are to call their own.
+        words += ["-O0", "-shared", "-Wl,-Bsymbolic-functions", "-o", str(scratch / "mutant.so")]
+        return self._runs(words, pathlib.Path(entry["directory"]), _COMPILE_TIMEOUT_S)
 
-    def link(self, test: str) -> bool:
-        """Any executable of the build, into the scratch folder."""
-        command = self._ninja("-t", "commands", test).rstrip().split("\n")[-1]
-        words = shlex.split(command.removeprefix(": && ").removesuffix(" && :"))
-        words[words.index("-o") + 1] = str(self.scratch / test)
-        words.insert(words.index("-o"), str(self.scratch / "mutant.o"))
-        return self._runs(words, 300)
+    def passes(self, test: str, scratch: pathlib.Path, timeout_s: float) -> bool:
+        return self._runs(["prlimit", f"--as={_MOST_BYTES}", "env", f"LD_PRELOAD={scratch / 'mutant.so'}",
+                           str(self.folder / "bin" / test), "--gtest_brief=1", "--gtest_fail_fast"],
+                          scratch, timeout_s)
 
-    def passes(self, test: str) -> bool:
-        return self._runs([str(self.scratch / test), "--gtest_brief=1", "--gtest_fail_fast"], _TEST_TIMEOUT_S)
-
-    def _runs(self, words: list[str], timeout_s: float) -> bool:
-        try:
-            return subprocess.run(words, cwd=self.folder, env=_ENVIRONMENT, timeout=timeout_s, check=False,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
-        except subprocess.TimeoutExpired:
-            return False
-
-
-def tests_of(file: str) -> tuple[str, ...]:
-    return TESTS[max((prefix for prefix in TESTS if file.startswith(prefix)), key=len)]
+    @staticmethod
+    def _runs(words: list[str], folder: pathlib.Path, timeout_s: float) -> bool:
+        done = subprocess.run(words, cwd=folder, env={**os.environ, **_ENVIRONMENT}, timeout=timeout_s,
+                              check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return done.returncode == 0
 
 
-def outcome_of(build: Build, mutant: Mutant | None, file: str) -> str:
-    """"survived", "killed by" a test, or "not compiled". Without a mutant: of the source as it is."""
-    lines = (ROOT / file).read_text().split("\n")
-    if mutant is not None:
+class Judge:
+    """Says what becomes of mutants. Threads: any, once `learn` has returned for their file."""
+
+    def __init__(self, build: Build, deadline: float):
+        self.build, self.deadline = build, deadline
+        self.seconds: dict[str, dict[str, float]] = {}  # that the tests of a file take with it as it is
+
+    def learn(self, file: str) -> list[str]:
+        """What hinders judging the file's mutants; a test that fails without a change is left out."""
+        if not self.build.sources_of(file):
+            return [f"{file} is not of this build"]
+        seconds, trouble = {}, []
+        with tempfile.TemporaryDirectory(prefix="warpfold_mutant_") as folder:
+            scratch = pathlib.Path(folder)
+            if not self.build.compile(file, (ROOT / file).read_text(), scratch):
+                return [f"{file} does not compile as it is"]
+            for test in tests_of(file):
+                start = time.monotonic()
+                try:
+                    if self.build.passes(test, scratch, _SLOWEST_TEST_S):
+                        seconds[test] = time.monotonic() - start
+                    else:
+                        trouble.append(f"{file}: {test} fails without a change, or is not built")
+                except subprocess.TimeoutExpired:
+                    trouble.append(f"{file}: {test} takes more than {_SLOWEST_TEST_S} s")
+        self.seconds[file] = dict(sorted(seconds.items(), key=lambda entry: entry[1]))
+        return trouble
+
+    def outcome_of(self, mutant: Mutant) -> str | None:
+        """"survived", "killed by" a test, "hangs" a test, "not compiled", or none: there was no time."""
+        lines = (ROOT / mutant.file).read_text().split("\n")
         lines[mutant.line - 1] = mutant.after
-    if not build.compile(file, "\n".join(lines)):
-        return "not compiled"
-    for test in tests_of(file):
-        if not build.link(test):
-            return "not compiled"
-        if not build.passes(test):
-            return f"killed by {test}"
-    return "survived"
+        with tempfile.TemporaryDirectory(prefix="warpfold_mutant_") as folder:
+            scratch = pathlib.Path(folder)
+            if self._left() <= 0:
+                return None
+            if not self.build.compile(mutant.file, "\n".join(lines), scratch):
+                return "not compiled"
+            for test, seconds in self.seconds[mutant.file].items():
+                try:
+                    if not self.build.passes(test, scratch, min(10 + 5 * seconds, max(self._left(), 0))):
+                        return f"killed by {test}"
+                except subprocess.TimeoutExpired:
+                    return f"hangs {test}" if self._left() > 0 else None
+        return "survived"
+
+    def _left(self) -> float:
+        return self.deadline - time.monotonic()
+
+
+def in_turns(files: dict[str, list[Mutant]], seed: int) -> list[Mutant]:
+    """A mutant of each file, then the next of each, so that all files have a share of the time."""
+    for mutants in files.values():
+        random.Random(seed).shuffle(mutants)
+    return [mutant for turn in itertools.zip_longest(*files.values()) for mutant in turn if mutant]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("files", nargs="+")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/dev")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/mutation")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time")
     parser.add_argument("--minutes", type=float, default=10, help="for all files together")
     parser.add_argument("--seed", type=int, default=1, help="in which order mutants are taken")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("mutants.jsonl"))
     arguments = parser.parse_args()
-    deadline = time.monotonic() + 60 * arguments.minutes
-    counts: dict[str, int] = {}
-    with (tempfile.TemporaryDirectory(prefix="warpfold_mutants_") as scratch,
-          arguments.output.open("a") as out):
-        build = Build(arguments.build.resolve(), pathlib.Path(scratch))
-        todo = []
-        for file in arguments.files:
-            if outcome_of(build, None, file) != "survived":
-                raise SystemExit(f"{file}: its tests fail without a change, or are not built")
-            todo += mutants_of(file)
-        random.Random(arguments.seed).shuffle(todo)
-        for done, mutant in enumerate(todo):
-            if time.monotonic() > deadline:
-                break
-            outcome = outcome_of(build, mutant, mutant.file)
-            kind = outcome.split(" by")[0]
-            counts[kind] = counts.get(kind, 0) + 1
+    judge = Judge(Build(arguments.build.resolve()), time.monotonic() + 60 * arguments.minutes)
+    counts: collections.Counter[str] = collections.Counter()
+    with (concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool,
+          arguments.output.open("a+") as out):
+        out.seek(0)
+        known = {Mutant(*list(json.loads(line).values())[:-1]) for line in out}
+        files = {}
+        for file, trouble in zip(arguments.files, pool.map(judge.learn, arguments.files)):
+            print("\n".join(trouble), end="\n" if trouble else "", flush=True)
+            if judge.seconds.get(file):
+                files[file] = [mutant for mutant in mutants_of(file) if mutant not in known]
+        todo = in_turns(files, arguments.seed)
+        running = {pool.submit(judge.outcome_of, mutant): mutant for mutant in todo}
+        for done in concurrent.futures.as_completed(running):
+            mutant, outcome = running[done], done.result()
+            if outcome is None:
+                continue
+            counts[outcome.split(" ")[0]] += 1
             out.write(json.dumps({**mutant._asdict(), "outcome": outcome}) + "\n")
             out.flush()
-            if kind == "survived":
+            if outcome == "survived":
                 print(f"{mutant.file}:{mutant.line}: {mutant.operator}: "
                       f"{mutant.before}  ->  {mutant.after}", flush=True)
-    print(f"{len(todo)} mutants, of which ran: {counts}")
+    print(f"{len(todo)} mutants, of which ran: {dict(counts)}")
 
 
 if __name__ == "__main__":

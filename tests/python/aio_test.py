@@ -143,3 +143,36 @@ def test_a_group_that_fails_cancels_its_calls():
 
     with silence() as address:
         run(scenario, address)
+
+
+def progress_without_more(done, total):
+    raise StopIteration("no more")
+
+
+def test_a_stop_iteration_is_a_runtime_error(server):
+    """A future takes none, as a generator does not."""
+    async def scenario(client):
+        with pytest.raises(RuntimeError) as raised:
+            await asyncio.wait_for(client.sum(X, progress=progress_without_more), 20)
+        assert isinstance(raised.value.__cause__, StopIteration)
+
+    run(scenario, server.address)
+
+
+def test_a_stop_iteration_after_the_cancellation(server):
+    def progress(done, total):
+        reached.set()
+        assert cancelled.wait(20)
+        raise StopIteration("no more")
+
+    async def scenario(client):
+        task = asyncio.create_task(client.sum(slow_pieces(3), progress=progress))
+        assert await asyncio.to_thread(reached.wait, 20)
+        task.cancel()
+        await asyncio.sleep(0.05)  # the call hears of it
+        cancelled.set()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 20)
+
+    reached, cancelled = threading.Event(), threading.Event()
+    run(scenario, server.address)

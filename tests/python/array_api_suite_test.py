@@ -20,6 +20,7 @@ _TESTS = ["array_api_tests/test_statistical_functions.py",
           "array_api_tests/test_special_cases.py::test_nan_propagation"]
 # For each function; the suite's own number.
 _EXAMPLES = 100
+_SEED = [] if "WARPFOLD_RANDOM_EXAMPLES" in os.environ else ["--hypothesis-seed=1"]  # as conftest.py
 
 _FLOAT64 = "sums, products, means, variances and deviations of float32 are float64; complex is refused"
 _EMPTY = "the mean, the variance and the deviation of no elements are an error"
@@ -45,7 +46,7 @@ def run_suite(folder, address, types, tmp_path):
         environment["PYTHONPATH"] += f":{pathlib.Path(path).resolve()}"
     done = subprocess.run(
         [sys.executable, "-B", "-m", "pytest", "-rA", "-p", "no:cacheprovider", "--tb=short",
-         "--disable-deadline", f"--max-examples={_EXAMPLES}", *_TESTS],
+         "--disable-deadline", f"--max-examples={_EXAMPLES}", *_SEED, *_TESTS],
         cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert re.search(r"\d+ passed", done.stdout), done.stdout[-3000:] + done.stderr[-3000:]
     ended = {outcome: set(re.findall(rf"^{outcome} \S*?::(\S+)", done.stdout, re.MULTILINE))

@@ -13,7 +13,7 @@ import zipfile
 import numpy
 import pytest
 
-from dlpack import Bfloat16
+from dlpack import Bfloat16, Foreign
 from warpfold import files
 
 BIG = 256 << 20  # bytes of an array of which no copy may be made
@@ -132,19 +132,9 @@ def test_array_interface(client):
 
 
 def test_dlpack(client):
-    class Exporter:
-        def __init__(self, array):
-            self.array = array
-
-        def __dlpack__(self, **options):
-            return self.array.__dlpack__(**options)
-
-        def __dlpack_device__(self):
-            return self.array.__dlpack_device__()
-
     x = grid()
-    arrives_as(client, Exporter(x), x, "memory")
-    arrives_as(client, Exporter(x[::-2]), x[::-2], "copied")
+    arrives_as(client, Foreign(x), x, "memory")
+    arrives_as(client, Foreign(x[::-2]), x[::-2], "copied")
 
 
 def test_gpu_arrays_are_staged_part_by_part(client):
@@ -326,6 +316,24 @@ def test_arrow_and_parquet(client, tmp_path):
             client.sum(read(tmp_path / name, "nothing"))
     parquet.write_table(table.slice(0, 0), tmp_path / "empty.parquet")
     assert client.sum(files.parquet(tmp_path / "empty.parquet", "x")) == 0
+
+
+def test_parquet_columns_with_dots_in_their_names(client, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    x = grid().reshape(-1)
+    fields = pyarrow.StructArray.from_arrays([pyarrow.array(-x)], ["x"])
+    for names in (["s", "s.x", "a"], ["s.x", "a", "s"], ["a", "s.x"]):
+        columns = {"s": fields, "s.x": x, "a": x + 1}
+        parquet.write_table(pyarrow.table({name: columns[name] for name in names}), tmp_path / "t")
+        arrives_as(client, files.parquet(tmp_path / "t", "s.x"), x, "pieces")
+        arrives_as(client, files.parquet(tmp_path / "t", "a"), x + 1, "pieces")
+        if "s" in names:
+            with pytest.raises(TypeError, match="struct"):
+                client.sum(files.parquet(tmp_path / "t", "s"))
+    parquet.write_table(pyarrow.table({"s": fields}), tmp_path / "t")
+    with pytest.raises(KeyError, match=r"s\.x"):
+        client.sum(files.parquet(tmp_path / "t", "s.x"))
 
 
 def test_arrow_streams(client, tmp_path):

@@ -11,6 +11,7 @@ import numpy
 import pytest
 
 import warpfold
+from dlpack import Foreign
 from warpfold import errors
 
 
@@ -77,24 +78,14 @@ def test_torch(client):
         client.sum(torch.ones(3, device="meta"))
     with pytest.raises(TypeError, match=r"complex64.*array\.real and array\.imag"):
         client.sum(torch.ones(3, dtype=torch.complex64))
-    with pytest.raises(TypeError, match=r"torch\.Tensor.*[Ss]parse"):
+    with pytest.raises(TypeError, match=r"torch\.Tensor.*([Ss]parse|layout)"):
         client.sum(torch.ones(3).to_sparse())
 
 
 def test_complex_numbers_by_dlpack(client):
     """As JAX and PyTorch export them."""
-    class Exporter:
-        def __init__(self, array):
-            self.array = array
-
-        def __dlpack__(self, **options):
-            return self.array.__dlpack__(**options)
-
-        def __dlpack_device__(self):
-            return self.array.__dlpack_device__()
-
     with pytest.raises(TypeError, match=r"complex64 cannot be reduced: pass array\.real and array\.imag"):
-        client.sum(Exporter(numpy.ones(3, "complex64")))
+        client.sum(Foreign(numpy.ones(3, "complex64")))
 
 
 def test_other_libraries_remedies(client):
@@ -249,3 +240,27 @@ def test_connect():
         for call in (lambda: nobody.sum(numpy.ones(3)), nobody.info, nobody.is_serving):
             with pytest.raises(ConnectionError):
                 call()
+
+
+@pytest.mark.parametrize("shapes", [
+    [(1, 2, 3), (1, 3, 2)], [(1, 2, 2), (1, 4, 4)], [(1, 2, 2), (2, 8)], [(2, 2, 2), (2, 2)],
+    [(1, 2, 2), (4,)], [(1, 2, 2), (1, 1, 1)], [(0, 2, 2), (1, 2, 2), (1, 4, 1)], [(1, 2, 2), (0, 3, 2)]])
+def test_pieces_of_other_matrices(client, shapes):
+    for call in (lambda pieces: client.reduce(pieces, ["sum"], matrix=True), client.matrix_product):
+        if call == client.matrix_product and shapes[0][1] != shapes[0][2]:
+            continue
+        with pytest.raises(ValueError, match=r"a piece of shape .* came after matrices of 2 x [23]"):
+            call(numpy.ones(shape) for shape in shapes)
+
+
+def test_pieces_of_other_pairs(client):
+    for shape in ((4, 1), (4,), (4, 3), (2, 4)):
+        with pytest.raises(ValueError, match=r"a piece of shape .* came after matrices of 1 x 2"):
+            client.affine_compose(iter([numpy.ones((2, 2)), numpy.ones(shape)]))
+    assert client.affine_compose(iter([numpy.ones((2, 2)), numpy.ones((3, 1, 2))])).tolist() == [[1, 5]]
+
+
+def test_pieces_of_the_same_matrices(client):
+    pieces = [numpy.ones((1, 2, 3)), numpy.ones((0, 2, 3)), numpy.ones((2, 2, 2, 3))]
+    assert (client.reduce(iter(pieces), ["sum"], matrix=True)["sum"] == 5).all()
+    assert client.sum(iter([*pieces, numpy.ones((3, 2)), 1.0])) == 6 + 24 + 6 + 1  # without matrices

@@ -26,9 +26,29 @@ LONG_S = 120
 
 @contextlib.contextmanager
 def silence():
-    """The address of a peer that takes connections and says nothing."""
+    """The address of a peer that takes connections and answers no call.
+
+    It sends settings, since a connection without any counts as none after 3 s, for which a machine may stand
+    still."""
+    settings = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+    connections = []
+
+    def take_connections():
+        with contextlib.suppress(OSError):  # at the end
+            while True:
+                connections.append(listener.accept()[0])
+                connections[-1].sendall(settings)
+
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        thread = threading.Thread(target=take_connections)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for connection in connections:
+                connection.close()
 
 
 def slow_pieces(count):
@@ -112,6 +132,41 @@ def test_many_threads_on_one_client(client):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+# Long enough for the call to be asked whether it goes on, in the stream's destructor.
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_an_iterator_that_raises_late_ends_the_call(client, is_silent):
+    def pieces():
+        yield X  # of which a window has room for all
+        time.sleep(0.2)
+        raise KeyError("mine")
+
+    with silence() as address, warpfold.connect(address) as deaf:
+        for _ in range(3):
+            with pytest.raises(KeyError, match="mine"):
+                (deaf if is_silent else client).sum(pieces(), timeout=LONG_S)
+    assert client.sum(X) == X.sum()
+
+
+def test_a_signal_in_an_iterator_ends_the_call(client):
+    def handler(number, frame):
+        raise InterruptedError("in a piece")
+
+    def pieces():
+        yield numpy.ones(1 << 20)
+        time.sleep(LONG_S)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    timer = threading.Timer(0.3, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1))
+    timer.start()
+    try:
+        with pytest.raises(InterruptedError, match="in a piece"):
+            client.sum(pieces())
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert client.sum(X) == X.sum()
 
 
 def test_an_iterator_that_raises_ends_the_call():

@@ -2,15 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real server for all tests of the Python package.
 
-Environment: WARPFOLD_SERVER, the executable; WARPFOLD_DEVICE, cpu (default) or cuda:N.
+Environment: WARPFOLD_SERVER, the executable; WARPFOLD_DEVICE, cpu (default) or cuda:N;
+WARPFOLD_RANDOM_EXAMPLES, set to anything: Hypothesis thinks of other arrays each time, where it has the same
+in each run else, so that a test which fails does so for what was changed.
 """
 
+import importlib.util
 import os
 import subprocess
 
 import pytest
 
 import warpfold
+
+# Not every environment has it: wheels_test.py's are bare.
+if "WARPFOLD_RANDOM_EXAMPLES" not in os.environ and importlib.util.find_spec("hypothesis") is not None:
+    from hypothesis import settings
+
+    settings.register_profile("same", derandomize=True, database=None)
+    settings.load_profile("same")
 
 _STOP_TIMEOUT_S = 60
 

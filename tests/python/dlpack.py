@@ -1,11 +1,16 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Capsules of DLPack of types that NumPy does not export."""
+"""Capsules of DLPack of types, and on devices, that NumPy does not export."""
 
 import ctypes
 
-_BFLOAT = 4  # DLDataTypeCode
-_HOST = 1
+# DLDataTypeCode.
+_FLOAT = 2
+_BFLOAT = 4
+# DLDeviceType.
+HOST = 1
+CUDA = 2
+CUDA_MANAGED = 13
 
 
 class _Tensor(ctypes.Structure):
@@ -18,14 +23,27 @@ class _Tensor(ctypes.Structure):
                 ("deleter", ctypes.c_void_p)]
 
 
-class Bfloat16:
-    """An array of ml_dtypes' bfloat16 as JAX's are: by DLPack, with NumPy's type of the elements."""
+class Foreign:
+    """A NumPy array as one of another library, which says nothing but what DLPack asks for."""
 
     def __init__(self, array):
-        self._array, self.dtype = array, array.dtype
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class Exporter:
+    """A contiguous array of floats, said to be on a device."""
+
+    def __init__(self, array, device, code=_FLOAT):
+        self.array, self._device = array, device
         self._lengths = (ctypes.c_int64 * 1)(array.size)
-        self._tensor = _Tensor(data=array.ctypes.data, device_type=_HOST, ndim=1, code=_BFLOAT, bits=16,
-                               lanes=1, shape=ctypes.addressof(self._lengths))
+        self._tensor = _Tensor(data=array.ctypes.data, device_type=device, ndim=1, code=code,
+                               bits=8 * array.itemsize, lanes=1, shape=ctypes.addressof(self._lengths))
         self._new_capsule = ctypes.pythonapi.PyCapsule_New
         self._new_capsule.restype = ctypes.py_object
         self._new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
@@ -34,4 +52,12 @@ class Bfloat16:
         return self._new_capsule(ctypes.addressof(self._tensor), b"dltensor", None)
 
     def __dlpack_device__(self):
-        return _HOST, 0
+        return self._device, 0
+
+
+class Bfloat16(Exporter):
+    """An array of ml_dtypes' bfloat16 as JAX's are: by DLPack, with NumPy's type of the elements."""
+
+    def __init__(self, array):
+        super().__init__(array, HOST, _BFLOAT)
+        self.dtype = array.dtype

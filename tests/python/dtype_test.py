@@ -3,6 +3,7 @@
 """dtype= of sum and prod: the same value in another type, along axes, and what it cannot be."""
 
 import array
+import ctypes
 import itertools
 import math
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from standard_test import REAL, SHAPES, STANDARD
+from warpfold import element_types
 from warpfold.errors import OutOfRangeError
 
 FLOATS = [numpy.dtype(name) for name in ("float16", "float32", "float64")]
@@ -112,3 +114,50 @@ def test_of_what_does_not_say_its_type_it_is_the_elements(client):
         assert got == 10 and got.dtype == "float64"
     with client.put(x) as kept:
         assert kept.sum(dtype="float32").dtype == "float32"
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: array.array("i", x), lambda x: (ctypes.c_int * len(x))(*x),
+    lambda x: memoryview(numpy.array(x)), lambda x: memoryview(numpy.array(x, "float32"))[::-1],
+    lambda x: memoryview(numpy.array(x, "int8") > 0)])
+def test_buffers_that_are_no_bytes_say_their_type(client, make):
+    buffer = make([1, 2, 3, 4])
+    for function, reduce in ((client.sum, numpy.sum), (client.prod, numpy.prod)):
+        got = function(buffer, dtype="float64")
+        assert got == reduce(numpy.asarray(buffer), dtype="float64") and got.dtype == "float64"
+    for call in (client.max, lambda x, **options: client.reduce(x, ["max"], **options)):
+        assert call(buffer, dtype=numpy.asarray(buffer).dtype) is not None  # which says the same
+        with pytest.raises(TypeError, match="dtype="):
+            call(buffer, dtype="uint16")
+
+
+@pytest.mark.parametrize("make", [
+    bytes, bytearray, lambda x: array.array("b", x), lambda x: array.array("B", x),
+    lambda x: memoryview(x).cast("c"), lambda x: (ctypes.c_char * len(x))(*x),
+    lambda x: (ctypes.c_ubyte * len(x))(*x), lambda x: memoryview(x).cast("B", (2, 4))])
+def test_bytes_of_every_kind_are_elements_of_the_type_that_is_said(client, make):
+    x = make(numpy.array([1.5, 2], "float32").tobytes())
+    assert client.sum(x, dtype="float32") == 3.5
+    assert client.max(x, dtype="float32") == 2
+
+
+def test_types_that_are_none_are_not_remembered(client):
+    def refuse(count):
+        for length in range(count):
+            with pytest.raises(TypeError):
+                client.sum(numpy.zeros(1, f"S{length + 1}"))
+            with pytest.raises(TypeError):
+                client.sum(b"1234", dtype=numpy.dtype([(f"field{length}", "i4")]))
+
+    refuse(300)
+    for x in (numpy.ones(3), numpy.ones(3, "int8")):
+        assert client.sum(x) == 3
+    assert element_types.element_type.cache_info().currsize <= 64
+
+
+def test_bytes_with_gaps(client):
+    for x in (memoryview(b"1234")[::2], memoryview(b"1234")[::-2]):
+        assert client.sum(x, dtype="int8") == client.sum(x) == sum(bytes(x))
+        with pytest.raises(ValueError, match=r"gaps.*bytes\(\.\.\.\)"):
+            client.sum(x, dtype="int16")
+        assert client.sum(bytes(x), dtype="int16") == int(numpy.frombuffer(bytes(x), "int16")[0])

@@ -12,7 +12,9 @@ import numpy
 import pytest
 
 from conftest import Server
+from dlpack import Foreign
 from proxy import proxy
+from warpfold import mapped
 
 FILE_BYTES = 64 << 20
 # What a peer takes before the file is cut: far more than a header, far less than all.
@@ -37,24 +39,15 @@ _WAYS = {
     "a view": "client.sum(m.view(numpy.ndarray)[::2])",
     "mmap": "client.sum(m._mmap)",
     "mmap as numbers": "client.sum(m._mmap, dtype='float64', checksum=True)",
-    "DLPack": "client.sum(Exporter(m))",
-    "DLPack with gaps": "client.sum(Exporter(m[::2]))",
+    "DLPack": "client.sum(Foreign(m))",
+    "DLPack with gaps": "client.sum(Foreign(m[::2]))",
     "asyncio": "asyncio.run(in_asyncio(m))"}
 
 _SCENARIO = """
 import asyncio, sys
 import numpy, warpfold
+from dlpack import Foreign
 from warpfold import aio
-
-class Exporter:  # of another library, which does not say that its memory is a file's
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack__(self, **options):
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
 
 async def in_asyncio(m):
     async with aio.connect(sys.argv[1]) as client:
@@ -77,20 +70,29 @@ def keeper():
         yield server
 
 
-def cut_in_the_middle(keeper, path, call, then=""):
+def in_the_middle(keeper, path, happens, call, then=""):
+    """The call in a process of its own, whose id `happens` is given when the server has a part of the file:
+    what it printed, and how it ended."""
     with open(path, "wb") as file:
         file.truncate(FILE_BYTES)
+    processes = []
 
-    def cut(data, before):
+    def watch(data, before):
         if before < TAKEN_BYTES <= before + len(data):
-            os.truncate(path, 4096)
+            happens(processes[0].pid)
         return data
 
-    with proxy(keeper.address, cut) as address:
+    with proxy(keeper.address, watch) as address:
         # Its own handler of the signal must go on being heard of other faults.
-        return subprocess.run(
-            [sys.executable, "-X", "faulthandler", "-c", _SCENARIO.format(call=call, then=then), address,
-             path], capture_output=True, text=True, check=False)
+        command = [sys.executable, "-X", "faulthandler", "-c", _SCENARIO.format(call=call, then=then),
+                   address, path]
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        stdout, stderr = processes[0].communicate()
+        return subprocess.CompletedProcess(command, processes[0].returncode, stdout, stderr)
+
+
+def cut_in_the_middle(keeper, path, call, then=""):
+    return in_the_middle(keeper, path, lambda process: os.truncate(path, 4096), call, then)
 
 
 @pytest.mark.parametrize("way", _WAYS)
@@ -109,6 +111,14 @@ def test_what_is_missing_is_never_read_as_zeros_after_the_call(keeper, tmp_path,
     assert done.returncode in (-signal.SIGBUS, -signal.SIGSEGV)
     assert "ValueError" in done.stdout and "read" not in done.stdout
     assert "Fatal Python error" in done.stderr  # from faulthandler
+
+
+def test_a_signal_that_was_sent_is_passed_on(keeper, tmp_path):
+    """No access is repeated after it."""
+    done = in_the_middle(keeper, tmp_path / "x", lambda process: os.kill(process, signal.SIGBUS),
+                         "client.sum(m)")
+    assert done.returncode == -signal.SIGBUS, done.stdout
+    assert "Fatal Python error" in done.stderr and done.stdout == ""
 
 
 def views(path):
@@ -133,6 +143,107 @@ def test_cut_before_the_call(client, tmp_path):
                      lambda x: client.sum(iter([x]))):
             with pytest.raises(ValueError, match="shorter"):
                 call(array)
+
+
+def parts_of_maps(path):
+    """Of the second half of a file."""
+    half = 1 << 19
+    with open(path, "r+b") as file:
+        private = mmap.mmap(file.fileno(), half, access=mmap.ACCESS_COPY, offset=half)
+        shared = mmap.mmap(file.fileno(), half, offset=half)
+        whole = mmap.mmap(file.fileno(), 0)
+    x = numpy.frombuffer(whole)[1 << 16:]
+    yield from (private, shared, numpy.frombuffer(shared), numpy.frombuffer(memoryview(shared))[::-1], x)
+    for array in (numpy.frombuffer(shared), x, x[::-1], x[1::2], x[::-3], x.reshape(256, -1).T):
+        yield Foreign(array)
+        yield numpy.from_dlpack(array)
+
+
+@pytest.mark.parametrize("less_bytes", [8, 4000, 4096, 100_000])
+def test_a_part_of_a_file_that_was_cut_before_the_call(client, tmp_path, less_bytes):
+    path = tmp_path / "x"
+    numpy.ones(1 << 17).tofile(path)
+    arrays = list(parts_of_maps(path))
+    sums = [client.sum(array) for array in arrays]
+    os.truncate(path, (1 << 20) - less_bytes)
+    for array in arrays:
+        for call in (client.sum, lambda x: client.sum(x, checksum=True), lambda x: client.sum(iter([x]))):
+            with pytest.raises(ValueError, match="shorter than the map"):
+                call(array)
+    os.truncate(path, 1 << 20)
+    assert len(set(sums)) > 1 and client.sum(numpy.ones(3)) == 3
+
+
+def test_a_part_before_the_cut_by_dlpack(client, tmp_path):
+    path = tmp_path / "x"
+    numpy.ones(1 << 17).tofile(path)
+    mapped = numpy.memmap(path, "float64", "r+")
+    os.truncate(path, (1 << 20) - 8)
+    for cut in (slice(-1), slice(0, -1, 2), slice(-2, None, -1)):
+        assert client.sum(Foreign(mapped[cut])) == len(mapped[cut])
+    os.rename(path, tmp_path / "other name")
+    with pytest.raises(ValueError, match="shorter"):
+        client.sum(Foreign(mapped))
+    os.unlink(tmp_path / "other name")
+    (tmp_path / "other name").write_bytes(b"1")  # another file
+    (tmp_path / "other name (deleted)").write_bytes(b"1")
+    assert client.sum(Foreign(mapped[:-1])) == len(mapped) - 1
+
+
+@pytest.fixture(params=["asked", "found"])
+def place_of(request, monkeypatch):
+    """By the kernel's answer, and as before Linux 6.11."""
+    if request.param == "found":
+        def refuse(address):
+            raise OSError("of a newer kernel")
+
+        monkeypatch.setattr(mapped, "_asked", refuse)
+    return mapped._place_of
+
+
+def test_names_of_files_are_found(place_of, client, tmp_path):
+    for name in ("plain", "a b  c", " ", "a\rb", "a\x0bb\x1c", "a\nb", "\u00e4\u20ac"):
+        path = tmp_path / name
+        numpy.ones(1 << 10).tofile(path)
+        array = numpy.memmap(path, "float64", "r+")
+        address = array.__array_interface__["data"][0]
+        assert place_of(address + 100)[::2] == (str(path), 100), repr(name)
+        assert client.sum(Foreign(array)) == 1 << 10
+        os.truncate(path, (1 << 13) - 8)
+        with pytest.raises(ValueError, match="shorter"):
+            client.sum(Foreign(array))
+
+
+def test_maps_of_devices_have_no_size(place_of, client):
+    with open("/dev/zero", "r+b") as file, \
+            mmap.mmap(file.fileno(), 1 << 13, mmap.MAP_PRIVATE) as mapping:
+        array = numpy.frombuffer(mapping)
+        assert client.sum(mapping, dtype="int8") == client.sum(array) == client.sum(Foreign(array)) == 0
+        del array
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="trackfd came with Python 3.13")
+@pytest.mark.parametrize("size", [(1 << 20) - 8, 1000])
+def test_a_map_that_does_not_know_its_file(client, tmp_path, size):
+    path = tmp_path / "x"
+    numpy.ones(1 << 17).tofile(path)
+    with open(path, "r+b") as file:
+        mapping = mmap.mmap(file.fileno(), 0, trackfd=False)
+    assert client.sum(mapping, dtype="float64") == 1 << 17
+    os.truncate(path, size)
+    with pytest.raises(ValueError, match="shorter"):
+        client.sum(mapping, dtype="float64")
+
+
+def test_arrows_maps(client, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "x"
+    numpy.ones(1000).tofile(path)
+    array = numpy.frombuffer(pyarrow.memory_map(str(path)).read_buffer())
+    assert client.sum(array) == 1000
+    os.truncate(path, 7000)
+    with pytest.raises(ValueError, match="shorter"):
+        client.sum(array)
 
 
 def test_memory_that_is_no_files(client):

@@ -4,19 +4,26 @@
 stand-in here."""
 
 import asyncio
+import contextlib
 import ctypes
 import gc
 import os
+import signal
 import sys
+import threading
+import time
 
 import numpy
 import pytest
 
+import dlpack
 import warpfold
 from conftest import Server
 from warpfold import _native, aio, gpu
+from warpfold.calls import settings_of
 
 MAX_BYTES = 1 << 20
+SETTINGS = settings_of({})
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +54,13 @@ def way_of(client, array):
     assert result["sum"] == client.sum(array.copy()) and result["argmax"] == array.argmax()
     assert result.element_count == array.size
     return result.way
+
+
+def test_more_than_the_machine_has_is_not_taken_from_it(client):
+    """The kernel would take pages until none are left, and then end processes."""
+    with pytest.raises(warpfold.errors.ResourceExhaustedError, match="has no 1099511627776 bytes") as raised:
+        client.empty(1 << 40, "int8")
+    assert raised.value.reason == "TOO_MUCH_MEMORY"
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int8", "bool", "float16", numpy.uint32])
@@ -138,7 +152,12 @@ def test_what_cannot_be_had(client, near, tmp_path):
                       (lambda: client.empty(-1), ValueError), (lambda: client.empty((2, -1)), ValueError),
                       (lambda: client.empty("3"), TypeError), (lambda: client.empty(2.5), TypeError),
                       (lambda: client.empty((2.0, 3)), TypeError),
-                      (lambda: client.empty(1 << 60), RuntimeError)):
+                      (lambda: client.empty(1 << 60), RuntimeError),
+                      (lambda: client.empty(1 << 62), warpfold.errors.ResourceExhaustedError),
+                      (lambda: client.empty(2**63 - 1, "int8"), warpfold.errors.ResourceExhaustedError),
+                      (lambda: client.empty(1 << 40, "int8"), warpfold.errors.ResourceExhaustedError),
+                      (lambda: client.empty((2**40, 2**40)), warpfold.errors.ResourceExhaustedError),
+                      (lambda: client.empty((0, 2**70)), warpfold.errors.ResourceExhaustedError)):
         with pytest.raises(kind):
             bad()
     with warpfold.connect(near.address, memory_socket=tmp_path / "nobody") as nobody:
@@ -160,27 +179,122 @@ def test_asyncio(near, path):
     asyncio.run(scenario())
 
 
+@contextlib.contextmanager
+def stopped(process):
+    """As a server that hangs: its memory socket takes what is sent, and answers nothing."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # a thread that runs goes on for a moment
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("connects", [False, True])
+def test_signals_and_timeouts_end_the_wait_for_the_memory_socket(near, client, path, connects):
+    kept = None if connects else filled(client)
+    with stopped(near.process):
+        timer = threading.Timer(0.3, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+        timer.start()
+        begin = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            client.empty(3)
+        with pytest.raises(TimeoutError) as raised:
+            client.empty(3, timeout=0.2)
+        assert raised.value.reason == "DEADLINE" and time.monotonic() - begin < 20
+        timer.join()
+    # Nothing is left of what the server registered in vain.
+    del kept
+    gc.collect()
+    assert way_of(client, filled(client, MAX_BYTES // 8)) == "shared memory"
+
+
+def test_memory_is_given_back_without_a_wait_for_a_server_that_hangs(near, client):
+    arrays = [filled(client, MAX_BYTES // 64) for _ in range(8)]
+    with stopped(near.process):
+        begin = time.monotonic()
+        arrays.clear()
+        gc.collect()
+        assert time.monotonic() - begin < 5
+    assert way_of(client, filled(client, MAX_BYTES // 8)) == "shared memory"
+
+
+def test_asyncio_cancels_what_waits_for_the_memory_socket(near, path):
+    async def scenario():
+        async with aio.connect(near.address, memory_socket=path) as client:
+            kept = await client.empty(3)
+            with stopped(near.process):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(client.empty(3), 0.2)
+                with pytest.raises(TimeoutError):
+                    await client.empty(3, timeout=0.2)
+            assert (await client.empty(3)).shape == kept.shape
+
+    asyncio.run(scenario())
+
+
+POINTER = ctypes.POINTER(ctypes.c_void_p)
+FUNCTIONS = {
+    "cuPointerGetAttribute": (ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64),
+    "cuDevicePrimaryCtxRetain": (POINTER, ctypes.c_int),
+    "cuDevicePrimaryCtxRelease_v2": (ctypes.c_int,),
+    "cuCtxPushCurrent_v2": (ctypes.c_void_p,),
+    "cuCtxPopCurrent_v2": (POINTER,),
+    "cuCtxSynchronize": (),
+    "cuMemGetAddressRange_v2": (ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_size_t),
+                                ctypes.c_uint64),
+    "cuIpcGetMemHandle": (ctypes.c_void_p, ctypes.c_uint64),
+}
+
+
 class Driver:
-    """Says that host memory is a GPU's."""
+    """Says that host memory is a GPU's, and answers as the driver's functions do: 0 for success."""
 
-    def __init__(self, begin, nbytes, refuses=""):
-        self.begin, self.nbytes, self.refuses = begin, nbytes, refuses
+    PRIMARY = 6  # a context
+
+    def __init__(self, begin, nbytes, refuses="", context=5):
+        self.begin, self.nbytes, self.refuses, self.context = begin, nbytes, refuses, context
+        self.number = 1
         self.asked = []
+        self.pushed = []
+        self._kept = []
+        self.native = _native.GpuDriver(self._address_of)
 
-    def __getattr__(self, name):
+    def _address_of(self, name):
         def function(*arguments):
             self.asked.append(name)
             if name == self.refuses:
                 return 1
-            if name == "cuPointerGetAttribute":
-                arguments[0]._obj.value = 5
-            if name == "cuMemGetAddressRange_v2":
-                arguments[0]._obj.value, arguments[1]._obj.value = self.begin, self.nbytes
-            if name == "cuIpcGetMemHandle":
-                ctypes.memmove(arguments[0], b"h" * 64, 64)
-            return 0
+            return getattr(self, name, lambda *unused: 0)(*arguments) or 0
 
-        return function
+        function = ctypes.CFUNCTYPE(ctypes.c_int, *FUNCTIONS[name])(function)
+        self._kept.append(function)
+        return ctypes.cast(function, ctypes.c_void_p).value
+
+    def cuPointerGetAttribute(self, answer, attribute, address):
+        kind, value = {1: (ctypes.c_void_p, self.context), 7: (ctypes.c_uint64, self.number),
+                       9: (ctypes.c_int, 3)}[attribute]
+        if not self.begin <= address < self.begin + self.nbytes or value is None:
+            return 1
+        kind.from_address(answer).value = value
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, context, device):
+        assert device == 3
+        context[0] = self.PRIMARY
+
+    def cuCtxPushCurrent_v2(self, context):
+        self.pushed.append(context)
+
+    def cuMemGetAddressRange_v2(self, begin, nbytes, address):
+        begin[0], nbytes[0] = self.begin, self.nbytes
+
+    def cuIpcGetMemHandle(self, handle, address):
+        assert address == self.begin
+        ctypes.memmove(handle, b"h" * 64, 64)
+
+    def times(self, name):
+        return self.asked.count(name)
 
 
 class OnGpu:
@@ -198,7 +312,7 @@ class Connection:
     def __init__(self, real, shared):
         self.real, self.shared, self.opened = real, shared, []
 
-    def register_gpu(self, handle, byte_offset, byte_count):
+    def register_gpu(self, handle, byte_offset, byte_count, settings, stop):
         assert (handle, byte_offset) == (b"h" * 64, 0)
         self.opened.append(byte_count)
         return _Registered(self.shared.token)
@@ -210,12 +324,12 @@ class _Registered:
 
 
 def test_arrays_on_a_gpu(client, path, monkeypatch):
-    real = _native.MemoryConnection.open(path)
-    shared = real.allocate(80_000)
+    real = _native.MemoryConnection.open(path, SETTINGS, None)
+    shared = real.allocate(80_000, SETTINGS, None)
     x = shared.bytes().view("float64")
     x[:] = numpy.random.default_rng(4).normal(size=10_000)
     driver = Driver(shared.address, 80_000)
-    monkeypatch.setattr(gpu, "_driver", lambda: driver)
+    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
     connection = Connection(real, shared)
     client._memory._connection = connection
     array = OnGpu(x[100:])
@@ -224,13 +338,50 @@ def test_arrays_on_a_gpu(client, path, monkeypatch):
         assert result.way == "gpu memory"
         assert result["first"] == x[100] and result["sum"] == client.sum(x[100:].copy())
     assert connection.opened == [80_000]  # once for the allocation
-    assert driver.asked.count("cuCtxSynchronize") == 3  # and each time for what the GPU has yet to do
-    assert driver.asked.count("cuCtxPushCurrent_v2") == driver.asked.count("cuCtxPopCurrent_v2") == 4
+    assert driver.times("cuCtxSynchronize") == 3  # and each time for what the GPU has yet to do
+    assert driver.times("cuCtxPushCurrent_v2") == driver.times("cuCtxPopCurrent_v2") == 4
     assert client.reduce(OnGpu(x[::2]), ["sum"]).way == "staged"
     del array, result
     gc.collect()
-    assert client._memory._holders == {} and len(client._memory._allocations) == 0
+    assert client._memory._holders == {} and len(client._memory._opened) == 0
     assert client.sum(OnGpu(x)) == client.sum(x.copy()) and len(connection.opened) == 2
+
+
+def test_an_array_on_a_gpu_is_sent_to_a_server_whose_memory_socket_hangs(near, client, server, monkeypatch):
+    x = numpy.arange(1000.0)
+    driver = Driver(x.ctypes.data, x.nbytes)
+    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
+    with stopped(near.process), warpfold.connect(server.address, memory_socket=client._memory._path) as other:
+        begin = time.monotonic()
+        result = other.reduce(OnGpu(x), ["sum"], timeout=60)
+        assert result["sum"] == x.sum() and result.way == "staged" and time.monotonic() - begin < 20
+
+
+def test_another_allocation_at_the_same_address_is_another_one(client, path, monkeypatch):
+    """The array that lies in it may be the same object, as one that a library has filled anew."""
+    real = _native.MemoryConnection.open(path, SETTINGS, None)
+    old, new = (real.allocate(8_000, SETTINGS, None) for _ in range(2))
+    old.bytes()[:] = 1
+    new.bytes()[:] = 2
+    driver = Driver(old.address, 8_000)
+    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
+    client._memory._connection = Connection(real, old)
+    array = OnGpu(old.bytes())
+    assert client.max(array) == 1
+    driver.number += 1
+    client._memory._connection = Connection(real, new)
+    assert client.max(array) == 2
+    assert len(client._memory._opened) == 1  # the old one was given back
+
+
+@pytest.mark.parametrize("what, is_there", [
+    ({}, True), ({"strides": None}, True), ({"strides": (24, 8)}, True), ({"strides": (8, 16)}, False),
+    ({"strides": (48, 8)}, False), ({"strides": (24, -8)}, False), ({"mask": object()}, False),
+    ({"shape": (0, 3)}, False), ({"typestr": ">f8"}, False), ({"typestr": "<c16"}, False)])
+def test_what_numbas_protocol_says_of_a_place(what, is_there):
+    array = OnGpu(numpy.ones((2, 3)))
+    array.__cuda_array_interface__ = {"data": (640, False), "shape": (2, 3), "typestr": "<f8", **what}
+    assert gpu.place_of(array) == (gpu.Place(640, "float64", (2, 3)) if is_there else None)
 
 
 @pytest.mark.parametrize("refuses", ["", "cuPointerGetAttribute", "cuMemGetAddressRange_v2",
@@ -239,18 +390,58 @@ def test_arrays_on_a_gpu_that_cannot_be_shared_are_staged(client, monkeypatch, r
     """Without a refusal of the driver's, the server's: it computes on the CPU."""
     x = numpy.arange(100.0)
     driver = Driver(x.ctypes.data, x.nbytes, refuses)
-    monkeypatch.setattr(gpu, "_driver", lambda: driver)
+    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
     result = client.reduce(OnGpu(x), ["sum"])
     assert result.way == "staged" and result["sum"] == x.sum()
 
 
-def test_an_array_is_staged_once_the_gpu_has_written_it(near, monkeypatch):
+class ByDlpack(dlpack.Exporter):
+    def __init__(self, array, device):
+        super().__init__(array, device)
+        self.shape = array.shape
+
+    def get(self):
+        return self.array.copy()
+
+
+@pytest.mark.parametrize("kind", [OnGpu, lambda x: ByDlpack(x, dlpack.CUDA),
+                                  lambda x: ByDlpack(x, dlpack.CUDA_MANAGED)])
+def test_an_array_is_staged_once_the_gpu_has_written_it(near, monkeypatch, kind):
     x = numpy.arange(100.0)
     driver = Driver(x.ctypes.data, x.nbytes)
-    monkeypatch.setattr(gpu, "_driver", lambda: driver)
+    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
     with warpfold.connect(near.address) as client:
-        assert client.sum(OnGpu(x)) == x.sum() and driver.asked.count("cuCtxSynchronize") == 1
+        assert client.sum(kind(x)) == x.sum() and driver.times("cuCtxSynchronize") == 1
 
 
-def test_without_a_driver_arrays_are_staged(client):
+@pytest.mark.parametrize("context", [0, None])  # it is null, or refused
+@pytest.mark.parametrize("refuses", ["", "cuDevicePrimaryCtxRetain", "cuCtxSynchronize"])
+def test_memory_without_a_context_is_settled_by_that_of_cudas_runtime(client, monkeypatch, refuses, context):
+    """As a pool's has none. Such memory cannot be shared."""
+    x = numpy.arange(100.0)
+    driver = Driver(x.ctypes.data, x.nbytes, refuses, context)
+    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
+    assert client.reduce(OnGpu(x), ["sum"]).way == "staged"
+    assert driver.times("cuIpcGetMemHandle") == 0
+    is_retained = refuses != "cuDevicePrimaryCtxRetain"
+    assert set(driver.pushed) == ({Driver.PRIMARY} if is_retained else set())
+    assert driver.times("cuCtxPopCurrent_v2") == driver.times("cuCtxSynchronize") == len(driver.pushed)
+    assert driver.times("cuDevicePrimaryCtxRelease_v2") == len(driver.pushed)
+
+
+def test_an_address_that_the_driver_does_not_know(client, monkeypatch):
+    x = numpy.arange(100.0)
+    driver = Driver(x.ctypes.data + x.nbytes, 1)
+    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
+    assert client.reduce(OnGpu(x), ["sum"]).way == "staged"
+    assert driver.pushed == [] and gpu.handle_of(x.ctypes.data) is None
+
+
+def test_without_a_driver_arrays_are_staged(client, monkeypatch):
+    def no_function(name):
+        raise AttributeError(name)
+
+    with pytest.raises(AttributeError):
+        _native.GpuDriver(no_function)
+    monkeypatch.setattr(gpu, "_driver", lambda: None)
     assert client.reduce(OnGpu(numpy.arange(100.0)), ["sum"]).way == "staged"

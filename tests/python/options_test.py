@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of every wrong type or value: the exception names them, and nothing was sent."""
 
+import asyncio
+import io
 import math
+import traceback
+import weakref
 
 import numpy
 import pytest
 
 import warpfold
 import warpfold.aio
-from warpfold import errors
+from warpfold import errors, files
 
 X = numpy.arange(12.0).reshape(3, 4)
 
@@ -49,6 +53,14 @@ X = numpy.arange(12.0).reshape(3, 4)
     (lambda client: client.reduce(X, "sum"), TypeError, "list"),
     (lambda client: client.partial(X, [None]), TypeError, "named by a str"),
     (lambda client: client.partial(X, ["sum"], "0"), TypeError, "first_element"),
+    (lambda client: client.partial(X, ["sum"], 2**64), ValueError, "first_element"),
+    (lambda client: client.sum(X, request_id="\ud800"), ValueError, "request_id"),
+    (lambda client: client.sum(X, traceparent="\udfff"), ValueError, "traceparent"),
+    (lambda client: client.sum(X, tracestate="\udfff"), ValueError, "tracestate"),
+    (lambda client: client.put(X, owner="me\ud800"), ValueError, "owner"),
+    (lambda client: client.arrays("\ud800"), ValueError, "owner"),
+    (lambda client: client.reduce(X, ["sum"], algorithm="\ud800"), ValueError, "algorithm"),
+    (lambda client: client.reduce(numpy.ones((0, 2**33, 1)), ["sum"], matrix=True), ValueError, "matrices"),
     (lambda client: client.sum(X, dtype="float31"), TypeError, "float31"),
     (lambda client: client.sum(b"1234", dtype="float31"), TypeError, "float31"),
     (lambda client: client.sum(b"1234", dtype=">f4"), TypeError, "no element type"),
@@ -70,6 +82,41 @@ def test_methods_names_are_no_operators(client, method, right):
         with pytest.raises(errors.UnimplementedError, match="median") as raised:
             call(X, ["median"])
         assert isinstance(raised.value, NotImplementedError) and raised.value.reason == "UNKNOWN_OPERATOR"
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"dtype": "junk"}, "dtype"), ({"dtype": "float64"}, "dtype"), ({"dtype": None}, "dtype"),
+    ({"progress": print}, "progress"), ({"progress": True}, "progress"), ({"streams": 1000}, "streams"),
+    ({"streams": 1}, "streams"), ({"checksum": True}, "checksum"), ({"where": True}, "where")])
+def test_merges_take_no_options_of_arrays(client, options, words):
+    states = [client.partial(X, ["sum"])]
+    for merge in (client.merge, client.merge_to_state):
+        with pytest.raises(TypeError, match=words):
+            merge(states, **options)
+        for bad in ({"timeout": -1}, {"request_id": "\ud800"}):
+            with pytest.raises(ValueError, match=next(iter(bad))):
+                merge(states, **bad)
+    assert client.merge(states, timeout=60, request_id="me", traceparent="", tracestate="")["sum"] == 66
+
+
+def test_what_goes_on_one_stream_takes_no_more(client):
+    with client.put(X) as kept:
+        for call in (kept.sum, kept[1:].max, lambda **options: kept.sum(1, **options),
+                     lambda **options: kept.reduce(["sum"], **options),
+                     lambda **options: client.put(X, ttl=1, **options).delete(),
+                     lambda **options: client.sum(X, 0, **options),
+                     lambda **options: client.partial(X, ["sum"], **options),
+                     lambda **options: client.sum(iter([X]), **options)):
+            for streams in (2, 1000):
+                with pytest.raises(ValueError, match="one stream"):
+                    call(streams=streams)
+            call(streams=1)
+            call(streams=0)
+    pieces, file = iter([X, X]), io.BytesIO(bytes(80))
+    for rest, options in ((pieces, {}), (file, {"dtype": "int64"})):
+        with pytest.raises(ValueError, match="one stream"):
+            client.sum(rest, streams=2, **options)
+    assert len(list(pieces)) == 2 and file.tell() == 0, "nothing was taken"
 
 
 def test_numbers_of_numpys_types(client):
@@ -95,6 +142,19 @@ def test_element_types_by_any_name(client, dtype):
         client.max(x.astype("float64"), dtype=dtype)
 
 
+@pytest.mark.parametrize("dtype", ["float32", numpy.float32, numpy.dtype("float32"), "f4", "<f4", "single"])
+def test_raw_files_have_types_of_any_name(client, tmp_path, dtype):
+    numpy.arange(5, dtype="float32").tofile(tmp_path / "x")
+    (tmp_path / "empty").touch()
+    for path, total in ((tmp_path / "x", 10), (tmp_path / "empty", 0)):
+        assert files.raw(path, dtype).dtype == "float32" and client.sum(files.raw(path, dtype)) == total
+    for bad in ("float31", ">f4", complex, None, object):
+        with pytest.raises(TypeError, match="no element type"):
+            files.raw(tmp_path / "x", bad)
+    with pytest.raises(ValueError, match="bfloat16"):
+        files.raw(tmp_path / "x", "bfloat16")
+
+
 def test_no_time(client):
     for call in (lambda: client.sum(X, timeout=0), lambda: client.info(timeout=0.0),
                  lambda: client.put(X, timeout=0)):
@@ -108,7 +168,8 @@ def test_no_time(client):
     ("127.0.0.1:0", ValueError), ("127.0.0.1:65536", ValueError), ("node1:115587", ValueError),
     ("[::1]:99999", ValueError), ("", ValueError), ([], ValueError), (["127.0.0.1:1", ""], ValueError),
     ("127.0.0.1:1,127.0.0.1:2", ValueError), (" 127.0.0.1:1", ValueError), (7, TypeError), ([7], TypeError),
-    (None, TypeError), (b"127.0.0.1:1", TypeError)])
+    (None, TypeError), (b"127.0.0.1:1", TypeError), ("\0", ValueError), ("127.0.0.1:1\0x", ValueError),
+    (["127.0.0.1:1", "unix:/run/\0x"], ValueError), ("host\ud800:1", ValueError)])
 def test_targets_that_are_none(target, kind):
     for connect in (warpfold.connect, warpfold.aio.connect):
         with pytest.raises(kind, match=r"target|port"):
@@ -119,6 +180,26 @@ def test_targets_that_are_none(target, kind):
                                     "dns:///node:1", "node:name"])
 def test_targets_that_may_be_one(target):
     warpfold.connect(target).close()
+
+
+@pytest.mark.parametrize("path", ["", "/run/\0x", "/run/\ud800x", b"/run/\0x"])
+def test_memory_sockets_that_are_none(path):
+    with pytest.raises(ValueError, match="memory_socket"):
+        warpfold.connect("127.0.0.1:1", memory_socket=path)
+    warpfold.connect("127.0.0.1:1", memory_socket=b"/run/x").close()
+    with pytest.raises(TypeError):
+        warpfold.connect("127.0.0.1:1", memory_socket=3)
+
+
+def test_a_client_of_asyncio_that_is_closed_says_so(server):
+    async def scenario():
+        client = warpfold.aio.connect(server.address)
+        client.close()
+        for call in (client.info, client.is_serving, client.arrays, lambda: client.sum(X)):
+            with pytest.raises(RuntimeError, match="this client is closed"):
+                await call()
+
+    asyncio.run(scenario())
 
 
 def test_connections_are_whole_numbers():
@@ -133,6 +214,52 @@ def test_a_result_has_the_operators_that_failed(client):
     with pytest.raises(OverflowError):
         result["sum"]
     assert result.get("min", 3) == 3 and list(result) == ["sum", "max"]
+
+
+def test_results_are_equal_as_mappings_are(client):
+    result, same = (client.reduce(numpy.array([1, 2]), ["sum", "max"]) for _ in range(2))
+    assert result == same and result == {"sum": 3, "max": 2} and result not in ({"sum": 3}, 3)
+    failed, same = (client.reduce(numpy.array([2**62, 2**62]), ["sum", "max"]) for _ in range(2))
+    assert failed in (failed,) and failed not in (same, {"max": 2**62}, result)
+
+
+def test_where_no_operator_has_a_value_reduce_raises(client):
+    for operators in (["sum"], ["sum", "product"]):
+        with pytest.raises(OverflowError, match="sum"):
+            client.reduce(numpy.array([2**62, 2**62]), operators)
+
+
+def test_subclasses_are_taken_for_their_elements(client):
+    got = client.sum(numpy.asmatrix([[1, 2], [3, 4]]), 0)
+    assert type(got) is numpy.ndarray and got.tolist() == [4, 6]
+
+
+def test_a_client_is_closed_twice(server):
+    client = warpfold.connect(server.address)
+    client.close()
+    client.close()
+    assert "Raises nothing" in warpfold.Client.close.__doc__
+
+
+def test_an_operators_error_is_raised_anew_each_time(client):
+    class Local:
+        pass
+
+    result = client.reduce(numpy.array([2**62, 2**62]), ["sum", "max"])
+    seen, kept = [], []
+    for _ in range(3):
+        local = Local()
+        kept.append(weakref.ref(local))
+        try:
+            result["sum"]
+        except errors.OutOfRangeError as error:
+            seen.append((type(error), str(error), error.code, error.reason, error.fields))
+            assert error is not result.outcomes["sum"].error
+            assert len(list(traceback.walk_tb(error.__traceback__))) == 2
+    del local
+    assert len(set(map(repr, seen))) == 1 and seen[0][3] == "OVERFLOW"
+    assert result.outcomes["sum"].error.__traceback__ is None
+    assert not any(reference() for reference in kept)
 
 
 def test_numpys_functions_and_kept_arrays(client):

@@ -115,3 +115,14 @@ def test_what_pages_show(page, server):
         expected = [line.partition("  # ")[2] for line in block.splitlines() if "print(" in line]
         for line, wanted in zip(printed.getvalue().splitlines(), expected, strict=True):
             assert line == wanted
+
+
+def test_docstrings_of_methods_that_take_less_than_others():
+    for name in ("argmin", "argmax"):
+        text = inspect.getdoc(getattr(warpfold.Client, name))
+        assert "tuple" not in text and "along it" in text, text
+    text = inspect.getdoc(warpfold.Client.put)
+    assert re.search(r"^array: .*host's memory", text, re.MULTILINE), text
+    assert "a kept array (docs" not in text, text
+    assert "warpfold.errors" not in inspect.getdoc(warpfold.Client.close)
+    assert "Unavailable" not in inspect.getdoc(warpfold.Client.close)

@@ -112,6 +112,29 @@ def test_bad_states(client, x):
         client.merge([])
 
 
+@pytest.mark.parametrize("change, kind", [
+    ({"first_element": -1}, ValueError), ({"first_element": 2**64}, ValueError),
+    ({"first_element": 1.5}, TypeError), ({"first_element": None}, TypeError),
+    ({"element_count": -1}, ValueError), ({"element_count": 2**64}, ValueError),
+    ({"element_count": "3"}, TypeError), ({"data": "x"}, TypeError), ({"data": bytearray(b"x")}, TypeError),
+    ({"data": None}, TypeError), ({"question": None}, TypeError), ({"question": "sum"}, TypeError)])
+def test_states_that_cannot_be_sent(client, x, change, kind):
+    state = dataclasses.replace(client.partial(x, ["sum"]), **change)
+    for merge in (client.merge, client.merge_to_state):
+        with pytest.raises(kind, match=rf"{next(iter(change))} .*must be"):
+            merge([state])
+
+
+def test_units_of_cuts():
+    assert warpfold.cut_elements(numpy.int64(8)) == 512
+    for bad in (0, -8):
+        with pytest.raises(ValueError, match="element_bytes"):
+            warpfold.cut_elements(bad)
+    for bad in (1.5, "8", None, True):
+        with pytest.raises(TypeError, match="element_bytes"):
+            warpfold.cut_elements(bad)
+
+
 def test_asyncio(server, x):
 
     async def main():

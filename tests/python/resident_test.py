@@ -4,6 +4,8 @@
 
 import asyncio
 import inspect
+import subprocess
+import sys
 import threading
 import time
 
@@ -144,6 +146,43 @@ def test_progress_and_names(client):
     methods -= {"partial", "merge", "merge_to_state"}
     assert {name for name in methods if not name.startswith("_")} <= set(dir(warpfold.ArrayPart))
     assert "array" not in inspect.signature(warpfold.ArrayPart.sum).parameters
+
+
+def test_what_the_body_raises_is_heard_also_where_the_array_cannot_be_deleted(keeper):
+    with pytest.raises(KeyError, match="mine"), warpfold.connect(keeper.address) as other, \
+            other.put(X, ttl=1):
+        other.close()
+        raise KeyError("mine")
+    with pytest.raises(RuntimeError, match="this client is closed"), \
+            warpfold.connect(keeper.address) as other, other.put(X, ttl=1):
+        other.close()
+
+    async def scenario():
+        async with aio.connect(keeper.address) as other, await other.put(X, ttl=1):
+            other.close()
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        asyncio.run(scenario())
+    with warpfold.connect(keeper.address) as client:
+        while client.arrays():
+            time.sleep(0.05)
+
+
+_IN_A_FORK = """
+import os, sys, numpy, warpfold
+with warpfold.connect(sys.argv[1]) as client, client.put(numpy.ones(5)):
+    child = os.fork()
+    if child == 0:
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+
+
+def test_a_forked_process_ends_as_it_says(keeper):
+    done = subprocess.run([sys.executable, "-c", _IN_A_FORK, keeper.address], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
 
 
 def test_asyncio(keeper):

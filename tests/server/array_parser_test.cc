@@ -127,6 +127,27 @@ TEST(ArrayParserTest, TrailingDataAreReadInPlace) {
   }
 }
 
+// Protobuf takes five bytes for a length at most, and no length of 2 GiB and more.
+TEST(ArrayParserTest, LengthsThatAreLongerThanTheyLookAreRefused) {
+  using std::string_literals::operator""s;
+  const std::vector<std::string> legal = {"\x02"s, "\x82\x00"s, "\x82\x80\x80\x80\x00"s};
+  const std::vector<std::string> wrong = {"\x82\x80\x80\x80\x10"s,
+                                          "\x82\x80\x80\x80\x70"s,
+                                          "\x82\x80\x80\x80\x80\x00"s,
+                                          "\x82\x80\x80\x80\x80\x01"s,
+                                          "\x82\x80\x80\x80\x80\x80\x80\x80\x80\x01"s,
+                                          "\x82\x80\x80\x80\x80\x80\x80\x80\x80\x7e"s};
+  for (const bool is_legal : {true, false}) {
+    for (const std::string& length : is_legal ? legal : wrong) {
+      SCOPED_TRACE(testing::PrintToString(length));
+      const std::string bytes = "\x7a" + length + "ab";
+      EXPECT_EQ(v1::ReduceArrayRequest().ParseFromString(bytes), is_legal);
+      ExpectLikeProtobuf(bytes, {});
+      ExpectLikeProtobuf("\x12\x01x" + bytes, {4});
+    }
+  }
+}
+
 TEST(ArrayParserTest, PayloadsUpToTheLimit) {
   for (const bool in_place : {true, false}) {
     for (const int beyond : {-1, 0, 1}) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "server/core/clock.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 
@@ -48,7 +49,7 @@ class ArrayReducerTest : public testing::Test {
               kernels::Algorithm algorithm = kernels::Algorithm::kAuto) {
     const std::vector<float> elements = Elements(count);
     const kernels::ReductionPlan plan = SumOfFloats(algorithm);
-    ArrayReducer reducer(share_, absl::Now, {.reduction = plan, .least_bytes = known * sizeof(float)}, [] {});
+    ArrayReducer reducer(share_, clock_, {.reduction = plan, .least_bytes = known * sizeof(float)}, [] {});
     before_end_ = at_end_ = {};
     for (ByteSlice rest = std::as_bytes(std::span(elements)); !rest.empty();) {
       const auto placed = reducer.Append(rest.first(std::min<std::size_t>(rest.size(), 1000)));
@@ -70,6 +71,7 @@ class ArrayReducerTest : public testing::Test {
 
   FakeBackend backend_{2, kSlotLeaves* kLeafElements * sizeof(float)};
   SlotShare share_{SlotsOf(backend_)};
+  const Clock clock_ = absl::Now;
   std::vector<std::size_t> before_end_;  // leaves of each start
   std::vector<std::size_t> at_end_;
 };

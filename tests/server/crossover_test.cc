@@ -5,7 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
+#include <string>
+#include <tuple>
 
+#include "absl/strings/match.h"
+#include "kernels/segments.h"
 #include "tests/server/fake_backend.h"
 
 namespace warpfold::server {
@@ -120,6 +125,46 @@ TEST(CrossoversTest, EveryDeviceIsWarmedUp) {
   EXPECT_EQ(of_two->warm_up().operators, of_one->warm_up().operators);
   two.behaviour.lost_device = 1;
   EXPECT_EQ(Crossovers::Measure(two, MonotonicClock()).status(), DeviceLost());
+}
+
+// Whatever call there may be, its kernel has been launched before the first one comes.
+TEST(CrossoversTest, EveryKindOfCallIsWarmedUp) {
+  // Operator, type, rows of a matrix or 0, whether NaN is ignored, whether over segments.
+  using Kind = std::tuple<std::string, kernels::ElementType, std::uint32_t, bool, bool>;
+  std::set<Kind> seen;
+  FakeBackend backend(1);
+  backend.behaviour.on_start = [&seen](const kernels::ReductionPlan& reduction, bool of_segments) {
+    const kernels::ReductionSpec& spec = reduction.spec();
+    seen.insert({spec.operators[0], spec.element_type, spec.shape.rows, spec.ignore_nan, of_segments});
+  };
+  ASSERT_TRUE(Crossovers::Measure(backend, MonotonicClock()).ok());
+  EXPECT_EQ(backend.behaviour.misuses, 0);
+  EXPECT_EQ(backend.behaviour.piece_starts, 1);
+  int kinds = 0;
+  for (const absl::string_view name : kernels::OperatorNames()) {
+    for (int t = 0; t < kElementTypeCount; ++t) {
+      const absl::string_view type_name = ElementTypeName(ElementTypeAt(t));
+      for (const std::uint32_t rows : {0u, 2u}) {
+        for (const bool ignore_nan : {false, true}) {
+          kernels::ReductionSpec spec;
+          spec.operators = {std::string(name)};
+          spec.element_type = ElementTypeAt(t);
+          spec.shape = {rows, rows};
+          spec.ignore_nan = ignore_nan;
+          const auto reduction = kernels::ReductionPlan::Create(spec);
+          // Of integers there is no NaN to ignore.
+          if (!reduction.ok() || (ignore_nan && !absl::StrContains(type_name, "float"))) continue;
+          for (const bool of_segments : {false, true}) {
+            if (of_segments && !kernels::CheckSegments(*reduction).ok()) continue;
+            ++kinds;
+            EXPECT_TRUE(seen.contains({spec.operators[0], spec.element_type, rows, ignore_nan, of_segments}))
+                << name << " " << type_name << " " << rows << ignore_nan << of_segments;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(kinds, 1000);
 }
 
 }  // namespace

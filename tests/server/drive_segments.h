@@ -53,7 +53,7 @@ struct SegmentedArray {
     for (const std::uint64_t length : lengths) {
       const std::size_t bytes = length * plan.element_bytes();
       const kernels::SegmentRow row =
-          kernels::FinishSegment(layout, kernels::ReduceOnHost(plan, 0, AsBytes(data).subspan(at, bytes)));
+          kernels::RowOfSegment(layout, kernels::ReduceOnHost(plan, 0, AsBytes(data).subspan(at, bytes)));
       for (const kernels::SegmentError& error : row.errors) {
         expected.errors.push_back({expected.rows.size(), error.op, error.error});
       }
@@ -220,12 +220,15 @@ class SegmentDriver {
 };
 
 // Sends the messages until one fails, then ends the stream. `between` is called after each that did not.
+// `arrive` makes a message of a request's bytes.
 inline absl::StatusOr<SegmentRows> DriveSegments(
     const Service& service, SlotShare& share, const std::vector<v1::ReduceSegmentsRequest>& requests,
-    const std::function<void()>& between = [] {}) {
+    const std::function<void()>& between = [] {},
+    const std::function<Message(std::string)>& arrive =
+        [](std::string bytes) { return MessageOf(std::move(bytes), {}); }) {
   SegmentDriver driver(service, share);
   for (const v1::ReduceSegmentsRequest& request : requests) {
-    driver.OnMessage(MessageOf(request));
+    driver.OnMessage(arrive(request.SerializeAsString()));
     driver.AwaitDevice();
     if (!driver.ended()) between();
     if (driver.ended()) return driver.status();

@@ -19,8 +19,8 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <iostream>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "kernels/devices.h"
@@ -32,9 +32,15 @@ namespace {
 
 std::atomic<bool> outside_hangs = false;
 
+// In one write: the log's thread writes to the same file, and tests look for whole lines.
+void Say(std::string line) {
+  line += '\n';
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) _exit(1);
+}
+
 void HangIfAsked(const char* what) {
   if (!outside_hangs) return;
-  std::cerr << what << " hangs" << std::endl;
+  Say(std::string(what) + " hangs");
   while (true) pause();
 }
 
@@ -72,18 +78,18 @@ void Obey(FakeBackend& backend) {
     }
     if (command == SIGHUP) {
       backend.behaviour.stuck = true;
-      std::cerr << "starts will not return" << std::endl;
+      Say("starts will not return");
       continue;
     }
     if (command == SIGALRM) {
       outside_hangs = true;
-      std::cerr << "nothing outside will answer" << std::endl;
+      Say("nothing outside will answer");
       continue;
     }
     backend.behaviour.SetBlocked(true);
-    std::cerr << "slots will hang" << std::endl;
+    Say("slots will hang");
     while (backend.behaviour.working() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    std::cerr << "a slot hangs" << std::endl;
+    Say("a slot hangs");
   }
 }
 

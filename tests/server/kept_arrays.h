@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/core/memory_registry.h"
+#include "server/core/service.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/stream_script.h"
 
@@ -30,6 +31,24 @@ inline std::string KeepArray(Random& random, FakeBackend& backend, MemoryRegistr
     data = data.subspan(bytes);
   }
   return memories.Add(std::make_shared<const NamedMemory>(std::move(parts)));
+}
+
+// Keeps `data` in the room for clients' arrays, for ever; returns the token.
+inline std::string PutArray(Service& service, ElementLayout layout, std::span<const std::byte> data) {
+  const ResidentArrays::Request request = {.party = "a party",
+                                           .owner = "an owner",
+                                           .layout = layout,
+                                           .element_count = data.size() / ElementTypeBytes(layout.type),
+                                           .byte_count = data.size(),
+                                           .time_to_live = {}};
+  const std::shared_ptr<const NamedMemory> array =
+      service.residents.Reserve(request, service.clock()).value();
+  for (const kernels::MemoryPart& part : array->Range(0, data.size())) {
+    std::copy_n(data.begin(), part.byte_count,
+                const_cast<std::byte*>(part.memory->data()) + part.byte_offset);
+    data = data.subspan(part.byte_count);
+  }
+  return service.residents.Publish(array, service.clock());
 }
 
 }  // namespace warpfold::server

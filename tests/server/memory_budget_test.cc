@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 namespace warpfold::server {
@@ -96,78 +94,6 @@ TEST(MemoryBudgetTest, SlotsAreHeldAgainstWhatIsAvailable) {
   flags.device = "cuda:0,cuda:2";
   EXPECT_TRUE(CheckSlots(flags, 30 * kMiB).ok());
   EXPECT_FALSE(CheckSlots(flags, 30 * kMiB - 1).ok());
-}
-
-class ControlGroupTest : public testing::Test {
- protected:
-  ControlGroupTest() : root_(std::filesystem::path(testing::TempDir()) / "warpfold_groups") { Clear(); }
-  ~ControlGroupTest() override { std::filesystem::remove_all(root_); }
-
-  void Clear() {
-    std::filesystem::remove_all(root_);
-    std::filesystem::create_directories(root_ / "proc/self");
-  }
-  void Write(const std::string& path, const std::string& text) {
-    std::filesystem::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
-  std::optional<std::uint64_t> Limit() const {
-    return ControlGroupLimit((root_ / "proc").string(), (root_ / "sys").string());
-  }
-
-  const std::filesystem::path root_;
-};
-
-TEST_F(ControlGroupTest, TheLeastLimitOnTheWayUp) {
-  EXPECT_EQ(Limit(), std::nullopt) << "no /proc";
-  Write("proc/self/cgroup", "0::/a/b\n");
-  EXPECT_EQ(Limit(), std::nullopt) << "no files";
-  Write("sys/fs/cgroup/a/b/memory.max", "max\n");
-  EXPECT_EQ(Limit(), std::nullopt);
-  Write("sys/fs/cgroup/a/memory.max", "1000\n");
-  EXPECT_EQ(Limit(), 1000u);
-  Write("sys/fs/cgroup/a/b/memory.max", "2000\n");
-  EXPECT_EQ(Limit(), 1000u);
-  Write("sys/fs/cgroup/a/b/memory.max", "500\n");
-  EXPECT_EQ(Limit(), 500u);
-  Write("sys/fs/cgroup/a/c/memory.max", "1\n");
-  EXPECT_EQ(Limit(), 500u) << "another's";
-}
-
-TEST_F(ControlGroupTest, AContainersRoot) {
-  Write("proc/self/cgroup", "0::/\n");
-  Write("sys/fs/cgroup/memory.max", "4096\n");
-  EXPECT_EQ(Limit(), 4096u);
-  Write("proc/self/cgroup", "0::/of/the/host\n");
-  EXPECT_EQ(Limit(), 4096u);
-}
-
-TEST_F(ControlGroupTest, VersionOne) {
-  Write("proc/self/cgroup", "9:name=systemd:/a\n4:cpu,memory:/a\n0::/\n");
-  Write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
-  EXPECT_EQ(Limit(), std::nullopt);
-  Write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "77\n");
-  EXPECT_EQ(Limit(), 77u);
-}
-
-TEST_F(ControlGroupTest, WhatIsAvailable) {
-  const auto available = [&] { return AvailableMemory((root_ / "proc").string(), (root_ / "sys").string()); };
-  EXPECT_EQ(available(), UINT64_MAX) << "no /proc";
-  Write("proc/meminfo", "MemTotal:       24000 kB\nMemFree: 7 kB\nMemAvailable:   20000 kB\n");
-  EXPECT_EQ(available(), 20'480'000u);
-  Write("proc/self/cgroup", "0::/\n");
-  Write("sys/fs/cgroup/memory.max", "4096\n");
-  EXPECT_EQ(available(), 4096u);
-  Write("proc/meminfo", "MemAvailable: 1 kB\n");
-  EXPECT_EQ(available(), 1024u);
-}
-
-TEST_F(ControlGroupTest, NonsenseIsNoLimit) {
-  Write("proc/self/cgroup", "\n0\n::\n0::a\n0::/a:b\n");
-  Write("sys/fs/cgroup/a:b/memory.max", "some\n");
-  EXPECT_EQ(Limit(), std::nullopt);
-  Write("sys/fs/cgroup/a:b/memory.max", "12\n");
-  EXPECT_EQ(Limit(), 12u);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "kernels/error.h"
@@ -129,6 +130,100 @@ TEST_F(MergeTest, RefusesStatesThatCannotBe) {
       with([](auto& r) { r.mutable_states(0)->mutable_nodes(0)->mutable_operator_states(0)->pop_back(); }),
       "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_spec()->mutable_operators()->RemoveLast(); }), "BAD_STATE");
+}
+
+// A spec of one operator over int32.
+v1::ReductionSpec SpecOf(v1::Operator op) { return Header({op}).header().spec(); }
+
+// The spec, changed.
+template <class Change>
+v1::ReductionSpec With(v1::ReductionSpec spec, Change change) {
+  change(spec);
+  return spec;
+}
+
+// What is said of the state of twelve elements that was made for one spec, and is merged for another one.
+// These states have the same size, and are possible for both.
+class MergeAsTest : public MergeTest {
+ protected:
+  v1::MergeRequest MergeOf(const v1::ReductionSpec& made, const v1::ReductionSpec& asked) {
+    std::vector<std::int32_t> elements(12);
+    std::iota(elements.begin(), elements.end(), 0);
+    v1::ReduceRequest header;
+    *header.mutable_header()->mutable_spec() = made;
+    header.mutable_header()->set_return_state(true);
+    const std::uint64_t count = 12 / std::max(1u, made.matrix_shape().rows() * made.matrix_shape().columns());
+    const auto reduction = DriveSession(
+        service_, share_, {MessageOf(header), MessageOf(Chunk(elements)), MessageOf(Commit(count, 48))});
+    EXPECT_TRUE(reduction.ok()) << reduction.status();
+    v1::MergeRequest request;
+    *request.mutable_spec() = asked;
+    if (reduction.ok()) *request.add_states() = reduction->state();
+    return request;
+  }
+  std::string ReasonOf(const v1::MergeRequest& request) {
+    return kernels::ErrorReason(Merge(service_, request).status());
+  }
+};
+
+TEST_F(MergeAsTest, AnotherSpecIsRefused) {
+  const v1::ReductionSpec both = Header({v1::OPERATOR_MIN, v1::OPERATOR_MAX}).header().spec();
+  const auto min = SpecOf(v1::OPERATOR_MIN);
+  EXPECT_EQ(ReasonOf(MergeOf(both, both)), "");
+  EXPECT_EQ(
+      ReasonOf(MergeOf(both, With(both, [](auto& spec) { spec.mutable_operators()->SwapElements(0, 1); }))),
+      "BAD_STATE");
+  EXPECT_EQ(ReasonOf(MergeOf(min, SpecOf(v1::OPERATOR_MAX))), "BAD_STATE");
+  EXPECT_EQ(ReasonOf(MergeOf(SpecOf(v1::OPERATOR_FIRST), SpecOf(v1::OPERATOR_LAST))), "BAD_STATE");
+  for (const auto type : {v1::ELEMENT_TYPE_UINT32, v1::ELEMENT_TYPE_FLOAT32}) {
+    EXPECT_EQ(ReasonOf(MergeOf(min, With(min, [&](auto& spec) { spec.set_element_type(type); }))),
+              "BAD_STATE");
+  }
+  const auto floats =
+      With(SpecOf(v1::OPERATOR_SUM), [](auto& spec) { spec.set_element_type(v1::ELEMENT_TYPE_FLOAT32); });
+  const auto numbers = With(floats, [](auto& spec) { spec.set_nan_policy(v1::NAN_POLICY_IGNORE); });
+  EXPECT_EQ(ReasonOf(MergeOf(numbers, numbers)), "");
+  EXPECT_EQ(ReasonOf(MergeOf(numbers, floats)), "BAD_STATE");
+  EXPECT_EQ(ReasonOf(MergeOf(floats, numbers)), "BAD_STATE");
+}
+
+TEST_F(MergeAsTest, AnotherShapeOrModulusIsRefused) {
+  const auto shaped = [](v1::ReductionSpec spec, int rows, int columns) {
+    spec.mutable_matrix_shape()->set_rows(rows);
+    spec.mutable_matrix_shape()->set_columns(columns);
+    return spec;
+  };
+  const auto max = SpecOf(v1::OPERATOR_MAX);
+  EXPECT_EQ(ReasonOf(MergeOf(shaped(max, 2, 2), shaped(max, 2, 2))), "");
+  EXPECT_EQ(ReasonOf(MergeOf(shaped(max, 2, 2), shaped(max, 4, 1))), "BAD_STATE");
+  EXPECT_EQ(ReasonOf(MergeOf(max, shaped(max, 1, 1))), "BAD_STATE");
+  const auto product = shaped(SpecOf(v1::OPERATOR_MATRIX_PRODUCT), 2, 2);
+  const auto modulo = [&](int modulus) {
+    return With(product, [&](auto& spec) { spec.set_modulus(modulus); });
+  };
+  EXPECT_EQ(ReasonOf(MergeOf(modulo(7), modulo(7))), "");
+  EXPECT_EQ(ReasonOf(MergeOf(modulo(7), modulo(5))), "BAD_STATE");
+  EXPECT_EQ(ReasonOf(MergeOf(modulo(7), product)), "BAD_STATE");
+  EXPECT_EQ(ReasonOf(MergeOf(product, modulo(7))), "BAD_STATE");
+}
+
+TEST_F(MergeAsTest, WhatOnlyValuesDependOnMayDiffer) {
+  const auto variance = SpecOf(v1::OPERATOR_VARIANCE);
+  EXPECT_EQ(ReasonOf(MergeOf(variance, With(variance, [](auto& spec) { spec.set_ddof(1); }))), "");
+  const auto sum = SpecOf(v1::OPERATOR_SUM);
+  EXPECT_EQ(ReasonOf(MergeOf(
+                sum, With(sum, [](auto& spec) { spec.set_overflow_policy(v1::OVERFLOW_POLICY_WRAP); }))),
+            "");
+}
+
+TEST_F(MergeAsTest, AStateThatDoesNotSayIsBelieved) {
+  const auto min = SpecOf(v1::OPERATOR_MIN);
+  v1::MergeRequest request = MergeOf(min, min);
+  request.mutable_states(0)->mutable_spec()->add_operators(static_cast<v1::Operator>(99));
+  EXPECT_EQ(ReasonOf(request), "BAD_STATE");
+  request = MergeOf(min, SpecOf(v1::OPERATOR_MAX));
+  request.mutable_states(0)->clear_spec();
+  EXPECT_EQ(ReasonOf(request), "");
 }
 
 constexpr auto kInt32 = v1::ELEMENT_TYPE_INT32;

@@ -11,6 +11,7 @@
 
 #include "server/core/messages.h"
 #include "server/core/put_session.h"
+#include "tests/server/bytes_kept.h"
 #include "tests/server/mutated_streams.h"
 #include "warpfold/v1/arrays.pb.h"
 
@@ -109,16 +110,6 @@ class PutMutationTest : public MutationTest {
                              .default_time_to_live = absl::Seconds(100),
                              .max_time_to_live = absl::Seconds(1000)});
   }
-
-  std::string Kept(const std::string& token) const {
-    const auto memory = service_.memories.Find(token, service_.clock());
-    if (!memory.ok()) return "no such array";
-    std::string bytes;
-    for (const kernels::MemoryPart& part : (*memory)->Range(0, (*memory)->byte_count())) {
-      bytes.append(reinterpret_cast<const char*>(part.memory->data()) + part.byte_offset, part.byte_count);
-    }
-    return bytes;
-  }
 };
 
 TEST_F(PutMutationTest, WhatIsKeptIsWhatCame) {
@@ -137,7 +128,7 @@ TEST_F(PutMutationTest, WhatIsKeptIsWhatCame) {
         if (deserved.has_value()) {
           v1::PutArrayResponse response;
           ASSERT_TRUE(response.ParseFromString(*driver.result()));
-          ASSERT_EQ(Kept(response.token()), *deserved);
+          ASSERT_EQ(BytesKept(service_, response.token()), *deserved);
           ASSERT_TRUE(service_.residents.Delete(response.token()).ok());
           ++kept;
         }

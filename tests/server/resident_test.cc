@@ -21,6 +21,29 @@ namespace {
 
 constexpr std::uint64_t kUnit = RangeAllocator::kAlignment;
 
+// Memory need not be a multiple of the alignment: its last range ends where it does.
+TEST(RangeAllocatorTest, GivesOutTheLastBytesToo) {
+  for (const std::uint64_t bytes : {kUnit - 1, kUnit, kUnit + 1, 2 * kUnit - 1, std::uint64_t{1000}}) {
+    RangeAllocator ranges(bytes);
+    EXPECT_FALSE(ranges.Take(bytes + 1).has_value()) << bytes;
+    for (const std::uint64_t wanted : {bytes - 1, bytes}) {
+      ASSERT_EQ(ranges.Take(wanted), 0) << bytes;
+      ranges.Return(0, wanted);
+      EXPECT_EQ(ranges.largest_free_bytes(), bytes);
+    }
+  }
+  RangeAllocator ranges(3 * kUnit - 1);
+  ASSERT_EQ(ranges.Take(1), 0);
+  EXPECT_EQ(ranges.largest_free_bytes(), 2 * kUnit - 1);
+  ASSERT_EQ(ranges.Take(2 * kUnit - 1), kUnit);
+  EXPECT_EQ(ranges.free_bytes(), 0);
+  EXPECT_FALSE(ranges.Take(0).has_value());
+  ranges.Return(0, 1);
+  EXPECT_FALSE(ranges.Take(kUnit + 1).has_value());
+  ranges.Return(kUnit, 2 * kUnit - 1);
+  EXPECT_EQ(ranges.largest_free_bytes(), 3 * kUnit - 1);
+}
+
 TEST(RangeAllocatorTest, GivesOutEveryByteOnceAndTakesItBack) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     std::minstd_rand random(seed);
@@ -123,6 +146,21 @@ TEST_F(ResidentArraysTest, QuotaIsOfEachOwner) {
   Put(Of(kBytes / 2, "two"));
 }
 
+TEST_F(ResidentArraysTest, AQuotaIsOfTheArraysBytes) {
+  constexpr std::uint64_t kQuota = kUnit + 1;
+  ResidentArrays arrays(registry_);
+  arrays.Open(backend_.AllocateOfEach(kBytes), {.owner_bytes = kQuota});
+  for (const std::uint64_t bytes : {kQuota - 1, kQuota}) {
+    EXPECT_TRUE(arrays.Reserve(Of(bytes), now_).ok()) << bytes;
+  }
+  EXPECT_EQ(ReasonOf(arrays.Reserve(Of(kQuota + 1), now_).status()), "OWNER_QUOTA");
+  const auto nothing = arrays.Reserve(Of(0), now_);
+  const auto one = arrays.Reserve(Of(kQuota / 2), now_);
+  const auto other = arrays.Reserve(Of(kQuota - kQuota / 2), now_);
+  EXPECT_TRUE(nothing.ok() && one.ok() && other.ok());
+  EXPECT_EQ(ReasonOf(arrays.Reserve(Of(1), now_).status()), "OWNER_QUOTA");
+}
+
 // Owners are names that anybody may make up.
 TEST_F(ResidentArraysTest, OnePartyLeavesAnEighthWhateverItsOwners) {
   const auto greedy = [](std::uint64_t bytes, const std::string& owner) {
@@ -151,9 +189,9 @@ TEST_F(ResidentArraysTest, EmptyArraysTakeRoomToo) {
   EXPECT_TRUE(arrays_.Delete(first).ok());
   EXPECT_TRUE(arrays_.Delete(second).ok());
   EXPECT_EQ(arrays_.room().free_bytes, kBytes);
-  // As many as the quota has units for.
-  for (std::uint64_t i = 0; i < kBytes / 2 / kUnit; ++i) Put(Of(1, "one"));
-  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(1, "one"), now_).status()), "OWNER_QUOTA");
+  // As many as the room has units for, but for the last eighth.
+  for (std::uint64_t i = 0; i < kBytes / 8 * 7 / kUnit; ++i) Put(Of(i % 2, "one"));
+  EXPECT_EQ(ReasonOf(arrays_.Reserve(Of(0, "one"), now_).status()), "RESIDENT_FULL");
 }
 
 TEST_F(ResidentArraysTest, NoMoreThanTheServerKeeps) {

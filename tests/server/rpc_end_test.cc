@@ -232,6 +232,35 @@ TEST_F(RpcTest, DrainEndsAllMethodsWithItsReason) {
   }
 }
 
+// As an upload over a slow network: gRPC tells of its message when all of it has come.
+TEST_F(RpcTest, DrainWaitsForSlowUploadsAndEndsThemWithItsReason) {
+  constexpr int kDrainSeconds = 5;  // less than what a client may be silent for
+  std::vector<std::unique_ptr<RawCall>> uploads;
+  for (const char* method : {"ReduceArray", "Merge"}) {
+    uploads.push_back(
+        std::make_unique<RawCall>(channel_, std::string("/warpfold.v1.ReductionService/") + method));
+  }
+  Await([&] { return server_->reductions_in_progress() == 2; });
+  std::atomic<bool> drained = false;
+  std::thread drain([&] {
+    server_->Drain(absl::Seconds(kDrainSeconds));
+    drained = true;
+  });
+  Await([&] { return Reason(Reduce(GoodRequests())) == "DRAINING"; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // in which a drain without a grace ends them
+  AdvanceClock(kDrainSeconds - 1);
+  server_->slots();  // waits for each shard
+  EXPECT_EQ(server_->reductions_in_progress(), 2);
+  EXPECT_FALSE(drained);
+  AdvanceClock(1);
+  for (const auto& upload : uploads) {
+    const grpc::Status status = upload->Finish();
+    EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
+    EXPECT_EQ(Reason(status), "DRAINING");
+  }
+  drain.join();
+}
+
 // A signal before that ends the process; who can connect is drained.
 TEST_F(RpcTest, SaysWhenTheFirstAddressIsAboutToListen) {
   const std::string path = testing::TempDir() + "early" + std::to_string(getpid());

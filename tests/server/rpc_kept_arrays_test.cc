@@ -38,8 +38,11 @@ TEST_F(ElsewhereTest, AnArrayThatWasPutIsReducedInParts) {
 }
 
 TEST_F(ElsewhereTest, AnArrayThatDoesNotMatchItsHeaderIsNotKept) {
-  EXPECT_EQ(Reason(Put(Iota(1000), 999)), "COUNT_MISMATCH");
-  EXPECT_EQ(Reason(Put(Iota(1000), 1001)), "COUNT_MISMATCH");
+  for (const std::uint64_t announced : {999, 1001}) {
+    const grpc::Status status = Put(Iota(1000), announced);
+    EXPECT_EQ(Reason(status), "COUNT_MISMATCH");
+    EXPECT_EQ(status.error_message(), absl::StrCat("element_count says ", announced, ", but 1000 arrived"));
+  }
   EXPECT_EQ(Reason(Put(Iota(1000), kPoolBytes / 4 + 1)), "OWNER_QUOTA");
   EXPECT_EQ(List().arrays_size(), 0);
   Await([&] { return List().free_bytes() == kPoolBytes; });

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "client/error.h"
 #include "client/shared_memory.h"
 #include "server/memory/memory_socket.h"
 #include "tests/server/elsewhere_fixture.h"
@@ -132,6 +133,20 @@ TEST_F(MemorySocketTest, UnsafeMemoryIsRefusedByName) {
   EXPECT_TRUE(memory.ok()) << memory.status();
 }
 
+// The server hangs up on who sends it a descriptor that is no memfd, and then forgets all that was
+// registered.
+TEST_F(MemorySocketTest, AWrongArgumentLosesNoOtherMemory) {
+  const auto memory = connection_->Allocate(4096);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const int fd = open("/dev/zero", O_RDONLY);
+  EXPECT_TRUE(absl::IsInvalidArgument(connection_->Register(fd, 4096).status()));
+  close(fd);
+  const std::vector<std::byte> long_handle(1 << 20);
+  EXPECT_TRUE(absl::IsInvalidArgument(connection_->RegisterGpu(long_handle, 0, 1).status()));
+  EXPECT_TRUE(connection_->Allocate(4096).ok());
+  EXPECT_TRUE(Reduce({At(memory->token(), 0, 10)}).ok());
+}
+
 // Both limits, on the registrations of a connection and on those of all.
 TEST_F(MemorySocketTest, RegistrationsAreLimitedInNumber) {
   constexpr std::size_t kMostOfAll = 4096;
@@ -154,6 +169,15 @@ TEST_F(MemorySocketTest, RegistrationsAreLimitedInNumber) {
   registrations.pop_back();
   EXPECT_EQ(add(*connection_), "");
   close(fd);
+}
+
+// The kernel would take pages until none are left, and then end processes.
+TEST_F(MemorySocketTest, MoreThanTheMachineHasIsNotTaken) {
+  for (const std::uint64_t bytes : {std::uint64_t{1} << 50, ~std::uint64_t{0} >> 1, ~std::uint64_t{0}}) {
+    const absl::Status status = connection_->Allocate(bytes).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << bytes;
+    EXPECT_EQ(GetErrorInfo(status)->reason, "TOO_MUCH_MEMORY");
+  }
 }
 
 TEST_F(MemorySocketTest, BytesUpToTheLimit) {

@@ -2,19 +2,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // When a shard's thread asks the device for a notice: not while it has something else to do, and not while it
-// looks for the end by itself.
+// looks for the end by itself. And how a shard ends while calls arrive.
 #include "server/rpc/rpc_shard.h"
 
+#include <grpcpp/create_channel.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
 #include <utility>
 
+#include "client/grpc_process.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
+#include "tests/server/raw_call.h"
 
 namespace warpfold::server {
 namespace {
@@ -104,6 +109,73 @@ TEST_F(RpcShardTest, LooksForTheEndInsteadOfANotice) {
   });
   EXPECT_EQ(backend_.behaviour.notices, 0);
   device.join();
+}
+
+class CallCounter : public CallObserver {
+ public:
+  void OnBegin(const std::shared_ptr<const LiveCall>&) override { ++begun; }
+  void OnEnd(const std::shared_ptr<const LiveCall>&, const CallRecord&) override {}
+  std::atomic<int> begun = 0;
+};
+
+// Callers without a pause, until a call fails.
+class Callers {
+ public:
+  explicit Callers(const std::shared_ptr<grpc::Channel>& channel) {
+    for (std::thread& thread : threads_) {
+      thread = std::thread([channel] {
+        while (true) {
+          RawCall call(channel, "/warpfold.v1.ReductionService/GetServerInfo");
+          call.Write("");
+          call.WritesDone();
+          if (!call.Finish().ok()) return;
+        }
+      });
+    }
+  }
+  ~Callers() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::array<std::thread, 2 * RpcShard::kCallsAsked> threads_;
+};
+
+// A call that comes asks gRPC for the next one, but not of a queue that is about to be shut down: gRPC ends
+// the process then, or writes to what is no more.
+TEST(RpcShardEndTest, AsksForNoMoreCallsAtTheEnd) {
+  KeepGrpcRunning();     // from one round to the next
+  LookUpCpuFrequency();  // several threads connect at once
+  for (int round = 0; round < 50; ++round) {
+    FakeBackend backend;
+    Service service(backend, Limits{}, absl::Now);
+    CallCounter counter;
+    service.observer = &counter;
+    grpc::AsyncGenericService methods;
+    grpc::ServerBuilder builder;
+    builder.RegisterAsyncGenericService(&methods);
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    auto queue = builder.AddCompletionQueue();
+    const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+    RpcShard shard(service, methods, SlotsOf(backend), std::move(queue));
+    shard.Start();
+    const Callers callers(
+        grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
+    Await([&] { return counter.begun > 100; });
+    int before = 0;
+    shard.PostAndWait([&] {
+      before = counter.begun;
+      shard.StopAccepting();
+    });
+    // Those that had been asked for still come.
+    Await([&] { return counter.begun >= before + RpcShard::kCallsAsked; });
+    server->Shutdown(std::chrono::system_clock::now());
+    bool is_busy = true;
+    while (is_busy) shard.PostAndWait([&] { is_busy = shard.core().is_busy(); });
+    shard.Join();
+    EXPECT_EQ(counter.begun, before + RpcShard::kCallsAsked);
+  }
 }
 
 }  // namespace

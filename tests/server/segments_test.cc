@@ -16,7 +16,7 @@
 #include "server/core/operator_names.h"
 #include "tests/server/drive_segments.h"
 #include "tests/server/drive_session.h"
-#include "tests/server/fake_backend.h"
+#include "tests/server/piece_heap.h"
 
 namespace warpfold::server {
 namespace {
@@ -36,7 +36,19 @@ class SegmentsTest : public testing::Test {
  protected:
   SegmentsTest()
       : backend_(BackendUnderTest()),
-        service_(*backend_, Limits{.max_stream_bytes = 1 << 26}, [] { return absl::UnixEpoch(); }) {}
+        service_(*backend_, Limits{.max_stream_bytes = 1 << 26}, [] { return absl::UnixEpoch(); }) {
+    // A device that takes pieces reads half of the messages where they lie.
+    const absl::Status opened = backend_->OpenPieces(heap_.memory());
+    EXPECT_TRUE(opened.ok() || absl::IsUnimplemented(opened)) << opened;
+  }
+
+  // As it may come: in slices, in memory that the device reads or elsewhere.
+  Message Arrive(std::string bytes) {
+    const std::size_t slice = random_() % (bytes.size() + 1);
+    const std::size_t middle = (slice + bytes.size()) / 2;
+    return random_() % 2 == 0 ? MessageOf(std::move(bytes), {slice, middle})
+                              : heap_.MessageIn(bytes, {slice, middle}, random_() % 16);
+  }
 
   std::string Bytes(std::size_t size) {
     std::string bytes(size, '\0');
@@ -76,7 +88,8 @@ class SegmentsTest : public testing::Test {
   void ExpectRight(
       const SegmentedArray& array, const std::vector<v1::ReduceSegmentsRequest>& requests,
       const std::function<void()>& between = [] {}) {
-    const absl::StatusOr<SegmentRows> rows = DriveSegments(service_, share_, requests, between);
+    const absl::StatusOr<SegmentRows> rows = DriveSegments(
+        service_, share_, requests, between, [this](std::string bytes) { return Arrive(std::move(bytes)); });
     ASSERT_TRUE(rows.ok()) << rows.status();
     EXPECT_TRUE(*rows == array.Expected());
     ExpectAllFree();
@@ -93,6 +106,7 @@ class SegmentsTest : public testing::Test {
   }
 
   std::mt19937_64 random_{1};  // NOLINT(cert-msc51-cpp): the same arrays on every run
+  PieceHeap heap_;
   std::unique_ptr<kernels::Backend> backend_;
   Service service_;
   SlotShare share_{SlotsOf(*backend_)};
@@ -270,9 +284,37 @@ TEST_F(SegmentsTest, LengthsThatDoNotFit) {
     far_ahead[1].mutable_lengths()->set_lengths(std::string((kMaxLengthsAhead + beyond) * 8, '\0'));
     EXPECT_EQ(ReasonOf(far_ahead) == "TOO_MANY_LENGTHS", beyond > 0) << beyond;
   }
+  // A segment that has begun is no more ahead of its elements.
+  auto begun = Array({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_INT8, {2}).Requests();
+  begun[1].mutable_lengths()->set_lengths(std::string("\x02\0\0\0\0\0\0\0", 8) +
+                                          std::string((kMaxLengthsAhead - 1) * 8, '\0'));
+  begun[2].mutable_chunk()->set_data("x");
+  for (const std::size_t more : {1, 2}) {
+    auto further = begun;
+    further.insert(further.end() - 1, begun[1]);
+    (further.end() - 2)->mutable_lengths()->set_lengths(std::string(more * 8, '\0'));
+    EXPECT_EQ(ReasonOf(further), more > 1 ? "TOO_MANY_LENGTHS" : "COUNT_MISMATCH")
+        << "the array is cut short";
+  }
   auto unneeded = good;
   unneeded[0].mutable_header()->set_segment_length(3);
   EXPECT_EQ(ReasonOf(unneeded), "BAD_LENGTHS");
+}
+
+// An array of one-byte elements may have as many segments as bytes; nor do empty ones come without end.
+TEST_F(SegmentsTest, AStreamHasAsManyLengthsAsBytes) {
+  constexpr std::uint64_t kMost = 1000;
+  Service small(*backend_, Limits{.max_stream_bytes = kMost}, [] { return absl::UnixEpoch(); });
+  const auto reason_of = [&](const std::vector<std::uint64_t>& lengths) {
+    const SegmentedArray array = Array({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_INT8, lengths);
+    return ErrorReason(DriveSegments(small, share_, array.Requests()).status());
+  };
+  for (const std::uint64_t length : {0, 1}) {
+    for (const std::uint64_t count : {kMost - 1, kMost}) {
+      EXPECT_EQ(reason_of(std::vector<std::uint64_t>(count, length)), "");
+    }
+    EXPECT_EQ(reason_of(std::vector<std::uint64_t>(kMost + 1, length)), "ARRAY_TOO_LARGE");
+  }
 }
 
 TEST_F(SegmentsTest, CommitsThatDoNotFit) {
@@ -375,41 +417,6 @@ TEST_F(SegmentsTest, FromMemory) {
       EXPECT_EQ(ReasonOf(requests), "UNKNOWN_MEMORY");
     }
   }
-}
-
-// A device that fails, or that works when everybody is gone.
-TEST(SegmentsDeviceTest, FailuresAndLeavers) {
-  FakeBackend backend(2);
-  Service service(backend, Limits(), [] { return absl::UnixEpoch(); });
-  SlotShare share(SlotsOf(backend));
-  SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM}),
-                          .data = std::string(400'000, '\1'),
-                          .lengths = {1000, 2000, 30'000, 50'000, 17'000}};
-  const auto reason_of = [&] {
-    return ErrorReason(DriveSegments(service, share, array.Requests({}, 2)).status());
-  };
-  EXPECT_EQ(reason_of(), "");
-  backend.behaviour.fail_start = true;
-  EXPECT_EQ(reason_of(), "DEVICE_LOST");
-  backend.behaviour.fail_start = false;
-  backend.behaviour.fail_wait = true;
-  EXPECT_EQ(reason_of(), "DEVICE_LOST");
-  backend.behaviour.fail_wait = false;
-  backend.behaviour.SetBlocked(true);
-  {
-    SegmentDriver driver(service, share);
-    for (const v1::ReduceSegmentsRequest& request : array.Requests({}, 2)) {
-      if (driver.need() == ArraySession::Need::kMessage) driver.OnMessage(MessageOf(request));
-    }
-    EXPECT_GT(backend.behaviour.working(), 0u);
-    driver.session().Release();
-  }
-  backend.behaviour.SetBlocked(false);
-  share.Poll();
-  EXPECT_EQ(share.free(), share.size());
-  EXPECT_EQ(reason_of(), "");
-  EXPECT_EQ(backend.behaviour.starts, backend.behaviour.waits);
-  EXPECT_EQ(backend.behaviour.misuses, 0);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "grpc/health/v1/health.pb.h"
+#include "grpc/reflection/v1/reflection.pb.h"
 #include "kernels/error.h"
 #include "tests/server/requests.h"
 
@@ -98,13 +99,13 @@ void SimulatedClient::Say(Random& random) {
     Message message =
         OneIn(random, 4) ? MessageOf(line.bytes, cuts) : heap_.MessageIn(line.bytes, cuts, Below(random, 16));
     message_ = message.owner;
-    // A client of segments may also wait because it does not take results, so its waits say nothing here.
-    const bool is_chunk =
-        IsStream(script_) && !IsSegments(script_) && next_line_ > 1 && next_line_ < script_.lines.size();
-    if (IsStream(script_) && line.carries_something) idle_ = absl::ZeroDuration();
+    // A client of segments may also wait because it does not take results, so its waits say nothing here; and
+    // who starts a slot to put an array is not known.
+    const bool is_chunk = IsReduce(script_) && next_line_ > 1 && next_line_ < script_.lines.size();
+    if ((IsStream(script_) || IsReflection(script_)) && line.carries_something) idle_ = absl::ZeroDuration();
     CountProgress(line.array_bytes);
     call_->OnMessage(std::move(message));
-    while (ledger_.has_turns_at_once && shard_.turns().has_waiting()) shard_.ServeTurns();
+    while (ledger_.has_turns_at_once && shard_.turns().has_waiting()) shard_.ServeTurns(ledger_.NextLook());
     // Where messages wait for their turns, this one perhaps waits for no slot yet.
     waits_for_slot_ = is_chunk && !shard_.turns().has_waiting();
     starts_of_others_.clear();
@@ -117,7 +118,9 @@ void SimulatedClient::ReportBreak() {
   sending_ = false;
   undelivered_ = false;
   if (std::exchange(keeps_its_place_, false)) GiveUpPlace();
+  const bool was_answered = answered_;
   call_->OnLeft();
+  if (was_answered) ledger_.arrays.OnNotDelivered(put_);
   Expect(answered_, "not answered when the client left");
   shard_.AfterEvent();
   shard_.BeforeWaiting();
@@ -127,7 +130,7 @@ void SimulatedClient::Confirm() {
   sending_ = false;
   ++taken_;
   if (std::exchange(keeps_its_place_, false)) GiveUpPlace();
-  if (IsSegments(script_)) {
+  if (TakesMessages(script_)) {
     idle_ = absl::ZeroDuration();
     CountProgress(sending_bytes_);
   }
@@ -232,6 +235,7 @@ void SimulatedClient::Send(std::string message) {
   Expect(!sending_, "two messages sent at once");
   Expect(!answered_, "a message after the answer");
   if (IsSegments(script_)) return TakePart(message);
+  if (IsReflection(script_)) return TakeReflection(message);
   Expect(script_.kind == Kind::kWatch, "a message that does not end the call");
   grpc::health::v1::HealthCheckResponse response;
   Expect(response.ParseFromString(message), "no health");
@@ -265,6 +269,16 @@ void SimulatedClient::TakePart(const std::string& message) {
   sending_ = true;
 }
 
+// Its bytes are no progress.
+void SimulatedClient::TakeReflection(const std::string& message) {
+  grpc::reflection::v1::ServerReflectionResponse response;
+  Expect(response.ParseFromString(message), "no answer of reflection");
+  Expect(response.original_request().SerializeAsString() == script_.lines[taken_].bytes,
+         "an answer to another question");
+  sending_bytes_ = 0;
+  sending_ = true;
+}
+
 void SimulatedClient::CountProgress(std::size_t bytes) {
   said_since_ += bytes;
   if (said_since_ < shard_.service().limits.call.pace_bytes) return;
@@ -281,14 +295,21 @@ void SimulatedClient::CutOff() {
   gone_ = true;
 }
 
-void SimulatedClient::JudgeResult(const std::string& response) const {
+void SimulatedClient::JudgeResult(const std::string& response) {
   Expect(refusal_.empty(), "an answer where there is no place");
+  // A broken connection ends the questions, too.
+  if (IsReflection(script_) && gone_) return;
   if (!gone_ || next_line_ == 0 || next_line_ != script_.whole_after) {
     Expect(script_.reason.empty(), "a result instead of " + script_.reason);
     Expect(next_line_ == script_.lines.size(), "a result of what has not come");
   }
   Expect(ended_ || !IsStream(script_), "a result before the end");
   Expect(!slot_failed_ && !start_failed_, "a result of a device that failed");
+  if (IsOfArrayService(script_)) {
+    const std::string wrong = ledger_.arrays.Judge(shard_.service(), script_, response, &put_);
+    return Expect(wrong.empty(), wrong);
+  }
+  if (IsReflection(script_)) return Expect(taken_ == next_line_, "an end before all answers");
   Expect(!response.empty(), "no response");
   if (IsSegments(script_)) {
     SegmentReader whole = reader_;
@@ -309,7 +330,11 @@ void SimulatedClient::JudgeError(const absl::Status& status) const {
   if (!refusal_.empty()) deserved = reason == refusal_ && !reading_;
   if (reason == "DRAINING" && refusal_.empty()) deserved = ledger_.stopped && IsWork(script_.kind);
   const bool is_lost = !shard_.service().device.fault().ok();
-  if (reason == "DEVICE_LOST" && refusal_.empty()) deserved = slot_failed_ || start_failed_ || is_lost;
+  const bool of_arrays = ledger_.arrays.Deserves(shard_.service(), script_, reason);
+  if (reason == "DEVICE_LOST" && refusal_.empty()) {
+    deserved = slot_failed_ || start_failed_ || is_lost || of_arrays;
+  }
+  if (reason == "UNKNOWN_MEMORY" || reason == "RESIDENT_FULL") deserved = of_arrays;
   const CallLimits& limits = shard_.service().limits.call;
   if (reason == "IDLE") deserved = IsAwaited() && idle_ >= LeastIdle();
   if (reason == "RATE") deserved = IsAwaited() && slow_ >= 2 * idle_limit_;

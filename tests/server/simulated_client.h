@@ -18,6 +18,7 @@
 #include "server/core/shard.h"
 #include "tests/server/drive_segments.h"
 #include "tests/server/piece_heap.h"
+#include "tests/server/simulated_arrays.h"
 #include "tests/server/stream_script.h"
 
 namespace warpfold::server {
@@ -25,20 +26,25 @@ namespace warpfold::server {
 // What is so in the world, as far as clients judge their answers by it.
 struct Ledger {
   absl::Time now = absl::UnixEpoch();
+  absl::Time last_look = absl::UnixEpoch();  // of a shard's thread, at messages that wait for their turns
   // Calls that have begun and are not answered: how many of each kind each host has.
   std::map<std::string, std::array<int, Admission::kKinds>> inside;
   // With which reason newcomers are refused; "" while they are not.
   std::string closed_to_reductions;
   std::string closed_to_merges;
   bool stopped = false;
-  bool device_lost = false;            // and all have been told
-  bool has_turns_at_once = false;      // no message waits for its turn for longer than an event lasts
+  bool device_lost = false;        // and all have been told
+  bool has_turns_at_once = false;  // no message waits for its turn for longer than an event lasts
+  SimulatedArrays arrays;
   std::map<std::string, int> answers;  // how many of each reason, or code where there is none
   std::string violation;               // the first
 
   void Expect(bool condition, const std::string& what) {
     if (!condition && violation.empty()) violation = what;
   }
+
+  // Moments of which the rest of the world takes no notice pass while messages wait for their turns.
+  absl::Time NextLook() { return last_look += Turns::kPatience / 2; }
 
   // Streams and single arrays share their places.
   static int OfKind(const std::array<int, Admission::kKinds>& counts, Admission::Kind kind);
@@ -114,11 +120,12 @@ class SimulatedClient : private Transport {
   void CutOff() override;
 
   // Whether it is the client's turn.
-  bool IsAwaited() const { return reading_ || (sending_ && IsSegments(script_)); }
+  bool IsAwaited() const { return reading_ || (sending_ && TakesMessages(script_)); }
   void CountProgress(std::size_t bytes);
   void TakePart(const std::string& message);
+  void TakeReflection(const std::string& message);
   void GiveUpPlace() { --ledger_.Count(script_.peer, script_.kind); }
-  void JudgeResult(const std::string& response) const;
+  void JudgeResult(const std::string& response);
   void JudgeError(const absl::Status& status) const;
   // A message may outlast the read that follows it only where a slot may be started on it.
   bool IsMessageLetGo() const;
@@ -155,6 +162,7 @@ class SimulatedClient : private Transport {
   std::size_t sending_bytes_ = 0;
   std::size_t taken_ = 0;         // messages
   SegmentReader reader_;          // of the messages that were sent to it
+  std::string put_;               // the token of the array that it has put
   bool keeps_its_place_ = false;  // answered, but what was sent before is not taken
   std::optional<bool> told_serving_;
   bool start_failed_ = false;

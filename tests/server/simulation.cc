@@ -22,8 +22,9 @@ absl::Status Draining() {
   return kernels::Error(absl::StatusCode::kUnavailable, "DRAINING", "the server is shutting down");
 }
 
-// In place of a client's identity: the shard itself tries the device.
+// In place of a client's identity: the shard itself tries the device, or an array is put, nobody knows whose.
 constexpr std::uint64_t kTrial = ~std::uint64_t{0};
+constexpr std::uint64_t kStore = kTrial - 1;
 
 bool Happens(Random& random, std::size_t one_in) { return one_in != 0 && OneIn(random, one_in); }
 
@@ -37,6 +38,7 @@ class World::WatchedSlot : public kernels::Slot {
   int device() const override { return slot_.device(); }
   bool EndsInStart() const override { return slot_.EndsInStart(); }
   std::span<std::byte> staging() override { return slot_.staging(); }
+  void WorkFor(std::uint64_t group) override { slot_.WorkFor(group); }
   void NotifyBy(std::function<void()> on_finished) override { slot_.NotifyBy(std::move(on_finished)); }
   void Notify() override { slot_.Notify(); }
   std::uint64_t Capacity(const kernels::ReductionPlan& reduction) const override {
@@ -72,7 +74,11 @@ class World::WatchedSlot : public kernels::Slot {
   }
   absl::Status StartStore(const kernels::Memory& memory, std::uint64_t byte_offset,
                           std::uint64_t byte_count) override {
-    return slot_.StartStore(memory, byte_offset, byte_count);
+    return world_.StartStore([&] { return slot_.StartStore(memory, byte_offset, byte_count); });
+  }
+  absl::Status StartStorePieces(const kernels::Memory& memory, std::uint64_t byte_offset,
+                                std::span<const kernels::HostPiece> pieces) override {
+    return world_.StartStore([&] { return slot_.StartStorePieces(memory, byte_offset, pieces); });
   }
   bool Finished() override { return slot_.Finished(); }
   absl::StatusOr<kernels::SlotResult> Wait() override { return slot_.Wait(); }
@@ -82,6 +88,10 @@ class World::WatchedSlot : public kernels::Slot {
   absl::Status StartSegments(const kernels::ReductionPlan& reduction,
                              const kernels::SegmentCut& cut) override {
     return Watch(reduction, [&] { return slot_.StartSegments(reduction, cut); });
+  }
+  absl::Status StartSegmentPieces(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut,
+                                  std::span<const kernels::HostPiece> pieces) override {
+    return Watch(reduction, [&] { return slot_.StartSegmentPieces(reduction, cut, pieces); });
   }
   absl::Status StartSegmentsFrom(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut,
                                  const kernels::Memory& memory, std::uint64_t byte_offset) override {
@@ -118,6 +128,7 @@ World::World(std::uint64_t seed)
   service_.cpu_crossover_bytes = OneIn(random_, 3) ? Below(random_, 5) * kLeafBytes : 0;
   if (OneIn(random_, 2)) static_cast<void>(backend_.OpenPieces(heap_.memory()));
   service_.observer = &counter_;
+  service_.reflection = true;
   ledger_.has_turns_at_once = OneIn(random_, 2);
   MakeShards();
   FillPlaces();
@@ -167,12 +178,30 @@ void World::LeaveAPlace() {
 
 void World::MakeClients() {
   const std::size_t count = 1 + Below(random_, 8);
-  const KeptArrays kept = {.ints = KeepArray(random_, backend_, service_.memories, ArrayData(false)),
-                           .floats = KeepArray(random_, backend_, service_.memories, ArrayData(true))};
+  const KeptArrays kept = MakeArrays();
   for (std::size_t i = 0; i < count; ++i) {
     Shard& shard = *shards_[Below(random_, shards_.size())].shard;
     clients_.emplace_back(ledger_, shard, heap_, RandomScript(random_, i, kept));
   }
+}
+
+// The room is often too small for all that clients put.
+KeptArrays World::MakeArrays() {
+  const std::uint64_t room = (OneIn(random_, 3) ? 64 : 192) << 10;
+  service_.residents.Open(backend_.AllocateOfEach(room), {.owner_bytes = room * 2,
+                                                          .part_bytes = 8 << 10,
+                                                          .default_time_to_live = absl::Hours(10'000),
+                                                          .max_time_to_live = absl::Hours(10'000)});
+  const auto put = [this](kernels::ElementType type, std::span<const std::byte> data) {
+    const std::string token = PutArray(service_, {type, {}}, data);
+    ledger_.arrays.Add(
+        token, {.owner = "an owner", .bytes = {reinterpret_cast<const char*>(data.data()), data.size()}});
+    return token;
+  };
+  return {.ints = KeepArray(random_, backend_, service_.memories, ArrayData(false)),
+          .floats = KeepArray(random_, backend_, service_.memories, ArrayData(true)),
+          .resident_ints = put(kernels::ElementType::kInt32, ArrayData(false)),
+          .resident_floats = put(kernels::ElementType::kFloat32, ArrayData(true))};
 }
 
 bool World::OnStart(std::uint64_t identity) {
@@ -186,6 +215,18 @@ absl::Status World::StartTrial(const std::function<absl::Status()>& start) {
   if (device_lost_ || Happens(random_, fails_ * 4)) return DeviceLost();
   absl::Status status = start();
   if (status.ok()) working_.push_back(kTrial);
+  return status;
+}
+
+absl::Status World::StartStore(const std::function<absl::Status()>& start) {
+  if (device_lost_ || Happens(random_, fails_ * 4)) {
+    ledger_.arrays.store_failed = true;
+    return DeviceLost();
+  }
+  absl::Status status = start();
+  if (!status.ok()) return status;
+  working_.push_back(kStore);
+  if (!device_hangs_ && Happens(random_, finishes_at_once_)) FinishSlot(working_.size() - 1);
   return status;
 }
 
@@ -208,7 +249,8 @@ void World::OnStarted(std::uint64_t identity) {
 
 void World::FinishSlot(std::size_t n) {
   const bool fails = device_lost_ || Happens(random_, fails_);
-  if (fails && working_[n] != kTrial) clients_[working_[n]].OnOwnSlotFailed();
+  if (fails && working_[n] == kStore) ledger_.arrays.store_failed = true;
+  if (fails && working_[n] < kStore) clients_[working_[n]].OnOwnSlotFailed();
   working_.erase(working_.begin() + static_cast<std::ptrdiff_t>(n));
   backend_.behaviour.Finish(n, fails ? DeviceLost() : absl::OkStatus());
 }
@@ -231,7 +273,7 @@ void World::Notify(SimulatedShard& shard) {
 
 void World::TakeTurns(SimulatedShard& shard) {
   if (!shard.shard->turns().has_waiting()) return;
-  shard.shard->ServeTurns();
+  shard.shard->ServeTurns(ledger_.NextLook());
   shard.shard->BeforeWaiting();
 }
 

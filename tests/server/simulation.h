@@ -67,10 +67,12 @@ class World {
   void FillPlaces();
   void LeaveAPlace();
   void MakeClients();
+  KeptArrays MakeArrays();
 
   // By slots.
   bool OnStart(std::uint64_t identity);
   absl::Status StartTrial(const std::function<absl::Status()>& start);
+  absl::Status StartStore(const std::function<absl::Status()>& start);
   void OnStarted(std::uint64_t identity);
 
   void RandomEvent();

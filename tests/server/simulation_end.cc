@@ -95,6 +95,8 @@ void World::CheckEnd() {
     ledger_.Expect(!shard.shard->is_busy(), "a shard that is busy with nothing");
   }
   ledger_.Expect(device_hangs_ || heap_.held() == 0, "a message is held at the end");
+  const std::string wrong = device_hangs_ ? "" : ledger_.arrays.JudgeEnd(service_);
+  ledger_.Expect(wrong.empty(), wrong);
   ledger_.Expect(service_.admission.in_progress() == 0, "admission holds places of nobody");
   const int calls = static_cast<int>(clients_.size());
   ledger_.Expect(counter_.begun == calls && counter_.ended == calls, "not every call is observed once");

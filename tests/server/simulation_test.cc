@@ -45,9 +45,10 @@ TEST(SimulationTest, EveryScheduleEndsWell) {
   EXPECT_GT(answers["OK"], static_cast<int>(count));
   EXPECT_GT(piece_starts, count / 4);
   EXPECT_GT(starts_across, count / 100);
-  for (const char* const reason : {"CANCELLED", "DEADLINE", "IDLE", "RATE", "DRAINING", "TOO_MANY_REDUCTIONS",
-                                   "DEVICE_LOST", "NO_COMMIT", "COUNT_MISMATCH", "CHECKSUM_MISMATCH",
-                                   "BAD_ORDER", "BAD_MESSAGE", "BAD_HEADER", "BAD_STATE"}) {
+  for (const char* const reason :
+       {"CANCELLED", "DEADLINE", "IDLE", "RATE", "DRAINING", "TOO_MANY_REDUCTIONS", "DEVICE_LOST",
+        "NO_COMMIT", "COUNT_MISMATCH", "CHECKSUM_MISMATCH", "BAD_ORDER", "BAD_MESSAGE", "BAD_HEADER",
+        "BAD_STATE", "UNKNOWN_MEMORY", "RESIDENT_FULL"}) {
     EXPECT_GT(answers[reason], static_cast<int>(count / 1000)) << reason;
   }
 }

@@ -15,6 +15,7 @@
 #include "proto/crc32c.h"
 #include "server/core/messages.h"
 #include "server/core/operator_names.h"
+#include "tests/server/array_scripts.h"
 #include "tests/server/drive_segments.h"
 #include "tests/server/requests.h"
 
@@ -182,12 +183,17 @@ Script KeptScript(Random& random, std::uint64_t identity, const KeptArrays& kept
   Script script;
   script.method = "/warpfold.v1.ReductionService/Reduce";
   const bool floats = OneIn(random, 2);
+  const bool is_resident = OneIn(random, 2);
   v1::ReduceRequest request;
   v1::ReduceHeader& header = *request.mutable_header();
   *header.mutable_spec() = Spec(floats, identity);
   header.set_return_state(OneIn(random, 2));
   v1::ArrayReference& reference = *header.mutable_reference();
   reference.set_token(floats ? kept.floats : kept.ints);
+  if (is_resident) {
+    reference.set_token(floats ? kept.resident_floats : kept.resident_ints);
+    script.kept.token = reference.token();
+  }
   reference.set_element_count(kSizes[Below(random, kSizes.size())]);
   script.reduction = Expected(header.spec(), reference.element_count(), 0, header.return_state());
   if (OneIn(random, 10)) {
@@ -320,13 +326,16 @@ std::span<const std::byte> ArrayData(bool floats) {
 }
 
 Script RandomScript(Random& random, std::uint64_t identity, const KeptArrays& kept) {
-  const std::size_t method = Below(random, 10);
-  Script script = method < 3   ? ReduceScript(random, identity)
-                  : method < 4 ? KeptScript(random, identity, kept)
-                  : method < 6 ? SegmentsScript(random, identity)
-                  : method < 8 ? ArrayScript(random, identity)
-                  : method < 9 ? MergeScript(random)
-                               : SmallScript(random);
+  const std::size_t method = Below(random, 14);
+  Script script = method < 3    ? ReduceScript(random, identity)
+                  : method < 4  ? KeptScript(random, identity, kept)
+                  : method < 6  ? SegmentsScript(random, identity)
+                  : method < 8  ? ArrayScript(random, identity)
+                  : method < 9  ? MergeScript(random)
+                  : method < 10 ? SmallScript(random)
+                  : method < 12 ? PutScript(random, identity)
+                  : method < 13 ? ArrayServiceScript(random, kept)
+                                : ReflectionScript(random);
   script.peer = RandomPeer(random);
   script.says = script.lines.size();
   if (OneIn(random, 12)) {

@@ -45,7 +45,17 @@ struct Script {
 
   // The reason of the error that the lines deserve, "" if they deserve a result.
   std::string reason;
-  // For segments: the rows of the result, and after how many messages the client takes no more of them.
+  // What a script of ArrayService works on. A put has the array's bytes, its owner and its time to live,
+  // where 0 means for ever. A list has the owner. Calls that name an array by its token have the token.
+  struct Kept {
+    std::string token;
+    std::string owner;
+    std::string bytes;
+    absl::Duration time_to_live;
+  };
+  Kept kept;
+  // For segments: the rows of the result, and after how many messages (of reflection, too) the client takes
+  // no more.
   std::vector<std::vector<std::uint64_t>> rows;
   std::size_t takes = ~std::size_t{0};
   bool takes_answer = true;
@@ -66,6 +76,8 @@ std::string RandomPeer(Random& random);
 struct KeptArrays {
   std::string ints;
   std::string floats;
+  std::string resident_ints;  // likewise, but DeleteArray may end them
+  std::string resident_floats;
 };
 
 // What scripts reduce, or the beginning of it.
@@ -75,10 +87,16 @@ std::span<const std::byte> ArrayData(bool floats);
 Script RandomScript(Random& random, std::uint64_t identity, const KeptArrays& kept);
 
 inline bool IsSegments(const Script& script) { return absl::EndsWith(script.method, "/ReduceSegments"); }
+inline bool IsReflection(const Script& script) {
+  return absl::EndsWith(script.method, "/ServerReflectionInfo");
+}
+inline bool IsReduce(const Script& script) { return absl::EndsWith(script.method, "/Reduce"); }
 // Whether it is a header, chunks and a commit.
 inline bool IsStream(const Script& script) {
-  return absl::EndsWith(script.method, "/Reduce") || IsSegments(script);
+  return IsReduce(script) || IsSegments(script) || absl::EndsWith(script.method, "/PutArray");
 }
+// Whether the client has to take messages before the call ends.
+inline bool TakesMessages(const Script& script) { return IsSegments(script) || IsReflection(script); }
 
 // Tells the reductions of different scripts apart: the number is hidden in the spec.
 inline std::uint64_t IdentityOf(const kernels::ReductionSpec& spec) {

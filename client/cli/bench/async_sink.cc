@@ -5,6 +5,7 @@
 #include <grpcpp/server.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -135,7 +136,6 @@ class SinkCall {
 };
 
 void Serve(Shard& shard) {
-  for (int i = 0; i < kCallsAsked; ++i) SinkCall::Request(shard);
   void* tag = nullptr;
   bool ok = false;
   while (shard.queue->Next(&tag, &ok)) static_cast<SinkCall*>(tag)->OnEvent(ok);
@@ -161,9 +161,14 @@ absl::Status ServeAsync(const std::string& listen, SinkKind kind, const Ready& r
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) return absl::UnavailableError("cannot listen on " + listen);
   std::vector<std::jthread> threads;
-  for (Shard& shard : shards) threads.emplace_back([&shard] { Serve(shard); });
-  ready(BoundAddress(listen, port));
+  for (Shard& shard : shards) {
+    // Not by its thread: that might ask after the queue has been shut down.
+    for (int i = 0; i < kCallsAsked; ++i) SinkCall::Request(shard);
+    threads.emplace_back([&shard] { Serve(shard); });
+  }
+  ready(BoundAddress(listen, port), [&server] { server->Shutdown(std::chrono::system_clock::now()); });
   server->Wait();
+  for (Shard& shard : shards) shard.queue->Shutdown();
   return absl::OkStatus();
 }
 

@@ -18,7 +18,7 @@ constexpr char kFooter[] =
     R"(Each of --callers callers has connections of its own (--streams of them) and a part of
 --memory_bytes of pseudo-random elements, which it walks from begin to end: no call sends what a cache still
 holds.
-With --streams above 1 a caller stripes each array over its connections, as `warpfold reduce` does.
+With --streams above 1, or 0, a caller stripes each array over its connections, as `warpfold reduce` does.
 
 With --baseline the same load goes to sinks, too, in processes of their own, over the same transport. All
 take turns for --rounds rounds:
@@ -75,7 +75,7 @@ CLI::Validator ChunkValidator() {
 // Refuses segments that do not fit the other flags. --bytes has been completed before.
 void CheckSegments(const BenchFlags& flags) {
   if (flags.segment_length == 0) return;
-  if (flags.method != BenchMethod::kReduce || flags.streams > 1 || flags.baseline) {
+  if (flags.method != BenchMethod::kReduce || flags.streams != 1 || flags.baseline) {
     throw CLI::ValidationError("--segment_length", "only --method reduce has segments, on one stream");
   }
   if (flags.bytes / ElementTypeBytes(flags.type) % flags.segment_length != 0) {
@@ -91,19 +91,20 @@ void Complete(BenchFlags& flags, bool has_bytes) {
     }
   }
   const bool elsewhere = flags.source != BenchSource::kChunks;
-  if (elsewhere && (flags.method != BenchMethod::kReduce || flags.streams > 1 || flags.baseline)) {
+  if (elsewhere && (flags.method != BenchMethod::kReduce || flags.streams != 1 || flags.baseline)) {
     throw CLI::ValidationError("--source", "only chunks have other methods, several streams and sinks");
   }
   const bool registers = flags.source == BenchSource::kMemory || flags.source == BenchSource::kIpc;
   if (registers && flags.server.empty() && flags.memory_socket.empty()) {
     throw CLI::ValidationError("--source", "such memory needs --memory_socket, or --server");
   }
-  if (flags.generated && (elsewhere || flags.method != BenchMethod::kReduce || flags.streams > 1)) {
+  if (flags.generated && (elsewhere || flags.method != BenchMethod::kReduce || flags.streams != 1)) {
     throw CLI::ValidationError("--generated", "such clients are compared by one stream of chunks a caller");
   }
-  if (flags.streams > 1 && flags.method != BenchMethod::kReduce) {
+  if (flags.streams != 1 && flags.method != BenchMethod::kReduce) {
     throw CLI::ValidationError("--streams", "only --method reduce has several for one array");
   }
+  if (flags.streams == 0 && flags.baseline) throw CLI::ValidationError("--streams", "sinks advise nothing");
   if (flags.method == BenchMethod::kInfo || flags.method == BenchMethod::kHealth) {
     if (has_bytes) throw CLI::ValidationError("--bytes", "such calls have no array");
     flags.bytes = 0;
@@ -172,8 +173,9 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
                  "Memory that the arrays are parts of, if that is enough")
       ->transform(UnsignedValidator("N"))
       ->capture_default_str();
-  app.add_option("--streams", flags.streams, "Connections to stripe each array over")
-      ->check(CLI::Range(1, 64))
+  app.add_option("--streams", flags.streams,
+                 "Connections to stripe each array over; 0 for as many as the server advises")
+      ->check(CLI::Range(0, 64))
       ->capture_default_str();
   app.add_option("--callers", flags.callers, "Callers at once, each with its own connections and arrays")
       ->check(CLI::Range(1, kMaxCallers))
@@ -183,15 +185,18 @@ CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
 
 void AddMeasurement(CLI::App& app, BenchFlags& flags) {
   app.add_option("--duration", flags.duration_s, "Seconds of each round and side; each has one call at least")
+      ->check(NumberValidator())
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
   app.add_option("--warm_up", flags.warm_up_s, "Seconds of load before the first round, for each side")
+      ->check(NumberValidator())
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   app.add_option("--rounds", flags.rounds, "Times that each side has its turn")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--pause_ms", flags.pause_ms, "Idle time of a caller after each call")
+      ->check(NumberValidator())
       ->check(CLI::Range(0.0, 60'000.0));
   CLI::Option* json = app.add_flag("--json", flags.json, "A JSON object per side");
   app.add_flag("--csv", flags.csv, "A line per side, and a first line of names")->excludes(json);

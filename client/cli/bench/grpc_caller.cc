@@ -60,7 +60,8 @@ Spec SpecOf(const BenchFlags& flags) {
 }
 
 Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags) {
-  const ClientOptions options = {.connections = flags.streams, .credentials = server.credentials};
+  ClientOptions options = {.credentials = server.credentials};
+  if (flags.streams != 0) options.connections = flags.streams;
   auto client = std::make_shared<Client>(server.target, options);
   switch (flags.method) {
     case BenchMethod::kReduce:

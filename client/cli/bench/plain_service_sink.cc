@@ -3,6 +3,7 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 
+#include <chrono>
 #include <memory>
 #include <span>
 #include <utility>
@@ -80,7 +81,7 @@ absl::Status ServePlainService(const std::string& listen, const Ready& ready) {
   builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) return absl::UnavailableError("cannot listen on " + listen);
-  ready(BoundAddress(listen, port));
+  ready(BoundAddress(listen, port), [&server] { server->Shutdown(std::chrono::system_clock::now()); });
   server->Wait();
   return absl::OkStatus();
 }

@@ -98,6 +98,8 @@ absl::StatusOr<RawSocket> RawSocket::Accept() {
   return socket;
 }
 
+void RawSocket::Shutdown() { shutdown(descriptor_, SHUT_RDWR); }
+
 std::string RawSocket::address() const {
   Address own;
   own.size = sizeof(own.bytes);

@@ -27,6 +27,8 @@ class RawSocket {
 
   // Waits for the next connection to a listening socket.
   absl::StatusOr<RawSocket> Accept();
+  // No more comes: whoever waits for something is told so. From any thread.
+  void Shutdown();
   // "IPv4:port" with the port that was bound, or "unix:/path".
   std::string address() const;
 

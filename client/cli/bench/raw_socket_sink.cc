@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -29,10 +31,18 @@ void Serve(RawSocket socket) {
 absl::Status ServeRawSocket(const std::string& listen, const Ready& ready) {
   absl::StatusOr<RawSocket> listener = RawSocket::Listen(listen);
   if (!listener.ok()) return listener.status();
-  ready(listener->address());
+  std::atomic<bool> ends = false;
+  ready(listener->address(), [&] {
+    ends = true;
+    listener->Shutdown();
+  });
   while (true) {
     absl::StatusOr<RawSocket> socket = listener->Accept();
-    if (!socket.ok()) return socket.status();
+    if (ends) return absl::OkStatus();
+    if (!socket.ok()) {  // as where descriptors have run out
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      continue;
+    }
     std::thread([socket = *std::move(socket)]() mutable { Serve(std::move(socket)); }).detach();
   }
 }

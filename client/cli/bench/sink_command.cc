@@ -1,8 +1,13 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 #include <malloc.h>
+#include <pthread.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <functional>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -28,18 +33,44 @@ void TuneAllocator() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
 }
 
-void SayReady(const std::string& address) { PrintAnswer(absl::StrCat("READY listen=", address, "\n")); }
+// Ends the process in an orderly way when SIGTERM comes, so that tools which look into it learn what it did.
+class EndOnSignal {
+ public:
+  // Before there is another thread.
+  EndOnSignal() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  }
+  // Calls `end` then, on a thread of its own.
+  void Await(std::function<void()> end) {
+    thread_ = std::jthread([this, end = std::move(end)] {
+      int number = 0;
+      sigwait(&signals_, &number);
+      end();
+    });
+  }
+
+ private:
+  sigset_t signals_;
+  std::jthread thread_;
+};
 
 absl::Status Serve(const BenchSinkFlags& flags) {
+  EndOnSignal signal;
+  const auto ready = [&signal](const std::string& address, std::function<void()> end) {
+    signal.Await(std::move(end));
+    PrintAnswer(absl::StrCat("READY listen=", address, "\n"));
+  };
   switch (flags.kind) {
     case SinkKind::kRawSocket:
-      return ServeRawSocket(flags.listen, SayReady);
+      return ServeRawSocket(flags.listen, ready);
     case SinkKind::kAsyncCopy:
     case SinkKind::kAsyncDrop:
     case SinkKind::kAsyncHold:
-      return ServeAsync(flags.listen, flags.kind, SayReady);
+      return ServeAsync(flags.listen, flags.kind, ready);
     case SinkKind::kPlainService:
-      return ServePlainService(flags.listen, SayReady);
+      return ServePlainService(flags.listen, ready);
   }
   return absl::OkStatus();
 }
@@ -49,7 +80,8 @@ absl::Status Serve(const BenchSinkFlags& flags) {
 int RunBenchSink(const BenchSinkFlags& flags) {
   TuneAllocator();
   TuneGrpc(flags.kind);
-  return ReportServerError(Serve(flags));
+  const absl::Status served = Serve(flags);
+  return served.ok() ? 0 : ReportServerError(served);
 }
 
 }  // namespace warpfold::cli

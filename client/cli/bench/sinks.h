@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sinks. Each listens, calls `ready` with its address, and serves until the process is ended; it returns
-// only if it cannot listen.
+// The sinks. Each listens, and calls `ready` with its address and with a function that ends it, from any
+// thread, once. It serves until then, and returns; sooner only where it cannot listen.
 #pragma once
 
 #include <grpcpp/server_builder.h>
@@ -16,7 +16,7 @@
 
 namespace warpfold::cli {
 
-using Ready = std::function<void(const std::string& address)>;
+using Ready = std::function<void(const std::string& address, std::function<void()> end)>;
 
 absl::Status ServeRawSocket(const std::string& listen, const Ready& ready);
 // `kind` is one of kAsync*.

@@ -10,9 +10,11 @@
 #include <stop_token>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "client/array.h"
 #include "client/options.h"
+#include "client/python/native/python_lock.h"
 #include "client/python/native/raise.h"
 #include "client/python/native/watch.h"
 
@@ -37,7 +39,9 @@ inline CallOptions OptionsOf(const CallOptions& settings, const std::stop_source
 template <typename Function>
 auto Call(Watch& watch, const Function& function) {
   auto answer = [&] {
-    const nanobind::gil_scoped_release unlock;
+    const Unlocked unlocked;
+    watch.Begin(unlocked);
+    const absl::Cleanup end = [&watch] { watch.End(); };
     return function();
   }();
   watch.Rethrow();

@@ -5,11 +5,13 @@
 #include <grpcpp/security/credentials.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -22,6 +24,8 @@
 #include "client/python/native/arrays_binding.h"
 #include "client/python/native/call.h"
 #include "client/python/native/parts_binding.h"
+#include "client/python/native/process_bound.h"
+#include "client/python/native/python_lock.h"
 #include "client/python/native/raise.h"
 #include "client/python/native/results.h"
 #include "client/python/native/segments_binding.h"
@@ -38,14 +42,14 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
 using PemFiles = std::tuple<std::string, std::string, std::string>;  // authority, certificate, key
 
-void MakeClient(Client* self, std::vector<std::string> targets, int connections, int max_attempts,
-                const std::optional<PemFiles>& tls) {
+std::shared_ptr<Client> MakeClient(std::vector<std::string> targets, int connections, int max_attempts,
+                                   const std::optional<PemFiles>& tls) {
   ClientOptions options = {.connections = connections, .max_attempts = max_attempts};
   if (tls.has_value()) {
     const auto& [authority, certificate, key] = *tls;
     options.credentials = grpc::SslCredentials({authority, key, certificate});
   }
-  new (self) Client(std::move(targets), options);
+  return MakeProcessBound<Client>(std::move(targets), options);
 }
 
 absl::StatusOr<Reduction> ReduceLayout(Client& client, const Task& task, const Layout& layout,
@@ -76,15 +80,12 @@ class PieceWriter {
               const std::stop_source* stop)
       : watch_(progress) {
     const CallOptions options = OptionsOf(settings, stop, watch_);
-    writer_.emplace(Call(watch_, [&] { return client.OpenWriter(task.spec, task.type, options); }));
+    writer_ = MakeProcessBound<Writer>(
+        Call(watch_, [&] { return client.OpenWriter(task.spec, task.type, options); }));
   }
-  ~PieceWriter() { Close(); }
 
   // Ends the call unless it was committed. May have to wait for the network.
-  void Close() {
-    const nb::gil_scoped_release unlock;
-    writer_.reset();
-  }
+  void Close() { writer_.reset(); }
 
   void Write(const View& view) {
     const absl::Cleanup release = [this] { watch_.Release(); };
@@ -112,7 +113,7 @@ class PieceWriter {
   }
 
   Watch watch_;
-  std::optional<Writer> writer_;
+  std::shared_ptr<Writer> writer_;
 };
 
 void MakeTask(Task* self, const std::string& type, std::vector<std::string> operators,
@@ -140,15 +141,15 @@ void MakeSettings(CallOptions* self, std::optional<double> timeout_s, int stream
   if (timeout_s.has_value()) self->timeout = absl::Seconds(*timeout_s);
 }
 
-nb::dict Info(Client& client, const CallOptions& settings) {
+nb::dict Info(Client& client, const CallOptions& settings, const std::stop_source* stop) {
   Watch watch{nb::none()};
-  const CallOptions options = OptionsOf(settings, nullptr, watch);
+  const CallOptions options = OptionsOf(settings, stop, watch);
   return InfoDict(Call(watch, [&] { return client.GetServerInfo(options); }));
 }
 
-bool IsServing(Client& client, const CallOptions& settings) {
+bool IsServing(Client& client, const CallOptions& settings, const std::stop_source* stop) {
   Watch watch{nb::none()};
-  const CallOptions options = OptionsOf(settings, nullptr, watch);
+  const CallOptions options = OptionsOf(settings, stop, watch);
   return Call(watch, [&] { return client.IsServing(options); });
 }
 
@@ -165,13 +166,12 @@ void BindClient(nb::module_& module) {
       .def(nb::init<>())
       // Runs the call's own answers to a stop, on this thread.
       .def(
-          "request", [](std::stop_source& stop) { stop.request_stop(); },
-          nb::call_guard<nb::gil_scoped_release>());
+          "request", [](std::stop_source& stop) { stop.request_stop(); }, nb::call_guard<Unlocked>());
   nb::class_<Client> client(module, "Client");
-  client.def("__init__", &MakeClient, nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
+  client.def(nb::new_(&MakeClient), nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
       .def("reduce", &Reduce, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none())
-      .def("info", &Info)
-      .def("is_serving", &IsServing);
+      .def("info", &Info, nb::arg(), nb::arg().none())
+      .def("is_serving", &IsServing, nb::arg(), nb::arg().none());
   BindArrays(client);
   BindSegments(client);
   BindParts(client);

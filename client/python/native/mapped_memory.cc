@@ -61,8 +61,9 @@ void OnBusError(int /*signal*/, siginfo_t* info, void* /*context*/) {
   const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(info->si_addr) & ~(page_bytes - 1);
   // Only accesses beyond the end of a mapped object have this code.
   if (info->si_code == BUS_ADRERR && ReplaceMissingPages(page)) return;
-  // The access is repeated, and meets who was there before.
+  // The access is repeated, and meets who was there before. What somebody has sent is no access.
   sigaction(SIGBUS, &previous, nullptr);
+  if (info->si_code <= 0) raise(SIGBUS);
 }
 
 bool IsOurs(const struct sigaction& action) {

@@ -6,6 +6,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "client/python/native/client_binding.h"
+#include "client/python/native/gpu_driver.h"
 #include "client/python/native/memory_binding.h"
 #include "client/python/native/view.h"
 #include "client/translate.h"
@@ -19,6 +20,7 @@ NB_MODULE(_native, module) {
   warpfold::python::BindView(module);
   warpfold::python::BindClient(module);
   warpfold::python::BindMemory(module);
+  warpfold::python::BindGpuDriver(module);
   module.def("operator_names", &warpfold::OperatorNames);
   module.attr("LEAF_BYTES") = warpfold::kLeafBytes;
 }

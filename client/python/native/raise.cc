@@ -9,6 +9,7 @@
 #include <string>
 
 #include "client/error.h"
+#include "client/python/native/python_lock.h"
 
 namespace warpfold::python {
 namespace nb = nanobind;
@@ -22,7 +23,11 @@ nb::tuple ErrorParts(const absl::Status& status) {
 }
 
 void Raise(const absl::Status& status) {
-  const nb::object error = nb::module_::import_("warpfold.errors").attr("from_status")(*ErrorParts(status));
+  const nb::object from_status = nb::module_::import_("warpfold.errors").attr("from_status");
+  const nb::tuple parts = ErrorParts(status);
+  const nb::object error =
+      nb::steal(UnlessPythonEnds([&] { return PyObject_CallObject(from_status.ptr(), parts.ptr()); }));
+  if (!error.is_valid()) throw nb::python_error();
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
   throw nb::python_error();
 }

@@ -24,21 +24,22 @@ void Watch::Protect(const View& view) {
 bool Watch::WasCut() const { return std::ranges::any_of(ranges_, &MappedRange::was_cut); }
 
 bool Watch::KeepGoing() {
-  if (raised_ != nullptr || WasCut()) return false;
-  const nb::gil_scoped_acquire lock;
-  try {
-    // Runs the handlers of signals if this is the main thread; does nothing in another one.
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    const std::uint64_t sent_bytes = sent_bytes_.load(std::memory_order_relaxed);
-    if (sent_bytes != told_bytes_) {
-      told_bytes_ = sent_bytes;
-      progress_(sent_bytes);
-    }
-  } catch (const nb::python_error&) {
-    raised_ = std::current_exception();
-    return false;
-  }
-  return true;
+  if (unlocked_ == nullptr || raised_ != nullptr || WasCut()) return false;
+  const LockedAgain lock(*unlocked_);
+  if (AskPython()) return true;
+  raised_ = std::make_exception_ptr(nb::python_error());
+  return false;
+}
+
+bool Watch::AskPython() {
+  // Runs the handlers of signals if this is the main thread; does nothing in another one.
+  if (PyErr_CheckSignals() != 0) return false;
+  const std::uint64_t sent_bytes = sent_bytes_.load(std::memory_order_relaxed);
+  if (sent_bytes == told_bytes_) return true;
+  told_bytes_ = sent_bytes;
+  const nb::int_ number(sent_bytes);
+  return nb::steal(UnlessPythonEnds([&] { return PyObject_CallOneArg(progress_.ptr(), number.ptr()); }))
+      .is_valid();
 }
 
 void Watch::Rethrow() {

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +20,7 @@ from warpfold.element_types import (
     type_named,
     unsupported,
 )
-from warpfold.mapped import Mapping, mapping_of
+from warpfold.mapped import Mapping, last_byte, mapping_at, mapping_of
 
 if TYPE_CHECKING:
     import numpy
@@ -36,6 +36,8 @@ PIECE_BYTES = 16 << 20
 # CUDA managed).
 _HOST_DEVICES = (1, 3, 11)
 _GPU_DEVICES = (2, 10, 13)
+# What an array says of itself, but for the buffer protocol.
+_PROTOCOLS = ("__dlpack__", "__cuda_array_interface__", "__array_interface__")
 
 
 @dataclass(slots=True)
@@ -62,6 +64,8 @@ class Elements:
     owner: Any = None  # an array on a GPU, which may have to be staged after all
     mapping: Mapping | None = None  # of a file, in which the elements lie
     reference: Reference | None = None
+    matrix_of: Callable[[Elements], tuple[int, int]] | None = None  # which must be the same of all pieces
+    last: int | None = None  # the last byte's address, in memory of which nobody says whether it is a file's
 
     def check_mapping(self) -> None:
         """ValueError if a file under the elements was cut, also where the call has an answer: what is missing
@@ -88,7 +92,8 @@ class ArrayElsewhere:
 def elements_of(array: Any, dtype: Any, memory: Memory | None = None) -> Elements:
     """Where the elements of `array` are. TypeError or ValueError for what cannot be sent as it is.
 
-    dtype: the element type of what does not say its own: bytes, files, an iterator without pieces.
+    dtype: the element type of what does not say its own: bytes, files, an iterator without pieces. Of all
+        others it must be the one that they say.
     memory: what the server reads by itself.
     """
     import numpy
@@ -106,7 +111,8 @@ def elements_of(array: Any, dtype: Any, memory: Memory | None = None) -> Element
     elif hasattr(array, "__array_interface__") or isinstance(array, (list, tuple, bool, int, float)):
         elements = _of_numpy(numpy.asarray(array))
     elif (buffer := _buffer_of(array)) is not None:
-        elements = _of_numpy(numpy.asarray(buffer)) if dtype is None else _of_raw(buffer, dtype)
+        is_raw = dtype is not None and _is_of_bytes(buffer)
+        elements = _of_raw(buffer, dtype) if is_raw else _of_numpy(numpy.asarray(buffer))
     elif hasattr(array, "read"):
         elements = _of_pieces(_file_pieces(array, dtype), dtype, "pieces")
     elif hasattr(array, "__next__"):
@@ -118,15 +124,28 @@ def elements_of(array: Any, dtype: Any, memory: Memory | None = None) -> Element
                         "dtype= is for what does not say its own type")
     if memory is not None and elements.way == "memory":
         memory.refer(elements)
+    if elements.last is not None and elements.reference is None:
+        elements.mapping = mapping_at(elements.last)
+        elements.check_mapping()
     return elements
 
 
+def comes_in_pieces(array: Any) -> bool:
+    """Whether it is an iterator or a file, as elements_of tells them from arrays. Takes nothing of it."""
+    has_pieces = hasattr(array, "read") or hasattr(array, "__next__")
+    is_array = isinstance(array, ArrayElsewhere) or any(hasattr(array, name) for name in _PROTOCOLS)
+    return has_pieces and not is_array and _buffer_of(array) is None
+
+
 def says_its_type(array: Any) -> bool:
-    """Whether `dtype=` cannot be about its elements: false for buffers, files and iterators."""
+    """Whether `dtype=` cannot be about its elements: false for bytes, files and iterators."""
     import numpy
 
-    return isinstance(array, (numpy.ndarray, ArrayElsewhere, list, tuple, bool, int, float)) or any(
-        hasattr(array, name) for name in ("__dlpack__", "__cuda_array_interface__", "__array_interface__"))
+    if isinstance(array, (numpy.ndarray, ArrayElsewhere, list, tuple, bool, int, float)) \
+            or any(hasattr(array, name) for name in _PROTOCOLS):
+        return True
+    buffer = _buffer_of(array)
+    return buffer is not None and not _is_of_bytes(buffer)
 
 
 def view_of(piece: Elements, expected: str) -> _native.View:
@@ -136,6 +155,17 @@ def view_of(piece: Elements, expected: str) -> _native.View:
     if piece.type != expected:
         raise TypeError(f"a piece of {piece.type} came after pieces of {expected}")
     return piece.view
+
+
+def _check_matrix(piece: Elements, matrix_of: Callable[[Elements], tuple[int, int]],
+                  expected: tuple[int, int]) -> None:
+    try:
+        matrix = matrix_of(piece)
+    except ValueError:
+        matrix = None
+    if matrix != expected:
+        raise ValueError(f"a piece of shape {piece.shape} came after matrices of "
+                         f"{' x '.join(map(str, expected))}")
 
 
 def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
@@ -154,11 +184,13 @@ def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
     if array.flags.owndata:
         view.may_be_mapped = False
         return elements
-    elements.mapping, is_sure = mapping_of(array)
+    elements.mapping, owner = mapping_of(array)
     if elements.mapping is not None:
         elements.mapping.check()
     else:
-        view.may_be_mapped = not is_sure
+        view.may_be_mapped = owner is not None
+        if owner is not None:
+            elements.last = last_byte(array)
     return elements
 
 
@@ -209,7 +241,19 @@ def _of_dlpack(array: Any, memory: Memory | None) -> Elements:
         raise TypeError(f"elements of {view.type} cannot be reduced: "
                         f"{OF_COMPLEX if view.type.startswith('complex') else remedy}")
     way: Way = "memory" if view.contiguous else "copied"
-    return Elements(view.type, _dtype_of_array(array, view.type), way, view, shape=view.shape)
+    return Elements(view.type, _dtype_of_array(array, view.type), way, view, shape=view.shape,
+                    last=_last_byte_of(array, view))
+
+
+def _last_byte_of(array: Any, view: _native.View) -> int | None:
+    import numpy
+
+    if view.contiguous:
+        return view.address + view.nbytes - 1 if view.nbytes else None
+    try:
+        return last_byte(numpy.from_dlpack(array))
+    except Exception:  # of a type that NumPy lacks: whatever it raises, the view is there
+        return None
 
 
 def _dtype_of_array(array: Any, type_name: str) -> numpy.dtype[Any]:
@@ -235,12 +279,26 @@ def _buffer_of(array: Any) -> memoryview | None:
         return None
 
 
-def _of_raw(buffer: memoryview | bytes, dtype: str) -> Elements:
+def _is_of_bytes(buffer: memoryview) -> bool:
+    """Whether its elements are bytes, of which the caller says what they are: a buffer of any other format
+    says it. ctypes puts the byte order before the format."""
+    return buffer.format.lstrip("<>=@|") in ("B", "b", "c")
+
+
+def _of_raw(buffer: memoryview, dtype: str) -> Elements:
     """Bytes that are elements of a type that the caller has said."""
     import numpy
 
-    raw = numpy.frombuffer(buffer, "uint16" if dtype == "bfloat16" else dtype_of(dtype))
-    elements = _of_numpy(raw)
+    kind = numpy.dtype("uint16") if dtype == "bfloat16" else dtype_of(dtype)
+    if buffer.nbytes % kind.itemsize:
+        raise ValueError(f"{buffer.nbytes} bytes are no whole number of elements of {dtype}")
+    if buffer.c_contiguous or buffer.nbytes == 0:
+        elements = _of_numpy(numpy.frombuffer(bytes(buffer) if buffer.nbytes == 0 else buffer, kind))
+    elif kind.itemsize == 1:
+        elements = _of_numpy(numpy.asarray(buffer).view(kind))
+    else:
+        raise ValueError(f"bytes with gaps, or in another order than in rows, are no elements of {dtype}: "
+                         "pass bytes(...) of them")
     elements.type, elements.dtype = dtype, dtype_of(dtype)
     return elements
 
@@ -251,13 +309,17 @@ def _of_pieces(pieces: Iterator[Elements], dtype: str | None, way: Way) -> Eleme
         if dtype is None:
             raise ValueError("the iterator has no piece, and so no type: say it by dtype=")
         return Elements(dtype, dtype_of(dtype), way, pieces=iter(()))
-    views = _views(itertools.chain((first,), pieces), first.type)
-    return Elements(first.type, first.dtype, way, pieces=views, shape=first.shape)
+    whole = Elements(first.type, first.dtype, way, shape=first.shape)
+    whole.pieces = _views(itertools.chain((first,), pieces), whole)
+    return whole
 
 
-def _views(pieces: Iterator[Elements], expected: str) -> Iterator[_native.View]:
+def _views(pieces: Iterator[Elements], whole: Elements) -> Iterator[_native.View]:
     for piece in pieces:
-        yield view_of(piece, expected)
+        view = view_of(piece, whole.type)
+        if whole.matrix_of is not None:
+            _check_matrix(piece, whole.matrix_of, whole.matrix_of(whole))
+        yield view
         piece.check_mapping()  # it was read meanwhile
 
 
@@ -282,7 +344,7 @@ def _file_pieces(file: Any, dtype: str | None) -> Iterator[Elements]:
         data = rest + data
         whole = len(data) - len(data) % element_bytes
         rest = data[whole:]
-        yield _of_raw(data[:whole], dtype)
+        yield _of_raw(memoryview(data)[:whole], dtype)
     if rest:
         raise ValueError(f"the file ends inside an element: {len(rest)} bytes are left")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
-from warpfold import _native, options
+from warpfold import _native, forks, options
 from warpfold.arrays import Elements
 from warpfold.errors import DeadlineExceededError, NotFoundError
 from warpfold.progress import Meter
@@ -26,7 +26,8 @@ class CommonOptions(TypedDict, total=False):
     timeout: seconds for the whole call, retries included; then TimeoutError, of 0 at once. None: 3700, a
         little more than a server lets a call live by default. math.inf: no limit.
     streams: how many parts of the array are under way at once, each on its own connection. 0: as many as the
-        servers advise. An iterator or a file has one. The value has the same bits.
+        servers advise. The value has the same bits. An iterator or a file has one, and so have `axis`, put
+        and partial, and a kept array is not sent: for these more are a ValueError.
     checksum: whether the server checks a CRC32C of the array; of what is sent to it, that is.
     request_id: appears in the server's log; at most 128 printable ASCII characters.
     traceparent: the caller's place in a trace, as the W3C's Trace Context has it; its ids appear in the
@@ -51,7 +52,8 @@ class CallOptions(CommonOptions, total=False):
     """What every method takes, with what `dtype` means for all but sum and prod.
 
     dtype: the element type of bytes, of files and of iterators without pieces, as "float32" or "bfloat16", or
-        as NumPy has it: numpy.float32, "f4".
+        as NumPy has it: numpy.float32, "f4". Bytes are buffers of the formats B, b and c: bytes, mmap, and
+        array.array("b"); others say their type.
     """
 
     dtype: Any
@@ -90,6 +92,8 @@ def _task(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] | 
         raise ValueError(f"modulus must be 0 to 2**64 - 1, not {modulus}")
     if not 0 <= ddof < math.inf:
         raise ValueError(f"ddof must be a finite number that is not negative, not {ddof}")
+    if matrix is not None and max(matrix) >= 2**32:
+        raise ValueError(f"matrices of {matrix[0]} x {matrix[1]} are too large")
     return _native.Task(type_name, list(operators), matrix, overflow == "wrap", nan == "ignore", modulus,
                         ddof, algorithm)
 
@@ -123,6 +127,12 @@ def settings_of(given: Mapping[str, Any]) -> _native.Settings:
     return _native.Settings(timeout, streams, options.flag("checksum", given.get("checksum", False)),
                             *(options.text(name, given.get(name, ""))
                               for name in ("request_id", "traceparent", "tracestate")))
+
+
+def check_one_stream(given: Mapping[str, Any], what: str) -> None:
+    """ValueError if more streams were asked for, of what cannot have them."""
+    if given.get("streams", 0) > 1:
+        raise ValueError(f"{what} one stream, not streams={given['streams']}")
 
 
 def progress_of(given: Mapping[str, Any]) -> Callable[[int, int | None], object] | Literal[True] | None:
@@ -176,7 +186,9 @@ def _write(client: _native.Client, call: Call, progress: Callable[[int], object]
     writer = _native.Writer(client, call.task, call.settings, progress, stop)
     try:
         for view in call.elements.pieces or ():
+            forks.check()  # the iterator may have forked, and have gone on in the new process, too
             writer.write(view)
+        forks.check()
         return writer.commit()
     finally:
         writer.close()

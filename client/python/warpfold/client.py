@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from warpfold import _native
+from warpfold import _native, forks
 from warpfold.calls import CallOptions, itself, settings_of
 from warpfold.docstrings import documented
 from warpfold.methods import Methods
@@ -26,10 +26,6 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 DEFAULT_TARGET = "127.0.0.1:50051"
-
-# Whether gRPC was started in this process, or in one that it was forked from: its threads do not come along.
-_started = False
-_forked = False
 
 
 def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 64, max_attempts: int = 4,
@@ -77,7 +73,7 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         if memory_socket is not None and len(self._targets) > 1:
             raise ValueError("a memory socket is one server's: pass one target")
         tls = None if tls_ca is None else (_pem(tls_ca), _pem(tls_cert), _pem(tls_key))
-        _start()
+        forks.start()
         if memory_socket is not None:
             from warpfold.memory import Memory
 
@@ -86,22 +82,25 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
 
     def info(self, *, timeout: float | None = None) -> dict[str, Any]:
         """What the server, or one of them, can do: version, backend, device, operators and limits."""
-        return self._open().info(settings_of({"timeout": timeout}))
+        information: dict[str, Any] = self._perform(informing(timeout), itself)
+        return information
 
     def is_serving(self, *, timeout: float | None = None) -> bool:
         """Whether the server, or any of them, takes calls; UnavailableError if none answers."""
-        return self._open().is_serving(settings_of({"timeout": timeout}))
+        is_serving: bool = self._perform(asking_whether_it_serves(timeout), itself)
+        return is_serving
 
     def put(self, array: Any, *, matrix: bool = False, ttl: float | None = None, owner: str = "",
             **options: Unpack[CallOptions]) -> ResidentArray:
         """Sends an array once, to be kept in the server's device memory: a ResidentArray.
 
+        array: in the host's memory: NumPy's, or whatever has DLPack or a buffer.
         matrix: as in reduce; reductions of the array must then be of matrices, too.
         ttl: seconds without use after which the array goes. None: the server's own time.
         owner: whose it is, for quotas and lists; at most 128 printable ASCII characters.
 
         Raises ResourceExhaustedError (RESIDENT_FULL, OWNER_QUOTA), UnimplementedError (NO_RESIDENT_ARRAYS),
-        and TypeError for what is not in the host's memory: iterators, files, arrays on a GPU.
+        and TypeError for what is not in the host's memory: iterators, files, arrays on a GPU, kept arrays.
         """
         work = putting(array, matrix, ttl, owner, options)
         kept: ResidentArray = self._perform(work, lambda answer: ResidentArray(self, *answer))
@@ -121,23 +120,29 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         infos: list[ArrayInfo] = self._perform(listing(owner, timeout), infos_of)
         return infos
 
-    def empty(self, shape: Shape, dtype: Any = "float64") -> numpy.ndarray[Any, Any]:
+    def empty(self, shape: Shape, dtype: Any = "float64", *, timeout: float | None = None) \
+            -> numpy.ndarray[Any, Any]:
         """A new NumPy array of zeros in memory that the server reads where it lies.
 
         shape: a length, or a tuple of them.
         dtype: an element type's name, or what NumPy makes one of; bfloat16 is ml_dtypes'.
+        timeout: seconds to wait for the server; then TimeoutError.
 
         It, and contiguous parts of it, go by reference through this client (way "shared memory"). The memory
         is given back with the last array that lies in it. An array must not be written to while it is
-        reduced. Raises UnavailableError where nobody listens at the memory socket, and
-        ResourceExhaustedError (TOO_MUCH_MEMORY).
+        reduced. Raises UnavailableError where nobody listens at the memory socket, or has not answered for
+        two minutes, and ResourceExhaustedError (TOO_MUCH_MEMORY) for more than the server allows, or this
+        machine has.
         """
-        work = allocating(self._memory, shape, dtype)
+        work = allocating(self._memory, shape, dtype, timeout)
         array: numpy.ndarray[Any, Any] = self._perform(work, itself)
         return array
 
     def close(self) -> None:
-        """Later calls raise; those under way on other threads go on to their end."""
+        """Later calls raise RuntimeError; those under way on other threads go on to their end.
+
+        Raises nothing, of a client that is closed already neither.
+        """
         self._native = None
 
     def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A], finish: Callable[[A], T],
@@ -147,8 +152,7 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
     def _open(self) -> _native.Client:
         if self._native is None:
             raise RuntimeError("this client is closed")
-        if _forked:
-            raise RuntimeError(_FORKED)
+        forks.check()
         return self._native
 
     def __enter__(self) -> Client:
@@ -162,30 +166,23 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         return f"<warpfold.Client {','.join(self._targets)}{state}>"
 
 
-def allocating(memory: Memory | None, shape: Shape, dtype: Any) \
+def informing(timeout: float | None) -> Callable[[_native.Client, _native.Stop | None], dict[str, Any]]:
+    settings = settings_of({"timeout": timeout})
+    return lambda client, stop: client.info(settings, stop)
+
+
+def asking_whether_it_serves(timeout: float | None) \
+        -> Callable[[_native.Client, _native.Stop | None], bool]:
+    settings = settings_of({"timeout": timeout})
+    return lambda client, stop: client.is_serving(settings, stop)
+
+
+def allocating(memory: Memory | None, shape: Shape, dtype: Any, timeout: float | None) \
         -> Callable[[_native.Client, _native.Stop | None], numpy.ndarray[Any, Any]]:
     if memory is None:
         raise RuntimeError("this client has no memory socket: connect(target, memory_socket=path)")
-    return lambda client, stop: memory.empty(shape, dtype)
-
-
-_FORKED = ("this process was forked from one that has used warpfold, whose connections and threads it does "
-           "not have: start it by multiprocessing's 'spawn' or 'forkserver', or connect after the fork only")
-
-
-def _start() -> None:
-    global _started
-    if _forked:
-        raise RuntimeError(_FORKED)
-    _started = True
-
-
-def _note_fork() -> None:
-    global _forked
-    _forked = _started
-
-
-os.register_at_fork(after_in_child=_note_fork)
+    settings = settings_of({"timeout": timeout})
+    return lambda client, stop: memory.empty(shape, dtype, settings, stop)
 
 
 def _pem(path: str | os.PathLike[str] | None) -> str:

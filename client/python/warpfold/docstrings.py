@@ -23,14 +23,14 @@ _ARGUMENTS = {
             "has any, one on a GPU or kept by a server its last ones, an iterator or a file none.",
     "keepdims": "whether the dimensions that are reduced stay, with a length of 1.",
     "matrix": "whether the last two dimensions are the rows and columns of matrices, which operators take "
-              "entry by entry, or multiply.",
+              "entry by entry, or multiply; they are the same of all pieces.",
     "nan": "\"ignore\" for as if elements that are NaN were not there; indices still count them.",
     "overflow": "\"error\" raises OutOfRangeError (an OverflowError) where the exact integer value does not "
                 "fit, \"wrap\" answers two's complement in the element type.",
     "ddof": "a variance or a deviation is over the count of elements less this.",
     "modulus": "matrix_product and affine_compose over integers compute modulo this.",
     "dtype": "the element type of bytes, of a file, or of an iterator without pieces, as \"float32\". Other "
-             "arrays say their own.",
+             "arrays say their own, and so do buffers but of the formats B, b and c.",
     "timeout": "seconds for the whole call; then TimeoutError. None: 3700. math.inf: no limit."}
 _OPTIONS = ("timeout (seconds), streams, checksum, request_id, traceparent, tracestate and progress: see "
             "warpfold.calls.CommonOptions.")

@@ -32,6 +32,7 @@ def type_named(dtype: Any) -> str:
     return name
 
 
+@functools.cache
 def dtype_of(type_name: str) -> numpy.dtype[Any]:
     """NumPy's type for an element type; float32 for bfloat16, which NumPy lacks and float32 holds exactly."""
     import numpy
@@ -41,9 +42,10 @@ def dtype_of(type_name: str) -> numpy.dtype[Any]:
     return numpy.dtype("float32" if type_name == "bfloat16" else type_name)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def element_type(dtype: numpy.dtype[Any]) -> str | None:
-    """The element type's name, if it is one. Cached, since NumPy takes 2 us to say a type's name."""
+    """The element type's name, if it is one. Cached, since NumPy takes 2 us to say a type's name; of types
+    that are none there is no end."""
     return dtype.name if dtype.name in ELEMENT_TYPES and dtype.isnative else None
 
 

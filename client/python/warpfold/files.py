@@ -12,14 +12,15 @@ be read, ValueError for what is not such a file, KeyError for a member or a colu
 
 from __future__ import annotations
 
+import math
 import os
 import zipfile
-import zlib
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from warpfold.arrays import PIECE_BYTES
-from warpfold.element_types import dtype_of
+from warpfold.element_types import dtype_of, type_named
+from warpfold.mapped import Mapping
 
 if TYPE_CHECKING:
     import numpy
@@ -31,18 +32,26 @@ def npy(path: Path) -> numpy.ndarray[Any, Any]:
     """The array of a .npy file, mapped. ValueError for what is none, or has elements that are objects."""
     import numpy
 
-    if zipfile.is_zipfile(path):
-        raise ValueError(f"{os.fspath(path)} is an archive of arrays: pass warpfold.files.npz(path, member)")
+    name = os.fspath(path)
     try:
-        return numpy.lib.format.open_memmap(os.fspath(path), mode="r")
+        with open(name, "rb") as file:
+            # Not zipfile.is_zipfile, which looks at the end, where elements may be of an archive, too.
+            if file.peek(2)[:2] == b"PK":
+                raise ValueError("it is an archive of arrays: pass warpfold.files.npz(path, member)")
+            _header_of(file)
+        return numpy.lib.format.open_memmap(name, mode="r")
     except ValueError as error:
-        raise ValueError(f"{os.fspath(path)} is no .npy file of elements: {error}") from None
+        raise ValueError(f"{name} is no .npy file of elements: {error}") from None
 
 
-def raw(path: Path, dtype: str) -> numpy.ndarray[Any, Any]:
-    """A file of nothing but little-endian elements, mapped."""
+def raw(path: Path, dtype: Any) -> numpy.ndarray[Any, Any]:
+    """A file of nothing but little-endian elements, mapped.
+
+    dtype: their type, as "float32", or as NumPy has it: numpy.float32, "f4". TypeError for what is none.
+    """
     import numpy
 
+    dtype = type_named(dtype)
     if dtype == "bfloat16":
         raise ValueError("NumPy has no bfloat16: pass the open file, and dtype='bfloat16'")
     if os.path.getsize(path) == 0:
@@ -52,15 +61,20 @@ def raw(path: Path, dtype: str) -> numpy.ndarray[Any, Any]:
 
 def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
     """The pieces of one array of a .npz file, unpacked as they are asked for. ValueError for what is none."""
+    where = os.fspath(path)
+    name = member if member.endswith(".npy") else f"{member}.npy"
     try:
-        with zipfile.ZipFile(path) as archive:
-            name = member if member.endswith(".npy") else f"{member}.npy"
+        with zipfile.ZipFile(where) as archive:
             if name not in archive.namelist():
-                raise KeyError(f"there is no array {member!r} in {os.fspath(path)}")
+                raise KeyError(f"there is no array {member!r} in {where}")
             with archive.open(name) as file:
                 yield from _npy_pieces(file)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise ValueError(f"{os.fspath(path)} is no .npz file, or a broken one: {error}") from None
+    except Exception as error:
+        # Each kind of compression has errors of its own: bzip2's is an OSError, but not the system's.
+        is_of_system = getattr(error, "errno", None) is not None
+        if is_of_system or isinstance(error, (KeyError, ValueError, MemoryError, ImportError)):
+            raise
+        raise ValueError(f"{where} is no .npz file, or a broken one: {error}") from None
 
 
 def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
@@ -70,10 +84,18 @@ def arrow(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
     """
     import pyarrow
 
-    with pyarrow.memory_map(os.fspath(path)) as source, _ipc_reader(source) as reader:
+    with open(path, "rb") as file, pyarrow.memory_map(os.fspath(path)) as source, \
+            _ipc_reader(source) as reader:
+        # pyarrow itself reads the map, and the process would end where nothing is behind it any more.
+        mapping = Mapping(lambda: os.fstat(file.fileno()).st_size, source.size())
         index = _column_index(reader.schema, column)
         yield _empty_piece(reader.schema.field(index).type, column)
-        for batch in _batches(reader):
+        batches = _batches(reader)
+        while True:
+            mapping.check()
+            batch = next(batches, None)
+            if batch is None:
+                return
             yield _column_piece(batch.column(index), column)
 
 
@@ -85,23 +107,39 @@ def parquet(path: Path, column: str) -> Iterator[numpy.ndarray[Any, Any]]:
         index = _column_index(file.schema_arrow, column)
         yield _empty_piece(file.schema_arrow.field(index).type, column)
         for batch in file.iter_batches(batch_size=1 << 20, columns=[column]):
-            yield _column_piece(batch.column(0), column)
+            yield _column_piece(batch.column(column), column)  # there may be a field of a struct, too
+
+
+def _header_of(file: IO[bytes]) -> tuple[tuple[int, ...], bool, numpy.dtype[Any]]:
+    """Shape, whether in Fortran order, and type of an open .npy file. ValueError for what cannot be."""
+    import numpy
+
+    version = numpy.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0), (3, 0)):
+        raise ValueError(f"version {version} of the format, which nobody knows")
+    read = getattr(numpy.lib.format, f"read_array_header_{'1_0' if version == (1, 0) else '2_0'}")
+    try:
+        shape, fortran, dtype = read(file)
+    except (OSError, ValueError, zipfile.BadZipFile):
+        raise
+    except Exception as error:  # Python's parser reads it
+        raise ValueError(f"a header that cannot be read: {error}") from None
+    if any(isinstance(length, bool) or length < 0 for length in shape) \
+            or math.prod(max(length, 1) for length in shape) * max(dtype.itemsize, 1) >= 2**63:
+        raise ValueError(f"a shape that no array has: {shape}")
+    if dtype.hasobject:
+        raise ValueError("an array of Python objects, which is not read")
+    return shape, fortran, dtype
 
 
 def _npy_pieces(file: IO[bytes]) -> Iterator[numpy.ndarray[Any, Any]]:
     import numpy
 
-    version = numpy.lib.format.read_magic(file)
-    if version == (1, 0):
-        shape, fortran, dtype = numpy.lib.format.read_array_header_1_0(file)
-    else:
-        shape, fortran, dtype = numpy.lib.format.read_array_header_2_0(file)
-    if dtype.hasobject:
-        raise ValueError("an array of Python objects, which is not read")
+    shape, fortran, dtype = _header_of(file)
     if fortran and len(shape) > 1:
         raise ValueError("an array in Fortran order, which is not read in pieces: numpy.load it")
-    left = int(numpy.prod(shape, dtype=object)) * dtype.itemsize
-    row_bytes = int(numpy.prod(shape[1:], dtype=object)) * dtype.itemsize
+    left = math.prod(shape) * dtype.itemsize
+    row_bytes = math.prod(shape[1:]) * dtype.itemsize
     # Rows where these are not huge, so that matrices keep their shape.
     step = max(PIECE_BYTES // row_bytes, 1) * row_bytes if 0 < row_bytes <= PIECE_BYTES else PIECE_BYTES
     row_shape = shape[1:] if row_bytes <= PIECE_BYTES else ()

@@ -1,10 +1,9 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where an array on an NVIDIA GPU lies, and by which handle another process can open its memory (CUDA Driver
-API 13.0, sections 6.11 and 6.13).
+"""Where an array on an NVIDIA GPU lies, and by which handle another process can open its memory.
 
-By way of the driver's library, which a process that has such an array has loaded. Every failure is None: the
-array is then staged through the host.
+Asked of the driver's library, which a process that has such an array has loaded (native/gpu_driver.h). Every
+failure is None: the array is then staged through the host.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from typing import Any, NamedTuple
 from warpfold import _native
 from warpfold.element_types import element_type
 
-_CUDA = 2  # DLPack's number
-_ATTRIBUTE_CONTEXT = 1
-_ATTRIBUTE_BUFFER_ID = 7
-_HANDLE_BYTES = 64
+# DLPack's numbers.
+_CUDA = 2
+_CUDA_MANAGED = 13
 
 
 class Place(NamedTuple):
@@ -29,47 +27,32 @@ class Place(NamedTuple):
     shape: tuple[int, ...]
 
 
-class Allocation(NamedTuple):
-    """Of the driver's, in which the library that owns the array may have laid many."""
-
-    number: int  # no other allocation of the process ever has it
-    begin: int
-    nbytes: int
-    context: int
-
-
 def place_of(array: Any) -> Place | None:
     """None for an array that is empty, has gaps, or elements of another type."""
     place = _by_dlpack(array) if hasattr(array, "__dlpack__") else _by_interface(array)
     return None if place is None or 0 in place.shape else place
 
 
-def allocation_of(address: int) -> Allocation | None:
-    """Waits until the GPU has done what this process asked of it: the server knows nothing of its streams."""
-    import ctypes
-
+def settle(address: int) -> int | None:
+    """Waits until the GPU has done what this process asked of it: the server knows nothing of its streams.
+    The number of the allocation that has the address, in which the library that owns the array may have laid
+    many: no other allocation of the process ever has it."""
     driver = _driver()
-    if driver is None:
-        return None
-    context, number = ctypes.c_void_p(), ctypes.c_uint64()
-    where = ctypes.c_uint64(address)
-    if driver.cuPointerGetAttribute(ctypes.byref(context), _ATTRIBUTE_CONTEXT, where) != 0 or \
-            driver.cuPointerGetAttribute(ctypes.byref(number), _ATTRIBUTE_BUFFER_ID, where) != 0 or \
-            driver.cuCtxPushCurrent_v2(context) != 0:
-        return None
-    begin, nbytes = ctypes.c_uint64(), ctypes.c_size_t()
-    found = driver.cuMemGetAddressRange_v2(ctypes.byref(begin), ctypes.byref(nbytes), where) == 0 and \
-        driver.cuCtxSynchronize() == 0
-    driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
-    return Allocation(number.value, begin.value, nbytes.value, context.value or 0) if found else None
+    return None if driver is None else driver.settle(address)
+
+
+def handle_of(address: int) -> tuple[int, int, bytes] | None:
+    """Of the allocation that has the address: its begin, its bytes and a CUipcMemHandle. None for memory that
+    cannot be shared so: managed, mapped, or from a pool."""
+    driver = _driver()
+    return None if driver is None else driver.handle_of(address)
 
 
 def finish(array: Any) -> None:
     """Waits until the GPU has done what this process asked of it, if there is a driver. The thread that
     copies the array may have another current stream than the one that wrote it."""
-    driver = _driver()
-    if driver is not None and (address := _address_of(array)):
-        allocation_of(address)
+    if _driver() is not None and (address := _address_of(array)):
+        settle(address)
 
 
 def _address_of(array: Any) -> int | None:
@@ -79,29 +62,17 @@ def _address_of(array: Any) -> int | None:
         view = _native.View(array)
     except TypeError:
         return None
-    return view.address if view.device == _CUDA else None
-
-
-def handle_of(allocation: Allocation) -> bytes | None:
-    """A CUipcMemHandle. None for memory that cannot be shared so: managed, mapped, or from a pool."""
-    import ctypes
-
-    driver = _driver()
-    if driver is None or driver.cuCtxPushCurrent_v2(ctypes.c_void_p(allocation.context)) != 0:
-        return None
-    handle = ctypes.create_string_buffer(_HANDLE_BYTES)
-    made = driver.cuIpcGetMemHandle(handle, ctypes.c_uint64(allocation.begin)) == 0
-    driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
-    return handle.raw if made else None
+    return view.address if view.device in (_CUDA, _CUDA_MANAGED) else None
 
 
 @functools.cache
-def _driver() -> Any:
+def _driver() -> _native.GpuDriver | None:
     import ctypes
 
     try:
-        return ctypes.CDLL("libcuda.so.1")
-    except OSError:
+        library = ctypes.CDLL("libcuda.so.1")
+        return _native.GpuDriver(lambda name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
+    except (OSError, AttributeError):  # there is none, or one that lacks a function
         return None
 
 
@@ -115,17 +86,29 @@ def _by_dlpack(array: Any) -> Place | None:
 
 def _by_interface(array: Any) -> Place | None:
     """Numba's protocol, "CUDA Array Interface" version 3."""
-    import numpy
-
     interface = array.__cuda_array_interface__
-    dtype, shape = numpy.dtype(interface["typestr"]), tuple(interface["shape"])
-    name = element_type(dtype)
+    (name, nbytes), shape = _type_of(interface["typestr"]), tuple(interface["shape"])
+    if name is None or interface.get("mask") is not None:
+        return None
     strides = interface.get("strides")
-    expected: list[int] = []
-    nbytes = dtype.itemsize
-    for length in reversed(shape):
-        expected.insert(0, nbytes)
-        nbytes *= length
-    if name is None or interface.get("mask") is not None or (strides and list(strides) != expected):
+    if strides and tuple(strides) != _row_major(shape, nbytes):
         return None
     return Place(interface["data"][0], name, shape)
+
+
+def _row_major(shape: tuple[int, ...], nbytes: int) -> tuple[int, ...]:
+    """The strides of such an array, whose elements have so many bytes."""
+    strides: list[int] = []
+    for length in reversed(shape):
+        strides.append(nbytes)
+        nbytes *= length
+    return tuple(reversed(strides))
+
+
+@functools.lru_cache(maxsize=64)
+def _type_of(typestr: str) -> tuple[str | None, int]:
+    """The element type, if it is one, and its bytes."""
+    import numpy
+
+    dtype = numpy.dtype(typestr)
+    return element_type(dtype), dtype.itemsize

@@ -13,33 +13,48 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
-from warpfold import _native, gpu
+from warpfold import _native, gpu, options
 from warpfold.arrays import Elements, Reference
+from warpfold.calls import settings_of
 from warpfold.element_types import dtype_of, element_type
-from warpfold.errors import UnavailableError, WarpfoldError
+from warpfold.errors import ResourceExhaustedError, UnavailableError, WarpfoldError
 
 if TYPE_CHECKING:
     import numpy
 
+# The server opens memory of a GPU in a thousandth of that. In a longer wait the array could have been sent.
+_OPENING_S = 1.0
+
 T = TypeVar("T")
 Shape = SupportsIndex | Sequence[SupportsIndex]
+
+
+class _Opened:
+    """An allocation on a GPU that the server has opened, until this is gone."""
+
+    __slots__ = ("__weakref__", "begin", "registered")
+
+    def __init__(self, begin: int, registered: _native.RegisteredMemory):
+        self.begin = begin
+        self.registered = registered
 
 
 class Memory:
     """What one client has registered, which lives as long as the arrays that lie in it. Any thread."""
 
     def __init__(self, path: str | os.PathLike[str]):
-        self._path = os.fspath(path)
+        self._path = options.path("memory_socket", path)
         self._lock = threading.Lock()
         self._connection: _native.MemoryConnection | None = None
         # Addresses in rising order, and what begins there. Replaced as a whole, so that readers need no lock.
         self._shared: tuple[list[int], list[weakref.ref[_native.SharedMemory]]] = ([], [])
-        self._allocations: weakref.WeakValueDictionary[int, _native.RegisteredMemory] = \
-            weakref.WeakValueDictionary()
+        # By the driver's number, which an allocation shares with none before it: its address is not enough.
+        self._opened: weakref.WeakValueDictionary[int, _Opened] = weakref.WeakValueDictionary()
         # By the id of the array on a GPU that holds them.
-        self._holders: dict[int, tuple[weakref.ref[Any], _native.RegisteredMemory]] = {}
+        self._holders: dict[int, tuple[weakref.ref[Any], _Opened]] = {}
 
-    def empty(self, shape: Shape, dtype: Any) -> numpy.ndarray[Any, Any]:
+    def empty(self, shape: Shape, dtype: Any, settings: _native.Settings, stop: _native.Stop | None) \
+            -> numpy.ndarray[Any, Any]:
         import numpy
 
         kind = numpy.dtype(_bfloat16() if dtype == "bfloat16" else dtype)
@@ -49,7 +64,10 @@ class Memory:
         if any(length < 0 for length in lengths):
             raise ValueError(f"a length is negative in the shape {lengths}")
         nbytes = math.prod(lengths) * kind.itemsize
-        memory = self._ask(lambda connection: connection.allocate(max(nbytes, 1)))
+        if nbytes >= 2**63 or max(lengths, default=0) >= 2**63:
+            raise ResourceExhaustedError(f"no machine has memory of the shape {lengths}", "TOO_MUCH_MEMORY")
+        memory = self._ask(lambda connection: connection.allocate(max(nbytes, 1), settings, stop), settings,
+                           stop)
         with self._lock:
             alive = [(begin, known) for begin, known in zip(*self._shared, strict=True)
                      if known() is not None]
@@ -77,34 +95,37 @@ class Memory:
     def of_gpu(self, array: Any) -> Elements | None:
         """An array in a GPU's memory, by reference; None where it has to be staged."""
         place = gpu.place_of(array)
-        allocation = None if place is None else gpu.allocation_of(place.address)
-        if place is None or allocation is None:
+        number = None if place is None else gpu.settle(place.address)
+        if place is None or not number:  # memory that cannot be shared may have the number 0
             return None
-        try:
-            registered = self._register(array, allocation)
-        except WarpfoldError:  # another machine's server or GPU, or one that computes on the CPU
-            return None
-        if registered is None:
-            return None
-        reference = Reference(registered.token, place.address - allocation.begin, math.prod(place.shape),
-                              registered)
+        opened = self._opened.get(number)
+        if opened is None:
+            try:
+                opened = self._open(number, place.address)
+            except WarpfoldError:  # another machine's, or one that computes on the CPU, or that hangs
+                return None
+            if opened is None:
+                return None
+        holder = self._holders.get(id(array))
+        if holder is None or holder[0]() is not array or holder[1] is not opened:
+            self._hold(array, opened)
+        reference = Reference(opened.registered.token, place.address - opened.begin, math.prod(place.shape),
+                              opened)
         return Elements(place.type, dtype_of(place.type), "gpu memory", shape=place.shape, owner=array,
                         reference=reference)
 
-    def _register(self, array: Any, allocation: gpu.Allocation) -> _native.RegisteredMemory | None:
-        registered = self._allocations.get(allocation.number)
-        if registered is None:
-            handle = gpu.handle_of(allocation)
-            if handle is None:
-                return None
-            registered = self._ask(lambda connection: connection.register_gpu(handle, 0, allocation.nbytes))
-            self._allocations[allocation.number] = registered
-        holder = self._holders.get(id(array))
-        if holder is None or holder[0]() is not array or holder[1] is not registered:
-            self._hold(array, registered)
-        return registered
+    def _open(self, number: int, address: int) -> _Opened | None:
+        found = gpu.handle_of(address)
+        if found is None:
+            return None
+        begin, nbytes, handle = found
+        settings = settings_of({"timeout": _OPENING_S})
+        opened = _Opened(begin, self._ask(
+            lambda connection: connection.register_gpu(handle, 0, nbytes, settings, None), settings, None))
+        self._opened[number] = opened
+        return opened
 
-    def _hold(self, array: Any, registered: _native.RegisteredMemory) -> None:
+    def _hold(self, array: Any, opened: _Opened) -> None:
         key = id(array)
         holders = self._holders
 
@@ -114,28 +135,33 @@ class Memory:
                 del holders[key]
 
         try:
-            holders[key] = (weakref.ref(array, forget), registered)
+            holders[key] = (weakref.ref(array, forget), opened)
         except TypeError:
             return  # its registration lives as long as the call
 
-    def _ask(self, question: Callable[[_native.MemoryConnection], T]) -> T:
-        connection, old = self._connect(None)
+    def _ask(self, question: Callable[[_native.MemoryConnection], T], settings: _native.Settings,
+             stop: _native.Stop | None) -> T:
+        connection, old = self._connect(None, settings, stop)
         try:
             return question(connection)
         except UnavailableError:
             if not old:
                 raise
-        # The server that had this connection is gone; there may be another one.
-        return question(self._connect(connection)[0])
+        # It connects again by itself after its server has ended, but not after one that was silent too long.
+        return question(self._connect(connection, settings, stop)[0])
 
-    def _connect(self, broken: _native.MemoryConnection | None) -> tuple[_native.MemoryConnection, bool]:
+    def _connect(self, broken: _native.MemoryConnection | None, settings: _native.Settings,
+                 stop: _native.Stop | None) -> tuple[_native.MemoryConnection, bool]:
         """A connection, and whether it was there before."""
+        connection = self._connection
+        if connection is not None and connection is not broken:
+            return connection, True
+        # It may have to wait, for which others, who have timeouts of their own, must not.
+        opened = _native.MemoryConnection.open(self._path, settings, stop)
         with self._lock:
-            connection = self._connection
-            if connection is not None and connection is not broken:
-                return connection, True
-            self._connection = _native.MemoryConnection.open(self._path)
-            return self._connection, False
+            if self._connection is None or self._connection is broken:
+                self._connection = opened
+            return self._connection, self._connection is not opened
 
 
 def _bfloat16() -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
-from warpfold.arrays import Elements, elements_of, says_its_type
+from warpfold.arrays import Elements, comes_in_pieces, elements_of, says_its_type
 from warpfold.axes import Axis, cut_along, run_along
 from warpfold.calls import (
     Call,
@@ -21,6 +21,7 @@ from warpfold.calls import (
     CommonOptions,
     NanPolicy,
     OverflowPolicy,
+    check_one_stream,
     itself,
     progress_of,
     run,
@@ -68,8 +69,8 @@ class Methods(Generic[V, R]):
 
         def work(client: _native.Client, stop: _native.Stop | None) -> Result:
             elements = self._elements(array, options)
-            task = task_of(elements.type, names, matrix_of(elements) if matrix else None, nan, overflow,
-                           modulus, ddof, algorithm)
+            task = task_of(elements.type, names, _same(matrix_of, elements) if matrix else None, nan,
+                           overflow, modulus, ddof, algorithm)
             call = Call(elements, task, settings, progress_of(options))
             return Result(run(call, client, stop), elements)
 
@@ -111,12 +112,22 @@ class Methods(Generic[V, R]):
 
     def argmin(self, array: Any, axis: Axis = None, *, keepdims: bool = False,
                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
-        """The index, in the flattened array, of the first smallest element, or of the first NaN, as int64."""
+        """The index of the first smallest element, or of the first NaN, as int64.
+
+        axis: one axis: the answer is an array, with an index along it for each place in the other
+            dimensions. None: the index is in the flattened array. An array on a GPU or kept by a server has
+            the last axis only, an iterator or a file none.
+        """
         return self._one("argmin", array, axis, keepdims, options, nan=nan)
 
     def argmax(self, array: Any, axis: Axis = None, *, keepdims: bool = False,
                nan: NanPolicy = "propagate", **options: Unpack[CallOptions]) -> V:
-        """The index, in the flattened array, of the first largest element, or of the first NaN, as int64."""
+        """The index of the first largest element, or of the first NaN, as int64.
+
+        axis: one axis: the answer is an array, with an index along it for each place in the other
+            dimensions. None: the index is in the flattened array. An array on a GPU or kept by a server has
+            the last axis only, an iterator or a file none.
+        """
         return self._one("argmax", array, axis, keepdims, options, nan=nan)
 
     def mean(self, array: Any, axis: Axis = None, *, keepdims: bool = False, nan: NanPolicy = "propagate",
@@ -239,7 +250,7 @@ class Methods(Generic[V, R]):
 
         def work(client: _native.Client, stop: _native.Stop | None) -> Any:
             elements = self._elements(array, options)
-            task = task_of(elements.type, (operator,), shape_of(elements), modulus=modulus)
+            task = task_of(elements.type, (operator,), _same(shape_of, elements), modulus=modulus)
             answer = run(Call(elements, task, settings, progress_of(options)), client, stop)
             return value_of(answer[0][0], elements)
 
@@ -259,6 +270,8 @@ class Methods(Generic[V, R]):
     def _one(self, operator: str, array: Any, axis: Axis, keepdims: bool, options: Mapping[str, Any],
              dtype: Any = None, **spec: Any) -> V:
         settings = settings_of(options)
+        if axis is not None:
+            check_one_stream(options, "an array goes along axes on")
 
         def work(client: _native.Client, stop: _native.Stop | None) -> Any:
             elements = self._elements(array, options)
@@ -281,7 +294,12 @@ class Methods(Generic[V, R]):
     def _elements(self, array: Any, options: Mapping[str, Any]) -> Elements:
         """For where the call blocks: an iterator, a file or an array on a GPU may take long to give its first
         piece."""
-        return elements_of(array, options.get("dtype"), self._memory)
+        if comes_in_pieces(array):
+            check_one_stream(options, "an iterator or a file goes on")
+        elements = elements_of(array, options.get("dtype"), self._memory)
+        if elements.way == "resident":
+            check_one_stream(options, "a kept array is not sent, and has")
+        return elements
 
     def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A], finish: Callable[[A], Any],
                  undo: Callable[[_native.Client, A], Any] | None = None) -> Any:
@@ -310,6 +328,12 @@ def _ddof(ddof: float, correction: float | None) -> float:
     if ddof != 0:
         raise ValueError("ddof and correction can't be provided simultaneously.")
     return correction
+
+
+def _same(shape_of: Callable[[Elements], tuple[int, int]], elements: Elements) -> tuple[int, int]:
+    """Rows and columns, which all pieces must have."""
+    elements.matrix_of = shape_of
+    return shape_of(elements)
 
 
 def _pair_of(elements: Elements) -> tuple[int, int]:

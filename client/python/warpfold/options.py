@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -37,6 +38,14 @@ def whole(name: str, value: Any) -> int:
         raise TypeError(f"{name} must be a whole number, not {value!r}") from None
 
 
+def unsigned(name: str, value: Any) -> int:
+    """A whole number that fits 64 bits."""
+    number = whole(name, value)
+    if not 0 <= number < 2**64:
+        raise ValueError(f"{name} must be 0 to 2**64 - 1, and not negative: it is {number}")
+    return number
+
+
 def flag(name: str, value: Any) -> bool:
     # NumPy's own bool is none of Python's.
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
@@ -47,7 +56,19 @@ def flag(name: str, value: Any) -> bool:
 def text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {value!r}")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{name} is no text that can be sent: {error}") from None
     return value
+
+
+def path(name: str, value: str | bytes | os.PathLike[Any]) -> str:
+    decoded = text(name, os.fsdecode(value))
+    if not decoded or "\0" in decoded:
+        raise ValueError(f"{name} is no path: {value!r}")
+    return decoded
 
 
 def choice(name: str, value: Any, first: str, second: str) -> None:
@@ -59,7 +80,8 @@ def operators_of(operators: Sequence[str]) -> tuple[str, ...]:
     """The names of a list, all of which are there."""
     if isinstance(operators, str):
         raise TypeError(f"operators are a list, as [{operators!r}]")
-    if not isinstance(operators, Iterable):
+    # Asking whether it is an Iterable takes longer than all else that is checked of a call.
+    if not isinstance(operators, (list, tuple)) and not isinstance(operators, Iterable):
         raise TypeError(f"operators are a list of names, not {operators!r}")
     names = tuple(operators)
     for name in names:
@@ -83,7 +105,8 @@ def targets_of(target: str | Sequence[str]) -> list[str]:
     for name in targets:
         if not isinstance(name, str):
             raise TypeError(f"a target is a str, as '127.0.0.1:50051', not {name!r}")
-        if not name or name != name.strip() or "," in name:
+        text("a target", name)
+        if not name or name != name.strip() or "," in name or "\0" in name:
             raise ValueError(f"{name!r} is no target: several are a list")
         port = name.rpartition(":")[2]
         # What is no number may be an IPv6 address without a port, or a name that gRPC resolves; of a larger
@@ -95,5 +118,6 @@ def targets_of(target: str | Sequence[str]) -> list[str]:
 
 
 @functools.cache
-def _known() -> tuple[str, ...]:
-    return tuple(_native.operator_names())
+def _known() -> dict[str, None]:
+    """Names, in their order, which are looked up by their hashes."""
+    return dict.fromkeys(_native.operator_names())

@@ -14,9 +14,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
 from warpfold.arrays import Elements, elements_of
-from warpfold.calls import CallOptions, NanPolicy, OverflowPolicy, itself, progress_of, settings_of, task_of
+from warpfold.calls import (
+    CallOptions,
+    NanPolicy,
+    OverflowPolicy,
+    check_one_stream,
+    itself,
+    progress_of,
+    settings_of,
+    task_of,
+)
 from warpfold.docstrings import documented
-from warpfold.options import operators_of, whole
+from warpfold.options import operators_of, unsigned, whole
 from warpfold.progress import Meter
 from warpfold.results import Result
 
@@ -30,8 +39,11 @@ S = TypeVar("S")  # a PartialState, or an awaitable of one
 def cut_elements(element_bytes: int) -> int:
     """The unit in which an array may be cut: parts begin at multiples of so many elements.
 
-    element_bytes: of one element, or of one matrix.
+    element_bytes: of one element, or of one matrix. ValueError for less than 1.
     """
+    element_bytes = whole("element_bytes", element_bytes)
+    if element_bytes < 1:
+        raise ValueError(f"element_bytes must be at least 1, not {element_bytes}")
     return 1 << max(_native.LEAF_BYTES // element_bytes, 1).bit_length() - 1
 
 
@@ -97,15 +109,19 @@ class Parts(Generic[R, S]):
 
         return self._partial(elements_and_question, first_element, options)
 
-    def merge(self, states: Iterable[PartialState], **options: Unpack[CallOptions]) -> R:
+    def merge(self, states: Iterable[PartialState], *, timeout: float | None = None, request_id: str = "",
+              traceparent: str = "", tracestate: str = "") -> R:
         """The Result of the whole array, or of a range.
 
         states: of adjacent parts, in array order.
+        request_id, traceparent, tracestate: as in warpfold.calls.CommonOptions, of which no other option is
+            about states.
 
-        Raises InvalidArgumentError where they are not adjacent, and TypeError where they do not answer the
-        same question.
+        Raises InvalidArgumentError where they are not adjacent, TypeError where they do not answer the same
+        question, and ValueError for numbers of elements that cannot be.
         """
-        settings = settings_of(options)
+        settings = settings_of({"timeout": timeout, "request_id": request_id, "traceparent": traceparent,
+                                "tracestate": tracestate})
 
         def work(client: _native.Client, stop: _native.Stop | None) -> Result:
             raw, question = _of_one_question(states)
@@ -115,12 +131,17 @@ class Parts(Generic[R, S]):
         result: R = self._perform(work, itself)
         return result
 
-    def merge_to_state(self, states: Iterable[PartialState], **options: Unpack[CallOptions]) -> S:
+    def merge_to_state(self, states: Iterable[PartialState], *, timeout: float | None = None,
+                       request_id: str = "", traceparent: str = "", tracestate: str = "") -> S:
         """As merge, not finished: a PartialState, to merge many states by groups, and then the groups.
 
         states: of adjacent parts, in array order.
+        request_id, traceparent, tracestate: as in merge.
+
+        Raises what merge raises.
         """
-        settings = settings_of(options)
+        settings = settings_of({"timeout": timeout, "request_id": request_id, "traceparent": traceparent,
+                                "tracestate": tracestate})
 
         def work(client: _native.Client, stop: _native.Stop | None) -> PartialState:
             raw, question = _of_one_question(states)
@@ -132,10 +153,9 @@ class Parts(Generic[R, S]):
     def _partial(self, elements_and_question: Callable[[], tuple[list[Elements], Question]],
                  first_element: int, options: CallOptions) -> S:
         """Of arrays of the question's type, one behind the other. They are come by where the call blocks."""
-        first_element = whole("first_element", first_element)
-        if first_element < 0:
-            raise ValueError(f"first_element must not be negative, but is {first_element}")
+        first_element = unsigned("first_element", first_element)
         settings = settings_of(options)
+        check_one_stream(options, "a part of an array goes on")
         progress = progress_of(options)
 
         def work(client: _native.Client, stop: _native.Stop | None) -> PartialState:
@@ -194,9 +214,15 @@ def _of_one_question(states: Iterable[PartialState]) -> tuple[list[_native.State
     for state in states:
         if not isinstance(state, PartialState):
             raise TypeError(f"a list of PartialState is merged, not of {type(state).__qualname__}")
+        if not isinstance(state.data, bytes):
+            raise TypeError(f"data of a state must be bytes, not {type(state.data).__qualname__}")
+        if not isinstance(state.question, Question):
+            raise TypeError(f"question of a state must be that of another, not {state.question!r}")
     if not states:
         raise ValueError("no state to merge")
     for state in states:
         if state.question != states[0].question:
             raise TypeError(f"{state!r} and {states[0]!r} do not answer the same question")
-    return [(state.first_element, state.element_count, state.data) for state in states], states[0].question
+    raw = [(unsigned("first_element", state.first_element), unsigned("element_count", state.element_count),
+            state.data) for state in states]
+    return raw, states[0].question

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, NoRetur
 
 from warpfold import _native
 from warpfold.arrays import ArrayElsewhere, Elements, Reference, elements_of
-from warpfold.calls import progress_of, settings_of, task_of
+from warpfold.calls import check_one_stream, progress_of, settings_of, task_of
 from warpfold.docstrings import without_array
 from warpfold.element_types import dtype_of
-from warpfold.errors import NotFoundError, WarpfoldError
+from warpfold.errors import NotFoundError
 from warpfold.methods import Methods, R, V, matrix_of
 from warpfold.options import number, text
 from warpfold.progress import Meter
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+# How long the end of a block in which an exception was raised waits: the array's time to live ends it, too.
+_FAREWELL_S = 5
 
 
 class ArrayInfo(NamedTuple):
@@ -193,10 +197,10 @@ class ResidentArray(_Whole[Any, Result]):
 
     def __exit__(self, kind: type[BaseException] | None, *unused: object) -> None:
         try:
-            self.delete()
+            self.delete(timeout=None if kind is None else _FAREWELL_S)
         except NotFoundError:
             pass
-        except WarpfoldError:
+        except Exception:  # of a client that is closed, or forked, among others
             if kind is None:  # else what has happened before says more
                 raise
 
@@ -213,10 +217,10 @@ class AsyncResidentArray(_Whole[Awaitable[Any], Awaitable[Result]]):
 
     async def __aexit__(self, kind: type[BaseException] | None, *unused: object) -> None:
         try:
-            await self.delete()
+            await self.delete(timeout=None if kind is None else _FAREWELL_S)
         except NotFoundError:
             pass
-        except WarpfoldError:
+        except Exception:
             if kind is None:
                 raise
 
@@ -228,6 +232,7 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
         raise ValueError(f"ttl must be seconds, or None for the server's own time, not {ttl!r}")
     text("owner", owner)
     settings = settings_of(options)
+    check_one_stream(options, "an array to keep has")
     progress = progress_of(options)
 
     def work(client: _native.Client, stop: _native.Stop | None) -> tuple[_native.Array, Elements]:

@@ -9,6 +9,7 @@ and norms are float64; indices and counts are int64.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,7 +79,8 @@ class Outcome(NamedTuple):
 class Result(Mapping[str, Any]):
     """The values of several operators over one pass of the data, by the operators' names.
 
-    result["sum"] is the value, or raises the operator's own error.
+    result["sum"] is the value, or raises the operator's own error. Where no operator has a value there is no
+    Result: reduce itself raises the error of the first one.
 
     outcomes: an Outcome for each operator, also for those without a value.
     element_count: of the whole array.
@@ -92,11 +94,14 @@ class Result(Mapping[str, Any]):
     """
 
     def __init__(self, answer: _native.Answer, elements: Elements):
-        outcomes, self.element_count, self.device, seconds = answer
+        outcomes, self.element_count, self.device, self._seconds = answer
         self.outcomes = {outcome[0]: outcome_of(outcome, elements) for outcome in outcomes}
-        self.timings = Timings(*seconds)
         self.way = elements.way
         self._type = elements.type
+
+    @property
+    def timings(self) -> Timings:
+        return Timings(*self._seconds)
 
     @property
     def backend(self) -> str:
@@ -105,11 +110,23 @@ class Result(Mapping[str, Any]):
     def __getitem__(self, operator: str) -> Any:
         outcome = self.outcomes[operator]
         if outcome.error is not None:
-            raise outcome.error
+            # One that was raised keeps the frames that it came through, and all that is in them.
+            raise copy.copy(outcome.error)
         return outcome.value
 
     def __contains__(self, operator: object) -> bool:
         return operator in self.outcomes  # also of one that has an error
+
+    def __eq__(self, other: object) -> bool:
+        """As of mappings, but that an operator without a value is equal to nothing, and raises nothing."""
+        if other is self:
+            return True
+        others = other.outcomes.values() if isinstance(other, Result) else ()
+        if any(outcome.error is not None for outcome in (*self.outcomes.values(), *others)):
+            return False
+        return super().__eq__(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of mappings
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.outcomes)
@@ -146,14 +163,14 @@ def value_of(outcome: _native.Outcome, elements: Elements) -> Any:
         return kind(**{name: _number(name, value, elements) for name, value in raw.items()})
     if isinstance(raw, tuple):
         rows, columns, entries = raw
-        kind = _type_of(operator, type(entries[0]).__name__, elements.type, elements.dtype)
+        kind = _type_of(operator, type(entries[0]), elements)
         return numpy.array(entries, dtype=kind).reshape(rows, columns)
     begin, end = (None if at is None else numpy.int64(at) for at in (index, end_index))
     return Subarray(_number(operator, raw, elements), begin, end)
 
 
 def _number(operator: str, raw: bool | int | float, elements: Elements) -> Any:
-    return _type_of(operator, type(raw).__name__, elements.type, elements.dtype)(raw)
+    return _type_of(operator, type(raw), elements)(raw)
 
 
 def column_of(operator: str, columns: _native.Columns, elements: Elements) -> numpy.ndarray[Any, Any]:
@@ -164,20 +181,23 @@ def column_of(operator: str, columns: _native.Columns, elements: Elements) -> nu
         return numpy.frombuffer(columns[1][1], "<i8").copy()
     kind, data = columns[0]
     values = numpy.frombuffer(data, "<u8" if kind == "bool" else kind)
-    name = {"float64": "float", "bool": "bool"}.get(kind, "int")
-    return values.astype(_type_of(operator, name, elements.type, elements.dtype))
+    number = {"float64": float, "bool": bool}.get(kind, int)
+    return values.astype(_type_of(operator, number, elements))
+
+
+def _type_of(operator: str, kind: type, elements: Elements) -> Any:
+    """NumPy's scalar type for what comes as a Python number of type `kind`."""
+    return elements.dtype.type if operator in _ELEMENT else _wide_type(operator, kind, elements.type)
 
 
 @functools.cache
-def _type_of(operator: str, kind: str, element_type: str, dtype: Any) -> Any:
-    """NumPy's scalar type for what comes as a Python number of type `kind`."""
+def _wide_type(operator: str, kind: type, element_type: str) -> Any:
+    """Cached by what is quickly hashed, which NumPy's dtypes are not."""
     import numpy
 
-    if operator in _ELEMENT:
-        return dtype.type
-    if kind == "bool":
+    if kind is bool:
         return numpy.bool_
-    if kind == "float" or operator in _DOUBLE:
+    if kind is float or operator in _DOUBLE:
         return numpy.float64
     if operator in ("count", "count_nonzero"):
         return numpy.int64

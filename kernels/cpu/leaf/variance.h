@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/cpu/columns.h"
+#include "kernels/cpu/lane_parts.h"
 #include "kernels/cpu/leaf/sum.h"
 #include "kernels/cpu/leaf/sum_of_squares.h"
 #include "kernels/cpu/scalar_leaf.h"
@@ -30,56 +31,6 @@ struct ScalarLeaf<Variance<T, false>> {
   }
 };
 
-inline constexpr std::uint32_t kSimdDoubles = kSimdBytes / sizeof(double);
-inline constexpr std::uint32_t kLaneVectors = kLanes / kSimdDoubles;
-
-// Neighbouring doubles, from an array and to one. Vectors move one by one: an array of them that is copied as
-// a whole goes through narrower registers, whose loads have to wait for the vectors' stores.
-inline __attribute__((always_inline)) Simd<double> DoublesOf(const double* data) {
-  return LoadSimd<double>(reinterpret_cast<const std::byte*>(data));
-}
-inline __attribute__((always_inline)) void Store(const Simd<double>& x, double* data) {
-  std::memcpy(data, &x, sizeof x);
-}
-
-// Neighbouring lanes' moments, without the count.
-using LaneParts = MomentParts<Simd<double>>;
-
-// Folds lanes of `count` elements each at halving distances: first vector with vector, then within one.
-inline __attribute__((always_inline)) Moments FoldEqualLanes(LaneParts* lanes, std::uint64_t count) {
-  for (std::uint32_t width = kLaneVectors / 2; width > 0; width /= 2) {
-    for (std::uint32_t i = 0; i < width; ++i) lanes[i] = MergeEqualParts(lanes[i], lanes[i + width], count);
-    count *= 2;
-  }
-  LaneParts last = lanes[0];
-#if defined(__AVX2__)
-  const auto swapped = [](const Simd<double>& x) -> Simd<double> { return _mm256_permute2f128_pd(x, x, 1); };
-  last = MergeEqualParts(last, {swapped(last.mean), swapped(last.mean_low), swapped(last.deviations)}, count);
-  count *= 2;
-#endif
-  const MomentParts<double> leaf =
-      MergeEqualParts<double>({last.mean[0], last.mean_low[0], last.deviations[0]},
-                              {last.mean[1], last.mean_low[1], last.deviations[1]}, count);
-  return {leaf.mean, leaf.mean_low, leaf.deviations, 2 * count};
-}
-
-// Neighbouring floats as doubles.
-template <class R>
-inline __attribute__((always_inline)) Simd<double> DoublesAt(const R* data) {
-  if constexpr (std::same_as<R, double>) {
-    return LoadSimd<double>(reinterpret_cast<const std::byte*>(data));
-  } else {
-#if defined(__AVX2__)
-    return _mm256_cvtps_pd(_mm_loadu_ps(data));
-#else
-    Simd<double> x;
-    for (std::uint32_t j = 0; j < kSimdDoubles; ++j)
-      x[j] = Load<R>(reinterpret_cast<const std::byte*>(data), j);
-    return x;
-#endif
-  }
-}
-
 // A leaf's elements as they are read: those of 16 bits are converted once, for both sweeps.
 template <FloatElement T>
 class ReadableLeaf {
@@ -88,12 +39,11 @@ class ReadableLeaf {
   static constexpr std::uint32_t kElements = kLeafBytes / sizeof(T);
 
   inline __attribute__((always_inline)) ReadableLeaf(const std::byte* data, std::uint64_t count) {
-    constexpr std::uint32_t kAtOnce = 16;
     const auto elements_present = static_cast<std::uint32_t>(count);
     std::uint32_t i = 0;
-    for (; i + kAtOnce <= elements_present; i += kAtOnce) {
-      const RowElements<T, kAtOnce> elements(data + i * sizeof(T));
-      for (std::uint32_t j = 0; j < kAtOnce; ++j) elements_[i + j] = elements[j];
+    for (; i + kConvertedAtOnce <= elements_present; i += kConvertedAtOnce) {
+      const RowElements<T, kConvertedAtOnce> elements(data + i * sizeof(T));
+      for (std::uint32_t j = 0; j < kConvertedAtOnce; ++j) elements_[i + j] = elements[j];
     }
     for (; i < elements_present; ++i) elements_[i] = Read<T>(data, i);
   }
@@ -102,27 +52,6 @@ class ReadableLeaf {
  private:
   R elements_[kElements];
 };
-
-// Adds the columns of each lane in pairs, as FoldVectors does.
-template <std::uint32_t kCount>
-inline __attribute__((always_inline)) void AddVectors(const double* columns, double* lanes) {
-#if defined(__AVX2__)
-  if constexpr (kCount > kLanes) {
-    double pairs[kCount / 2];
-    for (std::uint32_t i = 0; i < kCount; i += 2 * kSimdDoubles) {
-      const __m256d crossed =
-          _mm256_hadd_pd(_mm256_loadu_pd(columns + i), _mm256_loadu_pd(columns + i + kSimdDoubles));
-      _mm256_storeu_pd(pairs + i / 2, _mm256_permute4x64_pd(crossed, 0xd8));  // in the order 0, 2, 1, 3
-    }
-    AddVectors<kCount / 2>(pairs, lanes);
-  } else {
-    std::memcpy(lanes, columns, kLanes * sizeof(double));
-  }
-#else
-  FoldVectors<kCount>(
-      columns, [](double a, double b) { return a + b; }, lanes);
-#endif
-}
 
 template <FloatElement T, bool kIgnoreNan>
 struct ScalarLeaf<Variance<T, kIgnoreNan>> {

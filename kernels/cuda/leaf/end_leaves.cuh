@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a warp finds the first or the last element that is present: from that end, until it has found one. What
-// lies behind is never read.
+// How a warp finds the first or the last element that is present: from that end, 32 elements at a time, until
+// some of these are present. What lies behind them in its run is not read.
 #pragma once
 
 #include <cstdint>

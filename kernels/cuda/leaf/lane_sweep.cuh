@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a lane folds its elements of a leaf one by one, in the canonical order: the way that every operator
-// over scalars can go.
+// How a lane folds its elements of a leaf one by one, in the canonical order, or, of an operator that is
+// AnyOrder, in another one: the way that every operator over scalars can go.
 #pragma once
 
 #include <cstdint>
@@ -66,8 +66,8 @@ class LaneSweep {
     if constexpr (sizeof(S) * kVector > kMostColumnBytes) {
       return SweepColumns<S, 0, kVector>(lift, combine);
     } else {
-      // Where the order does not matter, no fewer columns than four: one alone waits for each combination.
-      constexpr std::uint32_t kRows = AnyOrder<Op> && kVector < 4 ? 4 / kVector : 1;
+      // Where any order will do, several rows have states of their own: see kFewestColumns.
+      constexpr std::uint32_t kRows = AnyOrder<Op> && kVector < kFewestColumns ? kFewestColumns / kVector : 1;
       constexpr std::uint32_t kColumns = kRows * kVector;
       S columns[kColumns];
 #pragma unroll

@@ -136,7 +136,7 @@ class EntrywiseFolder {
     const std::uint32_t count = min(rest, 1u << plan_.tree.leaf_level);
     const T* const x = ElementsOf(run, leaf);
     LeafState state = op_.Lift(x[0], 0);
-#pragma unroll 4
+#pragma unroll kLoadsInFlight
     for (std::uint32_t i = 1; i < count; ++i) {
       state = op_.Combine(state, op_.Lift(x[i * plan_.entries], i));
     }
@@ -151,7 +151,7 @@ class EntrywiseFolder {
     LeafState folded[kEight];
 #pragma unroll
     for (std::uint32_t j = 0; j < kEight; ++j) folded[j] = op_.Lift(x[j * stride], 0);
-#pragma unroll 4
+#pragma unroll kLoadsInFlight
     for (std::uint32_t i = 1; i < 1u << plan_.tree.leaf_level; ++i) {
 #pragma unroll
       for (std::uint32_t j = 0; j < kEight; ++j) {

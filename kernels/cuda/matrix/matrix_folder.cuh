@@ -12,6 +12,7 @@
 #include "kernels/cuda/matrix/matrix_plan.h"
 #include "kernels/cuda/matrix/matrix_tile.cuh"
 #include "kernels/cuda/matrix/tree_kernel.cuh"
+#include "kernels/cuda/tuning.h"
 
 namespace warpfold::kernels::cuda {
 
@@ -87,7 +88,7 @@ class MatrixFolder {
   // The batch that has arrived, and the gaps between its pairs.
   __device__ __forceinline__ void LiftBatch() const {
     Entry* const batch = SharedEntries<Entry>() + Here();
-#pragma unroll 4
+#pragma unroll kLoadsInFlight
     for (std::uint32_t i = threadIdx.x; i < layout_.Buffer(1); i += Tile::kThreads)
       batch[i] = lift_.Lift(batch[i]);
     Tile::Synchronize();

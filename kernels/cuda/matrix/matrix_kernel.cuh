@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <type_traits>
@@ -18,6 +19,7 @@
 #include "kernels/cuda/matrix/matrix_tile.cuh"
 #include "kernels/cuda/matrix/tensor_tile.cuh"
 #include "kernels/cuda/matrix/tree_kernel.cuh"
+#include "kernels/cuda/tuning.h"
 
 namespace warpfold::kernels::cuda {
 
@@ -66,7 +68,7 @@ inline cudaError_t MostSharedBytes(std::uint32_t* bytes) {
   int of_device = 0;
   const cudaError_t asked =
       cudaDeviceGetAttribute(&of_device, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  *bytes = std::min(kMostSharedBytes, static_cast<std::uint32_t>(of_device));
+  *bytes = std::min(kMostTileSharedBytes, static_cast<std::uint32_t>(of_device));
   return asked;
 }
 
@@ -119,29 +121,38 @@ cudaError_t LaunchTile(const OperatorParameters& parameters, bool is_signed, con
       range, plan, workspace);
 }
 
-// Rows and columns of lanes, of a lane's tile, and the dimension: those of powers of two have kernels of
-// their own, which read whole vectors. Of integers of 32 bits the largest go to the tensor cores.
+// The tile of number `kTuning` in the table of tuning.h.
+template <class Terms, std::size_t kTuning>
+constexpr auto TileOf() {
+  constexpr TileTuning kTile = kTileTunings[kTuning];
+  constexpr int kDimension = kTile.is_fixed ? static_cast<int>(kTile.largest_dimension) : 0;
+  if constexpr (std::is_same_v<typename Terms::Entry, std::uint32_t> && kDimension >= 16) {
+    return std::type_identity<TensorTile<Terms, kDimension>>();
+  } else {
+    return std::type_identity<
+        MatrixTile<Terms, kTile.lane_rows, kTile.lane_columns, kTile.rows, kTile.columns, kDimension>>();
+  }
+}
+
 template <class Lift>
 cudaError_t LaunchAnyTile(const OperatorParameters& parameters, bool is_signed, const Range& range,
                           const Workspace& workspace, cudaStream_t stream) {
   using Terms = typename Lift::Terms;
   std::uint32_t d = 1;
   while (d * d < range.entries) ++d;
-  const auto launch = [&]<class Tile>() {
-    return LaunchTile<Tile, Lift>(parameters, is_signed, range, d, workspace, stream);
+  // With the first tile of the table that covers the dimension.
+  cudaError_t error = cudaErrorInvalidValue;
+  const auto launched = [&]<std::size_t kTuning>() {
+    if (d > kTileTunings[kTuning].largest_dimension) return false;
+    using Tile = typename decltype(TileOf<Terms, kTuning>())::type;
+    error = LaunchTile<Tile, Lift>(parameters, is_signed, range, d, workspace, stream);
+    return true;
   };
-  constexpr bool kTensors = std::is_same_v<typename Terms::Entry, std::uint32_t>;
-  using Tile16 = std::conditional_t<kTensors, TensorTile<Terms, 16>, MatrixTile<Terms, 4, 4, 4, 4, 16>>;
-  using Tile32 = std::conditional_t<kTensors, TensorTile<Terms, 32>, MatrixTile<Terms, 8, 8, 4, 4, 32>>;
-  if (d < 4) return launch.template operator()<MatrixTile<Terms, 1, 1, 4, 4, 0>>();
-  if (d == 4) return launch.template operator()<MatrixTile<Terms, 1, 1, 4, 4, 4>>();
-  if (d < 8) return launch.template operator()<MatrixTile<Terms, 2, 2, 4, 4, 0>>();
-  if (d == 8) return launch.template operator()<MatrixTile<Terms, 4, 2, 2, 4, 8>>();
-  if (d < 16) return launch.template operator()<MatrixTile<Terms, 2, 4, 8, 4, 0>>();
-  if (d == 16) return launch.template operator()<Tile16>();
-  if (d <= 24) return launch.template operator()<MatrixTile<Terms, 4, 4, 6, 6, 0>>();
-  if (d < 32) return launch.template operator()<MatrixTile<Terms, 4, 8, 8, 4, 0>>();
-  return launch.template operator()<Tile32>();
+  [&]<std::size_t... kTuning>(std::index_sequence<kTuning...>) {
+    static_cast<void>((launched.template operator()<kTuning>() || ...));
+  }
+  (std::make_index_sequence<std::size(kTileTunings)>());
+  return error;
 }
 
 // Square matrices of 3 rows and more.

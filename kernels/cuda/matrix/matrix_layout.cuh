@@ -14,6 +14,7 @@
 #include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/matrix/matrix_plan.h"
 #include "kernels/cuda/matrix/matrix_tile.cuh"
+#include "kernels/cuda/tuning.h"
 
 namespace warpfold::kernels::cuda {
 
@@ -82,7 +83,7 @@ class MatrixLayout {
   __device__ __forceinline__ void CopyPlainly(const Entry* data, std::uint32_t count,
                                               std::uint32_t to) const {
     for (std::uint32_t matrix = 0; matrix < count; ++matrix) {
-#pragma unroll 4
+#pragma unroll kLoadsInFlight
       for (std::uint32_t i = threadIdx.x; i < entries(); i += Tile::kThreads) {
         *Shared(to + Offset(matrix) + PlaceOf(i)) = __ldcg(data + std::size_t{matrix} * entries() + i);
       }
@@ -114,7 +115,7 @@ class MatrixLayout {
     const std::uint32_t copies = 2 * entries() / kEntriesEach;  // of a pair
     std::uint32_t pair = threadIdx.x / copies;
     std::uint32_t copy = threadIdx.x % copies;
-#pragma unroll 8
+#pragma unroll kCopiesInFlight
     for (std::uint32_t i = threadIdx.x; i < kProducts * copies; i += Tile::kThreads) {
       CopyAsync<kBytes>(Shared(to + pair * pair_stride() + copy * kEntriesEach),
                         data + std::size_t{i} * kBytes);

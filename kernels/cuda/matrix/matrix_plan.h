@@ -29,7 +29,7 @@ struct TileShape {
   std::uint32_t lane_columns = 0;
   std::uint32_t padded_dimension = 0;
   std::uint32_t vector = 0;               // entries that a lane reads at once
-  std::uint32_t most_waiting_levels = 4;  // more would take the place of other blocks in shared memory
+  std::uint32_t most_waiting_levels = 0;  // of states, in shared memory
 
   constexpr std::uint32_t lanes_each() const { return lane_rows * lane_columns; }
   // That a block computes at once: it is a warp, or as many as share a product.
@@ -109,9 +109,6 @@ inline PairStrides PairStridesOf(const TileShape& shape) {
   return strides;
 }
 
-// The shared memory that a block may have. GPUs before sm_80 have less.
-inline constexpr std::uint32_t kMostSharedBytes = 96 << 10;
-
 // What a launch is made of.
 struct MatrixPlan {
   TreePlan tree;
@@ -134,7 +131,7 @@ constexpr std::uint32_t LargestCopy(std::uint64_t bytes) {
 inline MatrixPlan PlanMatrices(const TileShape& shape, std::uint32_t dimension, std::uint32_t pair_stride,
                                std::uint64_t first_leaf, std::uint64_t elements,
                                std::uint64_t multiprocessors,
-                               std::uint32_t most_shared_bytes = kMostSharedBytes) {
+                               std::uint32_t most_shared_bytes = kMostTileSharedBytes) {
   const std::uint32_t entries = dimension * dimension;
   const std::uint64_t element_bytes = entries * shape.entry_bytes;
   const auto leaf_elements = static_cast<std::uint32_t>(LeafElements(element_bytes));

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/matrix/matrix_plan.h"
+#include "kernels/cuda/tuning.h"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
 #include "kernels/operators/matrix_terms.h"
@@ -41,7 +42,8 @@ class MatrixTile {
   static constexpr int kPaddedDimension = kLaneRows * kRows;
   static constexpr int kVector = kFixedDimension > 0 ? kVectorBytes / static_cast<int>(sizeof(Entry)) : 1;
   static WARPFOLD_FN constexpr TileShape Shape() {
-    return {sizeof(Entry), kLaneRows, kLaneColumns, kPaddedDimension, kVector, kPaddedDimension <= 8 ? 4 : 3};
+    return {sizeof(Entry),    kLaneRows, kLaneColumns,
+            kPaddedDimension, kVector,   TileWaitingLevels(kPaddedDimension)};
   }
   // What is between rows in shared memory.
   static constexpr std::uint32_t kRowGap = Shape().RowStride(kFixedDimension) - kFixedDimension;
@@ -111,14 +113,12 @@ class MatrixTile {
 
   // A pass takes as many rows at once as leave their sums in registers.
   static constexpr int PassRows() {
-    constexpr int kMostSumWords = 64;
     constexpr int kSumWords = static_cast<int>(sizeof(typename Terms::Sum) / 4) * kColumns;
     int rows = kRows;
     while (rows > 1 && (rows * kSumWords > kMostSumWords || kRows % rows != 0)) --rows;
     return rows;
   }
   static constexpr int kPassRows = PassRows();
-  static constexpr int kUnrolledSteps = 2;
 
   static __device__ __forceinline__ void LoadVector(std::uint32_t from, Entry* to) {
     const Vector vector = *reinterpret_cast<const Vector*>(SharedEntries<Entry>() + from);

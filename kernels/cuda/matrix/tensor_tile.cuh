@@ -13,14 +13,16 @@
 
 #include "kernels/cuda/matrix/matrix_plan.h"
 #include "kernels/cuda/matrix/matrix_tile.cuh"
+#include "kernels/cuda/tuning.h"
 #include "kernels/operators/matrix_terms.h"
 
 namespace warpfold::kernels::cuda {
 
 inline constexpr int kPlanes = 4;  // bytes of an entry
 
-// Makes an entry of its sums: sums[s] counts 2^(8 s), and is less than 2^24. In this ring it is taken modulo
-// 2^32.
+// Makes an entry of its sums: sums[s] counts 2^(8 s), and is at most 4 x 32 x 255^2, of four pairs of planes
+// and 32 products each. That is below 2^23, so that a + (b << 8) fits 32 bits. In this ring it is taken
+// modulo 2^32.
 inline __device__ std::uint32_t FinishDigits(const RingTerms<std::uint32_t>&,
                                              const std::uint32_t (&sums)[4]) {
   return sums[0] + (sums[1] << 8) + (sums[2] << 16) + (sums[3] << 24);
@@ -48,7 +50,7 @@ class TensorTile {
   static constexpr int kProducts = 1;  // that a block computes at once
   static constexpr int kVector = kVectorBytes / sizeof(Entry);
   static WARPFOLD_FN constexpr TileShape Shape() {
-    return {sizeof(Entry), kLanesEach / 8, 8, kDimension, kVector, kDimension == 16 ? 6 : 3};
+    return {sizeof(Entry), kLanesEach / 8, 8, kDimension, kVector, TensorTileWaitingLevels(kDimension_)};
   }
   static constexpr std::uint32_t kRowGap = Shape().RowStride(kDimension) - kDimension;
   static constexpr int kBlocksPerMultiprocessor = TensorTileBlocks(kDimension);

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/portable.h"
 
@@ -122,7 +123,6 @@ constexpr TreePlan PlanTree(std::uint64_t first_leaf, std::uint64_t elements, st
 // The tickets of a launch over so many bytes, whose units have at least kSmallestUnitBytes for each of their
 // parts. Each round has half as many groups as the one before, or less, and up to two that are not full. One
 // more is for the draws.
-inline constexpr std::uint64_t kSmallestUnitBytes = 8192;
 constexpr std::size_t TreeTickets(std::size_t array_bytes) {
   return array_bytes / kSmallestUnitBytes + 2 * 64 + 1;
 }

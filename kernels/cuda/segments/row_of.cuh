@@ -36,8 +36,8 @@ constexpr SegmentEntry SegmentEntryOf() {
 }
 
 template <template <class, bool> class Family>
-constexpr SegmentRow MakeSegmentRow(ScalarFamily<Family>) {
-  SegmentRow row;
+constexpr SegmentFunctionRow MakeSegmentRow(ScalarFamily<Family>) {
+  SegmentFunctionRow row;
   const auto entry = [&row](WideKind kind) -> SegmentEntry& { return row[static_cast<int>(kind)]; };
   if constexpr (kSupports<Family, std::uint64_t, false>) {
     entry(WideKind::kUnsigned) = SegmentEntryOf<Family<std::uint64_t, false>, Family<std::uint32_t, false>>();
@@ -62,13 +62,13 @@ constexpr SegmentRow MakeSegmentRow(ScalarFamily<Family>) {
   return row;
 }
 template <class Family>
-constexpr SegmentRow MakeSegmentRow(Family) {
+constexpr SegmentFunctionRow MakeSegmentRow(Family) {
   return {};  // operators over whole matrices have none
 }
 
 template <class Family>
-const SegmentRow& SegmentRowOf() {
-  static constexpr SegmentRow kRow = MakeSegmentRow(Family());
+const SegmentFunctionRow& SegmentRowOf() {
+  static constexpr SegmentFunctionRow kRow = MakeSegmentRow(Family());
   return kRow;
 }
 

@@ -2,14 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A step's bytes on their way to a warp's shared memory. They begin at any element; what is copied are the
-// 16-byte vectors that hold them. So up to 15 bytes before and behind them are read, too, but never a vector
-// without any byte of theirs.
+// 16-byte vectors that hold them. So up to 15 bytes before and behind them are read, too. Where a step has no
+// bytes, that may be the vector in which it stands.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cuda/async_copy.cuh"
 #include "kernels/cuda/segments/segment_steps.cuh"
+#include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
 
 namespace warpfold::kernels::cuda {
@@ -36,7 +37,7 @@ __device__ __forceinline__ void BeginCopy(const std::byte* from, std::uint32_t b
   const std::uint32_t skipped = InVector(from);
   const std::byte* const first = from - skipped;
   const std::uint32_t vectors = (skipped + bytes + kVectorBytes - 1) / kVectorBytes;
-#pragma unroll 4
+#pragma unroll kLoadsInFlight
   for (std::uint32_t v = threadIdx.x % kLanes; v < vectors; v += kLanes) {
     CopyAsync<kVectorBytes>(to.bytes + Leaf::VectorPlace(v) * kVectorBytes, first + v * kVectorBytes);
   }

@@ -5,7 +5,7 @@
 // here: nvcc compiles this once per operator.
 //
 // Work comes in items, one after the other for each warp: a tile of several neighbouring segments that are no
-// longer than a leaf together, or a run of 2^run_level leaves of a longer segment.
+// longer than a leaf together (in registers: than a run), or a run of 2^run_level leaves of a longer segment.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -84,6 +84,6 @@ struct SegmentEntry {
   std::uint32_t leaf_elements = 0;
   bool has_registers = false;  // folds whole vectors of elements of 32 and 64 bits in registers
 };
-using SegmentRow = std::array<SegmentEntry, kWideKinds>;
+using SegmentFunctionRow = std::array<SegmentEntry, kWideKinds>;
 
 }  // namespace warpfold::kernels::cuda

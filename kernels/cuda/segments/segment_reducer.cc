@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/segments/segment_items.h"
 #include "kernels/cuda/segments/segment_rows.h"
 #include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
@@ -16,8 +17,8 @@
 namespace warpfold::kernels::cuda {
 namespace {
 
+// The flag that there are errors has a vector of its own, before the errors.
 constexpr std::size_t kFlagBytes = 16;
-constexpr std::size_t kPartialBytes = std::size_t{4} << 20;
 
 bool IsFloat(ElementType type) {
   return type == ElementType::kFloat16 || type == ElementType::kBfloat16 || type == ElementType::kFloat32 ||
@@ -52,57 +53,6 @@ bool AreForRegisters(const ReductionPlan& reduction, const SegmentCut& cut, cons
   return std::ranges::all_of(cut.lengths, [vector](std::uint64_t length) { return length % vector == 0; });
 }
 
-std::uint64_t Runs(std::uint64_t length, const SegmentPlan& plan) {
-  const std::uint64_t run = std::uint64_t{1} << (plan.leaf_shift + plan.run_level);
-  return (length + run - 1) / run;
-}
-
-// How many segments a tile takes at most where none exceeds a leaf and the longest has `longest` elements.
-std::uint32_t MostInTile(const SegmentPlan& plan, std::uint64_t longest) {
-  if (!plan.in_registers) return kTileSegments;
-  const std::uint64_t vectors = (longest << plan.element_shift) / kVectorBytes;
-  return std::min(kTileSegments, 1u << (kSlotLevel + SegmentsInRows(vectors)));
-}
-
-// And how many elements: in registers as many as a run has, so that each warp of the device has several
-// items.
-std::uint64_t MostElementsInTile(const SegmentPlan& plan) {
-  return std::uint64_t{1} << (plan.leaf_shift + (plan.in_registers ? plan.run_level : 0));
-}
-
-// Tiles for segments that fit a leaf, runs for longer ones; item after item to add(item), a first sweep over
-// them to count.
-template <class Add>
-void ForEachItem(const SegmentCut& cut, const SegmentPlan& plan, const Add& add) {
-  const std::uint64_t leaf = std::uint64_t{1} << plan.leaf_shift;
-  std::uint64_t runs = 0;
-  for (std::uint64_t segment = 0; segment < cut.segment_count;) {
-    SegmentItem item;
-    item.segment = segment;
-    if (cut.lengths[segment] > leaf) {
-      item.first_run = runs;
-      const std::uint64_t count = Runs(cut.lengths[segment], plan);
-      for (std::uint64_t run = 0; run < count; ++run) {
-        item.run = static_cast<std::uint32_t>(run);
-        add(item);
-      }
-      if (count > 1) runs += count;  // what is a run alone has no partial
-      ++segment;
-      continue;
-    }
-    std::uint64_t elements = 0;
-    std::uint64_t longest = cut.lengths[segment];
-    do {
-      elements += cut.lengths[segment++];
-      ++item.count;
-      if (segment == cut.segment_count) break;
-      longest = std::max(longest, cut.lengths[segment]);
-    } while (longest <= leaf && item.count < MostInTile(plan, longest) &&
-             elements + cut.lengths[segment] <= MostElementsInTile(plan));
-    add(item);
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SegmentReducer>> SegmentReducer::Create(std::size_t result_bytes,
@@ -133,7 +83,7 @@ absl::Status SegmentReducer::Allocate() {
   const std::size_t item_bytes = (segments + kMostRuns) * sizeof(SegmentItem);
   WARPFOLD_RETURN_IF_CUDA_ERROR(device(&results_, result_bytes_));
   WARPFOLD_RETURN_IF_CUDA_ERROR(pinned(&host_results_, result_bytes_));
-  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&partials_, kPartialBytes));
+  WARPFOLD_RETURN_IF_CUDA_ERROR(device(&partials_, kRunStateBytes));
   WARPFOLD_RETURN_IF_CUDA_ERROR(device(&tickets_, kMostRuns * sizeof(unsigned)));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(tickets_, 0, kMostRuns * sizeof(unsigned)));
   WARPFOLD_RETURN_IF_CUDA_ERROR(device(&offsets_, offset_bytes));
@@ -222,11 +172,11 @@ absl::StatusOr<SegmentPlan> SegmentReducer::Plan(const ReductionPlan& reduction,
   plan.in_registers = entry.has_registers && AreForRegisters(reduction, cut, data);
   plan.step_level = plan.in_registers ? kSlotLevel : 0;
   // Of all operators, which share the plan.
-  std::uint64_t largest_state = kPartialBytes / kMostRuns;
+  std::uint64_t largest_state = kRunStateBytes / kMostRuns;
   for (const BoundOperator& op : reduction.operators()) {
     largest_state = std::max<std::uint64_t>(largest_state, EntryFor(reduction, op).state_bytes);
   }
-  const std::uint64_t most_runs = std::min(most_runs_, kPartialBytes / largest_state);
+  const std::uint64_t most_runs = std::min(most_runs_, kRunStateBytes / largest_state);
   const std::uint64_t leaves = cut.ElementCount() >> plan.leaf_shift;
   const std::uint64_t wanted = multiprocessors_ * kWarpsOfMultiprocessor * kRunsForEachWarp;
   while (plan.run_level < kUsualRunLevel && (leaves >> (plan.run_level + 1)) >= wanted) ++plan.run_level;
@@ -248,7 +198,7 @@ void SegmentReducer::PlanAlike(const SegmentCut& cut, std::uint64_t most_runs, S
     plan.item_count = (cut.segment_count + plan.tile_segments - 1) / plan.tile_segments;
     return;
   }
-  const auto runs = [&] { return Runs(cut.length, plan); };
+  const auto runs = [&] { return RunsOf(cut.length, plan); };
   while (runs() > 1 && cut.segment_count * runs() > most_runs) ++plan.run_level;
   plan.item_count = cut.segment_count * runs();
 }
@@ -259,7 +209,7 @@ absl::Status SegmentReducer::PlanVarying(const SegmentCut& cut, std::uint64_t mo
   const auto runs = [&] {
     std::uint64_t sum = 0;
     for (const std::uint64_t length : cut.lengths) {
-      const std::uint64_t of_segment = length > leaf ? Runs(length, plan) : 1;
+      const std::uint64_t of_segment = length > leaf ? RunsOf(length, plan) : 1;
       if (of_segment > 1) sum += of_segment;
     }
     return sum;

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/cuda/segments/segment_plan.h"
+#include "kernels/cuda/tuning.h"
 #include "kernels/reduction.h"
 #include "kernels/segments.h"
 
@@ -25,9 +26,6 @@ namespace warpfold::kernels::cuda {
 
 class SegmentReducer {
  public:
-  // More runs of long segments than this are made longer ones.
-  static constexpr std::uint64_t kMostRuns = 32768;
-
   // Of at most `result_bytes` of results (at least 16 KiB) at a time, on the current device, with grids for
   // as many multiprocessors as it has, or as a test says; as it may of runs, fewer than kMostRuns.
   static absl::StatusOr<std::unique_ptr<SegmentReducer>> Create(std::size_t result_bytes,

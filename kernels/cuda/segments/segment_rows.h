@@ -10,6 +10,6 @@
 
 namespace warpfold::kernels::cuda {
 
-std::span<const SegmentRow* const> SegmentRows();
+std::span<const SegmentFunctionRow* const> SegmentRows();
 
 }  // namespace warpfold::kernels::cuda

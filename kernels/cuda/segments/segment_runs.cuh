@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/segments/segment_plan.h"
 #include "kernels/cuda/segments/segment_steps.cuh"
+#include "kernels/cuda/ticket.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
 #include "kernels/operators/traits.h"
@@ -16,16 +17,14 @@
 namespace warpfold::kernels::cuda {
 
 // Whether this warp is the last of `warps` to get here, as IsLastOf says it of blocks. What lane 0 of each of
-// them wrote before is then visible to all lanes.
+// them wrote before is then visible to all lanes. Lane 0 acquires it, and __syncwarp orders that before what
+// the other lanes read, which a shuffle does not (CUDA C++ Programming Guide, warp shuffle functions).
 __device__ __forceinline__ bool IsLastWarp(unsigned* ticket, unsigned warps) {
   unsigned drawn = 0;
-  if (threadIdx.x % kLanes == 0) {
-    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
-                 : "=r"(drawn)
-                 : "l"(ticket), "r"(warps - 1)
-                 : "memory");
-  }
-  return __shfl_sync(kFullWarp, drawn, 0) == warps - 1;
+  if (threadIdx.x % kLanes == 0) drawn = DrawTicket(ticket, warps - 1);
+  const bool is_last = __shfl_sync(kFullWarp, drawn, 0) == warps - 1;
+  __syncwarp();
+  return is_last;
 }
 
 // The tree over adjacent states, of which there may be any number; the outcome is in states[0]. All lanes of

@@ -29,8 +29,8 @@ struct Section {
 using LaunchFunction = cudaError_t (*)(const OperatorParameters& parameters, const Section& section,
                                        const Workspace& workspace, cudaStream_t stream);
 
-// The most partials that any of the algorithms writes: one for each block of 16 threads or more, those of
-// every relaunch beside those of the launch before.
+// The most partials that any of the algorithms writes: one for each block, those of every relaunch beside
+// those of the launch before. Blocks have 32 threads at least, and n/32 + n/32^2 + ... is below n/16.
 constexpr std::uint64_t PartialStates(std::uint64_t element_count) { return element_count / 16 + 16; }
 // The largest section for which `partials` are enough.
 constexpr std::uint64_t LargestSection(std::uint64_t partials) { return (partials - 16) * 16; }

@@ -166,15 +166,15 @@ class Bench {
       sink_ = loop(data, bytes);
       return;
     }
-    std::latch done(static_cast<std::ptrdiff_t>(parts));
+    std::latch done(1);
     const std::size_t steps = bytes / kReadStepBytes;
-    for (std::size_t part = 0; part < parts; ++part) {
-      pool_.Run([&, begin = steps * part / parts, end = steps * (part + 1) / parts] {
-        const std::uint64_t fold = loop(data + begin * kReadStepBytes, (end - begin) * kReadStepBytes);
-        if (fold == 1) sink_ = fold;  // Next to never, which the compiler cannot know.
-        done.count_down();
-      });
-    }
+    const auto read = [&](std::size_t part) {
+      const std::size_t begin = steps * part / parts;
+      const std::size_t end = steps * (part + 1) / parts;
+      const std::uint64_t fold = loop(data + begin * kReadStepBytes, (end - begin) * kReadStepBytes);
+      if (fold == 1) sink_ = fold;  // Next to never, which the compiler cannot know.
+    };
+    pool_.Run(0, {.tasks = parts, .run = read, .on_end = [&done] { done.count_down(); }});
     done.wait();
   }
 

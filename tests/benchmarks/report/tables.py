@@ -139,7 +139,7 @@ def way_in(results: m.Results) -> str:
     sides = list(dict.fromkeys(line["side"] for line in results.way_in))
     rows: dict = {}
     for line in results.way_in:
-        streams = line["method"] == "reduce"
+        streams = line["method"] == "reduce" and line.get("source") not in ("ipc", "resident")
         case = f"{line['case']} x{line['streams']}" if line["case"] == "streams" else line["case"]
         cell = number(line["gbps"]) if streams else microseconds(line["p50_us"])
         key = (line["server"], line["transport"], f"`{case}`", "GB/s" if streams else "us")

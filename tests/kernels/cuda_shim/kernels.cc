@@ -144,9 +144,9 @@ const textbook::Row* TextbookRowOf() {
 
 // Sums have registers and argmin has none, as on a GPU: both in one call need two plans.
 template <class Family>
-const SegmentRow* SegmentRowOf() {
+const SegmentFunctionRow* SegmentRowOf() {
   constexpr bool kHasRegisters = std::is_same_v<Family, ScalarFamily<Sum>>;
-  static constexpr SegmentRow kRow = {{
+  static constexpr SegmentFunctionRow kRow = {{
       {.launch = LaunchSegments<Family, 0>, .state_bytes = 16, .has_registers = kHasRegisters},
       {.launch = LaunchSegments<Family, 1>, .state_bytes = 16, .has_registers = kHasRegisters},
       {.launch = LaunchSegments<Family, 2>, .state_bytes = 16, .has_registers = kHasRegisters},
@@ -163,9 +163,9 @@ std::span<const Row* const> Rows() {
   return rows;
 }
 
-std::span<const SegmentRow* const> SegmentRows() {
-  static const auto rows =
-      RowsOfSome<SegmentRow>(OperatorList(), Served(), []<class Family>() { return SegmentRowOf<Family>(); });
+std::span<const SegmentFunctionRow* const> SegmentRows() {
+  static const auto rows = RowsOfSome<SegmentFunctionRow>(
+      OperatorList(), Served(), []<class Family>() { return SegmentRowOf<Family>(); });
   return rows;
 }
 

@@ -74,9 +74,12 @@ std::span<const Scenario::Step> Scenario::Steps() {
       {"reduce what is staged", &Scenario::ReduceOnEverySlot},
       {"reduce with a notice", &Scenario::Notify},
       {"reduce pieces", &Scenario::ReducePieces},
+      {"reduce segments of pieces", &Scenario::ReduceSegmentsOfPieces},
       {"register memory", &Scenario::Register},
       {"reduce registered memory", &Scenario::ReduceRegistered},
       {"allocate memory", &Scenario::Allocate},
+      {"store pieces", &Scenario::StorePieces},
+      {"reduce what is kept of pieces", &Scenario::ReduceKept},
       {"store", &Scenario::Store},
       {"reduce what is kept", &Scenario::ReduceKept},
       {"reduce across GPUs", &Scenario::ReduceAcross},
@@ -162,11 +165,20 @@ absl::Status Scenario::Notify() {
   return status;
 }
 
-absl::Status Scenario::ReducePieces() {
-  std::ranges::copy(Array().first(1001), slot(0).staging().begin());
+// The array, a part of it staged in the slot and the rest in the memory for pieces.
+std::array<HostPiece, 2> Scenario::PiecesFor(Slot& slot) {
+  std::ranges::copy(Array().first(1001), slot.staging().begin());
   std::ranges::copy(Array().subspan(1001), pieces_.begin());
-  const HostPiece pieces[] = {slot(0).staging().first(1001), std::span(pieces_).first(kBytes - 1001)};
-  return Await(slot(0), slot(0).StartPieces(Plan(), 0, kElements, pieces));
+  return {slot.staging().first(1001), std::span(pieces_).first(kBytes - 1001)};
+}
+
+absl::Status Scenario::ReducePieces() {
+  return Await(slot(0), slot(0).StartPieces(Plan(), 0, kElements, PiecesFor(slot(0))));
+}
+
+absl::Status Scenario::ReduceSegmentsOfPieces() {
+  return AwaitSegments(slot(0), slot(0).StartSegmentPieces(Plan(), kLikeSegments, PiecesFor(slot(0))),
+                       kLikeSegments);
 }
 
 absl::Status Scenario::Register() {
@@ -185,6 +197,17 @@ absl::Status Scenario::Allocate() {
     absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Allocate(device, kBytes + 8);
     if (!memory.ok()) return memory.status();
     kept_[static_cast<std::size_t>(device)] = *std::move(memory);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Scenario::StorePieces() {
+  for (int i = 0; i < kGpus; ++i) {
+    if (kept_[static_cast<std::size_t>(i)] == nullptr) return Lacking();
+    const Memory& memory = *kept_[static_cast<std::size_t>(i)];
+    const absl::Status status = slot(i).StartStorePieces(memory, i == 0 ? 8 : 0, PiecesFor(slot(i)));
+    if (!status.ok()) return status;
+    if (absl::StatusOr<SlotResult> stored = slot(i).Wait(); !stored.ok()) return stored.status();
   }
   return absl::OkStatus();
 }

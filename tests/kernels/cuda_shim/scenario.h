@@ -47,10 +47,12 @@ class Scenario {
   absl::Status OpenPieces();
   absl::Status Notify();
   absl::Status ReducePieces();
+  absl::Status ReduceSegmentsOfPieces();
   absl::Status Register();
   absl::Status ReduceRegistered();
   absl::Status Allocate();
   absl::Status Store();
+  absl::Status StorePieces();
   absl::Status ReduceKept();
   absl::Status ReduceAcross();
   absl::Status OpenMemory();
@@ -63,6 +65,7 @@ class Scenario {
   absl::Status Close();
 
   Slot& slot(int i) { return *backend_->slots()[static_cast<std::size_t>(i)]; }
+  std::array<HostPiece, 2> PiecesFor(Slot& slot);
   // The status of a step that lacks what an earlier one could not get: the device is lost by then.
   absl::Status Lacking() const { return backend_->fault(); }
   absl::Status Await(Slot& slot, const absl::Status& started);

@@ -66,6 +66,8 @@ std::vector<std::filesystem::path> Files() {
   const std::filesystem::path kernels = SourceFolder() / "kernels/cuda";
   std::vector<std::filesystem::path> files = {kernels / "ticket.cuh",
                                               kernels / "fold.cuh",
+                                              kernels / "node_folder.cuh",
+                                              kernels / "warp_folder.cuh",
                                               kernels / "reduce_kernel.cuh",
                                               kernels / "leaf/ordered_leaves.cuh",
                                               kernels / "matrix/tree_kernel.cuh",

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/argument_check.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/chunk_stream.h"
+#include "client/status.h"
+#include "proto/error_reasons.h"
+
+namespace warpfold {
+namespace {
+
+// Of the server's log.
+constexpr std::size_t kMaxTextBytes = 128;
+
+absl::Status BadOption(absl::string_view what) {
+  return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader, what);
+}
+
+}  // namespace
+
+bool HasGoodPort(absl::string_view target) {
+  for (const absl::string_view scheme : {"unix:", "unix-abstract:", "vsock:"}) {
+    if (absl::StartsWith(target, scheme)) return true;
+  }
+  const std::size_t colon = target.rfind(':');
+  if (colon == absl::string_view::npos) return true;
+  const absl::string_view port = target.substr(colon + 1);
+  const bool is_number = !port.empty() && port.find_first_not_of("0123456789") == absl::string_view::npos;
+  int number = 0;
+  // What is no number may be an IPv6 address without a port, or a name that gRPC resolves.
+  return !is_number || (absl::SimpleAtoi(port, &number) && number >= 1 && number <= 65535);
+}
+
+absl::Status CheckTargets(const std::vector<std::string>& targets) {
+  if (targets.empty()) return absl::InvalidArgumentError("the client has no target, and so no server");
+  for (const std::string& target : targets) {
+    if (target.empty()) return absl::InvalidArgumentError("a target of the client has no name");
+    // "ipv4:A:1,B:2" is one target with several addresses.
+    const std::vector<absl::string_view> addresses = absl::StrSplit(target, ',');
+    if (std::all_of(addresses.begin(), addresses.end(), HasGoodPort)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the client's target '", target, "': a port is a number of 1 to 65535"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCallOptions(const CallOptions& options, int connections) {
+  const std::string& id = options.request_id;
+  if (id.size() > kMaxTextBytes || !std::all_of(id.begin(), id.end(), absl::ascii_isprint)) {
+    return BadOption(
+        absl::StrCat("request_id must be at most ", kMaxTextBytes, " printable ASCII characters"));
+  }
+  if (options.streams < 0 || options.streams > connections) {
+    return BadOption(absl::StrCat("streams must be 0 to the ", connections, " connections of this client"));
+  }
+  return CheckChunkBytes(options.chunk_bytes);
+}
+
+}  // namespace warpfold

@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a client refuses before it sends anything, in any of its calls. Internal, and used by the command
+// line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "client/options.h"
+
+namespace warpfold {
+
+// gRPC takes a larger port than 65535 modulo 65536, which is another one. True for a name without a port.
+bool HasGoodPort(absl::string_view target);
+
+// OK for at least one target, each with a name and a good port, else INVALID_ARGUMENT.
+absl::Status CheckTargets(const std::vector<std::string>& targets);
+
+// What all calls owe their options, of a client that has so many connections: INVALID_ARGUMENT (BAD_HEADER)
+// for streams, chunk_bytes and a request_id that are not as options.h says.
+absl::Status CheckCallOptions(const CallOptions& options, int connections);
+
+}  // namespace warpfold

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What belongs to the process that made it.
+#pragma once
+
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+#include "client/python/native/python_lock.h"
+
+namespace warpfold::python {
+
+// A T that is destroyed without Python's lock, since it may have to wait for the network; by a thread that
+// has the lock. A process that was forked from this one has the same sockets, and its T would end on them
+// what is its parent's: there it is never destroyed.
+template <typename T, typename... Args>
+std::shared_ptr<T> MakeProcessBound(Args&&... args) {
+  const auto destroy = [process = getpid()](T* object) {
+    if (getpid() != process) return;
+    const Unlocked unlocked;
+    delete object;
+  };
+  return {new T(std::forward<Args>(args)...), destroy};
+}
+
+}  // namespace warpfold::python

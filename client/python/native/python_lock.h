@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Python's lock (the GIL), given up and taken again by threads that the interpreter's end may overtake.
+//
+// While the interpreter ends, Python 3.11 to 3.13 end a daemon thread that asks for the lock by pthread_exit,
+// which unwinds its stack: through gRPC and through destructors, which must not be left in such a way
+// (std::terminate), and through nanobind, which takes it for an exception. Later versions let the thread
+// sleep for ever, and so do we, wherever our code asks for the lock. To ask first whether the interpreter
+// ends would not do: a thread that waits for the lock by then is ended as well.
+//
+// One case is left: nanobind by itself runs Python code to convert an argument, as a class's __dlpack__ that
+// is written in Python. A thread may still be ended in the middle of that.
+#pragma once
+
+#include <Python.h>
+#include <cxxabi.h>
+
+namespace warpfold::python {
+
+[[noreturn]] void SleepForEver();
+
+// Runs what may ask for Python's lock. Does not return if the interpreter ends meanwhile: the thread sleeps
+// until the process has ended, and holds on to all that it has. Objects on `function`'s own stack are
+// destroyed before that, without the lock: there should be none of Python's.
+template <typename Function>
+auto UnlessPythonEnds(const Function& function) {
+  try {
+    return function();
+  } catch (const abi::__forced_unwind&) {
+    SleepForEver();
+  }
+}
+
+// Without the lock while it lives. Threads: one that has the lock makes it, and destroys it.
+class Unlocked {
+ public:
+  Unlocked() : thread_(PyEval_SaveThread()) {}
+  ~Unlocked();
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  friend class LockedAgain;
+  PyThreadState* const thread_;
+};
+
+// With the lock again for a while, on the thread that made the Unlocked.
+class LockedAgain {
+ public:
+  explicit LockedAgain(const Unlocked& unlocked);
+  ~LockedAgain() { PyEval_SaveThread(); }
+  LockedAgain(const LockedAgain&) = delete;
+  LockedAgain& operator=(const LockedAgain&) = delete;
+};
+
+}  // namespace warpfold::python

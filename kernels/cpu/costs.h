@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How long reductions take on this CPU, as measured while it serves: between a sum of float32 and sixteen
+// slow operators lies a factor of thousands for the same bytes.
+//
+// Threads: any.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/reduction.h"
+
+namespace warpfold::kernels::cpu {
+
+class Costs {
+ public:
+  // One thread took so long for so many bytes. What is known doubles at most: now and then a thread has to
+  // wait for its core, and takes a hundred times as long.
+  void Learn(const ReductionPlan& reduction, std::chrono::nanoseconds took, std::uint64_t bytes);
+
+  // How many bytes one thread reduces in `time`, as far as is known. At first what slow operators would take
+  // is assumed.
+  std::uint64_t BytesIn(const ReductionPlan& reduction, std::chrono::nanoseconds time) const;
+
+ private:
+  // Reductions that share an entry overwrite each other. In its upper half is by which of them it was written
+  // last, in its lower half the picoseconds for a byte, at least 1.
+  static constexpr std::size_t kEntries = 256;
+
+  static std::uint64_t KeyOf(const ReductionPlan& reduction);
+  std::uint64_t Picoseconds(const ReductionPlan& reduction, std::uint64_t key) const;
+
+  std::array<std::atomic<std::uint64_t>, kEntries> entries_ = {};
+};
+
+}  // namespace warpfold::kernels::cpu

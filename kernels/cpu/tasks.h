@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How much one thread reduces in one go.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/tuning.h"
+#include "proto/leaf.h"
+
+namespace warpfold::kernels::cpu {
+
+inline constexpr std::uint64_t kTaskBytes = kLeafBytes << kTaskLevel;
+
+// A call of many operators has smaller tasks.
+constexpr std::uint64_t TaskBytes(std::uint64_t operators) {
+  return operators <= kTaskOperators ? kTaskBytes : kTaskBytes / (operators / kTaskOperators);
+}
+
+// A subtree of 2^TaskLevel leaves, of so many bytes at most, is one task: as many leaves as make a task, but
+// one at least.
+constexpr std::uint32_t TaskLevel(std::uint64_t leaf_bytes, std::uint64_t operators) {
+  std::uint32_t level = 0;
+  while (leaf_bytes << (level + 1) <= TaskBytes(operators)) ++level;
+  return level;
+}
+
+}  // namespace warpfold::kernels::cpu

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How segments are shared out among items: tiles of neighbouring segments, and runs of long ones
+// (docs/adr/0033). The bits of the results do not depend on it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cuda/segments/segment_plan.h"
+#include "kernels/cuda/tuning.h"
+#include "kernels/geometry.h"
+#include "kernels/segments.h"
+
+namespace warpfold::kernels::cuda {
+
+// How many runs a segment of more than a leaf has.
+inline std::uint64_t RunsOf(std::uint64_t length, const SegmentPlan& plan) {
+  const std::uint64_t run = std::uint64_t{1} << (plan.leaf_shift + plan.run_level);
+  return (length + run - 1) / run;
+}
+
+// How many segments a tile takes at most where none exceeds a leaf and the longest has `longest` elements.
+inline std::uint32_t MostInTile(const SegmentPlan& plan, std::uint64_t longest) {
+  if (!plan.in_registers) return kTileSegments;
+  const std::uint64_t vectors = (longest << plan.element_shift) / kVectorBytes;
+  return std::min(kTileSegments, 1u << (kSlotLevel + SegmentsInRows(vectors)));
+}
+
+// And how many elements: in registers as many as a run has, so that each warp of the device has several
+// items.
+inline std::uint64_t MostElementsInTile(const SegmentPlan& plan) {
+  return std::uint64_t{1} << (plan.leaf_shift + (plan.in_registers ? plan.run_level : 0));
+}
+
+// Tiles for segments that fit a leaf, runs for longer ones; item after item to add(item), a first sweep over
+// them to count.
+template <class Add>
+void ForEachItem(const SegmentCut& cut, const SegmentPlan& plan, const Add& add) {
+  const std::uint64_t leaf = std::uint64_t{1} << plan.leaf_shift;
+  std::uint64_t runs = 0;
+  for (std::uint64_t segment = 0; segment < cut.segment_count;) {
+    SegmentItem item;
+    item.segment = segment;
+    if (cut.lengths[segment] > leaf) {
+      item.first_run = runs;
+      const std::uint64_t count = RunsOf(cut.lengths[segment], plan);
+      for (std::uint64_t run = 0; run < count; ++run) {
+        item.run = static_cast<std::uint32_t>(run);
+        add(item);
+      }
+      if (count > 1) runs += count;  // what is a run alone has no partial
+      ++segment;
+      continue;
+    }
+    std::uint64_t elements = 0;
+    std::uint64_t longest = cut.lengths[segment];
+    do {
+      elements += cut.lengths[segment++];
+      ++item.count;
+      if (segment == cut.segment_count) break;
+      longest = std::max(longest, cut.lengths[segment]);
+    } while (longest <= leaf && item.count < MostInTile(plan, longest) &&
+             elements + cut.lengths[segment] <= MostElementsInTile(plan));
+    add(item);
+  }
+}
+
+}  // namespace warpfold::kernels::cuda

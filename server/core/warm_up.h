@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels that are loaded before anybody waits for them. A driver loads a kernel when it is first launched,
+// and may then have to make room for its threads' memory, for which it waits until the device is idle.
+// Crossovers::Measure launches the kernels of operators over arrays of scalars, and over matrices as a whole;
+// what is here launches those of all other kinds of calls.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "kernels/backend.h"
+#include "server/core/clock.h"
+
+namespace warpfold::server {
+
+// Reduces a few KiB on a slot that nobody uses: by every operator, over every type that it takes, entry by
+// entry over matrices, over segments, and all of that and scalars where NaN is ignored; and a sum of pieces,
+// where the backend takes them. `calls` is how many calls that were. The error of a slot that fails, as
+// Crossovers::Measure has it.
+absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool takes_pieces, const Clock& clock, int& calls);
+
+}  // namespace warpfold::server

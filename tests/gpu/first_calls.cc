@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Measures how long the first call of each kind takes, which loads the kernel's code, and how long the second
+// one does. It prints a JSON line for each kind of call, over all operators and element types that have it.
+//
+//   first_calls cuda:0          in a process that has done nothing yet
+//   first_calls cuda:0 --warm   in one that was warmed up as a server's start does it (Crossovers::Measure)
+//
+// Without --warm the kinds come in the order in which they are printed: scalars and whole matrices are what
+// Crossovers::Measure has always run at a start, the others are what warm_up.h runs besides.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "kernels/devices.h"
+#include "kernels/operators/table.h"
+#include "kernels/segments.h"
+#include "server/core/crossover.h"
+
+namespace warpfold {
+namespace {
+
+constexpr std::uint64_t kSegmentCount = 8;
+
+enum class Way { kRange, kPieces, kSegments };
+
+struct Kind {
+  const char* name;
+  Way way = Way::kRange;
+  bool ignores_nan = false;
+  kernels::ElementShape shape = {};
+  kernels::Algorithm algorithm = kernels::Algorithm::kAuto;
+};
+
+constexpr kernels::ElementShape kMatrix = {2, 2};
+constexpr Kind kKinds[] = {
+    {.name = "scalars"},
+    {.name = "matrices 2 x 2", .shape = kMatrix},
+    {.name = "scalars, NaN ignored", .ignores_nan = true},
+    {.name = "matrices 2 x 2, NaN ignored", .ignores_nan = true, .shape = kMatrix},
+    {.name = "segments", .way = Way::kSegments},
+    {.name = "segments, NaN ignored", .way = Way::kSegments, .ignores_nan = true},
+    {.name = "pieces", .way = Way::kPieces},
+    {.name = "textbook: last_block", .algorithm = kernels::Algorithm::kLastBlock},
+};
+
+// Over one leaf in the slot's staging buffer; false where the slot fails or has no such call.
+bool Call(kernels::Slot& slot, const kernels::ReductionPlan& reduction, Way way) {
+  const std::uint64_t elements = reduction.leaf_elements();
+  const kernels::HostPiece leaf = slot.staging().first(reduction.leaf_bytes());
+  const std::vector<kernels::HostPiece> pieces = {leaf.first(leaf.size() / 2), leaf.subspan(leaf.size() / 2)};
+  switch (way) {
+    case Way::kRange:
+      return slot.Start(reduction, 0, elements).ok() && slot.Wait().ok();
+    case Way::kPieces:
+      return slot.StartPieces(reduction, 0, elements, pieces).ok() && slot.Wait().ok();
+    case Way::kSegments:
+      return slot.StartSegments(reduction,
+                                {.segment_count = kSegmentCount, .length = elements / kSegmentCount})
+                 .ok() &&
+             slot.WaitSegments().ok();
+  }
+  return false;
+}
+
+struct Times {
+  std::vector<double> first_us;
+  std::vector<double> second_us;
+  double slowest_us = 0;
+  std::string slowest;
+
+  void Add(double first, double second, const kernels::ReductionSpec& spec) {
+    first_us.push_back(first);
+    second_us.push_back(second);
+    if (first <= slowest_us) return;
+    slowest_us = first;
+    slowest = absl::StrCat(spec.operators[0], " ", ElementTypeName(spec.element_type));
+  }
+};
+
+double Median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+double TimeUs(kernels::Slot& slot, const kernels::ReductionPlan& reduction, Way way) {
+  const absl::Time start = absl::Now();
+  if (!Call(slot, reduction, way)) return -1;
+  return absl::ToDoubleMicroseconds(absl::Now() - start);
+}
+
+Times TimeKind(kernels::Slot& slot, const Kind& kind) {
+  Times times;
+  for (const absl::string_view name : kernels::OperatorNames()) {
+    for (int t = 0; t < kElementTypeCount; ++t) {
+      kernels::ReductionSpec spec;
+      spec.operators = {std::string(name)};
+      spec.element_type = ElementTypeAt(t);
+      spec.shape = kind.shape;
+      spec.ignore_nan = kind.ignores_nan;
+      spec.algorithm = kind.algorithm;
+      const absl::StatusOr<kernels::ReductionPlan> reduction = kernels::ReductionPlan::Create(spec);
+      if (!reduction.ok()) continue;
+      if (kind.way == Way::kSegments && !kernels::CheckSegments(*reduction).ok()) continue;
+      const double first = TimeUs(slot, *reduction, kind.way);
+      if (first >= 0) times.Add(first, TimeUs(slot, *reduction, kind.way), spec);
+    }
+  }
+  return times;
+}
+
+int Run(const std::string& device, bool warm) {
+  std::string note;
+  const auto backend = kernels::MakeBackend(device, {.slots = 1}, &note);
+  if (!backend.ok()) {
+    std::fprintf(stderr, "%s\n", backend.status().ToString().c_str());
+    return 1;
+  }
+  kernels::Slot& slot = *(*backend)->slots().front();
+  std::ranges::fill(slot.staging(), std::byte{0});
+  if (warm) {
+    const auto crossovers = server::Crossovers::Measure(**backend, server::MonotonicClock());
+    if (!crossovers.ok()) return 1;
+    const server::Crossovers::WarmUp& warm_up = crossovers->warm_up();
+    std::printf("{\"warm_up\":true,\"operators\":%d,\"ms\":%.1f,\"other_calls\":%d,\"others_ms\":%.1f}\n",
+                warm_up.operators, absl::ToDoubleMilliseconds(warm_up.took), warm_up.other_calls,
+                absl::ToDoubleMilliseconds(warm_up.others_took));
+  }
+  for (const Kind& kind : kKinds) {
+    const Times times = TimeKind(slot, kind);
+    if (times.first_us.empty()) continue;
+    double sum = 0;
+    for (const double us : times.first_us) sum += us;
+    std::printf(
+        "{\"warm\":%s,\"device\":\"%s\",\"kind\":\"%s\",\"calls\":%zu,\"first_us\":{\"sum\":%.0f,\"median\":%"
+        ".1f,"
+        "\"slowest\":%.1f,\"slowest_call\":\"%s\"},\"second_us\":{\"median\":%.1f,\"slowest\":%.1f}}\n",
+        warm ? "true" : "false", (*backend)->device().c_str(), kind.name, times.first_us.size(), sum,
+        Median(times.first_us), times.slowest_us, times.slowest.c_str(), Median(times.second_us),
+        *std::ranges::max_element(times.second_us));
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace warpfold
+
+int main(int argc, char** argv) {
+  if (argc < 2 || argc > 3 || (argc == 3 && std::strcmp(argv[2], "--warm") != 0)) {
+    std::fprintf(stderr, "first_calls DEVICE [--warm]\n");
+    return 2;
+  }
+  return warpfold::Run(argv[1], argc == 3);
+}

@@ -1,0 +1,120 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are broken, or say what cannot be: ValueError of every kind of them, and no value."""
+
+import io
+import os
+import struct
+import zipfile
+
+import numpy
+import pytest
+
+from warpfold import files
+
+_DATA = numpy.arange(6.0).tobytes()
+
+
+def npy(header, version=(1, 0), data=_DATA):
+    text = header.encode() + b"\n"
+    length = struct.pack("<H" if version == (1, 0) else "<I", len(text))
+    return b"\x93NUMPY" + bytes(version) + length + text + data
+
+
+def of_shape(shape):
+    return f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}"
+
+
+def archive(path, content, **options):
+    with zipfile.ZipFile(path, "w", **options) as file:
+        file.writestr("x.npy", content)
+
+
+@pytest.mark.parametrize("header, version", [
+    (of_shape("(-1,)"), (1, 0)), (of_shape("(-6, 1)"), (1, 0)), (of_shape("(-2, -3)"), (1, 0)),
+    (of_shape("(True,)"), (1, 0)), (of_shape(f"(0, {2**70})"), (1, 0)), (of_shape(f"({2**70}, 0)"), (1, 0)),
+    (of_shape(f"(0, {2**40}, {2**40})"), (1, 0)), (of_shape(f"({2**62},)"), (1, 0)),
+    (of_shape("(7,)"), (1, 0)), (of_shape("(6.0,)"), (1, 0)), (of_shape("6"), (1, 0)),
+    (of_shape("(6,)"), (9, 0)), (of_shape("(6,)"), (0, 1)),
+    ("{'descr'", (1, 0)), ("((((", (1, 0)), ("{'descr'", (2, 0)), ("", (1, 0)), ("{[]: 1}", (1, 0)),
+    ("(" * 5000, (1, 0)), ("-" * 9000 + "1", (1, 0)), ("\x00", (1, 0)),
+    ("{'descr': '<q9', 'fortran_order': False, 'shape': (6,)}", (1, 0))])
+def test_headers_that_say_what_cannot_be(client, tmp_path, header, version):
+    content = npy(header, version)
+    (tmp_path / "x.npy").write_bytes(content)
+    with pytest.raises(ValueError, match=r"is no \.npy file"):
+        client.sum(files.npy(tmp_path / "x.npy"))
+    archive(tmp_path / "x.npz", content)
+    with pytest.raises(ValueError):
+        client.sum(files.npz(tmp_path / "x.npz", "x"))
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+@pytest.mark.parametrize("shape", ["(6,)", "(2, 3)", "(6, 1)", "()", "(0,)", f"(0, {2**50})"])
+def test_headers_that_are_right(client, tmp_path, version, shape):
+    content = npy(of_shape(shape), version)
+    (tmp_path / "x.npy").write_bytes(content)
+    archive(tmp_path / "x.npz", content)
+    want = 0 if "0" in shape or shape == "()" else 15
+    assert client.sum(files.npz(tmp_path / "x.npz", "x")) == want
+    if "0" not in shape:  # which NumPy does not map
+        assert client.sum(files.npy(tmp_path / "x.npy")) == want
+
+
+@pytest.mark.parametrize("compression", ["STORED", "DEFLATED", "BZIP2", "LZMA"])
+def test_members_with_flipped_bits(client, tmp_path, compression):
+    path = tmp_path / "x.npz"
+    whole = io.BytesIO()
+    numpy.save(whole, numpy.random.default_rng(2).normal(size=4000))
+    archive(path, whole.getvalue(), compression=getattr(zipfile, f"ZIP_{compression}"))
+    right = path.read_bytes()
+    value = client.sum(files.npz(path, "x"))
+    refused = 0
+    for at in (40, 41, 45, 60, 5000, 20_000):
+        path.write_bytes(right[:at] + bytes([right[at] ^ 0x10]) + right[at + 1:])
+        try:
+            assert client.sum(files.npz(path, "x")) == value, at  # LZMA says twice how much memory it takes
+        except ValueError:
+            refused += 1
+    assert refused >= 4
+
+
+@pytest.mark.parametrize("offset, value", [(6, 1), (8, 77)])  # encrypted; a compression that nobody knows
+def test_members_that_zipfile_does_not_read(client, tmp_path, offset, value):
+    path = tmp_path / "x.npz"
+    archive(path, npy(of_shape("(6,)")))
+    content = bytearray(path.read_bytes())
+    directory = content.index(b"PK\x01\x02")
+    content[offset] = content[directory + offset + 2] = value
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"is no \.npz file"):
+        client.sum(files.npz(path, "x"))
+
+
+def test_elements_that_are_an_archive(client, tmp_path):
+    archive(tmp_path / "x.npz", npy(of_shape("(6,)")))
+    x = numpy.frombuffer((tmp_path / "x.npz").read_bytes(), "uint8")
+    numpy.save(tmp_path / "x.npy", x)
+    assert client.sum(files.npy(tmp_path / "x.npy")) == x.sum(dtype="uint64")
+    with pytest.raises(ValueError, match=r"files\.npz"):
+        files.npy(tmp_path / "x.npz")
+
+
+def test_a_column_whose_file_is_cut_meanwhile(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    batch = pyarrow.record_batch({"x": numpy.arange(100_000.0)})
+    with pyarrow.ipc.new_file(tmp_path / "x", batch.schema) as writer:
+        for _ in range(4):
+            writer.write_batch(batch)
+    pieces = files.arrow(tmp_path / "x", "x")
+    assert [len(next(pieces)) for _ in range(3)] == [0, 100_000, 100_000]
+    os.truncate(tmp_path / "x", 4096)
+    with pytest.raises(ValueError, match="shorter"):
+        next(pieces)
+
+
+def test_files_that_are_not_there(tmp_path):
+    for read in (lambda: files.npy(tmp_path / "x"), lambda: files.raw(tmp_path / "x", "int8"),
+                 lambda: next(files.npz(tmp_path / "x", "x"))):
+        with pytest.raises(FileNotFoundError):
+            read()

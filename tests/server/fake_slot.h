@@ -1,0 +1,379 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A slot without a device. It finishes within Start, or when a test says so, and fails where the test says
+// so.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/error.h"
+#include "kernels/segment_row.h"
+
+namespace warpfold::server {
+
+inline absl::Status DeviceLost() {
+  return kernels::Error(absl::StatusCode::kUnavailable, "DEVICE_LOST", "the device failed");
+}
+
+class FakeSlot;
+
+// What the slots of a FakeBackend do, and did. Threads: any, at any time.
+class FakeBehaviour {
+ public:
+  std::atomic<bool> fail_start = false;
+  std::atomic<int> lost_device = -1;  // slots of this one alone fail in Start
+  std::atomic<bool> fail_wait = false;
+  std::atomic<bool> wrong_results = false;
+  std::atomic<bool> ends_in_start = true;  // where it is not blocked
+  std::atomic<bool> stuck = false;         // Start does not return, as long as this is so
+  std::atomic<int> starts = 0;
+  std::atomic<int> piece_starts = 0;   // of them, on pieces
+  std::atomic<int> starts_across = 0;  // of them, on parts of several memories
+  std::atomic<int> waits = 0;
+  std::atomic<int> notices = 0;             // that were asked for
+  std::atomic<std::uint64_t> elements = 0;  // of all starts
+  std::atomic<int> misuses = 0;             // calls that the contract of kernels::Slot forbids
+
+  // The next two are constant once a slot is used. Told of each start of a range or of segments.
+  std::function<void(const kernels::ReductionPlan& reduction, bool of_segments)> on_start;
+  std::span<const std::byte> piece_memory;
+
+  // Slots that are started while blocked work until they are unblocked or finished one by one.
+  void SetBlocked(bool blocked) {
+    {
+      const std::lock_guard lock(mutex_);
+      blocked_ = blocked;
+    }
+    if (!blocked) FinishAll();
+  }
+
+  // Ends the work of the slot that was started `n`-th among those that work, from this thread; Wait then
+  // returns `status` where it is an error.
+  inline void Finish(std::size_t n, absl::Status status = absl::OkStatus());
+  void FinishAll() {
+    while (working() > 0) Finish(0);
+  }
+
+  // How many slots have been started and not finished.
+  std::size_t working() const {
+    const std::lock_guard lock(mutex_);
+    return working_.size();
+  }
+
+ private:
+  friend class FakeSlot;
+
+  mutable std::mutex mutex_;
+  std::condition_variable finished_;
+  bool blocked_ = false;            // guarded by mutex_
+  std::vector<FakeSlot*> working_;  // guarded by mutex_; oldest first
+};
+
+class FakeSlot : public kernels::Slot {
+ public:
+  FakeSlot(FakeBehaviour& behaviour, std::size_t bytes, int device)
+      : behaviour_(behaviour), staging_(bytes), device_(device) {}
+
+  int device() const override { return device_; }
+  bool EndsInStart() const override { return behaviour_.ends_in_start; }
+  std::span<std::byte> staging() override { return staging_; }
+
+  void WorkFor(std::uint64_t group) override { group_ = group; }
+  std::uint64_t group() const { return group_; }
+  void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
+
+  void Notify() override {
+    {
+      const std::lock_guard lock(behaviour_.mutex_);
+      if (std::exchange(notifies_, true)) ++behaviour_.misuses;
+      ++behaviour_.notices;
+      if (works_) return;
+    }
+    on_finished_();
+  }
+
+  std::uint64_t Capacity(const kernels::ReductionPlan& reduction) const override {
+    return staging_.size() / reduction.leaf_bytes() * reduction.leaf_elements();
+  }
+
+  absl::Status Start(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
+                     std::uint64_t element_count) override {
+    if (element_count == 0 || element_count > Capacity(reduction)) ++behaviour_.misuses;
+    return Begin({reduction, first_element, element_count, staging_.data(), nullptr, {}});
+  }
+
+  absl::Status StartPieces(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
+                           std::uint64_t element_count, std::span<const kernels::HostPiece> pieces) override {
+    if (element_count == 0 || element_count > Capacity(reduction)) ++behaviour_.misuses;
+    CheckPieces(pieces, element_count * reduction.element_bytes());
+    return Begin({.reduction = reduction,
+                  .first_element = first_element,
+                  .count = element_count,
+                  .from = nullptr,
+                  .to = nullptr,
+                  .pieces = {pieces.begin(), pieces.end()}});
+  }
+
+  // Twice of what staging() holds, so that tests see the difference.
+  std::uint64_t CapacityFrom(const kernels::ReductionPlan& reduction, const kernels::Memory&,
+                             std::uint64_t) const override {
+    return 2 * Capacity(reduction);
+  }
+
+  absl::Status StartFrom(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
+                         std::uint64_t element_count, const kernels::Memory& memory,
+                         std::uint64_t byte_offset) override {
+    const std::uint64_t bytes = element_count * reduction.element_bytes();
+    if (element_count == 0 || element_count > CapacityFrom(reduction, memory, byte_offset) ||
+        byte_offset + bytes > memory.size()) {
+      ++behaviour_.misuses;
+    }
+    if (absl::Status status = CheckDevice(memory); !status.ok()) return status;
+    return Begin({reduction, first_element, element_count, memory.data() + byte_offset, nullptr, {}});
+  }
+
+  absl::Status StartAcross(const kernels::ReductionPlan& reduction, std::uint64_t first_element,
+                           std::uint64_t element_count, std::span<const kernels::MemoryPart> parts) override {
+    Work work = {.reduction = reduction,
+                 .first_element = first_element,
+                 .count = element_count,
+                 .from = nullptr,
+                 .to = nullptr};
+    std::uint64_t bytes = 0;
+    for (const kernels::MemoryPart& part : parts) {
+      if (part.byte_offset + part.byte_count > part.memory->size()) ++behaviour_.misuses;
+      work.pieces.emplace_back(part.memory->data() + part.byte_offset, part.byte_count);
+      bytes += part.byte_count;
+    }
+    if (element_count == 0 || element_count > Capacity(reduction) || parts.size() < 2 ||
+        bytes != element_count * reduction.element_bytes()) {
+      ++behaviour_.misuses;
+    }
+    ++behaviour_.starts_across;
+    return Begin(std::move(work));
+  }
+
+  absl::Status StartStore(const kernels::Memory& memory, std::uint64_t byte_offset,
+                          std::uint64_t byte_count) override {
+    if (byte_count == 0 || byte_count > staging_.size() || byte_offset + byte_count > memory.size()) {
+      ++behaviour_.misuses;
+    }
+    if (absl::Status status = CheckDevice(memory); !status.ok()) return status;
+    std::byte* const to = const_cast<std::byte*>(memory.data()) + byte_offset;
+    return Begin({std::nullopt, 0, byte_count, staging_.data(), to, {}});
+  }
+
+  absl::Status StartStorePieces(const kernels::Memory& memory, std::uint64_t byte_offset,
+                                std::span<const kernels::HostPiece> pieces) override {
+    const std::uint64_t bytes = SizeOf(pieces);
+    if (bytes == 0 || bytes > staging_.size() || byte_offset + bytes > memory.size()) ++behaviour_.misuses;
+    CheckPieces(pieces, bytes);
+    if (absl::Status status = CheckDevice(memory); !status.ok()) return status;
+    return Begin({.reduction = std::nullopt,
+                  .first_element = 0,
+                  .count = bytes,
+                  .from = nullptr,
+                  .to = const_cast<std::byte*>(memory.data()) + byte_offset,
+                  .pieces = {pieces.begin(), pieces.end()}});
+  }
+
+  bool Finished() override {
+    if (!work_.has_value()) ++behaviour_.misuses;
+    const std::lock_guard lock(behaviour_.mutex_);
+    return !works_;
+  }
+
+  // The elements are looked at only now: whoever has touched them since Start gets a wrong result.
+  absl::StatusOr<kernels::SlotResult> Wait() override {
+    if (!work_.has_value() || work_->cut.has_value()) ++behaviour_.misuses;
+    if (absl::Status status = Await(); !status.ok()) return status;
+    Work work = *std::exchange(work_, std::nullopt);
+    kernels::SlotResult result = {.state = {}, .copy = absl::Nanoseconds(1), .kernel = absl::Nanoseconds(2)};
+    std::vector<std::byte> data = BytesOf(work);
+    if (work.to != nullptr) {
+      std::copy(data.begin(), data.end(), work.to);
+      return result;
+    }
+    if (behaviour_.wrong_results) data.back() ^= std::byte{1};
+    result.state = kernels::ReduceOnHost(*work.reduction, work.first_element, data);
+    return result;
+  }
+
+  // Few enough for tests to see the limit.
+  std::uint64_t SegmentCapacity(const kernels::ReductionPlan&) const override { return 100; }
+  absl::Status StartSegments(const kernels::ReductionPlan& reduction,
+                             const kernels::SegmentCut& cut) override {
+    if (cut.ElementCount() * reduction.element_bytes() > staging_.size()) ++behaviour_.misuses;
+    return BeginSegments(reduction, cut, staging_.data());
+  }
+  absl::Status StartSegmentPieces(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut,
+                                  std::span<const kernels::HostPiece> pieces) override {
+    const std::uint64_t bytes = cut.ElementCount() * reduction.element_bytes();
+    if (bytes > staging_.size()) ++behaviour_.misuses;
+    CheckPieces(pieces, bytes);
+    return BeginSegments(reduction, cut, nullptr, pieces);
+  }
+  absl::Status StartSegmentsFrom(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut,
+                                 const kernels::Memory& memory, std::uint64_t byte_offset) override {
+    if (cut.ElementCount() > CapacityFrom(reduction, memory, byte_offset) ||
+        byte_offset + cut.ElementCount() * reduction.element_bytes() > memory.size()) {
+      ++behaviour_.misuses;
+    }
+    if (absl::Status status = CheckDevice(memory); !status.ok()) return status;
+    return BeginSegments(reduction, cut, memory.data() + byte_offset);
+  }
+
+  absl::StatusOr<kernels::SegmentsResult> WaitSegments() override {
+    if (!work_.has_value() || !work_->cut.has_value()) ++behaviour_.misuses;
+    if (absl::Status status = Await(); !status.ok()) return status;
+    const Work work = *std::exchange(work_, std::nullopt);
+    const kernels::SegmentLayout layout(*work.reduction);
+    kernels::SegmentsResult result = {.segment_count = work.cut->segment_count,
+                                      .copy = absl::Nanoseconds(1),
+                                      .kernel = absl::Nanoseconds(2)};
+    values_.assign(layout.columns().size() * result.segment_count, 0);
+    const std::vector<std::byte> data = BytesOf(work);
+    const std::byte* from = data.data();
+    for (std::uint64_t segment = 0; segment < result.segment_count; ++segment) {
+      const std::uint64_t bytes = work.cut->LengthOf(segment) * work.reduction->element_bytes();
+      const kernels::SegmentRow row =
+          kernels::RowOfSegment(layout, kernels::ReduceOnHost(*work.reduction, 0, std::span(from, bytes)));
+      from += bytes;
+      for (std::size_t column = 0; column < row.values.size(); ++column) {
+        values_[column * result.segment_count + segment] = row.values[column];
+      }
+      for (const kernels::SegmentError& error : row.errors) {
+        result.errors.push_back({segment, error.op, error.error});
+      }
+    }
+    result.values = values_;
+    return result;
+  }
+
+ private:
+  friend class FakeBehaviour;
+  struct Work {
+    std::optional<kernels::ReductionPlan> reduction;  // none of a store
+    std::uint64_t first_element;
+    std::uint64_t count;  // of elements, or bytes of a store
+    const std::byte* from;
+    std::byte* to;                                          // of a store
+    std::optional<kernels::SegmentCut> cut = std::nullopt;  // of segments
+    std::vector<kernels::HostPiece> pieces = {};            // instead of `from`
+  };
+
+  static bool IsIn(kernels::HostPiece piece, std::span<const std::byte> memory) {
+    constexpr std::less_equal<> kNotAfter;
+    return kNotAfter(memory.data(), piece.data()) &&
+           kNotAfter(piece.data() + piece.size(), memory.data() + memory.size());
+  }
+
+  static std::uint64_t SizeOf(std::span<const kernels::HostPiece> pieces) {
+    std::uint64_t bytes = 0;
+    for (const kernels::HostPiece piece : pieces) bytes += piece.size();
+    return bytes;
+  }
+
+  void CheckPieces(std::span<const kernels::HostPiece> pieces, std::uint64_t bytes) {
+    for (const kernels::HostPiece piece : pieces) {
+      if (piece.empty() || !(IsIn(piece, staging_) || IsIn(piece, behaviour_.piece_memory))) {
+        ++behaviour_.misuses;
+      }
+    }
+    if (pieces.size() > kMaxPieces || SizeOf(pieces) != bytes) ++behaviour_.misuses;
+    ++behaviour_.piece_starts;
+  }
+
+  static std::vector<std::byte> BytesOf(const Work& work) {
+    std::vector<std::byte> bytes;
+    for (const kernels::HostPiece piece : work.pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
+    const std::uint64_t element_bytes = work.reduction.has_value() ? work.reduction->element_bytes() : 1;
+    if (work.pieces.empty()) bytes.assign(work.from, work.from + work.count * element_bytes);
+    return bytes;
+  }
+
+  // A device reads its own memory, and the host's.
+  absl::Status CheckDevice(const kernels::Memory& memory) {
+    if (memory.device().value_or(device_) == device_) return absl::OkStatus();
+    ++behaviour_.misuses;
+    return absl::InternalError("a slot of one device was started on memory of another");
+  }
+
+  absl::Status Await() {
+    ++behaviour_.waits;
+    {
+      std::unique_lock lock(behaviour_.mutex_);
+      behaviour_.finished_.wait(lock, [this] { return !works_; });
+    }
+    absl::Status status = behaviour_.fail_wait ? DeviceLost() : status_;
+    if (!status.ok()) work_.reset();
+    return status;
+  }
+
+  absl::Status BeginSegments(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut,
+                             const std::byte* from, std::span<const kernels::HostPiece> pieces = {}) {
+    if (cut.segment_count == 0 || cut.segment_count > SegmentCapacity(reduction)) ++behaviour_.misuses;
+    return Begin({reduction, 0, cut.ElementCount(), from, nullptr, cut, {pieces.begin(), pieces.end()}});
+  }
+
+  absl::Status Begin(Work work) {
+    if (work_.has_value()) ++behaviour_.misuses;
+    while (behaviour_.stuck) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (behaviour_.fail_start || behaviour_.lost_device == device_) return DeviceLost();
+    ++behaviour_.starts;
+    if (behaviour_.on_start && work.reduction.has_value()) {
+      behaviour_.on_start(*work.reduction, work.cut.has_value());
+    }
+    behaviour_.elements += work.count;
+    work_.emplace(std::move(work));
+    status_ = absl::OkStatus();
+    const std::lock_guard lock(behaviour_.mutex_);
+    works_ = behaviour_.blocked_;
+    notifies_ = false;
+    if (works_) behaviour_.working_.push_back(this);
+    return absl::OkStatus();
+  }
+
+  FakeBehaviour& behaviour_;
+  std::vector<std::byte> staging_;
+  const int device_;
+  std::vector<std::uint64_t> values_;  // of segments
+  std::function<void()> on_finished_;
+  std::uint64_t group_ = 0;
+  std::optional<Work> work_;  // that was started
+  bool works_ = false;        // guarded by the behaviour's mutex
+  bool notifies_ = false;     // likewise: Notify was called
+  absl::Status status_;       // likewise, while it works
+};
+
+void FakeBehaviour::Finish(std::size_t n, absl::Status status) {
+  std::function<void()> on_finished;
+  {
+    const std::lock_guard lock(mutex_);
+    if (n >= working_.size()) return;
+    FakeSlot* const slot = working_[n];
+    working_.erase(working_.begin() + static_cast<std::ptrdiff_t>(n));
+    slot->works_ = false;
+    slot->status_ = std::move(status);
+    if (slot->notifies_) on_finished = slot->on_finished_;
+  }
+  finished_.notify_all();
+  if (on_finished) on_finished();
+}
+
+}  // namespace warpfold::server
