@@ -7,9 +7,11 @@
 # No test of these runs CUDA code, so none is compiled here; .ci/run does that.
 set -euo pipefail
 excluded='^(gpu|long)$'
+more=()
 case ${1-} in
   '') ;;
-  --all) excluded='^gpu$' ;;
+  # The second run of a test that failed has the last word (docs/adr/0119).
+  --all) excluded='^gpu$' more=(--repeat until-pass:2) ;;
   *) echo "usage: test.sh [--all]" >&2; exit 2 ;;
 esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -23,4 +25,5 @@ cmake --build --preset dev
 echo "Time of the build: $SECONDS s. Testing build/dev"
 # One more than there are cores: several tests wait for seconds (for a keepalive, for a limit) and use none.
 # Not by the preset: its filter of labels takes the place of this one.
-ctest --test-dir build/dev --output-on-failure --label-exclude "$excluded" --parallel $(($(nproc) + 1))
+ctest --test-dir build/dev --output-on-failure --label-exclude "$excluded" --parallel $(($(nproc) + 1)) \
+  "${more[@]}"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One server on more and more devices, measured by `warpfold bench`: what each further one is worth.
 
-    python3 several_devices.py --bin DIR --output FILE [--devices LIST LIST ...] [--bytes N] [--commit HASH]
+    python3 several_devices.py --bin DIR --output FILE [--devices LIST LIST ...] [--bytes N] [--callers N ...]
+                               [--sources NAME ...] [--commit HASH]
 
 DIR holds warpfold-server and warpfold. A LIST is what --device takes; the first is what others are compared
 with. Servers of all lists run at once and take turns, round by round, so that what slows the machine down
@@ -31,9 +32,6 @@ class Case(NamedTuple):
     callers: int
 
 
-_CASES = [Case(source, callers) for source in ("memory", "resident", "chunks") for callers in (1, 4)]
-
-
 class Side:
     """A server on the devices of one list."""
 
@@ -41,7 +39,7 @@ class Side:
         self.devices = devices
         self._flags = flags
         self._socket = folder / "memory"
-        most_bytes = flags.bytes * max(case.callers for case in _CASES)
+        most_bytes = flags.bytes * max(flags.callers)
         self._server = ServerProcess(
             flags.bin / "warpfold-server", "--listen=127.0.0.1:0", f"--device={devices}",
             f"--memory_socket={self._socket}", f"--max_registered_bytes={most_bytes}",
@@ -105,6 +103,9 @@ def parse(arguments: list) -> argparse.Namespace:
     parser.add_argument("--devices", nargs="+",
                         default=["cuda:0", "cuda:0,cuda:1", "cuda:0,cuda:1,cuda:2,cuda:3"])
     parser.add_argument("--bytes", type=int, default=4 << 30, help="of an array")
+    parser.add_argument("--callers", type=int, nargs="+", default=[1, 4])
+    sources = ["memory", "resident", "chunks"]
+    parser.add_argument("--sources", nargs="+", choices=sources, default=sources)
     parser.add_argument("--duration", type=float, default=2, help="seconds of a turn")
     parser.add_argument("--rounds", type=int, default=_ROUNDS)
     parser.add_argument("--commit", default="unknown")
@@ -120,7 +121,7 @@ def main() -> int:
         for i, devices in enumerate(flags.devices):
             (folder / str(i)).mkdir()
             sides.append(stack.enter_context(Side(flags, devices, folder / str(i))))
-        for case in _CASES:
+        for case in [Case(source, callers) for source in flags.sources for callers in flags.callers]:
             for line in measure(case, sides, flags):
                 lines.append(line)
                 print(json.dumps(line), file=output, flush=True)

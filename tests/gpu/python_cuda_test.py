@@ -9,7 +9,7 @@ which has nothing to do; beyond_kernel_us is the call without the kernel.
 
 Needs a GPU, CUDA's runtime library, NumPy and the Python package; PyTorch for its test alone. Environment:
 WARPFOLD_SERVER; WARPFOLD_COMMIT for the JSON lines, of which each way to pass an array prints one for each
-list of operators. No test looks at the times.
+transport and list of operators. No test looks at the times.
 """
 
 import concurrent.futures
@@ -154,17 +154,23 @@ class PythonCudaTest(unittest.TestCase):
             cls.cuda.write(cls.address + begin * 4, block)
             cls.sum += int(block.sum(dtype=numpy.float64))
 
-    def client(self):
+    def client(self, transport: str = "tcp"):
         import warpfold
 
-        path = str(pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "memory")
-        server = self.enterContext(Server(f"--memory_socket={path}", device=_DEVICE))
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        listen, path = {"tcp": "127.0.0.1:0", "unix": f"unix:{folder}/socket"}[transport], f"{folder}/memory"
+        server = self.enterContext(Server(f"--memory_socket={path}", listen=listen, device=_DEVICE))
         return self.enterContext(warpfold.connect(server.address, memory_socket=path))
 
     def reduce_where_it_lies(self, how: str, array) -> None:
+        for transport in ("unix", "tcp"):
+            with self.subTest(transport):
+                self.reduce_over(transport, how, array)
+
+    def reduce_over(self, transport: str, how: str, array) -> None:
         import warpfold.gpu
 
-        client = self.client()
+        client = self.client(transport)
         looked_up_us, settled_us = [], []
         self.enterContext(mock.patch("warpfold.gpu.settle", timed(warpfold.gpu.settle, settled_us)))
         client._memory.of_gpu = timed(client._memory.of_gpu, looked_up_us)
@@ -181,9 +187,9 @@ class PythonCudaTest(unittest.TestCase):
                 calls.append({"call_us": call_us, "kernel_us": kernel_us, "client_us": client_us,
                               "beyond_kernel_us": call_us - kernel_us, "python_us": call_us - client_us,
                               "look_up_us": looked_up_us[-1], "settle_us": settled_us[-1]})
-            self.tell(how, operators, result.device, calls[_WARM_UPS:])
+            self.tell(transport, how, operators, result.device, calls[_WARM_UPS:])
 
-    def tell(self, how: str, operators: list, device: str, calls: list) -> None:
+    def tell(self, transport: str, how: str, operators: list, device: str, calls: list) -> None:
         figures = {}
         for name in calls[0]:
             values = sorted(call[name] for call in calls)
@@ -191,8 +197,8 @@ class PythonCudaTest(unittest.TestCase):
             figures[f"{name}_p99"] = round(values[99 * len(values) // 100], 1)
         print(json.dumps({"bench": "python_cuda", "date": datetime.date.today().isoformat(),
                           "commit": os.environ.get("WARPFOLD_COMMIT", "unknown"), "device": device,
-                          "array": how, "operators": operators, "bytes": _BYTES, "calls": len(calls),
-                          **figures}), flush=True)
+                          "transport": transport, "array": how, "operators": operators, "bytes": _BYTES,
+                          "calls": len(calls), **figures}), flush=True)
 
     def test_by_cuda_array_interface(self):
         self.reduce_where_it_lies("__cuda_array_interface__", ByInterface(self.address, self.count))
