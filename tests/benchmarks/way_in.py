@@ -3,9 +3,11 @@
 """The way in, measured: `warpfold bench` over all that bears on it, beside its sinks and beside Arrow Flight.
 
     python3 way_in.py --bin DIR --output FILE [--device cpu|cuda:N] [--quick | --budget_s S] [--commit HASH]
+                      [--cases NAME ...]
 
-DIR holds warpfold-server and warpfold. JSON lines go to FILE, each with its case; a table is printed at the
-end. Flight takes part where pyarrow can be imported. Needs the standard library alone.
+DIR holds warpfold-server and warpfold. Where cases are named, they share the time alone. JSON lines go to
+FILE, each with its case; a table is printed at the end. Flight takes part where pyarrow can be imported.
+Needs the standard library alone.
 """
 
 import argparse
@@ -213,6 +215,7 @@ def parse(arguments: list) -> argparse.Namespace:
     budget.add_argument("--budget_s", type=float, default=900)
     budget.add_argument("--quick", action="store_const", dest="budget_s", const=_QUICK_BUDGET_S,
                         help=f"within {_QUICK_BUDGET_S} s")
+    parser.add_argument("--cases", nargs="+", help="their names, as the table has them; else all")
     parser.add_argument("--commit", default="unknown")
     return parser.parse_args(arguments)
 
@@ -228,7 +231,8 @@ def main() -> int:
                            f"--memory_socket={memory_socket}", f"--resident_bytes={_RESIDENT_BYTES}",
                            *flags.server_flags.split()) as server:
             way_in = WayIn(flags, server, memory_socket)
-            cases = all_cases(flags.bytes, server.device, way_in.advised_streams())
+            cases = [case for case in all_cases(flags.bytes, server.device, way_in.advised_streams())
+                     if flags.cases is None or case.name in flags.cases]
             # A part stays for the server's start and end.
             clock = Clock(flags.budget_s * 0.95 - (time.monotonic() - begin), cases, way_in.has_flight)
             for case in cases:
