@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of another process on the same GPU. The other process is this executable, started again: it
-// allocates, tells its handle, and waits until it is told to end.
+// Memory of another process on the same GPU, or on one of several. The other process is this executable,
+// started again: it allocates, tells its handle, and waits until it is told to end.
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,11 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "kernels/backend.h"
 #include "kernels/devices.h"
 #include "kernels/error.h"
@@ -37,11 +39,11 @@ std::vector<std::byte> Elements() {
 }
 
 // What the other process does.
-int ExportMemory() {
+int ExportMemory(int ordinal) {
   const std::vector<std::byte> elements = Elements();
   void* memory = nullptr;
   cudaIpcMemHandle_t handle;
-  if (cudaMalloc(&memory, kBytes) != cudaSuccess ||
+  if (cudaSetDevice(ordinal) != cudaSuccess || cudaMalloc(&memory, kBytes) != cudaSuccess ||
       cudaMemcpy(memory, elements.data(), kBytes, cudaMemcpyHostToDevice) != cudaSuccess ||
       cudaIpcGetMemHandle(&handle, memory) != cudaSuccess ||
       write(STDOUT_FILENO, &handle, sizeof(handle)) != sizeof(handle)) {
@@ -53,7 +55,7 @@ int ExportMemory() {
 
 class Exporter {
  public:
-  Exporter() {
+  explicit Exporter(int ordinal = 0) {
     int out[2];
     int in[2];
     EXPECT_EQ(pipe2(out, O_CLOEXEC) | pipe2(in, O_CLOEXEC), 0);
@@ -61,7 +63,7 @@ class Exporter {
     if (pid_ == 0) {
       dup2(out[1], STDOUT_FILENO);
       dup2(in[0], STDIN_FILENO);
-      execl("/proc/self/exe", "exporter", kExporterFlag, nullptr);
+      execl("/proc/self/exe", "exporter", kExporterFlag, std::to_string(ordinal).c_str(), nullptr);
       _exit(1);
     }
     close(out[1]);
@@ -98,9 +100,9 @@ ReductionPlan SumAndMax() {
 
 class ProcessMemoryTest : public testing::Test {
  protected:
-  ProcessMemoryTest() {
+  explicit ProcessMemoryTest(const char* device = kDevice) {
     std::string note;
-    absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(kDevice, {.slots = 2}, &note);
+    absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(device, {.slots = 2}, &note);
     EXPECT_TRUE(backend.ok()) << backend.status();
     backend_ = *std::move(backend);
   }
@@ -108,7 +110,7 @@ class ProcessMemoryTest : public testing::Test {
   PartialState ReduceAll(const Memory& memory, std::uint64_t byte_offset, std::uint64_t count) {
     const ReductionPlan reduction = SumAndMax();
     PartialState whole(reduction, 0);
-    Slot& slot = *backend_->slots().front();
+    Slot& slot = SlotOf(*memory.device());
     for (std::uint64_t first = 0; first < count;) {
       const std::uint64_t offset = byte_offset + 4 * first;
       const std::uint64_t n = std::min(count - first, slot.CapacityFrom(reduction, memory, offset));
@@ -120,6 +122,13 @@ class ProcessMemoryTest : public testing::Test {
       first += n;
     }
     return whole;
+  }
+
+  Slot& SlotOf(int device) {
+    for (const auto& slot : backend_->slots()) {
+      if (slot->device() == device) return *slot;
+    }
+    std::abort();
   }
 
   void ExpectSum(const Memory& memory, std::uint64_t first, std::uint64_t count) {
@@ -241,12 +250,29 @@ TEST_F(ProcessMemoryTest, OwnerDiesWhileItIsRead) {
   EXPECT_TRUE(backend_->fault().ok());
 }
 
+class SeveralGpusMemoryTest : public ProcessMemoryTest {
+ protected:
+  SeveralGpusMemoryTest() : ProcessMemoryTest("cuda:all") {}
+};
+
+// The GPUs of "cuda:all" have their own numbers.
+TEST_F(SeveralGpusMemoryTest, IsOpenedByTheGpuThatHasIt) {
+  for (int ordinal = backend_->devices() - 1; ordinal >= 0; --ordinal) {
+    const Exporter exporter(ordinal);
+    const absl::StatusOr<std::unique_ptr<Memory>> memory = backend_->Open(exporter.memory());
+    ASSERT_TRUE(memory.ok()) << "cuda:" << ordinal << ": " << memory.status();
+    EXPECT_EQ((*memory)->device(), ordinal);
+    ExpectSum(**memory, 0, kElements);
+  }
+}
+
 }  // namespace
 }  // namespace warpfold::kernels
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::strcmp(argv[1], warpfold::kernels::kExporterFlag) == 0) {
-    return warpfold::kernels::ExportMemory();
+  if (argc > 2 && std::strcmp(argv[1], warpfold::kernels::kExporterFlag) == 0) {
+    int ordinal = 0;
+    return absl::SimpleAtoi(argv[2], &ordinal) ? warpfold::kernels::ExportMemory(ordinal) : 2;
   }
   if (argc > 1 && std::strcmp(argv[1], warpfold::kernels::kProberFlag) == 0) {
     return warpfold::server::ServeProbes([](const warpfold::kernels::ProcessMemory& memory) {

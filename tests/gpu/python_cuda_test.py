@@ -154,12 +154,12 @@ class PythonCudaTest(unittest.TestCase):
             cls.cuda.write(cls.address + begin * 4, block)
             cls.sum += int(block.sum(dtype=numpy.float64))
 
-    def client(self, transport: str = "tcp"):
+    def client(self, transport: str = "tcp", device: str = _DEVICE):
         import warpfold
 
         folder = self.enterContext(tempfile.TemporaryDirectory())
         listen, path = {"tcp": "127.0.0.1:0", "unix": f"unix:{folder}/socket"}[transport], f"{folder}/memory"
-        server = self.enterContext(Server(f"--memory_socket={path}", listen=listen, device=_DEVICE))
+        server = self.enterContext(Server(f"--memory_socket={path}", listen=listen, device=device))
         return self.enterContext(warpfold.connect(server.address, memory_socket=path))
 
     def reduce_where_it_lies(self, how: str, array) -> None:
@@ -221,6 +221,32 @@ class PythonCudaTest(unittest.TestCase):
         array.copy_(torch.from_dlpack(ByDlpack(self.address, self.count)))
         self.addCleanup(torch.cuda.empty_cache)
         self.reduce_where_it_lies(f"PyTorch {torch.__version__}", array)
+
+    def test_by_cupy(self):
+        if importlib.util.find_spec("cupy") is None:
+            self.skipTest("CuPy is not here")
+        import cupy
+
+        array = cupy.empty(self.count, dtype=cupy.float32)
+        self.addCleanup(cupy.get_default_memory_pool().free_all_blocks)
+        cupy.copyto(array, cupy.from_dlpack(ByDlpack(self.address, self.count)))
+        self.reduce_where_it_lies(f"CuPy {cupy.__version__}", array)
+
+    def test_a_tensor_on_another_gpu(self):
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("PyTorch is not here")
+        import torch
+
+        if torch.cuda.device_count() < 2:
+            self.skipTest("there is one GPU")
+        self.addCleanup(torch.cuda.empty_cache)
+        array = torch.arange(1 << 20, dtype=torch.float32, device=f"cuda:{torch.cuda.device_count() - 1}")
+        expected = (1 << 19) * ((1 << 20) - 1)
+        for device, way in ((_DEVICE, "staged"), ("cuda:all", "gpu memory")):
+            with self.subTest(device):
+                result = self.client(device=device).reduce(array, ["sum", "argmax"])
+                self.assertEqual((result.way, result["sum"], result["argmax"]),
+                                 (way, expected, (1 << 20) - 1))
 
 
 if __name__ == "__main__":
