@@ -8,8 +8,9 @@
 DIR holds warpfold-server and warpfold. A LIST is what --device takes; the first is what others are compared
 with. Servers of all lists run at once and take turns, round by round, so that what slows the machine down
 slows all of them. Arrays lie in memory that the server reads, on its devices, or are sent; with one caller,
-who waits for each result, and with several. JSON lines go to FILE; a table is printed at the end. `--devices
-cpu cpu` tries the script where there is no GPU. Needs the standard library alone.
+who waits for each result, and with several. Calls go over Unix sockets. JSON lines go to FILE; a table is
+printed at the end. `--devices cpu cpu` tries the script where there is no GPU. Needs the standard library
+alone.
 """
 
 import argparse
@@ -41,7 +42,7 @@ class Side:
         self._socket = folder / "memory"
         most_bytes = flags.bytes * max(flags.callers)
         self._server = ServerProcess(
-            flags.bin / "warpfold-server", "--listen=127.0.0.1:0", f"--device={devices}",
+            flags.bin / "warpfold-server", f"--listen=unix:{folder}/socket", f"--device={devices}",
             f"--memory_socket={self._socket}", f"--max_registered_bytes={most_bytes}",
             # A little more: arrays begin at round addresses, and the last eighth is for other clients.
             f"--resident_bytes={most_bytes * 8 // 7 + (1 << 20)}")
