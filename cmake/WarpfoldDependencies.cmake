@@ -49,7 +49,7 @@ foreach(module IN LISTS WARPFOLD_ABSL_MODULES)
   endif()
 endforeach()
 set(grpc_targets gRPC::grpc++ protobuf::libprotobuf)
-# gRPC's service about itself, for the server alone; before the archives of gRPC.
+# gRPC's service about itself, for the server alone.
 add_library(warpfold_channelz INTERFACE)
 if(WARPFOLD_STATIC)
   warpfold_static_archives(absl_archives ${modules})
@@ -64,7 +64,12 @@ if(WARPFOLD_STATIC)
   set(grpc_group "$<LINK_GROUP:RESCAN,${grpc_and_absl}>" Threads::Threads dl rt)
   target_link_libraries(warpfold_absl INTERFACE
     "$<BUILD_INTERFACE:${absl_group}>" "$<INSTALL_INTERFACE:${absl_targets}>")
-  target_link_libraries(warpfold_channelz INTERFACE ${WARPFOLD_ARCHIVE_grpcpp_channelz})
+  # A target, whose needs CMake knows: by its path alone it may come behind the archives of gRPC.
+  add_library(warpfold_channelz_archive STATIC IMPORTED)
+  set_target_properties(warpfold_channelz_archive PROPERTIES
+    IMPORTED_LOCATION ${WARPFOLD_ARCHIVE_grpcpp_channelz})
+  target_link_libraries(warpfold_channelz_archive INTERFACE warpfold_grpc)
+  target_link_libraries(warpfold_channelz INTERFACE warpfold_channelz_archive)
   target_link_libraries(warpfold_grpc INTERFACE
     "$<BUILD_INTERFACE:${grpc_group}>" "$<INSTALL_INTERFACE:${grpc_targets}>")
 else()
