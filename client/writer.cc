@@ -29,20 +29,15 @@ Writer::State::State(Targets::Lease connection, absl::Time deadline, const CallO
 void Writer::State::SendChunk() {
   if (chunk_bytes == 0 || outcome.has_value()) return;
   const std::size_t size = std::exchange(chunk_bytes, 0);
-  try {
-    if (!stream.Send(SliceOf(std::move(chunk), size))) Finish();
-  } catch (...) {
-    outcome = Cancelled();
-    throw;
-  }
+  if (!Run([&] { return stream.Send(SliceOf(std::move(chunk), size)); })) Finish();
   sent = absl::Now();
 }
 
 void Writer::State::Finish() {
-  // Stands where keep_going throws: the call is not finished twice.
-  outcome = Cancelled();
-  stream.Commit(element_bytes);
-  const absl::StatusOr<v1::Reduction> proto = stream.Finish();
+  const absl::StatusOr<v1::Reduction> proto = Run([&] {
+    stream.Commit(element_bytes);
+    return stream.Finish();
+  });
   outcome = proto.ok() ? FromProto(*proto) : proto.status();
   if (outcome->ok()) (*outcome)->timings.total = absl::Now() - start;
 }
@@ -72,13 +67,15 @@ absl::Status Writer::Write(std::span<const std::byte> bytes) {
 
 absl::Status Writer::Flush() {
   state_->SendChunk();
-  if (!state_->outcome.has_value() && !state_->stream.Flush()) state_->Finish();
+  State& state = *state_;
+  if (!state.outcome.has_value() && !state.Run([&] { return state.stream.Flush(); })) state.Finish();
   return state_->status();
 }
 
 bool Writer::AwaitEnd(absl::Duration timeout) {
-  if (!state_->outcome.has_value() && state_->stream.AwaitEnd(timeout)) state_->Finish();
-  return state_->outcome.has_value();
+  State& state = *state_;
+  if (!state.outcome.has_value() && state.Run([&] { return state.stream.AwaitEnd(timeout); })) state.Finish();
+  return state.outcome.has_value();
 }
 
 absl::StatusOr<Reduction> Writer::Commit() {

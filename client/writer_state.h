@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/array_stream.h"
+#include "client/status.h"
 #include "client/targets.h"
 #include "client/wire.h"
 #include "client/writer.h"
@@ -26,6 +27,17 @@ struct Writer::State {
 
   // Commits if nothing failed; sets outcome.
   void Finish();
+
+  // Runs what may call a callback of the caller's. Where that throws, the call is over.
+  template <typename Step>
+  auto Run(const Step& step) {
+    try {
+      return step();
+    } catch (...) {
+      outcome = Cancelled();
+      throw;
+    }
+  }
 
   // What Write and Flush answer.
   absl::Status status() const;

@@ -54,6 +54,17 @@ TEST_P(CallbacksTest, WhatAGeneratorThrowsComesOut) {
   ExpectUsable();
 }
 
+TEST_F(CallbacksTest, WhatAGeneratorOfAnArrayToKeepThrowsComesOut) {
+  const Generator generator = [](std::uint64_t offset, std::span<std::byte>) {
+    if (offset != 0) Throw();
+  };
+  const auto put = [&] {
+    return client_.PutGenerated(ElementType::kInt32, std::nullopt, kLargeBytes, generator).status();
+  };
+  EXPECT_THROW(put().IgnoreError(), std::runtime_error);
+  ExpectUsable();
+}
+
 TEST_P(CallbacksTest, WhatOnSentThrowsComesOut) {
   const CallOptions options = {.streams = GetParam(), .on_sent = [](std::uint64_t) { Throw(); }};
   EXPECT_THROW(client_.Reduce(kSumSpec, large_, options).status().IgnoreError(), std::runtime_error);
@@ -80,6 +91,15 @@ TEST_F(CallbacksTest, AWriterIsOverWhenKeepGoingHasThrown) {
   ASSERT_TRUE(writer.ok()) << writer.status();
   EXPECT_THROW(writer->Commit().status().IgnoreError(), std::runtime_error);
   EXPECT_TRUE(absl::IsCancelled(writer->Commit().status()));
+}
+
+TEST_F(CallbacksTest, AWriterIsOverWhenKeepGoingHasThrownOutOfAwaitEnd) {
+  auto writer = client_.OpenWriter(kSumSpec, ElementType::kInt32,
+                                   {.timeout = absl::InfiniteDuration(), .keep_going = Throw});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_THROW(writer->AwaitEnd(absl::InfiniteDuration()), std::runtime_error);
+  EXPECT_TRUE(absl::IsCancelled(writer->Write(std::vector<std::byte>(4))));
+  EXPECT_TRUE(writer->AwaitEnd(absl::ZeroDuration()));
 }
 
 TEST_F(CallbacksTest, AWriterIsOverWhenOnSentHasThrown) {
