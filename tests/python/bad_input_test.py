@@ -80,6 +80,10 @@ def test_torch(client):
         client.sum(torch.ones(3, dtype=torch.complex64))
     with pytest.raises(TypeError, match=r"torch\.Tensor.*([Ss]parse|layout)"):
         client.sum(torch.ones(3).to_sparse())
+    negated = torch.tensor([1 + 2j]).conj().imag
+    with pytest.raises(TypeError, match=r"tensor\.resolve_neg\(\)"):
+        client.sum(negated)
+    assert client.sum(negated.resolve_neg()) == -2
 
 
 def test_complex_numbers_by_dlpack(client):
@@ -129,6 +133,22 @@ def test_a_tensor_that_requires_grad(client):
 
     with pytest.raises(TypeError, match=r"tensor\.detach\(\)"):
         client.sum(Tensor())
+
+
+def test_a_tensor_whose_elements_are_the_negatives_of_its_memory(client):
+    """As PyTorch's views of that kind: its __dlpack__ exports the memory as it is."""
+    class Tensor(Foreign):
+        is_negated = True
+
+        def is_neg(self):
+            return self.is_negated
+
+    x = Tensor(numpy.ones(3))
+    for call in (client.sum, client.put, lambda x: client.partial(x, ["sum"]), lambda x: client.sum(iter([x]))):
+        with pytest.raises(TypeError, match=r"tensor\.resolve_neg\(\)"):
+            call(x)
+    x.is_negated = False
+    assert client.sum(x) == 3
 
 
 def test_dlpack_elsewhere(client):

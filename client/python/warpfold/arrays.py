@@ -223,6 +223,11 @@ def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
 def _of_dlpack(array: Any, memory: Memory | None) -> Elements:
     if getattr(array, "requires_grad", False):
         raise TypeError("a tensor that requires grad: pass tensor.detach(), results have no gradient")
+    # DLPack says nothing of that bit, and PyTorch's __dlpack__ looks for the other one of its kind alone.
+    is_negated = getattr(array, "is_neg", None)
+    if is_negated is not None and is_negated():
+        raise TypeError("a tensor whose elements are the negatives of those in its memory, as of "
+                        "tensor.conj().imag: pass tensor.resolve_neg()")
     try:
         device = int(array.__dlpack_device__()[0])
     except Exception as error:
