@@ -144,7 +144,8 @@ def test_a_tensor_whose_elements_are_the_negatives_of_its_memory(client):
             return self.is_negated
 
     x = Tensor(numpy.ones(3))
-    for call in (client.sum, client.put, lambda x: client.partial(x, ["sum"]), lambda x: client.sum(iter([x]))):
+    for call in (client.sum, client.put, lambda x: client.partial(x, ["sum"]),
+                 lambda x: client.sum(iter([x]))):
         with pytest.raises(TypeError, match=r"tensor\.resolve_neg\(\)"):
             call(x)
     x.is_negated = False

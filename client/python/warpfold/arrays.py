@@ -21,6 +21,7 @@ from warpfold.element_types import (
     unsupported,
 )
 from warpfold.mapped import Mapping, last_byte, mapping_at, mapping_of
+from warpfold.raw_bytes import WholeElements, blocks_of
 
 if TYPE_CHECKING:
     import numpy
@@ -92,8 +93,8 @@ class ArrayElsewhere:
 def elements_of(array: Any, dtype: Any, memory: Memory | None = None) -> Elements:
     """Where the elements of `array` are. TypeError or ValueError for what cannot be sent as it is.
 
-    dtype: the element type of what does not say its own: bytes, files, an iterator without pieces. Of all
-        others it must be the one that they say.
+    dtype: the element type of what does not say its own: bytes, files, an iterator of bytes or without
+        pieces. Of all others it must be the one that they say.
     memory: what the server reads by itself.
     """
     import numpy
@@ -116,7 +117,7 @@ def elements_of(array: Any, dtype: Any, memory: Memory | None = None) -> Element
     elif hasattr(array, "read"):
         elements = _of_pieces(_file_pieces(array, dtype), dtype, "pieces")
     elif hasattr(array, "__next__"):
-        elements = _of_pieces((elements_of(piece, None) for piece in array), dtype, "pieces")
+        elements = _of_pieces(_iterator_pieces(array, dtype), dtype, "pieces")
     else:
         raise TypeError(f"{name_of(array)} is no array, iterator or file: {remedy_of(array)}")
     if dtype is not None and elements.type != dtype:
@@ -329,29 +330,27 @@ def _views(pieces: Iterator[Elements], whole: Elements) -> Iterator[_native.View
 
 
 def _file_pieces(file: Any, dtype: str | None) -> Iterator[Elements]:
-    """Of a binary file from where it stands to its end; pieces are whole elements."""
     if dtype is None:
         raise TypeError("a file of raw elements does not say its type: pass dtype=, or what warpfold.files "
                         "makes of it")
-    element_bytes = 2 if dtype == "bfloat16" else dtype_of(dtype).itemsize
-    rest = b""
-    while True:
-        data = file.read(1 << 20)
-        if data is None:  # of a non-blocking file, whose writer may write more
-            raise BlockingIOError("the file is non-blocking and has nothing to read yet: pass one that waits")
-        if isinstance(data, (bytearray, memoryview)):
-            data = bytes(data)  # whose memory may be the next piece's, too
-        if not isinstance(data, bytes):
-            raise TypeError("a file of text has no elements: open it in binary mode" if isinstance(data, str)
-                            else f"read() answers {name_of(data)}, where a binary file's answers bytes")
-        if not data:
-            break
-        data = rest + data
-        whole = len(data) - len(data) % element_bytes
-        rest = data[whole:]
-        yield _of_raw(memoryview(data)[:whole], dtype)
-    if rest:
-        raise ValueError(f"the file ends inside an element: {len(rest)} bytes are left")
+    return _iterator_pieces(blocks_of(file), dtype)
+
+
+def _iterator_pieces(pieces: Iterator[Any], dtype: str | None) -> Iterator[Elements]:
+    """Of arrays, and of bytes, which are elements of the type that the caller has said, if he has. Those may
+    be cut inside elements."""
+    if dtype is None:
+        yield from (elements_of(piece, None) for piece in pieces)
+        return
+    cut = WholeElements(dtype)
+    for piece in pieces:
+        buffer = None if says_its_type(piece) else _buffer_of(piece)
+        if buffer is not None and (buffer.c_contiguous or buffer.nbytes == 0):
+            yield from (_of_raw(part, dtype) for part in cut.parts_of(buffer))
+        else:
+            cut.check_end()
+            yield elements_of(piece, None) if buffer is None else _of_raw(buffer, dtype)
+    cut.check_end()
 
 
 def _of_gpu(array: Any, memory: Memory | None) -> Elements:

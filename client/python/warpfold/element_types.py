@@ -42,6 +42,10 @@ def dtype_of(type_name: str) -> numpy.dtype[Any]:
     return numpy.dtype("float32" if type_name == "bfloat16" else type_name)
 
 
+def element_bytes(type_name: str) -> int:
+    return 2 if type_name == "bfloat16" else dtype_of(type_name).itemsize
+
+
 @functools.lru_cache(maxsize=64)
 def element_type(dtype: numpy.dtype[Any]) -> str | None:
     """The element type's name, if it is one. Cached, since NumPy takes 2 us to say a type's name; of types
