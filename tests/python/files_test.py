@@ -113,6 +113,42 @@ def test_a_column_whose_file_is_cut_meanwhile(tmp_path):
         next(pieces)
 
 
+class Trickle(io.BytesIO):
+    """A byte at a time, as a slow pipe may have them."""
+
+    def read(self, size=-1):
+        return super().read(1)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "uint8", "bfloat16"])
+def test_headers_are_no_elements(client, tmp_path, dtype):
+    numpy.save(tmp_path / "x.npy", numpy.arange(6.0))
+    numpy.savez(tmp_path / "x.npz", x=numpy.arange(6.0))
+    for name, remedy in (("x.npy", r"files\.npy\(path\)"), ("x.npz", r"files\.npz\(path, member\)")):
+        path = tmp_path / name
+        content = path.read_bytes()
+        for file in (io.BytesIO(content), Trickle(content), io.FileIO(path),
+                     io.BufferedReader(io.FileIO(path))):
+            with file, pytest.raises(ValueError, match=remedy):
+                client.sum(file, dtype=dtype)
+        if dtype != "bfloat16":
+            with pytest.raises(ValueError, match=remedy):
+                files.raw(path, dtype)
+            # What the message says for whoever means these bytes.
+            assert client.reduce(numpy.memmap(path, dtype, "r"), ["first"])
+        with open(path, "rb") as file:
+            file.seek(len(content) % 8 + 8)  # what is skipped is the caller's to know
+            assert client.reduce(file, ["first"], dtype=dtype)
+
+
+def test_short_files_of_elements(client, tmp_path):
+    for content in (b"", b"\x93", b"\x93NUMP", b"PK", b"\x93NUMPx"):
+        (tmp_path / "x").write_bytes(content)
+        for file in (io.BytesIO(content), Trickle(content)):
+            assert client.sum(file, dtype="uint8") == sum(content)
+        assert client.sum(files.raw(tmp_path / "x", "uint8")) == sum(content)
+
+
 def test_files_that_are_not_there(tmp_path):
     for read in (lambda: files.npy(tmp_path / "x"), lambda: files.raw(tmp_path / "x", "int8"),
                  lambda: next(files.npz(tmp_path / "x", "x"))):

@@ -11,10 +11,31 @@ from warpfold.element_types import element_bytes, name_of
 
 _BLOCK_BYTES = 1 << 20
 
+# What files of other formats begin with.
+_FORMATS = {b"\x93NUMPY": "it is a .npy file, whose header is no elements: pass warpfold.files.npy(path)",
+            b"PK\x03\x04": "it is an archive, as .npz files are: pass warpfold.files.npz(path, member), or "
+                           "numpy.memmap(path, dtype) if its own bytes are meant"}
+BEGIN_BYTES = max(map(len, _FORMATS))
+
+
+def check_begin(begin: bytes) -> None:
+    """ValueError if these first bytes of a file, BEGIN_BYTES or more, say that it is no file of elements."""
+    for magic, remedy in _FORMATS.items():
+        if begin.startswith(magic):
+            raise ValueError(f"the file has more in it than elements: {remedy}")
+
 
 def blocks_of(file: Any) -> Iterator[bytes]:
     """Of a binary file, from where it stands to its end."""
-    yield from iter(lambda: _read(file), b"")
+    blocks = iter(lambda: _read(file), b"")
+    begin = b""
+    for block in blocks:
+        begin += block
+        if len(begin) >= BEGIN_BYTES:
+            break
+    check_begin(begin)
+    yield begin
+    yield from blocks
 
 
 def _read(file: Any) -> bytes:
