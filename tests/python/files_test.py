@@ -149,6 +149,37 @@ def test_short_files_of_elements(client, tmp_path):
         assert client.sum(files.raw(tmp_path / "x", "uint8")) == sum(content)
 
 
+def test_bfloat16(client, tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = numpy.arange(24).reshape(2, 12).astype(ml_dtypes.bfloat16)
+    numpy.save(tmp_path / "x.npy", x)
+    numpy.savez(tmp_path / "x.npz", x=x)
+    remedy = r"V2 .*bfloat16.*array\.view\(ml_dtypes\.bfloat16\)"
+    for read in (lambda: files.npy(tmp_path / "x.npy"), lambda: files.npz(tmp_path / "x.npz", "x")):
+        with pytest.raises(TypeError, match=remedy):
+            client.sum(read())
+    # What the message says:
+    result = client.reduce(files.npy(tmp_path / "x.npy").view(ml_dtypes.bfloat16), ["sum", "max"])
+    assert dict(result) == {"sum": 276, "max": 23} and result.way == "memory"
+    pieces = (piece.view(ml_dtypes.bfloat16) for piece in files.npz(tmp_path / "x.npz", "x"))
+    assert client.sum(pieces) == 276
+    with pytest.raises(TypeError, match="element types are"):
+        client.sum(numpy.zeros(2, "V3"))
+
+
+def test_raw_files_of_bfloat16(client, tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = numpy.arange(24).astype(ml_dtypes.bfloat16)
+    x.tofile(tmp_path / "x")
+    (tmp_path / "empty").touch()
+    for dtype in (ml_dtypes.bfloat16, numpy.dtype(ml_dtypes.bfloat16)):
+        result = client.reduce(files.raw(tmp_path / "x", dtype), ["sum", "max"])
+        assert dict(result) == {"sum": 276, "max": 23} and result.way == "memory"
+        assert result["max"].dtype == files.raw(tmp_path / "empty", dtype).dtype == ml_dtypes.bfloat16
+    with pytest.raises(ValueError, match=r"ml_dtypes\.bfloat16"):
+        files.raw(tmp_path / "x", "bfloat16")
+
+
 def test_files_that_are_not_there(tmp_path):
     for read in (lambda: files.npy(tmp_path / "x"), lambda: files.raw(tmp_path / "x", "int8"),
                  lambda: next(files.npz(tmp_path / "x", "x"))):

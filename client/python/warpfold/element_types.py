@@ -58,6 +58,9 @@ def unsupported(array: numpy.ndarray[Any, Any]) -> TypeError:
     if not dtype.isnative and dtype.newbyteorder("=").name in ELEMENT_TYPES:
         remedy = "array.astype(array.dtype.newbyteorder('=')) has this machine's order"
         return TypeError(f"elements of {dtype.name} in the other byte order: {remedy}")
+    if dtype.kind == "V" and dtype.itemsize == 2 and dtype.fields is None:
+        return TypeError(f"elements of {dtype} cannot be reduced: if they are bfloat16, of which NumPy's "
+                         "files keep no more, pass array.view(ml_dtypes.bfloat16)")
     remedies = {"c": OF_COMPLEX, "M": "pass array.view('int64')",
                 "m": "pass array.view('int64')", "O": "pass array.astype(...) of the type that they have"}
     remedy = remedies.get(dtype.kind, f"element types are {', '.join(sorted(ELEMENT_TYPES))}")

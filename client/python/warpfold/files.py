@@ -48,19 +48,22 @@ def npy(path: Path) -> numpy.ndarray[Any, Any]:
 def raw(path: Path, dtype: Any) -> numpy.ndarray[Any, Any]:
     """A file of nothing but little-endian elements, mapped. ValueError for a .npy file or an archive.
 
-    dtype: their type, as "float32", or as NumPy has it: numpy.float32, "f4". TypeError for what is none.
+    dtype: their type, as "float32", or as NumPy has it: numpy.float32, "f4", ml_dtypes.bfloat16. TypeError
+        for what is none.
     """
     import numpy
 
-    dtype = type_named(dtype)
-    if dtype == "bfloat16":
-        raise ValueError("NumPy has no bfloat16: pass the open file, and dtype='bfloat16'")
+    name = type_named(dtype)
+    if name == "bfloat16" and isinstance(dtype, str):
+        raise ValueError("NumPy has no type of this name: pass ml_dtypes.bfloat16, or the open file with "
+                         "dtype='bfloat16'")
+    kind = numpy.dtype(dtype) if name == "bfloat16" else dtype_of(name)
     with open(path, "rb") as file:
         begin = file.read(BEGIN_BYTES)
     check_begin(begin)
     if not begin:
-        return numpy.empty(0, dtype_of(dtype))
-    return numpy.memmap(path, dtype_of(dtype), "r")
+        return numpy.empty(0, kind)
+    return numpy.memmap(path, kind, "r")
 
 
 def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:

@@ -52,7 +52,9 @@ class Question:
     """What is computed of an array: of all its parts the same."""
 
     type: str
-    dtype: numpy.dtype[Any]
+    # What answers that are elements are to be in NumPy. Libraries differ in it for bfloat16 alone, of which
+    # the elements are the same: it is no part of the question.
+    dtype: numpy.dtype[Any] = dataclasses.field(compare=False)
     operators: tuple[str, ...]
     matrix: tuple[int, int] | None = None
     nan: NanPolicy = "propagate"
@@ -113,7 +115,7 @@ class Parts(Generic[R, S]):
               traceparent: str = "", tracestate: str = "") -> R:
         """The Result of the whole array, or of a range.
 
-        states: of adjacent parts, in array order.
+        states: of adjacent parts, in array order. Of bfloat16 answers have the type of the first one's.
         request_id, traceparent, tracestate: as in warpfold.calls.CommonOptions, of which no other option is
             about states.
 
