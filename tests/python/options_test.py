@@ -223,6 +223,17 @@ def test_results_are_equal_as_mappings_are(client):
     assert failed in (failed,) and failed not in (same, {"max": 2**62}, result)
 
 
+def test_results_of_matrices_are_compared(client):
+    matrices = numpy.arange(24.0).reshape(2, 3, 4)
+    result, same = (client.reduce(matrices, ["sum", "max"], matrix=True) for _ in range(2))
+    assert result == same == dict(result)
+    assert result == {"sum": matrices.sum(0), "max": matrices.max(0).tolist()}
+    for other in (client.reduce(-matrices, ["sum", "max"], matrix=True),
+                  client.reduce(matrices, ["sum", "min"], matrix=True), client.reduce(X, ["sum", "max"]),
+                  client.reduce(matrices[:, :2], ["sum", "max"], matrix=True), {"sum": 3, "max": None}, {}):
+        assert result != other and other != result
+
+
 def test_where_no_operator_has_a_value_reduce_raises(client):
     for operators in (["sum"], ["sum", "product"]):
         with pytest.raises(OverflowError, match="sum"):

@@ -124,7 +124,9 @@ class Result(Mapping[str, Any]):
         others = other.outcomes.values() if isinstance(other, Result) else ()
         if any(outcome.error is not None for outcome in (*self.outcomes.values(), *others)):
             return False
-        return super().__eq__(other)
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return self.keys() == other.keys() and all(_are_equal(self[name], other[name]) for name in self)
 
     __hash__ = None  # type: ignore[assignment]  # as of mappings
 
@@ -139,6 +141,15 @@ class Result(Mapping[str, Any]):
                            for name, outcome in self.outcomes.items())
         return (f"<warpfold.Result {values}; {self.element_count} {self._type} on {self.device}, "
                 f"way {self.way}, {self.timings.total * 1e3:.3g} ms>")
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Of matrices Python's == answers a matrix."""
+    import numpy
+
+    if isinstance(one, numpy.ndarray) or isinstance(other, numpy.ndarray):
+        return numpy.array_equal(one, other)
+    return bool(one == other)
 
 
 def outcome_of(outcome: _native.Outcome, elements: Elements) -> Outcome:
