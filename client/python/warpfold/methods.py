@@ -29,7 +29,7 @@ from warpfold.calls import (
     task_of,
 )
 from warpfold.docstrings import documented
-from warpfold.options import number, operators_of
+from warpfold.options import flag, number, operators_of
 from warpfold.results import Result, answer_type, column_of, in_type, value_of
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Methods(Generic[V, R]):
         algorithm: one of docs/textbook.md, to compare with; its value may have other bits.
         """
         names = operators_of(operators)
+        matrix = flag("matrix", matrix)
         settings = settings_of(options)
 
         def work(client: _native.Client, stop: _native.Stop | None) -> Result:
@@ -269,6 +270,7 @@ class Methods(Generic[V, R]):
 
     def _one(self, operator: str, array: Any, axis: Axis, keepdims: bool, options: Mapping[str, Any],
              dtype: Any = None, **spec: Any) -> V:
+        keepdims = flag("keepdims", keepdims)
         settings = settings_of(options)
         if axis is not None:
             check_one_stream(options, "an array goes along axes on")

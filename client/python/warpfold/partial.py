@@ -25,7 +25,7 @@ from warpfold.calls import (
     task_of,
 )
 from warpfold.docstrings import documented
-from warpfold.options import operators_of, unsigned, whole
+from warpfold.options import flag, operators_of, unsigned, whole
 from warpfold.progress import Meter
 from warpfold.results import Result
 
@@ -189,7 +189,7 @@ def question_of(elements: Elements, operators: Sequence[str], matrix: bool, nan:
     from warpfold.methods import matrix_of
 
     question = Question(elements.type, elements.dtype, operators_of(operators),
-                        matrix_of(elements) if matrix else None, nan, overflow, ddof, modulus)
+                        matrix_of(elements) if flag("matrix", matrix) else None, nan, overflow, ddof, modulus)
     question.task()  # checks it
     return question
 

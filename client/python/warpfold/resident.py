@@ -17,7 +17,7 @@ from warpfold.docstrings import without_array
 from warpfold.element_types import dtype_of, element_bytes
 from warpfold.errors import NotFoundError
 from warpfold.methods import Methods, R, V, matrix_of
-from warpfold.options import number, text
+from warpfold.options import flag, number, text
 from warpfold.progress import Meter
 from warpfold.results import Result
 
@@ -231,6 +231,7 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
     if ttl is not None and not 0 < number("ttl", ttl) < math.inf:
         raise ValueError(f"ttl must be seconds, or None for the server's own time, not {ttl!r}")
     text("owner", owner)
+    matrix = flag("matrix", matrix)
     settings = settings_of(options)
     check_one_stream(options, "an array to keep has")
     progress = progress_of(options)
