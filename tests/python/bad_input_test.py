@@ -92,6 +92,42 @@ def test_complex_numbers_by_dlpack(client):
         client.sum(Foreign(numpy.ones(3, "complex64")))
 
 
+class Interface:
+    """What has one of the two interfaces alone, of an array in the host's memory."""
+
+    def __init__(self, name, array, **more):
+        self.array, self.shape = array, array.shape
+        setattr(self, name, array.__array_interface__ | more)
+
+    def get(self):
+        return self.array
+
+
+@pytest.mark.parametrize("name", ["__array_interface__", "__cuda_array_interface__"])
+def test_interfaces_with_masks(client, name):
+    x = numpy.arange(3.0)
+    for other in (Interface(name, x), Interface(name, x, mask=None)):
+        assert client.sum(other) == 3
+    other = Interface(name, x, mask=numpy.array([True, False, False]))
+    for call in (client.sum, client.put, lambda x: client.partial(x, ["sum"]),
+                 lambda x: client.sum(iter([x]))):
+        with pytest.raises(TypeError, match=r"bad_input_test\.Interface has a mask"):
+            call(other)
+
+
+def test_lists_with_masks(client):
+    x = numpy.ma.array([1.0, 2.0], mask=[True, False])
+    other = Interface("__array_interface__", numpy.ones(2), mask=numpy.array([True, False]))
+    for bad in ([x, x], (x,), [numpy.ones(2), x], [[x, [3, 4]], [[5, 6], x]], [1, numpy.ma.masked],
+                [other, other], [numpy.ones(2).tolist(), other]):
+        with pytest.raises(TypeError, match="mask"):
+            client.sum(bad)
+    plain = Interface("__array_interface__", numpy.ones(2))
+    assert client.sum([plain, plain]) == client.sum([numpy.ones(2), [1, 1]]) == 4
+    assert client.sum([numpy.float32(1), 2, True, 1.5]) == 5.5
+    assert client.sum([]) == client.sum(()) == client.sum([[], []]) == 0
+
+
 def test_other_libraries_remedies(client):
     class Column:
         """As a pandas.Series, a polars.Series and an xarray.DataArray."""

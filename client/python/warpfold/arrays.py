@@ -21,6 +21,7 @@ from warpfold.element_types import (
     unsupported,
 )
 from warpfold.mapped import Mapping, last_byte, mapping_at, mapping_of
+from warpfold.masks import refuse_mask_of, refuse_masked, refuse_masks_in
 from warpfold.raw_bytes import WholeElements, blocks_of
 
 if TYPE_CHECKING:
@@ -102,14 +103,22 @@ def elements_of(array: Any, dtype: Any, memory: Memory | None = None) -> Element
     if dtype is not None:
         dtype = type_named(dtype)
     if isinstance(array, numpy.ndarray):
-        elements = _of_numpy(array) if type(array) is numpy.ndarray else _of_subclass(array)
+        if type(array) is not numpy.ndarray:
+            refuse_masked(array)
+        elements = _of_numpy(array)
     elif isinstance(array, ArrayElsewhere):
         elements = array._elements
     elif hasattr(array, "__dlpack__"):
         elements = _of_dlpack(array, memory)
     elif hasattr(array, "__cuda_array_interface__"):
+        refuse_mask_of(array, array.__cuda_array_interface__)
         elements = _of_gpu(array, memory)
-    elif hasattr(array, "__array_interface__") or isinstance(array, (list, tuple, bool, int, float)):
+    elif hasattr(array, "__array_interface__"):
+        refuse_mask_of(array, array.__array_interface__)
+        elements = _of_numpy(numpy.asarray(array))
+    elif isinstance(array, (list, tuple, bool, int, float)):
+        if isinstance(array, (list, tuple)):
+            refuse_masks_in(array)
         elements = _of_numpy(numpy.asarray(array))
     elif (buffer := _buffer_of(array)) is not None:
         is_raw = dtype is not None and _is_of_bytes(buffer)
@@ -193,15 +202,6 @@ def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
         if owner is not None:
             elements.last = last_byte(array)
     return elements
-
-
-def _of_subclass(array: numpy.ndarray[Any, Any]) -> Elements:
-    import numpy
-
-    if isinstance(array, numpy.ma.MaskedArray):
-        raise TypeError("a masked array has elements that do not count: pass array.compressed(), or "
-                        "array.filled(value)")
-    return _of_numpy(array)
 
 
 class _Bytes:
