@@ -95,6 +95,22 @@ def test_types_that_an_answer_cannot_have(client, elements, answered, says):
                 function(x, x.ndim - 1, dtype=answered)
 
 
+@pytest.mark.parametrize(("elements", "answered", "remedy"), [
+    ("int64", "uint64", r"int64, in which .*astype\('uint64'\)"),
+    ("int64", "float64", r"int64, in which .*astype\('float64'\)"), ("int64", "float32", "float64"),
+    ("int64", "int32", "no type of integers"), ("uint64", "int64", "uint64, in which .*no type of integers"),
+    ("uint64", "float64", r"uint64, in which .*astype\('float64'\)")])
+def test_values_beyond_the_64_bits_of_the_elements(client, elements, answered, remedy):
+    x = numpy.full((2, 2), 2**62 if elements == "int64" else 2**63, elements)
+    for axis in (None, 1):
+        for function in (client.sum, client.prod):
+            with pytest.raises(OutOfRangeError, match=remedy) as raised:
+                function(x, axis, dtype=answered)
+            assert raised.value.reason == "OVERFLOW" and "WRAP" not in str(raised.value)
+    if answered in ("uint64", "float64"):  # what the message says
+        assert int(client.sum(x[0].astype(answered), dtype=answered)) == 2 * int(x[0, 0])
+
+
 def test_to_wrap_is_of_the_elements_type(client):
     with pytest.raises(ValueError, match="dtype="):
         client.sum(numpy.ones(3, "int8"), overflow="wrap", dtype="int64")

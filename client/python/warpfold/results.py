@@ -242,3 +242,17 @@ def in_type(values: Any, answered: numpy.dtype[Any]) -> Any:
         if int(values.min()) < limits.min or int(values.max()) > limits.max:
             raise errors.OutOfRangeError(f"the exact value does not fit dtype={answered}", "OVERFLOW")
     return values.astype(answered)
+
+
+def beyond_64_bits(error: errors.OutOfRangeError, element_type: str, answered: numpy.dtype[Any]) \
+        -> errors.OutOfRangeError:
+    """What to say where a value is not there to be put into the type that it was asked for in."""
+    own = "uint64" if element_type.startswith("u") else "int64"
+    if answered.kind == "f":
+        remedy = "pass array.astype('float64'), whose elements are added in float64"
+    elif answered == "uint64" and own == "int64":
+        remedy = "pass array.astype('uint64') if no element is negative"
+    else:
+        remedy = "no type of integers holds it; array.astype('float64') has a rounded one"
+    return errors.OutOfRangeError(f"the exact value does not fit {own}, in which it is computed before it is "
+                                  f"answered as dtype={answered}: {remedy}", error.reason, error.fields)
