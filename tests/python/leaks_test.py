@@ -96,7 +96,7 @@ _ROUNDS = {"asyncio": 700}
 _LEAK_BYTES = 100
 # What the allocator may take in any number of rounds.
 _PAGES_BYTES = 65536
-_TRIES = 6
+_TRIES = 12
 _FIRST = 5
 _CLIENTS = 40
 _GONE_S = 60
