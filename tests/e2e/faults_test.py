@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 """Calls over networks with faults end with the right value or a clear status, and the server is whole after
-them. Each network has a seed of its own:
+them. What is changed on its way, which TCP's own checksum may miss, is found by --checksum. Each network has
+a seed of its own:
 
   WARPFOLD_FAULT_NETWORKS=200 ctest --preset dev -R e2e_faults   as many of them
   WARPFOLD_FAULT_SEED=17 ctest --preset dev -R e2e_faults        that one alone
@@ -20,6 +21,7 @@ import unittest
 import fault_proxy
 from at_rest import await_rest
 from executables import Server, TestCase, warpfold
+from proxy import proxy
 
 _NETWORKS = int(os.environ.get("WARPFOLD_FAULT_NETWORKS", "12"))
 _SEED = os.environ.get("WARPFOLD_FAULT_SEED")
@@ -86,6 +88,37 @@ class FaultsTest(TestCase):
             done = warpfold("health", "--target", proxy.address)
             self.assertEqual((done.returncode, done.stdout), (0, "SERVING\n"), done.stderr)
             self.assertEqual(proxy.met, {"reset": 1})
+
+    def test_a_checksum_finds_what_was_changed(self):
+        """One byte of the array, in the middle of what is sent, which nobody sees without a checksum."""
+        elements = b"\x55" * (1 << 21)
+        run, changed = elements[:64], []
+
+        def change(data: bytes, before: int) -> bytes:
+            if changed or before < 1 << 19 or run not in data:
+                return data
+            changed.append(before)
+            return data.replace(run, b"\x56" + run[1:], 1)
+
+        def reduce(address: str, *flags: str) -> subprocess.CompletedProcess:
+            return warpfold("reduce", "--target", address, "--op", "sum", "--dtype", "uint8", *flags,
+                            stdin=elements if "-" in flags else b"")
+
+        path = self.file("x", elements)
+        with Server() as server, proxy(server.address, change) as address:
+            for way in ((path,), (path, "--streams", "4"), ("-",), (path, "--segment_length", "1048576")):
+                with self.subTest(way[1:] or way):
+                    right = reduce(server.address, *way).stdout
+                    changed.clear()
+                    refused = reduce(address, *way, "--checksum")
+                    self.assertEqual(refused.returncode, 1)  # segments are printed before their end is there
+                    self.assertIn("DATA_LOSS", refused.stderr)
+                    # No other byte is changed.
+                    self.assertEqual(reduce(address, *way, "--checksum").stdout, right)
+                    changed.clear()
+                    wrong = reduce(address, *way)
+                    self.assertEqual(wrong.returncode, 0, wrong.stderr)
+                    self.assertNotEqual(wrong.stdout, right)
 
     def call_through(self, address: str) -> collections.Counter:
         """The client library's small and striped calls, and the command line's, all at once."""

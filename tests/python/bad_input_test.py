@@ -80,12 +80,52 @@ def test_torch(client):
         client.sum(torch.ones(3, dtype=torch.complex64))
     with pytest.raises(TypeError, match=r"torch\.Tensor.*([Ss]parse|layout)"):
         client.sum(torch.ones(3).to_sparse())
+    negated = torch.tensor([1 + 2j]).conj().imag
+    with pytest.raises(TypeError, match=r"tensor\.resolve_neg\(\)"):
+        client.sum(negated)
+    assert client.sum(negated.resolve_neg()) == -2
 
 
 def test_complex_numbers_by_dlpack(client):
     """As JAX and PyTorch export them."""
     with pytest.raises(TypeError, match=r"complex64 cannot be reduced: pass array\.real and array\.imag"):
         client.sum(Foreign(numpy.ones(3, "complex64")))
+
+
+class Interface:
+    """What has one of the two interfaces alone, of an array in the host's memory."""
+
+    def __init__(self, name, array, **more):
+        self.array, self.shape = array, array.shape
+        setattr(self, name, array.__array_interface__ | more)
+
+    def get(self):
+        return self.array
+
+
+@pytest.mark.parametrize("name", ["__array_interface__", "__cuda_array_interface__"])
+def test_interfaces_with_masks(client, name):
+    x = numpy.arange(3.0)
+    for other in (Interface(name, x), Interface(name, x, mask=None)):
+        assert client.sum(other) == 3
+    other = Interface(name, x, mask=numpy.array([True, False, False]))
+    for call in (client.sum, client.put, lambda x: client.partial(x, ["sum"]),
+                 lambda x: client.sum(iter([x]))):
+        with pytest.raises(TypeError, match=r"bad_input_test\.Interface has a mask"):
+            call(other)
+
+
+def test_lists_with_masks(client):
+    x = numpy.ma.array([1.0, 2.0], mask=[True, False])
+    other = Interface("__array_interface__", numpy.ones(2), mask=numpy.array([True, False]))
+    for bad in ([x, x], (x,), [numpy.ones(2), x], [[x, [3, 4]], [[5, 6], x]], [1, numpy.ma.masked],
+                [other, other], [numpy.ones(2).tolist(), other]):
+        with pytest.raises(TypeError, match="mask"):
+            client.sum(bad)
+    plain = Interface("__array_interface__", numpy.ones(2))
+    assert client.sum([plain, plain]) == client.sum([numpy.ones(2), [1, 1]]) == 4
+    assert client.sum([numpy.float32(1), 2, True, 1.5]) == 5.5
+    assert client.sum([]) == client.sum(()) == client.sum([[], []]) == 0
 
 
 def test_other_libraries_remedies(client):
@@ -129,6 +169,23 @@ def test_a_tensor_that_requires_grad(client):
 
     with pytest.raises(TypeError, match=r"tensor\.detach\(\)"):
         client.sum(Tensor())
+
+
+def test_a_tensor_whose_elements_are_the_negatives_of_its_memory(client):
+    """As PyTorch's views of that kind: its __dlpack__ exports the memory as it is."""
+    class Tensor(Foreign):
+        is_negated = True
+
+        def is_neg(self):
+            return self.is_negated
+
+    x = Tensor(numpy.ones(3))
+    for call in (client.sum, client.put, lambda x: client.partial(x, ["sum"]),
+                 lambda x: client.sum(iter([x]))):
+        with pytest.raises(TypeError, match=r"tensor\.resolve_neg\(\)"):
+            call(x)
+    x.is_negated = False
+    assert client.sum(x) == 3
 
 
 def test_dlpack_elsewhere(client):

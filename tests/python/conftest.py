@@ -9,7 +9,9 @@ in each run else, so that a test which fails does so for what was changed.
 
 import importlib.util
 import os
+import pathlib
 import subprocess
+import sys
 
 import pytest
 
@@ -21,6 +23,9 @@ if "WARPFOLD_RANDOM_EXAMPLES" not in os.environ and importlib.util.find_spec("hy
 
     settings.register_profile("same", derandomize=True, database=None)
     settings.load_profile("same")
+
+# The certificates are made there. Last, since suites have the same names.
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 _STOP_TIMEOUT_S = 60
 

@@ -95,6 +95,22 @@ def test_types_that_an_answer_cannot_have(client, elements, answered, says):
                 function(x, x.ndim - 1, dtype=answered)
 
 
+@pytest.mark.parametrize(("elements", "answered", "remedy"), [
+    ("int64", "uint64", r"int64, in which .*astype\('uint64'\)"),
+    ("int64", "float64", r"int64, in which .*astype\('float64'\)"), ("int64", "float32", "float64"),
+    ("int64", "int32", "no type of integers"), ("uint64", "int64", "uint64, in which .*no type of integers"),
+    ("uint64", "float64", r"uint64, in which .*astype\('float64'\)")])
+def test_values_beyond_the_64_bits_of_the_elements(client, elements, answered, remedy):
+    x = numpy.full((2, 2), 2**62 if elements == "int64" else 2**63, elements)
+    for axis in (None, 1):
+        for function in (client.sum, client.prod):
+            with pytest.raises(OutOfRangeError, match=remedy) as raised:
+                function(x, axis, dtype=answered)
+            assert raised.value.reason == "OVERFLOW" and "WRAP" not in str(raised.value)
+    if answered in ("uint64", "float64"):  # what the message says
+        assert int(client.sum(x[0].astype(answered), dtype=answered)) == 2 * int(x[0, 0])
+
+
 def test_to_wrap_is_of_the_elements_type(client):
     with pytest.raises(ValueError, match="dtype="):
         client.sum(numpy.ones(3, "int8"), overflow="wrap", dtype="int64")
@@ -161,3 +177,46 @@ def test_bytes_with_gaps(client):
         with pytest.raises(ValueError, match=r"gaps.*bytes\(\.\.\.\)"):
             client.sum(x, dtype="int16")
         assert client.sum(bytes(x), dtype="int16") == int(numpy.frombuffer(bytes(x), "int16")[0])
+
+
+def cut_at(data, *places):
+    edges = [0, *places, len(data)]
+    return [data[begin:end] for begin, end in itertools.pairwise(edges)]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool", "float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("places", [(), (0, 0), (8, 8, 16), (1, 2, 3, 4, 5, 11), (1, 30), (7, 7, 9, 31)])
+@pytest.mark.parametrize("kind", [bytes, bytearray, lambda data: array.array("b", data),
+                                  lambda data: (ctypes.c_ubyte * len(data))(*data)])
+def test_pieces_of_bytes_are_elements_of_the_type_that_is_said(client, dtype, places, kind):
+    data = (numpy.arange(32) % 2 * 63).astype("uint8").tobytes()  # positive numbers of every type
+    whole = client.reduce(data, ["sum", "max", "first", "argmax"], dtype=dtype)
+    result = client.reduce(map(kind, cut_at(data, *places)), list(whole), dtype=dtype)
+    assert result == whole and (result.way, result.element_count) == ("pieces", whole.element_count)
+    assert result["max"].dtype == whole["max"].dtype
+    assert client.sum(map(kind, cut_at(data, *places)), dtype=dtype) == whole["sum"]
+
+
+def test_pieces_of_bytes_among_arrays(client):
+    x = numpy.arange(6, dtype="float32")
+    pieces = [x[:2], x[2:3].tobytes()[:1], x[2:3].tobytes()[1:], b"", x[3:5], x[5:].tobytes()]
+    assert client.sum(iter(pieces), dtype="float32") == 15
+    assert client.sum(iter([b"\x01\x02", bytearray(b"\x03")])) == 6  # uint8, where no type is said
+    for bad, words in (([b"123"], "inside an element of float32: 3 are left"), ([b"1", x], "inside an el"),
+                       ([x, b"12345"], "inside an element"), ([memoryview(x.tobytes())[::2]], "gaps")):
+        with pytest.raises(ValueError, match=words):
+            client.sum(iter(bad), dtype="float32")
+    for bad in ([numpy.zeros(4, "uint8")], [bytes(4), numpy.zeros(4, "uint8")]):
+        with pytest.raises(TypeError, match="uint8"):
+            client.sum(iter(bad), dtype="float32")
+
+
+def test_pieces_of_bytes_in_one_buffer_that_is_filled_again(client):
+    def pieces():
+        buffer = bytearray(6)
+        for begin in range(0, 48, 6):
+            buffer[:] = x.tobytes()[begin:begin + 6]
+            yield buffer
+
+    x = numpy.arange(6.0)
+    assert client.sum(pieces(), dtype="float64") == 15

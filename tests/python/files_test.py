@@ -113,6 +113,73 @@ def test_a_column_whose_file_is_cut_meanwhile(tmp_path):
         next(pieces)
 
 
+class Trickle(io.BytesIO):
+    """A byte at a time, as a slow pipe may have them."""
+
+    def read(self, size=-1):
+        return super().read(1)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "uint8", "bfloat16"])
+def test_headers_are_no_elements(client, tmp_path, dtype):
+    numpy.save(tmp_path / "x.npy", numpy.arange(6.0))
+    numpy.savez(tmp_path / "x.npz", x=numpy.arange(6.0))
+    for name, remedy in (("x.npy", r"files\.npy\(path\)"), ("x.npz", r"files\.npz\(path, member\)")):
+        path = tmp_path / name
+        content = path.read_bytes()
+        for file in (io.BytesIO(content), Trickle(content), io.FileIO(path),
+                     io.BufferedReader(io.FileIO(path))):
+            with file, pytest.raises(ValueError, match=remedy):
+                client.sum(file, dtype=dtype)
+        if dtype != "bfloat16":
+            with pytest.raises(ValueError, match=remedy):
+                files.raw(path, dtype)
+            # What the message says for whoever means these bytes.
+            assert client.reduce(numpy.memmap(path, dtype, "r"), ["first"])
+        with open(path, "rb") as file:
+            file.seek(len(content) % 8 + 8)  # what is skipped is the caller's to know
+            assert client.reduce(file, ["first"], dtype=dtype)
+
+
+def test_short_files_of_elements(client, tmp_path):
+    for content in (b"", b"\x93", b"\x93NUMP", b"PK", b"\x93NUMPx"):
+        (tmp_path / "x").write_bytes(content)
+        for file in (io.BytesIO(content), Trickle(content)):
+            assert client.sum(file, dtype="uint8") == sum(content)
+        assert client.sum(files.raw(tmp_path / "x", "uint8")) == sum(content)
+
+
+def test_bfloat16(client, tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = numpy.arange(24).reshape(2, 12).astype(ml_dtypes.bfloat16)
+    numpy.save(tmp_path / "x.npy", x)
+    numpy.savez(tmp_path / "x.npz", x=x)
+    remedy = r"V2 .*bfloat16.*array\.view\(ml_dtypes\.bfloat16\)"
+    for read in (lambda: files.npy(tmp_path / "x.npy"), lambda: files.npz(tmp_path / "x.npz", "x")):
+        with pytest.raises(TypeError, match=remedy):
+            client.sum(read())
+    # What the message says:
+    result = client.reduce(files.npy(tmp_path / "x.npy").view(ml_dtypes.bfloat16), ["sum", "max"])
+    assert dict(result) == {"sum": 276, "max": 23} and result.way == "memory"
+    pieces = (piece.view(ml_dtypes.bfloat16) for piece in files.npz(tmp_path / "x.npz", "x"))
+    assert client.sum(pieces) == 276
+    with pytest.raises(TypeError, match="element types are"):
+        client.sum(numpy.zeros(2, "V3"))
+
+
+def test_raw_files_of_bfloat16(client, tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = numpy.arange(24).astype(ml_dtypes.bfloat16)
+    x.tofile(tmp_path / "x")
+    (tmp_path / "empty").touch()
+    for dtype in (ml_dtypes.bfloat16, numpy.dtype(ml_dtypes.bfloat16)):
+        result = client.reduce(files.raw(tmp_path / "x", dtype), ["sum", "max"])
+        assert dict(result) == {"sum": 276, "max": 23} and result.way == "memory"
+        assert result["max"].dtype == files.raw(tmp_path / "empty", dtype).dtype == ml_dtypes.bfloat16
+    with pytest.raises(ValueError, match=r"ml_dtypes\.bfloat16"):
+        files.raw(tmp_path / "x", "bfloat16")
+
+
 def test_files_that_are_not_there(tmp_path):
     for read in (lambda: files.npy(tmp_path / "x"), lambda: files.raw(tmp_path / "x", "int8"),
                  lambda: next(files.npz(tmp_path / "x", "x"))):

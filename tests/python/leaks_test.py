@@ -1,12 +1,14 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that succeed, fail and are given up leave nothing behind, in the process's memory or in Python's."""
+"""Calls that succeed, fail and are given up leave nothing behind, in the process's memory or in Python's; nor
+do clients that are closed, of which neither descriptors nor threads stay."""
 
 import asyncio
 import gc
 import math
 import os
 import sys
+import time
 import tracemalloc
 import weakref
 
@@ -94,7 +96,10 @@ _ROUNDS = {"asyncio": 700}
 _LEAK_BYTES = 100
 # What the allocator may take in any number of rounds.
 _PAGES_BYTES = 65536
-_TRIES = 6
+_TRIES = 12
+_FIRST = 5
+_CLIENTS = 40
+_GONE_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +150,53 @@ def test_memory_of_python(client):
     grown = sum(line.size_diff for line in
                 after.filter_traces(ours).compare_to(before.filter_traces(ours), "filename"))
     assert grown < 10_000
+
+
+def count_of(what):
+    return len(os.listdir(f"/proc/self/{what}"))
+
+
+def one_that_is_dropped(client, path):
+    other = warpfold.connect(client._targets[0], memory_socket=path)
+    other.sum(other.empty(10))
+
+
+def one_that_fails(client, path):
+    with warpfold.connect("127.0.0.1:1", max_attempts=1) as nobody, pytest.raises(errors.UnavailableError):
+        nobody.sum(X)
+
+
+def one_of_asyncio(client, path):
+    async def main():
+        async with aio.connect(client._targets[0], memory_socket=path) as other:
+            await asyncio.gather(*(other.sum(X) for _ in range(8)), other.empty(10))
+
+    asyncio.run(main())
+
+
+def one_of_everything(client, path):
+    with warpfold.connect(client._targets[0], memory_socket=path) as other:
+        for action in ACTIONS.values():
+            action(other)
+        other.sum(X.repeat(100), streams=4)
+
+
+@pytest.mark.parametrize("one", [one_of_everything, one_that_is_dropped, one_that_fails, one_of_asyncio])
+def test_clients_that_are_closed_leave_no_descriptors_and_no_threads(client, one):
+    """What gRPC and Python have for the whole process comes with the first few. The rest goes once threads
+    have seen that a client is closed."""
+    path = MAPPED.parent / "memory"
+    for _ in range(_FIRST):
+        one(client, path)
+    descriptors, threads = count_of("fd"), count_of("task")
+    for _ in range(_CLIENTS):
+        one(client, path)
+    gc.collect()
+    deadline = time.monotonic() + _GONE_S
+    # gRPC has a few threads more or less at any time, but not one for each client.
+    while count_of("fd") > descriptors or count_of("task") > threads + _CLIENTS // 4:
+        assert time.monotonic() < deadline, (descriptors, count_of("fd"), threads, count_of("task"))
+        time.sleep(0.05)
 
 
 def test_arrays_are_let_go(client):

@@ -30,6 +30,12 @@ X = numpy.arange(12.0).reshape(3, 4)
     (lambda client: client.sum(X, tracestate=1), TypeError, "tracestate"),
     (lambda client: client.sum(X, checksum="yes"), TypeError, "checksum"),
     (lambda client: client.sum(X, checksum=1), TypeError, "checksum"),
+    (lambda client: client.sum(X, 0, keepdims="no"), TypeError, "keepdims"),
+    (lambda client: client.argmax(X, keepdims=1), TypeError, "keepdims"),
+    (lambda client: client.var(X, keepdims=None), TypeError, "keepdims"),
+    (lambda client: client.reduce(X, ["sum"], matrix="no"), TypeError, "matrix"),
+    (lambda client: client.put(X, matrix=(3, 4)), TypeError, "matrix"),
+    (lambda client: client.partial(X, ["sum"], matrix=1), TypeError, "matrix"),
     (lambda client: client.sum(X, timeout="3"), TypeError, "timeout"),
     (lambda client: client.sum(X, timeout=True), TypeError, "timeout"),
     (lambda client: client.info(timeout="3"), TypeError, "timeout"),
@@ -125,6 +131,8 @@ def test_numbers_of_numpys_types(client):
     assert client.norm(X, numpy.float64(1)) == 66 and client.norm(X, numpy.inf) == 11
     assert client.sum(X, progress=False) == client.sum(X, progress=None) == 66
     assert client.partial(X, ["sum"], numpy.int64(0)).element_count == 12
+    assert client.sum(X, 0, keepdims=numpy.bool_(True)).shape == (1, 4)
+    assert client.reduce(X[None], ["sum"], matrix=numpy.True_)["sum"].shape == (3, 4)
 
 
 @pytest.mark.parametrize("dtype", ["float32", numpy.float32, numpy.dtype("float32"), "f4", "<f4", "single"])
@@ -221,6 +229,17 @@ def test_results_are_equal_as_mappings_are(client):
     assert result == same and result == {"sum": 3, "max": 2} and result not in ({"sum": 3}, 3)
     failed, same = (client.reduce(numpy.array([2**62, 2**62]), ["sum", "max"]) for _ in range(2))
     assert failed in (failed,) and failed not in (same, {"max": 2**62}, result)
+
+
+def test_results_of_matrices_are_compared(client):
+    matrices = numpy.arange(24.0).reshape(2, 3, 4)
+    result, same = (client.reduce(matrices, ["sum", "max"], matrix=True) for _ in range(2))
+    assert result == same == dict(result)
+    assert result == {"sum": matrices.sum(0), "max": matrices.max(0).tolist()}
+    for other in (client.reduce(-matrices, ["sum", "max"], matrix=True),
+                  client.reduce(matrices, ["sum", "min"], matrix=True), client.reduce(X, ["sum", "max"]),
+                  client.reduce(matrices[:, :2], ["sum", "max"], matrix=True), {"sum": 3, "max": None}, {}):
+        assert result != other and other != result
 
 
 def test_where_no_operator_has_a_value_reduce_raises(client):

@@ -37,6 +37,34 @@ def test_import_brings_in_nothing_heavy():
     assert not set(heavy) & set(loaded)
 
 
+_LATER = """
+import sys
+import warpfold
+
+assert {"aio", "dask", "files"} <= set(dir(warpfold)) and not hasattr(warpfold, "nothing")
+assert not any(f"warpfold.{name}" in sys.modules for name in ("aio", "dask", "files"))
+print(warpfold.files.npy.__module__, warpfold.aio.connect.__module__)
+sys.modules["dask"] = None
+try:
+    warpfold.dask
+except AttributeError as error:
+    print(error)
+print(hasattr(warpfold, "dask"))
+del sys.modules["dask"]
+"""
+
+
+def test_modules_are_there_without_an_import_of_their_own():
+    lines = run("-P", "-c", _LATER).splitlines()
+    assert lines == ["warpfold.files warpfold.aio", "warpfold.dask needs dask, which is not installed: "
+                     "pip install 'warpfold[dask]'", "False"]
+
+
+def test_the_module_for_dask_is_there_with_it():
+    pytest.importorskip("dask.array")
+    assert run("-P", "-c", "import warpfold; print(warpfold.dask.reduce.__module__)") == "warpfold.dask\n"
+
+
 def test_sources_are_clean():
     run("-m", "ruff", "check", "--config", "pyproject.toml", "warpfold", "../../tests/python",
         "../../tests/benchmarks/python_client.py")

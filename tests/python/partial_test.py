@@ -13,6 +13,8 @@ import pytest
 import warpfold
 from warpfold import aio
 
+CUT = warpfold.cut_elements(2)
+
 
 def parts(client, x, operators, *cuts, **options):
     edges = [0, *cuts, len(x)]
@@ -53,6 +55,22 @@ def test_a_part_needs_no_value(client):
     large = [client.partial(numpy.full(512, 2**62), ["sum"], first) for first in (0, 512)]
     with pytest.raises(OverflowError):
         client.merge(large)
+
+
+def test_states_of_bfloat16_of_several_libraries(client):
+    """ml_dtypes', and PyTorch's, which NumPy has no type for: bytes here."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = numpy.arange(2 * CUT).astype(ml_dtypes.bfloat16)
+    ours = client.partial(x[:CUT], ["sum", "max"])
+    others = client.partial(x[CUT:].tobytes(), ["sum", "max"], CUT, dtype="bfloat16")
+    for states, kind in (([ours, others], ml_dtypes.bfloat16),
+                         ([client.partial(x[:CUT].tobytes(), ["sum", "max"], dtype="bfloat16"),
+                           client.partial(x[CUT:], ["sum", "max"], CUT)], numpy.float32)):
+        result = client.merge([client.merge_to_state(states)])
+        assert result["sum"] == client.sum(x) and result["max"] == x.max() and result["max"].dtype == kind
+    other_type = client.partial(x[CUT:].view("uint16"), ["sum", "max"], CUT)
+    with pytest.raises(TypeError, match="same question"):
+        client.merge([ours, other_type])
 
 
 def test_pieces_one_behind_the_other(client, x):

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
 """The wheels, in a bare environment of each Python that they are for: the first call to a real server, and
-the suites of methods, arrays and bad input.
+the suites of methods, arrays and bad input. And that they bring whatever other machines may lack.
 
 Pythons are python3.11 and so on: of those that WARPFOLD_PYTHONS names, colons between them, on the path, or
 of pyenv.
@@ -9,6 +9,7 @@ of pyenv.
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -91,3 +92,17 @@ def test_names_and_sizes(wheels):
         size = (wheels / name).stat().st_size
         print(f"{name}: {size} bytes", file=sys.stderr)
         assert size <= _MAX_BYTES
+
+
+def test_they_link_nothing_that_other_machines_may_lack(wheels, tmp_path):
+    """auditwheel reads what every library in the wheel links, and which symbols of it: that each is in the
+    wheel, or a library that all machines of the platform in the wheel's name have."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
+    install(tmp_path / "bin/python", "auditwheel")
+    for wheel in wheels.iterdir():
+        done = subprocess.run([tmp_path / "bin/auditwheel", "show", wheel], capture_output=True, text=True,
+                              check=True)
+        shown = " ".join(done.stdout.split())
+        consistent = re.search(r'consistent with the following platform tag: "(\w+)"', shown)
+        assert consistent is not None, shown
+        assert consistent[1].startswith("manylinux_") and consistent[1] in wheel.name, shown

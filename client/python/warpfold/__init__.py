@@ -13,6 +13,8 @@ mapped files. warpfold.files reads files, warpfold.aio is for asyncio, warpfold.
 over many machines, warpfold.errors has the exceptions.
 """
 
+from typing import TYPE_CHECKING
+
 from warpfold._native import operator_names
 from warpfold.client import Client, connect
 from warpfold.errors import WarpfoldError
@@ -24,3 +26,26 @@ __all__ = ["ArrayInfo", "ArrayPart", "Client", "Description", "MinMax", "Outcome
            "ResidentArray", "Result", "Subarray", "Timings", "WarpfoldError", "connect", "cut_elements",
            "operator_names"]
 __version__ = "0.1.0"
+
+# Imported when they are first named: each brings in more than all the rest of the package does.
+_LATER = ("aio", "dask", "files")
+
+if TYPE_CHECKING:
+    from warpfold import aio as aio
+    from warpfold import dask as dask
+    from warpfold import files as files
+else:  # a type checker would take any name for one of the package's
+
+    def __getattr__(name):
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        try:
+            return import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            raise AttributeError(f"warpfold.{name} needs {error.name}, which is not installed: "
+                                 f"pip install 'warpfold[{name}]'") from error
+
+    def __dir__():
+        return sorted({*globals(), *_LATER})

@@ -21,6 +21,8 @@ from warpfold.element_types import (
     unsupported,
 )
 from warpfold.mapped import Mapping, last_byte, mapping_at, mapping_of
+from warpfold.masks import refuse_mask_of, refuse_masked, refuse_masks_in
+from warpfold.raw_bytes import WholeElements, blocks_of
 
 if TYPE_CHECKING:
     import numpy
@@ -92,8 +94,8 @@ class ArrayElsewhere:
 def elements_of(array: Any, dtype: Any, memory: Memory | None = None) -> Elements:
     """Where the elements of `array` are. TypeError or ValueError for what cannot be sent as it is.
 
-    dtype: the element type of what does not say its own: bytes, files, an iterator without pieces. Of all
-        others it must be the one that they say.
+    dtype: the element type of what does not say its own: bytes, files, an iterator of bytes or without
+        pieces. Of all others it must be the one that they say.
     memory: what the server reads by itself.
     """
     import numpy
@@ -101,14 +103,22 @@ def elements_of(array: Any, dtype: Any, memory: Memory | None = None) -> Element
     if dtype is not None:
         dtype = type_named(dtype)
     if isinstance(array, numpy.ndarray):
-        elements = _of_numpy(array) if type(array) is numpy.ndarray else _of_subclass(array)
+        if type(array) is not numpy.ndarray:
+            refuse_masked(array)
+        elements = _of_numpy(array)
     elif isinstance(array, ArrayElsewhere):
         elements = array._elements
     elif hasattr(array, "__dlpack__"):
         elements = _of_dlpack(array, memory)
     elif hasattr(array, "__cuda_array_interface__"):
+        refuse_mask_of(array, array.__cuda_array_interface__)
         elements = _of_gpu(array, memory)
-    elif hasattr(array, "__array_interface__") or isinstance(array, (list, tuple, bool, int, float)):
+    elif hasattr(array, "__array_interface__"):
+        refuse_mask_of(array, array.__array_interface__)
+        elements = _of_numpy(numpy.asarray(array))
+    elif isinstance(array, (list, tuple, bool, int, float)):
+        if isinstance(array, (list, tuple)):
+            refuse_masks_in(array)
         elements = _of_numpy(numpy.asarray(array))
     elif (buffer := _buffer_of(array)) is not None:
         is_raw = dtype is not None and _is_of_bytes(buffer)
@@ -116,7 +126,7 @@ def elements_of(array: Any, dtype: Any, memory: Memory | None = None) -> Element
     elif hasattr(array, "read"):
         elements = _of_pieces(_file_pieces(array, dtype), dtype, "pieces")
     elif hasattr(array, "__next__"):
-        elements = _of_pieces((elements_of(piece, None) for piece in array), dtype, "pieces")
+        elements = _of_pieces(_iterator_pieces(array, dtype), dtype, "pieces")
     else:
         raise TypeError(f"{name_of(array)} is no array, iterator or file: {remedy_of(array)}")
     if dtype is not None and elements.type != dtype:
@@ -194,15 +204,6 @@ def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
     return elements
 
 
-def _of_subclass(array: numpy.ndarray[Any, Any]) -> Elements:
-    import numpy
-
-    if isinstance(array, numpy.ma.MaskedArray):
-        raise TypeError("a masked array has elements that do not count: pass array.compressed(), or "
-                        "array.filled(value)")
-    return _of_numpy(array)
-
-
 class _Bytes:
     """An array's elements as bytes, in one more dimension."""
 
@@ -223,6 +224,11 @@ def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
 def _of_dlpack(array: Any, memory: Memory | None) -> Elements:
     if getattr(array, "requires_grad", False):
         raise TypeError("a tensor that requires grad: pass tensor.detach(), results have no gradient")
+    # DLPack says nothing of that bit, and PyTorch's __dlpack__ looks for the other one of its kind alone.
+    is_negated = getattr(array, "is_neg", None)
+    if is_negated is not None and is_negated():
+        raise TypeError("a tensor whose elements are the negatives of those in its memory, as of "
+                        "tensor.conj().imag: pass tensor.resolve_neg()")
     try:
         device = int(array.__dlpack_device__()[0])
     except Exception as error:
@@ -324,29 +330,27 @@ def _views(pieces: Iterator[Elements], whole: Elements) -> Iterator[_native.View
 
 
 def _file_pieces(file: Any, dtype: str | None) -> Iterator[Elements]:
-    """Of a binary file from where it stands to its end; pieces are whole elements."""
     if dtype is None:
         raise TypeError("a file of raw elements does not say its type: pass dtype=, or what warpfold.files "
                         "makes of it")
-    element_bytes = 2 if dtype == "bfloat16" else dtype_of(dtype).itemsize
-    rest = b""
-    while True:
-        data = file.read(1 << 20)
-        if data is None:  # of a non-blocking file, whose writer may write more
-            raise BlockingIOError("the file is non-blocking and has nothing to read yet: pass one that waits")
-        if isinstance(data, (bytearray, memoryview)):
-            data = bytes(data)  # whose memory may be the next piece's, too
-        if not isinstance(data, bytes):
-            raise TypeError("a file of text has no elements: open it in binary mode" if isinstance(data, str)
-                            else f"read() answers {name_of(data)}, where a binary file's answers bytes")
-        if not data:
-            break
-        data = rest + data
-        whole = len(data) - len(data) % element_bytes
-        rest = data[whole:]
-        yield _of_raw(memoryview(data)[:whole], dtype)
-    if rest:
-        raise ValueError(f"the file ends inside an element: {len(rest)} bytes are left")
+    return _iterator_pieces(blocks_of(file), dtype)
+
+
+def _iterator_pieces(pieces: Iterator[Any], dtype: str | None) -> Iterator[Elements]:
+    """Of arrays, and of bytes, which are elements of the type that the caller has said, if he has. Those may
+    be cut inside elements."""
+    if dtype is None:
+        yield from (elements_of(piece, None) for piece in pieces)
+        return
+    cut = WholeElements(dtype)
+    for piece in pieces:
+        buffer = None if says_its_type(piece) else _buffer_of(piece)
+        if buffer is not None and (buffer.c_contiguous or buffer.nbytes == 0):
+            yield from (_of_raw(part, dtype) for part in cut.parts_of(buffer))
+        else:
+            cut.check_end()
+            yield elements_of(piece, None) if buffer is None else _of_raw(buffer, dtype)
+    cut.check_end()
 
 
 def _of_gpu(array: Any, memory: Memory | None) -> Elements:

@@ -51,9 +51,10 @@ class CommonOptions(TypedDict, total=False):
 class CallOptions(CommonOptions, total=False):
     """What every method takes, with what `dtype` means for all but sum and prod.
 
-    dtype: the element type of bytes, of files and of iterators without pieces, as "float32" or "bfloat16", or
-        as NumPy has it: numpy.float32, "f4". Bytes are buffers of the formats B, b and c: bytes, mmap, and
-        array.array("b"); others say their type.
+    dtype: the element type of bytes, of files and of iterators of bytes or without pieces, as "float32" or
+        "bfloat16", or as NumPy has it: numpy.float32, "f4". Bytes are buffers of the formats B, b and c:
+        bytes, mmap, and array.array("b"); others say their type. Pieces of bytes, as a file's, may end inside
+        elements.
     """
 
     dtype: Any

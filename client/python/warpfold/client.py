@@ -37,7 +37,8 @@ def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 
     target: "host:port" or "unix:/path"; several in a list.
     connections: at most so many to each server, 1 to 64; each is made when a call finds all before it busy.
     max_attempts: how often in a row a call, or a part of an array, may fail before it is given up.
-    tls_ca, tls_cert, tls_key: PEM files; the authority asks for TLS, the others for a client's own identity.
+    tls_ca, tls_cert, tls_key: PEM files; the authority asks for TLS, the other two, which go together, for a
+        client's own identity.
     memory_socket: the server's --memory_socket, of one on this machine: for Client.empty, and so that arrays
         on its GPU are read where they lie.
 
@@ -70,6 +71,8 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
             raise ValueError(f"max_attempts must be at least 1, not {max_attempts}")
         if tls_ca is None and (tls_cert is not None or tls_key is not None):
             raise ValueError("tls_cert and tls_key need tls_ca")
+        if (tls_cert is None) != (tls_key is None):
+            raise ValueError("tls_cert and tls_key go together: a certificate proves nothing without its key")
         if memory_socket is not None and len(self._targets) > 1:
             raise ValueError("a memory socket is one server's: pass one target")
         tls = None if tls_ca is None else (_pem(tls_ca), _pem(tls_cert), _pem(tls_key))

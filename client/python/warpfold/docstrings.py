@@ -29,7 +29,7 @@ _ARGUMENTS = {
                 "fit, \"wrap\" answers two's complement in the element type.",
     "ddof": "a variance or a deviation is over the count of elements less this.",
     "modulus": "matrix_product and affine_compose over integers compute modulo this.",
-    "dtype": "the element type of bytes, of a file, or of an iterator without pieces, as \"float32\". Other "
+    "dtype": "the element type of bytes, of a file, or of an iterator of bytes, as \"float32\". Other "
              "arrays say their own, and so do buffers but of the formats B, b and c.",
     "timeout": "seconds for the whole call; then TimeoutError. None: 3700. math.inf: no limit."}
 _OPTIONS = ("timeout (seconds), streams, checksum, request_id, traceparent, tracestate and progress: see "

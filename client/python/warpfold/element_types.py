@@ -42,6 +42,10 @@ def dtype_of(type_name: str) -> numpy.dtype[Any]:
     return numpy.dtype("float32" if type_name == "bfloat16" else type_name)
 
 
+def element_bytes(type_name: str) -> int:
+    return 2 if type_name == "bfloat16" else dtype_of(type_name).itemsize
+
+
 @functools.lru_cache(maxsize=64)
 def element_type(dtype: numpy.dtype[Any]) -> str | None:
     """The element type's name, if it is one. Cached, since NumPy takes 2 us to say a type's name; of types
@@ -54,6 +58,9 @@ def unsupported(array: numpy.ndarray[Any, Any]) -> TypeError:
     if not dtype.isnative and dtype.newbyteorder("=").name in ELEMENT_TYPES:
         remedy = "array.astype(array.dtype.newbyteorder('=')) has this machine's order"
         return TypeError(f"elements of {dtype.name} in the other byte order: {remedy}")
+    if dtype.kind == "V" and dtype.itemsize == 2 and dtype.fields is None:
+        return TypeError(f"elements of {dtype} cannot be reduced: if they are bfloat16, of which NumPy's "
+                         "files keep no more, pass array.view(ml_dtypes.bfloat16)")
     remedies = {"c": OF_COMPLEX, "M": "pass array.view('int64')",
                 "m": "pass array.view('int64')", "O": "pass array.astype(...) of the type that they have"}
     remedy = remedies.get(dtype.kind, f"element types are {', '.join(sorted(ELEMENT_TYPES))}")

@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 from warpfold.arrays import PIECE_BYTES
 from warpfold.element_types import dtype_of, type_named
 from warpfold.mapped import Mapping
+from warpfold.raw_bytes import BEGIN_BYTES, check_begin
 
 if TYPE_CHECKING:
     import numpy
@@ -45,18 +46,24 @@ def npy(path: Path) -> numpy.ndarray[Any, Any]:
 
 
 def raw(path: Path, dtype: Any) -> numpy.ndarray[Any, Any]:
-    """A file of nothing but little-endian elements, mapped.
+    """A file of nothing but little-endian elements, mapped. ValueError for a .npy file or an archive.
 
-    dtype: their type, as "float32", or as NumPy has it: numpy.float32, "f4". TypeError for what is none.
+    dtype: their type, as "float32", or as NumPy has it: numpy.float32, "f4", ml_dtypes.bfloat16. TypeError
+        for what is none.
     """
     import numpy
 
-    dtype = type_named(dtype)
-    if dtype == "bfloat16":
-        raise ValueError("NumPy has no bfloat16: pass the open file, and dtype='bfloat16'")
-    if os.path.getsize(path) == 0:
-        return numpy.empty(0, dtype_of(dtype))
-    return numpy.memmap(path, dtype_of(dtype), "r")
+    name = type_named(dtype)
+    if name == "bfloat16" and isinstance(dtype, str):
+        raise ValueError("NumPy has no type of this name: pass ml_dtypes.bfloat16, or the open file with "
+                         "dtype='bfloat16'")
+    kind = numpy.dtype(dtype) if name == "bfloat16" else dtype_of(name)
+    with open(path, "rb") as file:
+        begin = file.read(BEGIN_BYTES)
+    check_begin(begin)
+    if not begin:
+        return numpy.empty(0, kind)
+    return numpy.memmap(path, kind, "r")
 
 
 def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:

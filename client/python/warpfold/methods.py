@@ -29,8 +29,9 @@ from warpfold.calls import (
     task_of,
 )
 from warpfold.docstrings import documented
-from warpfold.options import number, operators_of
-from warpfold.results import Result, answer_type, column_of, in_type, value_of
+from warpfold.errors import OutOfRangeError
+from warpfold.options import flag, number, operators_of
+from warpfold.results import Result, answer_type, beyond_64_bits, column_of, in_type, value_of
 
 if TYPE_CHECKING:
     import numpy
@@ -65,6 +66,7 @@ class Methods(Generic[V, R]):
         algorithm: one of docs/textbook.md, to compare with; its value may have other bits.
         """
         names = operators_of(operators)
+        matrix = flag("matrix", matrix)
         settings = settings_of(options)
 
         def work(client: _native.Client, stop: _native.Stop | None) -> Result:
@@ -269,6 +271,7 @@ class Methods(Generic[V, R]):
 
     def _one(self, operator: str, array: Any, axis: Axis, keepdims: bool, options: Mapping[str, Any],
              dtype: Any = None, **spec: Any) -> V:
+        keepdims = flag("keepdims", keepdims)
         settings = settings_of(options)
         if axis is not None:
             check_one_stream(options, "an array goes along axes on")
@@ -278,14 +281,19 @@ class Methods(Generic[V, R]):
             call = Call(elements, task_of(elements.type, (operator,), None, **spec), settings,
                         progress_of(options))
             answered = None if dtype is None else answer_type(elements.type, dtype)
-            if axis is not None:
-                values = _along(operator, call, axis, keepdims, client, stop)
-                return (values if answered is None else in_type(values, answered))[()]
-            if keepdims and elements.view is None and elements.reference is None:
+            if axis is None and keepdims and elements.view is None and elements.reference is None:
                 raise TypeError("keepdims= needs an array: pieces have no dimensions")
-            value = value_of(run(call, client, stop)[0][0], elements)
+            try:
+                value = value_of(run(call, client, stop)[0][0], elements) if axis is None \
+                    else _along(operator, call, axis, keepdims, client, stop)
+            except OutOfRangeError as error:
+                if answered is None:
+                    raise
+                raise beyond_64_bits(error, elements.type, answered) from None
             if answered is not None:
                 value = in_type(value, answered)
+            if axis is not None:
+                return value[()]
             return _with_dimensions(value, elements) if keepdims else value
 
         value: V = self._perform(work, itself)

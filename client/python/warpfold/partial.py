@@ -25,7 +25,7 @@ from warpfold.calls import (
     task_of,
 )
 from warpfold.docstrings import documented
-from warpfold.options import operators_of, unsigned, whole
+from warpfold.options import flag, operators_of, unsigned, whole
 from warpfold.progress import Meter
 from warpfold.results import Result
 
@@ -52,7 +52,9 @@ class Question:
     """What is computed of an array: of all its parts the same."""
 
     type: str
-    dtype: numpy.dtype[Any]
+    # What answers that are elements are to be in NumPy. Libraries differ in it for bfloat16 alone, of which
+    # the elements are the same: it is no part of the question.
+    dtype: numpy.dtype[Any] = dataclasses.field(compare=False)
     operators: tuple[str, ...]
     matrix: tuple[int, int] | None = None
     nan: NanPolicy = "propagate"
@@ -113,7 +115,7 @@ class Parts(Generic[R, S]):
               traceparent: str = "", tracestate: str = "") -> R:
         """The Result of the whole array, or of a range.
 
-        states: of adjacent parts, in array order.
+        states: of adjacent parts, in array order. Of bfloat16 answers have the type of the first one's.
         request_id, traceparent, tracestate: as in warpfold.calls.CommonOptions, of which no other option is
             about states.
 
@@ -187,7 +189,7 @@ def question_of(elements: Elements, operators: Sequence[str], matrix: bool, nan:
     from warpfold.methods import matrix_of
 
     question = Question(elements.type, elements.dtype, operators_of(operators),
-                        matrix_of(elements) if matrix else None, nan, overflow, ddof, modulus)
+                        matrix_of(elements) if flag("matrix", matrix) else None, nan, overflow, ddof, modulus)
     question.task()  # checks it
     return question
 

@@ -14,10 +14,10 @@ from warpfold import _native
 from warpfold.arrays import ArrayElsewhere, Elements, Reference, elements_of
 from warpfold.calls import check_one_stream, progress_of, settings_of, task_of
 from warpfold.docstrings import without_array
-from warpfold.element_types import dtype_of
+from warpfold.element_types import dtype_of, element_bytes
 from warpfold.errors import NotFoundError
 from warpfold.methods import Methods, R, V, matrix_of
-from warpfold.options import number, text
+from warpfold.options import flag, number, text
 from warpfold.progress import Meter
 from warpfold.results import Result
 
@@ -120,7 +120,7 @@ class ArrayPart(ArrayElsewhere, Generic[V, R]):
     @property
     def nbytes(self) -> int:
         """Of the elements, in the server's memory."""
-        return self.size * _element_bytes(self._elements.type)
+        return self.size * element_bytes(self._elements.type)
 
     # NumPy's functions would otherwise look for __array__, or call the methods with arguments of its own.
     __array_ufunc__ = None
@@ -151,7 +151,7 @@ class ArrayPart(ArrayElsewhere, Generic[V, R]):
         shape = (rows, *self.shape[1:])
         whole = self._elements
         assert whole.reference is not None
-        row_bytes = math.prod(self.shape[1:]) * _element_bytes(whole.type)
+        row_bytes = math.prod(self.shape[1:]) * element_bytes(whole.type)
         offset = whole.reference.byte_offset + (begin * row_bytes if rows else 0)
         reference = Reference(whole.reference.token, offset, math.prod(shape))
         return ArrayPart(self._client, Elements(whole.type, whole.dtype, whole.way, shape=shape,
@@ -231,6 +231,7 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
     if ttl is not None and not 0 < number("ttl", ttl) < math.inf:
         raise ValueError(f"ttl must be seconds, or None for the server's own time, not {ttl!r}")
     text("owner", owner)
+    matrix = flag("matrix", matrix)
     settings = settings_of(options)
     check_one_stream(options, "an array to keep has")
     progress = progress_of(options)
@@ -292,10 +293,6 @@ def _nothing(answer: None) -> None:
 def _check_token(token: bytes) -> None:
     if not isinstance(token, bytes):
         raise TypeError(f"a token is bytes, as ResidentArray.token, not {type(token).__name__}")
-
-
-def _element_bytes(type_name: str) -> int:
-    return 2 if type_name == "bfloat16" else dtype_of(type_name).itemsize
 
 
 def _elements_of(answer: _native.Array, put: Elements | None) -> Elements:

@@ -124,7 +124,9 @@ class Result(Mapping[str, Any]):
         others = other.outcomes.values() if isinstance(other, Result) else ()
         if any(outcome.error is not None for outcome in (*self.outcomes.values(), *others)):
             return False
-        return super().__eq__(other)
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return self.keys() == other.keys() and all(_are_equal(self[name], other[name]) for name in self)
 
     __hash__ = None  # type: ignore[assignment]  # as of mappings
 
@@ -139,6 +141,15 @@ class Result(Mapping[str, Any]):
                            for name, outcome in self.outcomes.items())
         return (f"<warpfold.Result {values}; {self.element_count} {self._type} on {self.device}, "
                 f"way {self.way}, {self.timings.total * 1e3:.3g} ms>")
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Of matrices Python's == answers a matrix."""
+    import numpy
+
+    if isinstance(one, numpy.ndarray) or isinstance(other, numpy.ndarray):
+        return numpy.array_equal(one, other)
+    return bool(one == other)
 
 
 def outcome_of(outcome: _native.Outcome, elements: Elements) -> Outcome:
@@ -231,3 +242,17 @@ def in_type(values: Any, answered: numpy.dtype[Any]) -> Any:
         if int(values.min()) < limits.min or int(values.max()) > limits.max:
             raise errors.OutOfRangeError(f"the exact value does not fit dtype={answered}", "OVERFLOW")
     return values.astype(answered)
+
+
+def beyond_64_bits(error: errors.OutOfRangeError, element_type: str, answered: numpy.dtype[Any]) \
+        -> errors.OutOfRangeError:
+    """What to say where a value is not there to be put into the type that it was asked for in."""
+    own = "uint64" if element_type.startswith("u") else "int64"
+    if answered.kind == "f":
+        remedy = "pass array.astype('float64'), whose elements are added in float64"
+    elif answered == "uint64" and own == "int64":
+        remedy = "pass array.astype('uint64') if no element is negative"
+    else:
+        remedy = "no type of integers holds it; array.astype('float64') has a rounded one"
+    return errors.OutOfRangeError(f"the exact value does not fit {own}, in which it is computed before it is "
+                                  f"answered as dtype={answered}: {remedy}", error.reason, error.fields)

@@ -1,0 +1,84 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes of which the caller says what elements they are, as they come: of files and of iterators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from warpfold.element_types import element_bytes, name_of
+
+_BLOCK_BYTES = 1 << 20
+
+# What files of other formats begin with.
+_FORMATS = {b"\x93NUMPY": "it is a .npy file, whose header is no elements: pass warpfold.files.npy(path)",
+            b"PK\x03\x04": "it is an archive, as .npz files are: pass warpfold.files.npz(path, member), or "
+                           "numpy.memmap(path, dtype) if its own bytes are meant"}
+BEGIN_BYTES = max(map(len, _FORMATS))
+
+
+def check_begin(begin: bytes) -> None:
+    """ValueError if these first bytes of a file, BEGIN_BYTES or more, say that it is no file of elements."""
+    for magic, remedy in _FORMATS.items():
+        if begin.startswith(magic):
+            raise ValueError(f"the file has more in it than elements: {remedy}")
+
+
+def blocks_of(file: Any) -> Iterator[bytes]:
+    """Of a binary file, from where it stands to its end."""
+    blocks = iter(lambda: _read(file), b"")
+    begin = b""
+    for block in blocks:
+        begin += block
+        if len(begin) >= BEGIN_BYTES:
+            break
+    check_begin(begin)
+    yield begin
+    yield from blocks
+
+
+def _read(file: Any) -> bytes:
+    data = file.read(_BLOCK_BYTES)
+    if data is None:  # of a non-blocking file, whose writer may write more
+        raise BlockingIOError("the file is non-blocking and has nothing to read yet: pass one that waits")
+    if isinstance(data, (bytearray, memoryview)):
+        data = bytes(data)  # whose memory may be the next block's, too
+    if not isinstance(data, bytes):
+        raise TypeError("a file of text has no elements: open it in binary mode" if isinstance(data, str)
+                        else f"read() answers {name_of(data)}, where a binary file's answers bytes")
+    return data
+
+
+class WholeElements:
+    """Makes whole elements of bytes that come one after the other, cut anywhere. An element that lies in
+    several of them is copied, all others are not."""
+
+    def __init__(self, dtype: str):
+        self._dtype = dtype
+        self._element_bytes = element_bytes(dtype)
+        self._rest = b""
+
+    def parts_of(self, buffer: memoryview) -> Iterator[memoryview]:
+        """The elements that end in these bytes, which have no gaps. To be taken before the next bytes are."""
+        import numpy
+
+        if buffer.nbytes == 0:
+            return
+        data = numpy.frombuffer(buffer, "uint8").data
+        if self._rest:
+            missing = self._element_bytes - len(self._rest)
+            self._rest += bytes(data[:missing])
+            data = data[missing:]
+            if len(self._rest) < self._element_bytes:
+                return
+            yield memoryview(self._rest)
+        whole = len(data) - len(data) % self._element_bytes
+        self._rest = bytes(data[whole:])
+        if whole:
+            yield data[:whole]
+
+    def check_end(self) -> None:
+        """ValueError if the bytes end inside an element."""
+        if self._rest:
+            raise ValueError(f"the bytes end inside an element of {self._dtype}: {len(self._rest)} are left")
