@@ -133,6 +133,7 @@ absl::StatusOr<RegisteredMemory> MemoryConnection::Register(int memfd, std::uint
 }
 
 absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpu(std::span<const std::byte> handle,
+                                                               const std::string& pci_bus_id,
                                                                std::uint64_t byte_offset,
                                                                std::uint64_t byte_count,
                                                                const CallOptions& options) const {
@@ -140,6 +141,7 @@ absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpu(std::span<const s
   v1::MemoryRequest request;
   v1::RegisterGpuMemory& memory = *request.mutable_register_gpu();
   memory.set_handle(handle.data(), handle.size());
+  memory.set_pci_bus_id(pci_bus_id);
   memory.set_byte_offset(byte_offset);
   memory.set_byte_count(byte_count);
   absl::StatusOr<Registration> registration = registrations_->Register(request, std::nullopt, options);

@@ -97,10 +97,13 @@ class MemoryConnection {
   absl::StatusOr<RegisteredMemory> Register(int memfd, std::uint64_t byte_count,
                                             const CallOptions& options = {}) const;
 
-  // A part of an allocation on the server's GPU. INVALID_ARGUMENT (BAD_MEMORY) unless `handle` has the 64
-  // bytes of a cudaIpcMemHandle_t that the GPU knows, from cudaIpcGetMemHandle of the allocation or of any
-  // address in it, and `byte_offset` counts from the allocation's start.
-  absl::StatusOr<RegisteredMemory> RegisterGpu(std::span<const std::byte> handle, std::uint64_t byte_offset,
+  // A part of an allocation on a GPU of the server's. INVALID_ARGUMENT (BAD_MEMORY) unless `handle` has the
+  // 64 bytes of a cudaIpcMemHandle_t that the GPU knows, from cudaIpcGetMemHandle of the allocation or of any
+  // address in it, and `byte_offset` counts from the allocation's start. `pci_bus_id` names the GPU, as
+  // cudaDeviceGetPCIBusId does; where it is empty, a server of several GPUs may read the memory by another
+  // one.
+  absl::StatusOr<RegisteredMemory> RegisterGpu(std::span<const std::byte> handle,
+                                               const std::string& pci_bus_id, std::uint64_t byte_offset,
                                                std::uint64_t byte_count,
                                                const CallOptions& options = {}) const;
 

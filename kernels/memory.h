@@ -51,7 +51,12 @@ struct MemoryPart {
 // where in the allocation the part lies.
 struct ProcessMemory {
   static constexpr std::size_t kHandleBytes = 64;
+  // cudaDeviceGetPCIBusId writes 13, its zero included.
+  static constexpr std::size_t kBusIdBytes = 32;
   std::array<std::byte, kHandleBytes> handle = {};
+  // Which GPU has the memory, as text that a zero ends; empty where nobody has said so. A handle does not
+  // tell: each GPU opens it that reaches the memory of the one that has it.
+  std::array<char, kBusIdBytes> pci_bus_id = {};
   std::uint64_t byte_offset = 0;
   std::uint64_t byte_count = 0;
 };

@@ -6,8 +6,10 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/error.h"
@@ -114,6 +116,19 @@ absl::StatusOr<std::unique_ptr<Memory>> OpenOn(Gpu gpu, const ProcessMemory& mem
   return std::make_unique<Opened>(gpu, base, std::span(bytes, memory.byte_count), false, fault);
 }
 
+// The GPU that has the memory, where its name is known.
+absl::StatusOr<Gpu> GpuOf(std::span<const Gpu> gpus, const ProcessMemory& memory, Fault& fault) {
+  for (const Gpu gpu : gpus) {
+    std::array<char, ProcessMemory::kBusIdBytes> bus_id = {};
+    const cudaError_t error =
+        cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), gpu.ordinal);
+    absl::Status status = fault.Check(StatusOf(error, "cudaDeviceGetPCIBusId"));
+    if (!status.ok()) return status;
+    if (absl::EqualsIgnoreCase(bus_id.data(), memory.pci_bus_id.data())) return gpu;
+  }
+  return BadMemory("the memory is of a GPU that is not this server's", "pci_bus_id");
+}
+
 // Whether another GPU may know the handle that this one refused.
 bool IsOfAnother(const absl::Status& status) {
   return absl::IsInvalidArgument(status) && ErrorDetails(status) == ErrorMetadata{{"field", "handle"}};
@@ -159,6 +174,10 @@ absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(std::span<const Gpu> gpus
 
 absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(std::span<const Gpu> gpus,
                                                           const ProcessMemory& memory, Fault& fault) {
+  if (memory.pci_bus_id.front() != '\0') {
+    const absl::StatusOr<Gpu> owner = GpuOf(gpus, memory, fault);
+    return owner.ok() ? OpenOn(*owner, memory, fault) : owner.status();
+  }
   absl::StatusOr<std::unique_ptr<Memory>> opened = OpenOn(gpus.front(), memory, fault);
   for (const Gpu gpu : gpus.subspan(1)) {
     if (!IsOfAnother(opened.status())) break;

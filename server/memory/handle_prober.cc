@@ -144,8 +144,8 @@ bool HandleProber::IsKnown(const kernels::ProcessMemory& memory) const {
   return std::any_of(known_.begin(), known_.end(), [&](const kernels::ProcessMemory& known) {
     // If the memory begins before the known range, the difference wraps around and exceeds any count.
     const std::uint64_t skipped = memory.byte_offset - known.byte_offset;
-    return known.handle == memory.handle && skipped <= known.byte_count &&
-           memory.byte_count <= known.byte_count - skipped;
+    return known.handle == memory.handle && known.pci_bus_id == memory.pci_bus_id &&
+           skipped <= known.byte_count && memory.byte_count <= known.byte_count - skipped;
   });
 }
 

@@ -84,6 +84,12 @@ absl::StatusOr<std::string> MemoryPeer::RegisterGpu(const v1::RegisterGpuMemory&
                           {{"field", "handle"}});
   }
   std::memcpy(memory.handle.data(), request.handle().data(), memory.handle.size());
+  // A zero ends it.
+  if (request.pci_bus_id().size() >= memory.pci_bus_id.size()) {
+    return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory,
+                          "no GPU has so long a pci_bus_id", {{"field", "pci_bus_id"}});
+  }
+  request.pci_bus_id().copy(memory.pci_bus_id.data(), memory.pci_bus_id.size());
   memory.byte_offset = request.byte_offset();
   memory.byte_count = request.byte_count();
   return registrar_.RegisterGpu(memory);

@@ -189,7 +189,7 @@ TEST_F(MemoryConnectionTest, AnEndBeforeTheQuestionIsHeard) {
   const auto expect_end = [&](const CallOptions& options, absl::StatusCode code) {
     EXPECT_EQ(MemoryConnection::Open(path_, options).status().code(), code);
     EXPECT_EQ(CodeOf(options), code);
-    EXPECT_EQ(connection_.RegisterGpu(handle, 0, 1, options).status().code(), code);
+    EXPECT_EQ(connection_.RegisterGpu(handle, "", 0, 1, options).status().code(), code);
   };
   expect_end({.stop = stop.get_token()}, absl::StatusCode::kCancelled);
   expect_end({.keep_going = [] { return false; }}, absl::StatusCode::kCancelled);
@@ -223,7 +223,7 @@ TEST_F(MemoryConnectionTest, WhatTheServerWouldHangUpOnChangesNothing) {
   close(file);
   for (const std::size_t size : {0, 63, 65, 1 << 20}) {
     const std::vector<std::byte> handle(size);
-    EXPECT_EQ(connection_.RegisterGpu(handle, 0, 1).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(connection_.RegisterGpu(handle, "", 0, 1).status().code(), absl::StatusCode::kInvalidArgument);
   }
   EXPECT_EQ(connection_.Allocate(0).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(peer_.registered(), 1);

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -43,10 +44,13 @@ int ExportMemory(int ordinal) {
   const std::vector<std::byte> elements = Elements();
   void* memory = nullptr;
   cudaIpcMemHandle_t handle;
+  std::array<char, ProcessMemory::kBusIdBytes> bus_id = {};
   if (cudaSetDevice(ordinal) != cudaSuccess || cudaMalloc(&memory, kBytes) != cudaSuccess ||
       cudaMemcpy(memory, elements.data(), kBytes, cudaMemcpyHostToDevice) != cudaSuccess ||
       cudaIpcGetMemHandle(&handle, memory) != cudaSuccess ||
-      write(STDOUT_FILENO, &handle, sizeof(handle)) != sizeof(handle)) {
+      cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), ordinal) != cudaSuccess ||
+      write(STDOUT_FILENO, &handle, sizeof(handle)) != sizeof(handle) ||
+      write(STDOUT_FILENO, bus_id.data(), bus_id.size()) != static_cast<ssize_t>(bus_id.size())) {
     return 1;
   }
   char end;
@@ -71,6 +75,8 @@ class Exporter {
     to_ = in[1];
     EXPECT_EQ(read(out[0], memory_.handle.data(), memory_.handle.size()),
               static_cast<ssize_t>(memory_.handle.size()));
+    EXPECT_EQ(read(out[0], memory_.pci_bus_id.data(), memory_.pci_bus_id.size()),
+              static_cast<ssize_t>(memory_.pci_bus_id.size()));
     close(out[0]);
     memory_.byte_count = kBytes;
   }
@@ -255,7 +261,15 @@ class SeveralGpusMemoryTest : public ProcessMemoryTest {
   SeveralGpusMemoryTest() : ProcessMemoryTest("cuda:all") {}
 };
 
-// The GPUs of "cuda:all" have their own numbers.
+TEST_F(ProcessMemoryTest, OfAnotherGpuIsRefused) {
+  const Exporter exporter;
+  ProcessMemory elsewhere = exporter.memory();
+  std::ranges::copy("ffff:ff:1f.7", elsewhere.pci_bus_id.begin());
+  ExpectRefused(elsewhere);
+}
+
+// The GPUs of "cuda:all" have their own numbers. Without its name the memory is opened by the first of them
+// that can, and has the same values.
 TEST_F(SeveralGpusMemoryTest, IsOpenedByTheGpuThatHasIt) {
   for (int ordinal = backend_->devices() - 1; ordinal >= 0; --ordinal) {
     const Exporter exporter(ordinal);
@@ -263,6 +277,11 @@ TEST_F(SeveralGpusMemoryTest, IsOpenedByTheGpuThatHasIt) {
     ASSERT_TRUE(memory.ok()) << "cuda:" << ordinal << ": " << memory.status();
     EXPECT_EQ((*memory)->device(), ordinal);
     ExpectSum(**memory, 0, kElements);
+    ProcessMemory nameless = exporter.memory();
+    nameless.pci_bus_id = {};
+    const absl::StatusOr<std::unique_ptr<Memory>> again = backend_->Open(nameless);
+    ASSERT_TRUE(again.ok()) << "cuda:" << ordinal << ": " << again.status();
+    ExpectSum(**again, 0, kElements);
   }
 }
 

@@ -233,6 +233,7 @@ def test_asyncio_cancels_what_waits_for_the_memory_socket(near, path):
     asyncio.run(scenario())
 
 
+BUS_ID = b"0000:0f:00.0"
 POINTER = ctypes.POINTER(ctypes.c_void_p)
 FUNCTIONS = {
     "cuPointerGetAttribute": (ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64),
@@ -244,6 +245,8 @@ FUNCTIONS = {
     "cuMemGetAddressRange_v2": (ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_size_t),
                                 ctypes.c_uint64),
     "cuIpcGetMemHandle": (ctypes.c_void_p, ctypes.c_uint64),
+    "cuCtxGetDevice": (ctypes.POINTER(ctypes.c_int),),
+    "cuDeviceGetPCIBusId": (ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
 }
 
 
@@ -293,6 +296,13 @@ class Driver:
         assert address == self.begin
         ctypes.memmove(handle, b"h" * 64, 64)
 
+    def cuCtxGetDevice(self, device):
+        device[0] = 3
+
+    def cuDeviceGetPCIBusId(self, name, nbytes, device):
+        assert device == 3 and nbytes > len(BUS_ID)
+        ctypes.memmove(name, BUS_ID, len(BUS_ID) + 1)
+
     def times(self, name):
         return self.asked.count(name)
 
@@ -312,8 +322,8 @@ class Connection:
     def __init__(self, real, shared):
         self.real, self.shared, self.opened = real, shared, []
 
-    def register_gpu(self, handle, byte_offset, byte_count, settings, stop):
-        assert (handle, byte_offset) == (b"h" * 64, 0)
+    def register_gpu(self, handle, pci_bus_id, byte_offset, byte_count, settings, stop):
+        assert (handle, pci_bus_id, byte_offset) == (b"h" * 64, BUS_ID.decode(), 0)
         self.opened.append(byte_count)
         return _Registered(self.shared.token)
 

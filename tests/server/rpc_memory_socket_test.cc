@@ -126,8 +126,12 @@ TEST_F(MemorySocketTest, UnsafeMemoryIsRefusedByName) {
   EXPECT_THAT(refusal(half, 1 << 19), testing::HasSubstr("allocated"));
   const int large = Memfd(2 * kMaxRegisteredBytes, true, F_SEAL_SHRINK);
   EXPECT_THAT(refusal(large, 2 * kMaxRegisteredBytes), testing::HasSubstr("max_registered_bytes"));
-  EXPECT_THAT(std::string(connection_->RegisterGpu({}, 0, 1).status().message()),
+  EXPECT_THAT(std::string(connection_->RegisterGpu({}, "", 0, 1).status().message()),
               testing::HasSubstr("handle"));
+  EXPECT_THAT(std::string(connection_->RegisterGpu(std::vector<std::byte>(64), std::string(32, '0'), 0, 1)
+                              .status()
+                              .message()),
+              testing::HasSubstr("pci_bus_id"));
   // What was refused has left nothing.
   auto memory = connection_->Allocate(kMaxRegisteredBytes);
   EXPECT_TRUE(memory.ok()) << memory.status();
@@ -142,7 +146,7 @@ TEST_F(MemorySocketTest, AWrongArgumentLosesNoOtherMemory) {
   EXPECT_TRUE(absl::IsInvalidArgument(connection_->Register(fd, 4096).status()));
   close(fd);
   const std::vector<std::byte> long_handle(1 << 20);
-  EXPECT_TRUE(absl::IsInvalidArgument(connection_->RegisterGpu(long_handle, 0, 1).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(connection_->RegisterGpu(long_handle, "", 0, 1).status()));
   EXPECT_TRUE(connection_->Allocate(4096).ok());
   EXPECT_TRUE(Reduce({At(memory->token(), 0, 10)}).ok());
 }
@@ -244,7 +248,7 @@ TEST_F(MemorySocketTest, MemoryThatIsReadWhenItIsGivenBackStaysUntilThen) {
 
 TEST_F(MemorySocketTest, GpuMemoryIsReducedAsAnyOther) {
   const std::vector<std::byte> handle(64);
-  auto registered = connection_->RegisterGpu(handle, 0, 4096);
+  auto registered = connection_->RegisterGpu(handle, "0000:0f:00.0", 0, 4096);
   ASSERT_TRUE(registered.ok()) << registered.status();
   ASSERT_TRUE(Reduce({At(registered->token(), 0, 1024)}).ok());
   EXPECT_EQ(Value(), 0);

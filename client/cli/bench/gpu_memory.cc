@@ -27,7 +27,9 @@ struct Driver {
   int (*free)(std::uint64_t address) = nullptr;
   int (*copy)(std::uint64_t to, const void* from, std::size_t bytes) = nullptr;
   int (*get_handle)(Handle* handle, std::uint64_t address) = nullptr;
+  int (*get_bus_id)(char* id, int bytes, int device) = nullptr;
   void* context = nullptr;
+  std::array<char, 32> bus_id = {};
 };
 
 template <typename Function>
@@ -42,7 +44,8 @@ bool FindAll(void* library, Driver& driver) {
          Find(library, "cuCtxSetCurrent", driver.set_current) &&
          Find(library, "cuMemAlloc_v2", driver.allocate) && Find(library, "cuMemFree_v2", driver.free) &&
          Find(library, "cuMemcpyHtoD_v2", driver.copy) &&
-         Find(library, "cuIpcGetMemHandle", driver.get_handle);
+         Find(library, "cuIpcGetMemHandle", driver.get_handle) &&
+         Find(library, "cuDeviceGetPCIBusId", driver.get_bus_id);
 }
 
 // The driver with the first GPU's context; null where there is none.
@@ -52,7 +55,8 @@ const Driver* FindDriver() {
     auto* const driver = new Driver;
     int device = 0;
     const bool works = library != nullptr && FindAll(library, *driver) && driver->init(0) == 0 &&
-                       driver->device_get(&device, 0) == 0 && driver->retain(&driver->context, device) == 0;
+                       driver->device_get(&device, 0) == 0 && driver->retain(&driver->context, device) == 0 &&
+                       driver->get_bus_id(driver->bus_id.data(), driver->bus_id.size(), device) == 0;
     return works ? driver : nullptr;
   }();
   return found;
@@ -76,6 +80,11 @@ absl::StatusOr<GpuMemory> GpuMemory::CopyOf(std::span<const std::byte> bytes) {
 
 GpuMemory::GpuMemory(GpuMemory&& other) noexcept
     : address_(std::exchange(other.address_, 0)), handle_(other.handle_) {}
+
+std::string GpuMemory::pci_bus_id() {
+  const Driver* const driver = FindDriver();
+  return driver == nullptr ? "" : driver->bus_id.data();
+}
 
 GpuMemory::~GpuMemory() {
   if (address_ == 0) return;

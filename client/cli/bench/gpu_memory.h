@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "absl/status/statusor.h"
 
@@ -24,6 +25,8 @@ class GpuMemory {
 
   // By which another process can open it.
   std::span<const std::byte> handle() const { return handle_; }
+  // Of the GPU.
+  static std::string pci_bus_id();
 
  private:
   GpuMemory() = default;

@@ -71,7 +71,7 @@ absl::Status HandOver(const std::string& memory_socket, std::span<const std::byt
   there.gpu.emplace(*std::move(gpu));
   const absl::Time begin = absl::Now();
   absl::StatusOr<RegisteredMemory> registered =
-      connection->RegisterGpu(there.gpu->handle(), 0, memory.size());
+      connection->RegisterGpu(there.gpu->handle(), GpuMemory::pci_bus_id(), 0, memory.size());
   there.handed_over = absl::Now() - begin;
   if (!registered.ok()) return registered.status();
   there.registered.emplace(*std::move(registered));

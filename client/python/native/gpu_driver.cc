@@ -3,7 +3,10 @@
 #include "client/python/native/gpu_driver.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+
+#include <array>
 
 #include "absl/cleanup/cleanup.h"
 #include "client/python/native/python_lock.h"
@@ -32,6 +35,8 @@ GpuDriver::GpuDriver(const nb::callable& address_of) {
   Find(address_of, "cuCtxSynchronize", synchronize_);
   Find(address_of, "cuMemGetAddressRange_v2", get_range_);
   Find(address_of, "cuIpcGetMemHandle", get_handle_);
+  Find(address_of, "cuCtxGetDevice", get_device_);
+  Find(address_of, "cuDeviceGetPCIBusId", get_bus_id_);
 }
 
 // One attribute after the other: cuPointerGetAttributes, for several, needs a context that is current on this
@@ -80,7 +85,10 @@ std::optional<GpuDriver::Opened> GpuDriver::HandleOf(std::uint64_t address) cons
   std::size_t bytes = 0;
   Handle handle;
   if (get_range_(&begin, &bytes, address) != 0 || get_handle_(&handle, begin) != 0) return {};
-  return Opened{begin, bytes, nb::bytes(handle.bytes, sizeof(handle.bytes))};
+  int device = 0;
+  std::array<char, 32> bus_id = {};
+  if (get_device_(&device) != 0 || get_bus_id_(bus_id.data(), bus_id.size(), device) != 0) return {};
+  return Opened{begin, bytes, nb::bytes(handle.bytes, sizeof(handle.bytes)), bus_id.data()};
 }
 
 void BindGpuDriver(nb::module_& module) {

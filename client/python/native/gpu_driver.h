@@ -29,9 +29,9 @@ class GpuDriver {
   // work has failed. To be called without Python's lock.
   std::optional<std::uint64_t> Settle(std::uint64_t address) const;
 
-  // Where the allocation begins that has the memory at `address`, its size, and a CUipcMemHandle of it.
-  // Nothing for memory that cannot be shared so: managed, mapped, or from a pool.
-  using Opened = std::tuple<std::uint64_t, std::size_t, nanobind::bytes>;
+  // Where the allocation begins that has the memory at `address`, its size, a CUipcMemHandle of it, and the
+  // PCI bus id of its GPU. Nothing for memory that cannot be shared so: managed, mapped, or from a pool.
+  using Opened = std::tuple<std::uint64_t, std::size_t, nanobind::bytes, std::string>;
   std::optional<Opened> HandleOf(std::uint64_t address) const;
 
  private:
@@ -57,6 +57,8 @@ class GpuDriver {
   int (*synchronize_)();
   int (*get_range_)(std::uint64_t* begin, std::size_t* bytes, std::uint64_t address);
   int (*get_handle_)(Handle* handle, std::uint64_t address);
+  int (*get_device_)(int* device);
+  int (*get_bus_id_)(char* id, int bytes, int device);
 };
 
 void BindGpuDriver(nanobind::module_& module);

@@ -107,8 +107,8 @@ class MemoryConnection:
     @staticmethod
     def open(path: str, settings: Settings, stop: Stop | None, /) -> MemoryConnection: ...
     def allocate(self, byte_count: int, settings: Settings, stop: Stop | None, /) -> SharedMemory: ...
-    def register_gpu(self, handle: bytes, byte_offset: int, byte_count: int, settings: Settings,
-                     stop: Stop | None, /) -> RegisteredMemory: ...
+    def register_gpu(self, handle: bytes, pci_bus_id: str, byte_offset: int, byte_count: int,
+                     settings: Settings, stop: Stop | None, /) -> RegisteredMemory: ...
 
 class GpuDriver:
     """Of NVIDIA's driver, by the addresses of its functions: see client/python/native/gpu_driver.h."""
@@ -117,5 +117,5 @@ class GpuDriver:
     def settle(self, address: int, /) -> int | None:
         """Waits for the GPU: the number of the allocation that has the address."""
 
-    def handle_of(self, address: int, /) -> tuple[int, int, bytes] | None:
+    def handle_of(self, address: int, /) -> tuple[int, int, bytes, str] | None:
         """Begin, bytes and handle of the allocation."""

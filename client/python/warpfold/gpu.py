@@ -41,9 +41,9 @@ def settle(address: int) -> int | None:
     return None if driver is None else driver.settle(address)
 
 
-def handle_of(address: int) -> tuple[int, int, bytes] | None:
-    """Of the allocation that has the address: its begin, its bytes and a CUipcMemHandle. None for memory that
-    cannot be shared so: managed, mapped, or from a pool."""
+def handle_of(address: int) -> tuple[int, int, bytes, str] | None:
+    """Of the allocation that has the address: its begin, its bytes, a CUipcMemHandle, and the PCI bus id of
+    its GPU. None for memory that cannot be shared so: managed, mapped, or from a pool."""
     driver = _driver()
     return None if driver is None else driver.handle_of(address)
 

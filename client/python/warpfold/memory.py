@@ -118,10 +118,10 @@ class Memory:
         found = gpu.handle_of(address)
         if found is None:
             return None
-        begin, nbytes, handle = found
+        begin, nbytes, handle, gpu_id = found
         settings = settings_of({"timeout": _OPENING_S})
         opened = _Opened(begin, self._ask(
-            lambda connection: connection.register_gpu(handle, 0, nbytes, settings, None), settings, None))
+            lambda connection: connection.register_gpu(handle, gpu_id, 0, nbytes, settings, None), settings, None))
         self._opened[number] = opened
         return opened
 
