@@ -25,7 +25,7 @@ from warpfold.mapped import Mapping, last_byte, mapping_at, mapping_of
 if TYPE_CHECKING:
     import numpy
 
-    from warpfold.memory import Memory
+    from warpfold.memory import MemoryOfCall
 
 Way = Literal["memory", "copied", "staged", "pieces", "shared memory", "gpu memory", "resident", "parts"]
 
@@ -89,7 +89,7 @@ class ArrayElsewhere:
     _elements: Elements
 
 
-def elements_of(array: Any, dtype: Any, memory: Memory | None = None) -> Elements:
+def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> Elements:
     """Where the elements of `array` are. TypeError or ValueError for what cannot be sent as it is.
 
     dtype: the element type of what does not say its own: bytes, files, an iterator without pieces. Of all
@@ -220,7 +220,7 @@ def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
     return numpy.asarray(_Bytes(array))
 
 
-def _of_dlpack(array: Any, memory: Memory | None) -> Elements:
+def _of_dlpack(array: Any, memory: MemoryOfCall | None) -> Elements:
     if getattr(array, "requires_grad", False):
         raise TypeError("a tensor that requires grad: pass tensor.detach(), results have no gradient")
     try:
@@ -349,7 +349,7 @@ def _file_pieces(file: Any, dtype: str | None) -> Iterator[Elements]:
         raise ValueError(f"the file ends inside an element: {len(rest)} bytes are left")
 
 
-def _of_gpu(array: Any, memory: Memory | None) -> Elements:
+def _of_gpu(array: Any, memory: MemoryOfCall | None) -> Elements:
     elements = None if memory is None else memory.of_gpu(array)
     return elements or _of_pieces(_staged(array), None, "staged")
 
