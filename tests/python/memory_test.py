@@ -350,22 +350,43 @@ def test_arrays_on_a_gpu(client, path, monkeypatch):
     assert client.sum(OnGpu(x)) == client.sum(x.copy()) and len(connection.opened) == 2
 
 
-def test_a_cancelled_call_does_not_go_on_to_register(near, path, monkeypatch):
+@pytest.fixture
+def lent(path, monkeypatch):
+    """To a client: a stand-in's memory."""
     real = _native.MemoryConnection.open(path, SETTINGS, None)
     shared = real.allocate(8_000, SETTINGS, None)
     driver = Driver(shared.address, 8_000)
     monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
+    return Connection(real, shared)
 
+
+@pytest.mark.parametrize("is_under_way", [False, True])
+def test_a_closed_client_gives_back_what_the_server_opened_though_its_array_lives(
+        near, path, lent, monkeypatch, is_under_way):
+    client = warpfold.connect(near.address, memory_socket=path)
+    client._memory._connection = lent
+    if is_under_way:
+        monkeypatch.setattr(lent, "register_gpu",
+                            lambda *said, then=lent.register_gpu: client.close() or then(*said))
+    array = OnGpu(lent.shared.bytes())
+    assert client.reduce(array, ["sum"]).way == "gpu memory"
+    gc.collect()
+    assert (lent.registered() is None) == is_under_way
+    client.close()
+    gc.collect()
+    assert lent.registered() is None and array.shape == (8_000,)
+
+
+def test_a_cancelled_call_does_not_go_on_to_register(near, path, lent):
     async def scenario():
         async with aio.connect(near.address, memory_socket=path) as client:
-            client._memory._connection = connection = Connection(real, shared)
-            assert (await client.reduce(OnGpu(shared.bytes()), ["sum"])).way == "gpu memory"
-            return connection.stop
+            client._memory._connection = lent
+            assert (await client.reduce(OnGpu(lent.shared.bytes()), ["sum"])).way == "gpu memory"
 
-    stop = asyncio.run(scenario())
-    stop.request()
+    asyncio.run(scenario())
+    lent.stop.request()
     with pytest.raises(warpfold.errors.CancelledError):
-        real.register_gpu(b"h" * 64, 0, 8, SETTINGS, stop)
+        lent.real.register_gpu(b"h" * 64, 0, 8, SETTINGS, lent.stop)
 
 
 def test_the_timeout_counts_the_wait_for_a_memory_socket_that_hangs(near, client, server, monkeypatch):

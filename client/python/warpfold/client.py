@@ -141,9 +141,13 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
     def close(self) -> None:
         """Later calls raise RuntimeError; those under way on other threads go on to their end.
 
+        What the server has opened of a GPU's memory is given back, whether or not its arrays live.
+
         Raises nothing, of a client that is closed already neither.
         """
         self._native = None
+        if self._memory is not None:
+            self._memory.close()
 
     def _perform(self, work: Work[A], finish: Callable[[A], T],
                  undo: Callable[[_native.Client, A], Any] | None = None) -> T:

@@ -54,9 +54,17 @@ class Memory:
         self._opened: weakref.WeakValueDictionary[int, _Opened] = weakref.WeakValueDictionary()
         # By the id of the array on a GPU that holds them.
         self._holders: dict[int, tuple[weakref.ref[Any], _Opened]] = {}
+        self._is_closed = False
 
     def of_call(self, settings: Settings, stop: Stop | None) -> MemoryOfCall:
         return MemoryOfCall(self, settings, stop)
+
+    def close(self) -> None:
+        """Gives back what the server has opened of a GPU, but for what calls that are under way still use."""
+        with self._lock:
+            self._is_closed = True
+            self._holders.clear()
+            self._connection = None
 
     def empty(self, shape: Shape, dtype: Any, settings: Settings, stop: Stop | None) \
             -> numpy.ndarray[Any, Any]:
@@ -141,7 +149,9 @@ class Memory:
                 del holders[key]
 
         try:
-            holders[key] = (weakref.ref(array, forget), opened)
+            with self._lock:
+                if not self._is_closed:
+                    holders[key] = (weakref.ref(array, forget), opened)
         except TypeError:
             return  # its registration lives as long as the call
 
