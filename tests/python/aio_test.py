@@ -183,10 +183,11 @@ def test_a_stop_iteration_after_the_cancellation(server):
 
 
 class Held:
-    """An iterator that gives X when it is told to, and says when it is asked."""
+    """An iterator that gives a piece when it is told to, and says when it is asked."""
 
-    def __init__(self, before=0):
-        self.before, self.asked, self.told = before, threading.Event(), threading.Event()
+    def __init__(self, before=0, piece=X):
+        self.before, self.piece = before, piece
+        self.asked, self.told = threading.Event(), threading.Event()
 
     def __iter__(self):
         return self
@@ -198,7 +199,7 @@ class Held:
             assert self.told.wait(LONG_S)
             if self.before < -1:
                 raise StopIteration
-        return X
+        return self.piece
 
 
 async def ends(task):
