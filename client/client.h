@@ -27,10 +27,10 @@
 // its data can be sent again: arrays in memory, generated arrays and calls without an array, but not a
 // Writer. A share of an array is sent again even if it was taken. So is a call that a full server refused
 // (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a share of an array
-// has been reduced, until the deadline. A share that was refused beside another one of its connection is sent
-// again when that is answered, and from then on each share of the array waits for the one before it. No pause
-// goes beyond the deadline: the last failure is then the answer. A connection that broke is made again by the
-// next call.
+// has been reduced, until the deadline, unless max_attempts is 1. A share that was refused beside another one
+// of its connection is sent again when that is answered, and from then on each share of the array waits for
+// the one before it. No pause goes beyond the deadline: the last failure is then the answer. A connection
+// that broke is made again by the next call.
 //
 // Full servers: who was refused and calls again at once is kept back, so that the server has its threads for
 // those whom it serves. For 5 s after a refusal calls to that server ask first: they send nothing of an array

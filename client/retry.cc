@@ -53,7 +53,8 @@ void RetryPolicy::Reset() {
 std::optional<absl::Duration> RetryPolicy::PauseAfter(const absl::Status& status, const Attempt& attempt,
                                                       absl::Time now) {
   if (!MayRetry(status, attempt)) return std::nullopt;
-  const bool until_the_deadline = attempt.patient && IsBusy(status);
+  // Who wants no retry has another place to go.
+  const bool until_the_deadline = attempt.patient && max_attempts_ > 1 && IsBusy(status);
   if (attempts_left_ <= 0 && !until_the_deadline) return std::nullopt;
   absl::BitGen random;
   absl::Duration pause = pause_ * absl::Uniform(random, 0.8, 1.0);

@@ -14,6 +14,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/patience.h"
 #include "client/registrations.h"
 #include "client/status.h"
@@ -104,6 +106,7 @@ absl::StatusOr<MemoryConnection> MemoryConnection::Open(const std::string& path,
 
 absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count,
                                                         const CallOptions& options) const {
+  const absl::Time deadline = absl::Now() + options.timeout;
   if (byte_count == 0) return BadMemory("byte_count must be at least 1");
   if (byte_count > AvailableMemory()) return NoMemory(byte_count);
   const int memfd = memfd_create("warpfold", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -115,7 +118,9 @@ absl::StatusOr<SharedMemory> MemoryConnection::Allocate(std::uint64_t byte_count
   if (address == MAP_FAILED) return NoMemory(byte_count);
   // Also where keep_going throws.
   absl::Cleanup unmaps = [address, byte_count] { munmap(address, byte_count); };
-  absl::StatusOr<RegisteredMemory> registered = Register(memfd, byte_count, options);
+  CallOptions rest = options;
+  rest.timeout = deadline - absl::Now();
+  absl::StatusOr<RegisteredMemory> registered = Register(memfd, byte_count, rest);
   if (!registered.ok()) return registered.status();
   std::move(unmaps).Cancel();
   return SharedMemory({static_cast<std::byte*>(address), byte_count}, *std::move(registered));

@@ -150,6 +150,18 @@ TEST_F(MemoryConnectionTest, AWaitEndsAsAnyCallsDoes) {
   EXPECT_LT(absl::Now() - start_, kLong);
 }
 
+TEST_F(MemoryConnectionTest, TheTimeoutCountsWhatTheMemoryItselfTakes) {
+  peer_.SetHanging(true);
+  int questions = 0;  // 20 a second
+  const auto keep_going = [&questions] {
+    if (++questions == 1) absl::SleepFor(absl::Milliseconds(1800));
+    return true;
+  };
+  EXPECT_EQ(CodeOf({.timeout = absl::Seconds(2), .keep_going = keep_going}),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_LT(questions, 20);
+}
+
 TEST_F(MemoryConnectionTest, WhatIsRegisteredTooLateIsGivenBack) {
   peer_.SetHanging(true);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(CodeOf({.timeout = kShort}), absl::StatusCode::kDeadlineExceeded);

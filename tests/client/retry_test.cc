@@ -71,6 +71,11 @@ TEST(RetryPolicyTest, AFullServerIsAskedOnWhereMuchHangsOnIt) {
   EXPECT_FALSE(policy.PauseAfter(Draining(), {.patient = true}, kNow).has_value());
 }
 
+TEST(RetryPolicyTest, NoRetriesAreNoneAtAFullServerEither) {
+  RetryPolicy policy({.max_attempts = 1}, absl::InfiniteFuture());
+  EXPECT_FALSE(policy.PauseAfter(Busy(), {.patient = true}, kNow).has_value());
+}
+
 TEST(RetryTest, WhatMayBeTriedAgain) {
   using absl::StatusCode;
   EXPECT_TRUE(MayRetry(absl::UnavailableError("no connection"), {}));

@@ -3,15 +3,19 @@
 """The client for asyncio: values, many calls at once, and that to cancel an awaitable ends its call."""
 
 import asyncio
+import contextlib
+import gc
 import sys
 import threading
+import weakref
 
 import numpy
 import pytest
 
-from calls_test import LONG_S, X, silence, slow_pieces
+from calls_test import LONG_S, X, reductions, silence, slow_pieces
+from conftest import Server
 from warpfold import aio
-from warpfold.errors import CancelledError
+from warpfold.errors import CancelledError, DeadlineExceededError
 
 
 def run(scenario, address):
@@ -176,3 +180,114 @@ def test_a_stop_iteration_after_the_cancellation(server):
 
     reached, cancelled = threading.Event(), threading.Event()
     run(scenario, server.address)
+
+
+class Held:
+    """An iterator that gives a piece when it is told to, and says when it is asked."""
+
+    def __init__(self, before=0, piece=X):
+        self.before, self.piece = before, piece
+        self.asked, self.told = threading.Event(), threading.Event()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.before -= 1
+        if self.before < 0:
+            self.asked.set()
+            assert self.told.wait(LONG_S)
+            if self.before < -1:
+                raise StopIteration
+        return self.piece
+
+
+async def ends(task):
+    """Whether the task ends though its thread is held."""
+    return (await asyncio.wait((task,), timeout=20))[0] == {task}
+
+
+@contextlib.asynccontextmanager
+async def all_threads_held(client):
+    held = [Held() for _ in range(aio._THREADS)]
+    tasks = [asyncio.create_task(client.sum(pieces)) for pieces in held]
+    for pieces in held:
+        assert await asyncio.to_thread(pieces.asked.wait, 20)
+    try:
+        yield
+    finally:
+        for pieces in held:
+            pieces.told.set()
+        assert await asyncio.gather(*tasks) == [X.sum()] * len(tasks)
+
+
+def test_calls_that_wait_for_their_turn_end_at_once_and_are_not_sent(tmp_path):
+    async def scenario(client):
+        x = numpy.ones(9)
+        async with all_threads_held(client):
+            task = asyncio.create_task(client.sum(x, request_id="queued", timeout=LONG_S))
+            queued = client._threads._line.waiting
+            while not queued:
+                await asyncio.sleep(0)
+            references = sys.getrefcount(x)
+            task.cancel()
+            assert await ends(task) and task.cancelled() and not queued
+            del task
+            assert sys.getrefcount(x) < references
+            task = asyncio.create_task(client.sum(x, request_id="queued", timeout=0.2))
+            assert await ends(task) and not queued
+            assert type(task.exception()) is DeadlineExceededError and task.exception().reason == "DEADLINE"
+        assert await client.sum(x, request_id="later") == 9
+
+    path = tmp_path / "log"
+    with open(path, "wb") as log, Server("--max_concurrent_reductions=100", log=log) as server:
+        run(scenario, server.address)
+    ids = [line.get("request_id") for line in reductions(path)]
+    assert ids.count("later") == 1 and "queued" not in ids
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_call_ends_though_its_iterator_waits(before):
+    async def scenario(client):
+        for ends_by in ("cancel", "timeout"):
+            pieces = Held(before)
+            options = {"timeout": 0.2 if ends_by == "timeout" else LONG_S}
+            task = asyncio.create_task(client.sum(pieces, **options))
+            if ends_by == "cancel":
+                assert await asyncio.to_thread(pieces.asked.wait, 20)
+                task.cancel()
+            assert await ends(task)
+            if ends_by == "cancel":
+                assert task.cancelled()
+            else:
+                assert task.exception().reason == "DEADLINE"
+            # The server has place for one call, and so the other one has ended there.
+            assert await client.sum(X) == X.sum()
+            # Its thread lets go of all when the iterator returns.
+            alive = weakref.ref(pieces)
+            pieces.told.set()
+            del pieces, task
+            while alive() is not None:
+                await asyncio.sleep(0.01)
+                gc.collect()
+            assert client._threads._line.busy <= 1
+
+    with Server("--max_concurrent_reductions=1") as server:
+        run(scenario, server.address)
+
+
+def test_what_an_iterator_gives_too_late_is_not_sent(tmp_path):
+    async def scenario(client):
+        pieces = Held()
+        task = asyncio.create_task(client.sum(pieces, request_id="late"))
+        assert await asyncio.to_thread(pieces.asked.wait, 20)
+        task.cancel()
+        assert await ends(task)
+        pieces.told.set()
+        while client._threads._line.busy:
+            await asyncio.sleep(0.01)
+
+    path = tmp_path / "log"
+    with open(path, "wb") as log, Server(log=log) as server:
+        run(scenario, server.address)
+    assert reductions(path) == []

@@ -4,6 +4,7 @@
 
 import contextlib
 import json
+import math
 import os
 import signal
 import socket
@@ -64,6 +65,48 @@ def test_timeout():
             with pytest.raises(TimeoutError) as raised:
                 call()
             assert raised.value.reason == "DEADLINE"
+
+
+class Late:
+    """A file, and an array on a GPU, that are slow to give what they have."""
+
+    shape = (1000,)
+
+    def __init__(self):
+        self.rest = [b"", X.tobytes()]
+
+    def read(self, size):
+        time.sleep(0.3)
+        return self.rest.pop()
+
+    def get(self):
+        return numpy.frombuffer(self.read(8000), X.dtype)
+
+
+class LateOnGpu(Late):
+    def __init__(self):
+        super().__init__()
+        self.__cuda_array_interface__ = {"data": (0, False), "shape": (1000,), "typestr": "<i8", "version": 3}
+
+
+def late(thing):
+    time.sleep(0.3)
+    yield thing
+
+
+@pytest.mark.parametrize("call", [
+    lambda client, timeout: client.sum(late(X), timeout=timeout),
+    lambda client, timeout: client.reduce(late(X), ["sum"], timeout=timeout)["sum"],
+    lambda client, timeout: client.sum(Late(), dtype="int64", timeout=timeout),
+    lambda client, timeout: client.sum(LateOnGpu(), timeout=timeout),
+    lambda client, timeout: client.merge(late(client.partial(X, ["sum"])), timeout=timeout)["sum"],
+    lambda client, timeout: client.merge([client.merge_to_state(late(client.partial(X, ["sum"])),
+                                                                timeout=timeout)])["sum"]])
+def test_the_timeout_counts_the_wait_for_what_is_sent(client, call):
+    with pytest.raises(errors.DeadlineExceededError) as raised:
+        call(client, 0.2)
+    assert raised.value.reason == "DEADLINE"
+    assert call(client, LONG_S) == call(client, math.inf) == X.sum()
 
 
 @pytest.mark.parametrize("call", [

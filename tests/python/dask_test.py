@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dask's arrays over several servers: the bits of one call, whatever the chunks, workers and servers do."""
 
+import concurrent.futures
+import contextlib
 import json
 import math
 import os
@@ -15,7 +17,9 @@ import pytest
 
 import warpfold
 import warpfold.dask
+from aio_test import Held
 from conftest import Server
+from memory_test import stopped
 from warpfold import errors
 from warpfold.dask import Run, is_near, parts_of
 
@@ -242,13 +246,87 @@ class TestOrder:
         where = warpfold.dask.Servers(("127.0.0.1:1", servers[0]), (), 60.0)
         called = []
 
-        def call(client):
+        def call(client, timeout):
             called.append(repr(client))
             return client.is_serving()
 
         assert warpfold.dask._call(where, 0, call) and warpfold.dask._call(where, 0, call)
         assert ["127.0.0.1:1>" in name for name in called] == [True, False, False]
         assert set(left_out) == {"127.0.0.1:1"}
+
+
+@contextlib.contextmanager
+def filled(server):
+    """A server that has place for one call, which is there and ends when the iterator is told to."""
+    held = Held(before=1, piece=numpy.ones(2 << 20))  # more than is on the way before a server reads it
+    with warpfold.connect(server.address) as client, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        call = pool.submit(client.sum, held)
+        try:
+            assert held.asked.wait(60)
+            yield held
+        finally:
+            held.told.set()
+            call.result()
+
+
+class TestServersThatAreFullOrHang:
+    """In one thread: the first server that is asked is the first one of the list."""
+
+    X = numpy.random.default_rng(8).standard_normal(2000)
+
+    def value(self, servers, timeout=None):
+        d = dask_array.from_array(self.X, chunks=2000)
+        total = warpfold.dask.reduce(d, "sum", [server.address for server in servers], timeout=timeout)
+        return total.compute(scheduler="synchronous")
+
+    def test_another_one_is_asked_while_one_is_full(self, left_out, client):
+        with Server("--max_concurrent_reductions=1") as one, Server() as two, filled(one):
+            same_bits(self.value([one, two]), client.sum(self.X))
+            assert set(left_out) == {one.address}
+
+    def test_a_full_one_is_asked_until_it_has_place(self, left_out, client, monkeypatch):
+        refused = []
+
+        def leave_out(target, error, then=warpfold.dask._leave_out):
+            refused.append(error)
+            if len(refused) > warpfold.dask._ROUNDS:
+                held.told.set()
+            then(target, error)
+
+        monkeypatch.setattr(warpfold.dask, "_leave_out", leave_out)
+        with Server("--max_concurrent_reductions=1") as server, filled(server) as held:
+            same_bits(self.value([server]), client.sum(self.X))
+        assert {type(error) for error in refused} == {errors.ResourceExhaustedError}
+
+    def test_all_are_full_until_the_timeout(self, left_out):
+        with (Server("--max_concurrent_reductions=1") as server, filled(server),
+              pytest.raises(errors.ResourceExhaustedError)):
+            self.value([server, server], timeout=1)
+
+    def test_another_one_is_asked_when_one_hangs(self, left_out, client):
+        with Server() as one, Server() as two:
+            self.value([one, two])  # its connection is there, so that nothing but its answer is missing
+            with stopped(one.process):
+                same_bits(self.value([one, two], timeout=8), client.sum(self.X))
+                assert set(left_out) == {one.address}
+
+    def test_all_hang(self, left_out):
+        with Server() as one:
+            self.value([one])
+            with stopped(one.process), pytest.raises(errors.DeadlineExceededError):
+                self.value([one, one], timeout=2)
+
+    def test_what_others_would_refuse_too_is_raised_at_once(self, left_out, servers):
+        called = []
+
+        def call(client, timeout):
+            called.append(client)
+            raise errors.ResourceExhaustedError("too large", "ARRAY_TOO_LARGE")
+
+        where = warpfold.dask.Servers(tuple(servers), (), 60.0)
+        with pytest.raises(errors.ResourceExhaustedError):
+            warpfold.dask._call(where, 0, call)
+        assert len(called) == 1 and not left_out
 
 
 def test_no_server(servers):

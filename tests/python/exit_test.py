@@ -59,7 +59,7 @@ def test_a_daemon_thread_that_finds_no_server_does_not_disturb_the_end():
 
 
 _ASYNC = """
-import asyncio, os, sys, threading, time, numpy
+import asyncio, os, queue, sys, threading, time, numpy
 from warpfold import aio
 x = numpy.ones(9)
 def pieces():
@@ -84,7 +84,8 @@ time.sleep(0.3)
 
 # More of them than there are threads.
 @pytest.mark.parametrize("count", [1, 100])
-@pytest.mark.parametrize("call", ["client.sum(x)", "client.sum(pieces())", "client.info()", "client.put(x)"])
+@pytest.mark.parametrize("call", ["client.sum(x)", "client.sum(pieces())", "client.info()", "client.put(x)",
+                                  "client.sum(iter(queue.SimpleQueue().get, None))"])
 def test_calls_of_a_loop_that_was_stopped_do_not_hold_up_the_end(call, count):
     with silence() as address:
         assert ending_of(_ASYNC + _LOOP_THAT_STOPS.format(call=call, count=count), address)[0] == 0

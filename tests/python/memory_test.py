@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 
 import numpy
 import pytest
@@ -23,7 +24,7 @@ from warpfold import _native, aio, gpu
 from warpfold.calls import settings_of
 
 MAX_BYTES = 1 << 20
-SETTINGS = settings_of({})
+SETTINGS = settings_of({}).native()
 
 
 @pytest.fixture(scope="module")
@@ -325,7 +326,9 @@ class Connection:
     def register_gpu(self, handle, pci_bus_id, byte_offset, byte_count, settings, stop):
         assert (handle, pci_bus_id, byte_offset) == (b"h" * 64, BUS_ID.decode(), 0)
         self.opened.append(byte_count)
-        return _Registered(self.shared.token)
+        registered = _Registered(self.shared.token)
+        self.registered, self.stop = weakref.ref(registered), stop
+        return registered
 
 
 class _Registered:
@@ -355,6 +358,56 @@ def test_arrays_on_a_gpu(client, path, monkeypatch):
     gc.collect()
     assert client._memory._holders == {} and len(client._memory._opened) == 0
     assert client.sum(OnGpu(x)) == client.sum(x.copy()) and len(connection.opened) == 2
+
+
+@pytest.fixture
+def lent(path, monkeypatch):
+    """To a client: a stand-in's memory."""
+    real = _native.MemoryConnection.open(path, SETTINGS, None)
+    shared = real.allocate(8_000, SETTINGS, None)
+    driver = Driver(shared.address, 8_000)
+    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
+    return Connection(real, shared)
+
+
+@pytest.mark.parametrize("is_under_way", [False, True])
+def test_a_closed_client_gives_back_what_the_server_opened_though_its_array_lives(
+        near, path, lent, monkeypatch, is_under_way):
+    client = warpfold.connect(near.address, memory_socket=path)
+    client._memory._connection = lent
+    if is_under_way:
+        monkeypatch.setattr(lent, "register_gpu",
+                            lambda *said, then=lent.register_gpu: client.close() or then(*said))
+    array = OnGpu(lent.shared.bytes())
+    assert client.reduce(array, ["sum"]).way == "gpu memory"
+    gc.collect()
+    assert (lent.registered() is None) == is_under_way
+    client.close()
+    gc.collect()
+    assert lent.registered() is None and array.shape == (8_000,)
+
+
+def test_a_cancelled_call_does_not_go_on_to_register(near, path, lent):
+    async def scenario():
+        async with aio.connect(near.address, memory_socket=path) as client:
+            client._memory._connection = lent
+            assert (await client.reduce(OnGpu(lent.shared.bytes()), ["sum"])).way == "gpu memory"
+
+    asyncio.run(scenario())
+    lent.stop.request()
+    with pytest.raises(warpfold.errors.CancelledError):
+        lent.real.register_gpu(b"h" * 64, 0, 8, SETTINGS, lent.stop)
+
+
+def test_the_timeout_counts_the_wait_for_a_memory_socket_that_hangs(near, client, server, monkeypatch):
+    x = numpy.arange(1000.0)
+    driver = Driver(x.ctypes.data, x.nbytes)
+    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
+    with stopped(near.process), warpfold.connect(server.address, memory_socket=client._memory._path) as other:
+        for _ in range(2):  # connected or not
+            with pytest.raises(TimeoutError) as raised:
+                other.reduce(OnGpu(x), ["sum"], timeout=0.2)
+            assert raised.value.reason == "DEADLINE"
 
 
 def test_an_array_on_a_gpu_is_sent_to_a_server_whose_memory_socket_hangs(near, client, server, monkeypatch):

@@ -3,6 +3,7 @@
 """Arrays that the server keeps: the values of NumPy's, in parts, and what ends them."""
 
 import asyncio
+import dataclasses
 import inspect
 import subprocess
 import sys
@@ -209,14 +210,16 @@ def test_a_put_that_is_cancelled_too_late_is_deleted(client, keeper, monkeypatch
     kept, cancelled = threading.Event(), threading.Event()
 
     def putting(*arguments):
+        put = resident.putting(*arguments)
+
         def work(native, stop):
             try:
-                return resident.putting(*arguments)(native, None)
+                return put.run(native, None)
             finally:  # else the loop waited forever for a put that has failed
                 kept.set()
                 cancelled.wait()
 
-        return work
+        return dataclasses.replace(put, run=work)
 
     async def scenario():
         async with aio.connect(keeper.address) as other:

@@ -9,21 +9,21 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
-import contextlib
+import functools
 import os
-import threading
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from warpfold import _native
-from warpfold.calls import CallOptions, itself
+from warpfold.calls import CallOptions, Work, itself, too_late
 from warpfold.client import DEFAULT_TARGET, Client, allocating, asking_whether_it_serves, informing
+from warpfold.errors import CancelledError, WarpfoldError
 from warpfold.methods import Methods
 from warpfold.partial import PartialState, Parts
 from warpfold.resident import ArrayInfo, AsyncResidentArray, asking, deleting, infos_of, listing, putting
 from warpfold.results import Result
+from warpfold.stops import Stop
+from warpfold.threads import Job, Threads
 
 if TYPE_CHECKING:
     import numpy
@@ -53,14 +53,19 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
                   Parts[Awaitable[Result], Awaitable[PartialState]]):
     """See connect. Its methods are those of warpfold.Client, and answer awaitables.
 
-    An awaitable that is cancelled ends its call, and raises CancelledError once nothing of the array is held
-    any more. An iterator's pieces are made on a thread of the client's; `progress` is called there, too.
+    An awaitable that is cancelled ends its call, and raises CancelledError once nothing is read of the array
+    any more: at once where the call still waits for its turn, or for an iterator's next piece.
+
+    Calls are made on 64 threads of the client's, one each; more of them wait for their turn, which their
+    timeout counts. Iterators and `progress` are called there, too. Nothing can end an iterator that waits:
+    its thread is one of the 64, and holds what the call had, until the iterator gives a piece or ends. Of
+    that nothing is sent.
     """
 
     def __init__(self, client: Client):
         self._client = client
         self._memory = client._memory
-        self._threads = ThreadPoolExecutor(_THREADS, "warpfold")
+        self._threads = Threads(_THREADS)
 
     async def info(self, *, timeout: float | None = None) -> dict[str, Any]:
         """As Client.info."""
@@ -77,7 +82,7 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
         work = putting(array, matrix, ttl, owner, options)
         kept: AsyncResidentArray = await self._perform(
             work, lambda answer: AsyncResidentArray(self, *answer),
-            lambda native, answer: deleting(answer[0][0], _UNDO_S)(native, None))
+            lambda native, answer: deleting(answer[0][0], _UNDO_S).run(native, None))
         return kept
 
     async def array(self, token: bytes, *, timeout: float | None = None) -> AsyncResidentArray:
@@ -96,27 +101,37 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
     def close(self) -> None:
         """Later calls raise; those under way go on to their end."""
         self._client.close()
-        self._threads.shutdown(wait=False)
+        self._threads.close()
 
-    async def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A],
-                       finish: Callable[[A], T],
+    async def _perform(self, work: Work[A], finish: Callable[[A], T],
                        undo: Callable[[_native.Client, A], Any] | None = None) -> T:
-        stop = _native.Stop()
+        stop = Stop()
         native = self._client._open()
-        loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self._threads, _without_stop_iteration, work, native, stop)
-        _under_way[stop] = (loop, threading.current_thread())
+        job = Job(functools.partial(_without_stop_iteration, work, native, stop))
+        future = asyncio.wrap_future(job.future)
+        self._threads.add(job)
+
+        def is_left(error: Callable[[], WarpfoldError]) -> bool:
+            """Whether nobody has to wait: the call has not begun, or its thread is in the caller's code."""
+            return (self._threads.withdraw(job) or stop.leave(error)) and future.cancel()
+
         try:
-            return finish(await asyncio.shield(future))
+            await asyncio.wait((future,), timeout=work.settings.left_s())
+            if not future.done():
+                if is_left(too_late):
+                    raise too_late()
+                await asyncio.wait((future,))  # what the client library does ends by itself
+            return finish(future.result())
         except asyncio.CancelledError:
+            is_over = is_left(_cancelled)
             stop.request()
+            if is_over:
+                raise
             await _end_of(future)
             if undo is not None and not future.cancelled() and future.exception() is None:
                 # On a thread of the loop's: the client may have been closed meanwhile, and its own with it.
-                await _end_of(loop.run_in_executor(None, undo, native, future.result()))
+                await _end_of(asyncio.get_running_loop().run_in_executor(None, undo, native, future.result()))
             raise
-        finally:
-            _under_way.pop(stop, None)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -128,31 +143,14 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
         return repr(self._client).replace("warpfold.Client", "warpfold.AsyncClient")
 
 
-# What ends each call that is under way, and the loop and its thread, which wait for it. Those of a process
-# are not its children's.
-_under_way: dict[_native.Stop, tuple[asyncio.AbstractEventLoop, threading.Thread]] = {}
-os.register_at_fork(after_in_child=_under_way.clear)
+def _cancelled() -> CancelledError:
+    return CancelledError("the awaitable was cancelled")
 
 
-def _stop_what_nobody_waits_for() -> None:
-    """At the interpreter's end. A loop that still runs on a thread which is waited for has its calls done."""
-    for stop, (loop, thread) in list(_under_way.items()):
-        if thread.daemon or not loop.is_running():
-            stop.request()
-
-
-# atexit would be too late: concurrent.futures has waited for its threads by then. It has registered itself in
-# this way, too, when it was imported, and the last that was registered is the first to run.
-# While the interpreter ends already, it takes no more.
-with contextlib.suppress(RuntimeError):
-    getattr(threading, "_register_atexit", atexit.register)(_stop_what_nobody_waits_for)
-
-
-def _without_stop_iteration(work: Callable[[_native.Client, _native.Stop | None], A],
-                            native: _native.Client, stop: _native.Stop) -> A:
+def _without_stop_iteration(work: Work[A], native: _native.Client, stop: Stop) -> A:
     """A future takes no StopIteration, and would never be done: as in generators it is a RuntimeError."""
     try:
-        return work(native, stop)
+        return work.run(native, stop)
     except StopIteration as error:
         raise RuntimeError("the call raised StopIteration") from error
 

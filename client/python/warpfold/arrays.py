@@ -27,7 +27,7 @@ from warpfold.raw_bytes import WholeElements, blocks_of
 if TYPE_CHECKING:
     import numpy
 
-    from warpfold.memory import Memory
+    from warpfold.memory import MemoryOfCall
 
 Way = Literal["memory", "copied", "staged", "pieces", "shared memory", "gpu memory", "resident", "parts"]
 
@@ -91,7 +91,7 @@ class ArrayElsewhere:
     _elements: Elements
 
 
-def elements_of(array: Any, dtype: Any, memory: Memory | None = None) -> Elements:
+def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> Elements:
     """Where the elements of `array` are. TypeError or ValueError for what cannot be sent as it is.
 
     dtype: the element type of what does not say its own: bytes, files, an iterator of bytes or without
@@ -221,7 +221,7 @@ def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
     return numpy.asarray(_Bytes(array))
 
 
-def _of_dlpack(array: Any, memory: Memory | None) -> Elements:
+def _of_dlpack(array: Any, memory: MemoryOfCall | None) -> Elements:
     if getattr(array, "requires_grad", False):
         raise TypeError("a tensor that requires grad: pass tensor.detach(), results have no gradient")
     # DLPack says nothing of that bit, and PyTorch's __dlpack__ looks for the other one of its kind alone.
@@ -353,7 +353,7 @@ def _iterator_pieces(pieces: Iterator[Any], dtype: str | None) -> Iterator[Eleme
     cut.check_end()
 
 
-def _of_gpu(array: Any, memory: Memory | None) -> Elements:
+def _of_gpu(array: Any, memory: MemoryOfCall | None) -> Elements:
     elements = None if memory is None else memory.of_gpu(array)
     return elements or _of_pieces(_staged(array), None, "staged")
 

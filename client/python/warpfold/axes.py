@@ -14,6 +14,7 @@ from warpfold.arrays import Elements
 from warpfold.calls import Call
 from warpfold.errors import InvalidArgumentError, NotFoundError
 from warpfold.progress import Meter
+from warpfold.stops import Stop, away
 
 Axis = int | tuple[int, ...] | None
 
@@ -77,7 +78,7 @@ def cut_along(operator_name: str, elements: Elements, axis: int | tuple[int, ...
     return cut
 
 
-def run_along(call: Call, cut: Cut, client: _native.Client, stop: _native.Stop | None = None) \
+def run_along(call: Call, cut: Cut, client: _native.Client, stop: Stop | None = None) \
         -> _native.Columns:
     """Blocks until the columns are there, as warpfold.calls.run."""
     if call.progress is None:
@@ -90,7 +91,7 @@ def run_along(call: Call, cut: Cut, client: _native.Client, stop: _native.Stop |
 
 
 def _ask(client: _native.Client, call: Call, cut: Cut, progress: Callable[[int], object] | None,
-         stop: _native.Stop | None) -> _native.Columns:
+         stop: Stop | None) -> _native.Columns:
     elements = call.elements
     is_in_place = cut.order() == list(range(len(cut.dimensions)))
     if elements.reference is not None and (is_in_place or elements.view is None):
@@ -99,16 +100,17 @@ def _ask(client: _native.Client, call: Call, cut: Cut, progress: Callable[[int],
         reference = elements.reference
         try:
             return client.reduce_segments_reference(reference.token, reference.byte_offset, cut.length(),
-                                                    cut.count(), call.task, call.settings, stop)
+                                                    cut.count(), call.task, call.settings.native(), stop)
         except NotFoundError:
             if elements.view is None:
                 raise
     if elements.reference is not None:
-        elements.send_instead()
+        with away(stop):
+            elements.send_instead()
     if elements.view is None:
         raise TypeError("axis= needs an array in the host's memory: pieces have no axes")
     try:
         return client.reduce_segments(elements.view, cut.order(), cut.length(), cut.count(), call.task,
-                                      call.settings, progress, stop)
+                                      call.settings.native(), progress, stop)
     finally:
         elements.check_mapping()  # which says more than that the system could not read

@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 from warpfold import _native, forks, options
 from warpfold.arrays import Elements
 from warpfold.errors import DeadlineExceededError, NotFoundError
 from warpfold.progress import Meter
+from warpfold.stops import Stop, away
+
+A = TypeVar("A")
 
 NanPolicy = Literal["propagate", "ignore"]
 OverflowPolicy = Literal["error", "wrap"]
@@ -23,8 +27,11 @@ Progress = Callable[[int, int | None], object] | bool | None
 class CommonOptions(TypedDict, total=False):
     """What every method takes.
 
-    timeout: seconds for the whole call, retries included; then TimeoutError, of 0 at once. None: 3700, a
-        little more than a server lets a call live by default. math.inf: no limit.
+    timeout: seconds for the whole call, from when the method is called: retries count, and the wait for an
+        iterator, for a GPU or for a thread of asyncio's client. Then TimeoutError, of 0 at once. Code of the
+        caller's is not interrupted: the error comes when the iterator has given its piece (through asyncio it
+        does not wait for that). None: 3700, a little more than a server lets a call live by default.
+        math.inf: no limit.
     streams: how many parts of the array are under way at once, each on its own connection. 0: as many as the
         servers advise. The value has the same bits. An iterator or a file has one, and so have `axis`, put
         and partial, and a kept array is not sent: for these more are a ValueError.
@@ -64,13 +71,46 @@ _SETTINGS = frozenset({"timeout", "streams", "checksum", "request_id", "tracepar
 _OPTIONS = frozenset(CallOptions.__annotations__)
 
 
+class Settings:
+    """How to call, and until when: its time begins when this is made."""
+
+    __slots__ = ("_end", "_others")
+
+    def __init__(self, timeout: float, others: tuple[int, bool, str, str, str]):
+        self._end = time.monotonic() + timeout
+        self._others = others
+
+    def left_s(self) -> float:
+        return max(self._end - time.monotonic(), 0.0)
+
+    def within(self, most_s: float) -> Settings:
+        """The same for a part of the call, which has so many seconds, and no more than are left."""
+        return Settings(min(most_s, self.left_s()), self._others)
+
+    def native(self) -> _native.Settings:
+        """For the client library, which counts from now on. DeadlineExceededError if no time is left."""
+        left_s = self._end - time.monotonic()
+        if left_s <= 0:
+            raise too_late()
+        return _native.Settings(left_s, *self._others)
+
+
+@dataclass(slots=True)
+class Work(Generic[A]):
+    """A call that can be made: `run` blocks. What it is given ends it, if it runs on another thread than the
+    one that waits for it."""
+
+    settings: Settings
+    run: Callable[[_native.Client, Stop | None], A]
+
+
 @dataclass(slots=True)
 class Call:
     """An array, what to compute of it, and how."""
 
     elements: Elements
     task: _native.Task
-    settings: _native.Settings
+    settings: Settings
     progress: Callable[[int, int | None], object] | Literal[True] | None
 
 
@@ -99,13 +139,15 @@ def _task(type_name: str, operators: tuple[str, ...], matrix: tuple[int, int] | 
                         ddof, algorithm)
 
 
-_DEFAULTS = _native.Settings(None, 0, False, "", "", "")
+# Seconds, as the client library has it.
+DEFAULT_TIMEOUT_S = 3700.0
+_DEFAULTS = (0, False, "", "", "")
 
 
-def settings_of(given: Mapping[str, Any]) -> _native.Settings:
+def settings_of(given: Mapping[str, Any]) -> Settings:
     """Refuses by name what no method takes, and values of another type."""
     if not given:
-        return _DEFAULTS
+        return Settings(DEFAULT_TIMEOUT_S, _DEFAULTS)
     if "where" in given:
         raise NotImplementedError("where= does not exist yet: pass array[mask]")
     unknown = given.keys() - _OPTIONS
@@ -114,9 +156,11 @@ def settings_of(given: Mapping[str, Any]) -> _native.Settings:
                         f"{', '.join(sorted(_OPTIONS))}")
     progress_of(given)
     if given.keys().isdisjoint(_SETTINGS):
-        return _DEFAULTS
+        return Settings(DEFAULT_TIMEOUT_S, _DEFAULTS)
     timeout = given.get("timeout")
-    if timeout is not None:
+    if timeout is None:
+        timeout = DEFAULT_TIMEOUT_S
+    else:
         timeout = options.number("timeout", timeout)
         if not timeout >= 0:
             raise ValueError(f"timeout must be seconds, or None, not {timeout!r}")
@@ -125,9 +169,14 @@ def settings_of(given: Mapping[str, Any]) -> _native.Settings:
     streams = options.whole("streams", given.get("streams", 0))
     if not 0 <= streams < 2**31:
         raise ValueError(f"streams must be 0 or the number of streams, not {streams}")
-    return _native.Settings(timeout, streams, options.flag("checksum", given.get("checksum", False)),
-                            *(options.text(name, given.get(name, ""))
-                              for name in ("request_id", "traceparent", "tracestate")))
+    return Settings(timeout, (streams, options.flag("checksum", given.get("checksum", False)),
+                              options.text("request_id", given.get("request_id", "")),
+                              options.text("traceparent", given.get("traceparent", "")),
+                              options.text("tracestate", given.get("tracestate", ""))))
+
+
+def too_late() -> DeadlineExceededError:
+    return DeadlineExceededError("the timeout is over", "DEADLINE")
 
 
 def check_one_stream(given: Mapping[str, Any], what: str) -> None:
@@ -150,7 +199,7 @@ def itself(answer: Any) -> Any:
     return answer
 
 
-def run(call: Call, client: _native.Client, stop: _native.Stop | None = None) -> _native.Answer:
+def run(call: Call, client: _native.Client, stop: Stop | None = None) -> _native.Answer:
     """Blocks until the answer is there. Signals' handlers run meanwhile if this is the main thread."""
     if call.progress is None:
         return _ask(client, call, None, stop)
@@ -163,33 +212,41 @@ def run(call: Call, client: _native.Client, stop: _native.Stop | None = None) ->
 
 
 def _ask(client: _native.Client, call: Call, progress: Callable[[int], object] | None,
-         stop: _native.Stop | None) -> _native.Answer:
+         stop: Stop | None) -> _native.Answer:
     elements = call.elements
     reference = elements.reference
     if reference is not None:
         try:
             return client.reduce_reference(reference.token, reference.byte_offset, reference.count, call.task,
-                                           call.settings, progress, stop)
+                                           call.settings.native(), progress, stop)
         except NotFoundError:
             if elements.way == "resident":
                 raise
-            elements.send_instead()
+            with away(stop):
+                elements.send_instead()
     if elements.view is None:
         return _write(client, call, progress, stop)
     try:
-        return client.reduce(elements.view, call.task, call.settings, progress, stop)
+        return client.reduce(elements.view, call.task, call.settings.native(), progress, stop)
     finally:
         elements.check_mapping()  # which says more than that the system could not read
 
 
 def _write(client: _native.Client, call: Call, progress: Callable[[int], object] | None,
-           stop: _native.Stop | None) -> _native.Answer:
-    writer = _native.Writer(client, call.task, call.settings, progress, stop)
+           stop: Stop | None) -> _native.Answer:
+    # They know the elements, which would else live, with the iterator, until Python looks for cycles.
+    pieces, call.elements.pieces = call.elements.pieces or iter(()), None
+    writer = _native.Writer(client, call.task, call.settings.native(), progress, stop)
     try:
-        for view in call.elements.pieces or ():
+        while (view := _next(pieces, stop)) is not None:
             forks.check()  # the iterator may have forked, and have gone on in the new process, too
             writer.write(view)
         forks.check()
         return writer.commit()
     finally:
         writer.close()
+
+
+def _next(pieces: Iterator[_native.View], stop: Stop | None) -> _native.View | None:
+    with away(stop):
+        return next(pieces, None)

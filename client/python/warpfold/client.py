@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from warpfold import _native, forks
-from warpfold.calls import CallOptions, itself, settings_of
+from warpfold.calls import CallOptions, Work, itself, settings_of
 from warpfold.docstrings import documented
 from warpfold.methods import Methods
 from warpfold.options import targets_of, whole
@@ -144,13 +144,17 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
     def close(self) -> None:
         """Later calls raise RuntimeError; those under way on other threads go on to their end.
 
+        What the server has opened of a GPU's memory is given back, whether or not its arrays live.
+
         Raises nothing, of a client that is closed already neither.
         """
         self._native = None
+        if self._memory is not None:
+            self._memory.close()
 
-    def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A], finish: Callable[[A], T],
+    def _perform(self, work: Work[A], finish: Callable[[A], T],
                  undo: Callable[[_native.Client, A], Any] | None = None) -> T:
-        return finish(work(self._open(), None))
+        return finish(work.run(self._open(), None))
 
     def _open(self) -> _native.Client:
         if self._native is None:
@@ -169,23 +173,22 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         return f"<warpfold.Client {','.join(self._targets)}{state}>"
 
 
-def informing(timeout: float | None) -> Callable[[_native.Client, _native.Stop | None], dict[str, Any]]:
+def informing(timeout: float | None) -> Work[dict[str, Any]]:
     settings = settings_of({"timeout": timeout})
-    return lambda client, stop: client.info(settings, stop)
+    return Work(settings, lambda client, stop: client.info(settings.native(), stop))
 
 
-def asking_whether_it_serves(timeout: float | None) \
-        -> Callable[[_native.Client, _native.Stop | None], bool]:
+def asking_whether_it_serves(timeout: float | None) -> Work[bool]:
     settings = settings_of({"timeout": timeout})
-    return lambda client, stop: client.is_serving(settings, stop)
+    return Work(settings, lambda client, stop: client.is_serving(settings.native(), stop))
 
 
 def allocating(memory: Memory | None, shape: Shape, dtype: Any, timeout: float | None) \
-        -> Callable[[_native.Client, _native.Stop | None], numpy.ndarray[Any, Any]]:
+        -> Work[numpy.ndarray[Any, Any]]:
     if memory is None:
         raise RuntimeError("this client has no memory socket: connect(target, memory_socket=path)")
     settings = settings_of({"timeout": timeout})
-    return lambda client, stop: memory.empty(shape, dtype, settings, stop)
+    return Work(settings, lambda client, stop: memory.empty(shape, dtype, settings, stop))
 
 
 def _pem(path: str | os.PathLike[str] | None) -> str:

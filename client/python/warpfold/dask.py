@@ -24,9 +24,9 @@ import dask
 import numpy
 
 from warpfold.arrays import elements_of
-from warpfold.calls import NanPolicy, OverflowPolicy, settings_of
+from warpfold.calls import DEFAULT_TIMEOUT_S, NanPolicy, OverflowPolicy, settings_of, too_late
 from warpfold.client import Client, connect
-from warpfold.errors import UnavailableError
+from warpfold.errors import DeadlineExceededError, ResourceExhaustedError, UnavailableError, WarpfoldError
 from warpfold.options import operators_of, targets_of
 from warpfold.partial import PartialState, Question, cut_elements, question_of
 
@@ -38,8 +38,14 @@ T = TypeVar("T")
 # How many states are merged at a time. They take some 200 KB, and there is one more step only for each 256
 # times as many chunks.
 MERGED_STATES = 256
-# For so long a server that did not answer is asked only after the others.
+# For so long a server that did not answer, or that was full, is asked only after the others.
 _LEFT_OUT_S = 10.0
+_FULL_S = 1.0
+# How often all servers are asked where none of them answers; where one is full, until the timeout. The pause
+# before they are asked again is doubled each time.
+_ROUNDS = 4
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 1.0
 
 
 class Servers(NamedTuple):
@@ -71,14 +77,15 @@ def reduce(darray: Any, operators: str | Sequence[str], servers: str | Sequence[
         to the next one go with the chunk before: no chunk is moved.
     operators: a name of docs/operators.md, or a list of them.
     servers: as connect has them. A worker calls those on its own machine (unix:/path, localhost, or its own
-        name or address), or else all of them in turn; another one where they are not there.
+        name or address), or else all of them in turn; another one where they are not there, are full, or do
+        not answer in half of the time that is left.
     matrix, nan, overflow, ddof, modulus: as in Client.reduce.
-    timeout: seconds for each part, and for each merge.
+    timeout: seconds for each part, and for each merge, over all servers that are asked.
     tls_ca, tls_cert, tls_key: paths of PEM files on the workers.
 
     Raises TypeError and ValueError at once for what cannot be reduced; compute() WarpfoldError's kinds.
     A worker that is lost has its chunks reduced again by another; a server that is lost leaves its to the
-    others. Where none is left, UnavailableError.
+    others. Where none is left, UnavailableError; where all are full until then, ResourceExhaustedError.
     """
     names = operators_of([operators] if isinstance(operators, str) else operators)
     settings_of({"timeout": timeout})
@@ -202,19 +209,19 @@ def warpfold_state(question: Question, where: Servers, chunk: Any, size: int, be
                    heads: list[numpy.ndarray[Any, Any]], first: int, index: int) -> PartialState:
     pieces = [elements_of(piece, None) for piece in (_elements(chunk, size, question)[begin:], *heads)]
 
-    def call(client: Client) -> PartialState:
-        return client._partial(lambda: (pieces, question), first, {"timeout": where.timeout})
+    def call(client: Client, timeout: float) -> PartialState:
+        return client._partial(lambda: (pieces, question), first, {"timeout": timeout})
 
     return _call(where, index, call)
 
 
 def warpfold_merge(question: Question, where: Servers, states: list[PartialState],
                    index: int) -> PartialState:
-    return _call(where, index, lambda client: client.merge_to_state(states, timeout=where.timeout))
+    return _call(where, index, lambda client, timeout: client.merge_to_state(states, timeout=timeout))
 
 
 def warpfold_value(one: bool, where: Servers, states: list[PartialState]) -> Any:
-    result = _call(where, 0, lambda client: client.merge(states, timeout=where.timeout))
+    result = _call(where, 0, lambda client, timeout: client.merge(states, timeout=timeout))
     return next(iter(result.values())) if one else result
 
 
@@ -224,18 +231,43 @@ _clients: dict[tuple[str, tuple[tuple[str, str], ...]], Client] = {}
 _left_out: dict[str, float] = {}
 
 
-def _call(where: Servers, index: int, call: Callable[[Client], T]) -> T:
-    """What the first server answers that is there; `index` spreads tasks over those that are equally near."""
-    failure: UnavailableError | None = None
-    for target in _in_order(where.targets, index, time.monotonic()):
-        try:
-            return call(_client(target, where.tls))
-        except UnavailableError as error:
-            failure = error
-            with _lock:
-                _left_out[target] = time.monotonic() + _LEFT_OUT_S
-    assert failure is not None
-    raise failure
+def _call(where: Servers, index: int, call: Callable[[Client, float], T]) -> T:
+    """What the first server answers that takes the call; `index` spreads tasks over those that are equally
+    near."""
+    end = time.monotonic() + (DEFAULT_TIMEOUT_S if where.timeout is None else where.timeout)
+    pause_s = _FIRST_PAUSE_S
+    rounds_left = _ROUNDS
+    while True:
+        failures: list[WarpfoldError] = []
+        targets = _in_order(where.targets, index, time.monotonic())
+        for others, target in zip(range(len(targets) - 1, -1, -1), targets, strict=True):
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                raise failures[-1] if failures else too_late()
+            try:
+                return call(_client(target, where.tls), left_s / 2 if others else left_s)
+            except (UnavailableError, ResourceExhaustedError, DeadlineExceededError) as error:
+                failures.append(error)
+                _leave_out(target, error)
+        if not any(isinstance(failure, ResourceExhaustedError) for failure in failures):
+            rounds_left -= 1
+        if rounds_left == 0 or time.monotonic() + pause_s >= end:
+            raise failures[-1]
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+def _leave_out(target: str, error: WarpfoldError) -> None:
+    """Asks others for a while; raises an error that others would have, too."""
+    left_out_s = _LEFT_OUT_S
+    if isinstance(error, ResourceExhaustedError):
+        if error.reason not in ("TOO_MANY_REDUCTIONS", "TOO_MANY_CALLS"):
+            raise error
+        left_out_s = _FULL_S
+    elif isinstance(error, DeadlineExceededError) and error.reason != "DEADLINE":
+        raise error  # a limit of the server's
+    with _lock:
+        _left_out[target] = time.monotonic() + left_out_s
 
 
 def _in_order(targets: tuple[str, ...], index: int, now: float) -> list[str]:
@@ -272,5 +304,7 @@ def _client(target: str, tls: tuple[tuple[str, str], ...]) -> Client:
     with _lock:
         client = _clients.get((target, tls))
         if client is None:
-            client = _clients[target, tls] = connect(target, **dict(tls))  # type: ignore[arg-type]
+            # A full server is not asked again by the client: another one may be idle.
+            client = _clients[target, tls] = connect(target, max_attempts=1,
+                                                     **dict(tls))  # type: ignore[arg-type]
         return client

@@ -11,18 +11,20 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar
 
 from warpfold import _native, gpu, options
 from warpfold.arrays import Elements, Reference
-from warpfold.calls import settings_of
+from warpfold.calls import Settings
 from warpfold.element_types import dtype_of, element_type
-from warpfold.errors import ResourceExhaustedError, UnavailableError, WarpfoldError
+from warpfold.errors import CancelledError, ResourceExhaustedError, UnavailableError, WarpfoldError
+from warpfold.stops import Stop
 
 if TYPE_CHECKING:
     import numpy
 
 # The server opens memory of a GPU in a thousandth of that. In a longer wait the array could have been sent.
+# The call's own timeout may be shorter.
 _OPENING_S = 1.0
 
 T = TypeVar("T")
@@ -52,8 +54,19 @@ class Memory:
         self._opened: weakref.WeakValueDictionary[int, _Opened] = weakref.WeakValueDictionary()
         # By the id of the array on a GPU that holds them.
         self._holders: dict[int, tuple[weakref.ref[Any], _Opened]] = {}
+        self._is_closed = False
 
-    def empty(self, shape: Shape, dtype: Any, settings: _native.Settings, stop: _native.Stop | None) \
+    def of_call(self, settings: Settings, stop: Stop | None) -> MemoryOfCall:
+        return MemoryOfCall(self, settings, stop)
+
+    def close(self) -> None:
+        """Gives back what the server has opened of a GPU, but for what calls that are under way still use."""
+        with self._lock:
+            self._is_closed = True
+            self._holders.clear()
+            self._connection = None
+
+    def empty(self, shape: Shape, dtype: Any, settings: Settings, stop: Stop | None) \
             -> numpy.ndarray[Any, Any]:
         import numpy
 
@@ -66,7 +79,7 @@ class Memory:
         nbytes = math.prod(lengths) * kind.itemsize
         if nbytes >= 2**63 or max(lengths, default=0) >= 2**63:
             raise ResourceExhaustedError(f"no machine has memory of the shape {lengths}", "TOO_MUCH_MEMORY")
-        memory = self._ask(lambda connection: connection.allocate(max(nbytes, 1), settings, stop), settings,
+        memory = self._ask(lambda connection, rest: connection.allocate(max(nbytes, 1), rest, stop), settings,
                            stop)
         with self._lock:
             alive = [(begin, known) for begin, known in zip(*self._shared, strict=True)
@@ -92,7 +105,7 @@ class Memory:
         elements.reference = Reference(memory.token, offset, math.prod(elements.shape or ()), memory)
         elements.way = "shared memory"
 
-    def of_gpu(self, array: Any) -> Elements | None:
+    def of_gpu(self, array: Any, settings: Settings, stop: Stop | None) -> Elements | None:
         """An array in a GPU's memory, by reference; None where it has to be staged."""
         place = gpu.place_of(array)
         number = None if place is None else gpu.settle(place.address)
@@ -101,7 +114,9 @@ class Memory:
         opened = self._opened.get(number)
         if opened is None:
             try:
-                opened = self._open(number, place.address)
+                opened = self._open(number, place.address, settings.within(_OPENING_S), stop)
+            except CancelledError:
+                raise
             except WarpfoldError:  # another machine's, or one that computes on the CPU, or that hangs
                 return None
             if opened is None:
@@ -114,14 +129,14 @@ class Memory:
         return Elements(place.type, dtype_of(place.type), "gpu memory", shape=place.shape, owner=array,
                         reference=reference)
 
-    def _open(self, number: int, address: int) -> _Opened | None:
+    def _open(self, number: int, address: int, settings: Settings, stop: Stop | None) -> _Opened | None:
         found = gpu.handle_of(address)
         if found is None:
             return None
         begin, nbytes, handle, gpu_id = found
-        settings = settings_of({"timeout": _OPENING_S})
         opened = _Opened(begin, self._ask(
-            lambda connection: connection.register_gpu(handle, gpu_id, 0, nbytes, settings, None), settings, None))
+            lambda connection, rest: connection.register_gpu(handle, gpu_id, 0, nbytes, rest, stop), settings,
+            stop))
         self._opened[number] = opened
         return opened
 
@@ -135,33 +150,50 @@ class Memory:
                 del holders[key]
 
         try:
-            holders[key] = (weakref.ref(array, forget), opened)
+            with self._lock:
+                if not self._is_closed:
+                    holders[key] = (weakref.ref(array, forget), opened)
         except TypeError:
             return  # its registration lives as long as the call
 
-    def _ask(self, question: Callable[[_native.MemoryConnection], T], settings: _native.Settings,
-             stop: _native.Stop | None) -> T:
+    def _ask(self, question: Callable[[_native.MemoryConnection, _native.Settings], T], settings: Settings,
+             stop: Stop | None) -> T:
         connection, old = self._connect(None, settings, stop)
         try:
-            return question(connection)
+            return question(connection, settings.native())
         except UnavailableError:
             if not old:
                 raise
         # It connects again by itself after its server has ended, but not after one that was silent too long.
-        return question(self._connect(connection, settings, stop)[0])
+        connection = self._connect(connection, settings, stop)[0]
+        return question(connection, settings.native())
 
-    def _connect(self, broken: _native.MemoryConnection | None, settings: _native.Settings,
-                 stop: _native.Stop | None) -> tuple[_native.MemoryConnection, bool]:
+    def _connect(self, broken: _native.MemoryConnection | None, settings: Settings,
+                 stop: Stop | None) -> tuple[_native.MemoryConnection, bool]:
         """A connection, and whether it was there before."""
         connection = self._connection
         if connection is not None and connection is not broken:
             return connection, True
         # It may have to wait, for which others, who have timeouts of their own, must not.
-        opened = _native.MemoryConnection.open(self._path, settings, stop)
+        opened = _native.MemoryConnection.open(self._path, settings.native(), stop)
         with self._lock:
             if self._connection is None or self._connection is broken:
                 self._connection = opened
             return self._connection, self._connection is not opened
+
+
+class MemoryOfCall(NamedTuple):
+    """A client's memory for one call, whose time and whose end count."""
+
+    memory: Memory
+    settings: Settings
+    stop: Stop | None
+
+    def refer(self, elements: Elements) -> None:
+        self.memory.refer(elements)
+
+    def of_gpu(self, array: Any) -> Elements | None:
+        return self.memory.of_gpu(array, self.settings, self.stop)
 
 
 def _bfloat16() -> Any:

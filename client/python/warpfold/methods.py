@@ -21,6 +21,8 @@ from warpfold.calls import (
     CommonOptions,
     NanPolicy,
     OverflowPolicy,
+    Settings,
+    Work,
     check_one_stream,
     itself,
     progress_of,
@@ -32,6 +34,7 @@ from warpfold.docstrings import documented
 from warpfold.errors import OutOfRangeError
 from warpfold.options import flag, number, operators_of
 from warpfold.results import Result, answer_type, beyond_64_bits, column_of, in_type, value_of
+from warpfold.stops import Stop, away
 
 if TYPE_CHECKING:
     import numpy
@@ -69,14 +72,14 @@ class Methods(Generic[V, R]):
         matrix = flag("matrix", matrix)
         settings = settings_of(options)
 
-        def work(client: _native.Client, stop: _native.Stop | None) -> Result:
-            elements = self._elements(array, options)
+        def work(client: _native.Client, stop: Stop | None) -> Result:
+            elements = self._elements(array, options, settings, stop)
             task = task_of(elements.type, names, _same(matrix_of, elements) if matrix else None, nan,
                            overflow, modulus, ddof, algorithm)
             call = Call(elements, task, settings, progress_of(options))
             return Result(run(call, client, stop), elements)
 
-        result: R = self._perform(work, itself)
+        result: R = self._perform(Work(settings, work), itself)
         return result
 
     def sum(self, array: Any, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False,
@@ -250,13 +253,13 @@ class Methods(Generic[V, R]):
                      modulus: int | None, options: CallOptions) -> V:
         settings = settings_of(options)
 
-        def work(client: _native.Client, stop: _native.Stop | None) -> Any:
-            elements = self._elements(array, options)
+        def work(client: _native.Client, stop: Stop | None) -> Any:
+            elements = self._elements(array, options, settings, stop)
             task = task_of(elements.type, (operator,), _same(shape_of, elements), modulus=modulus)
             answer = run(Call(elements, task, settings, progress_of(options)), client, stop)
             return value_of(answer[0][0], elements)
 
-        value: V = self._perform(work, itself)
+        value: V = self._perform(Work(settings, work), itself)
         return value
 
     def _total(self, operator: str, array: Any, axis: Axis, keepdims: bool, dtype: Any, nan: NanPolicy,
@@ -276,8 +279,8 @@ class Methods(Generic[V, R]):
         if axis is not None:
             check_one_stream(options, "an array goes along axes on")
 
-        def work(client: _native.Client, stop: _native.Stop | None) -> Any:
-            elements = self._elements(array, options)
+        def work(client: _native.Client, stop: Stop | None) -> Any:
+            elements = self._elements(array, options, settings, stop)
             call = Call(elements, task_of(elements.type, (operator,), None, **spec), settings,
                         progress_of(options))
             answered = None if dtype is None else answer_type(elements.type, dtype)
@@ -296,27 +299,30 @@ class Methods(Generic[V, R]):
                 return value[()]
             return _with_dimensions(value, elements) if keepdims else value
 
-        value: V = self._perform(work, itself)
+        value: V = self._perform(Work(settings, work), itself)
         return value
 
-    def _elements(self, array: Any, options: Mapping[str, Any]) -> Elements:
+    def _elements(self, array: Any, options: Mapping[str, Any], settings: Settings,
+                  stop: Stop | None) -> Elements:
         """For where the call blocks: an iterator, a file or an array on a GPU may take long to give its first
         piece."""
         if comes_in_pieces(array):
             check_one_stream(options, "an iterator or a file goes on")
-        elements = elements_of(array, options.get("dtype"), self._memory)
+        memory = None if self._memory is None else self._memory.of_call(settings, stop)
+        with away(stop):
+            elements = elements_of(array, options.get("dtype"), memory)
         if elements.way == "resident":
             check_one_stream(options, "a kept array is not sent, and has")
         return elements
 
-    def _perform(self, work: Callable[[_native.Client, _native.Stop | None], A], finish: Callable[[A], Any],
+    def _perform(self, work: Work[A], finish: Callable[[A], Any],
                  undo: Callable[[_native.Client, A], Any] | None = None) -> Any:
         """What `finish` makes of the work's answer; `undo` is given an answer that nobody waits for."""
         raise NotImplementedError
 
 
 def _along(operator: str, call: Call, axis: int | tuple[int, ...], keepdims: bool, client: _native.Client,
-           stop: _native.Stop | None) -> numpy.ndarray[Any, Any]:
+           stop: Stop | None) -> numpy.ndarray[Any, Any]:
     if operator in ("argmin", "argmax") and isinstance(axis, tuple):
         raise TypeError(f"{operator} takes one axis: its answer is an index along it")
     cut = cut_along(operator, call.elements, axis)

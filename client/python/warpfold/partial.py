@@ -18,6 +18,7 @@ from warpfold.calls import (
     CallOptions,
     NanPolicy,
     OverflowPolicy,
+    Work,
     check_one_stream,
     itself,
     progress_of,
@@ -28,6 +29,7 @@ from warpfold.docstrings import documented
 from warpfold.options import flag, operators_of, unsigned, whole
 from warpfold.progress import Meter
 from warpfold.results import Result
+from warpfold.stops import Stop, away
 
 if TYPE_CHECKING:
     import numpy
@@ -125,12 +127,13 @@ class Parts(Generic[R, S]):
         settings = settings_of({"timeout": timeout, "request_id": request_id, "traceparent": traceparent,
                                 "tracestate": tracestate})
 
-        def work(client: _native.Client, stop: _native.Stop | None) -> Result:
-            raw, question = _of_one_question(states)
-            answer = client.merge(raw, question.task(), settings, stop)
+        def work(client: _native.Client, stop: Stop | None) -> Result:
+            with away(stop):
+                raw, question = _of_one_question(states)
+            answer = client.merge(raw, question.task(), settings.native(), stop)
             return Result(answer, Elements(question.type, question.dtype, "parts"))
 
-        result: R = self._perform(work, itself)
+        result: R = self._perform(Work(settings, work), itself)
         return result
 
     def merge_to_state(self, states: Iterable[PartialState], *, timeout: float | None = None,
@@ -145,11 +148,12 @@ class Parts(Generic[R, S]):
         settings = settings_of({"timeout": timeout, "request_id": request_id, "traceparent": traceparent,
                                 "tracestate": tracestate})
 
-        def work(client: _native.Client, stop: _native.Stop | None) -> PartialState:
-            raw, question = _of_one_question(states)
-            return _state(client.merge_to_state(raw, question.task(), settings, stop), question)
+        def work(client: _native.Client, stop: Stop | None) -> PartialState:
+            with away(stop):
+                raw, question = _of_one_question(states)
+            return _state(client.merge_to_state(raw, question.task(), settings.native(), stop), question)
 
-        state: S = self._perform(work, itself)
+        state: S = self._perform(Work(settings, work), itself)
         return state
 
     def _partial(self, elements_and_question: Callable[[], tuple[list[Elements], Question]],
@@ -160,27 +164,28 @@ class Parts(Generic[R, S]):
         check_one_stream(options, "a part of an array goes on")
         progress = progress_of(options)
 
-        def work(client: _native.Client, stop: _native.Stop | None) -> PartialState:
-            pieces, question = elements_and_question()
+        def work(client: _native.Client, stop: Stop | None) -> PartialState:
+            with away(stop):
+                pieces, question = elements_and_question()
             views = [_view(piece, question.type) for piece in pieces]
             task = question.task()
             try:
                 if progress is None:
-                    answer = client.reduce_part(views, first_element, task, settings, None, stop)
+                    answer = client.reduce_part(views, first_element, task, settings.native(), None, stop)
                 else:
                     with Meter(progress, sum(view.nbytes for view in views)) as meter:
-                        answer = client.reduce_part(views, first_element, task, settings, meter.tell, stop)
+                        answer = client.reduce_part(views, first_element, task, settings.native(), meter.tell,
+                                                    stop)
                         meter.finish()
             finally:
                 for piece in pieces:
                     piece.check_mapping()
             return _state(answer, question)
 
-        state: S = self._perform(work, itself)
+        state: S = self._perform(Work(settings, work), itself)
         return state
 
-    def _perform(self, work: Callable[[_native.Client, _native.Stop | None], Any],
-                 finish: Callable[[Any], Any]) -> Any:
+    def _perform(self, work: Work[Any], finish: Callable[[Any], Any]) -> Any:
         raise NotImplementedError
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, NoRetur
 
 from warpfold import _native
 from warpfold.arrays import ArrayElsewhere, Elements, Reference, elements_of
-from warpfold.calls import check_one_stream, progress_of, settings_of, task_of
+from warpfold.calls import Work, check_one_stream, progress_of, settings_of, task_of
 from warpfold.docstrings import without_array
 from warpfold.element_types import dtype_of, element_bytes
 from warpfold.errors import NotFoundError
@@ -20,6 +20,7 @@ from warpfold.methods import Methods, R, V, matrix_of
 from warpfold.options import flag, number, text
 from warpfold.progress import Meter
 from warpfold.results import Result
+from warpfold.stops import Stop, away
 
 if TYPE_CHECKING:
     import numpy
@@ -226,7 +227,7 @@ class AsyncResidentArray(_Whole[Awaitable[Any], Awaitable[Result]]):
 
 
 def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Mapping[str, Any]) \
-        -> Callable[[_native.Client, _native.Stop | None], tuple[_native.Array, Elements]]:
+        -> Work[tuple[_native.Array, Elements]]:
     """Sends an array to be kept: a client's work. What the server says of it, and what it was."""
     if ttl is not None and not 0 < number("ttl", ttl) < math.inf:
         raise ValueError(f"ttl must be seconds, or None for the server's own time, not {ttl!r}")
@@ -236,8 +237,9 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
     check_one_stream(options, "an array to keep has")
     progress = progress_of(options)
 
-    def work(client: _native.Client, stop: _native.Stop | None) -> tuple[_native.Array, Elements]:
-        elements = elements_of(array, options.get("dtype"))
+    def work(client: _native.Client, stop: Stop | None) -> tuple[_native.Array, Elements]:
+        with away(stop):
+            elements = elements_of(array, options.get("dtype"))
         view = elements.view
         if view is None:
             raise TypeError("what is kept must be an array in the host's memory, which says how large it is: "
@@ -245,10 +247,10 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
         task = task_of(elements.type, (), matrix_of(elements) if matrix else None)
         try:
             if progress is None:
-                answer = client.put(view, task, ttl or 0, owner, settings, None, stop)
+                answer = client.put(view, task, ttl or 0, owner, settings.native(), None, stop)
             else:
                 with Meter(progress, view.nbytes) as meter:
-                    answer = client.put(view, task, ttl or 0, owner, settings, meter.tell, stop)
+                    answer = client.put(view, task, ttl or 0, owner, settings.native(), meter.tell, stop)
                     meter.finish()
         except Exception:
             elements.check_mapping()
@@ -256,30 +258,28 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
         try:
             elements.check_mapping()
         except ValueError:
-            deleting(answer[0], None)(client, None)
+            deleting(answer[0], _FAREWELL_S).run(client, None)
             raise
         return answer, elements
 
-    return work
+    return Work(settings, work)
 
 
-def asking(token: bytes, timeout: float | None) \
-        -> Callable[[_native.Client, _native.Stop | None], _native.Array]:
+def asking(token: bytes, timeout: float | None) -> Work[_native.Array]:
     _check_token(token)
     settings = settings_of({"timeout": timeout})
-    return lambda client, stop: client.get_array(token, settings, stop)
+    return Work(settings, lambda client, stop: client.get_array(token, settings.native(), stop))
 
 
-def listing(owner: str, timeout: float | None) \
-        -> Callable[[_native.Client, _native.Stop | None], list[_native.Array]]:
+def listing(owner: str, timeout: float | None) -> Work[list[_native.Array]]:
     text("owner", owner)
     settings = settings_of({"timeout": timeout})
-    return lambda client, stop: client.list_arrays(owner, settings, stop)
+    return Work(settings, lambda client, stop: client.list_arrays(owner, settings.native(), stop))
 
 
-def deleting(token: bytes, timeout: float | None) -> Callable[[_native.Client, _native.Stop | None], None]:
+def deleting(token: bytes, timeout: float | None) -> Work[None]:
     settings = settings_of({"timeout": timeout})
-    return lambda client, stop: client.delete_array(token, settings, stop)
+    return Work(settings, lambda client, stop: client.delete_array(token, settings.native(), stop))
 
 
 def infos_of(answers: list[_native.Array]) -> list[ArrayInfo]:

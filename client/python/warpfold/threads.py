@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Threads on which calls block, so that an event loop does not."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import queue
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+A = TypeVar("A")
+
+
+class Job(Generic[A]):
+    """What is to be done on a thread, and what comes of it."""
+
+    def __init__(self, do: Callable[[], A]):
+        self.future: concurrent.futures.Future[A] = concurrent.futures.Future()
+        self._do = do
+
+    def run(self) -> None:
+        future, do = self.future, self._do
+        del self  # an error's traceback has this frame: with its future it would keep all that is in the call
+        try:
+            if future.set_running_or_notify_cancel():
+                future.set_result(do())
+        except BaseException as error:
+            future.set_exception(error)
+        finally:
+            del future, do
+
+
+class _Line:
+    """The jobs that wait for a thread, and the threads' turns to take one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.waiting: OrderedDict[Job[Any], None] = OrderedDict()
+        self.busy = 0  # threads
+        # One for each job, also for those that are not there any more; False is the end.
+        self.turns: queue.SimpleQueue[bool] = queue.SimpleQueue()
+
+
+class Threads:
+    """Do jobs in the order in which they come, at most so many at a time. Any thread may call.
+
+    They are daemons, since one of them may be in an iterator that never ends: concurrent.futures waits for
+    its threads when the interpreter ends. It also holds a job that was cancelled until a thread comes to it.
+    """
+
+    def __init__(self, most: int):
+        self._most = most
+        self._started = 0
+        self._line = _Line()
+        # Threads know the line alone, so that they end when nobody has this object any more.
+        weakref.finalize(self, self._line.turns.put, False).atexit = False
+
+    def add(self, job: Job[Any]) -> None:
+        line = self._line
+        with line.lock:
+            idle = self._started - line.busy
+            if len(line.waiting) >= idle and self._started < self._most:
+                threading.Thread(target=_serve, args=(line,), name="warpfold", daemon=True).start()
+                self._started += 1
+            line.waiting[job] = None
+        line.turns.put(True)
+
+    def withdraw(self, job: Job[Any]) -> bool:
+        """Whether the job was still waiting: then it is never done, and nothing of it is held."""
+        with self._line.lock:
+            return self._line.waiting.pop(job, self) is None
+
+    def close(self) -> None:
+        """The threads end when all that was added is done. Nothing may be added any more."""
+        self._line.turns.put(False)
+
+
+def _serve(line: _Line) -> None:
+    while line.turns.get():
+        with line.lock:
+            if not line.waiting:
+                continue
+            job, _ = line.waiting.popitem(last=False)
+            line.busy += 1
+        job.run()
+        del job
+        with line.lock:
+            line.busy -= 1
+    line.turns.put(False)  # for the next one
