@@ -54,21 +54,6 @@ void PartyTags::Charge(Tag& tag, std::uint64_t cost) {
   RaiseTo(highest_start_, tag.value_.fetch_add(cost, std::memory_order_relaxed));
 }
 
-// Shards that race here expect a message too many or too few.
-bool PartyTags::BeginExpecting(Tag& tag) {
-  if (tag.unexpected_.load(std::memory_order_relaxed) <= 0) return true;
-  tag.unexpected_.fetch_sub(1, std::memory_order_relaxed);
-  return false;
-}
-
-void PartyTags::CameInTime(Tag& tag) { tag.last_unexpected_.store(0, std::memory_order_relaxed); }
-
-void PartyTags::DidNotCome(Tag& tag) {
-  const int next = std::clamp(2 * tag.last_unexpected_.load(std::memory_order_relaxed), 2, kMostUnexpected);
-  tag.last_unexpected_.store(next, std::memory_order_relaxed);
-  tag.unexpected_.store(next, std::memory_order_relaxed);
-}
-
 std::size_t PartyTags::size() const {
   const std::lock_guard lock(mutex_);
   return tags_.size();

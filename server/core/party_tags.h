@@ -27,18 +27,13 @@ class PartyTags {
   // Parties without calls are remembered, or a party could come back with a tag that is behind as often as it
   // likes. When there are so many, those that do not matter any more are forgotten, or else all of them.
   static constexpr std::size_t kMostAbsent = 1024;
-  // After a message that did not come, two are not expected; after each further one twice as many, up to
-  // this.
-  static constexpr int kMostUnexpected = 64;
 
   // Where a party's next message starts. Its address is the same from Join to Leave.
   class Tag {
    private:
     friend class PartyTags;
     std::atomic<std::uint64_t> value_ = 0;
-    int members_ = 0;                       // guarded by PartyTags::mutex_
-    std::atomic<int> unexpected_ = 0;       // so many of the next messages are not expected
-    std::atomic<int> last_unexpected_ = 0;  // so many were not, the last time; 0 since one came in time
+    int members_ = 0;  // guarded by PartyTags::mutex_
   };
 
   // A shard has calls of the party; Leave is to be called as often as Join.
@@ -52,12 +47,6 @@ class PartyTags {
   std::uint64_t Start(const Tag& tag) const;
   // A message of the party is taken.
   void Charge(Tag& tag, std::uint64_t cost);
-
-  // Whether the party's next message may be expected (turns.h); it counts as one that was not, if not. After
-  // one that was, CameInTime or DidNotCome tells how it ended.
-  static bool BeginExpecting(Tag& tag);
-  static void CameInTime(Tag& tag);
-  static void DidNotCome(Tag& tag);
 
   // How many parties are remembered, with calls or without.
   std::size_t size() const;

@@ -32,8 +32,8 @@ void Shard::ForEach(const std::function<void(Call&)>& visit) {
   AfterEvent();
 }
 
-void Shard::ServeTurns(absl::Time now) {
-  turns_.Serve(now);
+void Shard::ServeTurns() {
+  turns_.Serve();
   AfterEvent();
 }
 
@@ -54,7 +54,6 @@ void Shard::OnTick() {
   const absl::Time now = Now();
   slots_.LookAtDevice(now);
   canary_.OnTick(now);
-  turns_.StopExpecting();  // of a client that left long ago, nothing is expected
   service_.residents.Expire(now);
   ForEach([now](Call& call) { call.CheckTime(now); });
   if (const absl::Status fault = service_.device.fault(); !fault.ok()) StopAll(fault);

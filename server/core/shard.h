@@ -70,8 +70,8 @@ class Shard {
   void Retire() { canary_.Retire(); }
 
   // Takes messages whose turn it is. To be called while turns().has_waiting(), when there is no other event,
-  // or have been many. `now` is as Turns::Serve has it.
-  void ServeTurns(absl::Time now);
+  // or have been many.
+  void ServeTurns();
 
   // To be called after each event of a call: what the call gave back, or the device has finished meanwhile,
   // may be what others wait for.
@@ -83,7 +83,6 @@ class Shard {
   // nothing that the device would have to tell.
   void BeforeWaiting() {
     slots_.AskForNotices();
-    if (calls_.empty()) turns_.StopExpecting();
     PublishGauges();
   }
   std::optional<absl::Duration> LookTime() const { return slots_.LookTime(); }

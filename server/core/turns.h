@@ -10,12 +10,8 @@
 // (party_tags.h), so that a party whose calls lie on a few of them has these until it has had as much as the
 // others: without that a party with fewer calls than there are shards would get half of each of its shards.
 //
-// One stream would still get no more than half of its shard: its next message comes a moment after the last
-// one was taken, and by then the thread is busy with somebody else's. So the thread expects that message of a
-// party that is far behind, and holds the others for a moment, as a disk's scheduler does that expects the
-// next read (anticipatory scheduling: Iyer and Druschel, 2001). It holds them for no longer than the last
-// message may have taken, so that nobody stops it with small ones. If the message does not come, the next
-// ones of the party are not expected, for more messages each time.
+// One stream still gets no more than half of its shard: its next message comes a moment after the last one
+// was taken, and by then the thread is busy with somebody else's. ADR 117 says why nobody is held for it.
 //
 // Whoever is behind, others get a small part of the shard's thread (kMostInARow): their calls go on.
 //
@@ -27,10 +23,8 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 
-#include "absl/time/time.h"
 #include "server/core/party_tags.h"
 
 namespace warpfold::server {
@@ -43,12 +37,6 @@ class Turns {
   // So much is served before the thread looks for events again, among which may be a message that comes
   // first.
   static constexpr std::uint64_t kServedAtOnce = 256 << 10;
-  // A party's next message is expected if all who would be served instead have had so much more than it.
-  static constexpr std::uint64_t kFarBehind = 4 << 20;
-  // Others are held for kPatience at most, and for no longer than kPatiencePerByte for each byte that the
-  // last message counted. A thread takes a byte in about that time, or in less.
-  static constexpr absl::Duration kPatience = absl::Microseconds(300);
-  static constexpr absl::Duration kPatiencePerByte = absl::Nanoseconds(1);
   // One party gets so many times as much as the next message of others counts. Then that one is taken.
   static constexpr std::uint64_t kMostInARow = 16;
 
@@ -79,17 +67,11 @@ class Turns {
 
   // `tags` must outlive the turns.
   explicit Turns(PartyTags& tags) : tags_(tags) {}
-  ~Turns() { StopExpecting(); }
-  Turns(const Turns&) = delete;
-  Turns& operator=(const Turns&) = delete;
 
   bool has_waiting() const { return waiting_ > 0; }
 
-  // Calls those whose turn it is, up to kServedAtOnce, or nobody while a message is expected. `now` is the
-  // time of any clock that goes on.
-  void Serve(absl::Time now);
-  // Expects no message until another is taken.
-  void StopExpecting();
+  // Calls those whose turn it is, up to kServedAtOnce.
+  void Serve();
 
  private:
   struct Waiter {
@@ -98,29 +80,19 @@ class Turns {
   };
   struct Party {
     std::deque<Waiter> waiters;  // the one that came first is first
-    int members = 0;             // and one more while its message is expected
+    int members = 0;
     PartyTags::Tag* tag = nullptr;
   };
-  struct Expected {
-    Parties::iterator party;
-    absl::Duration patience;
-    std::optional<absl::Time> held_since = {};  // none until others are held
-  };
 
-  Parties::iterator Join(const std::string& party);
-  void Leave(Parties::iterator party);
   bool IsNext(const Party& party) const;
   bool MustYield(const Party& party);
-  bool IsFarBehind();
-  Parties::iterator LowestWaiting(const Party* except = nullptr);
-  Parties::iterator NextWaiting();
-  void Take(Parties::iterator party, std::uint64_t cost);
-  bool Holds(absl::Time now);
+  Party* LowestWaiting(const Party* except = nullptr);
+  Party& NextWaiting();
+  void Take(Party& party, std::uint64_t cost);
 
   PartyTags& tags_;
   Parties parties_;  // those with members
   std::size_t waiting_ = 0;
-  std::optional<Expected> expected_;
   const Party* last_ = nullptr;  // whose message was taken last; null if it has left
   std::uint64_t in_a_row_ = 0;   // what it got since others have been waiting
 };

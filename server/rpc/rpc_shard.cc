@@ -105,7 +105,7 @@ void RpcShard::Run() {
         break;
     }
     if (events >= kEventsBeforeTurns) {
-      core_.ServeTurns(core_.Now());
+      core_.ServeTurns();
       events = 0;
     }
     if (const auto now = Clock::now(); now >= next_tick) {

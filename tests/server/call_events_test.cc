@@ -220,32 +220,9 @@ TEST_F(CallEventsTest, MergesAndListsAreTakenInTurns) {
     EXPECT_FALSE(greedy[1].answered()) << method << ": another party may come first";
     modest.Say("");
     EXPECT_TRUE(modest.answered());
-    while (shard_.turns().has_waiting()) shard_.ServeTurns(now_ += Turns::kPatience);
+    while (shard_.turns().has_waiting()) shard_.ServeTurns();
     for (Caller& caller : greedy) EXPECT_EQ(caller.Reason(), "BAD_MESSAGE");
   }
-}
-
-// A party whose next message is expected counts as one with calls.
-TEST_F(CallEventsTest, OfCallsThatHaveEndedNothingIsExpectedForLong) {
-  const auto merge_beside_another = [this](const std::string& host) {
-    std::optional<Caller> one(std::in_place, shard_, kMerge, host);
-    Caller other(shard_, kMerge, "192.0.2.2");
-    one->Say("x");
-    one.reset();
-    EXPECT_TRUE(service_.tags.has_several());
-  };
-  merge_beside_another("192.0.2.1");
-  const PartyTags::Tag& tag = service_.tags.Join("192.0.2.3");
-  EXPECT_TRUE(service_.tags.has_several());
-  shard_.BeforeWaiting();
-  EXPECT_FALSE(service_.tags.has_several()) << "no call is left";
-  const Caller stays(shard_, kWatch);
-  merge_beside_another("192.0.2.4");
-  shard_.BeforeWaiting();
-  EXPECT_TRUE(service_.tags.has_several());
-  Wait(absl::Milliseconds(50));
-  EXPECT_FALSE(service_.tags.has_several());
-  EXPECT_EQ(service_.tags.Start(tag), 0);
 }
 
 TEST_F(CallEventsTest, AMergeThatWaitsForItsTurnCanBeStopped) {

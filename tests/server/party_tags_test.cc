@@ -84,25 +84,5 @@ TEST(PartyTagsTest, NothingIsLostBetweenThreads) {
   EXPECT_FALSE(tags.has_several());
 }
 
-// As many are not expected after each message that did not come.
-TEST(PartyTagsTest, WhoDoesNotComeIsExpectedMoreSeldom) {
-  PartyTags tags;
-  PartyTags::Tag& tag = tags.Join("party");
-  const auto unexpected = [&tag] {
-    int count = 0;
-    while (!PartyTags::BeginExpecting(tag)) ++count;
-    return count;
-  };
-  EXPECT_EQ(unexpected(), 0);
-  for (const int expected : {2, 4, 8, 16, 32, 64, 64}) {
-    PartyTags::DidNotCome(tag);
-    EXPECT_EQ(unexpected(), expected);
-  }
-  PartyTags::CameInTime(tag);
-  EXPECT_EQ(unexpected(), 0);
-  PartyTags::DidNotCome(tag);
-  EXPECT_EQ(unexpected(), 2);
-}
-
 }  // namespace
 }  // namespace warpfold::server

@@ -105,7 +105,7 @@ void SimulatedClient::Say(Random& random) {
     if ((IsStream(script_) || IsReflection(script_)) && line.carries_something) idle_ = absl::ZeroDuration();
     CountProgress(line.array_bytes);
     call_->OnMessage(std::move(message));
-    while (ledger_.has_turns_at_once && shard_.turns().has_waiting()) shard_.ServeTurns(ledger_.NextLook());
+    while (ledger_.has_turns_at_once && shard_.turns().has_waiting()) shard_.ServeTurns();
     // Where messages wait for their turns, this one perhaps waits for no slot yet.
     waits_for_slot_ = is_chunk && !shard_.turns().has_waiting();
     starts_of_others_.clear();

@@ -26,7 +26,6 @@ namespace warpfold::server {
 // What is so in the world, as far as clients judge their answers by it.
 struct Ledger {
   absl::Time now = absl::UnixEpoch();
-  absl::Time last_look = absl::UnixEpoch();  // of a shard's thread, at messages that wait for their turns
   // Calls that have begun and are not answered: how many of each kind each host has.
   std::map<std::string, std::array<int, Admission::kKinds>> inside;
   // With which reason newcomers are refused; "" while they are not.
@@ -42,9 +41,6 @@ struct Ledger {
   void Expect(bool condition, const std::string& what) {
     if (!condition && violation.empty()) violation = what;
   }
-
-  // Moments of which the rest of the world takes no notice pass while messages wait for their turns.
-  absl::Time NextLook() { return last_look += Turns::kPatience / 2; }
 
   // Streams and single arrays share their places.
   static int OfKind(const std::array<int, Admission::kKinds>& counts, Admission::Kind kind);

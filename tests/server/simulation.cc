@@ -273,7 +273,7 @@ void World::Notify(SimulatedShard& shard) {
 
 void World::TakeTurns(SimulatedShard& shard) {
   if (!shard.shard->turns().has_waiting()) return;
-  shard.shard->ServeTurns(ledger_.NextLook());
+  shard.shard->ServeTurns();
   shard.shard->BeforeWaiting();
 }
 
