@@ -7,9 +7,11 @@ WARPFOLD_RANDOM_EXAMPLES, set to anything: Hypothesis thinks of other arrays eac
 in each run else, so that a test which fails does so for what was changed.
 """
 
+import contextlib
 import importlib.util
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -28,6 +30,7 @@ if "WARPFOLD_RANDOM_EXAMPLES" not in os.environ and importlib.util.find_spec("hy
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 _STOP_TIMEOUT_S = 60
+MAX_REGISTERED_BYTES = 1 << 20
 
 
 class Server:
@@ -63,6 +66,17 @@ class Server:
             self.kill()
 
 
+@contextlib.contextmanager
+def stopped(process):
+    """As a server that hangs: its memory socket takes what is sent, and answers nothing."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # a thread that runs goes on for a moment
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
 @pytest.fixture(scope="session")
 def server():
     with Server("--resident_bytes=1048576") as server:
@@ -73,3 +87,15 @@ def server():
 def client(server):
     with warpfold.connect(server.address) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("socket") / "memory")
+
+
+@pytest.fixture(scope="module")
+def near(path):
+    """A server with a memory socket at `path`."""
+    with Server(f"--memory_socket={path}", f"--max_registered_bytes={MAX_REGISTERED_BYTES}") as server:
+        yield server

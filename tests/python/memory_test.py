@@ -1,41 +1,21 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that the server reads by itself: NumPy arrays in it, and arrays on a GPU, of which the driver is a
-stand-in here."""
+"""Memory that the server reads by itself, and NumPy arrays in it."""
 
 import asyncio
-import contextlib
-import ctypes
 import gc
 import os
 import signal
 import sys
 import threading
 import time
-import weakref
 
 import numpy
 import pytest
 
-import dlpack
 import warpfold
-from conftest import Server
-from warpfold import _native, aio, gpu
-from warpfold.calls import settings_of
-
-MAX_BYTES = 1 << 20
-SETTINGS = settings_of({}).native()
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    return str(tmp_path_factory.mktemp("socket") / "memory")
-
-
-@pytest.fixture(scope="module")
-def near(path):
-    with Server(f"--memory_socket={path}", f"--max_registered_bytes={MAX_BYTES}") as server:
-        yield server
+from conftest import MAX_REGISTERED_BYTES, Server, stopped
+from warpfold import aio
 
 
 @pytest.fixture
@@ -86,7 +66,7 @@ def test_matrices_and_new_memory_of_zeros(client):
 
 
 def test_memory_lives_as_long_as_any_part(client, near, path):
-    x = filled(client, MAX_BYTES // 8)
+    x = filled(client, MAX_REGISTERED_BYTES // 8)
     with pytest.raises(RuntimeError) as raised:
         client.empty(1)
     assert raised.value.reason == "TOO_MUCH_MEMORY"
@@ -99,7 +79,7 @@ def test_memory_lives_as_long_as_any_part(client, near, path):
     del part
     gc.collect()
     for _ in range(50):
-        assert way_of(client, filled(client, MAX_BYTES // 16)) == "shared memory"
+        assert way_of(client, filled(client, MAX_REGISTERED_BYTES // 16)) == "shared memory"
 
 
 def test_other_clients_send_it(client, near):
@@ -180,17 +160,6 @@ def test_asyncio(near, path):
     asyncio.run(scenario())
 
 
-@contextlib.contextmanager
-def stopped(process):
-    """As a server that hangs: its memory socket takes what is sent, and answers nothing."""
-    process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # a thread that runs goes on for a moment
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGCONT)
-
-
 @pytest.mark.parametrize("connects", [False, True])
 def test_signals_and_timeouts_end_the_wait_for_the_memory_socket(near, client, path, connects):
     kept = None if connects else filled(client)
@@ -207,17 +176,17 @@ def test_signals_and_timeouts_end_the_wait_for_the_memory_socket(near, client, p
     # Nothing is left of what the server registered in vain.
     del kept
     gc.collect()
-    assert way_of(client, filled(client, MAX_BYTES // 8)) == "shared memory"
+    assert way_of(client, filled(client, MAX_REGISTERED_BYTES // 8)) == "shared memory"
 
 
 def test_memory_is_given_back_without_a_wait_for_a_server_that_hangs(near, client):
-    arrays = [filled(client, MAX_BYTES // 64) for _ in range(8)]
+    arrays = [filled(client, MAX_REGISTERED_BYTES // 64) for _ in range(8)]
     with stopped(near.process):
         begin = time.monotonic()
         arrays.clear()
         gc.collect()
         assert time.monotonic() - begin < 5
-    assert way_of(client, filled(client, MAX_BYTES // 8)) == "shared memory"
+    assert way_of(client, filled(client, MAX_REGISTERED_BYTES // 8)) == "shared memory"
 
 
 def test_asyncio_cancels_what_waits_for_the_memory_socket(near, path):
@@ -232,279 +201,3 @@ def test_asyncio_cancels_what_waits_for_the_memory_socket(near, path):
             assert (await client.empty(3)).shape == kept.shape
 
     asyncio.run(scenario())
-
-
-BUS_ID = b"0000:0f:00.0"
-POINTER = ctypes.POINTER(ctypes.c_void_p)
-FUNCTIONS = {
-    "cuPointerGetAttribute": (ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64),
-    "cuDevicePrimaryCtxRetain": (POINTER, ctypes.c_int),
-    "cuDevicePrimaryCtxRelease_v2": (ctypes.c_int,),
-    "cuCtxPushCurrent_v2": (ctypes.c_void_p,),
-    "cuCtxPopCurrent_v2": (POINTER,),
-    "cuCtxSynchronize": (),
-    "cuMemGetAddressRange_v2": (ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_size_t),
-                                ctypes.c_uint64),
-    "cuIpcGetMemHandle": (ctypes.c_void_p, ctypes.c_uint64),
-    "cuCtxGetDevice": (ctypes.POINTER(ctypes.c_int),),
-    "cuDeviceGetPCIBusId": (ctypes.c_void_p, ctypes.c_int, ctypes.c_int),
-}
-
-
-class Driver:
-    """Says that host memory is a GPU's, and answers as the driver's functions do: 0 for success."""
-
-    PRIMARY = 6  # a context
-
-    def __init__(self, begin, nbytes, refuses="", context=5):
-        self.begin, self.nbytes, self.refuses, self.context = begin, nbytes, refuses, context
-        self.number = 1
-        self.asked = []
-        self.pushed = []
-        self._kept = []
-        self.native = _native.GpuDriver(self._address_of)
-
-    def _address_of(self, name):
-        def function(*arguments):
-            self.asked.append(name)
-            if name == self.refuses:
-                return 1
-            return getattr(self, name, lambda *unused: 0)(*arguments) or 0
-
-        function = ctypes.CFUNCTYPE(ctypes.c_int, *FUNCTIONS[name])(function)
-        self._kept.append(function)
-        return ctypes.cast(function, ctypes.c_void_p).value
-
-    def cuPointerGetAttribute(self, answer, attribute, address):
-        kind, value = {1: (ctypes.c_void_p, self.context), 7: (ctypes.c_uint64, self.number),
-                       9: (ctypes.c_int, 3)}[attribute]
-        if not self.begin <= address < self.begin + self.nbytes or value is None:
-            return 1
-        kind.from_address(answer).value = value
-        return 0
-
-    def cuDevicePrimaryCtxRetain(self, context, device):
-        assert device == 3
-        context[0] = self.PRIMARY
-
-    def cuCtxPushCurrent_v2(self, context):
-        self.pushed.append(context)
-
-    def cuMemGetAddressRange_v2(self, begin, nbytes, address):
-        begin[0], nbytes[0] = self.begin, self.nbytes
-
-    def cuIpcGetMemHandle(self, handle, address):
-        assert address == self.begin
-        ctypes.memmove(handle, b"h" * 64, 64)
-
-    def cuCtxGetDevice(self, device):
-        device[0] = 3
-
-    def cuDeviceGetPCIBusId(self, name, nbytes, device):
-        assert device == 3 and nbytes > len(BUS_ID)
-        ctypes.memmove(name, BUS_ID, len(BUS_ID) + 1)
-
-    def times(self, name):
-        return self.asked.count(name)
-
-
-class OnGpu:
-    def __init__(self, array):
-        self.array, self.shape = array, array.shape
-        self.__cuda_array_interface__ = array.__array_interface__
-
-    def get(self):
-        return self.array.copy()
-
-
-class Connection:
-    """Opens a stand-in's memory, which is shared memory."""
-
-    def __init__(self, real, shared):
-        self.real, self.shared, self.opened = real, shared, []
-
-    def register_gpu(self, handle, pci_bus_id, byte_offset, byte_count, settings, stop):
-        assert (handle, pci_bus_id, byte_offset) == (b"h" * 64, BUS_ID.decode(), 0)
-        self.opened.append(byte_count)
-        registered = _Registered(self.shared.token)
-        self.registered, self.stop = weakref.ref(registered), stop
-        return registered
-
-
-class _Registered:
-    def __init__(self, token):
-        self.token = token
-
-
-def test_arrays_on_a_gpu(client, path, monkeypatch):
-    real = _native.MemoryConnection.open(path, SETTINGS, None)
-    shared = real.allocate(80_000, SETTINGS, None)
-    x = shared.bytes().view("float64")
-    x[:] = numpy.random.default_rng(4).normal(size=10_000)
-    driver = Driver(shared.address, 80_000)
-    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
-    connection = Connection(real, shared)
-    client._memory._connection = connection
-    array = OnGpu(x[100:])
-    for _ in range(3):
-        result = client.reduce(array, ["sum", "first"])
-        assert result.way == "gpu memory"
-        assert result["first"] == x[100] and result["sum"] == client.sum(x[100:].copy())
-    assert connection.opened == [80_000]  # once for the allocation
-    assert driver.times("cuCtxSynchronize") == 3  # and each time for what the GPU has yet to do
-    assert driver.times("cuCtxPushCurrent_v2") == driver.times("cuCtxPopCurrent_v2") == 4
-    assert client.reduce(OnGpu(x[::2]), ["sum"]).way == "staged"
-    del array, result
-    gc.collect()
-    assert client._memory._holders == {} and len(client._memory._opened) == 0
-    assert client.sum(OnGpu(x)) == client.sum(x.copy()) and len(connection.opened) == 2
-
-
-@pytest.fixture
-def lent(path, monkeypatch):
-    """To a client: a stand-in's memory."""
-    real = _native.MemoryConnection.open(path, SETTINGS, None)
-    shared = real.allocate(8_000, SETTINGS, None)
-    driver = Driver(shared.address, 8_000)
-    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
-    return Connection(real, shared)
-
-
-@pytest.mark.parametrize("is_under_way", [False, True])
-def test_a_closed_client_gives_back_what_the_server_opened_though_its_array_lives(
-        near, path, lent, monkeypatch, is_under_way):
-    client = warpfold.connect(near.address, memory_socket=path)
-    client._memory._connection = lent
-    if is_under_way:
-        monkeypatch.setattr(lent, "register_gpu",
-                            lambda *said, then=lent.register_gpu: client.close() or then(*said))
-    array = OnGpu(lent.shared.bytes())
-    assert client.reduce(array, ["sum"]).way == "gpu memory"
-    gc.collect()
-    assert (lent.registered() is None) == is_under_way
-    client.close()
-    gc.collect()
-    assert lent.registered() is None and array.shape == (8_000,)
-
-
-def test_a_cancelled_call_does_not_go_on_to_register(near, path, lent):
-    async def scenario():
-        async with aio.connect(near.address, memory_socket=path) as client:
-            client._memory._connection = lent
-            assert (await client.reduce(OnGpu(lent.shared.bytes()), ["sum"])).way == "gpu memory"
-
-    asyncio.run(scenario())
-    lent.stop.request()
-    with pytest.raises(warpfold.errors.CancelledError):
-        lent.real.register_gpu(b"h" * 64, 0, 8, SETTINGS, lent.stop)
-
-
-def test_the_timeout_counts_the_wait_for_a_memory_socket_that_hangs(near, client, server, monkeypatch):
-    x = numpy.arange(1000.0)
-    driver = Driver(x.ctypes.data, x.nbytes)
-    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
-    with stopped(near.process), warpfold.connect(server.address, memory_socket=client._memory._path) as other:
-        for _ in range(2):  # connected or not
-            with pytest.raises(TimeoutError) as raised:
-                other.reduce(OnGpu(x), ["sum"], timeout=0.2)
-            assert raised.value.reason == "DEADLINE"
-
-
-def test_an_array_on_a_gpu_is_sent_to_a_server_whose_memory_socket_hangs(near, client, server, monkeypatch):
-    x = numpy.arange(1000.0)
-    driver = Driver(x.ctypes.data, x.nbytes)
-    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
-    with stopped(near.process), warpfold.connect(server.address, memory_socket=client._memory._path) as other:
-        begin = time.monotonic()
-        result = other.reduce(OnGpu(x), ["sum"], timeout=60)
-        assert result["sum"] == x.sum() and result.way == "staged" and time.monotonic() - begin < 20
-
-
-def test_another_allocation_at_the_same_address_is_another_one(client, path, monkeypatch):
-    """The array that lies in it may be the same object, as one that a library has filled anew."""
-    real = _native.MemoryConnection.open(path, SETTINGS, None)
-    old, new = (real.allocate(8_000, SETTINGS, None) for _ in range(2))
-    old.bytes()[:] = 1
-    new.bytes()[:] = 2
-    driver = Driver(old.address, 8_000)
-    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
-    client._memory._connection = Connection(real, old)
-    array = OnGpu(old.bytes())
-    assert client.max(array) == 1
-    driver.number += 1
-    client._memory._connection = Connection(real, new)
-    assert client.max(array) == 2
-    assert len(client._memory._opened) == 1  # the old one was given back
-
-
-@pytest.mark.parametrize("what, is_there", [
-    ({}, True), ({"strides": None}, True), ({"strides": (24, 8)}, True), ({"strides": (8, 16)}, False),
-    ({"strides": (48, 8)}, False), ({"strides": (24, -8)}, False), ({"mask": object()}, False),
-    ({"shape": (0, 3)}, False), ({"typestr": ">f8"}, False), ({"typestr": "<c16"}, False)])
-def test_what_numbas_protocol_says_of_a_place(what, is_there):
-    array = OnGpu(numpy.ones((2, 3)))
-    array.__cuda_array_interface__ = {"data": (640, False), "shape": (2, 3), "typestr": "<f8", **what}
-    assert gpu.place_of(array) == (gpu.Place(640, "float64", (2, 3)) if is_there else None)
-
-
-@pytest.mark.parametrize("refuses", ["", "cuPointerGetAttribute", "cuMemGetAddressRange_v2",
-                                     "cuCtxSynchronize", "cuCtxPushCurrent_v2", "cuIpcGetMemHandle"])
-def test_arrays_on_a_gpu_that_cannot_be_shared_are_staged(client, monkeypatch, refuses):
-    """Without a refusal of the driver's, the server's: it computes on the CPU."""
-    x = numpy.arange(100.0)
-    driver = Driver(x.ctypes.data, x.nbytes, refuses)
-    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
-    result = client.reduce(OnGpu(x), ["sum"])
-    assert result.way == "staged" and result["sum"] == x.sum()
-
-
-class ByDlpack(dlpack.Exporter):
-    def __init__(self, array, device):
-        super().__init__(array, device)
-        self.shape = array.shape
-
-    def get(self):
-        return self.array.copy()
-
-
-@pytest.mark.parametrize("kind", [OnGpu, lambda x: ByDlpack(x, dlpack.CUDA),
-                                  lambda x: ByDlpack(x, dlpack.CUDA_MANAGED)])
-def test_an_array_is_staged_once_the_gpu_has_written_it(near, monkeypatch, kind):
-    x = numpy.arange(100.0)
-    driver = Driver(x.ctypes.data, x.nbytes)
-    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
-    with warpfold.connect(near.address) as client:
-        assert client.sum(kind(x)) == x.sum() and driver.times("cuCtxSynchronize") == 1
-
-
-@pytest.mark.parametrize("context", [0, None])  # it is null, or refused
-@pytest.mark.parametrize("refuses", ["", "cuDevicePrimaryCtxRetain", "cuCtxSynchronize"])
-def test_memory_without_a_context_is_settled_by_that_of_cudas_runtime(client, monkeypatch, refuses, context):
-    """As a pool's has none. Such memory cannot be shared."""
-    x = numpy.arange(100.0)
-    driver = Driver(x.ctypes.data, x.nbytes, refuses, context)
-    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
-    assert client.reduce(OnGpu(x), ["sum"]).way == "staged"
-    assert driver.times("cuIpcGetMemHandle") == 0
-    is_retained = refuses != "cuDevicePrimaryCtxRetain"
-    assert set(driver.pushed) == ({Driver.PRIMARY} if is_retained else set())
-    assert driver.times("cuCtxPopCurrent_v2") == driver.times("cuCtxSynchronize") == len(driver.pushed)
-    assert driver.times("cuDevicePrimaryCtxRelease_v2") == len(driver.pushed)
-
-
-def test_an_address_that_the_driver_does_not_know(client, monkeypatch):
-    x = numpy.arange(100.0)
-    driver = Driver(x.ctypes.data + x.nbytes, 1)
-    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
-    assert client.reduce(OnGpu(x), ["sum"]).way == "staged"
-    assert driver.pushed == [] and gpu.handle_of(x.ctypes.data) is None
-
-
-def test_without_a_driver_arrays_are_staged(client, monkeypatch):
-    def no_function(name):
-        raise AttributeError(name)
-
-    with pytest.raises(AttributeError):
-        _native.GpuDriver(no_function)
-    monkeypatch.setattr(gpu, "_driver", lambda: None)
-    assert client.reduce(OnGpu(numpy.arange(100.0)), ["sum"]).way == "staged"

@@ -45,7 +45,7 @@ TEST_F(NamedGpuTest, AnotherOneIsRefused) {
   const absl::Status status = OpenBy(0, "0000:01:00.0").status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_EQ(ErrorReason(status), "BAD_MEMORY");
-  EXPECT_EQ(ErrorDetails(status).at("field"), "pci_bus_id");
+  EXPECT_EQ(ErrorDetails(status), (ErrorMetadata{{"field", "pci_bus_id"}}));
 }
 
 }  // namespace
