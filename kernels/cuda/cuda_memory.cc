@@ -118,6 +118,7 @@ absl::StatusOr<std::unique_ptr<Memory>> OpenOn(Gpu gpu, const ProcessMemory& mem
 
 // The GPU that has the memory, where its name is known.
 absl::StatusOr<Gpu> GpuOf(std::span<const Gpu> gpus, const ProcessMemory& memory, Fault& fault) {
+  if (absl::Status lost = fault.Get(); !lost.ok()) return lost;
   for (const Gpu gpu : gpus) {
     std::array<char, ProcessMemory::kBusIdBytes> bus_id = {};
     const cudaError_t error =

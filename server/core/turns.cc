@@ -18,7 +18,6 @@ Turns::Member::~Member() {
       std::erase_if(party_->second.waiters, [this](const Waiter& waiter) { return waiter.member == this; });
   if (--party_->second.members > 0) return;
   turns_.tags_.Leave(party_->first);
-  if (turns_.last_ == &party_->second) turns_.last_ = nullptr;
   turns_.parties_.erase(party_);
 }
 
@@ -26,10 +25,11 @@ bool Turns::Member::Ask(std::uint64_t bytes) {
   if (!turns_.has_waiting() && !turns_.tags_.has_several()) return true;
   Party& party = party_->second;
   const std::uint64_t cost = bytes + kMessageCost;
-  if (party.waiters.empty() && turns_.IsNext(party) && !turns_.MustYield(party)) {
+  if (party.waiters.empty() && turns_.IsNext(party) && turns_.Overdue() == nullptr) {
     turns_.Take(party, cost);
     return true;
   }
+  if (party.waiters.empty()) party.passed_over = 0;
   party.waiters.push_back({.member = this, .cost = cost});
   ++turns_.waiting_;
   return false;
@@ -37,7 +37,8 @@ bool Turns::Member::Ask(std::uint64_t bytes) {
 
 void Turns::Serve() {
   for (std::uint64_t served = 0; served < kServedAtOnce && has_waiting();) {
-    Party& party = NextWaiting();
+    Party* const overdue = Overdue();
+    Party& party = overdue != nullptr ? *overdue : LowestWaiting();
     const Waiter next = party.waiters.front();
     party.waiters.pop_front();
     --waiting_;
@@ -52,8 +53,8 @@ void Turns::Serve() {
 // Counts a message of the party that is taken now.
 void Turns::Take(Party& party, std::uint64_t cost) {
   tags_.Charge(*party.tag, cost);
-  if (std::exchange(last_, &party) != &party) in_a_row_ = 0;
-  in_a_row_ = waiting_ > party.waiters.size() ? in_a_row_ + cost : 0;
+  for (auto& [name, other] : parties_) other.passed_over += cost;
+  party.passed_over = 0;
 }
 
 // Whether no other party of this shard has had less, be it that its messages wait or are yet to come.
@@ -63,26 +64,28 @@ bool Turns::IsNext(const Party& party) const {
                       [this, start](const auto& other) { return tags_.Start(*other.second.tag) < start; });
 }
 
-// Whether the party has had so much in a row that a message of another one is next, however far it is behind.
-bool Turns::MustYield(const Party& party) {
-  if (last_ != &party) return false;
-  const Party* other = LowestWaiting(&party);
-  return other != nullptr && in_a_row_ >= kMostInARow * other->waiters.front().cost;
+// A party that was passed over for so long that its message is next, however much others are behind; null if
+// there is none.
+Turns::Party* Turns::Overdue() {
+  const auto waits = [](const auto& party) { return !party.second.waiters.empty(); };
+  const std::int64_t others = std::count_if(parties_.begin(), parties_.end(), waits) - 1;
+  const std::uint64_t most = kMostPassedOver * static_cast<std::uint64_t>(std::max<std::int64_t>(others, 1));
+  Party* overdue = nullptr;
+  for (auto& [name, party] : parties_) {
+    if (party.waiters.empty() || party.passed_over < most * party.waiters.front().cost) continue;
+    if (overdue == nullptr || party.passed_over > overdue->passed_over) overdue = &party;
+  }
+  return overdue;
 }
 
-// The party that has had least of those with waiters; null if there is none.
-Turns::Party* Turns::LowestWaiting(const Party* except) {
+// The party that has had least of those with waiters, of which there is one.
+Turns::Party& Turns::LowestWaiting() {
   Party* lowest = nullptr;
   for (auto& [name, party] : parties_) {
-    if (party.waiters.empty() || &party == except) continue;
+    if (party.waiters.empty()) continue;
     if (lowest == nullptr || tags_.Start(*party.tag) < tags_.Start(*lowest->tag)) lowest = &party;
   }
-  return lowest;
-}
-
-Turns::Party& Turns::NextWaiting() {
-  Party& lowest = *LowestWaiting();
-  return MustYield(lowest) ? *LowestWaiting(&lowest) : lowest;
+  return *lowest;
 }
 
 }  // namespace warpfold::server

@@ -13,7 +13,7 @@
 // One stream still gets no more than half of its shard: its next message comes a moment after the last one
 // was taken, and by then the thread is busy with somebody else's. ADR 117 says why nobody is held for it.
 //
-// Whoever is behind, others get a small part of the shard's thread (kMostInARow): their calls go on.
+// Whoever is behind, others get a small part of the shard's thread (kMostPassedOver): their calls go on.
 //
 // Threads: the shard's only.
 #pragma once
@@ -37,8 +37,8 @@ class Turns {
   // So much is served before the thread looks for events again, among which may be a message that comes
   // first.
   static constexpr std::uint64_t kServedAtOnce = 256 << 10;
-  // One party gets so many times as much as the next message of others counts. Then that one is taken.
-  static constexpr std::uint64_t kMostInARow = 16;
+  // Each other party may get so many times as much as a message counts that waits. Then that one is taken.
+  static constexpr std::uint64_t kMostPassedOver = 16;
 
  private:
   struct Party;
@@ -82,19 +82,17 @@ class Turns {
     std::deque<Waiter> waiters;  // the one that came first is first
     int members = 0;
     PartyTags::Tag* tag = nullptr;
+    std::uint64_t passed_over = 0;  // what others got while the first of them has waited
   };
 
   bool IsNext(const Party& party) const;
-  bool MustYield(const Party& party);
-  Party* LowestWaiting(const Party* except = nullptr);
-  Party& NextWaiting();
+  Party* Overdue();
+  Party& LowestWaiting();
   void Take(Party& party, std::uint64_t cost);
 
   PartyTags& tags_;
   Parties parties_;  // those with members
   std::size_t waiting_ = 0;
-  const Party* last_ = nullptr;  // whose message was taken last; null if it has left
-  std::uint64_t in_a_row_ = 0;   // what it got since others have been waiting
 };
 
 }  // namespace warpfold::server

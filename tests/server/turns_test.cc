@@ -211,8 +211,8 @@ TEST(TurnsTest, OthersGetALittleOfWhoeverIsBehind) {
     turns.Serve();
     tags.Charge(elsewhere, 4 * kMostCost);
   }
-  EXPECT_GT(greedy.cost, modest.cost / (2 * Turns::kMostInARow));
-  EXPECT_LT(greedy.cost, modest.cost / (Turns::kMostInARow / 4));
+  EXPECT_GT(greedy.cost, modest.cost / (2 * Turns::kMostPassedOver));
+  EXPECT_LT(greedy.cost, modest.cost / (Turns::kMostPassedOver / 4));
 }
 
 // One call of a modest party on a shard where others always have messages. The modest one stays far behind
@@ -223,7 +223,7 @@ class OneInARowTest : public ::testing::Test {
   static constexpr std::uint64_t kLarge = 8 << 20;
   static constexpr std::uint64_t kBytes = 256 << 10;
   static constexpr std::uint64_t kCost = kBytes + Turns::kMessageCost;
-  static constexpr std::uint64_t kMostCostInARow = Turns::kMostInARow * (kLarge + Turns::kMessageCost);
+  static constexpr std::uint64_t kMostCostInARow = Turns::kMostPassedOver * (kLarge + Turns::kMessageCost);
 
   void Greet() {
     greedy_.emplace_back(turns_, "greedy", [this] { ++greedy_served_; });
@@ -264,12 +264,23 @@ TEST_F(OneInARowTest, WhatAPartyHadWhileNobodyWaitedDoesNotCount) {
   EXPECT_TRUE(Ask());
 }
 
-// Another party may get the memory of one that has left.
-TEST_F(OneInARowTest, WhatThoseHadWhoHaveLeftDoesNotCount) {
+// As where one is alone behind: none of them is served all the time, but all of them together.
+TEST_F(OneInARowTest, SeveralWhoAreBehindPassOthersOverNoLonger) {
+  Turns::Member another(turns_, "another", [] {});
   for (int i = 0; i < 10; ++i) Greet();
+  std::uint64_t cost = 0;
+  while (cost < 2 * kMostCostInARow && (cost / kCost % 2 == 0 ? Ask() : another.Ask(kBytes))) cost += kCost;
+  EXPECT_GE(cost, kMostCostInARow);
+  EXPECT_LE(cost, kMostCostInARow + kCost);
+  EXPECT_EQ(Served(), 1);
+}
+
+TEST_F(OneInARowTest, WhoLeavesAndComesAgainWaitsAnew) {
+  Greet();
+  while (!turns_.has_waiting()) Greet();
   for (std::uint64_t cost = 0; cost < kMostCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
-  modest_.reset();
-  modest_.emplace(turns_, "newcomer", [] {});
+  greedy_.clear();
+  Greet();
   EXPECT_TRUE(Ask());
 }
 

@@ -72,7 +72,9 @@ Expected ExpectedOf(const Played& plain, std::size_t call, int code) {
   if (IsCall(plain, call, "cudaHostRegister")) return Expected::kNoMemory;
   if (IsCall(plain, call, "cuMemGetAddressRange")) return Expected::kBadMemory;
   if (IsCall(plain, call, "cudaIpcOpenMemHandle")) {
-    // The handle is of GPU 1, so that nobody misses what GPU 0 has refused.
+    // The handle is of GPU 1. Where its name is not known, nobody misses what GPU 0, asked first, has
+    // refused.
+    if (IsStep(plain, call, "open a handle")) return Expected::kBadMemory;
     const auto before = std::ranges::count(plain.calls.begin(), plain.calls.begin() + call,
                                            "cudaIpcOpenMemHandle", &CallSite::function);
     return before % 2 == 0 ? Expected::kNothing : Expected::kBadMemory;
