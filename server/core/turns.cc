@@ -14,8 +14,10 @@ Turns::Member::Member(Turns& turns, const std::string& party, std::function<void
 }
 
 Turns::Member::~Member() {
-  turns_.waiting_ -=
-      std::erase_if(party_->second.waiters, [this](const Waiter& waiter) { return waiter.member == this; });
+  std::deque<Waiter>& waiters = party_->second.waiters;
+  // What was passed over is gone with the first of them.
+  if (!waiters.empty() && waiters.front().member == this) party_->second.passed_over = 0;
+  turns_.waiting_ -= std::erase_if(waiters, [this](const Waiter& waiter) { return waiter.member == this; });
   if (--party_->second.members > 0) return;
   turns_.tags_.Leave(party_->first);
   turns_.parties_.erase(party_);
@@ -25,7 +27,8 @@ bool Turns::Member::Ask(std::uint64_t bytes) {
   if (!turns_.has_waiting() && !turns_.tags_.has_several()) return true;
   Party& party = party_->second;
   const std::uint64_t cost = bytes + kMessageCost;
-  if (party.waiters.empty() && turns_.IsNext(party) && turns_.Overdue() == nullptr) {
+  if (party.waiters.empty() && turns_.IsNext(party) &&
+      (!turns_.has_waiting() || turns_.Overdue() == nullptr)) {
     turns_.Take(party, cost);
     return true;
   }

@@ -37,7 +37,8 @@ class Turns {
   // So much is served before the thread looks for events again, among which may be a message that comes
   // first.
   static constexpr std::uint64_t kServedAtOnce = 256 << 10;
-  // Each other party may get so many times as much as a message counts that waits. Then that one is taken.
+  // A message that waits is taken when others have got so many times what it counts: one of them, or all those
+  // together whose messages are taken as they come; where several others wait with it, each of these.
   static constexpr std::uint64_t kMostPassedOver = 16;
 
  private:

@@ -275,6 +275,15 @@ TEST_F(OneInARowTest, SeveralWhoAreBehindPassOthersOverNoLonger) {
   EXPECT_EQ(Served(), 1);
 }
 
+TEST_F(OneInARowTest, WhatWaitedBehindOneThatLeftWaitsAnew) {
+  for (int i = 0; i < 10; ++i) Greet();
+  ASSERT_TRUE(turns_.has_waiting());
+  for (std::uint64_t cost = 0; cost < kMostCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
+  while (turns_.has_waiting() && greedy_.size() > 5) greedy_.pop_front();
+  EXPECT_TRUE(turns_.has_waiting());
+  EXPECT_TRUE(Ask());
+}
+
 TEST_F(OneInARowTest, WhoLeavesAndComesAgainWaitsAnew) {
   Greet();
   while (!turns_.has_waiting()) Greet();
