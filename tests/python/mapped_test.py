@@ -242,6 +242,26 @@ def test_what_is_missing_is_not_copied(tmp_path, left_bytes):
         home.copy(view[max(left_bytes - 4, 0):][:8])
 
 
+@pytest.mark.parametrize("less_bytes", [8, 5000])
+def test_lists_of_mapped_arrays(client, tmp_path, less_bytes):
+    path = tmp_path / "x"
+    numpy.ones(1 << 17).tofile(path)
+    m = numpy.memmap(path, "float64", "r")
+    view = view_of(path)
+    dlpack = numpy.from_dlpack(numpy.memmap(path, "float64", "r+"))
+    lists = [[m, m], list(numpy.asarray(m)[-10:].reshape(5, 2)), [[1.0, 2.0], (3, 4.0), m[-2:]],
+             [numpy.frombuffer(view, offset=(1 << 20) - 16), [1, 2]], [dlpack[-2:], numpy.ones(2)],
+             [[[m[::-1]]]]]
+    for items in lists:
+        assert client.sum(items) > 0
+    os.truncate(path, (1 << 20) - less_bytes)
+    for items in lists:
+        for call in (client.sum, client.put, lambda x: client.sum(iter([x]))):
+            with pytest.raises(ValueError, match="shorter than the map"):
+                call(items)
+    assert client.sum([numpy.ones(2), numpy.frombuffer(bytes(16))]) == 2
+
+
 def parts_of_maps(path):
     """Of the second half of a file."""
     half = 1 << 19

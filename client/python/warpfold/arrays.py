@@ -20,7 +20,7 @@ from warpfold.element_types import (
     type_named,
     unsupported,
 )
-from warpfold.mapped import Home, Mapping, home_of, last_byte, mapping_at
+from warpfold.mapped import Home, Mapping, home_of, last_byte, mapping_at, mappings_of
 from warpfold.masks import refuse_mask_of, refuse_masked, refuse_masks_in
 from warpfold.raw_bytes import WholeElements, blocks_of
 
@@ -116,9 +116,9 @@ def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> E
     elif hasattr(array, "__array_interface__"):
         refuse_mask_of(array, array.__array_interface__)
         elements = _of_numpy(numpy.asarray(array))
-    elif isinstance(array, (list, tuple, bool, int, float)):
-        if isinstance(array, (list, tuple)):
-            refuse_masks_in(array)
+    elif isinstance(array, (list, tuple)):
+        elements = _of_lists(array)
+    elif isinstance(array, (bool, int, float)):
         elements = _of_numpy(numpy.asarray(array))
     elif (buffer := _buffer_of(array)) is not None:
         is_raw = dtype is not None and _is_of_bytes(buffer)
@@ -205,6 +205,19 @@ def _of_numpy(array: numpy.ndarray[Any, Any], home: Home | None = None) -> Eleme
         home.check()
     elements.mapping, elements.last = home
     view.may_be_mapped = home.may_be_mapped
+    return elements
+
+
+def _of_lists(items: list[Any] | tuple[Any, ...]) -> Elements:
+    """Of which NumPy makes an array, and copies those that are in them."""
+    import numpy
+
+    mappings = mappings_of(refuse_masks_in(items))
+    for mapping in mappings:
+        mapping.check()
+    elements = _of_numpy(numpy.asarray(items))
+    for mapping in mappings:
+        mapping.check()
     return elements
 
 

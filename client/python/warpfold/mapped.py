@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import bisect
 import errno
+import operator
 import os
 import stat
 import struct
 from collections.abc import Callable
+from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -87,6 +89,21 @@ def home_of(array: numpy.ndarray[Any, Any]) -> Home:
     """Of a NumPy array. The kernel, which takes longer than all else, is not asked yet."""
     mapping, owner = mapping_of(array)
     return Home(mapping, None if owner is None else last_byte(array))
+
+
+def mappings_of(arrays: list[numpy.ndarray[Any, Any]]) -> list[Mapping]:
+    """All that these lie in, which may be many parts of a few."""
+    import numpy
+
+    bases = list(map(operator.attrgetter("base"), arrays))
+    distinct = dict(zip(map(id, bases), bases, strict=True))
+    wholes = [base for base in distinct.values() if isinstance(base, numpy.ndarray)]
+    # Of these the kernel is asked, and has to be for each.
+    others = {id(base) for base in distinct.values()
+              if not isinstance(base, (numpy.ndarray, bytes, NoneType))}
+    if others:
+        wholes += [array for array, base in zip(arrays, bases, strict=True) if id(base) in others]
+    return [home.mapping for home in map(Home.asked, map(home_of, wholes)) if home.mapping is not None]
 
 
 def mapping_of(array: Any) -> tuple[Mapping | None, Any]:

@@ -6,9 +6,12 @@ makes a plain array of something."""
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpfold.element_types import name_of
+
+if TYPE_CHECKING:
+    import numpy
 
 _NUMBERS = frozenset({bool, int, float})
 _LISTS = frozenset({list, tuple})
@@ -34,26 +37,27 @@ def refuse_mask_of(array: Any, interface: Any) -> None:
                         "do, as an array without one")
 
 
-def refuse_masks_in(items: _List) -> None:
-    """TypeError where there is such an array in a list, or in a list in it.
+def refuse_masks_in(items: _List) -> list[numpy.ndarray[Any, Any]]:
+    """TypeError where there is such an array in a list, or in a list in it; else NumPy's arrays in them.
 
-    Also where there are more lists in one another than an array has dimensions. Of one that contains itself
-    twice NumPy would never come to an end.
+    TypeError also where there are more lists in one another than an array has dimensions. Of one that
+    contains itself twice NumPy would never come to an end.
     """
     import numpy
 
     # Level by level, where NumPy stops, too: there may be no last one.
     most = getattr(numpy, "MAXDIMS", _NUMPY_2_DIMENSIONS)
+    arrays: list[numpy.ndarray[Any, Any]] = []
     level: list[_List] = [items]
     for depth in range(most):
         # Of numbers by the million this is all that is done, in half the time that NumPy takes for them.
         kinds = set(map(type, itertools.chain.from_iterable(level)))
         if kinds <= _NUMBERS:
-            return
+            return arrays
         if kinds <= _LISTS:
             level = list(itertools.chain.from_iterable(level))
         else:
-            level = _lists_in(level, kinds - _NUMBERS)
+            level = _lists_in(level, kinds - _NUMBERS, arrays)
         # Each list once, since the same few may come up ever more often; but short rows in few dimensions are
         # looked at sooner than told apart.
         if level and (depth > 2 or len(level[0]) > _FEW):
@@ -61,23 +65,30 @@ def refuse_masks_in(items: _List) -> None:
     if level:
         raise TypeError(f"a list in {most} others, or in itself, is no array: NumPy's have no more than "
                         f"{most} dimensions")
+    return arrays
 
 
-def _lists_in(level: list[_List], kinds: set[type]) -> list[_List]:
+def _lists_in(level: list[_List], kinds: set[type], arrays: list[numpy.ndarray[Any, Any]]) -> list[_List]:
     """Those in the lists, of which all else is looked at.
 
     kinds: what there is in them but numbers.
+    arrays: where those in them are put.
     """
     import numpy
 
     lists: list[_List] = []
-    if all(kind is numpy.ndarray or issubclass(kind, numpy.generic) for kind in kinds):
+    if kinds == {numpy.ndarray}:
+        arrays += itertools.chain.from_iterable(level)
+        return lists
+    if all(issubclass(kind, numpy.generic) for kind in kinds):
         return lists
     for item in itertools.chain.from_iterable(level):
         if isinstance(item, (list, tuple)):
             lists.append(item)
         elif isinstance(item, (numpy.ndarray, numpy.generic)):
             refuse_masked(item)
+            if isinstance(item, numpy.ndarray):
+                arrays.append(item)
         elif type(item) not in _NUMBERS:
             refuse_mask_of(item, getattr(item, "__array_interface__", None))
     return lists
