@@ -6,13 +6,14 @@ import math
 import os
 import pathlib
 import pickle
+import timeit
 
 import numpy
 import pytest
 
 import warpfold
 from dlpack import Foreign
-from warpfold import errors
+from warpfold import errors, masks
 
 
 @pytest.fixture(autouse=True)
@@ -126,6 +127,53 @@ def test_lists_with_masks(client):
     assert client.sum([plain, plain]) == client.sum([numpy.ones(2), [1, 1]]) == 4
     assert client.sum([numpy.float32(1), 2, True, 1.5]) == 5.5
     assert client.sum([]) == client.sum(()) == client.sum([[], []]) == 0
+
+
+def nested(depth, value=1.0):
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def containing_itself(times):
+    x = []
+    x.extend([x] * times)
+    return x
+
+
+DIMENSIONS = getattr(numpy, "MAXDIMS", 64)
+
+
+@pytest.mark.parametrize("bad", [
+    containing_itself(1), containing_itself(2), containing_itself(10_000), (containing_itself(3), [1.0]),
+    [containing_itself(2)] * 20, nested(2000), nested(DIMENSIONS + 1)],
+    ids=["once", "twice", "often", "in another", "some", "deep", "just too deep"])
+def test_lists_in_more_others_than_dimensions(client, bad):
+    for call in (client.sum, client.put, lambda x: client.sum(iter([x]))):
+        with pytest.raises(TypeError, match=f"a list in {DIMENSIONS} others, or in itself, is no array"):
+            call(bad)
+
+
+def test_lists_in_lists(client):
+    assert client.sum(nested(DIMENSIONS)) == 1
+    row = [1.0, 2.0]
+    assert client.sum([[row] * 50] * 50) == 7500
+    masked = numpy.ma.array([1.0, 2.0], mask=[True, False])
+    for uneven in ([1.0, [2.0]], [[1.0], 2.0], [[[1.0], [2.0]], [3.0, [4.0]]]):
+        with pytest.raises(ValueError, match="inhomogeneous"):
+            client.sum(uneven)
+    for bad in ([1.0, [masked]], nested(DIMENSIONS - 1, masked), [[row] * 50] * 50 + [[row] * 49 + [masked]]):
+        with pytest.raises(TypeError, match="masked array"):
+            client.sum(bad)
+
+
+def test_lists_are_looked_at_sooner_than_numpy_takes_them():
+    rows = [[1.0, 2.0, 3.0] for _ in range(100_000)]
+    planes = [[[1.0, 2.0, 3.0] for _ in range(10)] for _ in range(10_000)]
+    for items in (rows, planes, [float(i) for i in range(300_000)], [tuple(range(100)) for _ in range(3000)]):
+        looking = min(timeit.repeat(lambda items=items: masks.refuse_masks_in(items), number=1, repeat=5))
+        taking = min(timeit.repeat(lambda items=items: numpy.asarray(items), number=1, repeat=5))
+        assert looking < taking
 
 
 def test_other_libraries_remedies(client):

@@ -15,6 +15,7 @@ from conftest import Server
 from dlpack import Foreign
 from proxy import proxy
 from warpfold import mapped
+from warpfold.raw_bytes import WholeElements
 
 FILE_BYTES = 64 << 20
 # What a peer takes before the file is cut: far more than a header, far less than all.
@@ -145,6 +146,122 @@ def test_cut_before_the_call(client, tmp_path):
                 call(array)
 
 
+_BYTES_WAYS = {
+    "cut behind": "client.sum(pieces(65537), dtype='float64')",
+    "cut before": "client.sum(pieces(4091), dtype='float64')",
+    "whole": "client.sum(pieces(65536), dtype='float64')",
+    "a file's": "client.sum(Reader(pieces(65537)), dtype='float64')"}
+
+_BYTES_SCENARIO = """
+import mmap, os, sys
+import numpy, warpfold
+
+class Reader:
+    def __init__(self, pieces):
+        self.pieces = pieces
+    def read(self, size):
+        return next(self.pieces, b"")
+
+def pieces(step):
+    for at in range(0, len(view), step):
+        if at > len(view) // 2:
+            os.truncate(sys.argv[2], 4096)
+        yield view[at:at + step]
+
+with warpfold.connect(sys.argv[1]) as client, open(sys.argv[2], "rb") as file:
+    view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    if sys.argv[3] == "of numbers":
+        view = memoryview(numpy.frombuffer(view, "uint8"))
+    try:
+        print("answered", {call})
+    except ValueError as error:
+        print("ValueError", error)
+"""
+
+
+@pytest.mark.parametrize("of", ["of bytes", "of numbers"])
+@pytest.mark.parametrize("way", _BYTES_WAYS)
+def test_bytes_in_pieces_that_are_cut_meanwhile(keeper, tmp_path, way, of):
+    path = tmp_path / "x"
+    numpy.ones(1 << 17).tofile(path)
+    scenario = _BYTES_SCENARIO.format(call=_BYTES_WAYS[way])
+    done = subprocess.run([sys.executable, "-c", scenario, keeper.address, path, of], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
+    assert done.stdout.startswith("ValueError the file under this memory map has become shorter"), done.stdout
+
+
+def view_of(path):
+    with open(path, "rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def cuts_of(path, *, size):
+    """Cuts the file when the elements of all but the last one were taken."""
+    view = view_of(path)
+    yield view[:-3]
+    os.truncate(path, size)
+    yield view[-3:]
+
+
+@pytest.mark.parametrize("less_bytes", [1, 100, 5000])
+def test_elements_that_lie_in_two_pieces(client, tmp_path, less_bytes):
+    path = tmp_path / "x"
+    numpy.ones(1 << 17).tofile(path)
+    assert client.sum(cuts_of(path, size=1 << 20), dtype="float64") == 1 << 17
+    with pytest.raises(ValueError, match="shorter than the map"):
+        client.sum(cuts_of(path, size=(1 << 20) - less_bytes), dtype="float64")
+
+
+def test_a_cut_between_the_elements_of_a_piece(tmp_path):
+    path = tmp_path / "x"
+    numpy.ones(1 << 17).tofile(path)
+    view = view_of(path)
+    home = mapped.home_of(numpy.frombuffer(view, "uint8"))
+    cut = WholeElements("float64")
+    assert list(cut.parts_of(view[:3], home.copy)) == []
+    parts = cut.parts_of(view[3:-3], home.copy)
+    assert next(parts) == view[:8]
+    os.truncate(path, 4096)
+    with pytest.raises(ValueError, match="shorter than the map"):
+        next(parts)
+
+
+@pytest.mark.parametrize("left_bytes", [0, 8 << 10])
+def test_what_is_missing_is_not_copied(tmp_path, left_bytes):
+    path = tmp_path / "x"
+    path.write_bytes(b"\x01" * (128 << 10))
+    view = view_of(path)
+    home = mapped.home_of(numpy.frombuffer(view, "uint8"))
+    assert home.may_be_mapped and home.copy(view) == bytes(view)
+    assert home.copy(view[:0]) == b""
+    os.truncate(path, left_bytes)
+    with pytest.raises(ValueError, match="shorter than the map"):
+        home.copy(view)
+    with pytest.raises(ValueError, match="shorter than the map"):
+        home.copy(view[max(left_bytes - 4, 0):][:8])
+
+
+@pytest.mark.parametrize("less_bytes", [8, 5000])
+def test_lists_of_mapped_arrays(client, tmp_path, less_bytes):
+    path = tmp_path / "x"
+    numpy.ones(1 << 17).tofile(path)
+    m = numpy.memmap(path, "float64", "r")
+    view = view_of(path)
+    dlpack = numpy.from_dlpack(numpy.memmap(path, "float64", "r+"))
+    lists = [[m, m], list(numpy.asarray(m)[-10:].reshape(5, 2)), [[1.0, 2.0], (3, 4.0), m[-2:]],
+             [numpy.frombuffer(view, offset=(1 << 20) - 16), [1, 2]], [dlpack[-2:], numpy.ones(2)],
+             [[[m[::-1]]]]]
+    for items in lists:
+        assert client.sum(items) > 0
+    os.truncate(path, (1 << 20) - less_bytes)
+    for items in lists:
+        for call in (client.sum, client.put, lambda x: client.sum(iter([x]))):
+            with pytest.raises(ValueError, match="shorter than the map"):
+                call(items)
+    assert client.sum([numpy.ones(2), numpy.frombuffer(bytes(16))]) == 2
+
+
 def parts_of_maps(path):
     """Of the second half of a file."""
     half = 1 << 19
@@ -244,6 +361,26 @@ def test_arrows_maps(client, tmp_path):
     os.truncate(path, 7000)
     with pytest.raises(ValueError, match="shorter"):
         client.sum(array)
+
+
+def test_bytes_of_arrows_maps_in_pieces(client, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "x"
+    numpy.ones(4096).tofile(path)
+    buffer = pyarrow.memory_map(str(path)).read_buffer(32768)
+    gaps = memoryview(buffer)[::2]
+
+    def calls():
+        yield lambda: client.sum(buffer, dtype="float64")
+        yield lambda: client.sum(iter([buffer]), dtype="float64")
+        yield lambda: client.sum(iter([memoryview(buffer)[:-3], memoryview(buffer)[-3:]]), dtype="float64")
+        yield lambda: client.sum(iter([gaps]), dtype="int8")
+
+    assert [call() for call in calls()][:3] == [4096] * 3
+    os.truncate(path, 32768 - 2000)
+    for call in calls():
+        with pytest.raises(ValueError, match="shorter than the map"):
+            call()
 
 
 def test_memory_that_is_no_files(client):

@@ -20,7 +20,7 @@ from warpfold.element_types import (
     type_named,
     unsupported,
 )
-from warpfold.mapped import Mapping, last_byte, mapping_at, mapping_of
+from warpfold.mapped import Home, Mapping, home_of, last_byte, mapping_at, mappings_of
 from warpfold.masks import refuse_mask_of, refuse_masked, refuse_masks_in
 from warpfold.raw_bytes import WholeElements, blocks_of
 
@@ -116,9 +116,9 @@ def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> E
     elif hasattr(array, "__array_interface__"):
         refuse_mask_of(array, array.__array_interface__)
         elements = _of_numpy(numpy.asarray(array))
-    elif isinstance(array, (list, tuple, bool, int, float)):
-        if isinstance(array, (list, tuple)):
-            refuse_masks_in(array)
+    elif isinstance(array, (list, tuple)):
+        elements = _of_lists(array)
+    elif isinstance(array, (bool, int, float)):
         elements = _of_numpy(numpy.asarray(array))
     elif (buffer := _buffer_of(array)) is not None:
         is_raw = dtype is not None and _is_of_bytes(buffer)
@@ -134,6 +134,11 @@ def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> E
                         "dtype= is for what does not say its own type")
     if memory is not None and elements.way == "memory":
         memory.refer(elements)
+    return _asked(elements)
+
+
+def _asked(elements: Elements) -> Elements:
+    """ValueError where it is a file that was cut in which they lie, though only the kernel says so."""
     if elements.last is not None and elements.reference is None:
         elements.mapping = mapping_at(elements.last)
         elements.check_mapping()
@@ -178,7 +183,8 @@ def _check_matrix(piece: Elements, matrix_of: Callable[[Elements], tuple[int, in
                          f"{' x '.join(map(str, expected))}")
 
 
-def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
+def _of_numpy(array: numpy.ndarray[Any, Any], home: Home | None = None) -> Elements:
+    """home: of what it is a part of, where that is known."""
     dtype = array.dtype
     name = element_type(dtype)
     if name is None:
@@ -194,13 +200,24 @@ def _of_numpy(array: numpy.ndarray[Any, Any]) -> Elements:
     if array.flags.owndata:
         view.may_be_mapped = False
         return elements
-    elements.mapping, owner = mapping_of(array)
-    if elements.mapping is not None:
-        elements.mapping.check()
-    else:
-        view.may_be_mapped = owner is not None
-        if owner is not None:
-            elements.last = last_byte(array)
+    if home is None:
+        home = home_of(array)
+        home.check()
+    elements.mapping, elements.last = home
+    view.may_be_mapped = home.may_be_mapped
+    return elements
+
+
+def _of_lists(items: list[Any] | tuple[Any, ...]) -> Elements:
+    """Of which NumPy makes an array, and copies those that are in them."""
+    import numpy
+
+    mappings = mappings_of(refuse_masks_in(items))
+    for mapping in mappings:
+        mapping.check()
+    elements = _of_numpy(numpy.asarray(items))
+    for mapping in mappings:
+        mapping.check()
     return elements
 
 
@@ -291,15 +308,18 @@ def _is_of_bytes(buffer: memoryview) -> bool:
     return buffer.format.lstrip("<>=@|") in ("B", "b", "c")
 
 
-def _of_raw(buffer: memoryview, dtype: str) -> Elements:
-    """Bytes that are elements of a type that the caller has said."""
+def _of_raw(buffer: memoryview, dtype: str, home: Home | None = None) -> Elements:
+    """Bytes that are elements of a type that the caller has said.
+
+    home: of what they are a part of, where that is known.
+    """
     import numpy
 
     kind = numpy.dtype("uint16") if dtype == "bfloat16" else dtype_of(dtype)
     if buffer.nbytes % kind.itemsize:
         raise ValueError(f"{buffer.nbytes} bytes are no whole number of elements of {dtype}")
     if buffer.c_contiguous or buffer.nbytes == 0:
-        elements = _of_numpy(numpy.frombuffer(bytes(buffer) if buffer.nbytes == 0 else buffer, kind))
+        elements = _of_numpy(numpy.frombuffer(bytes(buffer) if buffer.nbytes == 0 else buffer, kind), home)
     elif kind.itemsize == 1:
         elements = _of_numpy(numpy.asarray(buffer).view(kind))
     else:
@@ -346,11 +366,25 @@ def _iterator_pieces(pieces: Iterator[Any], dtype: str | None) -> Iterator[Eleme
     for piece in pieces:
         buffer = None if says_its_type(piece) else _buffer_of(piece)
         if buffer is not None and (buffer.c_contiguous or buffer.nbytes == 0):
-            yield from (_of_raw(part, dtype) for part in cut.parts_of(buffer))
+            yield from _whole_elements(buffer, cut, dtype)
         else:
             cut.check_end()
-            yield elements_of(piece, None) if buffer is None else _of_raw(buffer, dtype)
+            yield elements_of(piece, None) if buffer is None else _asked(_of_raw(buffer, dtype))
     cut.check_end()
+
+
+def _whole_elements(buffer: memoryview, cut: WholeElements, dtype: str) -> Iterator[Elements]:
+    """Of bytes without gaps, which begin and end anywhere."""
+    import numpy
+
+    if buffer.nbytes == 0:
+        return
+    data = numpy.frombuffer(buffer, "uint8")
+    home = home_of(data).asked()
+    home.check()
+    for part in cut.parts_of(data.data, home.copy):
+        yield _of_raw(part, dtype, None if isinstance(part.obj, bytes) else home)
+    home.check()  # elements were copied of it
 
 
 def _of_gpu(array: Any, memory: MemoryOfCall | None) -> Elements:

@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import bisect
+import errno
+import operator
 import os
 import stat
 import struct
 from collections.abc import Callable
+from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ _MOST_BASES = 16
 _QUERY = 0xC0686611
 _QUERY_FIELDS = struct.Struct("9Q4I2Q")
 _LONGEST_PATH = 4096
+
+_CUT = "the file under this memory map has become shorter than the map: open it again"
 
 
 class _Place(NamedTuple):
@@ -53,7 +58,52 @@ class Mapping(NamedTuple):
         except (OSError, ValueError):
             return  # of no file, or closed
         if size < self.end:
-            raise ValueError("the file under this memory map has become shorter than the map: open it again")
+            raise ValueError(_CUT)
+
+
+class Home(NamedTuple):
+    """What is known of the memory that an array lies in."""
+
+    mapping: Mapping | None = None
+    last: int | None = None  # the last byte's address, in memory of which nobody says whether it is a file's
+
+    @property
+    def may_be_mapped(self) -> bool:
+        return self.mapping is not None or self.last is not None
+
+    def check(self) -> None:
+        """ValueError if it is a file's that was cut."""
+        if self.mapping is not None:
+            self.mapping.check()
+
+    def asked(self) -> Home:
+        """With the mapping of memory of which only the kernel says whether it is a file's."""
+        return self if self.last is None else self._replace(mapping=mapping_at(self.last))
+
+    def copy(self, data: memoryview) -> bytes:
+        """Some of its bytes. ValueError where the file has them no more."""
+        return _read_by_the_system(data) if self.may_be_mapped and len(data) > 0 else bytes(data)
+
+
+def home_of(array: numpy.ndarray[Any, Any]) -> Home:
+    """Of a NumPy array. The kernel, which takes longer than all else, is not asked yet."""
+    mapping, owner = mapping_of(array)
+    return Home(mapping, None if owner is None else last_byte(array))
+
+
+def mappings_of(arrays: list[numpy.ndarray[Any, Any]]) -> list[Mapping]:
+    """All that these lie in, which may be many parts of a few."""
+    import numpy
+
+    bases = list(map(operator.attrgetter("base"), arrays))
+    distinct = dict(zip(map(id, bases), bases, strict=True))
+    wholes = [base for base in distinct.values() if isinstance(base, numpy.ndarray)]
+    # Of these the kernel is asked, and has to be for each.
+    others = {id(base) for base in distinct.values()
+              if not isinstance(base, (numpy.ndarray, bytes, NoneType))}
+    if others:
+        wholes += [array for array, base in zip(arrays, bases, strict=True) if id(base) in others]
+    return [home.mapping for home in map(Home.asked, map(home_of, wholes)) if home.mapping is not None]
 
 
 def mapping_of(array: Any) -> tuple[Mapping | None, Any]:
@@ -99,6 +149,25 @@ def last_byte(array: numpy.ndarray[Any, Any]) -> int | None:
     reach: int = sum(max((length - 1) * stride, 0)
                      for length, stride in zip(array.shape, array.strides, strict=True))
     return int(array.__array_interface__["data"][0]) + reach + array.itemsize - 1
+
+
+def _read_by_the_system(data: memoryview) -> bytes:
+    """Of what a file has no more a system call says EFAULT, where a read of Python's own ends the process."""
+    copied = b""
+    # Which has place for a page at least, and never waits.
+    reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        while len(copied) < len(data):
+            count = os.write(writer, data[len(copied):])
+            copied += os.read(reader, count)
+    except OSError as error:
+        if error.errno != errno.EFAULT:
+            raise
+        raise ValueError(_CUT) from None
+    finally:
+        os.close(reader)
+        os.close(writer)
+    return copied
 
 
 def _mapping_of_map(memory: mmap.mmap) -> Mapping | None:

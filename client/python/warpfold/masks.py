@@ -5,11 +5,20 @@ makes a plain array of something."""
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from typing import TYPE_CHECKING, Any
 
 from warpfold.element_types import name_of
 
+if TYPE_CHECKING:
+    import numpy
+
 _NUMBERS = frozenset({bool, int, float})
+_LISTS = frozenset({list, tuple})
+_NUMPY_2_DIMENSIONS = 64  # NumPy 1 says its own
+_FEW = 32
+
+_List = list[Any] | tuple[Any, ...]
 
 
 def refuse_masked(array: Any) -> None:
@@ -28,19 +37,58 @@ def refuse_mask_of(array: Any, interface: Any) -> None:
                         "do, as an array without one")
 
 
-def refuse_masks_in(items: list[Any] | tuple[Any, ...]) -> None:
-    """TypeError where there is such an array in a list, or in a list in it."""
-    # Of numbers by the million this is all that is done, in half the time that NumPy takes for them.
-    kinds = set(map(type, items)) - _NUMBERS
-    if not kinds:
-        return
+def refuse_masks_in(items: _List) -> list[numpy.ndarray[Any, Any]]:
+    """TypeError where there is such an array in a list, or in a list in it; else NumPy's arrays in them.
+
+    TypeError also where there are more lists in one another than an array has dimensions. Of one that
+    contains itself twice NumPy would never come to an end.
+    """
     import numpy
 
-    kinds = {kind for kind in kinds if kind is not numpy.ndarray and not issubclass(kind, numpy.generic)}
-    for item in items if kinds else ():
+    # Level by level, where NumPy stops, too: there may be no last one.
+    most = getattr(numpy, "MAXDIMS", _NUMPY_2_DIMENSIONS)
+    arrays: list[numpy.ndarray[Any, Any]] = []
+    level: list[_List] = [items]
+    for depth in range(most):
+        # Of numbers by the million this is all that is done, in half the time that NumPy takes for them.
+        kinds = set(map(type, itertools.chain.from_iterable(level)))
+        if kinds <= _NUMBERS:
+            return arrays
+        if kinds <= _LISTS:
+            level = list(itertools.chain.from_iterable(level))
+        else:
+            level = _lists_in(level, kinds - _NUMBERS, arrays)
+        # Each list once, since the same few may come up ever more often; but short rows in few dimensions are
+        # looked at sooner than told apart.
+        if level and (depth > 2 or len(level[0]) > _FEW):
+            level = list(dict(zip(map(id, level), level, strict=True)).values())
+    if level:
+        raise TypeError(f"a list in {most} others, or in itself, is no array: NumPy's have no more than "
+                        f"{most} dimensions")
+    return arrays
+
+
+def _lists_in(level: list[_List], kinds: set[type], arrays: list[numpy.ndarray[Any, Any]]) -> list[_List]:
+    """Those in the lists, of which all else is looked at.
+
+    kinds: what there is in them but numbers.
+    arrays: where those in them are put.
+    """
+    import numpy
+
+    lists: list[_List] = []
+    if kinds == {numpy.ndarray}:
+        arrays += itertools.chain.from_iterable(level)
+        return lists
+    if all(issubclass(kind, numpy.generic) for kind in kinds):
+        return lists
+    for item in itertools.chain.from_iterable(level):
         if isinstance(item, (list, tuple)):
-            refuse_masks_in(item)
+            lists.append(item)
         elif isinstance(item, (numpy.ndarray, numpy.generic)):
             refuse_masked(item)
-        else:
+            if isinstance(item, numpy.ndarray):
+                arrays.append(item)
+        elif type(item) not in _NUMBERS:
             refuse_mask_of(item, getattr(item, "__array_interface__", None))
+    return lists

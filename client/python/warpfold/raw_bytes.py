@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from warpfold.element_types import element_bytes, name_of
+from warpfold.mapped import home_of
 
 _BLOCK_BYTES = 1 << 20
 
@@ -42,12 +43,28 @@ def _read(file: Any) -> bytes:
     data = file.read(_BLOCK_BYTES)
     if data is None:  # of a non-blocking file, whose writer may write more
         raise BlockingIOError("the file is non-blocking and has nothing to read yet: pass one that waits")
-    if isinstance(data, (bytearray, memoryview)):
-        data = bytes(data)  # whose memory may be the next block's, too
+    # Their memory may be the next block's, too.
+    if isinstance(data, bytearray):
+        data = bytes(data)
+    elif isinstance(data, memoryview):
+        data = _copy_of(data)
     if not isinstance(data, bytes):
         raise TypeError("a file of text has no elements: open it in binary mode" if isinstance(data, str)
                         else f"read() answers {name_of(data)}, where a binary file's answers bytes")
     return data
+
+
+def _copy_of(data: memoryview) -> bytes:
+    import numpy
+
+    if data.nbytes == 0 or not data.c_contiguous:
+        return bytes(data)
+    array = numpy.frombuffer(data, "uint8")
+    home = home_of(array).asked()
+    home.check()
+    copied = home.copy(array.data)
+    home.check()
+    return copied
 
 
 class WholeElements:
@@ -59,22 +76,18 @@ class WholeElements:
         self._element_bytes = element_bytes(dtype)
         self._rest = b""
 
-    def parts_of(self, buffer: memoryview) -> Iterator[memoryview]:
-        """The elements that end in these bytes, which have no gaps. To be taken before the next bytes are."""
-        import numpy
-
-        if buffer.nbytes == 0:
-            return
-        data = numpy.frombuffer(buffer, "uint8").data
+    def parts_of(self, data: memoryview, copy: Callable[[memoryview], bytes]) -> Iterator[memoryview]:
+        """The elements that end in these bytes, of which `copy` copies some. To be taken before the
+        next bytes are."""
         if self._rest:
             missing = self._element_bytes - len(self._rest)
-            self._rest += bytes(data[:missing])
+            self._rest += copy(data[:missing])
             data = data[missing:]
             if len(self._rest) < self._element_bytes:
                 return
             yield memoryview(self._rest)
         whole = len(data) - len(data) % self._element_bytes
-        self._rest = bytes(data[whole:])
+        self._rest = copy(data[whole:])
         if whole:
             yield data[:whole]
 
