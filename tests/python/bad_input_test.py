@@ -6,14 +6,13 @@ import math
 import os
 import pathlib
 import pickle
-import timeit
 
 import numpy
 import pytest
 
 import warpfold
 from dlpack import Foreign
-from warpfold import errors, masks
+from warpfold import errors
 
 
 @pytest.fixture(autouse=True)
@@ -165,15 +164,6 @@ def test_lists_in_lists(client):
     for bad in ([1.0, [masked]], nested(DIMENSIONS - 1, masked), [[row] * 50] * 50 + [[row] * 49 + [masked]]):
         with pytest.raises(TypeError, match="masked array"):
             client.sum(bad)
-
-
-def test_lists_are_looked_at_sooner_than_numpy_takes_them():
-    rows = [[1.0, 2.0, 3.0] for _ in range(100_000)]
-    planes = [[[1.0, 2.0, 3.0] for _ in range(10)] for _ in range(10_000)]
-    for items in (rows, planes, [float(i) for i in range(300_000)], [tuple(range(100)) for _ in range(3000)]):
-        looking = min(timeit.repeat(lambda items=items: masks.refuse_masks_in(items), number=1, repeat=5))
-        taking = min(timeit.repeat(lambda items=items: numpy.asarray(items), number=1, repeat=5))
-        assert looking < taking
 
 
 def test_other_libraries_remedies(client):
