@@ -9,10 +9,14 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 import functools
+import math
 import os
+import threading
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
 from warpfold.calls import CallOptions, Work, itself, too_late
@@ -105,33 +109,26 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
 
     async def _perform(self, work: Work[A], finish: Callable[[A], T],
                        undo: Callable[[_native.Client, A], Any] | None = None) -> T:
-        stop = Stop()
         native = self._client._open()
-        job = Job(functools.partial(_without_stop_iteration, work, native, stop))
-        future = asyncio.wrap_future(job.future)
-        self._threads.add(job)
-
-        def is_left(error: Callable[[], WarpfoldError]) -> bool:
-            """Whether nobody has to wait: the call has not begun, or its thread is in the caller's code."""
-            return (self._threads.withdraw(job) or stop.leave(error)) and future.cancel()
-
+        running = _Running(self._threads, native, work)
         try:
-            await asyncio.wait((future,), timeout=work.settings.left_s())
-            if not future.done():
-                if is_left(too_late):
+            if not await running.ends_within(work.settings.left_s()):
+                if running.is_left(too_late):
                     raise too_late()
-                await asyncio.wait((future,))  # what the client library does ends by itself
-            return finish(future.result())
+                await running.ends_within(math.inf)  # what the client library does ends by itself
+            return finish(running.future.result())
         except asyncio.CancelledError:
-            is_over = is_left(_cancelled)
-            stop.request()
-            if is_over:
-                raise
-            await _end_of(future)
-            if undo is not None and not future.cancelled() and future.exception() is None:
-                # On a thread of the loop's: the client may have been closed meanwhile, and its own with it.
-                await _end_of(asyncio.get_running_loop().run_in_executor(None, undo, native, future.result()))
+            if not running.stop():
+                await _end_of(running.future)
+                if undo is not None and running.has_answer():
+                    # The client may have been closed, and its threads with it; the loop's may all be busy.
+                    job = Job(functools.partial(undo, native, running.future.result()))
+                    threading.Thread(target=job.run, name="warpfold", daemon=True).start()
+                    await _end_of(job.future)
             raise
+        finally:
+            # An error's traceback has this frame, and the future has the error: they would keep the array.
+            del running
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -141,6 +138,52 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
 
     def __repr__(self) -> str:
         return repr(self._client).replace("warpfold.Client", "warpfold.AsyncClient")
+
+
+class _Running(Generic[A]):
+    """A call on a thread, of which a coroutine awaits the end."""
+
+    def __init__(self, threads: Threads, native: _native.Client, work: Work[A]):
+        self._threads = threads
+        self._stop = Stop()
+        self._job = Job(functools.partial(_without_stop_iteration, work, native, self._stop))
+        self.future = self._job.future
+        threads.add(self._job)
+
+    async def ends_within(self, most_s: float) -> bool:
+        """asyncio.wait would do it, in more time."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(most_s, _wake, waiter)
+        self.future.add_done_callback(functools.partial(_wake_from_thread, loop, waiter))
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+        return self.future.done()
+
+    def is_left(self, error: Callable[[], WarpfoldError]) -> bool:
+        """Whether nobody has to wait: the call has not begun, or its thread is in the caller's code."""
+        return self._threads.withdraw(self._job) or self._stop.leave(error)
+
+    def stop(self) -> bool:
+        """Ends the call as soon as can be. Whether nobody has to wait for that."""
+        is_left = self.is_left(_cancelled)
+        self._stop.request()
+        return is_left
+
+    def has_answer(self) -> bool:
+        return self.future.done() and not self.future.cancelled() and self.future.exception() is None
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _wake_from_thread(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None], _: object) -> None:
+    with contextlib.suppress(RuntimeError):  # of a loop that was closed nobody waits
+        loop.call_soon_threadsafe(_wake, waiter)
 
 
 def _cancelled() -> CancelledError:
@@ -155,12 +198,13 @@ def _without_stop_iteration(work: Work[A], native: _native.Client, stop: Stop) -
         raise RuntimeError("the call raised StopIteration") from error
 
 
-async def _end_of(future: asyncio.Future[Any]) -> None:
+async def _end_of(future: concurrent.futures.Future[Any]) -> None:
     """Waits however often the waiting is cancelled: until then the call reads the array."""
-    while not future.done():
+    waiter = asyncio.wrap_future(future)
+    while not waiter.done():
         try:
-            await asyncio.wait((future,))
+            await asyncio.wait((waiter,))
         except asyncio.CancelledError:
             continue
-    if not future.cancelled():
-        future.exception()
+    if not waiter.cancelled():
+        waiter.exception()  # asyncio logs those that nobody has asked for

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 from warpfold import _native, forks, options
-from warpfold.arrays import Elements
+from warpfold.arrays import Elements, views_of
 from warpfold.errors import DeadlineExceededError, NotFoundError
 from warpfold.progress import Meter
 from warpfold.stops import Stop, away
@@ -234,11 +234,11 @@ def _ask(client: _native.Client, call: Call, progress: Callable[[int], object] |
 
 def _write(client: _native.Client, call: Call, progress: Callable[[int], object] | None,
            stop: Stop | None) -> _native.Answer:
-    # They know the elements, which would else live, with the iterator, until Python looks for cycles.
     pieces, call.elements.pieces = call.elements.pieces or iter(()), None
+    views = views_of(pieces, call.elements)
     writer = _native.Writer(client, call.task, call.settings.native(), progress, stop)
     try:
-        while (view := _next(pieces, stop)) is not None:
+        while (view := _next(views, stop)) is not None:
             forks.check()  # the iterator may have forked, and have gone on in the new process, too
             writer.write(view)
         forks.check()
@@ -247,6 +247,6 @@ def _write(client: _native.Client, call: Call, progress: Callable[[int], object]
         writer.close()
 
 
-def _next(pieces: Iterator[_native.View], stop: Stop | None) -> _native.View | None:
+def _next(views: Iterator[_native.View], stop: Stop | None) -> _native.View | None:
     with away(stop):
-        return next(pieces, None)
+        return next(views, None)
