@@ -356,3 +356,31 @@ def test_what_a_cancelled_put_kept_is_deleted_while_the_loops_threads_are_busy(s
 
     go_on = threading.Event()
     run(scenario, server.address)
+
+
+def test_a_coroutine_that_is_closed_ends_its_call():
+    async def scenario(client):
+        pieces = Held(before=1)
+        call = client.sum(pieces)
+        call.send(None)
+        assert await asyncio.to_thread(pieces.asked.wait, 20)
+        call.close()
+        # The server has place for one call, and so the other one has ended there.
+        assert await client.sum(X) == X.sum()
+        pieces.told.set()
+
+    with Server("--max_concurrent_reductions=1") as server:
+        run(scenario, server.address)
+
+
+def test_a_coroutine_that_is_closed_waits_for_no_thread():
+    async def scenario(client):
+        async with all_threads_held(client):
+            call = client.sum(X)
+            call.send(None)
+            assert client._threads._line.waiting
+            call.close()
+            assert not client._threads._line.waiting
+
+    with Server("--max_concurrent_reductions=100") as server:
+        run(scenario, server.address)

@@ -58,7 +58,9 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
     """See connect. Its methods are those of warpfold.Client, and answer awaitables.
 
     An awaitable that is cancelled ends its call, and raises CancelledError once nothing is read of the array
-    any more: at once where the call still waits for its turn, or for an iterator's next piece.
+    any more: at once where the call still waits for its turn, or for an iterator's next piece. A coroutine
+    that is closed, as by its close(), ends its call, too, but does not wait: the array may still be read for
+    a moment, and what it put may stay for its ttl.
 
     Calls are made on 64 threads of the client's, one each; more of them wait for their turn, which their
     timeout counts. Iterators and `progress` are called there, too. Nothing can end an iterator that waits:
@@ -125,6 +127,9 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
                     job = Job(functools.partial(undo, native, running.future.result()))
                     threading.Thread(target=job.run, name="warpfold", daemon=True).start()
                     await _end_of(job.future)
+            raise
+        except BaseException:  # as of a coroutine that is closed, which must not await; else the call is over
+            running.stop()
             raise
         finally:
             # An error's traceback has this frame, and the future has the error: they would keep the array.
