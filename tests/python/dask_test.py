@@ -11,13 +11,14 @@ import pathlib
 import signal
 import threading
 import time
+import weakref
 
 import numpy
 import pytest
 
 import warpfold
 import warpfold.dask
-from aio_test import Held
+from aio_test import Held, no_collection
 from conftest import Server
 from memory_test import stopped
 from warpfold import errors
@@ -291,7 +292,7 @@ class TestServersThatAreFullOrHang:
             refused.append(error)
             if len(refused) > warpfold.dask._ROUNDS:
                 held.told.set()
-            then(target, error)
+            return then(target, error)
 
         monkeypatch.setattr(warpfold.dask, "_leave_out", leave_out)
         with Server("--max_concurrent_reductions=1") as server, filled(server) as held:
@@ -327,6 +328,29 @@ class TestServersThatAreFullOrHang:
         with pytest.raises(errors.ResourceExhaustedError):
             warpfold.dask._call(where, 0, call)
         assert len(called) == 1 and not left_out
+
+
+@pytest.mark.parametrize("reason", ["failed over", "TOO_MANY_REDUCTIONS", "ARRAY_TOO_LARGE"])
+def test_a_chunk_is_let_go_without_a_collection(left_out, servers, reason):
+    """Whether another server took it, or none did."""
+    chunk = numpy.ones(1000)
+    alive = weakref.ref(chunk)
+
+    def call(client, timeout, chunk=chunk):
+        if reason == "failed over":
+            return client.sum(chunk)
+        raise errors.ResourceExhaustedError("", reason)
+
+    with no_collection():
+        if reason == "failed over":
+            where = warpfold.dask.Servers(("127.0.0.1:1", servers[0]), (), 9.0)
+            assert warpfold.dask._call(where, 0, call) == 1000
+        else:
+            with contextlib.suppress(errors.ResourceExhaustedError):
+                warpfold.dask._call(warpfold.dask.Servers(tuple(servers), (), 0.2), 0, call)
+                pytest.fail("no error")
+        del chunk, call
+        assert alive() is None
 
 
 def test_no_server(servers):

@@ -237,37 +237,45 @@ def _call(where: Servers, index: int, call: Callable[[Client, float], T]) -> T:
     end = time.monotonic() + (DEFAULT_TIMEOUT_S if where.timeout is None else where.timeout)
     pause_s = _FIRST_PAUSE_S
     rounds_left = _ROUNDS
-    while True:
-        failures: list[WarpfoldError] = []
-        targets = _in_order(where.targets, index, time.monotonic())
-        for others, target in zip(range(len(targets) - 1, -1, -1), targets, strict=True):
-            left_s = end - time.monotonic()
-            if left_s <= 0:
-                raise failures[-1] if failures else too_late()
-            try:
-                return call(_client(target, where.tls), left_s / 2 if others else left_s)
-            except (UnavailableError, ResourceExhaustedError, DeadlineExceededError) as error:
-                failures.append(error)
-                _leave_out(target, error)
-        if not any(isinstance(failure, ResourceExhaustedError) for failure in failures):
-            rounds_left -= 1
-        if rounds_left == 0 or time.monotonic() + pause_s >= end:
-            raise failures[-1]
-        time.sleep(pause_s)
-        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+    failures: list[WarpfoldError] = []
+    try:
+        while True:
+            failures.clear()
+            targets = _in_order(where.targets, index, time.monotonic())
+            for others, target in zip(range(len(targets) - 1, -1, -1), targets, strict=True):
+                left_s = end - time.monotonic()
+                if left_s <= 0:
+                    raise failures[-1] if failures else too_late()
+                try:
+                    return call(_client(target, where.tls), left_s / 2 if others else left_s)
+                except (UnavailableError, ResourceExhaustedError, DeadlineExceededError) as error:
+                    if not _leave_out(target, error):
+                        raise
+                    failures.append(error)
+            if not any(isinstance(failure, ResourceExhaustedError) for failure in failures):
+                rounds_left -= 1
+            if rounds_left == 0 or time.monotonic() + pause_s >= end:
+                raise failures[-1]
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+    finally:
+        # Their tracebacks have this frame, and with it the chunk, which would live until Python looks for
+        # cycles.
+        failures.clear()
 
 
-def _leave_out(target: str, error: WarpfoldError) -> None:
-    """Asks others for a while; raises an error that others would have, too."""
+def _leave_out(target: str, error: WarpfoldError) -> bool:
+    """Asks others for a while; False for an error that others would have, too."""
     left_out_s = _LEFT_OUT_S
     if isinstance(error, ResourceExhaustedError):
         if error.reason not in ("TOO_MANY_REDUCTIONS", "TOO_MANY_CALLS"):
-            raise error
+            return False
         left_out_s = _FULL_S
     elif isinstance(error, DeadlineExceededError) and error.reason != "DEADLINE":
-        raise error  # a limit of the server's
+        return False  # a limit of the server's
     with _lock:
         _left_out[target] = time.monotonic() + left_out_s
+    return True
 
 
 def _in_order(targets: tuple[str, ...], index: int, now: float) -> list[str]:
