@@ -5,6 +5,7 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
 import gc
 import sys
 import threading
@@ -19,6 +20,7 @@ from conftest import Server
 from warpfold import aio
 from warpfold.calls import Work
 from warpfold.errors import CancelledError, DeadlineExceededError
+from warpfold.resident import AsyncResidentArray
 
 
 def run(scenario, address):
@@ -45,6 +47,28 @@ def test_methods(server):
             await client.sum(None)
 
     run(scenario, server.address)
+
+
+TOKEN = bytes(16)
+
+
+@pytest.mark.parametrize("method", ["sum", "info", "is_serving", "put", "array", "arrays", "delete", "empty"])
+def test_timeouts_and_errors_of_options_begin_where_the_method_is_called(near, path, method):
+    async def scenario():
+        async with aio.connect(near.address, memory_socket=path) as client:
+            calls = {"sum": functools.partial(client.sum, X), "put": functools.partial(client.put, X),
+                     "array": functools.partial(client.array, TOKEN),
+                     "empty": functools.partial(client.empty, 3), "info": client.info,
+                     "is_serving": client.is_serving, "arrays": client.arrays,
+                     "delete": AsyncResidentArray(client, (TOKEN, 1, "", "int8", None, 1, 1, 0, 9)).delete}
+            with pytest.raises(TypeError, match="timeout"):
+                calls[method](timeout="3")
+            call = calls[method](timeout=0.05)
+            await asyncio.sleep(0.1)
+            with pytest.raises(DeadlineExceededError):
+                await call
+
+    asyncio.run(scenario())
 
 
 class Slow:

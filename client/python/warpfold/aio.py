@@ -15,7 +15,7 @@ import functools
 import math
 import os
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
@@ -73,36 +73,37 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
         self._memory = client._memory
         self._threads = Threads(_THREADS)
 
-    async def info(self, *, timeout: float | None = None) -> dict[str, Any]:
+    # Each begins where it is called, with its timeout and what is wrong with its options.
+
+    def info(self, *, timeout: float | None = None) -> Coroutine[Any, Any, dict[str, Any]]:
         """As Client.info."""
-        return await self._perform(informing(timeout), itself)
+        return self._perform(informing(timeout), itself)
 
-    async def is_serving(self, *, timeout: float | None = None) -> bool:
+    def is_serving(self, *, timeout: float | None = None) -> Coroutine[Any, Any, bool]:
         """As Client.is_serving."""
-        return await self._perform(asking_whether_it_serves(timeout), itself)
+        return self._perform(asking_whether_it_serves(timeout), itself)
 
-    async def put(self, array: Any, *, matrix: bool = False, ttl: float | None = None, owner: str = "",
-                  **options: Unpack[CallOptions]) -> AsyncResidentArray:
+    def put(self, array: Any, *, matrix: bool = False, ttl: float | None = None, owner: str = "",
+            **options: Unpack[CallOptions]) -> Coroutine[Any, Any, AsyncResidentArray]:
         """As Client.put. Cancelled, it keeps nothing; but where the server's answer was on its way, or the
         server takes no order to delete it, the array stays for its ttl."""
-        work = putting(array, matrix, ttl, owner, options)
-        kept: AsyncResidentArray = await self._perform(
-            work, lambda answer: AsyncResidentArray(self, *answer),
-            lambda native, answer: deleting(answer[0][0], _UNDO_S).run(native, None))
-        return kept
+        return self._perform(putting(array, matrix, ttl, owner, options),
+                             lambda answer: AsyncResidentArray(self, *answer),
+                             lambda native, answer: deleting(answer[0][0], _UNDO_S).run(native, None))
 
-    async def array(self, token: bytes, *, timeout: float | None = None) -> AsyncResidentArray:
+    def array(self, token: bytes, *, timeout: float | None = None) -> Coroutine[Any, Any, AsyncResidentArray]:
         """As Client.array."""
-        return await self._perform(asking(token, timeout), lambda answer: AsyncResidentArray(self, answer))
+        return self._perform(asking(token, timeout), lambda answer: AsyncResidentArray(self, answer))
 
-    async def arrays(self, owner: str = "", *, timeout: float | None = None) -> list[ArrayInfo]:
+    def arrays(self, owner: str = "", *, timeout: float | None = None) \
+            -> Coroutine[Any, Any, list[ArrayInfo]]:
         """As Client.arrays."""
-        return await self._perform(listing(owner, timeout), infos_of)
+        return self._perform(listing(owner, timeout), infos_of)
 
-    async def empty(self, shape: Shape, dtype: Any = "float64", *, timeout: float | None = None) \
-            -> numpy.ndarray[Any, Any]:
+    def empty(self, shape: Shape, dtype: Any = "float64", *, timeout: float | None = None) \
+            -> Coroutine[Any, Any, numpy.ndarray[Any, Any]]:
         """As Client.empty."""
-        return await self._perform(allocating(self._memory, shape, dtype, timeout), itself)
+        return self._perform(allocating(self._memory, shape, dtype, timeout), itself)
 
     def close(self) -> None:
         """Later calls raise; those under way go on to their end."""
