@@ -80,7 +80,9 @@ def reduce(darray: Any, operators: str | Sequence[str], servers: str | Sequence[
         name or address), or else all of them in turn; another one where they are not there, are full, or do
         not answer in half of the time that is left.
     matrix, nan, overflow, ddof, modulus: as in Client.reduce.
-    timeout: seconds for each part, and for each merge, over all servers that are asked.
+    timeout: seconds for each part, and for each merge, over all servers that are asked. Where there are
+        several, pass twice what a part takes, since one that says nothing has half of it; it is waited for
+        without an end where the timeout is math.inf, and for half an hour where there is none.
     tls_ca, tls_cert, tls_key: paths of PEM files on the workers.
 
     Raises TypeError and ValueError at once for what cannot be reduced; compute() WarpfoldError's kinds.
@@ -238,6 +240,9 @@ def _call(where: Servers, index: int, call: Callable[[Client, float], T]) -> T:
     pause_s = _FIRST_PAUSE_S
     rounds_left = _ROUNDS
     failures: list[WarpfoldError] = []
+    # Those that others had to be left time for. Where none of these is quicker, the timeout is too short for
+    # the part, and no server is to blame.
+    cut: set[str] = set()
     try:
         while True:
             failures.clear()
@@ -247,11 +252,20 @@ def _call(where: Servers, index: int, call: Callable[[Client, float], T]) -> T:
                 if left_s <= 0:
                     raise failures[-1] if failures else too_late()
                 try:
-                    return call(_client(target, where.tls), left_s / 2 if others else left_s)
+                    value = call(_client(target, where.tls), left_s / 2 if others else left_s)
                 except (UnavailableError, ResourceExhaustedError, DeadlineExceededError) as error:
-                    if not _leave_out(target, error):
+                    left_out_s = _left_out_s(error)
+                    if left_out_s is None:
                         raise
                     failures.append(error)
+                    if isinstance(error, DeadlineExceededError):
+                        cut.add(target)
+                    else:
+                        _leave_out(target, left_out_s)
+                else:
+                    for slow in cut - {target}:
+                        _leave_out(slow, _LEFT_OUT_S)
+                    return value
             if not any(isinstance(failure, ResourceExhaustedError) for failure in failures):
                 rounds_left -= 1
             if rounds_left == 0 or time.monotonic() + pause_s >= end:
@@ -264,18 +278,18 @@ def _call(where: Servers, index: int, call: Callable[[Client, float], T]) -> T:
         failures.clear()
 
 
-def _leave_out(target: str, error: WarpfoldError) -> bool:
-    """Asks others for a while; False for an error that others would have, too."""
-    left_out_s = _LEFT_OUT_S
+def _left_out_s(error: WarpfoldError) -> float | None:
+    """For how long others are asked before; None for an error that others would have, too."""
     if isinstance(error, ResourceExhaustedError):
-        if error.reason not in ("TOO_MANY_REDUCTIONS", "TOO_MANY_CALLS"):
-            return False
-        left_out_s = _FULL_S
-    elif isinstance(error, DeadlineExceededError) and error.reason != "DEADLINE":
-        return False  # a limit of the server's
+        return _FULL_S if error.reason in ("TOO_MANY_REDUCTIONS", "TOO_MANY_CALLS") else None
+    if isinstance(error, DeadlineExceededError) and error.reason != "DEADLINE":
+        return None  # a limit of the server's
+    return _LEFT_OUT_S
+
+
+def _leave_out(target: str, left_out_s: float) -> None:
     with _lock:
         _left_out[target] = time.monotonic() + left_out_s
-    return True
 
 
 def _in_order(targets: tuple[str, ...], index: int, now: float) -> list[str]:
