@@ -42,8 +42,9 @@ class CommonOptions(TypedDict, total=False):
     tracestate: goes with traceparent, as the W3C has it; at most 512 printable ASCII characters, or it is not
         sent.
     progress: called with the bytes sent so far and those of the whole array (None if nobody knows), some 20
-        times a second and at the end, on the thread that calls; what it raises ends the call. True: a bar by
-        tqdm. None or False: nothing is told.
+        times a second and at the end, on the thread that calls; what it raises ends the call. It must not
+        wait: the array is still read meanwhile, and so neither `timeout` nor a cancelled awaitable ends the
+        call before it has returned. True: a bar by tqdm. None or False: nothing is told.
     """
 
     timeout: float | None
