@@ -63,10 +63,10 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
     a moment, and what it put may stay for its ttl.
 
     Calls are made on 64 threads of the client's, one each; more of them wait for their turn, which their
-    timeout counts. Iterators and `progress` are called there, too; while the latter runs neither the timeout
-    nor a cancellation ends an awaitable, since the array is still read. Nothing can end an iterator that waits:
-    its thread is one of the 64, and holds what the call had, until the iterator gives a piece or ends. Of
-    that nothing is sent.
+    timeout counts. Iterators and `progress` are called there, too. While `progress` runs neither the timeout
+    nor a cancellation ends an awaitable, since the array is still read. Nothing can end an iterator that
+    waits: its thread is one of the 64, and holds what the call had, until the iterator gives a piece or ends.
+    Of that nothing is sent.
     """
 
     def __init__(self, client: Client):
