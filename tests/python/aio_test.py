@@ -3,10 +3,13 @@
 """The client for asyncio: values, many calls at once, and that to cancel an awaitable ends its call."""
 
 import asyncio
+import concurrent.futures
 import contextlib
+import functools
 import gc
 import sys
 import threading
+import time
 import weakref
 
 import numpy
@@ -15,7 +18,9 @@ import pytest
 from calls_test import LONG_S, X, reductions, silence, slow_pieces
 from conftest import Server
 from warpfold import aio
+from warpfold.calls import Work
 from warpfold.errors import CancelledError, DeadlineExceededError
+from warpfold.resident import AsyncResidentArray
 
 
 def run(scenario, address):
@@ -42,6 +47,28 @@ def test_methods(server):
             await client.sum(None)
 
     run(scenario, server.address)
+
+
+TOKEN = bytes(16)
+
+
+@pytest.mark.parametrize("method", ["sum", "info", "is_serving", "put", "array", "arrays", "delete", "empty"])
+def test_timeouts_and_errors_of_options_begin_where_the_method_is_called(near, path, method):
+    async def scenario():
+        async with aio.connect(near.address, memory_socket=path) as client:
+            calls = {"sum": functools.partial(client.sum, X), "put": functools.partial(client.put, X),
+                     "array": functools.partial(client.array, TOKEN),
+                     "empty": functools.partial(client.empty, 3), "info": client.info,
+                     "is_serving": client.is_serving, "arrays": client.arrays,
+                     "delete": AsyncResidentArray(client, (TOKEN, 1, "", "int8", None, 1, 1, 0, 9)).delete}
+            with pytest.raises(TypeError, match="timeout"):
+                calls[method](timeout="3")
+            call = calls[method](timeout=0.05)
+            await asyncio.sleep(0.1)
+            with pytest.raises(DeadlineExceededError):
+                await call
+
+    asyncio.run(scenario())
 
 
 class Slow:
@@ -202,6 +229,46 @@ class Held:
         return self.piece
 
 
+@contextlib.contextmanager
+def no_collection():
+    """What is let go within has to go by itself."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+async def goes(alive):
+    """The thread that ran the call drops its last reference right after it."""
+    for _ in range(2000):
+        if alive() is None:
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+@pytest.mark.parametrize("options, kind", [
+    ({}, OverflowError), ({"timeout": 0.2}, DeadlineExceededError),
+    ({"progress": progress_without_more}, RuntimeError)])
+def test_what_raises_lets_go_of_the_array_without_a_collection(server, options, kind):
+    async def scenario(client):
+        array = numpy.array([2**62 if kind is OverflowError else 1] * 8)
+        alive = weakref.ref(array)
+        with contextlib.suppress(kind):
+            await client.sum(array, **options)
+            pytest.fail("no error")
+        del array
+        assert await goes(alive)
+
+    with no_collection():
+        if "timeout" in options:
+            with silence() as address:
+                run(scenario, address)
+        else:
+            run(scenario, server.address)
+
+
 async def ends(task):
     """Whether the task ends though its thread is held."""
     return (await asyncio.wait((task,), timeout=20))[0] == {task}
@@ -267,9 +334,8 @@ def test_a_call_ends_though_its_iterator_waits(before):
             alive = weakref.ref(pieces)
             pieces.told.set()
             del pieces, task
-            while alive() is not None:
-                await asyncio.sleep(0.01)
-                gc.collect()
+            with no_collection():
+                assert await goes(alive)
             assert client._threads._line.busy <= 1
 
     with Server("--max_concurrent_reductions=1") as server:
@@ -291,3 +357,54 @@ def test_what_an_iterator_gives_too_late_is_not_sent(tmp_path):
     with open(path, "wb") as log, Server(log=log) as server:
         run(scenario, server.address)
     assert reductions(path) == []
+
+
+def test_what_a_cancelled_put_kept_is_deleted_while_the_loops_threads_are_busy(server, monkeypatch):
+    async def scenario(client):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            asyncio.get_running_loop().set_default_executor(pool)
+            pool.submit(go_on.wait, LONG_S)
+            answered, work = threading.Event(), aio.putting(X, False, None, "undone", {})
+            monkeypatch.setattr(aio, "putting", lambda *unused: Work(work.settings, lambda *given: (
+                work.run(*given), answered.set(), time.sleep(0.2))[0]))
+            task = asyncio.create_task(client.put(X))
+            while not answered.is_set():
+                await asyncio.sleep(0.01)
+            assert len(await client.arrays("undone")) == 1
+            task.cancel()
+            try:
+                assert await ends(task) and task.cancelled()
+                assert await client.arrays("undone") == []
+            finally:
+                go_on.set()
+
+    go_on = threading.Event()
+    run(scenario, server.address)
+
+
+def test_a_coroutine_that_is_closed_ends_its_call():
+    async def scenario(client):
+        pieces = Held(before=1)
+        call = client.sum(pieces)
+        call.send(None)
+        assert await asyncio.to_thread(pieces.asked.wait, 20)
+        call.close()
+        # The server has place for one call, and so the other one has ended there.
+        assert await client.sum(X) == X.sum()
+        pieces.told.set()
+
+    with Server("--max_concurrent_reductions=1") as server:
+        run(scenario, server.address)
+
+
+def test_a_coroutine_that_is_closed_waits_for_no_thread():
+    async def scenario(client):
+        async with all_threads_held(client):
+            call = client.sum(X)
+            call.send(None)
+            assert client._threads._line.waiting
+            call.close()
+            assert not client._threads._line.waiting
+
+    with Server("--max_concurrent_reductions=100") as server:
+        run(scenario, server.address)

@@ -11,13 +11,14 @@ import pathlib
 import signal
 import threading
 import time
+import weakref
 
 import numpy
 import pytest
 
 import warpfold
 import warpfold.dask
-from aio_test import Held
+from aio_test import Held, no_collection
 from conftest import Server
 from memory_test import stopped
 from warpfold import errors
@@ -287,13 +288,13 @@ class TestServersThatAreFullOrHang:
     def test_a_full_one_is_asked_until_it_has_place(self, left_out, client, monkeypatch):
         refused = []
 
-        def leave_out(target, error, then=warpfold.dask._leave_out):
+        def left_out_s(error, then=warpfold.dask._left_out_s):
             refused.append(error)
             if len(refused) > warpfold.dask._ROUNDS:
                 held.told.set()
-            then(target, error)
+            return then(error)
 
-        monkeypatch.setattr(warpfold.dask, "_leave_out", leave_out)
+        monkeypatch.setattr(warpfold.dask, "_left_out_s", left_out_s)
         with Server("--max_concurrent_reductions=1") as server, filled(server) as held:
             same_bits(self.value([server]), client.sum(self.X))
         assert {type(error) for error in refused} == {errors.ResourceExhaustedError}
@@ -315,6 +316,28 @@ class TestServersThatAreFullOrHang:
             self.value([one])
             with stopped(one.process), pytest.raises(errors.DeadlineExceededError):
                 self.value([one, one], timeout=2)
+        assert not left_out
+
+    @pytest.mark.parametrize("second_takes_s", [0.6, 0.1])
+    def test_who_lacked_time_is_left_out_only_if_another_one_was_quicker(self, left_out, monkeypatch,
+                                                                         second_takes_s):
+        """Of a timeout of 1 s, the first one has half, which is not enough."""
+        monkeypatch.setattr(warpfold.dask, "_client", lambda target, tls: target)
+
+        def call(target, timeout):
+            takes_s = {"a:1": 0.6, "b:1": second_takes_s}[target]
+            time.sleep(min(takes_s, timeout))
+            if timeout < takes_s:
+                raise errors.DeadlineExceededError("the timeout is over", "DEADLINE")
+            return target
+
+        where = warpfold.dask.Servers(("a:1", "b:1"), (), 1.0)
+        if second_takes_s < 0.5:
+            assert warpfold.dask._call(where, 0, call) == "b:1" and set(left_out) == {"a:1"}
+        else:
+            with pytest.raises(errors.DeadlineExceededError):
+                warpfold.dask._call(where, 0, call)
+            assert not left_out
 
     def test_what_others_would_refuse_too_is_raised_at_once(self, left_out, servers):
         called = []
@@ -327,6 +350,29 @@ class TestServersThatAreFullOrHang:
         with pytest.raises(errors.ResourceExhaustedError):
             warpfold.dask._call(where, 0, call)
         assert len(called) == 1 and not left_out
+
+
+@pytest.mark.parametrize("reason", ["failed over", "TOO_MANY_REDUCTIONS", "ARRAY_TOO_LARGE"])
+def test_a_chunk_is_let_go_without_a_collection(left_out, servers, reason):
+    """Whether another server took it, or none did."""
+    chunk = numpy.ones(1000)
+    alive = weakref.ref(chunk)
+
+    def call(client, timeout, chunk=chunk):
+        if reason == "failed over":
+            return client.sum(chunk)
+        raise errors.ResourceExhaustedError("", reason)
+
+    with no_collection():
+        if reason == "failed over":
+            where = warpfold.dask.Servers(("127.0.0.1:1", servers[0]), (), 9.0)
+            assert warpfold.dask._call(where, 0, call) == 1000
+        else:
+            with contextlib.suppress(errors.ResourceExhaustedError):
+                warpfold.dask._call(warpfold.dask.Servers(tuple(servers), (), 0.2), 0, call)
+                pytest.fail("no error")
+        del chunk, call
+        assert alive() is None
 
 
 def test_no_server(servers):

@@ -14,7 +14,7 @@ import pytest
 import dlpack
 import warpfold
 from conftest import stopped
-from warpfold import _native, aio, gpu
+from warpfold import _native, aio, gpu, memory
 from warpfold.calls import settings_of
 
 SETTINGS = settings_of({}).native()
@@ -197,6 +197,7 @@ def test_the_timeout_counts_the_wait_for_a_memory_socket_that_hangs(near, client
     monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
     with stopped(near.process), warpfold.connect(server.address, memory_socket=client._memory._path) as other:
         for _ in range(2):  # connected or not
+            other._memory._skipped_until = 0.0
             with pytest.raises(TimeoutError) as raised:
                 other.reduce(OnGpu(x), ["sum"], timeout=0.2)
             assert raised.value.reason == "DEADLINE"
@@ -210,6 +211,71 @@ def test_an_array_on_a_gpu_is_sent_to_a_server_whose_memory_socket_hangs(near, c
         begin = time.monotonic()
         result = other.reduce(OnGpu(x), ["sum"], timeout=60)
         assert result["sum"] == x.sum() and result.way == "staged" and time.monotonic() - begin < 20
+
+
+def ways_and_seconds(client, array, calls):
+    for _ in range(calls):
+        begin = time.monotonic()
+        yield client.reduce(array, ["sum"]).way, time.monotonic() - begin
+
+
+def test_a_memory_socket_that_hangs_is_left_alone_for_a_while(near, client, server, lent, monkeypatch):
+    monkeypatch.setattr(memory, "_SKIPPED_S", 30.0)
+    array = OnGpu(lent.shared.bytes())
+    with stopped(near.process), warpfold.connect(server.address, memory_socket=client._memory._path) as other:
+        (way, first_s), *later = ways_and_seconds(other, array, 4)
+        assert way == "staged" and first_s >= 0.9
+        assert [way for way, _ in later] == ["staged"] * 3 and sum(seconds for _, seconds in later) < 0.9
+    client._memory._connection = lent
+    client._memory._skipped_until = time.monotonic() + 30
+    assert client.reduce(array, ["sum"]).way == "staged"
+    client._memory._skipped_until = time.monotonic()  # its time is over
+    assert client.reduce(array, ["sum"]).way == "gpu memory"
+
+
+def test_what_the_server_refused_is_not_asked_at_each_call(client, lent, monkeypatch):
+    asked = []
+
+    def refuse(*unused):
+        asked.append(driver.number)
+        raise warpfold.errors.InvalidArgumentError("of another GPU", "BAD_MEMORY")
+
+    monkeypatch.setattr(memory, "_MOST_REFUSED", 2)
+    driver = Driver(lent.shared.address, 8_000)
+    monkeypatch.setattr(gpu, "_driver", lambda: driver.native)
+    client._memory._connection = lent
+    array = OnGpu(lent.shared.bytes())
+    with monkeypatch.context() as patch:
+        patch.setattr(lent, "register_gpu", refuse)
+        for number in (1, 1, 2, 2, 3, 3, 2):
+            driver.number = number
+            assert client.reduce(array, ["sum"]).way == "staged"
+        assert asked == [1, 2, 3] and set(client._memory._refused) == {2, 3}
+    driver.number = 4  # another allocation
+    assert client.reduce(array, ["sum"]).way == "gpu memory"
+    driver.number = 3
+    assert client.reduce(array, ["sum"]).way == "staged"
+    client._memory._refused[3] = time.monotonic()  # its time is over
+    assert client.reduce(array, ["sum"]).way == "gpu memory"
+
+
+def test_what_was_opened_is_given_back_without_the_lock(near, path, lent):
+    class Registered:
+        token = lent.shared.token
+
+        def __del__(self):
+            were_locked.append(client._memory._lock.locked())
+
+    were_locked = []
+    client = warpfold.connect(near.address, memory_socket=path)
+    client._memory._connection = lent
+    lent.register_gpu = lambda *unused: Registered()
+    array = OnGpu(lent.shared.bytes())
+    assert client.reduce(array, ["sum"]).way == "gpu memory"
+    gc.collect()
+    assert were_locked == []
+    client.close()
+    assert were_locked == [False]
 
 
 def test_another_allocation_at_the_same_address_is_another_one(client, path, monkeypatch):

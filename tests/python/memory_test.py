@@ -15,7 +15,7 @@ import pytest
 
 import warpfold
 from conftest import MAX_REGISTERED_BYTES, Server, stopped
-from warpfold import aio
+from warpfold import _native, aio
 
 
 @pytest.fixture
@@ -104,6 +104,17 @@ def test_a_new_server(tmp_path):
     client.close()
     with pytest.raises(RuntimeError, match="closed"):
         client.empty(3)
+
+
+def test_a_client_that_is_closed_while_it_connects_keeps_no_connection(near, path, monkeypatch):
+    client = warpfold.connect(near.address, memory_socket=path)
+
+    class Closing:
+        open = staticmethod(lambda *said, then=_native.MemoryConnection.open: client.close() or then(*said))
+
+    monkeypatch.setattr(_native, "MemoryConnection", Closing)
+    assert client.empty(3).shape == (3,)  # it was under way
+    assert client._memory._connection is None
 
 
 def test_a_forked_process_gives_nothing_back(client):

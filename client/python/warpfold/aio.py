@@ -9,10 +9,14 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 import functools
+import math
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
 from warpfold.calls import CallOptions, Work, itself, too_late
@@ -54,12 +58,15 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
     """See connect. Its methods are those of warpfold.Client, and answer awaitables.
 
     An awaitable that is cancelled ends its call, and raises CancelledError once nothing is read of the array
-    any more: at once where the call still waits for its turn, or for an iterator's next piece.
+    any more: at once where the call still waits for its turn, or for an iterator's next piece. A coroutine
+    that is closed, as by its close(), ends its call, too, but does not wait: the array may still be read for
+    a moment, and what it put may stay for its ttl.
 
     Calls are made on 64 threads of the client's, one each; more of them wait for their turn, which their
-    timeout counts. Iterators and `progress` are called there, too. Nothing can end an iterator that waits:
-    its thread is one of the 64, and holds what the call had, until the iterator gives a piece or ends. Of
-    that nothing is sent.
+    timeout counts. Iterators and `progress` are called there, too. While `progress` runs neither the timeout
+    nor a cancellation ends an awaitable, since the array is still read. Nothing can end an iterator that
+    waits: its thread is one of the 64, and holds what the call had, until the iterator gives a piece or ends.
+    Of that nothing is sent.
     """
 
     def __init__(self, client: Client):
@@ -67,36 +74,37 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
         self._memory = client._memory
         self._threads = Threads(_THREADS)
 
-    async def info(self, *, timeout: float | None = None) -> dict[str, Any]:
+    # Each begins where it is called, with its timeout and what is wrong with its options.
+
+    def info(self, *, timeout: float | None = None) -> Coroutine[Any, Any, dict[str, Any]]:
         """As Client.info."""
-        return await self._perform(informing(timeout), itself)
+        return self._perform(informing(timeout), itself)
 
-    async def is_serving(self, *, timeout: float | None = None) -> bool:
+    def is_serving(self, *, timeout: float | None = None) -> Coroutine[Any, Any, bool]:
         """As Client.is_serving."""
-        return await self._perform(asking_whether_it_serves(timeout), itself)
+        return self._perform(asking_whether_it_serves(timeout), itself)
 
-    async def put(self, array: Any, *, matrix: bool = False, ttl: float | None = None, owner: str = "",
-                  **options: Unpack[CallOptions]) -> AsyncResidentArray:
+    def put(self, array: Any, *, matrix: bool = False, ttl: float | None = None, owner: str = "",
+            **options: Unpack[CallOptions]) -> Coroutine[Any, Any, AsyncResidentArray]:
         """As Client.put. Cancelled, it keeps nothing; but where the server's answer was on its way, or the
         server takes no order to delete it, the array stays for its ttl."""
-        work = putting(array, matrix, ttl, owner, options)
-        kept: AsyncResidentArray = await self._perform(
-            work, lambda answer: AsyncResidentArray(self, *answer),
-            lambda native, answer: deleting(answer[0][0], _UNDO_S).run(native, None))
-        return kept
+        return self._perform(putting(array, matrix, ttl, owner, options),
+                             lambda answer: AsyncResidentArray(self, *answer),
+                             lambda native, answer: deleting(answer[0][0], _UNDO_S).run(native, None))
 
-    async def array(self, token: bytes, *, timeout: float | None = None) -> AsyncResidentArray:
+    def array(self, token: bytes, *, timeout: float | None = None) -> Coroutine[Any, Any, AsyncResidentArray]:
         """As Client.array."""
-        return await self._perform(asking(token, timeout), lambda answer: AsyncResidentArray(self, answer))
+        return self._perform(asking(token, timeout), lambda answer: AsyncResidentArray(self, answer))
 
-    async def arrays(self, owner: str = "", *, timeout: float | None = None) -> list[ArrayInfo]:
+    def arrays(self, owner: str = "", *, timeout: float | None = None) \
+            -> Coroutine[Any, Any, list[ArrayInfo]]:
         """As Client.arrays."""
-        return await self._perform(listing(owner, timeout), infos_of)
+        return self._perform(listing(owner, timeout), infos_of)
 
-    async def empty(self, shape: Shape, dtype: Any = "float64", *, timeout: float | None = None) \
-            -> numpy.ndarray[Any, Any]:
+    def empty(self, shape: Shape, dtype: Any = "float64", *, timeout: float | None = None) \
+            -> Coroutine[Any, Any, numpy.ndarray[Any, Any]]:
         """As Client.empty."""
-        return await self._perform(allocating(self._memory, shape, dtype, timeout), itself)
+        return self._perform(allocating(self._memory, shape, dtype, timeout), itself)
 
     def close(self) -> None:
         """Later calls raise; those under way go on to their end."""
@@ -105,33 +113,29 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
 
     async def _perform(self, work: Work[A], finish: Callable[[A], T],
                        undo: Callable[[_native.Client, A], Any] | None = None) -> T:
-        stop = Stop()
         native = self._client._open()
-        job = Job(functools.partial(_without_stop_iteration, work, native, stop))
-        future = asyncio.wrap_future(job.future)
-        self._threads.add(job)
-
-        def is_left(error: Callable[[], WarpfoldError]) -> bool:
-            """Whether nobody has to wait: the call has not begun, or its thread is in the caller's code."""
-            return (self._threads.withdraw(job) or stop.leave(error)) and future.cancel()
-
+        running = _Running(self._threads, native, work)
         try:
-            await asyncio.wait((future,), timeout=work.settings.left_s())
-            if not future.done():
-                if is_left(too_late):
+            if not await running.ends_within(work.settings.left_s()):
+                if running.is_left(too_late):
                     raise too_late()
-                await asyncio.wait((future,))  # what the client library does ends by itself
-            return finish(future.result())
+                await running.ends_within(math.inf)  # what the client library does ends by itself
+            return finish(running.future.result())
         except asyncio.CancelledError:
-            is_over = is_left(_cancelled)
-            stop.request()
-            if is_over:
-                raise
-            await _end_of(future)
-            if undo is not None and not future.cancelled() and future.exception() is None:
-                # On a thread of the loop's: the client may have been closed meanwhile, and its own with it.
-                await _end_of(asyncio.get_running_loop().run_in_executor(None, undo, native, future.result()))
+            if not running.stop():
+                await _end_of(running.future)
+                if undo is not None and running.has_answer():
+                    # The client may have been closed, and its threads with it; the loop's may all be busy.
+                    job = Job(functools.partial(undo, native, running.future.result()))
+                    threading.Thread(target=job.run, name="warpfold", daemon=True).start()
+                    await _end_of(job.future)
             raise
+        except BaseException:  # as of a coroutine that is closed, which must not await; else the call is over
+            running.stop()
+            raise
+        finally:
+            # An error's traceback has this frame, and the future has the error: they would keep the array.
+            del running
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -141,6 +145,52 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
 
     def __repr__(self) -> str:
         return repr(self._client).replace("warpfold.Client", "warpfold.AsyncClient")
+
+
+class _Running(Generic[A]):
+    """A call on a thread, of which a coroutine awaits the end."""
+
+    def __init__(self, threads: Threads, native: _native.Client, work: Work[A]):
+        self._threads = threads
+        self._stop = Stop()
+        self._job = Job(functools.partial(_without_stop_iteration, work, native, self._stop))
+        self.future = self._job.future
+        threads.add(self._job)
+
+    async def ends_within(self, most_s: float) -> bool:
+        """asyncio.wait would do it, in more time."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(most_s, _wake, waiter)
+        self.future.add_done_callback(functools.partial(_wake_from_thread, loop, waiter))
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+        return self.future.done()
+
+    def is_left(self, error: Callable[[], WarpfoldError]) -> bool:
+        """Whether nobody has to wait: the call has not begun, or its thread is in the caller's code."""
+        return self._threads.withdraw(self._job) or self._stop.leave(error)
+
+    def stop(self) -> bool:
+        """Ends the call as soon as can be. Whether nobody has to wait for that."""
+        is_left = self.is_left(_cancelled)
+        self._stop.request()
+        return is_left
+
+    def has_answer(self) -> bool:
+        return self.future.done() and not self.future.cancelled() and self.future.exception() is None
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _wake_from_thread(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None], _: object) -> None:
+    with contextlib.suppress(RuntimeError):  # of a loop that was closed nobody waits
+        loop.call_soon_threadsafe(_wake, waiter)
 
 
 def _cancelled() -> CancelledError:
@@ -155,12 +205,13 @@ def _without_stop_iteration(work: Work[A], native: _native.Client, stop: Stop) -
         raise RuntimeError("the call raised StopIteration") from error
 
 
-async def _end_of(future: asyncio.Future[Any]) -> None:
+async def _end_of(future: concurrent.futures.Future[Any]) -> None:
     """Waits however often the waiting is cancelled: until then the call reads the array."""
-    while not future.done():
+    waiter = asyncio.wrap_future(future)
+    while not waiter.done():
         try:
-            await asyncio.wait((future,))
+            await asyncio.wait((waiter,))
         except asyncio.CancelledError:
             continue
-    if not future.cancelled():
-        future.exception()
+    if not waiter.cancelled():
+        waiter.exception()  # asyncio logs those that nobody has asked for

@@ -61,7 +61,7 @@ class Elements:
     dtype: numpy.dtype[Any]  # of results that are elements
     way: Way
     view: _native.View | None = None
-    pieces: Iterator[_native.View] | None = None
+    pieces: Iterator[Elements] | None = None  # for views_of
     shape: tuple[int, ...] | None = None  # of the array, or of the first of its pieces
     owner: Any = None  # an array on a GPU, which may have to be staged after all
     mapping: Mapping | None = None  # of a file, in which the elements lie
@@ -82,6 +82,7 @@ class Elements:
             self.way = "memory"
         else:
             self.pieces = _of_pieces(_staged(self.owner), None, "staged").pieces
+            self.matrix_of = None  # the parts of large matrices are none
             self.way = "staged"
 
 
@@ -336,11 +337,13 @@ def _of_pieces(pieces: Iterator[Elements], dtype: str | None, way: Way) -> Eleme
             raise ValueError("the iterator has no piece, and so no type: say it by dtype=")
         return Elements(dtype, dtype_of(dtype), way, pieces=iter(()))
     whole = Elements(first.type, first.dtype, way, shape=first.shape)
-    whole.pieces = _views(itertools.chain((first,), pieces), whole)
+    whole.pieces = itertools.chain((first,), pieces)
     return whole
 
 
-def _views(pieces: Iterator[Elements], whole: Elements) -> Iterator[_native.View]:
+def views_of(pieces: Iterator[Elements], whole: Elements) -> Iterator[_native.View]:
+    """Of `whole`, which must not have them any more: with this generator, which knows it, it would live until
+    Python looks for cycles."""
     for piece in pieces:
         view = view_of(piece, whole.type)
         if whole.matrix_of is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 from warpfold import _native, forks, options
-from warpfold.arrays import Elements
+from warpfold.arrays import Elements, views_of
 from warpfold.errors import DeadlineExceededError, NotFoundError
 from warpfold.progress import Meter
 from warpfold.stops import Stop, away
@@ -42,8 +42,9 @@ class CommonOptions(TypedDict, total=False):
     tracestate: goes with traceparent, as the W3C has it; at most 512 printable ASCII characters, or it is not
         sent.
     progress: called with the bytes sent so far and those of the whole array (None if nobody knows), some 20
-        times a second and at the end, on the thread that calls; what it raises ends the call. True: a bar by
-        tqdm. None or False: nothing is told.
+        times a second and at the end, on the thread that calls; what it raises ends the call. It must not
+        wait: the array is still read meanwhile, and so neither `timeout` nor a cancelled awaitable ends the
+        call before it has returned. True: a bar by tqdm. None or False: nothing is told.
     """
 
     timeout: float | None
@@ -234,11 +235,11 @@ def _ask(client: _native.Client, call: Call, progress: Callable[[int], object] |
 
 def _write(client: _native.Client, call: Call, progress: Callable[[int], object] | None,
            stop: Stop | None) -> _native.Answer:
-    # They know the elements, which would else live, with the iterator, until Python looks for cycles.
     pieces, call.elements.pieces = call.elements.pieces or iter(()), None
+    views = views_of(pieces, call.elements)
     writer = _native.Writer(client, call.task, call.settings.native(), progress, stop)
     try:
-        while (view := _next(pieces, stop)) is not None:
+        while (view := _next(views, stop)) is not None:
             forks.check()  # the iterator may have forked, and have gone on in the new process, too
             writer.write(view)
         forks.check()
@@ -247,6 +248,6 @@ def _write(client: _native.Client, call: Call, progress: Callable[[int], object]
         writer.close()
 
 
-def _next(pieces: Iterator[_native.View], stop: Stop | None) -> _native.View | None:
+def _next(views: Iterator[_native.View], stop: Stop | None) -> _native.View | None:
     with away(stop):
-        return next(pieces, None)
+        return next(views, None)

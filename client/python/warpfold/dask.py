@@ -80,7 +80,9 @@ def reduce(darray: Any, operators: str | Sequence[str], servers: str | Sequence[
         name or address), or else all of them in turn; another one where they are not there, are full, or do
         not answer in half of the time that is left.
     matrix, nan, overflow, ddof, modulus: as in Client.reduce.
-    timeout: seconds for each part, and for each merge, over all servers that are asked.
+    timeout: seconds for each part, and for each merge, over all servers that are asked. Where there are
+        several, pass twice what a part takes, since one that says nothing has half of it; it is waited for
+        without an end where the timeout is math.inf, and for half an hour where there is none.
     tls_ca, tls_cert, tls_key: paths of PEM files on the workers.
 
     Raises TypeError and ValueError at once for what cannot be reduced; compute() WarpfoldError's kinds.
@@ -237,35 +239,55 @@ def _call(where: Servers, index: int, call: Callable[[Client, float], T]) -> T:
     end = time.monotonic() + (DEFAULT_TIMEOUT_S if where.timeout is None else where.timeout)
     pause_s = _FIRST_PAUSE_S
     rounds_left = _ROUNDS
-    while True:
-        failures: list[WarpfoldError] = []
-        targets = _in_order(where.targets, index, time.monotonic())
-        for others, target in zip(range(len(targets) - 1, -1, -1), targets, strict=True):
-            left_s = end - time.monotonic()
-            if left_s <= 0:
-                raise failures[-1] if failures else too_late()
-            try:
-                return call(_client(target, where.tls), left_s / 2 if others else left_s)
-            except (UnavailableError, ResourceExhaustedError, DeadlineExceededError) as error:
-                failures.append(error)
-                _leave_out(target, error)
-        if not any(isinstance(failure, ResourceExhaustedError) for failure in failures):
-            rounds_left -= 1
-        if rounds_left == 0 or time.monotonic() + pause_s >= end:
-            raise failures[-1]
-        time.sleep(pause_s)
-        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+    failures: list[WarpfoldError] = []
+    # Those that others had to be left time for. Where none of these is quicker, the timeout is too short for
+    # the part, and no server is to blame.
+    cut: set[str] = set()
+    try:
+        while True:
+            failures.clear()
+            targets = _in_order(where.targets, index, time.monotonic())
+            for others, target in zip(range(len(targets) - 1, -1, -1), targets, strict=True):
+                left_s = end - time.monotonic()
+                if left_s <= 0:
+                    raise failures[-1] if failures else too_late()
+                try:
+                    value = call(_client(target, where.tls), left_s / 2 if others else left_s)
+                except (UnavailableError, ResourceExhaustedError, DeadlineExceededError) as error:
+                    left_out_s = _left_out_s(error)
+                    if left_out_s is None:
+                        raise
+                    failures.append(error)
+                    if isinstance(error, DeadlineExceededError):
+                        cut.add(target)
+                    else:
+                        _leave_out(target, left_out_s)
+                else:
+                    for slow in cut - {target}:
+                        _leave_out(slow, _LEFT_OUT_S)
+                    return value
+            if not any(isinstance(failure, ResourceExhaustedError) for failure in failures):
+                rounds_left -= 1
+            if rounds_left == 0 or time.monotonic() + pause_s >= end:
+                raise failures[-1]
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+    finally:
+        # Their tracebacks have this frame, and with it the chunk, which would live until Python looks for
+        # cycles.
+        failures.clear()
 
 
-def _leave_out(target: str, error: WarpfoldError) -> None:
-    """Asks others for a while; raises an error that others would have, too."""
-    left_out_s = _LEFT_OUT_S
+def _left_out_s(error: WarpfoldError) -> float | None:
+    """For how long others are asked before; None for an error that others would have, too."""
     if isinstance(error, ResourceExhaustedError):
-        if error.reason not in ("TOO_MANY_REDUCTIONS", "TOO_MANY_CALLS"):
-            raise error
-        left_out_s = _FULL_S
-    elif isinstance(error, DeadlineExceededError) and error.reason != "DEADLINE":
-        raise error  # a limit of the server's
+        return _FULL_S if error.reason in ("TOO_MANY_REDUCTIONS", "TOO_MANY_CALLS") else None
+    if isinstance(error, DeadlineExceededError) and error.reason != "DEADLINE":
+        return None  # a limit of the server's
+    return _LEFT_OUT_S
+
+
+def _leave_out(target: str, left_out_s: float) -> None:
     with _lock:
         _left_out[target] = time.monotonic() + left_out_s
 

@@ -9,6 +9,7 @@ import math
 import operator
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar
@@ -17,7 +18,13 @@ from warpfold import _native, gpu, options
 from warpfold.arrays import Elements, Reference
 from warpfold.calls import Settings
 from warpfold.element_types import dtype_of, element_type
-from warpfold.errors import CancelledError, ResourceExhaustedError, UnavailableError, WarpfoldError
+from warpfold.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    ResourceExhaustedError,
+    UnavailableError,
+    WarpfoldError,
+)
 from warpfold.stops import Stop
 
 if TYPE_CHECKING:
@@ -26,6 +33,13 @@ if TYPE_CHECKING:
 # The server opens memory of a GPU in a thousandth of that. In a longer wait the array could have been sent.
 # The call's own timeout may be shorter.
 _OPENING_S = 1.0
+# Who waited that long is not soon let in: for some time nobody else waits, and arrays are sent.
+_SILENT_S = 0.1
+_SKIPPED_S = 10.0
+# For so long the server is not asked again for an allocation that it has refused, which another server might
+# open; where it had no place, for _SKIPPED_S. Of so many allocations that is known.
+_REFUSED_S = 60.0
+_MOST_REFUSED = 1024
 
 T = TypeVar("T")
 Shape = SupportsIndex | Sequence[SupportsIndex]
@@ -54,6 +68,9 @@ class Memory:
         self._opened: weakref.WeakValueDictionary[int, _Opened] = weakref.WeakValueDictionary()
         # By the id of the array on a GPU that holds them.
         self._holders: dict[int, tuple[weakref.ref[Any], _Opened]] = {}
+        # Until when not to ask: for anything on a GPU, and by the number of an allocation, the oldest first.
+        self._skipped_until = 0.0
+        self._refused: dict[int, float] = {}
         self._is_closed = False
 
     def of_call(self, settings: Settings, stop: Stop | None) -> MemoryOfCall:
@@ -63,8 +80,10 @@ class Memory:
         """Gives back what the server has opened of a GPU, but for what calls that are under way still use."""
         with self._lock:
             self._is_closed = True
-            self._holders.clear()
-            self._connection = None
+            connection, self._connection = self._connection, None
+        # Without the lock, which others need meanwhile. Nobody adds any more.
+        self._holders.clear()
+        del connection
 
     def empty(self, shape: Shape, dtype: Any, settings: Settings, stop: Stop | None) \
             -> numpy.ndarray[Any, Any]:
@@ -113,12 +132,7 @@ class Memory:
             return None
         opened = self._opened.get(number)
         if opened is None:
-            try:
-                opened = self._open(number, place.address, settings.within(_OPENING_S), stop)
-            except CancelledError:
-                raise
-            except WarpfoldError:  # another machine's, or one that computes on the CPU, or that hangs
-                return None
+            opened = self._open_unless_refused(number, place.address, settings, stop)
             if opened is None:
                 return None
         holder = self._holders.get(id(array))
@@ -128,6 +142,28 @@ class Memory:
                               opened)
         return Elements(place.type, dtype_of(place.type), "gpu memory", shape=place.shape, owner=array,
                         reference=reference)
+
+    def _open_unless_refused(self, number: int, address: int, settings: Settings,
+                             stop: Stop | None) -> _Opened | None:
+        begin_s = time.monotonic()
+        if begin_s < max(self._skipped_until, self._refused.get(number, 0.0)):
+            return None
+        try:
+            return self._open(number, address, settings.within(_OPENING_S), stop)
+        except CancelledError:
+            raise
+        except WarpfoldError as error:  # another machine's, or one that computes on the CPU, or that hangs
+            end_s = time.monotonic()
+            if end_s - begin_s >= _SILENT_S:
+                self._skipped_until = end_s + _SKIPPED_S
+            elif not isinstance(error, (UnavailableError, DeadlineExceededError)):
+                is_full = isinstance(error, ResourceExhaustedError)
+                with self._lock:
+                    self._refused.pop(number, None)
+                    if len(self._refused) >= _MOST_REFUSED:
+                        del self._refused[next(iter(self._refused))]
+                    self._refused[number] = end_s + (_SKIPPED_S if is_full else _REFUSED_S)
+            return None
 
     def _open(self, number: int, address: int, settings: Settings, stop: Stop | None) -> _Opened | None:
         found = gpu.handle_of(address)
@@ -177,6 +213,8 @@ class Memory:
         # It may have to wait, for which others, who have timeouts of their own, must not.
         opened = _native.MemoryConnection.open(self._path, settings.native(), stop)
         with self._lock:
+            if self._is_closed:
+                return opened, False  # for this call, which was under way, and for none after it
             if self._connection is None or self._connection is broken:
                 self._connection = opened
             return self._connection, self._connection is not opened

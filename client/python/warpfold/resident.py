@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from warpfold import _native
@@ -209,9 +209,10 @@ class ResidentArray(_Whole[Any, Result]):
 class AsyncResidentArray(_Whole[Awaitable[Any], Awaitable[Result]]):
     """As ResidentArray, for `async with await client.put(array) as kept`."""
 
-    async def delete(self, *, timeout: float | None = None) -> None:
+    def delete(self, *, timeout: float | None = None) -> Coroutine[Any, Any, None]:
         """As ResidentArray.delete."""
-        await self._client._perform(deleting(self.token, timeout), _nothing)
+        coroutine: Coroutine[Any, Any, None] = self._client._perform(deleting(self.token, timeout), _nothing)
+        return coroutine
 
     async def __aenter__(self) -> AsyncResidentArray:
         return self
