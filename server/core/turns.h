@@ -37,8 +37,8 @@ class Turns {
   // So much is served before the thread looks for events again, among which may be a message that comes
   // first.
   static constexpr std::uint64_t kServedAtOnce = 256 << 10;
-  // A message that waits is taken when others have got so many times what it counts: one of them, or all those
-  // together whose messages are taken as they come; where several others wait with it, each of these.
+  // A message that waits is taken when others have got so many times what it counts: all of them together, or
+  // each of them where several wait with it.
   static constexpr std::uint64_t kMostPassedOver = 16;
 
  private:
