@@ -29,8 +29,10 @@ class ShortLeavesTest : public testing::TestWithParam<Subject> {
     SCOPED_TRACE(testing::Message() << count << " elements at offset " << offset);
     const std::vector<std::byte> elements =
         RandomElements(GetParam().spec.element_type, count, flavour, random_);
-    const std::unique_ptr<void, void (*)(void*)> memory(
-        std::aligned_alloc(kLineBytes, offset + elements.size()), std::free);
+    // Not std::aligned_alloc, whose sizes are multiples of the alignment: nothing lies behind the elements.
+    void* address = nullptr;
+    ASSERT_EQ(posix_memalign(&address, kLineBytes, offset + elements.size()), 0);
+    const std::unique_ptr<void, void (*)(void*)> memory(address, std::free);
     const std::span data(static_cast<std::byte*>(memory.get()) + offset, elements.size());
     std::copy(elements.begin(), elements.end(), data.begin());
     const reference::Result expected = GetParam().Reference(0, elements);
