@@ -101,10 +101,7 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
 
 absl::StatusOr<Reduction> Client::ReduceBytes(const Spec& spec, ElementType type,
                                               std::span<const std::byte> data, const CallOptions& options) {
-  const auto lend = [data](std::uint64_t offset, std::size_t size, LentMemory& memory) {
-    return memory.Lend(data.subspan(offset, size));
-  };
-  return ReduceSource(spec, type, data.size(), {lend}, options);
+  return ReduceSource(spec, type, data.size(), SourceOf(data), options);
 }
 
 absl::StatusOr<Reduction> Client::ReduceGenerated(const Spec& spec, ElementType type,
@@ -114,7 +111,7 @@ absl::StatusOr<Reduction> Client::ReduceGenerated(const Spec& spec, ElementType 
   const auto generate = [&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
     return Generate(generator, offset, size);
   };
-  return ReduceSource(spec, type, byte_count, {generate}, options);
+  return ReduceSource(spec, type, byte_count, {generate, nullptr}, options);
 }
 
 absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, const CallOptions& options) {
@@ -169,10 +166,7 @@ absl::StatusOr<Reduction> Client::ReduceReference(const Spec& spec, ElementType 
 absl::StatusOr<ResidentArray> Client::PutBytes(ElementType type, std::optional<MatrixShape> matrix_shape,
                                                std::span<const std::byte> data, const PutOptions& put,
                                                const CallOptions& options) {
-  const auto lend = [data](std::uint64_t offset, std::size_t size, LentMemory& memory) {
-    return memory.Lend(data.subspan(offset, size));
-  };
-  return PutSource(type, matrix_shape, data.size(), {lend}, put, options);
+  return PutSource(type, matrix_shape, data.size(), SourceOf(data), put, options);
 }
 
 absl::StatusOr<ResidentArray> Client::PutGenerated(ElementType type, std::optional<MatrixShape> matrix_shape,
@@ -182,7 +176,7 @@ absl::StatusOr<ResidentArray> Client::PutGenerated(ElementType type, std::option
   const auto generate = [&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
     return Generate(generator, offset, size);
   };
-  return PutSource(type, matrix_shape, byte_count, {generate}, put, options);
+  return PutSource(type, matrix_shape, byte_count, {generate, nullptr}, put, options);
 }
 
 absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<MatrixShape> matrix_shape,

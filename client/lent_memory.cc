@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/lent_memory.h"
 
+#include <sys/uio.h>
+#include <unistd.h>
+
 namespace warpfold {
 
 LentMemory::~LentMemory() {
@@ -30,6 +33,15 @@ bool LentMemory::AwaitReturn(absl::Duration timeout) {
 void LentMemory::TakeBack() {
   absl::MutexLock lock(&mutex_);
   --slices_out_;
+}
+
+bool CanBeRead(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return true;
+  std::byte copy{};
+  iovec to = {&copy, 1};
+  // The type is not const, but nothing is written there.
+  iovec from = {const_cast<std::byte*>(&bytes.back()), 1};
+  return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1;
 }
 
 }  // namespace warpfold

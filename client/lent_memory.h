@@ -42,4 +42,8 @@ class LentMemory {
   int slices_out_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
+// Whether the memory is there to its end, which a mapped file that was cut has lost. Reads one byte, by a
+// system call. Where the system does not let a process ask, no.
+bool CanBeRead(std::span<const std::byte> bytes);
+
 }  // namespace warpfold

@@ -79,7 +79,7 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
   const auto slice = [&filled, first_byte](std::uint64_t offset, std::size_t size, LentMemory& memory) {
     return SliceOfPieces(filled, offset - first_byte, size, memory);
   };
-  const SliceSource source = {slice};
+  const SliceSource source = {slice, [&filled] { return std::ranges::all_of(filled, CanBeRead); }};
   const absl::Time deadline = absl::Now() + options.timeout;
   const Stripe stripe = {first_element, byte_count / element_bytes};
   const std::uint64_t chunk_bytes = options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes;

@@ -8,6 +8,7 @@
 #include "client/answer_check.h"
 #include "client/raw_call.h"
 #include "client/retry.h"
+#include "client/status.h"
 #include "client/wire.h"
 
 namespace warpfold {
@@ -29,7 +30,7 @@ absl::StatusOr<v1::Reduction> SendSmall(const ReduceJob& job, const Connection& 
   RawCall call(scope, kReduceArrayMethod);
   call.WriteLast(ArrayMessage(request, job.source.slice(0, bytes, memory)));
   grpc::ByteBuffer buffer;
-  if (absl::Status status = call.Finish(&buffer); !status.ok()) return status;
+  if (absl::Status status = call.Finish(&buffer); !status.ok()) return BlameSource(status, job.source);
   if (job.options.on_sent) job.options.on_sent(bytes);
   v1::ReduceArrayResponse response;
   if (!Parse(std::move(buffer), response)) return absl::InternalError("the server's answer is not readable");
@@ -50,6 +51,19 @@ v1::ReduceHeader HeaderOf(const ReduceJob& job, const Stripe& stripe, bool retur
 
 }  // namespace
 
+SliceSource SourceOf(std::span<const std::byte> data) {
+  return {[data](std::uint64_t offset, std::size_t size, LentMemory& memory) {
+            return memory.Lend(data.subspan(offset, size));
+          },
+          [data] { return CanBeRead(data); }};
+}
+
+absl::Status BlameSource(absl::Status status, const SliceSource& source) {
+  if (!CouldNotRead(status) || !source.is_readable || source.is_readable()) return status;
+  return absl::InvalidArgumentError(
+      "the array's memory cannot be read: a mapped file under it has become shorter than the map");
+}
+
 // Only calls for parts of an array need its name.
 StripeCall::StripeCall(const ReduceJob& job, const Stripe& stripe, bool return_state,
                        const Connection& connection, const Interrupts& interrupts)
@@ -65,6 +79,12 @@ bool StripeCall::SendChunk() {
   const std::size_t size = std::min<std::uint64_t>(job_.chunk_bytes, end_ - offset_);
   offset_ += size;
   return stream_.Send(job_.source.slice(offset_ - size, size, memory_));
+}
+
+absl::StatusOr<v1::Reduction> StripeCall::Finish() {
+  absl::StatusOr<v1::Reduction> reduction = stream_.Finish();
+  if (!reduction.ok()) return BlameSource(reduction.status(), job_.source);
+  return reduction;
 }
 
 absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& stripe, bool return_state,

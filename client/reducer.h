@@ -26,7 +26,17 @@ struct SliceSource {
   // Bytes [offset, offset + size) of the array as a slice that lives by itself or is lent by `memory`.
   // Called from several threads.
   std::function<grpc::Slice(std::uint64_t offset, std::size_t size, LentMemory& memory)> slice;
+  // Whether the memory that is lent can be read to its end. Without one, none is lent.
+  std::function<bool()> is_readable;
 };
+
+// An array in one piece, which is lent. `data` must outlive the source.
+SliceSource SourceOf(std::span<const std::byte> data);
+
+// The status of a call that sent slices of `source`. Where the system could not read its memory, that is
+// INVALID_ARGUMENT: another attempt would not find it either. Where it was the memory of another call on the
+// connection, this one may be tried again.
+absl::Status BlameSource(absl::Status status, const SliceSource& source);
 
 struct ReduceJob {
   const v1::ReductionSpec& spec;
@@ -60,7 +70,7 @@ class StripeCall {
   // As ArrayStream's. After Commit the answer comes while other calls on the connection send.
   bool Commit() { return stream_.Commit(job_.element_bytes); }
   bool AwaitEnd(absl::Duration timeout) { return stream_.AwaitEnd(timeout); }
-  absl::StatusOr<v1::Reduction> Finish() { return stream_.Finish(); }
+  absl::StatusOr<v1::Reduction> Finish();
   bool took_data() const { return stream_.took_data(); }
 
  private:

@@ -75,7 +75,7 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
   stream.Commit(job.element_bytes);
   absl::StatusOr<grpc::ByteBuffer> answer = stream.Finish();
   *took_data = stream.took_data();
-  if (!answer.ok()) return answer.status();
+  if (!answer.ok()) return BlameSource(answer.status(), job.source);
   v1::PutArrayResponse response;
   if (!Parse(*std::move(answer), response) || response.token().empty() ||
       response.array().element_count() != job.element_count || response.array().byte_count() != byte_count ||

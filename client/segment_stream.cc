@@ -120,7 +120,7 @@ class SegmentStream {
     grpc::ByteBuffer ignored;
     const absl::Status status = call_.Finish(&ignored);
     if (!answer_status_.ok()) return answer_status_;
-    if (!status.ok()) return status;
+    if (!status.ok()) return BlameSource(status, job_.source);
     return answer_.Finish();
   }
 

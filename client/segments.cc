@@ -137,10 +137,7 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsOf(const Spec& spec, Elemen
                                                         std::span<const std::byte> data,
                                                         const SegmentCut& cut, const SegmentVisitor& visitor,
                                                         const CallOptions& options) {
-  const auto lend = [data](std::uint64_t offset, std::size_t size, LentMemory& memory) {
-    return memory.Lend(data.subspan(offset, size));
-  };
-  return ReduceSegmentsSource(spec, type, data.size(), {lend}, cut, visitor, options);
+  return ReduceSegmentsSource(spec, type, data.size(), SourceOf(data), cut, visitor, options);
 }
 
 absl::StatusOr<SegmentSummary> Client::ReduceSegmentsGenerated(
@@ -152,7 +149,7 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsGenerated(
     generator(offset, std::span(chunk.get(), size));
     return SliceOf(std::move(chunk), size);
   };
-  return ReduceSegmentsSource(spec, type, byte_count, {generate}, cut, visitor, options);
+  return ReduceSegmentsSource(spec, type, byte_count, {generate, nullptr}, cut, visitor, options);
 }
 
 absl::StatusOr<SegmentSummary> Client::ReduceSegmentsReference(const Spec& spec, ElementType type,

@@ -29,19 +29,9 @@ bool HasReason(const absl::Status& status, absl::string_view reason) {
   return info.has_value() && info->reason == reason;
 }
 
-// gRPC's text of EFAULT, for which it has no code of its own. No answer of a server has it.
-bool CouldNotRead(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details().empty() &&
-         absl::StrContains(status.error_message(), "Bad address");
-}
-
 }  // namespace
 
 absl::Status FromGrpc(const grpc::Status& status) {
-  if (CouldNotRead(status)) {
-    return absl::InvalidArgumentError(
-        "the array's memory cannot be read: a mapped file under it has become shorter than the map");
-  }
   absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
   google::rpc::Status details;
   if (details.ParseFromString(status.error_details())) {
@@ -84,6 +74,12 @@ bool IsBusy(const absl::Status& status) {
 
 bool IsDraining(const absl::Status& status) {
   return absl::IsUnavailable(status) && HasReason(status, reason::kDraining);
+}
+
+bool CouldNotRead(const absl::Status& status) {
+  // gRPC's text of EFAULT, for which it has no code of its own. What a server answers has a reason.
+  return absl::IsUnavailable(status) && !GetErrorInfo(status).has_value() &&
+         absl::StrContains(status.message(), "Bad address");
 }
 
 std::optional<absl::Duration> RetryDelay(const absl::Status& status) {

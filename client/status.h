@@ -15,8 +15,7 @@
 namespace warpfold {
 
 // The same code and message, and the standard error details as payloads under their type URLs. A
-// deadline that gRPC itself noticed gets the reason DEADLINE. Memory that the system could not read for gRPC,
-// as that of a mapped file that was cut, is INVALID_ARGUMENT: another attempt would not find it either.
+// deadline that gRPC itself noticed gets the reason DEADLINE.
 absl::Status FromGrpc(const grpc::Status& status);
 
 // An error that the client finds before the server does, with the reason that the server would give.
@@ -36,6 +35,10 @@ bool IsBusy(const absl::Status& status);
 
 // A server that ends and asks to be left: UNAVAILABLE with that reason.
 bool IsDraining(const absl::Status& status);
+
+// The connection is over because the system could not read what one of its calls had to send, as from a
+// mapped file that was cut: UNAVAILABLE for all of them, and gRPC does not say whose memory it was.
+bool CouldNotRead(const absl::Status& status);
 
 // How long the server says to wait (google.rpc.RetryInfo); nothing if it says nothing, or not what can be.
 std::optional<absl::Duration> RetryDelay(const absl::Status& status);

@@ -19,35 +19,79 @@ namespace {
 
 constexpr std::size_t kBytes = 8 << 20;
 
-class CutFileTest : public testing::Test {
- protected:
-  CutFileTest() {
+// A file's mapping, of which the file has lost what is behind the first `left` bytes.
+class CutMap {
+ public:
+  CutMap(std::size_t bytes, std::size_t left) : bytes_(bytes) {
     const int fd = memfd_create("cut", MFD_CLOEXEC);
-    EXPECT_EQ(ftruncate(fd, kBytes), 0);
-    void* const address = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, fd, 0);
-    EXPECT_NE(address, MAP_FAILED);
-    map_ = {static_cast<const std::int32_t*>(address), kBytes / sizeof(std::int32_t)};
-    EXPECT_EQ(ftruncate(fd, 0), 0);
+    EXPECT_EQ(ftruncate(fd, static_cast<off_t>(bytes)), 0);
+    address_ = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    EXPECT_NE(address_, MAP_FAILED);
+    EXPECT_EQ(ftruncate(fd, static_cast<off_t>(left)), 0);
     close(fd);
   }
-  ~CutFileTest() override { munmap(const_cast<std::int32_t*>(map_.data()), kBytes); }
+  ~CutMap() { munmap(address_, bytes_); }
+  CutMap(const CutMap&) = delete;
+  CutMap& operator=(const CutMap&) = delete;
 
-  std::span<const std::int32_t> map_;
+  std::span<const std::int32_t> array() const {
+    return {static_cast<const std::int32_t*>(address_), bytes_ / sizeof(std::int32_t)};
+  }
+
+ private:
+  const std::size_t bytes_;
+  void* address_ = nullptr;
+};
+
+class CutFileTest : public testing::Test {
+ protected:
   FakeService service_;
   FakeServer server_{service_};
   Client client_{server_.target(), {.connections = 1}};
+  CutMap map_{kBytes, 0};
 };
 
 // gRPC ends the connection on which it could not read, and the next call is made at once.
 TEST_F(CutFileTest, TheNextCallIsToldNothingOfIt) {
   const std::vector<std::int32_t> whole(5, 1);
   for (int i = 0; i < 100; ++i) {
-    const absl::Status cut = client_.Reduce(kSum, map_, {.streams = 1}).status();
+    const absl::Status cut = client_.Reduce(kSum, map_.array(), {.streams = 1}).status();
     ASSERT_TRUE(absl::IsInvalidArgument(cut)) << cut;
     const auto sum = client_.Reduce(kSum, whole, {.streams = 1});
     ASSERT_TRUE(sum.ok()) << i << ": " << sum.status();
     ASSERT_EQ(*sum, 5);
   }
+}
+
+// It is over for its other calls, too. Their memory is there, and so they may be made again.
+TEST_F(CutFileTest, ACallOnTheSameConnectionIsNotBlamed) {
+  auto writer = client_.OpenWriter({.operators = {"sum"}}, ElementType::kInt32, {});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  const std::vector<std::int32_t> piece(1 << 20, 1);
+  ASSERT_TRUE(writer->Write(std::as_bytes(std::span(piece))).ok());
+  ASSERT_TRUE(writer->Flush().ok());
+  ASSERT_TRUE(absl::IsInvalidArgument(client_.Reduce(kSum, map_.array(), {.streams = 1}).status()));
+  const absl::Status status = writer->Commit().status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
+// The shares at its beginning are there, but the array is not.
+TEST_F(CutFileTest, AnArrayInSharesIsBlamedAsAWhole) {
+  const CutMap half(64 << 20, 32 << 20);
+  Client client(server_.target(), {.connections = 4});
+  for (int i = 0; i < 10; ++i) {
+    const absl::Status status = client.Reduce(kSum, half.array(), {.streams = 4}).status();
+    ASSERT_TRUE(absl::IsInvalidArgument(status)) << i << ": " << status;
+  }
+}
+
+TEST_F(CutFileTest, PartsAndSmallArraysAreBlamed) {
+  const auto bytes = std::as_bytes(map_.array());
+  const absl::Status part =
+      client_.ReducePart({.operators = {"sum"}}, ElementType::kInt32, 0, {&bytes, 1}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(part)) << part;
+  const absl::Status small = client_.Reduce(kSum, map_.array().first(100)).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(small)) << small;
 }
 
 }  // namespace

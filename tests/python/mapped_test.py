@@ -15,6 +15,8 @@ from conftest import Server
 from dlpack import Foreign
 from proxy import proxy
 from warpfold import mapped
+from warpfold.arrays import elements_of
+from warpfold.partial import question_of
 from warpfold.raw_bytes import WholeElements
 
 FILE_BYTES = 64 << 20
@@ -387,3 +389,28 @@ def test_memory_that_is_no_files(client):
     with mmap.mmap(-1, 4096) as mapping:
         mapping[:4] = b"\x01\x02\x03\x04"
         assert client.sum(mapping) == client.sum(numpy.frombuffer(mapping, "uint8")) == 10
+
+
+def cut_after(function, path):
+    def call(*arguments):
+        found = function(*arguments)
+        os.truncate(path, 0)
+        return found
+    return call
+
+
+@pytest.mark.parametrize("elements", [
+    lambda mapped: mapped[::2],  # a copy of all
+    lambda mapped: mapped[:1000],  # its head is copied to the chunk before
+])
+def test_cut_while_a_task_of_dask_copies(tmp_path, elements, monkeypatch):
+    """The copy begins after all has been looked at."""
+    dask = pytest.importorskip("warpfold.dask")
+    path = tmp_path / "x"
+    numpy.ones(100_000).tofile(path)
+    chunk = elements(numpy.memmap(path, "float64", "r"))
+    question = question_of(elements_of(chunk, None), ["sum"], False, "propagate", "error", 0, None)
+    assert dask.warpfold_head(question, None, chunk, chunk.size, 9).sum() == 9
+    monkeypatch.setattr("warpfold.dask.elements_of", cut_after(elements_of, path))
+    with pytest.raises(ValueError, match="shorter"):
+        dask.warpfold_head(question, None, chunk, chunk.size, 9)

@@ -5,7 +5,11 @@
 #include <nanobind/stl/string.h>
 
 #include <cstdint>
+#include <span>
 #include <utility>
+
+#include "client/python/native/python_lock.h"
+#include "client/python/native/watch.h"
 
 namespace warpfold::python {
 namespace nb = nanobind;
@@ -31,6 +35,22 @@ std::string TypeName(nb::dlpack::dtype type) {
     default:
       return "type " + std::to_string(type.code) + " of " + bits + " bits";
   }
+}
+
+// The elements in row-major order. ValueError where a mapped file was cut meanwhile.
+nb::bytes Copy(const View& view) {
+  const std::uint64_t byte_count = view.layout().byte_count();
+  auto copy = nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(byte_count)));
+  if (!copy.is_valid()) nb::raise_python_error();
+  Watch watch{nb::none()};
+  watch.Protect(view);
+  if (byte_count != 0) {
+    auto* const to = reinterpret_cast<std::byte*>(PyBytes_AS_STRING(copy.ptr()));
+    const Unlocked unlocked;
+    StridedReader(view.layout()).Read(0, {to, byte_count});
+  }
+  watch.Rethrow();
+  return copy;
 }
 
 }  // namespace
@@ -59,6 +79,7 @@ void BindView(nb::module_& module) {
       .def_prop_ro("address",
                    [](const View& view) { return reinterpret_cast<std::uintptr_t>(view.layout().first); })
       .def_prop_ro("nbytes", [](const View& view) { return view.layout().byte_count(); })
+      .def("copy", &Copy)
       .def_prop_rw("may_be_mapped", &View::may_be_mapped, &View::set_may_be_mapped)
       .def_prop_ro("contiguous", [](const View& view) { return view.layout().is_contiguous(); });
 }

@@ -34,6 +34,8 @@ class View:
     contiguous: bool
     may_be_mapped: bool  # set to False of memory that is no file's mapping
     def __init__(self, array: object, /) -> None: ...
+    def copy(self) -> bytes:
+        """The elements in row-major order. ValueError where a mapped file was cut meanwhile."""
 
 class Task:
     """What to compute: type, operators, (rows, columns), wrap, ignore NaN, modulus, ddof, algorithm."""

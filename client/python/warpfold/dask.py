@@ -158,12 +158,24 @@ def _elements(chunk: Any, size: int, question: Question) -> numpy.ndarray[Any, A
         raise TypeError(
             f"a chunk is a {type(chunk).__module__}.{type(chunk).__qualname__}: only NumPy's own arrays are "
             "reduced; darray.map_blocks(...) turns others into them")
-    array = numpy.ascontiguousarray(chunk)
+    array = numpy.asarray(chunk)
     rows, columns = question.matrix or (1, 1)
     if array.dtype != question.dtype or array.size != size * rows * columns:
         raise ValueError(f"a chunk is {array.size} elements of {array.dtype}, where the array says "
                          f"{size * rows * columns} of {question.dtype}")
+    if not array.flags.c_contiguous:
+        array = _copied(array)
     return array.reshape(-1) if question.matrix is None else array.reshape(-1, rows, columns)
+
+
+def _copied(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
+    """In row-major order. NumPy's own copy of a mapped file that is cut meanwhile would end the process."""
+    elements = elements_of(array, None)
+    if elements.view is None:
+        raise TypeError("a chunk is not in the host's memory")
+    data = elements.view.copy()
+    elements.check_mapping()
+    return numpy.ndarray(array.shape, array.dtype, data)
 
 
 def _graph(darray: Any, sizes: list[int], parts: list[tuple[int, list[Run]]], question: Question,
@@ -204,7 +216,7 @@ def _graph(darray: Any, sizes: list[int], parts: list[tuple[int, list[Run]]], qu
 def warpfold_head(question: Question, where: Servers, chunk: Any, size: int,
                   count: int) -> numpy.ndarray[Any, Any]:
     """A copy: a view would keep, and move, the whole chunk."""
-    return _elements(chunk, size, question)[:count].copy()
+    return _copied(_elements(chunk, size, question)[:count])
 
 
 def warpfold_state(question: Question, where: Servers, chunk: Any, size: int, begin: int,
