@@ -232,6 +232,45 @@ class PythonCudaTest(unittest.TestCase):
         cupy.copyto(array, cupy.from_dlpack(ByDlpack(self.address, self.count)))
         self.reduce_where_it_lies(f"CuPy {cupy.__version__}", array)
 
+    def test_by_jax(self):
+        if importlib.util.find_spec("jax") is None:
+            self.skipTest("JAX is not here")
+        import jax
+
+        if jax.default_backend() != "gpu":
+            self.skipTest("JAX has no GPU")
+        array = jax.dlpack.from_dlpack(ByDlpack(self.address, self.count))
+        self.reduce_where_it_lies(f"JAX {jax.__version__}", array)
+
+    def test_a_server_without_a_gpu_is_sent_the_elements(self):
+        """Of each library that is here, with gaps and without, in more pieces than one."""
+        count = 3 << 20
+        expected = {"sum": count * (count - 1) // 2, "argmax": count - 1}
+        client = self.client(device="cpu")
+        for how, make in self.makers().items():
+            with self.subTest(how):
+                array = make(count)
+                result = client.reduce(array, ["sum", "argmax"])
+                self.assertEqual((result.way, dict(result)), ("staged", expected))
+                half = client.reduce(array[::2], ["sum", "count_nonzero"])
+                self.assertEqual((half.way, half["sum"], half["count_nonzero"]),
+                                 ("staged", count // 2 * (count // 2 - 1), count // 2 - 1))
+
+    def makers(self) -> dict:
+        """What makes the int64 elements 0, 1, ... on the GPU, by the library's name."""
+        makers = {}
+        if importlib.util.find_spec("torch") is not None:
+            import torch
+
+            makers["PyTorch"] = lambda count: torch.arange(count, dtype=torch.int64, device=_DEVICE)
+        if importlib.util.find_spec("cupy") is not None:
+            import cupy
+
+            makers["CuPy"] = lambda count: cupy.arange(count, dtype=cupy.int64)
+        if not makers:
+            self.skipTest("neither PyTorch nor CuPy is here")
+        return makers
+
     def test_a_tensor_on_another_gpu(self):
         if importlib.util.find_spec("torch") is None:
             self.skipTest("PyTorch is not here")
