@@ -148,9 +148,10 @@ def _asked(elements: Elements) -> Elements:
 
 def comes_in_pieces(array: Any) -> bool:
     """Whether it is an iterator or a file, as elements_of tells them from arrays. Takes nothing of it."""
-    has_pieces = hasattr(array, "read") or hasattr(array, "__next__")
+    if not hasattr(array, "read") and not hasattr(array, "__next__"):
+        return False
     is_array = isinstance(array, ArrayElsewhere) or any(hasattr(array, name) for name in _PROTOCOLS)
-    return has_pieces and not is_array and _buffer_of(array) is None
+    return not is_array and _buffer_of(array) is None
 
 
 def says_its_type(array: Any) -> bool:

@@ -85,8 +85,14 @@ class Home(NamedTuple):
         return _read_by_the_system(data) if self.may_be_mapped and len(data) > 0 else bytes(data)
 
 
+_AT_HOME = Home()
+
+
 def home_of(array: numpy.ndarray[Any, Any]) -> Home:
     """Of a NumPy array. The kernel, which takes longer than all else, is not asked yet."""
+    base = array.base
+    if type(base) is type(array) and base.flags.owndata:  # a part of a plain array, as most are
+        return _AT_HOME
     mapping, owner = mapping_of(array)
     return Home(mapping, None if owner is None else last_byte(array))
 
