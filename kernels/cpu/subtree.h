@@ -110,23 +110,23 @@ __attribute__((noinline)) void ReduceLeaves(const OperatorParameters& parameters
   constexpr std::uint64_t kElements = LeafElements(sizeof(typename Op::Element));
   const Op op = MakeOperator<Op>(parameters);
   typename Op::State waiting[kTreeLevels];  // waiting[l]: a subtree of 2^l leaves
-  const std::uint64_t last = (count - 1) / kElements;
-  for (std::uint64_t leaf = 0; leaf <= last; ++leaf) {
-    const std::uint64_t begin = leaf * kElements;
-    const std::uint64_t present = leaf < last ? kElements : count - begin;
-    const std::byte* const elements = data + begin * sizeof(typename Op::Element);
-    typename Op::State state = op.Widen(Leaf::Reduce(op, elements, present), first + begin);
+  for (std::uint64_t leaf = 0;; ++leaf) {
+    const std::uint64_t present = count < kElements ? count : kElements;
+    typename Op::State state = op.Widen(Leaf::Reduce(op, data, present), first);
+    count -= present;
     // Bit l of the leaf's number says whether a subtree of level l waits.
     std::uint32_t level = 0;
-    for (std::uint64_t bits = leaf; bits % 2 == 1 || (leaf == last && bits != 0); bits /= 2) {
+    for (std::uint64_t bits = leaf; bits % 2 == 1 || (count == 0 && bits != 0); bits /= 2) {
       if (bits % 2 == 1) state = op.Combine(waiting[level], state);
       ++level;
     }
-    if (leaf < last) {
-      waiting[level] = state;
-    } else {
+    if (count == 0) {
       std::memcpy(out, &state, sizeof state);
+      return;
     }
+    waiting[level] = state;
+    data += kElements * sizeof(typename Op::Element);
+    first += kElements;
   }
 }
 
