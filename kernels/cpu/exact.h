@@ -66,10 +66,13 @@ bool AddByBins(const Op& op, const std::byte* data, std::uint64_t count, typenam
   return true;
 }
 
+// This is not inlined, so that ranges and segments share it.
 template <AccumulatingOperator Op>
-__attribute__((noinline)) typename Op::State SumExactly(const Op& op, const std::byte* data,
-                                                        std::uint64_t count) {
+__attribute__((noinline)) void ReduceExactly(const OperatorParameters& parameters, std::uint32_t,
+                                             const std::byte* data, std::uint64_t count, std::uint64_t,
+                                             std::byte* out) {
   using T = typename Op::Element;
+  const Op op = MakeOperator<Op>(parameters);
   typename Op::State state = op.Identity();
   while (count > 0) {
     typename Op::Accumulator sum;
@@ -83,13 +86,6 @@ __attribute__((noinline)) typename Op::State SumExactly(const Op& op, const std:
     }
     state = op.Combine(state, sum.Sum());
   }
-  return state;
-}
-
-template <AccumulatingOperator Op>
-void ReduceExactly(const OperatorParameters& parameters, std::uint32_t, const std::byte* data,
-                   std::uint64_t count, std::uint64_t, std::uint32_t, std::byte* out) {
-  const typename Op::State state = SumExactly(MakeOperator<Op>(parameters), data, count);
   std::memcpy(out, &state, sizeof state);
 }
 

@@ -17,7 +17,7 @@ void ReduceNode(const InstructionSet& isa, const ReductionPlan& reduction, NodeP
   for (const BoundOperator& op : reduction.operators()) {
     const SubtreeFunction reduce = isa.rows[op.entry->reducer]->For(*op.entry, spec.element_type, spec.shape);
     reduce(op.parameters, spec.shape.entries(), data.data(), data.size() / reduction.element_bytes(), first,
-           position.level, states.data() + op.state_offset);
+           states.data() + op.state_offset);
   }
 }
 

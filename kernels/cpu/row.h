@@ -14,11 +14,11 @@
 
 namespace warpfold::kernels::cpu {
 
-// Reduces `count` > 0 elements, the subtree of `level` whose first element has index `first`, and writes
-// its state. A short subtree must be the end of the array. `entries`: of each matrix, 1 for scalars.
+// Reduces the subtree of `count` > 0 elements, of which the first has index `first`, and writes its state. A
+// subtree that is not complete must be the end of the array. `entries`: of each matrix, 1 for scalars.
 using SubtreeFunction = void (*)(const OperatorParameters& parameters, std::uint32_t entries,
                                  const std::byte* data, std::uint64_t count, std::uint64_t first,
-                                 std::uint32_t level, std::byte* out);
+                                 std::byte* out);
 
 // Segments [begin, end), one after the other from `data` on.
 struct CpuSegments {

@@ -17,27 +17,28 @@ struct Functions {
   static constexpr bool Serves(ElementType, bool) { return true; }
   static constexpr bool ServesWhole(ElementType, int) { return true; }
   template <class Op>
-  static constexpr SubtreeFunction kScalars = ReduceScalars<Op>;
+  static constexpr SubtreeFunction kScalars = ReduceLeaves<Op, ScalarLeaf<Op>>;
   template <class Op>
   static constexpr SubtreeFunction kExact = ReduceExactly<Op>;
   template <class Op>
   static constexpr SubtreeFunction kEntrywise = ReduceEntrywise<Op>;
   template <class Op>
-  static constexpr SubtreeFunction kOrdered = ReduceOrdered<Op>;
+  static constexpr SubtreeFunction kOrdered = ReduceLeaves<Op, OrderedLeaf<Op>>;
   template <class Op>
   static constexpr SubtreeFunction kLarge = ReduceLarge<Op>;
-  template <class Op>
-  static constexpr SegmentsFunction kSegments = ReduceSegments<Op>;
 };
+
+// By the function that reduces ranges.
+template <class Op>
+inline constexpr SegmentsFunction kSegments = ReduceSegments<Op, ScalarFunction<Functions, ReducerOf<Op>>()>;
 
 // Each operator finishes its own segments, also where another one's states serve it.
 template <template <class, bool> class Family>
 constexpr void AddSegments(ScalarFamily<Family>, Row& row) {
   ForEachType(ElementTypes(), [&]<class T, int kType>() {
-    if constexpr (kSupports<Family, T, false>)
-      row.segments[kType][0] = Functions::kSegments<Family<T, false>>;
+    if constexpr (kSupports<Family, T, false>) row.segments[kType][0] = kSegments<Family<T, false>>;
     if constexpr (kSupports<Family, T, true>) {
-      row.segments[kType][1] = Functions::kSegments<Family<T, true>>;
+      row.segments[kType][1] = kSegments<Family<T, true>>;
     } else {
       row.segments[kType][1] = row.segments[kType][0];  // integers have no NaN to ignore
     }

@@ -41,7 +41,10 @@ struct ColumnsLeaf {
 
   // Reduces 0 < `count` elements, at most as many as a leaf has. The request's operator is not used: its
   // parameters (wrap, ddof) matter when a state is finished, and Reader, which reads the elements, has none.
-  static LeafState Reduce(const Op&, const std::byte* data, std::uint64_t count) {
+  //
+  // This is not inlined: within a loop over leaves GCC 12 makes code of it that takes 6 ns longer for 4
+  // floats.
+  static __attribute__((noinline)) LeafState Reduce(const Op&, const std::byte* data, std::uint64_t count) {
     const Reader op;
     ReaderState lanes[kLanes];
     const auto combine = [&op](const ReaderState& a, const ReaderState& b) { return op.Combine(a, b); };

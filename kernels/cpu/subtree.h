@@ -27,10 +27,7 @@ struct OrderedLeaf {
   static constexpr std::uint32_t kRuns = kElements < kLanes ? kElements : kLanes;
   static constexpr std::uint32_t kRunElements = kElements / kRuns;
 
-  const Op& op;
-
-  void operator()(const std::byte* data, std::uint64_t count, std::uint64_t first,
-                  typename Op::State* out) const {
+  static typename Op::LeafState Reduce(const Op& op, const std::byte* data, std::uint64_t count) {
     typename Op::LeafState runs[kRuns];
     const auto present = static_cast<std::uint32_t>((count + kRunElements - 1) / kRunElements);
     for (std::uint32_t run = 0; run < present; ++run) {
@@ -52,7 +49,7 @@ struct OrderedLeaf {
         runs[run] = op.Combine(runs[run], runs[run + width]);
       }
     }
-    *out = op.Widen(runs[0], first);
+    return runs[0];
   }
 };
 
@@ -87,25 +84,50 @@ struct EntrywiseLeaf {
   }
 };
 
-// The level of the smallest subtree that holds `count` > 0 elements, `level` at most.
-constexpr std::uint32_t SmallestLevel(std::uint64_t count, std::uint64_t leaf_elements, std::uint32_t level) {
-  while (level > 0 && count <= leaf_elements << (level - 1)) --level;
-  return level;
+// How many nodes of the tree over n > 1 nodes are in its left subtree: the largest power of two below n.
+constexpr std::uint64_t LeftOf(std::uint64_t n) {
+  std::uint64_t left = 1;
+  while (2 * left < n) left *= 2;
+  return left;
 }
 
-// Folds the subtree of `level` that starts at `data`, of which `count` > 0 elements exist. Writes `width`
-// states. `scratch` has room for `width` states for each level of a complete subtree of so many elements.
-template <class Op, class Leaf>
-void FoldSubtree(const Op& op, const Leaf& leaf, std::uint32_t width, std::uint64_t leaf_elements,
-                 std::uint64_t element_bytes, const std::byte* data, std::uint64_t count, std::uint64_t first,
-                 std::uint32_t level, typename Op::State* out, typename Op::State* scratch) {
-  level = SmallestLevel(count, leaf_elements, level);
-  if (level == 0) return leaf(data, count, first, out);
-  const std::uint64_t half = leaf_elements << (level - 1);
-  FoldSubtree(op, leaf, width, leaf_elements, element_bytes, data, half, first, level - 1, out, scratch);
-  FoldSubtree(op, leaf, width, leaf_elements, element_bytes, data + half * element_bytes, count - half,
-              first + half, level - 1, scratch, scratch + width);
-  for (std::uint32_t i = 0; i < width; ++i) out[i] = op.Combine(out[i], scratch[i]);
+// The levels of the tree over n > 0 nodes, theirs included.
+constexpr std::uint32_t LevelsOf(std::uint64_t n) {
+  std::uint32_t levels = 1;
+  for (std::uint64_t width = 1; width < n; width *= 2) ++levels;
+  return levels;
+}
+
+// Reduces a subtree by the states of its leaves, which Leaf makes: ScalarLeaf or OrderedLeaf. Leaves come in
+// array order, and a subtree waits for its right sibling at the level where it is complete. The last leaf has
+// no more siblings, so that it takes all that still wait.
+//
+// This is not inlined, so that ranges and segments share it.
+template <Operator Op, class Leaf>
+__attribute__((noinline)) void ReduceLeaves(const OperatorParameters& parameters, std::uint32_t,
+                                            const std::byte* data, std::uint64_t count, std::uint64_t first,
+                                            std::byte* out) {
+  constexpr std::uint64_t kElements = LeafElements(sizeof(typename Op::Element));
+  const Op op = MakeOperator<Op>(parameters);
+  typename Op::State waiting[kTreeLevels];  // waiting[l]: a subtree of 2^l leaves
+  for (std::uint64_t leaf = 0;; ++leaf) {
+    const std::uint64_t present = count < kElements ? count : kElements;
+    typename Op::State state = op.Widen(Leaf::Reduce(op, data, present), first);
+    count -= present;
+    // Bit l of the leaf's number says whether a subtree of level l waits.
+    std::uint32_t level = 0;
+    for (std::uint64_t bits = leaf; bits % 2 == 1 || (count == 0 && bits != 0); bits /= 2) {
+      if (bits % 2 == 1) state = op.Combine(waiting[level], state);
+      ++level;
+    }
+    if (count == 0) {
+      std::memcpy(out, &state, sizeof state);
+      return;
+    }
+    waiting[level] = state;
+    data += kElements * sizeof(typename Op::Element);
+    first += kElements;
+  }
 }
 
 // Memory for states. Not a container of the standard library: what the linker keeps of that may be this
@@ -125,91 +147,59 @@ class Scratch {
   State* const states_;
 };
 
-// This is not inlined, so that ranges and segments share the code that folds leaves.
+// Folds the tree over the `count` > 0 elements from `data` on. `scratch` has room for the states of a leaf
+// for each level of it.
 template <ScalarOperator Op>
-__attribute__((noinline)) typename Op::State FoldScalars(const Op& op, const std::byte* data,
-                                                         std::uint64_t count, std::uint64_t first,
-                                                         std::uint32_t level) {
-  using T = typename Op::Element;
-  const auto leaf = [&op](const std::byte* elements, std::uint64_t present, std::uint64_t begin,
-                          typename Op::State* state) {
-    *state = op.Widen(ScalarLeaf<Op>::Reduce(op, elements, present), begin);
-  };
-  typename Op::State state;
-  typename Op::State scratch[kTreeLevels];
-  FoldSubtree(op, leaf, 1, kLeafBytes / sizeof(T), sizeof(T), data, count, first, level, &state, scratch);
-  return state;
-}
-
-template <ScalarOperator Op>
-void ReduceScalars(const OperatorParameters& parameters, std::uint32_t, const std::byte* data,
-                   std::uint64_t count, std::uint64_t first, std::uint32_t level, std::byte* out) {
-  const typename Op::State state = FoldScalars(MakeOperator<Op>(parameters), data, count, first, level);
-  std::memcpy(out, &state, sizeof state);
+void FoldEntrywise(const EntrywiseLeaf<Op>& leaf, std::uint64_t leaf_elements, const std::byte* data,
+                   std::uint64_t count, std::uint64_t first, typename Op::State* out,
+                   typename Op::State* scratch) {
+  if (count <= leaf_elements) return leaf(data, count, first, out);
+  const std::uint64_t half = leaf_elements * LeftOf((count - 1) / leaf_elements + 1);
+  FoldEntrywise(leaf, leaf_elements, data, half, first, out, scratch);
+  FoldEntrywise(leaf, leaf_elements, data + half * leaf.entries * sizeof(typename Op::Element), count - half,
+                first + half, scratch, scratch + leaf.entries);
+  for (std::uint32_t i = 0; i < leaf.entries; ++i) out[i] = leaf.op.Combine(out[i], scratch[i]);
 }
 
 template <ScalarOperator Op>
 void ReduceEntrywise(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* data,
-                     std::uint64_t count, std::uint64_t first, std::uint32_t level, std::byte* out) {
+                     std::uint64_t count, std::uint64_t first, std::byte* out) {
   using State = typename Op::State;
   const Op op = MakeOperator<Op>(parameters);
-  const std::uint64_t bytes = entries * sizeof(typename Op::Element);
-  const std::uint64_t leaf_elements = LeafElements(bytes);
-  const std::uint32_t levels = SmallestLevel(count, leaf_elements, level);
-  const Scratch<State> states(std::size_t{entries} * (levels + 1));
-  FoldSubtree(op, EntrywiseLeaf<Op>{op, entries}, entries, leaf_elements, bytes, data, count, first, level,
-              states.get(), states.get() + entries);
+  const std::uint64_t leaf_elements = LeafElements(entries * sizeof(typename Op::Element));
+  const std::uint32_t levels = LevelsOf((count - 1) / leaf_elements + 1);
+  const Scratch<State> states(std::size_t{entries} * levels);
+  FoldEntrywise(EntrywiseLeaf<Op>{op, entries}, leaf_elements, data, count, first, states.get(),
+                states.get() + entries);
   std::memcpy(out, states.get(), entries * sizeof(State));
 }
 
-template <Operator Op>
-__attribute__((noinline)) typename Op::State FoldOrdered(const Op& op, const std::byte* data,
-                                                         std::uint64_t count, std::uint64_t first,
-                                                         std::uint32_t level) {
-  using Element = typename Op::Element;
-  typename Op::State state;
-  typename Op::State scratch[kTreeLevels];
-  FoldSubtree(op, OrderedLeaf<Op>{op}, 1, OrderedLeaf<Op>::kElements, sizeof(Element), data, count, first,
-              level, &state, scratch);
-  return state;
-}
-
-template <Operator Op>
-void ReduceOrdered(const OperatorParameters& parameters, std::uint32_t, const std::byte* data,
-                   std::uint64_t count, std::uint64_t first, std::uint32_t level, std::byte* out) {
-  const typename Op::State state = FoldOrdered(MakeOperator<Op>(parameters), data, count, first, level);
-  std::memcpy(out, &state, sizeof state);
-}
-
-// The balanced tree over `count` elements, of 2^level if it were complete, of an operator like
-// LargeMatrixProduct. `scratch` has room for a state for each level.
+// The balanced tree over `count` > 0 elements of an operator like LargeMatrixProduct. `scratch` has room for
+// a state for each level of it.
 template <class Op>
-void FoldLarge(const Op& op, const std::byte* data, std::uint64_t count, std::uint32_t level,
-               typename Op::Entry* out, typename Op::Entry* scratch) {
+void FoldLarge(const Op& op, const std::byte* data, std::uint64_t count, typename Op::Entry* out,
+               typename Op::Entry* scratch) {
   using T = typename Op::Entry;
   const std::uint32_t entries = op.entries();
-  level = SmallestLevel(count, 1, level);
-  if (level == 0) {
+  if (count == 1) {
     for (std::uint32_t i = 0; i < entries; ++i) out[i] = op.Lift(Load<T>(data, i));
     return;
   }
-  const std::uint64_t half = std::uint64_t{1} << (level - 1);
-  FoldLarge(op, data, half, level - 1, out, scratch);
-  FoldLarge(op, data + half * entries * sizeof(T), count - half, level - 1, scratch, scratch + entries);
+  const std::uint64_t half = LeftOf(count);
+  FoldLarge(op, data, half, out, scratch);
+  FoldLarge(op, data + half * entries * sizeof(T), count - half, scratch, scratch + entries);
   op.Combine(out, scratch);
 }
 
 // A leaf of such large matrices has no run of more than one element, so that all is one tree over elements.
 template <class Op>
 void ReduceLarge(const OperatorParameters& parameters, std::uint32_t entries, const std::byte* data,
-                 std::uint64_t count, std::uint64_t, std::uint32_t level, std::byte* out) {
+                 std::uint64_t count, std::uint64_t, std::byte* out) {
   using T = typename Op::Entry;
   static_assert(LeafElements((kMaxFixedDimension + 1) * (kMaxFixedDimension + 1) * sizeof(T)) <= kLanes);
   const Op op(parameters, entries);
-  const std::uint32_t leaf_level = Log2(static_cast<std::uint32_t>(LeafElements(entries * sizeof(T))));
-  const std::uint32_t levels = SmallestLevel(count, 1, level + leaf_level);
-  const Scratch<T> states(std::size_t{entries} * (levels + 1));
-  FoldLarge(op, data, count, level + leaf_level, states.get(), states.get() + entries);
+  const Scratch<T> states(std::size_t{entries} * LevelsOf(count));
+  FoldLarge(op, data, count, states.get(), states.get() + entries);
   std::memcpy(out, states.get(), entries * sizeof(T));
 }
 

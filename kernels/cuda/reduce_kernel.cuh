@@ -22,6 +22,18 @@ __device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Wor
   return atomicInc(workspace.tickets + 1, geometry.units - 1);
 }
 
+// The state of a unit by those of its warps' runs, in lane 0 of the warp that calls this.
+template <std::uint32_t kWarps, class Op>
+__device__ __forceinline__ typename Op::State FoldWarps(const Op& op, const typename Op::State* states,
+                                                        std::uint32_t lane) {
+  typename Op::State folded = states[lane % kWarps];
+  for (std::uint32_t width = 1; width < kWarps; width *= 2) {
+    const typename Op::State right = ShuffleDown(folded, width);
+    if (lane % (2 * width) == 0) folded = op.Combine(folded, right);
+  }
+  return folded;
+}
+
 // Leaves is the class with which a warp reduces leaves: ScalarLeaves, OrderedLeaves or EndLeaves. It has:
 //
 //   Operation, kLeafElements, kWarps and kThreads of a block, kBlocksPerMultiprocessor
@@ -32,11 +44,16 @@ __device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Wor
 //                                   unless that is kNoLeaf
 //   IsShort(leaf), FoldShort(leaf)  whether a leaf has too few elements for FoldRun, and its state then
 //
+// Where an operator may have a modulus there are two kernels: the compiler knows that an operator made
+// without the parameters has none, and does not ask at each step.
+//
 // Behind its last unit a block prefetches the first leaves of that unit again, which nobody uses.
-template <class Leaves, class Op>
-__device__ __forceinline__ void FoldUnits(const Op& op, const Range& range, const Geometry& geometry,
-                                          const Workspace& workspace) {
+template <class Leaves, bool kHasModulus>
+__global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiprocessor)
+    ReduceKernel(OperatorParameters parameters, Range range, Geometry geometry, Workspace workspace) {
+  using Op = typename Leaves::Operation;
   using State = typename Op::State;
+  const Op op = kHasModulus || !TakesModulus<Op> ? MakeOperator<Op>(parameters) : Op();
   constexpr std::uint32_t kWarps = Leaves::kWarps;
   Leaves leaves(op, range);
   const std::uint32_t warp = threadIdx.x / kLanes;
@@ -88,11 +105,7 @@ __device__ __forceinline__ void FoldUnits(const Op& op, const Range& range, cons
     if (lane == 0) states[warp] = state;
     __syncthreads();
     if (warp == 0) {
-      State folded = states[lane % kWarps];
-      for (std::uint32_t width = 1; width < kWarps; width *= 2) {
-        const State right = ShuffleDown(folded, width);
-        if (lane % (2 * width) == 0) folded = op.Combine(folded, right);
-      }
+      const State folded = FoldWarps<kWarps>(op, states, lane);
       if (lane == 0) units[unit] = folded;
     }
     unit = next;
@@ -103,18 +116,6 @@ __device__ __forceinline__ void FoldUnits(const Op& op, const Range& range, cons
   if (IsLastBlock(workspace.tickets)) {
     FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace, edges);
   }
-}
-
-template <class Leaves>
-__global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiprocessor)
-    ReduceKernel(OperatorParameters parameters, Range range, Geometry geometry, Workspace workspace) {
-  using Op = typename Leaves::Operation;
-  const Op op = MakeOperator<Op>(parameters);
-  if constexpr (TakesModulus<Op>) {
-    // The compiler knows that an operator made here has no modulus, and does not ask at each step.
-    if (!op.residues.any()) return FoldUnits<Leaves>(Op(), range, geometry, workspace);
-  }
-  FoldUnits<Leaves>(op, range, geometry, workspace);
 }
 
 template <class Leaves>
@@ -133,8 +134,13 @@ cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& rang
   }
   const std::uint64_t blocks =
       geometry.unit_blocks + (geometry.edge_leaves() + Leaves::kWarps - 1) / Leaves::kWarps;
-  return LaunchKernel<ReduceKernel<Leaves>>({static_cast<unsigned>(blocks), threads}, stream, parameters,
-                                            range, geometry, workspace);
+  const LaunchShape shape = {static_cast<unsigned>(blocks), threads};
+  if constexpr (TakesModulus<typename Leaves::Operation>) {
+    if (parameters.modulus != 0) {
+      return LaunchKernel<ReduceKernel<Leaves, true>>(shape, stream, parameters, range, geometry, workspace);
+    }
+  }
+  return LaunchKernel<ReduceKernel<Leaves, false>>(shape, stream, parameters, range, geometry, workspace);
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -40,7 +40,19 @@ struct FunctionRow {
 //   kEntrywise<Op>                     for operators over scalars, entry by entry over matrices
 //   kOrdered<Op>                       for ordered operators, whether over scalars, pairs or whole matrices
 //   kLarge<Op>                         for those over matrices of more than kMaxFixedDimension rows
-//
+
+// The backend's function for an operator over scalars.
+template <class Functions, class Op>
+constexpr auto ScalarFunction() {
+  if constexpr (AccumulatingOperator<Op>) {
+    return Functions::template kExact<Op>;
+  } else if constexpr (Op::kCommutative) {
+    return Functions::template kScalars<Op>;
+  } else {
+    return Functions::template kOrdered<Op>;
+  }
+}
+
 // What is not supported stays null, and so does what another operator's states serve.
 template <class Functions, template <class, bool> class Family, class T, bool kIgnoreNan, int kType,
           class Row>
@@ -48,13 +60,7 @@ constexpr void FillScalar(Row& row) {
   if constexpr (kSupports<Family, T, kIgnoreNan> && Functions::Serves(ElementTypeAt(kType), kIgnoreNan)) {
     using Op = Family<T, kIgnoreNan>;
     if constexpr (std::is_same_v<ReducerOf<Op>, Op>) {
-      if constexpr (AccumulatingOperator<Op>) {
-        row.scalar[kType][kIgnoreNan] = Functions::template kExact<Op>;
-      } else if constexpr (Op::kCommutative) {
-        row.scalar[kType][kIgnoreNan] = Functions::template kScalars<Op>;
-      } else {
-        row.scalar[kType][kIgnoreNan] = Functions::template kOrdered<Op>;
-      }
+      row.scalar[kType][kIgnoreNan] = ScalarFunction<Functions, Op>();
       if constexpr (!ScalarsOnly<Op>) row.entrywise[kType][kIgnoreNan] = Functions::template kEntrywise<Op>;
     }
   }

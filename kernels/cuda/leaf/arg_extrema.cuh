@@ -58,7 +58,7 @@ struct ArgExtremumLaneLeaf {
       typename Op::LeafState folded;
       if (ArgExtremumOfFloats(op, vectors, first, folded)) return folded;
     }
-    return LaneSweep<Op>(op, vectors, first).Fold();
+    return PlainLaneLeaf<Op>::Fold(op, vectors, first);
   }
 };
 

@@ -34,7 +34,7 @@ struct BitsLaneLeaf {
     if constexpr (kPacks<T>) {
       return BitsOfPacked<Family, T>(vectors);
     } else {
-      return LaneSweep<Op>(op, vectors, first).Fold();
+      return PlainLaneLeaf<Op>::Fold(op, vectors, first);
     }
   }
 };

@@ -23,13 +23,13 @@ struct LaneLeaf<Describe<T, kIgnoreNan>> {
                                                                 std::uint32_t first) {
     using Extremes = typename Op::Extremes;
     auto extremes = LaneLeaf<Extremes>::Fold(Extremes(), vectors, first);
-    if constexpr (kHasSumOfPacked<T>) {
+    if constexpr (PackedInteger<T>) {
       return {PowerSumsOfPacked<T>(vectors), extremes};
     } else {
       // That was a sweep of its own, done before the others: interleaved, they would need more registers than
       // there are.
       Pin(extremes);
-      typename Op::LeafState folded = LaneSweep<Op>(op, vectors, first).Fold();
+      typename Op::LeafState folded = PlainLaneLeaf<Op>::Fold(op, vectors, first);
       folded.range = extremes;  // the compiler drops what led to the other ones
       return folded;
     }

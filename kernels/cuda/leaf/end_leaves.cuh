@@ -42,7 +42,7 @@ class EndLeaves {
     const std::uint64_t full = std::uint64_t{kLeafElements} << level;
     return Search(begin, rest < full ? rest : full);
   }
-  // FoldRun takes short leaves, too: FoldShort, which FoldUnits names, is never called.
+  // FoldRun takes short leaves, too: FoldShort, which ReduceKernel names, is never called.
   __device__ bool IsShort(std::uint64_t) const { return false; }
   __device__ State FoldShort(std::uint64_t) const { return op_.Identity(); }
 

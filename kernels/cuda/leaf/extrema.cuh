@@ -169,7 +169,7 @@ struct ExtremumLaneLeaf {
     } else if constexpr (kHasExtremumOfFloats<T>) {
       return ExtremumOfFloats(op, vectors);
     } else {
-      return LaneSweep<Op>(op, vectors, first).Fold();
+      return PlainLaneLeaf<Op>::Fold(op, vectors, first);
     }
   }
 };

@@ -1,32 +1,34 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// LaneLeaf<Op>: how a lane folds its elements of a full leaf. The primary template takes the way that every
-// operator can go: element by element, in the canonical order (lane_sweep.cuh). An operator for which GPUs
-// have something faster has a specialisation in a file of its name in this folder, sum.cuh for sum. The
-// generated source of the operator's row includes that file, because it has this name (kernels/row.in).
+// LaneLeaf<Op>: how a lane folds its elements of a full leaf. The primary template is the way that every
+// operator can go: element by element, in one sweep (lane_sweep.cuh) or two (two_sweeps.cuh). An operator for
+// which GPUs have something faster has a specialisation in a file of its name in this folder, sum.cuh for
+// sum. The generated source of the operator's row includes that file, because it has this name
+// (kernels/row.in).
 //
 // Each such file is declared at the end of this header. So code that has not included the file does not
 // compile, where it would otherwise take the slow way without a word.
 #pragma once
 
-#include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/leaf/lane_sweep.cuh"
-#include "kernels/cuda/vectors.cuh"
+#include "kernels/cuda/leaf/two_sweeps.cuh"
 #include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cuda {
 
 template <ScalarOperator Op>
-struct LaneLeaf {
-  // Folds `vectors`, the lane's part of the leaf, whose first element is `first` elements into the leaf. Any
-  // specialisation returns the bits that LaneSweep does.
-  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
-                                                                std::uint32_t first) {
-    return LaneSweep<Op>(op, vectors, first).Fold();
-  }
+struct PlainLaneLeaf : LaneSweep<Op> {};
+template <ScalarOperator Op>
+requires TwoSweeps<Op>
+struct PlainLaneLeaf<Op> : TwoLaneSweeps<Op> {
 };
+
+// A specialisation has a Fold with the arguments of LaneSweep, and returns the bits that PlainLaneLeaf does.
+template <ScalarOperator Op>
+struct LaneLeaf : PlainLaneLeaf<Op> {};
 
 }  // namespace warpfold::kernels::cuda
 

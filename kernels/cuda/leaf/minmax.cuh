@@ -25,7 +25,7 @@ struct LaneLeaf<Minmax<T, kIgnoreNan>> {
     } else if constexpr (kHasExtremumOfFloats<T>) {
       return {ExtremumOfFloats(least, vectors), ExtremumOfFloats(greatest, vectors)};
     } else {
-      return LaneSweep<Op>(op, vectors, first).Fold();
+      return PlainLaneLeaf<Op>::Fold(op, vectors, first);
     }
   }
 };

@@ -22,7 +22,7 @@ __device__ __forceinline__ std::uint32_t ProductOf(std::uint32_t word) {
 
 // Multiplies as many elements as 64 bits hold the product of before they meet the state, in chains side by
 // side, because each waits for its multiplications.
-template <IntegerElement T>
+template <PackedInteger T>
 __device__ __forceinline__ typename Product<T, false>::LeafState ProductOfPacked(const Product<T, false>& op,
                                                                                  const LaneVectors& vectors) {
   using State = typename Product<T, false>::LeafState;
@@ -48,17 +48,17 @@ __device__ __forceinline__ typename Product<T, false>::LeafState ProductOfPacked
   return state;
 }
 
+// Other elements are folded as by any other operator.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Product<T, kIgnoreNan>> {
-  using Op = Product<T, kIgnoreNan>;
+struct LaneLeaf<Product<T, kIgnoreNan>> : PlainLaneLeaf<Product<T, kIgnoreNan>> {};
 
-  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
-                                                                std::uint32_t first) {
-    if constexpr (IntegerElement<T> && kPacks<T>) {
-      return ProductOfPacked(op, vectors);
-    } else {
-      return LaneSweep<Op>(op, vectors, first).Fold();
-    }
+template <PackedInteger T>
+struct LaneLeaf<Product<T, false>> {
+  using Op = Product<T, false>;
+
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, const LaneVectors& vectors,
+                                                                std::uint32_t) {
+    return ProductOfPacked(op, vectors);
   }
 };
 

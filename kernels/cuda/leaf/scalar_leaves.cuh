@@ -92,8 +92,8 @@ class ScalarLeaves {
   __device__ __forceinline__ State FoldShort(std::uint64_t leaf) {
     const auto count = static_cast<std::uint32_t>(CountFrom(leaf));
     LoadShort(leaf, count);
-    return op_.Widen(FoldLanes(LaneSweep<Op>(op_, vectors_, lane_ * kVector).FoldShort(count), kLanes / 2),
-                     leaf * kLeafElements);
+    const LeafState folded = PlainLaneLeaf<Op>::FoldShort(op_, vectors_, lane_ * kVector, count);
+    return op_.Widen(FoldLanes(folded, kLanes / 2), leaf * kLeafElements);
   }
 
  private:

@@ -15,7 +15,7 @@
 namespace warpfold::kernels::cuda {
 
 // The sum of a lane's elements of 8 or 16 bits, by dot products with ones.
-template <IntegerElement T>
+template <PackedInteger T>
 __device__ __forceinline__ std::uint32_t SumOfPacked(const LaneVectors& vectors) {
   constexpr std::uint32_t kOnes = 0x01010101;
   std::uint32_t sums[4] = {};
@@ -33,20 +33,17 @@ __device__ __forceinline__ std::uint32_t SumOfPacked(const LaneVectors& vectors)
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-template <class T>
-inline constexpr bool kHasSumOfPacked = IntegerElement<T>&& kPacks<T>;
-
+// Other elements are folded as by any other operator.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Sum<T, kIgnoreNan>> {
-  using Op = Sum<T, kIgnoreNan>;
+struct LaneLeaf<Sum<T, kIgnoreNan>> : PlainLaneLeaf<Sum<T, kIgnoreNan>> {};
 
-  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
-                                                                std::uint32_t first) {
-    if constexpr (kHasSumOfPacked<T>) {
-      return SumOfPacked<T>(vectors);
-    } else {
-      return LaneSweep<Op>(op, vectors, first).Fold();
-    }
+template <PackedInteger T>
+struct LaneLeaf<Sum<T, false>> {
+  using Op = Sum<T, false>;
+
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,
+                                                                std::uint32_t) {
+    return SumOfPacked<T>(vectors);
   }
 };
 

@@ -55,23 +55,23 @@ requires(sizeof(T) == 2) __device__ __forceinline__ std::uint64_t
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-template <IntegerElement T>
-requires kPacks<T> __device__ __forceinline__ typename PowerSumsOperator<T>::LeafState PowerSumsOfPacked(
+template <PackedInteger T>
+__device__ __forceinline__ typename PowerSumsOperator<T>::LeafState PowerSumsOfPacked(
     const LaneVectors& vectors) {
   return {SumOfPacked<T>(vectors), SumOfSquaresOfPacked<T>(vectors)};
 }
 
+// Other elements are folded as by any other operator.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Variance<T, kIgnoreNan>> {
-  using Op = Variance<T, kIgnoreNan>;
+struct LaneLeaf<Variance<T, kIgnoreNan>> : PlainLaneLeaf<Variance<T, kIgnoreNan>> {};
 
-  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
-                                                                std::uint32_t first) {
-    if constexpr (kHasSumOfPacked<T>) {
-      return PowerSumsOfPacked<T>(vectors);
-    } else {
-      return LaneSweep<Op>(op, vectors, first).Fold();
-    }
+template <PackedInteger T>
+struct LaneLeaf<Variance<T, false>> {
+  using Op = Variance<T, false>;
+
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,
+                                                                std::uint32_t) {
+    return PowerSumsOfPacked<T>(vectors);
   }
 };
 
