@@ -1,16 +1,16 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Copies from pinned host memory to one, two and all GPUs at once, without Warpfold: what the host's memory and
-buses let several GPUs have, which no server can exceed.
+"""Copies from pinned host memory to one, two and all GPUs at once, without Warpfold: what the host's memory
+and buses let several GPUs have, where copies are the way.
 
     python3 host_copies.py --output FILE [--bytes N] [--rounds N] [--commit HASH]
 
-Each GPU copies its own part, a piece after another into the same buffer. Which GPU is the first one makes no
-difference where all hang on the same memory; where they do not, the least and the most of them are there, too.
-JSON lines go to FILE. Needs PyTorch.
+Each GPU copies its own part, a piece after another into the same buffer. The last GPU is measured alone, too:
+it may be farther from the memory than the first. JSON lines go to FILE. Needs PyTorch.
 """
 
 import argparse
+import datetime
 import json
 import pathlib
 import statistics
@@ -62,7 +62,8 @@ def main() -> int:
     with open(flags.output, "w", encoding="utf-8") as output:
         for name, devices in sets.items():
             ratios = [own / one for own, one in zip(rates[name][1:], rates["one"][1:], strict=True)]
-            line = {"bench": "host_copies", "operator": "copy", "dtype": "uint8", "bytes": flags.bytes,
+            line = {"bench": "host_copies", "date": datetime.date.today().isoformat(),
+                    "operator": "copy", "dtype": "uint8", "bytes": flags.bytes,
                     "device": torch.cuda.get_device_name(0), "devices": ",".join(devices),
                     "device_count": len(devices), "gbps": round(statistics.median(rates[name][1:]), 2),
                     "ratio": round(statistics.median(ratios), 3), "ratio_least": round(min(ratios), 3),
