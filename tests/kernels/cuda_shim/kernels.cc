@@ -55,7 +55,7 @@ cudaError_t LaunchReduction(const OperatorParameters& parameters, const Range& r
     for (const NodePosition node : MaximalSubtrees(range.first_leaf, range.leaf_count)) {
       const std::uint64_t elements = std::min(rest, LeafElements(kBytes) << node.level);
       const std::uint64_t first = (node.index << node.level) * LeafElements(kBytes);
-      CpuRow<Family>().scalar[kType][kIgnoreNan](parameters, 1, data, elements, first, node.level, out);
+      CpuRow<Family>().scalar[kType][kIgnoreNan](parameters, 1, data, elements, first, out);
       data += elements * kBytes;
       out += workspace.node_stride;
       rest -= elements;
@@ -70,10 +70,8 @@ cudaError_t LaunchTextbook(const OperatorParameters& parameters, const textbook:
                            const Workspace& workspace, cudaStream_t stream) {
   constexpr std::size_t kBytes = kElementTypes[kType].bytes;
   const auto work = [=] {
-    std::uint32_t level = 0;
-    while (LeafElements(kBytes) << level < section.element_count) ++level;
     CpuRow<Family>().scalar[kType][0](parameters, 1, section.data, section.element_count,
-                                      section.first_element, level, workspace.nodes);
+                                      section.first_element, workspace.nodes);
   };
   return Shim::Get().LaunchByFunction("LaunchTextbook", stream, section.data, section.element_count * kBytes,
                                       work);
