@@ -106,6 +106,7 @@ TEST_F(MergeTest, RefusesStatesThatCannotBe) {
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_first_element(1); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_first_element(~std::uint64_t{1023}); }),
                    "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_states(1)->set_first_element(4097); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->clear_nodes(); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->clear_range_states(); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->add_range_states(""); }), "BAD_STATE");

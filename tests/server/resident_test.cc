@@ -240,6 +240,21 @@ TEST_F(ResidentArraysTest, ExpireByTheirLastUse) {
   EXPECT_EQ(arrays_.room().free_bytes, kBytes);
 }
 
+TEST_F(ResidentArraysTest, TheTimeToLiveBeginsWhenTheLastUseEnds) {
+  const std::string token = Put(Of(kUnit, "me", 10));
+  const Clock clock = [this] { return now_; };
+  std::shared_ptr<const NamedMemory> use = NamedMemory::Use(*registry_.Find(token, now_), clock);
+  now_ += absl::Seconds(60);
+  arrays_.Expire(now_);
+  EXPECT_TRUE(registry_.Find(token, now_).ok()) << "it is read";
+  use = nullptr;
+  now_ += absl::Seconds(9);
+  arrays_.Expire(now_);
+  EXPECT_TRUE(registry_.Find(token, now_).ok());
+  now_ += absl::Seconds(1);
+  EXPECT_FALSE(registry_.Find(token, now_).ok());
+}
+
 TEST_F(ResidentArraysTest, ExpiredArraysMakeRoomAtOnce) {
   Put(Of(kBytes / 2, "one", 10));
   Put(Of(kBytes / 2, "two", 10));

@@ -114,6 +114,20 @@ class SegmentsTest : public testing::Test {
 
 const std::vector<std::uint64_t> kRagged = {0, 1, 5, 0, 0, 1000, 4095, 30'000, 7, 1, 0, 16'384, 2, 0};
 
+TEST_F(SegmentsTest, TellsLogsOfWhichReductionTheyAre) {
+  const SegmentedArray array = Array({v1::OPERATOR_SUM, v1::OPERATOR_MAX}, v1::ELEMENT_TYPE_INT32, {3, 2});
+  SegmentDriver driver(service_, share_);
+  CallRecord before;
+  driver.session().Describe(&before);
+  EXPECT_FALSE(before.reduction.has_value());
+  for (const v1::ReduceSegmentsRequest& request : array.Requests()) driver.OnMessage(MessageOf(request));
+  CallRecord record;
+  driver.session().Describe(&record);
+  ASSERT_TRUE(record.reduction.has_value());
+  EXPECT_EQ(record.reduction->spec().operators, (std::vector<std::string>{"sum", "max"}));
+  driver.session().Release();
+}
+
 TEST_F(SegmentsTest, EveryOperatorAndType) {
   int pairs = 0;
   const auto names = kernels::OperatorNames();
