@@ -313,6 +313,23 @@ TEST_F(MemoryConnectionTest, MemoryThatIsGivenBackWhileAnotherThreadAsksIsToldBy
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(other->token()));
 }
 
+TEST_F(MemoryConnectionTest, MemoryThatIsMovedStaysAndWhatItReplacesIsGivenBack) {
+  SharedMemory kept = *connection_.Allocate(4096);
+  SharedMemory moved = *connection_.Allocate(8192);
+  const std::string token = moved.token();
+  moved.data().back() = std::byte{42};
+  {
+    SharedMemory old = std::move(kept);
+    kept = std::move(moved);
+    EXPECT_EQ(old.data().size(), 4096u);
+  }
+  EXPECT_EQ(kept.token(), token);
+  ASSERT_EQ(kept.data().size(), 8192u);
+  EXPECT_EQ(kept.data().back(), std::byte{42}) << "it is still mapped";
+  while (peer_.tokens().size() > 1 && absl::Now() - start_ < kLong) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_THAT(peer_.tokens(), testing::ElementsAre(token));
+}
+
 TEST_F(MemoryConnectionTest, ConnectingEndsInTime) {
   peer_.SetHanging(true);
   // These are the queue of those that nobody has accepted.
