@@ -89,6 +89,7 @@ TEST_F(MergeTest, RefusesStatesThatCannotBe) {
     return request;
   };
   ExpectMergeError(with([](auto& r) { r.clear_states(); }), "BAD_HEADER");
+  ExpectMergeError(with([](auto& r) { r.mutable_spec()->clear_operators(); }), "BAD_HEADER");
   // States of no elements follow any other.
   for (const int beyond : {-1, 0, 1}) {
     const auto merged = Merge(service_, with([&](auto& r) {
