@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -126,6 +127,18 @@ TEST_F(StreamsTest, GivesUpWhereNoShareGetsThrough) {
   };
   EXPECT_EQ(ReasonOf(client_.Reduce(kSumSpec, Ones(16), {.streams = 3}).status()), "DEVICE_LOST");
   EXPECT_EQ(service_.started(), 6);
+}
+
+TEST_F(StreamsTest, AReasonIsTheServersAndADeadlineWithoutOneIsTheClients) {
+  std::optional<grpc::Status> answer;
+  service_.on_start = [&](int, grpc::ServerContext&) { return *answer; };
+  const auto reason = [&] { return ReasonOf(client_.Reduce(kSumSpec, Ones(1)).status()); };
+  answer = ErrorWithReason(grpc::StatusCode::DEADLINE_EXCEEDED, "no bytes came", "IDLE");
+  EXPECT_EQ(reason(), "IDLE");
+  answer = grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "too late");
+  EXPECT_EQ(reason(), "DEADLINE");
+  answer = grpc::Status(grpc::StatusCode::INTERNAL, "a proxy's");
+  EXPECT_EQ(reason(), "");
 }
 
 TEST_F(StreamsTest, AFullServerIsAskedAgain) {

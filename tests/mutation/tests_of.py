@@ -27,10 +27,10 @@ _STREAMS = _server("""
     simulation""")
 _SEGMENTS = _server("""
     cuts segment_results segments segments_device protocol stream_mutation simulation""")
-_KEPT = _server("array_writer resident several_devices stream_mutation simulation")
+_KEPT = _server("array_writer call_events resident several_devices stream_mutation simulation")
 _CALLS = _server("call call_events device_health protocol turns simulation")
 _SLOTS = _server("""
-    array_reducer crossover session_device slot_share slot_share_devices whole_array simulation""")
+    array_reducer crossover session session_device slot_share slot_share_devices whole_array simulation""")
 
 TESTS = {
     "server/core/": _CORE,

@@ -92,6 +92,21 @@ TEST_F(ArrayWriterTest, AMessageIsHeldUntilTheDeviceHasReadIt) {
   EXPECT_TRUE(std::ranges::equal(std::span(memory_->data(), data.size()), AsBytes(data)));
 }
 
+TEST_F(ArrayWriterTest, AnArrayThatTheDeviceFailedToStoreIsNotThere) {
+  backend_.behaviour.SetBlocked(true);
+  const auto memory = Memory(kSlotBytes);
+  ArrayWriter writer(SlotUse(share_), memory, heap_.memory(), [] {});
+  const std::string data(kSlotBytes, 'x');
+  Append(writer, AsBytes(data), nullptr);
+  EXPECT_FALSE(writer.TryFinish().value());
+  backend_.behaviour.Finish(0, DeviceLost());
+  share_.Poll();
+  EXPECT_EQ(writer.TryFinish().status(), DeviceLost());
+  writer.Release();
+  backend_.behaviour.SetBlocked(false);
+  EXPECT_EQ(share_.free(), share_.size());
+}
+
 TEST_F(ArrayWriterTest, WhileOthersWaitNobodyKeepsASlotForItsClient) {
   const auto memory = Memory(kSlotBytes);
   CountingHolder others;
