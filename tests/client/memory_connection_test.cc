@@ -316,6 +316,17 @@ TEST_F(MemoryConnectionTest, MemoryThatIsGivenBackWhileAnotherThreadAsksIsToldBy
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(other->token()));
 }
 
+// To hang up is the quick way to give back what comes too late: not where the server has one memory or more.
+TEST_F(MemoryConnectionTest, AQuestionThatIsGivenUpCostsNoMemoryThatIsUsed) {
+  const auto memory = connection_.Allocate(4096);
+  peer_.SetHanging(true);
+  EXPECT_EQ(CodeOf({.timeout = kShort}), absl::StatusCode::kDeadlineExceeded);
+  peer_.SetHanging(false);
+  const auto other = connection_.Allocate(4096);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token(), other->token()));
+}
+
 // It may answer anything to any question, so that no token of it is believed any more.
 TEST_F(MemoryConnectionTest, AServerWhoseAnswerIsNotReadableIsAskedNoMore) {
   const auto memory = connection_.Allocate(4096);

@@ -38,7 +38,7 @@ TESTS = {
     "server/core/allow_list.cc": _server("allow_list"),
     "server/core/array_reducer.cc": _SLOTS,
     "server/core/array_segment_reducer.cc": _SEGMENTS,
-    "server/core/array_session.cc": _STREAMS,
+    "server/core/array_session.cc": _STREAMS + _SEGMENTS,
     "server/core/array_writer.cc": _KEPT,
     "server/core/call.cc": _CALLS,
     "server/core/call_requests.cc": _CALLS + _server("resident merge server_info"),
