@@ -172,7 +172,9 @@ TEST_F(ResidentArraysTest, OnePartyLeavesAnEighthWhateverItsOwners) {
   EXPECT_EQ(ReasonOf(refused), "RESIDENT_FULL");
   EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("the last eighth is kept for others"));
   const std::string last = Put(greedy(kBytes / 8, "three"));
-  EXPECT_EQ(ReasonOf(arrays_.Reserve(greedy(1, "four"), now_).status()), "RESIDENT_FULL");
+  for (const std::uint64_t bytes : {std::uint64_t{1}, kBytes / 8}) {
+    EXPECT_EQ(ReasonOf(arrays_.Reserve(greedy(bytes, "four"), now_).status()), "RESIDENT_FULL") << bytes;
+  }
   Put(Of(kBytes / 8, "modest"));
   EXPECT_EQ(arrays_.room().free_bytes, 0u);
   // What is given back counts for nobody.

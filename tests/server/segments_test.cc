@@ -128,6 +128,15 @@ TEST_F(SegmentsTest, TellsLogsOfWhichReductionTheyAre) {
   driver.session().Release();
 }
 
+TEST_F(SegmentsTest, ASegmentIsNoLongerThanTheLongestArray) {
+  for (const int beyond : {-1, 0, 1}) {
+    v1::ReduceSegmentsRequest request;
+    *request.mutable_header() = SegmentsHeader({v1::OPERATOR_SUM});
+    request.mutable_header()->set_segment_length((1 << 26) / 4 + beyond);
+    EXPECT_EQ(ReasonOf({request}), beyond > 0 ? "ARRAY_TOO_LARGE" : "NO_COMMIT") << beyond;
+  }
+}
+
 TEST_F(SegmentsTest, EveryOperatorAndType) {
   int pairs = 0;
   const auto names = kernels::OperatorNames();
