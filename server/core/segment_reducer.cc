@@ -146,9 +146,7 @@ void SegmentReducer::FinishWholes() {
     const std::size_t before = pending_.size();
     End(pending, std::move(message));
     // Those that were done are gone, from the front on.
-    const std::size_t gone = before - pending_.size();
-    i = i >= gone ? i - gone : 0;
-    if (gone == 0) ++i;
+    i -= std::min(i, before - pending_.size());
   }
 }
 

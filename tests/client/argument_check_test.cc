@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Arguments that the client refuses by itself: nothing is sent.
+#include "client/argument_check.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
@@ -111,6 +113,16 @@ TEST_F(ArgumentCheckTest, NoArrayIsKeptForLessThanNoTime) {
   }
 }
 
+TEST_F(ArgumentCheckTest, WhatHasOneStreamOrOneServerIsRefusedMore) {
+  ExpectRefused(
+      {client_.Reduce({.operators = {"sum"}, .algorithm = "warp_shuffle"}, kFour, {.streams = 2}).status(),
+       client_.OpenWriter({.operators = {"sum"}}, ElementType::kInt32, {.streams = 2}).status()},
+      "BAD_HEADER");
+  Client two({server_.target(), server_.target()}, {});
+  ExpectRefused({two.Put(kFour).status()}, "BAD_HEADER");
+  EXPECT_EQ(service_.started(), 0);
+}
+
 TEST_F(ArgumentCheckTest, TargetsThatAreNoneAreRefusedByEveryCall) {
   // Of gRPC, modulo 65536.
   const std::string beyond = "127.0.0.1:" + std::to_string(server_.port() + 65'536);
@@ -124,6 +136,18 @@ TEST_F(ArgumentCheckTest, TargetsThatAreNoneAreRefusedByEveryCall) {
   EXPECT_EQ(service_.started(), 0);
   // Two literals are two targets, and no one string.
   EXPECT_TRUE(absl::IsInvalidArgument(Client({"127.0.0.1:1", "127.0.0.1:99999"}).DeleteArray("token")));
+}
+
+TEST(TargetsTest, WhatFollowsAColonIsAPortOnlyWhereThereAreSome) {
+  for (const char* const good :
+       {"host", "host:1", "host:65535", "host:", "host:http", "unix:/run/a:99999", "unix-abstract:a:0",
+        "vsock:2:99999", "ipv4:127.0.0.1:1,127.0.0.1:65535", "[::1]:50051"}) {
+    EXPECT_TRUE(CheckTargets({good}).ok()) << good;
+  }
+  for (const char* const bad : {"host:0", "host:65536", "host:99999999999999999999", "dns:host:0",
+                                "ipv4:127.0.0.1:1,127.0.0.1:0", "[::1]:65536"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckTargets({bad}))) << bad;
+  }
 }
 
 }  // namespace

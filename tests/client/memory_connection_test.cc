@@ -50,6 +50,8 @@ class Peer {
   }
 
   void SetHanging(bool hanging) { hanging_ = hanging; }
+  // Whether it answers what is no message.
+  void SetGarbling(bool garbling) { garbling_ = garbling; }
 
   // What is registered and was not given back.
   std::vector<std::string> tokens() {
@@ -81,7 +83,7 @@ class Peer {
     EXPECT_TRUE(request.ParseFromArray(bytes.data(), static_cast<int>(size)));
     v1::MemoryResponse response;
     response.set_token(Act(request));
-    const std::string answer = response.SerializeAsString();
+    const std::string answer = garbling_ ? "\xff\xff" : response.SerializeAsString();
     // The client may have hung up meanwhile.
     send(client_, answer.data(), answer.size(), MSG_NOSIGNAL);
   }
@@ -106,6 +108,7 @@ class Peer {
   int client_ = -1;
   std::atomic<bool> ending_ = false;
   std::atomic<bool> hanging_ = false;
+  std::atomic<bool> garbling_ = false;
   absl::Mutex mutex_;
   int registered_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> tokens_ ABSL_GUARDED_BY(mutex_);
@@ -311,6 +314,45 @@ TEST_F(MemoryConnectionTest, MemoryThatIsGivenBackWhileAnotherThreadAsksIsToldBy
   peer_.SetHanging(false);
   thread.join();
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(other->token()));
+}
+
+// To hang up is the quick way to give back what comes too late: not where the server has one memory or more.
+TEST_F(MemoryConnectionTest, AQuestionThatIsGivenUpCostsNoMemoryThatIsUsed) {
+  const auto memory = connection_.Allocate(4096);
+  peer_.SetHanging(true);
+  EXPECT_EQ(CodeOf({.timeout = kShort}), absl::StatusCode::kDeadlineExceeded);
+  peer_.SetHanging(false);
+  const auto other = connection_.Allocate(4096);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token(), other->token()));
+}
+
+// It may answer anything to any question, so that no token of it is believed any more.
+TEST_F(MemoryConnectionTest, AServerWhoseAnswerIsNotReadableIsAskedNoMore) {
+  const auto memory = connection_.Allocate(4096);
+  peer_.SetGarbling(true);
+  EXPECT_EQ(CodeOf({}), absl::StatusCode::kInternal);
+  peer_.SetGarbling(false);
+  const int registered = peer_.registered();
+  EXPECT_EQ(CodeOf({}), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(peer_.registered(), registered);
+}
+
+TEST_F(MemoryConnectionTest, MemoryThatIsMovedStaysAndWhatItReplacesIsGivenBack) {
+  SharedMemory kept = *connection_.Allocate(4096);
+  SharedMemory moved = *connection_.Allocate(8192);
+  const std::string token = moved.token();
+  moved.data().back() = std::byte{42};
+  {
+    SharedMemory old = std::move(kept);
+    kept = std::move(moved);
+    EXPECT_EQ(old.data().size(), 4096u);
+  }
+  EXPECT_EQ(kept.token(), token);
+  ASSERT_EQ(kept.data().size(), 8192u);
+  EXPECT_EQ(kept.data().back(), std::byte{42}) << "it is still mapped";
+  while (peer_.tokens().size() > 1 && absl::Now() - start_ < kLong) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_THAT(peer_.tokens(), testing::ElementsAre(token));
 }
 
 TEST_F(MemoryConnectionTest, ConnectingEndsInTime) {

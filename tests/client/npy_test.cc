@@ -67,6 +67,12 @@ TEST(NpyTest, KeysMayComeInAnyOrderAndQuotes) {
   EXPECT_TRUE(Parse(File(1, R"({"shape":(1,),"descr":"<i4","fortran_order":False})", 4)).ok());
 }
 
+TEST(NpyTest, ReadsALongHeader) {
+  std::string text = Header("<i4", "False", "(2,)");
+  text.insert(text.size() - 1, std::string((64 << 10) - text.size(), ' '));
+  EXPECT_TRUE(Parse(File(2, text, 8)).ok());
+}
+
 TEST(NpyTest, RefusesByNameOfTheReason) {
   const std::string good = File(1, Header("<i4", "False", "(2,)"), 8);
   const std::string text = Header("<i4", "False", "(2,)");
@@ -86,6 +92,8 @@ TEST(NpyTest, RefusesByNameOfTheReason) {
       {File(1, Header(">i4", "False", "(2,)"), 8), "big-endian"},
       {File(1, Header(">f8", "False", "(2,)"), 16), "big-endian"},
       {File(1, Header("<f4", "True", "(2, 2)"), 16), "Fortran-ordered"},
+      {File(2, std::string((64 << 10) + 1, ' '), 8), "header of 65537 bytes"},
+      {File(1, Header("", "False", "(2,)"), 8), "unsupported dtype ''"},
       {File(1, Header("<c8", "False", "(2,)"), 4), "unsupported dtype '<c8'"},
       {File(1, Header("|S1", "False", "(2,)"), 2), "unsupported dtype '|S1'"},
       {File(1, Header("<c16", "False", "(2,)"), 32), "unsupported dtype '<c16'"},

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <functional>
 #include <vector>
 
@@ -65,6 +66,7 @@ Response Failing(Response results, std::uint64_t segment, std::uint32_t op,
 
 struct Heard {
   absl::Status status;
+  std::vector<std::size_t> columns = {};  // at each visit
   std::uint64_t segments = 0;
   std::vector<SegmentFailure> failures;
 };
@@ -74,6 +76,7 @@ Heard Hear(const std::vector<Response>& responses) {
   Heard heard;
   const v1::ReductionSpec spec = Spec();
   const SegmentVisitor visitor = [&](const SegmentResults& results) {
+    heard.columns.push_back(results.columns.size());
     heard.segments += results.segment_count;
     heard.failures.insert(heard.failures.end(), results.failures.begin(), results.failures.end());
   };
@@ -90,6 +93,15 @@ TEST(SegmentAnswerTest, AWholeAnswer) {
   const Heard heard = Hear({Layout(), Results(0, 3), Results(3, 2), Summary(5, 10)});
   EXPECT_TRUE(heard.status.ok()) << heard.status;
   EXPECT_EQ(heard.segments, 5u);
+}
+
+TEST(SegmentAnswerTest, TheColumnsAreToldBeforeTheFirstResults) {
+  EXPECT_THAT(Hear({Layout()}).columns, testing::ElementsAre(3));
+  EXPECT_THAT(Hear({Layout(), Results(0, 3)}).columns, testing::ElementsAre(3, 3));
+}
+
+TEST(SegmentAnswerTest, AnAnswerWithoutItsSummaryIsNone) {
+  EXPECT_THAT(Hear({Layout(), Results(0, 5)}).status.message(), testing::HasSubstr("no summary"));
 }
 
 TEST(SegmentAnswerTest, SegmentsWithoutResults) {
@@ -147,7 +159,10 @@ TEST(SegmentAnswerTest, ColumnsAreThoseOfTheOperators) {
 TEST(SegmentAnswerTest, AnswersThatContradictThemselves) {
   Response short_values = Results(0, 5);
   short_values.mutable_results()->mutable_values()->pop_back();
+  Response one_error = Summary(5, 10);
+  one_error.mutable_summary()->set_error_count(1);
   const Response bad_error = Failing(Results(0, 5), 5, 0);
+  const Response early_error = Failing(Results(3, 2), 2, 0);
   const Response bad_operator = Failing(Results(0, 5), 0, 2);
   const Response uncounted = Failing(Results(0, 5), 0, 0);
   Response other = Layout();
@@ -171,8 +186,9 @@ TEST(SegmentAnswerTest, AnswersThatContradictThemselves) {
       {Layout(), Results(0, 5), Summary(4, 10)},
       {Layout(), Results(0, 5), Summary(5, 10), Results(5, 1)},
       {Layout(), short_values, Summary(5, 10)},
-      {Layout(), bad_error, Summary(5, 10)},
-      {Layout(), bad_operator, Summary(5, 10)},
+      {Layout(), bad_error, one_error},
+      {Layout(), Results(0, 3), early_error, one_error},
+      {Layout(), bad_operator, one_error},
       {Layout(), uncounted, Summary(5, 10)},
       {other},
       {fewer},
@@ -191,6 +207,47 @@ TEST(SegmentAnswerTest, MoreResultsThanSegmentsAreRefusedAtOnce) {
     EXPECT_THAT(heard.status.message(), testing::HasSubstr("more results than segments"));
     EXPECT_LE(heard.segments, 5u);
   }
+}
+
+TEST(SegmentRowTest, ARowIsWhatAnArrayAnswers) {
+  using Column = SegmentColumn;
+  const std::vector<Column> columns = {{"sum", Column::Content::kValue, "", Column::Kind::kDouble},
+                                       {"all", Column::Content::kValue, "", Column::Kind::kBool},
+                                       {"argmax", Column::Content::kValue, "", Column::Kind::kInt64},
+                                       {"argmax", Column::Content::kIndex, "", Column::Kind::kUint64},
+                                       {"minmax", Column::Content::kValue, "min", Column::Kind::kUint64},
+                                       {"minmax", Column::Content::kValue, "max", Column::Kind::kUint64}};
+  const std::uint64_t half = std::bit_cast<std::uint64_t>(0.5);
+  const std::vector<std::uint64_t> values = {half, half, 1, 0, ~std::uint64_t{0}, 7, 3, 4, 10, 11, 20, 21};
+  const std::vector<SegmentFailure> failures = {{100, 1, SegmentFailure::Reason::kOverflow},
+                                                {101, 2, SegmentFailure::Reason::kOverflow},
+                                                {101, 3, SegmentFailure::Reason::kEmptyArray}};
+  const SegmentResults results = {
+      .first_segment = 100, .segment_count = 2, .columns = columns, .values = values, .failures = failures};
+  const std::vector<OperatorResult> first = results.Row(0);
+  ASSERT_EQ(first.size(), 4u);
+  EXPECT_EQ(first[0].name, "sum");
+  EXPECT_EQ(*first[0].As<double>(), 0.5);
+  EXPECT_EQ(first[1].status.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(*first[2].As<std::int64_t>(), -1);
+  EXPECT_EQ(first[2].index, 3u);
+  EXPECT_EQ(std::get<Fields>(first[3].value),
+            (Fields{{"min", Scalar(std::uint64_t{10})}, {"max", Scalar(std::uint64_t{20})}}));
+  const std::vector<OperatorResult> second = results.Row(1);
+  ASSERT_EQ(second.size(), 4u);
+  EXPECT_EQ(*second[1].As<bool>(), false);
+  EXPECT_EQ(second[2].status.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(second[3].status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(second[3].name, "minmax");
+
+  SegmentTable::Column column;
+  column.bits = {half, 1};
+  column.kind = Column::Kind::kDouble;
+  EXPECT_EQ(column.At(0), Scalar(0.5));
+  column.kind = Column::Kind::kBool;
+  EXPECT_EQ(column.At(1), Scalar(true));
+  column.kind = Column::Kind::kInt64;
+  EXPECT_EQ(column.At(1), Scalar(std::int64_t{1}));
 }
 
 }  // namespace

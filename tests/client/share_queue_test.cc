@@ -55,6 +55,14 @@ TEST(ShareQueueTest, AWorkerThatLooksAheadDoesNotWait) {
   EXPECT_EQ(queue.Take(), 1u);
 }
 
+TEST(ShareQueueTest, OneShareThatIsDoneIsWorkThatCanBeLost) {
+  ShareQueue queue(2, 1);
+  EXPECT_EQ(queue.Take(), 0u);
+  EXPECT_FALSE(queue.any_done());
+  queue.Done(0, StateAt(0));
+  EXPECT_TRUE(queue.any_done());
+}
+
 TEST(ShareQueueTest, TheLastWorkerThatLeavesEndsTheArray) {
   ShareQueue queue(2, 2);
   queue.Leave(absl::UnavailableError("first"));

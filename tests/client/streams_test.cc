@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,29 @@ TEST_F(StreamsTest, ASlowStreamDoesNotDecide) {
   EXPECT_EQ(service_.calls().size(), 8u);
 }
 
+// Of streams at the same time the longest, of shares one after another the sum; the merge counts for nothing.
+TEST_F(StreamsTest, TimingsAreThoseOfTheSlowestStream) {
+  service_.on_answer = [](v1::Reduction& reduction) {
+    v1::ServerTimings& timings = *reduction.mutable_timings();
+    const bool merged = reduction.element_count() == 128 * kMiBElements;
+    const std::uint64_t unit = merged ? 1'000'000'000 : reduction.state().first_element() == 0 ? 100 : 1;
+    timings.set_queue_ns(unit);
+    timings.set_receive_ns(2 * unit);
+    timings.set_copy_ns(3 * unit);
+    timings.set_kernel_ns(4 * unit);
+  };
+  const auto reduction = client_.Reduce(kSumSpec, Ones(128), {.streams = 2});
+  ExpectSumOfOnes(reduction, 128);
+  ASSERT_TRUE(reduction.ok());
+  // The stream of the first share had up to seven others.
+  const std::int64_t queue_ns = absl::ToInt64Nanoseconds(reduction->timings.queue);
+  EXPECT_GE(queue_ns, 100);
+  EXPECT_LE(queue_ns, 107);
+  EXPECT_EQ(reduction->timings.receive, absl::Nanoseconds(2 * queue_ns));
+  EXPECT_EQ(reduction->timings.copy, absl::Nanoseconds(3 * queue_ns));
+  EXPECT_EQ(reduction->timings.kernel, absl::Nanoseconds(4 * queue_ns));
+}
+
 TEST_F(StreamsTest, AShareThatBrokeIsSentAgainAndNoOther) {
   std::atomic<int> failures = 0;
   service_.on_commit = [&](const SeenCall& call, grpc::ServerContext&) {
@@ -103,6 +127,18 @@ TEST_F(StreamsTest, GivesUpWhereNoShareGetsThrough) {
   };
   EXPECT_EQ(ReasonOf(client_.Reduce(kSumSpec, Ones(16), {.streams = 3}).status()), "DEVICE_LOST");
   EXPECT_EQ(service_.started(), 6);
+}
+
+TEST_F(StreamsTest, AReasonIsTheServersAndADeadlineWithoutOneIsTheClients) {
+  std::optional<grpc::Status> answer;
+  service_.on_start = [&](int, grpc::ServerContext&) { return *answer; };
+  const auto reason = [&] { return ReasonOf(client_.Reduce(kSumSpec, Ones(1)).status()); };
+  answer = ErrorWithReason(grpc::StatusCode::DEADLINE_EXCEEDED, "no bytes came", "IDLE");
+  EXPECT_EQ(reason(), "IDLE");
+  answer = grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "too late");
+  EXPECT_EQ(reason(), "DEADLINE");
+  answer = grpc::Status(grpc::StatusCode::INTERNAL, "a proxy's");
+  EXPECT_EQ(reason(), "");
 }
 
 TEST_F(StreamsTest, AFullServerIsAskedAgain) {

@@ -62,6 +62,17 @@ TEST(TranslateTest, SpecIsSentWhole) {
   EXPECT_EQ(ElementBytes(spec, ElementType::kUint64), 96u);
 }
 
+TEST(TranslateTest, SidesOfMatricesHaveALimit) {
+  const auto bytes = [](std::uint32_t rows, std::uint32_t columns) {
+    return ElementBytes({.matrix_shape = MatrixShape{rows, columns}}, ElementType::kInt32);
+  };
+  EXPECT_EQ(bytes(kMaxMatrixSide, 2), 4u * kMaxMatrixSide * 2);
+  EXPECT_EQ(bytes(2, kMaxMatrixSide), 4u * kMaxMatrixSide * 2);
+  EXPECT_EQ(bytes(kMaxMatrixSide + 1, 1), 0u);
+  EXPECT_EQ(bytes(1, kMaxMatrixSide + 1), 0u);
+  EXPECT_EQ(bytes(~0u, ~0u), 0u);
+}
+
 TEST(TranslateTest, ATypeThatIsNoneIsRefused) {
   for (const int number : {0, kElementTypeCount + 1, 100, 255}) {
     for (const Spec& spec : {Spec{.operators = {"sum"}}, Spec{.matrix_shape = MatrixShape{2, 2}}}) {
@@ -119,6 +130,24 @@ TEST(TranslateTest, EveryKindOfValueComesBack) {
   EXPECT_EQ(std::get<Matrix>(results[5].value), (Matrix{{1, 2}, {Scalar(0.5), Scalar(1.5)}}));
   EXPECT_TRUE(absl::IsFailedPrecondition(results[0].As<double>().status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(results[5].As<double>().status()));
+}
+
+TEST(TranslateTest, AnOperatorWithoutAValueHasAnErrorWhateverItsCode) {
+  v1::Reduction proto;
+  for (const int code : {11, 0, 17, -1}) {
+    v1::OperatorResult& result = *proto.add_results();
+    result.mutable_error()->set_code(code);
+    result.mutable_error()->set_reason("OVERFLOW");
+    result.mutable_error()->set_message("too large");
+  }
+  proto.add_results()->set_int64_value(1);
+  const absl::StatusOr<Reduction> reduction = FromProto(proto);
+  ASSERT_TRUE(reduction.ok()) << reduction.status();
+  ASSERT_EQ(reduction->results.size(), 5u);
+  EXPECT_EQ(reduction->results[0].status.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(GetErrorInfo(reduction->results[0].status).value_or(ErrorInfo{}).reason, "OVERFLOW");
+  for (int i = 1; i < 4; ++i) EXPECT_EQ(reduction->results[i].status.code(), absl::StatusCode::kUnknown) << i;
+  EXPECT_TRUE(reduction->results[4].status.ok());
 }
 
 TEST(TranslateTest, NonsenseFromTheServerIsAnError) {

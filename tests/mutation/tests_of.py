@@ -2,31 +2,114 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which tests cover a source, for mutate.py: of the entries that its path begins with, the longest."""
 
-_CORE = tuple(f"server_{name}_test" for name in """
+import itertools
+
+
+def _server(names: str) -> tuple[str, ...]:
+    return tuple(f"server_{name}_test" for name in names.split())
+
+
+_CORE = _server("""
     algorithm allow_list array_parser array_reducer array_writer call call_events checksum crossover cuts
     device_health merge party_tags protocol request_parser resident resident_pool segments segments_device
     server_info session session_device several_devices slot_share slot_share_devices thread_beat
-    trace_context turns whole_array wire_guard stream_mutation simulation""".split())
+    trace_context turns whole_array wire_guard stream_mutation simulation""")
 _CLIENT = tuple(f"{name}_test" for name in """
-    answer_check asking_first client client_failure crc32c keep_going look_ahead refusals retry segment_answer
-    share_queue streams stripes translate wire""".split())
+    argument_check asking_first callbacks client client_failure keep_going late_call look_ahead parts
+    refusals resting retry segment_answer share_queue side_by_side streams translate wire""".split())
 _STATES = ("kernels_partial_state_test",)
 _KERNELS = _STATES + ("kernels_contract_test", "server_cuts_test", "server_merge_test",
                       "server_segments_test", "server_segments_device_test",
                       "server_stream_mutation_test")
 
+_STREAMS = _server("""
+    array_parser checksum cuts request_parser session session_device whole_array protocol stream_mutation
+    simulation""")
+_SEGMENTS = _server("""
+    cuts segment_results segments segments_device protocol stream_mutation simulation""")
+_KEPT = _server("array_writer call_events resident several_devices stream_mutation simulation")
+_CALLS = _server("call call_events device_health protocol turns simulation")
+_SLOTS = _server("""
+    array_reducer crossover session session_device slot_share slot_share_devices whole_array simulation""")
+
 TESTS = {
     "server/core/": _CORE,
+    "server/core/admission.cc": _CALLS,
+    "server/core/allow_list.cc": _server("allow_list"),
+    "server/core/array_reducer.cc": _SLOTS,
+    "server/core/array_segment_reducer.cc": _SEGMENTS,
+    "server/core/array_session.cc": _STREAMS + _SEGMENTS,
+    "server/core/array_writer.cc": _KEPT,
+    "server/core/call.cc": _CALLS,
+    "server/core/call_requests.cc": _CALLS + _server("resident merge server_info"),
+    "server/core/call_time.cc": _CALLS,
+    "server/core/call_timer.cc": _CALLS,
+    "server/core/crossover.cc": _SLOTS,
+    "server/core/filling.cc": _KEPT + _server("session whole_array"),
+    "server/core/incoming_array.cc": _STREAMS,
+    "server/core/memory_reducer.cc": _STREAMS + _server("resident"),
+    "server/core/memory_registry.cc": _KEPT,
+    "server/core/memory_segment_reducer.cc": _SEGMENTS + _server("resident"),
+    "server/core/merge.cc": _server("merge algorithm"),
+    "server/core/messages.cc": _STREAMS + _server("merge segments resident server_info algorithm"),
+    "server/core/operator_names.cc": _server("algorithm merge server_info request_parser"),
+    "server/core/party.cc": _server("call party_tags turns simulation"),
+    "server/core/party_tags.cc": _server("party_tags turns simulation"),
+    "server/core/plan_cache.cc": _STREAMS + _server("resident algorithm"),
+    "server/core/put_session.cc": _KEPT,
+    "server/core/range_allocator.cc": _server("resident resident_pool"),
+    "server/core/request_parser.cc": _server(
+        "array_parser request_parser protocol resident segments simulation"),
+    "server/core/resident_arrays.cc": _KEPT + _server("resident_pool"),
+    "server/core/resident_pool.cc": _server("resident_pool resident"),
+    "server/core/segment_reducer.cc": _SEGMENTS,
+    "server/core/segment_results.cc": _SEGMENTS + ("answer_check_test",),
+    "server/core/segment_session.cc": _SEGMENTS,
+    "server/core/server_info.cc": _server("server_info algorithm"),
+    "server/core/session.cc": _STREAMS,
+    "server/core/shard.cc": _CALLS,
+    "server/core/slot_reducer.cc": _SLOTS + _server("segments"),
+    "server/core/slot_share.cc": _SLOTS,
+    "server/core/state_messages.cc": _server("merge algorithm"),
+    "server/core/trace_context.cc": _server("trace_context"),
+    "server/core/turns.cc": _server("turns call simulation"),
+    "server/core/warm_up.cc": _server("device_health crossover"),
+    "server/core/wire_guard.cc": _server("wire_guard"),
+    "server/memory_budget.cc": _server("memory_budget"),
     "client/": _CLIENT,
     "client/answer_check.cc": ("answer_check_test", "segment_answer_test"),
+    "client/argument_check.cc": ("argument_check_test", "client_test"),
+    "client/connection.cc": ("asking_first_test", "client_test", "dead_target_test", "late_call_test",
+                             "resting_test"),
+    "client/targets.cc": ("client_test", "client_failure_test", "dead_target_test", "resting_test",
+                          "streams_test"),
+    "client/cli/": ("cli_test", "cli_deadline_test"),
     "client/cli/npy": ("npy_test",),
-    "client/refusals.cc": ("refusals_test",),
-    "client/share_queue.cc": ("share_queue_test",),
+    "client/lent_memory.cc": ("wire_test",),
+    "client/refusals.cc": ("refusals_test", "asking_first_test"),
+    "client/registrations.cc": ("memory_connection_test", "server_rpc_memory_socket_test"),
+    "client/shared_memory.cc": ("memory_connection_test", "server_rpc_memory_socket_test"),
+    "client/sockets.cc": ("memory_connection_test", "dead_connection_test", "late_call_test"),
+    "client/share_queue.cc": ("share_queue_test", "streams_test", "look_ahead_test"),
+    "client/side_by_side.cc": ("side_by_side_test", "callbacks_test", "keep_going_test", "streams_test"),
     "client/stripes.cc": ("stripes_test",),
-    "client/translate.cc": ("translate_test", "answer_check_test"),
+    "client/translate.cc": ("translate_test", "answer_check_test", "client_test"),
+    "client/wire.cc": ("wire_test", "client_test"),
     "kernels/": _KERNELS,
+    "kernels/partial_state.cc": _STATES + _server("cuts merge segments") + ("kernels_contract_test",),
+}
+
+
+# Those that have a server, for whatever passes the tests above; they take longer.
+SERVED = {
+    "server/core/": _server("admin reflection rpc rpc_admission rpc_bad_input rpc_end rpc_kept_arrays "
+                            "rpc_memory_socket rpc_segments rpc_shard trace") + ("parts_test",),
+    "client/": ("parts_test", "dead_connection_test", "cut_file_test", "resting_test") +
+               _server("rpc rpc_kept_arrays rpc_memory_socket rpc_segments trace"),
 }
 
 
 def tests_of(file: str) -> tuple[str, ...]:
-    return TESTS[max((prefix for prefix in TESTS if file.startswith(prefix)), key=len)]
+    nearest = TESTS[max((prefix for prefix in TESTS if file.startswith(prefix)), key=len)]
+    served = [tests for prefix, tests in SERVED.items() if file.startswith(prefix)]
+    return tuple(dict.fromkeys(itertools.chain(nearest, *served)))

@@ -92,5 +92,46 @@ TEST_F(ArrayWriterTest, AMessageIsHeldUntilTheDeviceHasReadIt) {
   EXPECT_TRUE(std::ranges::equal(std::span(memory_->data(), data.size()), AsBytes(data)));
 }
 
+TEST_F(ArrayWriterTest, AnArrayThatTheDeviceFailedToStoreIsNotThere) {
+  backend_.behaviour.SetBlocked(true);
+  const auto memory = Memory(kSlotBytes);
+  ArrayWriter writer(SlotUse(share_), memory, heap_.memory(), [] {});
+  const std::string data(kSlotBytes, 'x');
+  Append(writer, AsBytes(data), nullptr);
+  EXPECT_FALSE(writer.TryFinish().value());
+  backend_.behaviour.Finish(0, DeviceLost());
+  share_.Poll();
+  EXPECT_EQ(writer.TryFinish().status(), DeviceLost());
+  writer.Release();
+  backend_.behaviour.SetBlocked(false);
+  EXPECT_EQ(share_.free(), share_.size());
+}
+
+TEST_F(ArrayWriterTest, WhileOthersWaitNobodyKeepsASlotForItsClient) {
+  const auto memory = Memory(kSlotBytes);
+  CountingHolder others;
+  for (const bool others_wait : {false, true}) {
+    kernels::Slot* const kept = share_.Take(others);
+    ArrayWriter writer(SlotUse(share_), memory, heap_.memory(), [] {});
+    const std::string data(1000, 'x');
+    Append(writer, AsBytes(data), nullptr);
+    EXPECT_EQ(share_.free(), 0u);
+    CountingHolder waiting;
+    backend_.behaviour.SetBlocked(true);
+    if (others_wait) {
+      EXPECT_EQ(share_.Take(waiting), nullptr);
+    }
+    ASSERT_TRUE(writer.Pause().ok());
+    EXPECT_EQ(share_.in_flight(), others_wait ? 1u : 0u);
+    backend_.behaviour.SetBlocked(false);
+    share_.Poll();
+    share_.Leave(waiting);
+    writer.Release();
+    share_.Return(kept);
+  }
+  share_.Leave(others);
+  EXPECT_EQ(share_.free(), share_.size());
+}
+
 }  // namespace
 }  // namespace warpfold::server

@@ -259,6 +259,56 @@ TEST_F(CallEventsTest, OnlyReductionsAndMergesArePartsOfArrays) {
 }
 
 // Room for an array is not had for a header and a trickle.
+// A server that drains waits for what its client makes of it.
+TEST_F(CallEventsTest, AMergedStateIsWaitedForAndAMergedValueIsNot) {
+  for (const bool returns_state : {false, true}) {
+    v1::MergeRequest request;
+    request.mutable_spec()->add_operators(v1::OPERATOR_SUM);
+    request.mutable_spec()->set_element_type(v1::ELEMENT_TYPE_INT32);
+    request.add_states();
+    request.set_return_state(returns_state);
+    Caller merge(shard_, kMerge);
+    merge.Say(request.SerializeAsString());
+    EXPECT_EQ(merge.Reason(), "");
+    EXPECT_EQ(service_.admission.IsQuiet(now_), !returns_state);
+    EXPECT_TRUE(service_.admission.IsQuiet(now_ + kMergeWait));
+    merge.call().OnLeft();
+  }
+}
+
+TEST_F(CallEventsTest, ExpiredArraysAreGoneWithTheNextTick) {
+  service_.residents.Open(backend_.AllocateOfEach(kPoolBytes), {.owner_bytes = kPoolBytes});
+  auto array = service_.residents.Reserve({.party = "a party",
+                                           .owner = "an owner",
+                                           .layout = {},
+                                           .element_count = 1000,
+                                           .byte_count = 4000,
+                                           .time_to_live = absl::Seconds(10)},
+                                          now_);
+  ASSERT_TRUE(array.ok()) << array.status();
+  service_.residents.Publish(*array, now_);
+  array = nullptr;
+  Wait(absl::Seconds(9));
+  EXPECT_LT(service_.residents.room().free_bytes, kPoolBytes);
+  Wait(absl::Seconds(1));
+  EXPECT_EQ(service_.residents.room().free_bytes, kPoolBytes);
+}
+
+// More elements than 64 bits can count the bytes of.
+TEST_F(CallEventsTest, NoArrayIsKeptWhoseBytesCannotBeCounted) {
+  service_.residents.Open(backend_.AllocateOfEach(kPoolBytes), {.owner_bytes = kPoolBytes});
+  v1::PutArrayRequest request;
+  request.mutable_header()->set_element_type(v1::ELEMENT_TYPE_INT32);
+  for (const std::uint64_t count : {(std::uint64_t{1} << 62) + 1, ~std::uint64_t{0}}) {
+    request.mutable_header()->set_element_count(count);
+    Caller put(shard_, "/warpfold.v1.ArrayService/PutArray");
+    put.Say(request.SerializeAsString());
+    EXPECT_EQ(put.Reason(), "ARRAY_TOO_LARGE");
+    put.call().OnLeft();
+  }
+  EXPECT_EQ(service_.residents.room().free_bytes, kPoolBytes);
+}
+
 TEST_F(CallEventsTest, WhoReservesMuchMustKeepPace) {
   ASSERT_LT(service_.limits.call.pace_bytes * 16, kPoolBytes / 2);
   service_.residents.Open(backend_.AllocateOfEach(kPoolBytes), {.owner_bytes = kPoolBytes});

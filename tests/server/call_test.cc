@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -297,11 +298,13 @@ TEST(AdmissionTest, OnceClosedItOnlyEmpties) {
   EXPECT_TRUE(admission.Enter(Admission::Kind::kSmall).ok());
   EXPECT_TRUE(admission.Enter(Admission::Kind::kWatch).ok());
   EXPECT_FALSE(admission.WaitUntilEmpty(absl::ZeroDuration()));
-  std::thread leaver(
-      [held = std::make_unique<Admission::Ticket>(*std::move(ticket))]() mutable { held.reset(); });
+  std::thread leaver([held = std::make_unique<Admission::Ticket>(*std::move(ticket))]() mutable {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that there is something to wait for
+    held.reset();
+  });
   admission.WaitUntilEmpty();
-  leaver.join();
   EXPECT_EQ(admission.in_progress(), 0);
+  leaver.join();
 }
 
 TEST(AdmissionTest, ClosedToReductionsItAdmitsMerges) {

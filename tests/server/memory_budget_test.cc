@@ -68,6 +68,8 @@ TEST(MemoryBudgetTest, ConnectionsHaveSoManyCallsAtMost) {
   EXPECT_EQ(BudgetOf(flags, {}).connections, 3 * (100 + 80 * 16) * kMiB / 1024);
   flags.max_concurrent_reductions = 1;
   EXPECT_EQ(BudgetOf(flags, {}).connections, 3 * (100 + 18 * 16) * kMiB / 1024);
+  flags.max_connections = 1;
+  EXPECT_EQ(BudgetOf(flags, {}).connections, (100 + 18 * 16) * kMiB / 1024);
 }
 
 TEST(MemoryBudgetTest, TheFlagOfTheLargestPartIsNamed) {
@@ -78,6 +80,9 @@ TEST(MemoryBudgetTest, TheFlagOfTheLargestPartIsNamed) {
   EXPECT_THAT(RefusalOf(flags), testing::StartsWith("--slots=5: "));
   flags.resident_bytes = 140 * kMiB;
   EXPECT_THAT(RefusalOf(flags), testing::StartsWith("--resident_bytes=146800640: "));
+  const MemoryBudget received = BudgetOf(flags, {.slot_bytes = 75 * kMiB, .receive_bytes = 75 * kMiB});
+  EXPECT_THAT(std::string(CheckBudget(received, flags, 1).message()), testing::StartsWith("--slots=5: "))
+      << "both are the slots'";
   flags.max_connections = 0;
   EXPECT_THAT(RefusalOf(flags), testing::StartsWith("--max_connections=512: "));
 }

@@ -89,6 +89,7 @@ TEST_F(MergeTest, RefusesStatesThatCannotBe) {
     return request;
   };
   ExpectMergeError(with([](auto& r) { r.clear_states(); }), "BAD_HEADER");
+  ExpectMergeError(with([](auto& r) { r.mutable_spec()->clear_operators(); }), "BAD_HEADER");
   // States of no elements follow any other.
   for (const int beyond : {-1, 0, 1}) {
     const auto merged = Merge(service_, with([&](auto& r) {
@@ -106,6 +107,7 @@ TEST_F(MergeTest, RefusesStatesThatCannotBe) {
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_first_element(1); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->set_first_element(~std::uint64_t{1023}); }),
                    "BAD_STATE");
+  ExpectMergeError(with([](auto& r) { r.mutable_states(1)->set_first_element(4097); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->clear_nodes(); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->clear_range_states(); }), "BAD_STATE");
   ExpectMergeError(with([](auto& r) { r.mutable_states(0)->add_range_states(""); }), "BAD_STATE");

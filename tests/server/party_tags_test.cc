@@ -64,6 +64,35 @@ TEST(PartyTagsTest, StrangersAreForgotten) {
   EXPECT_EQ(tags.Start(stays), 8 * PartyTags::kMostBehind + kCost);
 }
 
+TEST(PartyTagsTest, WhoIsThereIsNotForgottenHoweverLongItHasBeenSilent) {
+  PartyTags tags;
+  const PartyTags::Tag* const silent = &tags.Join("silent");
+  PartyTags::Tag& busy = tags.Join("busy");
+  tags.Charge(busy, 8 * PartyTags::kMostBehind);
+  tags.Charge(busy, kCost);
+  for (std::size_t i = 0; i < 3 * PartyTags::kMostAbsent; ++i) {
+    const std::string party = "stranger " + std::to_string(i);
+    tags.Join(party);
+    tags.Leave(party);
+    ASSERT_GE(tags.size(), 2u);
+  }
+  EXPECT_EQ(&tags.Join("silent"), silent);
+}
+
+TEST(PartyTagsTest, StrangersWhoHadNothingAreForgottenBeforeOneWhoHadMuch) {
+  PartyTags tags;
+  tags.Join("stays");
+  tags.Charge(tags.Join("had much"), kCost);
+  tags.Leave("had much");
+  for (std::size_t i = 0; i < PartyTags::kMostAbsent; ++i) {
+    const std::string party = "stranger " + std::to_string(i);
+    tags.Join(party);
+    tags.Leave(party);
+  }
+  EXPECT_LE(tags.size(), 2u) << "they were forgotten";
+  EXPECT_EQ(tags.Start(tags.Join("had much")), kCost);
+}
+
 // For ThreadSanitizer, too: shards come and go and charge at the same time.
 TEST(PartyTagsTest, NothingIsLostBetweenThreads) {
   constexpr int kThreads = 4;

@@ -172,7 +172,9 @@ TEST_F(ResidentArraysTest, OnePartyLeavesAnEighthWhateverItsOwners) {
   EXPECT_EQ(ReasonOf(refused), "RESIDENT_FULL");
   EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("the last eighth is kept for others"));
   const std::string last = Put(greedy(kBytes / 8, "three"));
-  EXPECT_EQ(ReasonOf(arrays_.Reserve(greedy(1, "four"), now_).status()), "RESIDENT_FULL");
+  for (const std::uint64_t bytes : {std::uint64_t{1}, kBytes / 8}) {
+    EXPECT_EQ(ReasonOf(arrays_.Reserve(greedy(bytes, "four"), now_).status()), "RESIDENT_FULL") << bytes;
+  }
   Put(Of(kBytes / 8, "modest"));
   EXPECT_EQ(arrays_.room().free_bytes, 0u);
   // What is given back counts for nobody.
@@ -238,6 +240,21 @@ TEST_F(ResidentArraysTest, ExpireByTheirLastUse) {
   now_ += absl::Seconds(101);
   arrays_.Expire(now_);
   EXPECT_EQ(arrays_.room().free_bytes, kBytes);
+}
+
+TEST_F(ResidentArraysTest, TheTimeToLiveBeginsWhenTheLastUseEnds) {
+  const std::string token = Put(Of(kUnit, "me", 10));
+  const Clock clock = [this] { return now_; };
+  std::shared_ptr<const NamedMemory> use = NamedMemory::Use(*registry_.Find(token, now_), clock);
+  now_ += absl::Seconds(60);
+  arrays_.Expire(now_);
+  EXPECT_TRUE(registry_.Find(token, now_).ok()) << "it is read";
+  use = nullptr;
+  now_ += absl::Seconds(9);
+  arrays_.Expire(now_);
+  EXPECT_TRUE(registry_.Find(token, now_).ok());
+  now_ += absl::Seconds(1);
+  EXPECT_FALSE(registry_.Find(token, now_).ok());
 }
 
 TEST_F(ResidentArraysTest, ExpiredArraysMakeRoomAtOnce) {

@@ -127,6 +127,9 @@ TEST_F(RpcBadInputTest, UnaryCallsWithoutAWholeRequest) {
     garbled.Write("\xff\xff\xff");
     EXPECT_EQ(Reason(garbled.Finish()), "BAD_MESSAGE") << method;
   }
+  RawCall health(channel_, "/grpc.health.v1.Health/Check");
+  health.Write("\xff\xff\xff");
+  EXPECT_EQ(Reason(health.Finish()), "BAD_MESSAGE");
   // Two million empty submessages in 4 MiB, of which protobuf would make 185 MiB.
   std::string states;
   for (int i = 0; i < 2'000'000; ++i) states += std::string("\x12\x00", 2);

@@ -73,6 +73,53 @@ TEST(SegmentsDeviceTest, MessagesAreReadWhereTheyLie) {
   EXPECT_EQ(backend.behaviour.misuses, 0);
 }
 
+// Where others have all slots, a kept array's segments are not at their end.
+TEST(SegmentsDeviceTest, SegmentsOfAKeptArrayWaitForASlot) {
+  FakeBackend backend(2);
+  Service service(backend, Limits(), [] { return absl::UnixEpoch(); });
+  SlotShare share(SlotsOf(backend));
+  for (const bool is_ragged : {false, true}) {
+    SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM}),
+                            .data = std::string(40'000, '\1'),
+                            .lengths = std::vector<std::uint64_t>(10, 1000)};
+    std::shared_ptr<kernels::Memory> memory = *backend.Allocate(0, array.data.size());
+    std::copy_n(AsBytes(array.data).begin(), array.data.size(), const_cast<std::byte*>(memory->data()));
+    v1::ReduceSegmentsRequest request;
+    *request.mutable_header() = array.header;
+    v1::ArrayReference& reference = *request.mutable_header()->mutable_reference();
+    reference.set_token(service.memories.Add(std::make_shared<const NamedMemory>(
+        std::vector<NamedMemory::Part>{{.memory = memory, .byte_count = array.data.size()}})));
+    reference.set_element_count(10'000);
+    request.mutable_header()->set_expected_segment_count(10);
+    if (!is_ragged) request.mutable_header()->set_segment_length(1000);
+    CountingHolder others;
+    std::vector<kernels::Slot*> taken;
+    while (kernels::Slot* const slot = share.Take(others)) taken.push_back(slot);
+    SegmentDriver driver(service, share);
+    driver.OnMessage(MessageOf(request));
+    if (is_ragged) {
+      v1::ReduceSegmentsRequest lengths;
+      lengths.mutable_lengths()->set_lengths(array.lengths.data(), array.lengths.size() * 8);
+      driver.OnMessage(MessageOf(lengths));
+    }
+    // Behind lengths that wait nothing is read, not even the end.
+    if (!is_ragged) driver.OnEnd();
+    driver.TakeOutput();
+    EXPECT_EQ(driver.need(), ArraySession::Need::kDevice);
+    ASSERT_FALSE(driver.ended()) << driver.status();
+    for (kernels::Slot* const slot : taken) share.Return(slot);
+    driver.AwaitDevice();
+    driver.TakeOutput();
+    if (is_ragged) driver.OnEnd();
+    driver.AwaitDevice();
+    driver.TakeOutput();
+    ASSERT_TRUE(driver.ended());
+    EXPECT_TRUE(driver.status().ok()) << driver.status();
+    EXPECT_TRUE(driver.reader().rows() == array.Expected());
+    share.Leave(others);
+  }
+}
+
 // A device that fails, or that works when everybody is gone.
 TEST(SegmentsDeviceTest, FailuresAndLeavers) {
   FakeBackend backend(2);

@@ -114,6 +114,29 @@ class SegmentsTest : public testing::Test {
 
 const std::vector<std::uint64_t> kRagged = {0, 1, 5, 0, 0, 1000, 4095, 30'000, 7, 1, 0, 16'384, 2, 0};
 
+TEST_F(SegmentsTest, TellsLogsOfWhichReductionTheyAre) {
+  const SegmentedArray array = Array({v1::OPERATOR_SUM, v1::OPERATOR_MAX}, v1::ELEMENT_TYPE_INT32, {3, 2});
+  SegmentDriver driver(service_, share_);
+  CallRecord before;
+  driver.session().Describe(&before);
+  EXPECT_FALSE(before.reduction.has_value());
+  for (const v1::ReduceSegmentsRequest& request : array.Requests()) driver.OnMessage(MessageOf(request));
+  CallRecord record;
+  driver.session().Describe(&record);
+  ASSERT_TRUE(record.reduction.has_value());
+  EXPECT_EQ(record.reduction->spec().operators, (std::vector<std::string>{"sum", "max"}));
+  driver.session().Release();
+}
+
+TEST_F(SegmentsTest, ASegmentIsNoLongerThanTheLongestArray) {
+  for (const int beyond : {-1, 0, 1}) {
+    v1::ReduceSegmentsRequest request;
+    *request.mutable_header() = SegmentsHeader({v1::OPERATOR_SUM});
+    request.mutable_header()->set_segment_length((1 << 26) / 4 + beyond);
+    EXPECT_EQ(ReasonOf({request}), beyond > 0 ? "ARRAY_TOO_LARGE" : "NO_COMMIT") << beyond;
+  }
+}
+
 TEST_F(SegmentsTest, EveryOperatorAndType) {
   int pairs = 0;
   const auto names = kernels::OperatorNames();

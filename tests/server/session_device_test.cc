@@ -197,6 +197,20 @@ TEST_F(SessionDeviceTest, AFailureIsAnsweredWhateverTheSessionWaitsFor) {
   ExpectLost(*ended);
 }
 
+// The watchdog gives the device a second for each megabyte of each operator.
+TEST_F(SessionDeviceTest, TheDeviceHasTimeByTheBytesOfAllOperators) {
+  DeviceHealth health(backend_);
+  SlotShare share(SlotsOf(backend_), &health);
+  SessionDriver driver(service_, share);
+  driver.OnMessage(MessageOf(Header({v1::OPERATOR_SUM, v1::OPERATOR_MAX})));
+  driver.OnMessage(Ones(kSlotElements));
+  ASSERT_EQ(share.in_flight(), 1u);
+  EXPECT_EQ(health.Begin(0), kSlotElements * 4 * 2);
+  backend_.behaviour.SetBlocked(false);
+  share.Poll();
+  EXPECT_EQ(health.Begin(0), 0u);
+}
+
 TEST_F(SessionDeviceTest, AFailureIsNotForgottenWhenAnotherSlotSucceeds) {
   const auto driver = Begin();
   driver->OnMessage(Ones(2 * kSlotElements));

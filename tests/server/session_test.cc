@@ -5,6 +5,7 @@
 #include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <numeric>
 
@@ -87,6 +88,80 @@ TEST_F(SessionTest, BelowTheCrossoverNoSlotIsUsed) {
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_EQ(response->results(0).int64_value(), 20000LL * 20001 / 2);
   EXPECT_EQ(backend_.behaviour.starts, 0);
+}
+
+// An array of 1 to n that lies in memory of the server's, behind 16 bytes of another one.
+class ReferenceTest : public SessionTest {
+ protected:
+  v1::ReduceRequest HeaderOfReference(std::size_t n, std::uint64_t first_element) {
+    std::vector<std::int32_t> elements = Ascending(n);
+    elements.insert(elements.begin(), 4, -1'000'000);
+    bytes_.assign(reinterpret_cast<const char*>(elements.data()), elements.size() * 4);
+    memory_ = *backend_.Register(AsBytes(bytes_));
+    v1::ReduceRequest header = Header({v1::OPERATOR_SUM});
+    header.mutable_header()->set_first_element(first_element);
+    v1::ArrayReference& reference = *header.mutable_header()->mutable_reference();
+    reference.set_token(service_.memories.Add(std::make_shared<const NamedMemory>(
+        std::vector<NamedMemory::Part>{{.memory = memory_, .byte_offset = 0, .byte_count = bytes_.size()}})));
+    reference.set_byte_offset(16);
+    reference.set_element_count(n);
+    return header;
+  }
+
+  std::string bytes_;
+  std::shared_ptr<const kernels::Memory> memory_;
+};
+
+TEST_F(ReferenceTest, APartOfAnArrayIsReadFromTheBeginningOfItsBytes) {
+  for (const std::uint64_t first : {0, 1024, 1 << 20}) {
+    const auto reduction = Run({HeaderOfReference(50'000, first)});
+    ASSERT_TRUE(reduction.ok()) << reduction.status();
+    EXPECT_EQ(reduction->results(0).int64_value(), 50'000LL * 50'001 / 2) << first;
+    EXPECT_GT(backend_.behaviour.starts, 1);
+  }
+  ExpectUnharmed();
+}
+
+TEST_F(ReferenceTest, WhatTheHostCanReadIsReducedBelowTheCrossoverWithoutASlot) {
+  service_.cpu_crossover_bytes = 400'000;
+  const auto reduction = Run({HeaderOfReference(50'000, 1024)});
+  ASSERT_TRUE(reduction.ok()) << reduction.status();
+  EXPECT_EQ(reduction->results(0).int64_value(), 50'000LL * 50'001 / 2);
+  EXPECT_EQ(backend_.behaviour.starts, 0);
+}
+
+// Their states are not those of other parts: they do not merge.
+TEST_F(SessionTest, WhereAnAlgorithmIsNamedThereAreNoParts) {
+  v1::ReduceRequest header = Header({v1::OPERATOR_SUM});
+  header.mutable_header()->mutable_spec()->set_algorithm(v1::ALGORITHM_WARP_SHUFFLE);
+  v1::ReduceRequest part = header;
+  part.mutable_header()->set_first_element(1024);
+  ExpectError({part}, absl::StatusCode::kInvalidArgument, "BAD_HEADER");
+  v1::ReduceRequest with_state = header;
+  with_state.mutable_header()->set_return_state(true);
+  ExpectError({with_state}, absl::StatusCode::kInvalidArgument, "BAD_HEADER");
+}
+
+TEST_F(SessionTest, MatricesHaveTheirShapeAndSumsMayWrap) {
+  v1::ReduceRequest matrices = Header({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_FLOAT64);
+  matrices.mutable_header()->mutable_spec()->mutable_matrix_shape()->set_rows(1);
+  matrices.mutable_header()->mutable_spec()->mutable_matrix_shape()->set_columns(3);
+  const auto matrix = Run({matrices, Chunk(std::vector<double>{1, 2, 3, 10, 20, 30}), Commit(2, 48)});
+  ASSERT_TRUE(matrix.ok()) << matrix.status();
+  const v1::MatrixValue& value = matrix->results(0).matrix_value();
+  EXPECT_EQ(value.rows(), 1u);
+  EXPECT_EQ(value.columns(), 3u);
+  EXPECT_EQ(std::vector<double>(value.double_entries().begin(), value.double_entries().end()),
+            (std::vector<double>{11, 22, 33}));
+
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  v1::ReduceRequest sum = Header({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_INT64);
+  const v1::ReduceRequest chunk = Chunk(std::vector<std::int64_t>{kMost, 1});
+  EXPECT_EQ(kernels::ErrorReason(Run({sum, chunk, Commit(2, 16)}).status()), "OVERFLOW");
+  sum.mutable_header()->mutable_spec()->set_overflow_policy(v1::OVERFLOW_POLICY_WRAP);
+  const auto wrapped = Run({sum, chunk, Commit(2, 16)});
+  ASSERT_TRUE(wrapped.ok()) << wrapped.status();
+  EXPECT_EQ(wrapped->results(0).int64_value(), std::numeric_limits<std::int64_t>::min());
 }
 
 TEST_F(SessionTest, OrderOfMessages) {

@@ -259,6 +259,7 @@ TEST_F(OneInARowTest, AfterMuchOfOnePartyAMessageOfAnotherIsNext) {
 }
 
 TEST_F(OneInARowTest, WhatAPartyHadWhileNobodyWaitedDoesNotCount) {
+  const Turns::Member silent(turns_, "greedy", [] {});  // the party is there, and has nothing to ask
   for (std::uint64_t cost = 0; cost < 2 * kMostCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
   while (!turns_.has_waiting()) Greet();
   EXPECT_TRUE(Ask());
@@ -282,6 +283,26 @@ TEST_F(OneInARowTest, WhatWaitedBehindOneThatLeftWaitsAnew) {
   while (turns_.has_waiting() && greedy_.size() > 5) greedy_.pop_front();
   EXPECT_TRUE(turns_.has_waiting());
   EXPECT_TRUE(Ask());
+}
+
+// Which of those that wait leaves decides: the time counts for the first of them alone.
+TEST_F(OneInARowTest, OnlyTheFirstThatWaitsTakesItsTimeAlong) {
+  for (const bool first_leaves : {false, true}) {
+    greedy_.clear();
+    greedy_served_ = 0;
+    while (!turns_.has_waiting()) Greet();
+    Greet();  // behind the one that waits
+    while (greedy_.size() > 2) greedy_.pop_front();
+    for (std::uint64_t cost = 0; cost < kMostCostInARow; cost += kCost) ASSERT_TRUE(Ask()) << cost;
+    if (first_leaves) {
+      greedy_.pop_front();
+    } else {
+      greedy_.pop_back();
+    }
+    ASSERT_TRUE(turns_.has_waiting());
+    EXPECT_EQ(Ask(), first_leaves);
+    while (turns_.has_waiting()) turns_.Serve();
+  }
 }
 
 TEST_F(OneInARowTest, WhoLeavesAndComesAgainWaitsAnew) {

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Results of more segments than one message takes: each has its row and its errors, once and in its message.
+#include "server/core/segment_results.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/core/limits.h"
+#include "tests/server/drive_segments.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr std::uint64_t kFirst = 7;
+
+// Row i has the value i.
+kernels::SegmentsResult ResultOf(const std::vector<std::uint64_t>& values,
+                                 const std::vector<std::uint64_t>& failing) {
+  kernels::SegmentsResult result = {.segment_count = values.size(), .values = values};
+  for (const std::uint64_t segment : failing) {
+    result.errors.push_back({.segment = segment, .op = 0, .error = kernels::Outcome::Error::kOverflow});
+  }
+  return result;
+}
+
+TEST(SegmentResultsTest, EveryRowAndErrorIsInItsMessage) {
+  const SegmentResults results(PlanFromProto(SegmentsHeader({v1::OPERATOR_SUM}).spec()).value());
+  ASSERT_EQ(results.row_bytes(), 8u);
+  constexpr std::uint64_t kRows = kMaxResultBytes / 8;  // of a message
+  for (const std::uint64_t count : {kRows - 1, kRows, kRows + 1, 2 * kRows, 2 * kRows + 3}) {
+    SCOPED_TRACE(count);
+    std::vector<std::uint64_t> values(count);
+    for (std::uint64_t i = 0; i < count; ++i) values[i] = i;
+    std::vector<std::uint64_t> failing;
+    for (const std::uint64_t segment :
+         {std::uint64_t{0}, kRows - 1, kRows, kRows + 1, 2 * kRows - 1, 2 * kRows}) {
+      if (segment < count) failing.push_back(segment);
+    }
+    const std::vector<std::string> messages = results.Encode(kFirst, ResultOf(values, failing));
+    EXPECT_EQ(messages.size(), (count + kRows - 1) / kRows);
+    std::uint64_t next = 0;
+    std::vector<std::uint64_t> failed;
+    for (const std::string& message : messages) {
+      v1::ReduceSegmentsResponse response;
+      ASSERT_TRUE(response.ParseFromString(message));
+      const v1::SegmentResults& part = response.results();
+      ASSERT_EQ(part.first_segment(), kFirst + next);
+      ASSERT_EQ(part.values().size(), part.segment_count() * 8);
+      ASSERT_LE(next + part.segment_count(), count);
+      EXPECT_EQ(part.values(),
+                std::string(reinterpret_cast<const char*>(&values[next]), part.values().size()));
+      for (const v1::SegmentError& error : part.errors()) {
+        EXPECT_GE(error.segment(), part.first_segment());
+        EXPECT_LT(error.segment(), part.first_segment() + part.segment_count());
+        failed.push_back(error.segment() - kFirst);
+      }
+      next += part.segment_count();
+    }
+    EXPECT_EQ(next, count);
+    EXPECT_EQ(failed, failing);
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::server
