@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/error.h"
+#include "kernels/geometry.h"
 #include "proto/error_reasons.h"
 
 namespace warpfold::kernels::cuda {
@@ -190,7 +191,9 @@ absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(std::span<const Gpu> g
 absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(Gpu gpu, std::uint64_t bytes, Fault& fault) {
   if (absl::Status status = Use(gpu, fault); !status.ok()) return status;
   void* base = nullptr;
-  const cudaError_t error = cudaMalloc(&base, bytes);
+  // Kernels over segments read whole vectors, of which the last one may end behind the bytes.
+  const std::uint64_t padding = (kVectorBytes - bytes % kVectorBytes) % kVectorBytes;
+  const cudaError_t error = cudaMalloc(&base, std::max(bytes, bytes + padding));
   if (error == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());
     return absl::ResourceExhaustedError(absl::StrCat("the GPU has no room for ", bytes, " bytes"));

@@ -62,13 +62,15 @@ class ByInterface:
 
 
 class ByDlpack:
-    """Has no deleter: the memory outlives it."""
+    """The memory outlives it, so its deleter does nothing. JAX calls that also when the process ends, where
+    functions of Python are gone, and aborts without one."""
 
     def __init__(self, address: int, count: int):
         self.shape = (count,)
         self._lengths = (ctypes.c_int64 * 1)(count)
         self._tensor = DlTensor(data=address, device_type=2, ndim=1, code=2, bits=32, lanes=1,
-                                shape=ctypes.addressof(self._lengths))
+                                shape=ctypes.addressof(self._lengths),
+                                deleter=ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p))
         self._new_capsule = ctypes.pythonapi.PyCapsule_New
         self._new_capsule.restype = ctypes.py_object
         self._new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
