@@ -111,7 +111,7 @@ absl::StatusOr<Reduction> Client::ReduceGenerated(const Spec& spec, ElementType 
   const auto generate = [&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
     return Generate(generator, offset, size);
   };
-  return ReduceSource(spec, type, byte_count, {generate, nullptr}, options);
+  return ReduceSource(spec, type, byte_count, {generate}, options);
 }
 
 absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, const CallOptions& options) {
@@ -176,7 +176,7 @@ absl::StatusOr<ResidentArray> Client::PutGenerated(ElementType type, std::option
   const auto generate = [&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
     return Generate(generator, offset, size);
   };
-  return PutSource(type, matrix_shape, byte_count, {generate, nullptr}, put, options);
+  return PutSource(type, matrix_shape, byte_count, {generate}, put, options);
 }
 
 absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<MatrixShape> matrix_shape,

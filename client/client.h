@@ -12,7 +12,9 @@
 //   absl::StatusOr<warpfold::Reduction> all = client.Reduce({.operators = {"min", "argmax"}}, values);
 //
 // Memory: arrays are sent from the caller's memory without a copy. It must not change until the call
-// returns; after that the client holds nothing of it, whatever the outcome.
+// returns; after that the client holds nothing of it, whatever the outcome. An array in a mapped file that
+// was cut is INVALID_ARGUMENT where it is sent; other calls on its connection are UNAVAILABLE, or tried
+// again.
 //
 // Streams: a large array is cut into shares, which as many connections as pay take one after another, so that
 // a slow one decides little; their partial states are merged. A connection sends its next share while the

@@ -42,8 +42,8 @@ class LentMemory {
   int slices_out_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Whether the memory is there to its end, which a mapped file that was cut has lost. Reads one byte, by a
-// system call. Where the system does not let a process ask, no.
+// Whether the memory is there to its end, which a mapped file that was cut has lost: whether the system can
+// read the last byte. Without a descriptor left to ask it by, yes.
 bool CanBeRead(std::span<const std::byte> bytes);
 
 }  // namespace warpfold

@@ -6,6 +6,7 @@
 
 #include <grpcpp/support/slice.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -27,7 +28,7 @@ struct SliceSource {
   // Called from several threads.
   std::function<grpc::Slice(std::uint64_t offset, std::size_t size, LentMemory& memory)> slice;
   // Whether the memory that is lent can be read to its end. Without one, none is lent.
-  std::function<bool()> is_readable;
+  std::function<bool()> is_readable = {};
 };
 
 // An array in one piece, which is lent. `data` must outlive the source.

@@ -47,12 +47,15 @@ RetryPolicy::RetryPolicy(const ClientOptions& options, absl::Time deadline)
 
 void RetryPolicy::Reset() {
   attempts_left_ = max_attempts_ - 1;
+  could_not_read_ = false;
   pause_ = first_pause_;
 }
 
 std::optional<absl::Duration> RetryPolicy::PauseAfter(const absl::Status& status, const Attempt& attempt,
                                                       absl::Time now) {
   if (!MayRetry(status, attempt)) return std::nullopt;
+  // Twice in a row, it is this call's own memory, and each attempt ends the connection for all its calls.
+  if (std::exchange(could_not_read_, CouldNotRead(status)) && could_not_read_) return std::nullopt;
   // Who wants no retry has another place to go.
   const bool until_the_deadline = attempt.patient && max_attempts_ > 1 && IsBusy(status);
   if (attempts_left_ <= 0 && !until_the_deadline) return std::nullopt;
@@ -106,7 +109,8 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
   if (absl::IsDeadlineExceeded(status) && began_ < deadline_ && !lease_.connection().IsReady()) {
     targets_.LeaveOut(lease_.target(), now + kSilentLeftOut);
   }
-  if (MayRetry(status, {})) {
+  // Where the connection broke over memory of this process, the target is well.
+  if (MayRetry(status, {}) && !CouldNotRead(status)) {
     const absl::Duration least = IsBusy(status) ? absl::ZeroDuration() : kLeftOut;
     targets_.LeaveOut(lease_.target(), now + std::max(pause.value_or(kLeftOut), least));
   }

@@ -46,6 +46,7 @@ class RetryPolicy {
   const absl::Duration first_pause_;
   const absl::Time deadline_;
   int attempts_left_ = 0;
+  bool could_not_read_ = false;  // the last attempt
   absl::Duration pause_;
 };
 

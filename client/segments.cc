@@ -149,7 +149,7 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsGenerated(
     generator(offset, std::span(chunk.get(), size));
     return SliceOf(std::move(chunk), size);
   };
-  return ReduceSegmentsSource(spec, type, byte_count, {generate, nullptr}, cut, visitor, options);
+  return ReduceSegmentsSource(spec, type, byte_count, {generate}, cut, visitor, options);
 }
 
 absl::StatusOr<SegmentSummary> Client::ReduceSegmentsReference(const Spec& spec, ElementType type,

@@ -33,6 +33,10 @@ bool HasReason(const absl::Status& status, absl::string_view reason) {
 
 absl::Status FromGrpc(const grpc::Status& status) {
   absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  if (CouldNotRead(result) && status.error_details().empty()) {
+    return absl::UnavailableError(
+        absl::StrCat("the connection broke over the memory of one of its calls: ", status.error_message()));
+  }
   google::rpc::Status details;
   if (details.ParseFromString(status.error_details())) {
     for (const google::protobuf::Any& detail : details.details()) {

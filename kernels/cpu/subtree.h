@@ -148,7 +148,7 @@ class Scratch {
 };
 
 // Folds the tree over the `count` > 0 elements from `data` on. `scratch` has room for the states of a leaf
-// for each level of it.
+// for each level below the root.
 template <ScalarOperator Op>
 void FoldEntrywise(const EntrywiseLeaf<Op>& leaf, std::uint64_t leaf_elements, const std::byte* data,
                    std::uint64_t count, std::uint64_t first, typename Op::State* out,
@@ -175,7 +175,7 @@ void ReduceEntrywise(const OperatorParameters& parameters, std::uint32_t entries
 }
 
 // The balanced tree over `count` > 0 elements of an operator like LargeMatrixProduct. `scratch` has room for
-// a state for each level of it.
+// a state for each level below the root.
 template <class Op>
 void FoldLarge(const Op& op, const std::byte* data, std::uint64_t count, typename Op::Entry* out,
                typename Op::Entry* scratch) {

@@ -31,16 +31,6 @@ struct FunctionRow {
   }
 };
 
-// What MakeRow is told by a backend's `Functions`, which has all of these:
-//
-//   Serves(type, ignore_nan)           whether the backend has scalars and entries of this kind
-//   ServesWhole(type, dimension)       the same for whole matrices; of pairs and of large ones dimension is 0
-//   kScalars<Op>                       its function for commutative operators over scalars
-//   kExact<Op>                         its function for operators over scalars that have an accumulator
-//   kEntrywise<Op>                     for operators over scalars, entry by entry over matrices
-//   kOrdered<Op>                       for ordered operators, whether over scalars, pairs or whole matrices
-//   kLarge<Op>                         for those over matrices of more than kMaxFixedDimension rows
-
 // The backend's function for an operator over scalars.
 template <class Functions, class Op>
 constexpr auto ScalarFunction() {
@@ -53,6 +43,16 @@ constexpr auto ScalarFunction() {
   }
 }
 
+// What MakeRow is told by a backend's `Functions`, which has all of these:
+//
+//   Serves(type, ignore_nan)           whether the backend has scalars and entries of this kind
+//   ServesWhole(type, dimension)       the same for whole matrices; of pairs and of large ones dimension is 0
+//   kScalars<Op>                       its function for commutative operators over scalars
+//   kExact<Op>                         its function for operators over scalars that have an accumulator
+//   kEntrywise<Op>                     for operators over scalars, entry by entry over matrices
+//   kOrdered<Op>                       for ordered operators, whether over scalars, pairs or whole matrices
+//   kLarge<Op>                         for those over matrices of more than kMaxFixedDimension rows
+//
 // What is not supported stays null, and so does what another operator's states serve.
 template <class Functions, template <class, bool> class Family, class T, bool kIgnoreNan, int kType,
           class Row>

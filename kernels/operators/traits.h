@@ -161,7 +161,8 @@ concept FinishesEntries = requires {
 // table for what is said here. Whether NaN can be ignored is said by the family: Family<T, true> does it, and
 // families of operators over whole matrices do not.
 
-// kTakesModulus: there may be a modulus, and residues.any() says whether there is. Others take none.
+// kTakesModulus: there may be a modulus, and residues.any() says whether there is. An operator that is made
+// without parameters has none. Others take none.
 template <class Op>
 concept TakesModulus = requires {
   requires Op::kTakesModulus;

@@ -145,7 +145,8 @@ void SegmentReducer::FinishWholes() {
     finished_.push_back(std::move(pending.whole));
     const std::size_t before = pending_.size();
     End(pending, std::move(message));
-    // Those that were done are gone, from the front on.
+    // Those that were done are gone, from the front on. This one is among them now, or is the next to be
+    // seen.
     i -= std::min(i, before - pending_.size());
   }
 }

@@ -24,11 +24,11 @@ _PIECE_BYTES = 16 << 20
 
 def rate_gbps(source: torch.Tensor, buffers: dict) -> float:
     """Of copies to all of these GPUs, in which each has a part of `source` of its own."""
-    share = len(source) // len(buffers)
+    share = len(source) // len(buffers) // _PIECE_BYTES * _PIECE_BYTES
     for device in buffers:
         torch.cuda.synchronize(device)
     begin_s = time.perf_counter()
-    for at in range(0, share - _PIECE_BYTES + 1, _PIECE_BYTES):
+    for at in range(0, share, _PIECE_BYTES):
         for number, buffer in enumerate(buffers.values()):
             first = number * share + at
             buffer.copy_(source[first:first + _PIECE_BYTES], non_blocking=True)

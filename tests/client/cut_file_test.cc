@@ -12,6 +12,9 @@
 #include <vector>
 
 #include "client/client.h"
+#include "client/lent_memory.h"
+#include "client/reducer.h"
+#include "client/status.h"
 #include "tests/client/fake_service.h"
 
 namespace warpfold {
@@ -92,6 +95,40 @@ TEST_F(CutFileTest, PartsAndSmallArraysAreBlamed) {
   EXPECT_TRUE(absl::IsInvalidArgument(part)) << part;
   const absl::Status small = client_.Reduce(kSum, map_.array().first(100)).status();
   EXPECT_TRUE(absl::IsInvalidArgument(small)) << small;
+}
+
+TEST_F(CutFileTest, PartsOfSeveralPiecesAreBlamed) {
+  const std::vector<std::int32_t> whole(kBytes / sizeof(std::int32_t), 1);
+  const std::span<const std::byte> good = std::as_bytes(std::span(whole));
+  const std::span<const std::byte> bad = std::as_bytes(map_.array());
+  for (const auto& pieces : {std::vector{good, bad}, std::vector{bad, good}}) {
+    const absl::Status status =
+        client_.ReducePart({.operators = {"sum"}}, ElementType::kInt32, 0, pieces).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  }
+}
+
+TEST(CanBeReadTest, LooksAtTheEnd) {
+  const std::vector<std::byte> heap(100'000);
+  EXPECT_TRUE(CanBeRead(heap));
+  EXPECT_TRUE(CanBeRead({}));
+  EXPECT_FALSE(CanBeRead(std::as_bytes(CutMap(1 << 20, 0).array())));
+  EXPECT_FALSE(CanBeRead(std::as_bytes(CutMap(1 << 20, (1 << 20) - 4096).array())));
+  // The rest of the last page is zeros, which the system reads.
+  EXPECT_TRUE(CanBeRead(std::as_bytes(CutMap(1 << 20, (1 << 20) - 4000).array())));
+}
+
+TEST(BlameSourceTest, IsOnlyOfMemoryThatCannotBeRead) {
+  const CutMap map(1 << 20, 0);
+  const std::vector<std::byte> heap(10);
+  const absl::Status broken = FromGrpc({grpc::StatusCode::UNAVAILABLE, "Bad address"});
+  EXPECT_TRUE(CouldNotRead(broken)) << broken;
+  EXPECT_TRUE(absl::IsInvalidArgument(BlameSource(broken, SourceOf(std::as_bytes(map.array())))));
+  EXPECT_EQ(BlameSource(broken, SourceOf(heap)), broken);
+  EXPECT_EQ(BlameSource(broken, {}), broken);
+  const absl::Status other = FromGrpc({grpc::StatusCode::UNAVAILABLE, "Connection reset by peer"});
+  EXPECT_FALSE(CouldNotRead(other));
+  EXPECT_EQ(BlameSource(other, SourceOf(std::as_bytes(map.array()))), other);
 }
 
 }  // namespace

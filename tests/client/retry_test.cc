@@ -54,6 +54,18 @@ TEST(RetryPolicyTest, WhatWouldFailAgainIsNotTriedAgain) {
   EXPECT_TRUE(policy.PauseAfter(absl::UnavailableError(""), {}, kNow).has_value());
 }
 
+// The first time it may have been another call's memory.
+TEST(RetryPolicyTest, WhoseMemoryCannotBeReadTwiceIsNotTriedAgain) {
+  const absl::Status broken = FromGrpc({grpc::StatusCode::UNAVAILABLE, "Bad address"});
+  RetryPolicy policy({.max_attempts = 9}, absl::InfiniteFuture());
+  EXPECT_TRUE(policy.PauseAfter(broken, {}, kNow).has_value());
+  EXPECT_TRUE(policy.PauseAfter(Draining(), {}, kNow).has_value());
+  EXPECT_TRUE(policy.PauseAfter(broken, {}, kNow).has_value());
+  EXPECT_FALSE(policy.PauseAfter(broken, {}, kNow).has_value());
+  policy.Reset();
+  EXPECT_TRUE(policy.PauseAfter(broken, {}, kNow).has_value());
+}
+
 TEST(RetryPolicyTest, AServerThatSaysWhenIsHeard) {
   RetryPolicy policy(kOptions, absl::InfiniteFuture());
   const absl::Duration pause = policy.PauseAfter(Busy(absl::Seconds(7)), {}, kNow).value();

@@ -258,7 +258,6 @@ TEST_F(CallEventsTest, OnlyReductionsAndMergesArePartsOfArrays) {
   watch.call().OnLeft();
 }
 
-// Room for an array is not had for a header and a trickle.
 // A server that drains waits for what its client makes of it.
 TEST_F(CallEventsTest, AMergedStateIsWaitedForAndAMergedValueIsNot) {
   for (const bool returns_state : {false, true}) {
@@ -309,6 +308,7 @@ TEST_F(CallEventsTest, NoArrayIsKeptWhoseBytesCannotBeCounted) {
   EXPECT_EQ(service_.residents.room().free_bytes, kPoolBytes);
 }
 
+// Room for an array is not had for a header and a trickle.
 TEST_F(CallEventsTest, WhoReservesMuchMustKeepPace) {
   ASSERT_LT(service_.limits.call.pace_bytes * 16, kPoolBytes / 2);
   service_.residents.Open(backend_.AllocateOfEach(kPoolBytes), {.owner_bytes = kPoolBytes});

@@ -167,5 +167,37 @@ TEST(CrossoversTest, EveryKindOfCallIsWarmedUp) {
   EXPECT_GT(kinds, 1000);
 }
 
+// Without a modulus there are other kernels.
+TEST(CrossoversTest, EveryKindOfCallWithAModulusIsWarmedUp) {
+  using Kind = std::tuple<std::string, kernels::ElementType, std::uint32_t, std::uint32_t>;
+  std::set<Kind> seen;
+  FakeBackend backend(1);
+  backend.behaviour.on_start = [&seen](const kernels::ReductionPlan& reduction, bool) {
+    const kernels::ReductionSpec& spec = reduction.spec();
+    if (!spec.modulus.has_value()) return;
+    seen.insert({spec.operators[0], spec.element_type, spec.shape.rows, spec.shape.columns});
+  };
+  ASSERT_TRUE(Crossovers::Measure(backend, MonotonicClock()).ok());
+  std::size_t kinds = 0;
+  for (const absl::string_view name : kernels::OperatorNames()) {
+    for (int t = 0; t < kElementTypeCount; ++t) {
+      for (std::uint32_t rows = 0; rows <= kernels::kMaxFixedDimension + 1; ++rows) {
+        for (std::uint32_t columns = 0; columns <= kernels::kMaxFixedDimension + 1; ++columns) {
+          kernels::ReductionSpec spec;
+          spec.operators = {std::string(name)};
+          spec.element_type = ElementTypeAt(t);
+          spec.shape = {rows, columns};
+          spec.modulus = 5;
+          if (!kernels::ReductionPlan::Create(spec).ok()) continue;
+          ++kinds;
+          EXPECT_TRUE(seen.contains({spec.operators[0], spec.element_type, rows, columns}))
+              << name << " " << ElementTypeName(spec.element_type) << " " << rows << " x " << columns;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(kinds, 4 * (kernels::kMaxFixedDimension + 1) + 4);
+}
+
 }  // namespace
 }  // namespace warpfold::server

@@ -39,6 +39,9 @@ std::string TypeName(nb::dlpack::dtype type) {
 
 // The elements in row-major order. ValueError where a mapped file was cut meanwhile.
 nb::bytes Copy(const View& view) {
+  if (view.device() != nb::device::cpu::value || view.layout().element_bytes > 8) {
+    throw nb::type_error("elements of at most 8 bytes in the host's memory are copied");
+  }
   const std::uint64_t byte_count = view.layout().byte_count();
   auto copy = nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(byte_count)));
   if (!copy.is_valid()) nb::raise_python_error();

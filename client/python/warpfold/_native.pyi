@@ -35,7 +35,8 @@ class View:
     may_be_mapped: bool  # set to False of memory that is no file's mapping
     def __init__(self, array: object, /) -> None: ...
     def copy(self) -> bytes:
-        """The elements in row-major order. ValueError where a mapped file was cut meanwhile."""
+        """The elements in row-major order. ValueError where a mapped file was cut meanwhile; TypeError for
+        a GPU's memory, and elements of more than 8 bytes."""
 
 class Task:
     """What to compute: type, operators, (rows, columns), wrap, ignore NaN, modulus, ddof, algorithm."""

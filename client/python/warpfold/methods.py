@@ -306,7 +306,7 @@ class Methods(Generic[V, R]):
                   stop: Stop | None) -> Elements:
         """For where the call blocks: an iterator, a file or an array on a GPU may take long to give its first
         piece."""
-        if options and comes_in_pieces(array):
+        if options.get("streams", 0) > 1 and comes_in_pieces(array):
             check_one_stream(options, "an iterator or a file goes on")
         memory = None if self._memory is None else self._memory.of_call(settings, stop)
         with away(stop):

@@ -11,8 +11,6 @@
 // compile, where it would otherwise take the slow way without a word.
 #pragma once
 
-#include <type_traits>
-
 #include "kernels/cuda/leaf/lane_sweep.cuh"
 #include "kernels/cuda/leaf/two_sweeps.cuh"
 #include "kernels/operators/traits.h"

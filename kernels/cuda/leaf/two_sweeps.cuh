@@ -41,7 +41,7 @@ struct SecondPass {
   __device__ LeafState LeafIdentity() const { return {}; }
 };
 
-// The arguments are those of LaneSweep.
+// The arguments are those of LaneSweep, but `vectors` is written: with the bits that it has.
 template <TwoSweeps Op>
 class TwoLaneSweeps {
  public:
