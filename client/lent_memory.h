@@ -43,7 +43,7 @@ class LentMemory {
 };
 
 // Whether the memory is there to its end, which a mapped file that was cut has lost. Reads one byte, by a
-// system call. Where the system does not let a process ask, no.
+// system call. False where the system does not let a process ask.
 bool CanBeRead(std::span<const std::byte> bytes);
 
 }  // namespace warpfold

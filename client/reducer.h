@@ -26,7 +26,7 @@ struct SliceSource {
   // Bytes [offset, offset + size) of the array as a slice that lives by itself or is lent by `memory`.
   // Called from several threads.
   std::function<grpc::Slice(std::uint64_t offset, std::size_t size, LentMemory& memory)> slice;
-  // Whether the memory that is lent can be read to its end. Without one, none is lent.
+  // Whether the memory that is lent can be read to its end. Null where no memory is lent.
   std::function<bool()> is_readable;
 };
 

@@ -25,7 +25,7 @@ constexpr absl::Duration kLeftOut = absl::Seconds(1);
 // fails the next call at once.
 constexpr absl::Duration kSilentLeftOut = absl::Seconds(5);
 
-// As long as the server asks for, and varied as a pause is.
+// The target rests for as long as the server asks for; the time is varied as a pause is.
 absl::Duration RestAfter(const absl::Status& status) {
   const absl::Duration delay = RetryDelay(status).value_or(absl::ZeroDuration());
   return std::min(delay, kLongestRest) * absl::Uniform(absl::BitGen(), 1.0, 1.2);
@@ -53,7 +53,7 @@ void RetryPolicy::Reset() {
 std::optional<absl::Duration> RetryPolicy::PauseAfter(const absl::Status& status, const Attempt& attempt,
                                                       absl::Time now) {
   if (!MayRetry(status, attempt)) return std::nullopt;
-  // Who wants no retry has another place to go.
+  // A caller that wants no retry has another place to go.
   const bool until_the_deadline = attempt.patient && max_attempts_ > 1 && IsBusy(status);
   if (attempts_left_ <= 0 && !until_the_deadline) return std::nullopt;
   absl::BitGen random;

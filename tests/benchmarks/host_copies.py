@@ -23,7 +23,7 @@ _PIECE_BYTES = 16 << 20
 
 
 def rate_gbps(source: torch.Tensor, buffers: dict) -> float:
-    """Of copies to all of these GPUs, in which each has a part of `source` of its own."""
+    """The rate of copies to all of these GPUs, each of which gets a part of `source` of its own."""
     share = len(source) // len(buffers)
     for device in buffers:
         torch.cuda.synchronize(device)
