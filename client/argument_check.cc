@@ -16,7 +16,7 @@
 namespace warpfold {
 namespace {
 
-// Of the server's log.
+// The server's log takes no longer texts.
 constexpr std::size_t kMaxTextBytes = 128;
 
 absl::Status BadOption(absl::string_view what) {
@@ -34,7 +34,7 @@ bool HasGoodPort(absl::string_view target) {
   const absl::string_view port = target.substr(colon + 1);
   const bool is_number = !port.empty() && port.find_first_not_of("0123456789") == absl::string_view::npos;
   int number = 0;
-  // What is no number may be an IPv6 address without a port, or a name that gRPC resolves.
+  // Text that is no number may end an IPv6 address without a port, or a name that gRPC resolves.
   return !is_number || (absl::SimpleAtoi(port, &number) && number >= 1 && number <= 65535);
 }
 

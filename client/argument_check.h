@@ -20,7 +20,7 @@ bool HasGoodPort(absl::string_view target);
 // OK for at least one target, each with a name and a good port, else INVALID_ARGUMENT.
 absl::Status CheckTargets(const std::vector<std::string>& targets);
 
-// What all calls owe their options, of a client that has so many connections: INVALID_ARGUMENT (BAD_HEADER)
+// Checks the options of any call by a client that has this many connections: INVALID_ARGUMENT (BAD_HEADER)
 // for streams, chunk_bytes and a request_id that are not as options.h says.
 absl::Status CheckCallOptions(const CallOptions& options, int connections);
 

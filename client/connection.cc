@@ -60,7 +60,7 @@ bool IsTraceparent(absl::string_view text) {
   return true;
 }
 
-// As the standard asks of all who pass it on; what is longer they may drop.
+// The standard asks everybody to pass on as much; a longer tracestate may be dropped.
 constexpr std::size_t kMaxTracestateBytes = 512;
 
 bool IsTracestate(absl::string_view text) {

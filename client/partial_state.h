@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A part of an array, reduced but not finished. Who cuts an array by himself, over processes or machines,
-// reduces each part by Client::ReducePart, anywhere, and merges the states in array order: the value has the
-// bits that one call over the whole array would give.
+// A part of an array, reduced but not finished. A program that cuts an array by itself, over processes or
+// machines, reduces each part by Client::ReducePart, anywhere, and merges the states in array order: the
+// value has the bits that one call over the whole array would give.
 #pragma once
 
 #include <cstdint>

@@ -113,7 +113,7 @@ absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType typ
         protos[i].element_count() != states[i].element_count) {
       return Refuse(reason::kBadState, absl::StrCat("states: number ", i, " is not one"));
     }
-    // What a server would say, but also of states that go to it in different calls.
+    // A server checks the same, but only for states that go to it in one call.
     if (i > 0 && protos[i].first_element() != protos[i - 1].first_element() + protos[i - 1].element_count()) {
       return Refuse(reason::kBadState,
                     absl::StrCat("states: number ", i, " begins at element ", protos[i].first_element(),

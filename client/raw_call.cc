@@ -101,7 +101,7 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, Wait wait) {
   Await(write_);
   Await(writes_done_);
   const bool has_response = Await(read_);
-  // Once, also where keep_going or on_message threw out of the waits, and the destructor comes here again.
+  // This is done only once: if keep_going or on_message threw out of a wait, the destructor comes here again.
   if (!std::exchange(finishes_, true)) call_->Finish(&status_, Begin(finish_));
   Await(finish_);
   finished_ = true;
@@ -163,7 +163,7 @@ bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
   }
 }
 
-// Who else has work for this processor gets it between two looks.
+// Other threads that have work for this processor get it between two looks.
 bool RawCall::Look(void** tag, bool* ok) {
   while (absl::Now() < looks_until_) {
     const auto event = queue_.AsyncNext(tag, ok, kAtOnce);

@@ -25,7 +25,7 @@ class RawCall {
   // may call it. False ends the call.
   using OnMessage = std::function<bool(grpc::ByteBuffer message)>;
 
-  // Of a call that sends an array; asks for its admission first where the target has lately refused calls.
+  // A call that sends an array asks for its admission first where the target has lately refused calls.
   enum class Load { kSmall, kArray };
 
   // How a thread waits for the end of a call. A thread that sleeps for a millisecond is woken late, by tens

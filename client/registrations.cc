@@ -94,7 +94,7 @@ void Registrations::Unregister(const Registration& registration) {
     if (registration.connection != connections_) return;
     --registered_;
     given_back_.push_back(registration.token);
-    // Who has the turn tells the server at its end.
+    // The thread that has the turn tells the server when its turn ends.
     if (!std::exchange(is_free_, false)) return;
   }
   EndTurn();
@@ -157,8 +157,8 @@ absl::StatusOr<std::string> Registrations::RegisterInTurn(const v1::MemoryReques
   if (fd_ < 0) {
     if (absl::Status status = ConnectInTurn(patience); !status.ok()) return status;
   }
-  // Where a question was given up, by a status or by what keep_going throws, and nobody may ask again for
-  // long: with its connection the server forgets what it registers too late.
+  // A question may have been given up, by a status or by what keep_going throws, and nobody may ask again for
+  // long. Closing the connection makes the server forget what it registers too late.
   const absl::Cleanup forget = [this] {
     if (!owed_.empty() && !IsUsed()) Close();
   };

@@ -88,7 +88,7 @@ class Registrations {
   absl::Mutex mutex_;
   bool is_free_ ABSL_GUARDED_BY(mutex_) = true;            // nobody has the turn
   std::uint64_t connections_ ABSL_GUARDED_BY(mutex_) = 0;  // how many there were; the last one is in use
-  // Of the last connection.
+  // How many registrations the last connection has.
   int registered_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> given_back_ ABSL_GUARDED_BY(mutex_);  // tokens that the server has to forget
 

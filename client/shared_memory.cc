@@ -59,7 +59,7 @@ absl::Status CheckIsMemfd(int descriptor) {
                                   : "the descriptor is not of a memfd that can be sealed");
 }
 
-// Of a cudaIpcMemHandle_t.
+// The size of a cudaIpcMemHandle_t.
 constexpr std::size_t kHandleBytes = 64;
 
 }  // namespace

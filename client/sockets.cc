@@ -39,7 +39,7 @@ bool IsSocket(int descriptor, ino_t inode) {
 }
 
 // A descriptor number that is kept free, so that a socket can be had under a second number also at the limit
-// of open files. Of the process, as that limit is. Threads: any.
+// of open files. There is one for the process, as there is one limit. Threads: any.
 class SpareDescriptor {
  public:
   // Takes what it needs, unless it has. At the limit of open files it may have to be called again.

@@ -65,9 +65,9 @@ class Slot {
   // Wait.
   virtual std::span<std::byte> staging() = 0;
 
-  // For which of those who share the backend the slot works from now on, a number that names them: where
-  // starts have to queue for the same threads, each of these groups gets the same time of them. Not between a
-  // Start and its Wait. A device that orders its work by itself ignores it.
+  // Says for which of the groups that share the backend the slot works from now on: `group` is a number.
+  // Where starts have to queue for the same threads, each group gets the same time of them. Not to be called
+  // from a Start to its Wait. A device that orders its work by itself ignores it.
   virtual void WorkFor(std::uint64_t /*group*/) {}
 
   // Sets the function that Notify has run. To be called at most once, before the first Start.

@@ -16,8 +16,8 @@ class Crc32c {
  public:
   void Extend(std::span<const std::byte> bytes);
 
-  // As Extend by `count` bytes whose checksum alone is `crc32c`: bytes are looked at once, even where the
-  // checksum of a part and that of the whole are both wanted.
+  // Does what Extend does for `count` bytes whose own checksum is `crc32c`: bytes are looked at once, even
+  // where the checksum of a part and that of the whole are both wanted.
   void ExtendBy(std::uint32_t crc32c, std::uint64_t count);
 
   // The checksum of everything extended so far; 0 for no bytes.

@@ -12,7 +12,7 @@ inline constexpr char kArray[] = "warpfold-array";
 // With this value, the client waits for the server's initial metadata before it sends the array.
 inline constexpr char kExpect[] = "warpfold-expect";
 inline constexpr char kAdmission[] = "admission";
-// In those metadata of a server that has admitted such a call.
+// A server that has admitted such a call says so in those metadata.
 inline constexpr char kAdmitted[] = "warpfold-admitted";
 inline constexpr char kYes[] = "yes";
 

@@ -33,7 +33,7 @@ struct Group {
   GroupFiles files;
 };
 
-// Nothing of a file that is not there.
+// The text of the file, which is empty if the file is not there.
 std::string TextOf(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;

@@ -19,7 +19,7 @@
 #include "server/log_queue.h"
 #include "server/log_sampler.h"
 
-// From then on gRPC, and the protobuf that it needs, log by abseil.
+// From gRPC 1.66 on, gRPC and the protobuf that it needs log by abseil.
 #if GRPC_CPP_VERSION_MINOR >= 66
 #include "absl/log/globals.h"
 #include "absl/log/initialize.h"

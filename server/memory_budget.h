@@ -27,7 +27,7 @@ struct MemoryBudget {
   std::uint64_t answers = 0;   // what clients do not take
   std::uint64_t resident = 0;  // kept arrays, where they are in memory of the host
 
-  // Of it, what clients have sent, before the service has done with it: gRPC's quota (docs/adr/0094).
+  // The part that clients have sent, until the service has done with it: gRPC's quota (docs/adr/0094).
   std::uint64_t received() const { return receive + calls + small + answers; }
   std::uint64_t total() const {
     return base + connections + slots + receive + calls + small + answers + resident;

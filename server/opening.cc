@@ -17,7 +17,7 @@
 namespace warpfold::server {
 namespace {
 
-// Of all slots together.
+// The bytes of all slots together.
 std::size_t SlotBytes(kernels::Backend& backend) {
   return backend.slots().size() * backend.slots().front()->staging().size();
 }

@@ -31,8 +31,8 @@ void RaiseFileLimit();
 // How many more files the process may open.
 std::size_t FreeDescriptors();
 
-// Of SIGPIPE and SIGHUP. Writing to a pipe that nobody reads any more is an error like any other: a log that
-// goes nowhere is no reason to end. Nor is a request to read files again, which are watched in any case.
+// Ignores SIGPIPE and SIGHUP. Writing to a pipe that nobody reads any more is an error like any other: a log
+// that goes nowhere is no reason to end. Nor is a request to read files again, which are watched in any case.
 void IgnoreSignals();
 
 // Tells systemd how the process does, if it was started by it and waits for that (sd_notify(3)): "READY=1",

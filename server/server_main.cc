@@ -75,8 +75,8 @@ class Observers : public CallObserver {
   std::vector<CallObserver*> observers_;
 };
 
-// What those who started the process wait for. It is the first to be said where somebody reads it, and
-// nothing waits for long where nobody does.
+// Says the line that those who started the process wait for. It is the first line if somebody reads it, and
+// nothing waits for long if nobody does.
 void SayReady(LogQueue& output, const RpcServer& server, const Admin* admin, const Service& service,
               const MemoryBudget& memory) {
   std::string line = absl::StrCat("READY listen=", absl::StrJoin(server.addresses(), ","));
@@ -178,7 +178,7 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
   if (tls->has_value()) tls_renewal.Used(**tls);
   absl::StatusOr<std::unique_ptr<Admin>> admin = OpenAdmin(flags);
   if (!admin.ok()) return RefuseFor(end, admin.status());
-  // Where the system has not so much it would end the process, and not say why.
+  // A system that has less memory would end the process, and not say why.
   if (absl::Status status = CheckSlots(flags, AvailableMemory()); !status.ok()) return RefuseFor(end, status);
   const absl::StatusOr<std::unique_ptr<kernels::Backend>> backend = open_backend(flags);
   if (!backend.ok()) {

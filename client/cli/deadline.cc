@@ -20,7 +20,7 @@ constexpr absl::Duration kGrace = absl::Seconds(5);
   pollfd error = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
   // Standard error, too, may be a pipe that nobody reads.
   if (poll(&error, 1, 0) > 0) static_cast<void>(!write(STDERR_FILENO, kMessage.data(), kMessage.size()));
-  // Not exit(): destructors would wait for what the command waits for.
+  // This is not exit(), whose destructors would wait for what the command waits for.
   _exit(kExitServerError);
 }
 

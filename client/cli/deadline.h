@@ -16,8 +16,8 @@ namespace warpfold::cli {
 inline absl::Duration TimeLeft(absl::Time deadline) { return deadline - absl::Now(); }
 
 // Ends the process with DEADLINE_EXCEEDED if the command still runs 5 s after its deadline. Calls and input
-// end with the deadline by themselves, or 3 s later (CallOptions::timeout). Who has stopped to read the
-// answers would hold the command for as long as he likes, and so would a file system that does not answer.
+// end with the deadline by themselves, or 3 s later (CallOptions::timeout). A reader that no longer reads the
+// answers would hold the command for as long as it likes, and so would a file system that does not answer.
 class DeadlineGuard {
  public:
   explicit DeadlineGuard(absl::Time deadline);

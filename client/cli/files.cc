@@ -111,7 +111,7 @@ Outcome ReduceFiles(Client& client, const Spec& spec, ElementType type, FilesInp
   });
   Outcome outcome = packed ? SendInTurn(client, spec, type, files, options)
                            : Outcome{.reduction = SendMapped(client, spec, type, files, options)};
-  // Where there is no value, none has to be taken back.
+  // The check need not go on if there is no value, for then there is nothing to take back.
   if (!outcome.input_error.ok() || !outcome.reduction.ok()) stop.request_stop();
   const Doubtful doubtful = checked.get();
   for (const FilePiece& piece : files.pieces) {

@@ -173,7 +173,7 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   CLI::Option* array =
       input.add_option("--array", flags.array, "An array that the server keeps (warpfold put)")
           ->transform(TokenValidator());
-  // What only an array that is sent has.
+  // These options are only for arrays that are sent.
   for (CLI::Option* of_sending : {dtype, matrix, streams, checksum, member}) array->excludes(of_sending);
   input.require_option(1);
   app.add_option("--first", flags.first, "Of --array: from this element on")

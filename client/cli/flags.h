@@ -26,7 +26,7 @@ inline constexpr int kExitUsage = 2;
 struct ReduceFlags {
   Spec spec;
   std::optional<ElementType> type;  // --dtype
-  // Of the whole command, which begins when its flags are read.
+  // The deadline of the whole command, which begins when its flags are read.
   absl::Time deadline = absl::Now() + kDefaultTimeout;
   // As in CallOptions.
   int streams = 0;

@@ -100,7 +100,7 @@ int Report(const absl::StatusOr<SegmentSummary>& summary, const Printer& printer
   if (printer.exit_code() != kExitOk) return printer.exit_code();
   if (!summary.ok()) return ReportServerError(summary.status());
   if (summary->failure_count == 0) return kExitOk;
-  // As a call for one of these segments would have ended.
+  // The command ends as a call for one of these segments would have ended.
   return ReportServerError(
       absl::Status(printer.overflows() ? absl::StatusCode::kOutOfRange : absl::StatusCode::kInvalidArgument,
                    absl::StrCat(summary->failure_count, " results are missing: see the answers")));

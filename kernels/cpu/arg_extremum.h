@@ -49,7 +49,7 @@ struct ArgExtremumLeaf {
     }
     return best;
   }
-  // Without a way out of the loop, so that it becomes vectors.
+  // The loop has no way out, so that compilers vectorise it.
   static inline __attribute__((always_inline)) std::uint32_t FirstWith(const Op& op, Key<T> rank,
                                                                        const std::byte* row,
                                                                        std::uint64_t count) {

@@ -268,7 +268,7 @@ class CpuBackend : public Backend {
       slots.push_back(slot.get());
       slots_.push_back(std::move(slot));
     }
-    // Only now: nothing is touched in vain.
+    // Memory is touched only when all slots have theirs, so that none is touched in vain.
     for (CpuSlot* slot : slots) slot->TouchMemory();
     return absl::OkStatus();
   }

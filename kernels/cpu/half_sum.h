@@ -27,7 +27,7 @@ namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 template <HalfElement T>
 struct HalfAsDouble {
   static constexpr bool kFloat16 = std::same_as<T, Float16>;
-  // From the top of a double's bits; a double has 11 of exponent.
+  // How far down from the top of a double's bits those of T go; a double has 11 bits of exponent.
   static constexpr int kShift = 11 - (kFloat16 ? 5 : 8);
   static constexpr std::uint64_t kMask =
       std::uint64_t{1} << 63 | std::uint64_t{0x7fff} << (64 - 16 - kShift);  // sign; exponent and fraction

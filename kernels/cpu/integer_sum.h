@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The exact sum of a leaf's integers, without widening each: lanes of twice their width hold two of them, a
-// low and a high half, and the sum of a whole leaf's halves. Of 64 bits the elements' own halves are summed.
+// low and a high half, and the sum of a whole leaf's halves. Elements of 64 bits are summed by their halves.
 #pragma once
 
 #include <cstddef>

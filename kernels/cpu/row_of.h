@@ -28,7 +28,7 @@ struct Functions {
   static constexpr SubtreeFunction kLarge = ReduceLarge<Op>;
 };
 
-// By the function that reduces ranges.
+// Segments are reduced by the function that reduces ranges.
 template <class Op>
 inline constexpr SegmentsFunction kSegments = ReduceSegments<Op, ScalarFunction<Functions, ReducerOf<Op>>()>;
 

@@ -26,8 +26,8 @@ inline constexpr std::size_t kDefaultSlotBytes = 512 << 10;
 
 // A StartFrom takes at most so many bytes: enough work for all threads, so little that calls take turns.
 inline constexpr std::size_t kMostBytesFromMemory = 32 << 20;
-// And no more than what one thread reduces in so much time, as far as is known, but at least as much as a
-// slot has: so calls that wait for a slot wait for some such times, however slow the operators of others are.
+// A StartFrom also takes no more than one thread reduces in this time, as far as is known, but at least as
+// much as a slot has. So calls wait for a slot for a few such times, however slow others' operators are.
 inline constexpr std::chrono::nanoseconds kTimeFromMemory = std::chrono::milliseconds(10);
 
 // Entries of matrices that are reduced side by side: so many states stay in the first-level cache.

@@ -99,7 +99,7 @@ class CudaBackend : public Backend {
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu.ordinal));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, gpu.ordinal));
     models->push_back(properties.name);
-    // Said before the host's memory, of which slots take as much, is taken for nothing.
+    // This is checked before slots take as much memory of the host for nothing.
     std::size_t free_bytes = 0;
     std::size_t all_bytes = 0;
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemGetInfo(&free_bytes, &all_bytes));

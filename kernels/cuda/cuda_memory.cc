@@ -32,7 +32,7 @@ class CudaMemory : public Memory {
   ~CudaMemory() override {
     if (base_ == nullptr || !fault_.Get().ok()) return;
     cudaSetDevice(gpu_.ordinal);
-    // Of an error there is nobody to tell; one that means that the device is lost comes again.
+    // Nobody can be told of an error here; one that means that the device is lost comes again.
     static_cast<void>(Release(base_));
     static_cast<void>(cudaGetLastError());
   }

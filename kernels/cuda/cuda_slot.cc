@@ -191,8 +191,8 @@ class CudaSlot : public Slot {
     return lost.ok() ? status : fault_.Check(std::move(lost));
   }
 
-  // What lies on the device, as kernels load it. Memory of the host arrives faster by a copy, which several
-  // operators then share.
+  // True for memory on the device that is aligned as kernels load it. Memory of the host arrives faster by a
+  // copy, which several operators then share.
   static bool IsReducedInPlace(const Memory& memory, std::uint64_t byte_offset) {
     return !memory.host_can_read() &&
            reinterpret_cast<std::uintptr_t>(memory.data() + byte_offset) % kVectorBytes == 0;

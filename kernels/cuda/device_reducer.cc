@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t
   const std::size_t ticket_bytes = TreeTickets(array_bytes) * sizeof(unsigned);
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMalloc(reinterpret_cast<void**>(&reducer->tickets_), ticket_bytes));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemset(reducer->tickets_, 0, ticket_bytes));
-  // On the legacy stream, for which non-blocking streams, and so the first launch, do not wait.
+  // The memset is on the legacy stream. Non-blocking streams, and so the first launch, do not wait for it.
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(cudaStreamLegacy));
   WARPFOLD_RETURN_IF_CUDA_ERROR(cudaHostAlloc(reinterpret_cast<void**>(&reducer->nodes_),
                                               kMaxNodes * kMaxNodeBytes, cudaHostAllocMapped));

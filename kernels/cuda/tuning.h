@@ -42,7 +42,7 @@ constexpr LeavesTuning ScalarLeavesTuning(std::size_t leaf_state_bytes) {
 // States that are small fold all columns of a lane side by side, for there is much to do at once; larger ones
 // fold one column after the other, for registers.
 inline constexpr std::size_t kMostColumnBytes = 160;
-// Where the order does not matter, no fewer columns than this: one alone waits for each combination.
+// Where the order does not matter, a lane has at least so many columns: one alone waits for each combination.
 inline constexpr std::uint32_t kFewestColumns = 4;
 
 // Leaves in array order. There are four warps, because matrices want registers more than they want warps; and

@@ -150,7 +150,7 @@ WARPFOLD_FN bool IsNegative(T x) {
     return false;
   }
 }
-// Without overflow: of the smallest integer, too.
+// This never overflows, not even for the smallest integer.
 template <IntegerElement T>
 WARPFOLD_FN Bits<T> MagnitudeOf(T x) {
   const auto bits = static_cast<Bits<T>>(ValueOf(x));

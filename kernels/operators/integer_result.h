@@ -14,7 +14,7 @@
 
 namespace warpfold::kernels {
 
-// What sums of a leaf of integers this wide, or of their magnitudes, do not overflow.
+// A type that sums of a leaf of integers this wide, or of their magnitudes, do not overflow.
 template <IntegerElement T>
 using LeafSum = std::conditional_t<sizeof(T) == 8, Uint128,
                                    std::conditional_t<sizeof(T) == 4, std::uint64_t, std::uint32_t>>;

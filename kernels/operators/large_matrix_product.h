@@ -65,9 +65,9 @@ class LargeMatrixProduct {
  private:
   WARPFOLD_FN T Residue(Bits<T> bits) const { return static_cast<T>(residues_.Of(bits)); }
 
-  // Row by row: of a row of a, each entry in turn meets a row of b, which is contiguous, so that compilers
-  // vectorise over columns; four at a time, so that sums are read and written once for four terms. Nothing
-  // else of a is needed for a row of the product, which takes its place.
+  // Goes row by row. Each entry of a row of a meets a row of b, which is contiguous, so that compilers
+  // vectorise over columns. Entries go by fours, so that sums are read and written once for four terms. A row
+  // of the product needs no other row of a, and takes the place of this one.
   template <class Terms>
   WARPFOLD_FN void Multiply(const Terms& terms, T* a, const T* b) const {
     constexpr std::uint32_t kAtOnce = 4;

@@ -86,7 +86,7 @@ WARPFOLD_FN MomentParts<Real> PartsAround(Real center, Real deviations, Real squ
   const Real mean = center + step;
   const Real excess = deviations * step;
   const Real rest = squares - excess;
-  // Where the rest is not above 0, that is rounding, and it is 0. Or the squares are not finite: these then.
+  // A rest that is not above 0 comes from rounding, and is 0; or else the squares are not finite, and stay.
   const Real none = excess < std::numeric_limits<double>::infinity() ? Real{} : squares;
   return {mean, RoundedOff(center, step, mean), excess < squares ? rest : none};
 }

@@ -57,7 +57,7 @@ WARPFOLD_FN Key<T> FlipMagnitude(Key<T> key) {
 template <AnyElement T>
 WARPFOLD_FN Key<T> KeyOf(T x, Key<T> nan) {
   if constexpr (FloatElement<T>) {
-    // Without a choice, on which compilers branch: a mask of ones for NaN.
+    // A mask, which is ones for NaN, replaces a choice, for which compilers would branch.
     const auto is_nan = static_cast<Key<T>>(-static_cast<Key<T>>(IsNan(x)));
     const Key<T> key = FlipMagnitude<T>(BitCast<Key<T>>(x));
     return static_cast<Key<T>>((key & ~is_nan) | (nan & is_nan));
@@ -66,7 +66,7 @@ WARPFOLD_FN Key<T> KeyOf(T x, Key<T> nan) {
   }
 }
 
-// Whether an element has this key, given that of every NaN.
+// Whether some element has this key, where `nan` is the key of every NaN.
 template <AnyElement T>
 bool IsKey(Key<T> key, Key<T> nan) {
   if constexpr (FloatElement<T>) {

@@ -35,8 +35,8 @@ struct ThreeWords {
 template <IntegerElement T>
 using SubarrayKey = std::conditional_t<sizeof(T) == 8, Int128, std::int64_t>;
 
-// As what a key is kept: on a GPU a word is a register; CPUs wait when they load in one piece what they have
-// just stored in three. (Leaf states never go from one to the other.)
+// The type in which a key is stored. On a GPU a word is a register; CPUs wait when they load in one piece
+// what they have just stored in three. (Leaf states never go from one to the other.)
 #if defined(__CUDACC__)
 template <IntegerElement T>
 using StoredSubarrayKey = std::conditional_t<sizeof(T) == 8, ThreeWords, std::int64_t>;
@@ -86,7 +86,7 @@ struct SubarrayKeys {
   // if it ended later than all others: it does, and so must be more, or begin earlier.
   WARPFOLD_FN SubarrayKeys Append(T x, std::uint32_t offset) const {
     const Key sum = OfSum(x);
-    // Nothing at all is better than less than nothing, which unsigned sums never are.
+    // An empty sum is better than a negative one, which unsigned sums never are.
     const Key before = kIsSigned<T> && IsLessThanNothing(suffix) ? Key{BeginAt(offset)} : Key{suffix};
     const Key ends_here = before + sum;
     const Key all = total + sum;
@@ -106,8 +106,8 @@ struct SubarrayKeys {
       return Stored::Of(key);
     }
   }
-  // By the second highest bit, which is that of the sign, too: nvcc compares all of a key with zero, but
-  // tests a bit in one step.
+  // Tests the second highest bit, which is that of the sign, too: nvcc would compare all of a key with zero,
+  // but tests a bit in one step.
   static WARPFOLD_FN bool IsLessThanNothing(Key key) {
     return (static_cast<std::uint32_t>(key >> (kKeyBits - 32)) & 0x40000000u) != 0;
   }

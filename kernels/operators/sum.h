@@ -80,7 +80,7 @@ struct Sum<T, kIgnoreNan> {
   State Canonical(State s) const { return CanonicalNan(s); }
 
   bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
-    // One element is a number, or 0 for NaN. Of two, infinities may have made NaN.
+    // The sum of one element is a number, or 0 for NaN. Two may be infinities whose sum is NaN.
     if (kIgnoreNan && count == 1 && s != s) return false;
     return IsSumOfFloats<T>(s, count);
   }

@@ -40,7 +40,7 @@ struct FixedPoint<double> {
   static constexpr int kWords = 34;
 };
 
-// What elements that are no numbers make of a sum: the union of these bits.
+// A sum has the union of these bits of its elements that are not finite.
 inline constexpr std::uint32_t kHasInfinity = 1;
 inline constexpr std::uint32_t kHasNegativeInfinity = 2;
 inline constexpr std::uint32_t kIsNan = kHasInfinity | kHasNegativeInfinity;  // what their sum is

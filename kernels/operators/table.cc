@@ -197,7 +197,7 @@ constexpr OperatorEntry ScalarEntry() {
     entry.ignores_nan = kIgnoreNan || IntegerElement<T>;
     return entry;
   } else if constexpr (kIgnoreNan && kSupports<Family, T, false>) {
-    // Integers have no NaN to ignore. Of floats this is the entry that does not ignore them, and says so.
+    // Integers have no NaN to ignore. For floats this is the entry that does not ignore them, and says so.
     return ScalarEntry<kFamily, Family, T, false>();
   } else {
     return {};

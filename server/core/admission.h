@@ -36,7 +36,7 @@ class Admission {
   // them, since a stream may last for an hour.
   enum class Kind : std::uint8_t { kReduction, kMerge, kSmall, kWatch, kArray, kCheck };
   static constexpr int kKinds = 6;
-  // Of reductions and merges there are as many as a flag says.
+  // A flag says how many places reductions and merges have.
   static constexpr int kSmallPlaces = 64;
   static constexpr int kCheckPlaces = 64;
   static constexpr int kWatchPlaces = 1024;

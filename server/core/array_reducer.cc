@@ -155,7 +155,7 @@ absl::Status ArrayReducer::Start(Filling filling) {
     const DeviceCalls::Scope call(share_.device_calls());
     started = filling.Start(reduction(), next_element());
   }
-  // What a CPU has not ended within Start it goes on with for long, and whoever looks takes a core from it.
+  // Work that a CPU has not ended within Start goes on for long, and looking for its end would take a core.
   const absl::Duration look = filling.slot()->EndsInStart() ? absl::ZeroDuration() : LookForFetched(bytes);
   return Started(filling.slot(), bytes / reduction().element_bytes(), std::move(started),
                  {.memory = filling.TakeOwners(), .look = look});

@@ -183,7 +183,7 @@ void Call::Follow(const absl::StatusOr<ArraySession::Need>& need) {
   if (!need.ok()) return Answer(need.status());
   SendOutput();
   if (*need == ArraySession::Need::kMessage) Read();
-  // Once the client has taken what comes before it.
+  // The answer follows once the client has taken what comes before it.
   if (*need == ArraySession::Need::kNothing && !sending_) AnswerSession();
 }
 

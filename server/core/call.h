@@ -42,8 +42,8 @@ namespace warpfold::server {
 
 class Shard;
 
-// For how long a probe may be idle, or a watch that has not begun, or a call that has yet to send its one
-// message, where that is less than what other calls may: who stalls some shall not keep others from asking.
+// How long a probe may be idle, or a watch that has not begun, or a call that has yet to send its only
+// message, if others may be idle for longer: a client that stalls some must not keep others from asking.
 inline constexpr absl::Duration kCheckIdle = absl::Seconds(2);
 
 // What a call asks of its transport. All functions return at once.

@@ -57,7 +57,7 @@ std::vector<std::byte> Filling::CutTail(std::size_t byte_count) {
 
 absl::Status Filling::Start(const kernels::ReductionPlan& reduction, std::uint64_t first_element) {
   const std::uint64_t elements = bytes_ / reduction.element_bytes();
-  // What has only been copied lies ready in one piece.
+  // Bytes that were all copied lie ready in one piece.
   if (owners_.empty()) return slot_->Start(reduction, first_element, elements);
   return slot_->StartPieces(reduction, first_element, elements, pieces_);
 }

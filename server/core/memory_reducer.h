@@ -34,7 +34,7 @@ class MemoryReducer : public SlotReducer {
                 std::function<void()> listener);
   ~MemoryReducer() override { Release(); }
 
-  // What slots still read lives on by itself.
+  // Memory that slots still read stays alive by itself.
   void Release() override;
 
   // UNAVAILABLE (DEVICE_LOST).

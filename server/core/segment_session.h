@@ -67,7 +67,7 @@ class SegmentSession : public ArraySession {
   const Service& service_;
   const SlotUse slots_;
   const std::function<void()> listener_;
-  // By Parse.
+  // Parse sets these.
   v1::ReduceSegmentsHeader parsed_header_;
   v1::SegmentLengths parsed_lengths_;
   std::uint64_t committed_segments_ = 0;

@@ -50,7 +50,7 @@ class Shard {
   PlanCache& plans() { return plans_; }
   absl::Time Now() const { return service_.clock(); }
 
-  // By calls: from Begin on until they are destroyed.
+  // Calls are added in Begin, and removed when they are destroyed.
   void Add(Call* call) { calls_.push_back(call); }
   void Remove(Call* call);
 

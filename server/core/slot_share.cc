@@ -160,7 +160,7 @@ void SlotShare::Serve() {
     Party& party = turn->party->second;
     party.waiters.erase(turn->waiter);
     --waiting_;
-    // Also where it does not take the slot: else it would be the next one for ever.
+    // The party counts as served even if it takes no slot: otherwise it would be the next one for ever.
     party.served = ++given_out_;
     ForgetIfGone(turn->party);
     served_ = holder;

@@ -78,7 +78,7 @@ class SlotShare {
   explicit SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device = nullptr);
 
   // A slot to fill, the holder's until Start or Return; null if none is free, or if others wait for one: then
-  // OnSlotFree tells when to ask again. Of `device`, where one is named, which must have a slot in the share.
+  // OnSlotFree tells when to ask again. With `device`, which must have a slot here, it is one of its slots.
   kernels::Slot* Take(Holder& holder, std::optional<int> device = std::nullopt);
 
   // Gives back a slot that was taken but not started.
@@ -125,7 +125,7 @@ class SlotShare {
   void Serve();
 
   std::size_t size() const { return entries_.size(); }
-  // Whose slots they are: there is one at least of each.
+  // How many devices the slots belong to: each has at least one of them.
   int devices() const { return devices_; }
   std::size_t free() const;
   std::size_t in_flight() const;

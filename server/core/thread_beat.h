@@ -17,7 +17,7 @@ namespace warpfold::server {
 
 class ThreadBeat {
  public:
-  // On the thread, at each turn of its loop: at least once in kLongestRest.
+  // The thread calls Beat at each turn of its loop, at least once in kLongestRest.
   static constexpr absl::Duration kLongestRest = absl::Seconds(5);
   void Beat() { turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 

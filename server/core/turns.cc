@@ -15,7 +15,7 @@ Turns::Member::Member(Turns& turns, const std::string& party, std::function<void
 
 Turns::Member::~Member() {
   std::deque<Waiter>& waiters = party_->second.waiters;
-  // What was passed over is gone with the first of them.
+  // The party's count of how much has passed it over belongs to its first message, and ends with it.
   if (!waiters.empty() && waiters.front().member == this) party_->second.passed_over = 0;
   turns_.waiting_ -= std::erase_if(waiters, [this](const Waiter& waiter) { return waiter.member == this; });
   if (--party_->second.members > 0) return;

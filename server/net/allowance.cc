@@ -8,7 +8,7 @@ namespace warpfold::server {
 
 bool Allowance::Spend(double amount, Time now) {
   Refill(now);
-  // Who spends without end has to wait for half a second when it is over, and no longer.
+  // A peer that spends without end has to wait for half a second afterwards, and no longer.
   left_ = std::max(left_ - amount, -per_second_ / 2);
   return left_ >= 0;
 }

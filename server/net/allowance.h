@@ -15,7 +15,7 @@ class Allowance {
 
   Allowance(double most, double per_second) : most_(most), per_second_(per_second), left_(most) {}
 
-  // Whether there was so much. What there was not is owed, half a second's worth at most.
+  // Whether there was as much as `amount`. What was missing is owed, half a second's worth at most.
   bool Spend(double amount, Time now);
   // Whether all is there again.
   bool IsWhole(Time now);

@@ -156,7 +156,7 @@ void Listener::Close() {
   if (inode_ != 0 && InodeOfPath(path) == inode_) unlink(path.c_str());
   inode_ = 0;
   for (const int socket : sockets_) {
-    // Who still waits to be accepted may have sent something.
+    // Clients that still wait to be accepted may have sent something.
     if (is_unix()) shutdown(socket, SHUT_RDWR);
     CloseSocket(FileDescriptor(socket));
   }

@@ -106,8 +106,8 @@ void Drop(int descriptor, std::size_t bytes) {
   }
 }
 
-// As recvmsg. *brings_descriptors says that some lie with these bytes, none of which are then taken: to take
-// them would be to close the descriptors, or to have them in this process.
+// Reads like recvmsg. *brings_descriptors says that descriptors come with these bytes, which are then not
+// taken: taking them would mean to close the descriptors, or to have them in this process.
 ssize_t ReadButDescriptors(int descriptor, msghdr* message, bool* brings_descriptors) {
   message->msg_control = nullptr;
   message->msg_controllen = 0;

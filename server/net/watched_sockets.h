@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sees what gRPC reads from the sockets that it was handed over, before gRPC does: this file's source defines
-// recvmsg, by which gRPC reads, in place of the C library's (docs/adr/0045). Who abuses HTTP/2 finds the
-// connection closed. So does who sends descriptors over a Unix socket, where the kernel does not refuse them:
-// they are left unread, and close, which is defined here as well, closes such sockets elsewhere
-// (docs/adr/0105). By sendmsg, the third, the watch knows whether the server has spoken yet, and
-// which calls it has ended.
+// recvmsg, by which gRPC reads, in place of the C library's (docs/adr/0045). A client that abuses HTTP/2
+// finds the connection closed. So does one that sends descriptors over a Unix socket, where the kernel does
+// not refuse them: they are left unread. The source also defines close, which closes such sockets elsewhere
+// (docs/adr/0105), and sendmsg, by which the watch knows whether the server has spoken yet, and which calls
+// it has ended.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ class TlsCredentials : public grpc::ServerCredentials {
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 
  private:
-  // As gRPC's core has them. They hold `self` and use it from the time when they get a port.
+  // Makes credentials of gRPC's core. They hold `self` and use it from the time when they get a port.
   static grpc_server_credentials* Make(const TlsKeys& keys, TlsCredentials* self);
 #if GRPC_CPP_VERSION_MINOR < 64
   int AddPortToServer(const std::string& address, grpc_server* server) override;

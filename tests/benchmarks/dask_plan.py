@@ -44,7 +44,7 @@ def varint(number: int) -> bytes:
 
 
 def field(number: int, value: int | bytes) -> bytes:
-    """Of a protobuf message."""
+    """A field of a protobuf message."""
     if isinstance(value, bytes):
         return varint(number << 3 | 2) + varint(len(value)) + value
     return varint(number << 3) + varint(value) if value else b""
@@ -61,7 +61,7 @@ def subtrees(begin: int, end: int) -> list[tuple[int, int]]:
 
 
 def cheap_states(client: warpfold.Client, count: int, chunk_leaves: int) -> list[warpfold.PartialState]:
-    """Of `count` adjacent chunks."""
+    """The states of `count` adjacent chunks."""
     leaf = client.partial(numpy.ones(_LEAF, "float32"), ["sum"])
     content = leaf.data[leaf.data.rindex(b"\x1a", 0, -8) :]  # StateNode.operator_states, the last field
     states = []
@@ -144,7 +144,7 @@ def distributed_line(address: str, count: int) -> dict:
 
 
 def peak_mib() -> int:
-    """Of this process so far."""
+    """The most memory that this process has had so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 

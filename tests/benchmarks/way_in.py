@@ -109,7 +109,7 @@ class Clock:
         self._planned_end = None
 
     def next_turn_s(self) -> float:
-        """Of each side of the next case; 0 if there is no time for it."""
+        """The time of each side of the next case; 0 if there is no time for it."""
         now = time.monotonic()
         if self._planned_end is not None:
             self._overheads.append(now - self._planned_end)

@@ -124,7 +124,7 @@ TEST_F(ArgumentCheckTest, WhatHasOneStreamOrOneServerIsRefusedMore) {
 }
 
 TEST_F(ArgumentCheckTest, TargetsThatAreNoneAreRefusedByEveryCall) {
-  // Of gRPC, modulo 65536.
+  // gRPC would take the port modulo 65536, which is the server's.
   const std::string beyond = "127.0.0.1:" + std::to_string(server_.port() + 65'536);
   const std::vector<std::vector<std::string>> bad = {
       {}, {""}, {beyond}, {"127.0.0.1:0"}, {server_.target(), beyond}, {"ipv4:127.0.0.1:99999,127.0.0.1:1"}};

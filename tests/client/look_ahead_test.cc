@@ -54,7 +54,7 @@ class LookAheadTest : public testing::Test {
     EXPECT_EQ(reduction->results.at(0).As<std::int64_t>().value(), sum_);
   }
 
-  // Of both streams two shares have begun.
+  // Waits until two shares of both streams have begun.
   bool AwaitBothAhead() {
     return Await([this] { return service_.started() >= 4; });
   }

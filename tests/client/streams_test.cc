@@ -88,7 +88,7 @@ TEST_F(StreamsTest, ASlowStreamDoesNotDecide) {
   EXPECT_EQ(service_.calls().size(), 8u);
 }
 
-// Of streams at the same time the longest, of shares one after another the sum; the merge counts for nothing.
+// Streams at the same time count by the longest, shares in a row by their sum; the merge does not count.
 TEST_F(StreamsTest, TimingsAreThoseOfTheSlowestStream) {
   service_.on_answer = [](v1::Reduction& reduction) {
     v1::ServerTimings& timings = *reduction.mutable_timings();

@@ -80,7 +80,7 @@ def whole_call(stream: int, path: str) -> bytes:
 
 
 def frame_types(connection: socket.socket) -> Iterator[int]:
-    """Of the frames that the server sends, until it ends the connection."""
+    """The types of the frames that the server sends, until it ends the connection."""
     with connection.makefile("rb") as stream:
         while len(head := stream.read(9)) == 9:
             stream.read(int.from_bytes(head[:3], "big"))

@@ -41,7 +41,7 @@ class IdentityTest(TestCase):
         return "" if done.returncode == 0 else done.stderr
 
     def identities(self, server: Server) -> list[tuple[str, str]]:
-        """Of each Reduce or ReduceArray in the log, with its reason or status."""
+        """The identity of each Reduce or ReduceArray in the log, with its reason or status."""
         server.stop()
         lines = [json.loads(line) for line in server.log().splitlines()]
         return [(line["identity"], line.get("reason", line["status"])) for line in lines

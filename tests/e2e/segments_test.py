@@ -25,7 +25,7 @@ class SegmentsTest(TestCase):
         return done
 
     def rows(self, *arguments: str) -> list[dict]:
-        """Of each segment its results by operator."""
+        """The results of each segment, by operator."""
         lines = [json.loads(line) for line in self.run_reduce("--json", *arguments).stdout.splitlines()]
         self.assertEqual([line["segment"] for line in lines], list(range(len(lines))))
         return [{result["op"]: result for result in line["results"]} for line in lines]

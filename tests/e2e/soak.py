@@ -134,7 +134,7 @@ class Verdict:
 
 
 def verdict_on(looks: list[tuple[float, int]], before: dict[str, float], after: dict[str, float]) -> Verdict:
-    """Of looks at the memory, each with its time in seconds."""
+    """Judges looks at the memory, each with its time in seconds."""
     kept = looks[int(len(looks) * _WARM_UP):]
     third = max(len(kept) // 3, 1)
     first, last = (min(memory for _, memory in part) / 1e6 for part in (kept[:third], kept[-third:]))

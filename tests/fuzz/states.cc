@@ -25,7 +25,7 @@ using fuzz::Input;
 
 v1::PartialState StateOf(const kernels::PartialState& state) { return StateToProto(state); }
 
-// Of an array whose second part begins at a leaf; false where no server takes the spec.
+// Makes a request for an array whose second part begins at a leaf; false where no server takes the spec.
 bool AnyRequest(Input& input, v1::MergeRequest* request, v1::PartialState* whole) {
   *request->mutable_spec() = fuzz::AnySpec(input);
   const auto reduction = PlanFromProto(request->spec());

@@ -46,8 +46,8 @@ int LargestLog2(const Subject& subject) {
   return subject.dimension > 8 || subject.modulus > 0 ? std::min(LargestLog2(), 26) : LargestLog2();
 }
 
-// For products of float32 and float64: elements to be repeated, over which a long product stays in range.
-// Otherwise nothing.
+// The elements to repeat for products of float32 and float64, so that a long product stays in range. There
+// are none for other subjects.
 template <class T>
 std::vector<std::byte> LongProductPeriod(const Subject& subject) {
   std::mt19937_64 random(13);

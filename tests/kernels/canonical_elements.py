@@ -53,7 +53,7 @@ class Spec:
 
     @property
     def is_associative(self) -> bool:
-        """To the bit."""
+        """Whether the operator is associative to the bit."""
         return not self.is_float or self.operator in _ASSOCIATIVE_OVER_FLOATS
 
     @property
@@ -72,7 +72,7 @@ class Spec:
 
 @dataclasses.dataclass(frozen=True)
 class Sweeps:
-    """Of an operator that sweeps each lane twice."""
+    """The functions of an operator that sweeps each lane twice."""
     identity: Any
     lift: Callable[[Any], Any]
     combine: Callable[[Any, Any], Any]

@@ -99,7 +99,7 @@ def leaf_size(spec: Spec) -> int:
 
 
 def maximal_nodes(begin: int, end: int) -> list[tuple[int, int]]:
-    """Of leaves begin to end - 1."""
+    """The maximal nodes of leaves begin to end - 1."""
     nodes = []
     while begin < end:
         level = 0

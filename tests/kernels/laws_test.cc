@@ -136,8 +136,8 @@ TEST_P(LawsTest, CombineIsAssociative) {
   }
 }
 
-// One that is has no need of a state at each node, and should say so. Of a few narrow floats nothing is
-// rounded, so some states are of as many as 2^40.
+// An associative operator needs no state at each node, and should say so. A few narrow floats are combined
+// without rounding, so some states are of as many as 2^40.
 TEST_P(LawsTest, OthersAreNotAssociative) {
   if (a_.associative) return;
   for (const Flavour flavour : AllFlavours()) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of integers on both sides of 2^64. Of 32 and 64 bits they come so near that the float that goes
-// along with them does not know on which side they are.
+// Products of integers on both sides of 2^64. Those of 32 and 64 bits come so near to it that the float that
+// goes along with them does not know on which side they are.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

@@ -49,7 +49,7 @@ class ShortLeavesTest : public testing::TestWithParam<Subject> {
 };
 
 TEST_P(ShortLeavesTest, OfEveryLength) {
-  // Of few lengths the short ones, at which vectors end anywhere, are the first to go wrong.
+  // If few lengths are tested, all short ones are: vectors end anywhere in them, so they go wrong first.
   constexpr std::uint64_t kShort = 70;
   const std::uint64_t step = SmallScale() ? 61 : 1;
   std::size_t turn = 0;

@@ -162,7 +162,7 @@ absl::Status ServeAsync(const std::string& listen, SinkKind kind, const Ready& r
   if (server == nullptr) return absl::UnavailableError("cannot listen on " + listen);
   std::vector<std::jthread> threads;
   for (Shard& shard : shards) {
-    // Not by its thread: that might ask after the queue has been shut down.
+    // The shard's own thread must not do this: it might ask after the queue has been shut down.
     for (int i = 0; i < kCallsAsked; ++i) SinkCall::Request(shard);
     threads.emplace_back([&shard] { Serve(shard); });
   }

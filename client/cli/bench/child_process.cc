@@ -29,7 +29,7 @@ constexpr absl::Duration kReadyTimeout = absl::Seconds(60);
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 constexpr absl::Duration kEndCheckedEvery = absl::Milliseconds(5);
 
-// In the new process, which must not allocate: it may have been made while another thread did.
+// Runs in the new process, which must not allocate: another thread may have been allocating at the fork.
 [[noreturn]] void BecomeChild(char* const* arguments, int output, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(1);

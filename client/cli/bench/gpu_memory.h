@@ -23,9 +23,9 @@ class GpuMemory {
   GpuMemory& operator=(GpuMemory&&) = delete;
   ~GpuMemory();
 
-  // By which another process can open it.
+  // The handle by which another process can open it.
   std::span<const std::byte> handle() const { return handle_; }
-  // Of the GPU.
+  // The PCI bus id of the GPU.
   static std::string pci_bus_id();
 
  private:

@@ -18,8 +18,8 @@
 namespace warpfold::cli {
 namespace {
 
-// As warpfold-server does (docs/adr/0029, 0084), where the sink is a server on completion queues like it. The
-// plain service stays as gRPC has it.
+// Sets gRPC up as warpfold-server does (docs/adr/0029, 0084), where the sink is a server on completion queues
+// like it. The plain service keeps gRPC's own settings.
 void TuneGrpc(SinkKind kind) {
   if (kind == SinkKind::kPlainService) return;
   setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0);

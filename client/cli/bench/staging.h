@@ -30,7 +30,7 @@ class Staging {
   std::size_t used_ = 0;
 };
 
-// As many as are used at once. Threads: any.
+// Keeps as many Stagings as were ever in use at once. Threads: any.
 class StagingPool {
  public:
   std::unique_ptr<Staging> Take();

@@ -39,7 +39,7 @@ class GpuDriver {
   struct Handle {
     char bytes[64];
   };
-  // Of an address.
+  // What the memory at an address belongs to.
   struct Owner {
     void* context = nullptr;   // null for memory of a pool, or mapped
     std::uint64_t number = 0;  // 0 where there is no context

@@ -32,7 +32,7 @@ auto UnlessPythonEnds(const Function& function) {
   }
 }
 
-// Without the lock while it lives. Threads: one that has the lock makes it, and destroys it.
+// Its thread does not have the lock while it lives. Threads: one that has the lock makes and destroys it.
 class Unlocked {
  public:
   Unlocked() : thread_(PyEval_SaveThread()) {}
@@ -45,7 +45,7 @@ class Unlocked {
   PyThreadState* const thread_;
 };
 
-// With the lock again for a while, on the thread that made the Unlocked.
+// While it lives, the thread that made the Unlocked has the lock again.
 class LockedAgain {
  public:
   explicit LockedAgain(const Unlocked& unlocked);

@@ -21,7 +21,7 @@ namespace warpfold::python {
 namespace nb = nanobind;
 namespace {
 
-// So many segments, of so many elements each; a cut of length 0 says them one by one.
+// Cuts into `count` segments of `length` elements each. If the length is 0, it lists the lengths one by one.
 class EvenCut {
  public:
   EvenCut(std::uint64_t length, std::uint64_t count) : length_(length), lengths_(length == 0 ? count : 0) {}

@@ -37,8 +37,8 @@ class StridedReader {
  private:
   const std::byte* const first_;
   const std::size_t element_bytes_;
-  // Without dimensions of one element, and with neighbours joined that are stepped through as one: at least
-  // one dimension, the innermost last.
+  // Dimensions of one element are left out, and neighbours that are stepped through as one are joined. There
+  // is at least one dimension, and the innermost is the last.
   std::vector<std::int64_t> shape_;
   std::vector<std::int64_t> strides_;
 };

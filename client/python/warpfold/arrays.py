@@ -76,7 +76,7 @@ class Elements:
             self.mapping.check()
 
     def send_instead(self) -> None:
-        """For when the server does not know the memory any more, as a new one does not."""
+        """Called when the server does not know the memory any more, as a new server does not."""
         self.reference = None
         if self.view is not None:
             self.way = "memory"
@@ -211,7 +211,7 @@ def _of_numpy(array: numpy.ndarray[Any, Any], home: Home | None = None) -> Eleme
 
 
 def _of_lists(items: list[Any] | tuple[Any, ...]) -> Elements:
-    """Of which NumPy makes an array, and copies those that are in them."""
+    """Elements of the array that NumPy makes of lists; it copies arrays that are in them."""
     import numpy
 
     mappings = mappings_of(refuse_masks_in(items))
@@ -234,7 +234,7 @@ class _Bytes:
 
 
 def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
-    """For a field of a structured array, whose elements need not lie at multiples of their size."""
+    """Serves fields of structured arrays, whose elements need not lie at multiples of their size."""
     import numpy
 
     return numpy.asarray(_Bytes(array))
@@ -343,8 +343,8 @@ def _of_pieces(pieces: Iterator[Elements], dtype: str | None, way: Way) -> Eleme
 
 
 def views_of(pieces: Iterator[Elements], whole: Elements) -> Iterator[_native.View]:
-    """Of `whole`, which must not have them any more: with this generator, which knows it, it would live until
-    Python looks for cycles."""
+    """The views of the pieces of `whole`, which must not have them any more: it would form a cycle with this
+    generator, and live until Python looks for cycles."""
     for piece in pieces:
         view = view_of(piece, whole.type)
         if whole.matrix_of is not None:
@@ -361,7 +361,7 @@ def _file_pieces(file: Any, dtype: str | None) -> Iterator[Elements]:
 
 
 def _iterator_pieces(pieces: Iterator[Any], dtype: str | None) -> Iterator[Elements]:
-    """Of arrays, and of bytes, which are elements of the type that the caller has said, if he has. Those may
+    """The elements of pieces: arrays or, where the caller has said a type, also bytes of that type. Bytes may
     be cut inside elements."""
     if dtype is None:
         yield from (elements_of(piece, None) for piece in pieces)
@@ -378,7 +378,7 @@ def _iterator_pieces(pieces: Iterator[Any], dtype: str | None) -> Iterator[Eleme
 
 
 def _whole_elements(buffer: memoryview, cut: WholeElements, dtype: str) -> Iterator[Elements]:
-    """Of bytes without gaps, which begin and end anywhere."""
+    """The elements in bytes without gaps, which may begin and end inside an element."""
     import numpy
 
     if buffer.nbytes == 0:
@@ -397,7 +397,7 @@ def _of_gpu(array: Any, memory: MemoryOfCall | None) -> Elements:
 
 
 def _staged(array: Any) -> Iterator[Elements]:
-    """Of an array on a GPU, copied to the host part by part."""
+    """The elements of an array on a GPU, copied to the host part by part."""
     from warpfold import gpu
 
     gpu.finish(array)
@@ -418,7 +418,7 @@ def _parts(array: Any) -> Iterator[Any]:
 
 
 def _to_host(part: Any) -> Any:
-    """By the array's own library: PyTorch's cpu, CuPy's get, Numba's copy_to_host, or NumPy's protocol."""
+    """Copies it by its own library: PyTorch's cpu, CuPy's get, Numba's copy_to_host, or NumPy's protocol."""
     import numpy
 
     for method in ("cpu", "get", "copy_to_host"):

@@ -21,7 +21,7 @@ Axis = int | tuple[int, ...] | None
 
 @dataclass(slots=True)
 class Cut:
-    """Of an array of these dimensions, along these axes."""
+    """A cut of an array of these dimensions along these axes."""
 
     dimensions: tuple[int, ...]
     axes: tuple[int, ...]
@@ -38,7 +38,7 @@ class Cut:
         return math.prod(self.shape(True))
 
     def shape(self, keepdims: bool) -> tuple[int, ...]:
-        """Of the answer."""
+        """The shape of the answer."""
         if keepdims:
             return tuple(1 if at in self.axes else length for at, length in enumerate(self.dimensions))
         return tuple(length for at, length in enumerate(self.dimensions) if at not in self.axes)

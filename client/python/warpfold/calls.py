@@ -89,7 +89,7 @@ class Settings:
         return Settings(min(most_s, self.left_s()), self._others)
 
     def native(self) -> _native.Settings:
-        """For the client library, which counts from now on. DeadlineExceededError if no time is left."""
+        """The client library's settings, whose time runs from now. DeadlineExceededError if none is left."""
         left_s = self._end - time.monotonic()
         if left_s <= 0:
             raise too_late()
@@ -196,7 +196,7 @@ def progress_of(given: Mapping[str, Any]) -> Callable[[int, int | None], object]
 
 
 def itself(answer: Any) -> Any:
-    """What there is to finish of most answers."""
+    """Finishes most answers: they stay as they are."""
     return answer
 
 

@@ -109,7 +109,7 @@ def reduce(darray: Any, operators: str | Sequence[str], servers: str | Sequence[
 
 
 def parts_of(sizes: Sequence[int], unit: int) -> list[tuple[int, list[Run]]]:
-    """What each part's first element is, and of what it is made; at least one part.
+    """The first element of each part, and the runs that it is made of; at least one part.
 
     A part is a chunk from its first multiple of `unit` on, and the heads of those behind it, up to the next.
     """
@@ -152,7 +152,7 @@ def _cut_of(darray: Any) -> tuple[tuple[int, ...], list[int]]:
 
 
 def _elements(chunk: Any, size: int, question: Question) -> numpy.ndarray[Any, Any]:
-    """In a row, or as matrices in a row. Dask takes a function's word for what its chunks are; we do not."""
+    """A chunk's elements or matrices in a row. Dask believes what functions say of its chunks; we do not."""
     if type(chunk) not in (numpy.ndarray, numpy.memmap) and not isinstance(chunk, numpy.generic):
         # A masked array's elements do not all count, and others need not be elements in a row at all.
         raise TypeError(
@@ -169,7 +169,7 @@ def _elements(chunk: Any, size: int, question: Question) -> numpy.ndarray[Any, A
 
 
 def _copied(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
-    """In row-major order. NumPy's own copy of a mapped file that is cut meanwhile would end the process."""
+    """A copy in row-major order. NumPy's own would end the process if it is of a mapped file that is cut."""
     elements = elements_of(array, None)
     if elements.view is None:
         raise TypeError("a chunk is not in the host's memory")

@@ -68,7 +68,7 @@ def unsupported(array: numpy.ndarray[Any, Any]) -> TypeError:
 
 
 def remedy_of(array: Any) -> str:
-    """What to do with one of no kind that is taken."""
+    """What the caller can do with an array of a kind that is not taken."""
     if isinstance(array, (str, os.PathLike)):
         return "to read a file pass warpfold.files.npy(path), or an open one with dtype="
     if isinstance(array, (complex, range)):

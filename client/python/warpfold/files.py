@@ -167,7 +167,7 @@ def _column_index(schema: Any, column: str) -> int:
 
 
 def _ipc_reader(source: Any) -> Any:
-    """Of a file by its footer, or else of a stream, which has none."""
+    """A reader of a file, which has a footer, or else of a stream, which has none."""
     import pyarrow
 
     try:

@@ -20,7 +20,7 @@ _CUDA_MANAGED = 13
 
 
 class Place(NamedTuple):
-    """Of an array whose elements lie in row-major order without gaps."""
+    """The place of an array whose elements lie in row-major order without gaps."""
 
     address: int
     type: str
@@ -42,7 +42,7 @@ def settle(address: int) -> int | None:
 
 
 def handle_of(address: int) -> tuple[int, int, bytes, str] | None:
-    """Of the allocation that has the address: its begin, its bytes, a CUipcMemHandle, and the PCI bus id of
+    """The begin of the allocation that has the address, its bytes, a CUipcMemHandle, and the PCI bus id of
     its GPU. None for memory that cannot be shared so: managed, mapped, or from a pool."""
     driver = _driver()
     return None if driver is None else driver.handle_of(address)

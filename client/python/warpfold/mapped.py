@@ -77,7 +77,7 @@ class Home(NamedTuple):
             self.mapping.check()
 
     def asked(self) -> Home:
-        """With the mapping of memory of which only the kernel says whether it is a file's."""
+        """The same with its mapping, where only the kernel can say whether the memory is a file's."""
         return self if self.last is None else self._replace(mapping=mapping_at(self.last))
 
     def copy(self, data: memoryview) -> bytes:
@@ -89,7 +89,7 @@ _AT_HOME = Home()
 
 
 def home_of(array: numpy.ndarray[Any, Any]) -> Home:
-    """Of a NumPy array. The kernel, which takes longer than all else, is not asked yet."""
+    """The home of a NumPy array. The kernel, which takes longer than all else, is not asked yet."""
     base = array.base
     if type(base) is type(array) and base.flags.owndata:  # a part of a plain array, as most are
         return _AT_HOME
@@ -158,9 +158,9 @@ def last_byte(array: numpy.ndarray[Any, Any]) -> int | None:
 
 
 def _read_by_the_system(data: memoryview) -> bytes:
-    """Of what a file has no more a system call says EFAULT, where a read of Python's own ends the process."""
+    """If the file was cut, a system call fails with EFAULT, where a read by Python would end the process."""
     copied = b""
-    # Which has place for a page at least, and never waits.
+    # The pipe has place for a page at least, and never waits.
     reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         while len(copied) < len(data):
@@ -177,7 +177,7 @@ def _read_by_the_system(data: memoryview) -> bytes:
 
 
 def _mapping_of_map(memory: mmap.mmap) -> Mapping | None:
-    """Nothing for one that does not know its file (trackfd=False), or is of a device or of no file."""
+    """None for a map that does not know its file (trackfd=False), or is of a device or of no file."""
     import numpy
 
     try:
@@ -192,7 +192,7 @@ def _mapping_of_map(memory: mmap.mmap) -> Mapping | None:
 
 
 def _place_of(address: int) -> _Place | None:
-    """Nothing for the memory of no file."""
+    """None for memory that is not a file's."""
     try:
         return _asked(address)
     except OSError:  # of an older kernel

@@ -50,7 +50,7 @@ def refuse_masks_in(items: _List) -> list[numpy.ndarray[Any, Any]]:
     arrays: list[numpy.ndarray[Any, Any]] = []
     level: list[_List] = [items]
     for depth in range(most):
-        # Of numbers by the million this is all that is done, in half the time that NumPy takes for them.
+        # For millions of numbers nothing else is done, and it takes half the time that NumPy takes for them.
         kinds = set(map(type, itertools.chain.from_iterable(level)))
         if kinds <= _NUMBERS:
             return arrays

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 # The server opens memory of a GPU in a thousandth of that. In a longer wait the array could have been sent.
 # The call's own timeout may be shorter.
 _OPENING_S = 1.0
-# Who waited that long is not soon let in: for some time nobody else waits, and arrays are sent.
+# After a wait as long as _SILENT_S nobody waits for _SKIPPED_S: arrays are sent instead.
 _SILENT_S = 0.1
 _SKIPPED_S = 10.0
-# For so long the server is not asked again for an allocation that it has refused, which another server might
-# open; where it had no place, for _SKIPPED_S. Of so many allocations that is known.
+# The server is not asked for _REFUSED_S about an allocation that it has refused, though another server might
+# open it; if it had no place, for _SKIPPED_S. Refusals of at most _MOST_REFUSED allocations are remembered.
 _REFUSED_S = 60.0
 _MOST_REFUSED = 1024
 
@@ -64,9 +64,9 @@ class Memory:
         self._connection: _native.MemoryConnection | None = None
         # Addresses in rising order, and what begins there. Replaced as a whole, so that readers need no lock.
         self._shared: tuple[list[int], list[weakref.ref[_native.SharedMemory]]] = ([], [])
-        # By the driver's number, which an allocation shares with none before it: its address is not enough.
+        # The keys are the driver's numbers: a later allocation may have the same address, but not the number.
         self._opened: weakref.WeakValueDictionary[int, _Opened] = weakref.WeakValueDictionary()
-        # By the id of the array on a GPU that holds them.
+        # The keys are the ids of the arrays on a GPU that hold them.
         self._holders: dict[int, tuple[weakref.ref[Any], _Opened]] = {}
         # Until when not to ask: for anything on a GPU, and by the number of an allocation, the oldest first.
         self._skipped_until = 0.0

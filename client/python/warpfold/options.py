@@ -109,8 +109,8 @@ def targets_of(target: str | Sequence[str]) -> list[str]:
         if not name or name != name.strip() or "," in name or "\0" in name:
             raise ValueError(f"{name!r} is no target: several are a list")
         port = name.rpartition(":")[2]
-        # What is no number may be an IPv6 address without a port, or a name that gRPC resolves; of a larger
-        # number it would take what is left of it modulo 65536.
+        # Text that is no number may end an IPv6 address without a port, or a name that gRPC resolves. gRPC
+        # would take a larger number modulo 65536.
         if ":" in name and not name.startswith("unix") and port.isascii() and port.isdigit() \
                 and not 1 <= int(port) <= 65535:
             raise ValueError(f"{name!r}: a port is a number of 1 to 65535")

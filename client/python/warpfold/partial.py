@@ -54,8 +54,8 @@ class Question:
     """What is computed of an array: of all its parts the same."""
 
     type: str
-    # What answers that are elements are to be in NumPy. Libraries differ in it for bfloat16 alone, of which
-    # the elements are the same: it is no part of the question.
+    # NumPy's type for answers that are elements. Libraries differ in it for bfloat16 alone, whose elements
+    # are the same in all of them: it is no part of the question.
     dtype: numpy.dtype[Any] = dataclasses.field(compare=False)
     operators: tuple[str, ...]
     matrix: tuple[int, int] | None = None
@@ -158,7 +158,7 @@ class Parts(Generic[R, S]):
 
     def _partial(self, elements_and_question: Callable[[], tuple[list[Elements], Question]],
                  first_element: int, options: CallOptions) -> S:
-        """Of arrays of the question's type, one behind the other. They are come by where the call blocks."""
+        """The state of arrays of the question's type in a row, which are asked for where the call blocks."""
         first_element = unsigned("first_element", first_element)
         settings = settings_of(options)
         check_one_stream(options, "a part of an array goes on")
@@ -216,7 +216,7 @@ def _state(answer: _native.State, question: Question) -> PartialState:
 
 
 def _of_one_question(states: Iterable[PartialState]) -> tuple[list[_native.State], Question]:
-    """As the extension module takes them, and what they all answer."""
+    """The states as the extension module takes them, and the question that they all answer."""
     states = list(states)
     for state in states:
         if not isinstance(state, PartialState):

@@ -27,7 +27,7 @@ def check_begin(begin: bytes) -> None:
 
 
 def blocks_of(file: Any) -> Iterator[bytes]:
-    """Of a binary file, from where it stands to its end."""
+    """The blocks of a binary file, from where it stands to its end."""
     blocks = iter(lambda: _read(file), b"")
     begin = b""
     for block in blocks:

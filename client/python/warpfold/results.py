@@ -144,7 +144,7 @@ class Result(Mapping[str, Any]):
 
 
 def _are_equal(one: Any, other: Any) -> bool:
-    """Of matrices Python's == answers a matrix."""
+    """Whether two values are equal. For matrices Python's == would answer a matrix."""
     import numpy
 
     if isinstance(one, numpy.ndarray) or isinstance(other, numpy.ndarray):
@@ -161,7 +161,7 @@ def outcome_of(outcome: _native.Outcome, elements: Elements) -> Outcome:
 
 
 def value_of(outcome: _native.Outcome, elements: Elements) -> Any:
-    """Of an outcome without an error."""
+    """The value of an outcome without an error."""
     operator, raw, index, end_index, _ = outcome
     if index is None and type(raw) in _NUMBERS and operator != "max_subarray_sum":
         return _number(operator, raw, elements)
@@ -246,7 +246,7 @@ def in_type(values: Any, answered: numpy.dtype[Any]) -> Any:
 
 def beyond_64_bits(error: errors.OutOfRangeError, element_type: str, answered: numpy.dtype[Any]) \
         -> errors.OutOfRangeError:
-    """What to say where a value is not there to be put into the type that it was asked for in."""
+    """The error where there is no value to convert to the type that was asked for."""
     own = "uint64" if element_type.startswith("u") else "int64"
     if answered.kind == "f":
         remedy = "pass array.astype('float64'), whose elements are added in float64"

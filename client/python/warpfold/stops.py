@@ -27,7 +27,7 @@ class Stop(_native.Stop):
         self._error: Callable[[], WarpfoldError] | None = None
 
     def __enter__(self) -> None:
-        """For the call's thread, around code of the caller's. Raises the error of leave()."""
+        """The call's thread enters it around code of the caller's. Raises the error of leave()."""
         self._go(True)
 
     def __exit__(self, *unused: object) -> None:

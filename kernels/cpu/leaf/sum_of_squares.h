@@ -33,8 +33,8 @@ struct ScalarLeaf<SumOfSquares<T, false>> {
 
  private:
 #if defined(__AVX2__)
-  // Of 64 bits, by the products of their halves: 2^64 high^2 + 2^33 high low + low^2. Vectors have no wider
-  // multiplication. Each product's halves are added up by themselves.
+  // Squares elements of 64 bits by the products of their halves: 2^64 high^2 + 2^33 high low + low^2. Vectors
+  // have no wider multiplication. The halves of each product are added up separately.
   static inline __attribute__((always_inline)) Uint192 SumOfWholeLeaf(const std::byte* data) {
     struct Halves {
       Simd<std::uint64_t> low = {};

@@ -134,7 +134,7 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
     for (std::uint32_t i = 0; i < kBytes; i += kCacheLineBytes) __builtin_prefetch(next + i);
   }
 
-  // The sums of a row of float64 stay in registers from row to row. Of float32 a row has more sums than there
+  // The sums of a row of float64 stay in registers from row to row. A row of float32 has more sums than there
   // are registers; loading and storing them would take half of the time, so it goes down the columns.
   static constexpr bool kDownColumns = !std::same_as<R, double>;
 

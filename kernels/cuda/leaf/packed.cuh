@@ -30,7 +30,7 @@ __device__ __forceinline__ std::uint32_t ValuesOf(std::uint32_t word) {
   }
 }
 
-// The magnitudes of a word's elements, side by side. Of the smallest element, too: as unsigned numbers.
+// The magnitudes of a word's elements, side by side. They are unsigned, so the smallest element has one, too.
 template <class T>
 __device__ __forceinline__ std::uint32_t MagnitudesOf(std::uint32_t word) {
   if constexpr (!kIsSigned<T>) return ValuesOf<T>(word);

@@ -32,7 +32,7 @@ requires(sizeof(T) == 1) __device__ __forceinline__ std::uint32_t
   }
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
-// Of elements of 16 bits two squares fit 32 bits.
+// The sum of two squares of elements of 16 bits fits 32 bits.
 template <IntegerElement T>
 requires(sizeof(T) == 2) __device__ __forceinline__ std::uint64_t
     SumOfSquaresOfPacked(const LaneVectors& vectors) {

@@ -16,8 +16,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// What FoldTree asks of a folder. A run of states is a batch at most. Lift: an entry of an element to one of
-// a product, and back to one of a state (InRing, InResidues).
+// A folder for FoldTree. A run of states is a batch at most. Lift turns an entry of an element into one of a
+// product, and that into one of a state (InRing, InResidues).
 template <class Tile, class Lift>
 class MatrixFolder {
  public:
@@ -106,7 +106,7 @@ class MatrixFolder {
       const bool waits = !pairs && !last;
       count = MultiplyPairs(low, high, count, waits ? layout_.Waiting(level) : here);
       if (waits) return;
-      // Nothing waits any more where there is no other batch: then the products are multiplied by themselves.
+      // If there is no other batch, nothing waits any more: then the products are multiplied with each other.
       const bool alone = (batches - 1) >> level == 0;
       if (alone && count == 1) return;
       low = pairs ? layout_.Waiting(level) : here;

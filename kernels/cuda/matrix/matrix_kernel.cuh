@@ -23,8 +23,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// What entries of elements become, what terms are made of, and what entries of states become that others see:
-// where there is no modulus.
+// Says, where there is no modulus, what entries of elements become, what terms are made of, and what entries
+// of states become that others see.
 template <RingElement T>
 struct InRing {
   using Terms = RingTerms<T>;
@@ -34,7 +34,7 @@ struct InRing {
   __device__ Terms::Entry Finish(Terms::Entry entry) const { return entry; }
 };
 
-// And where there is one. Signed and unsigned elements of a width share their kernels: they differ here only.
+// Says this where there is one. Signed and unsigned elements of a width share kernels: only this differs.
 template <class Word>
 struct InResidues {
   using Terms = CongruentTerms<Word>;

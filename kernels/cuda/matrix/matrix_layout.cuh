@@ -90,8 +90,8 @@ class MatrixLayout {
     }
   }
 
-  // Where a thread's vectors lie does not depend on it, but for where the first one does: no instructions are
-  // left but the copies.
+  // Only the place of a thread's first vector depends on the thread: the others are at constant distances, so
+  // that no instructions are left but the copies.
   __device__ __forceinline__ void CopyVectors(const std::byte* data, std::uint32_t to) const {
     constexpr std::uint32_t kVectors = kBatch * Tile::kDimension * Tile::kDimension / Tile::kVector;
     constexpr std::uint32_t kOfPair = kVectors / kProducts;

@@ -32,7 +32,7 @@ struct TileShape {
   std::uint32_t most_waiting_levels = 0;  // of states, in shared memory
 
   constexpr std::uint32_t lanes_each() const { return lane_rows * lane_columns; }
-  // That a block computes at once: it is a warp, or as many as share a product.
+  // How many products a block computes at once: it is a warp, or as many warps as share a product.
   constexpr std::uint32_t products() const { return lanes_each() < kLanes ? kLanes / lanes_each() : 1; }
 
   // Neighbours share their row, and lanes two apart their column: shared memory serves a warp's 16-byte
@@ -55,7 +55,7 @@ constexpr std::uint32_t BankTurns(const TileShape& shape, std::uint32_t dimensio
                                   std::uint32_t pair_stride) {
   constexpr std::uint32_t kBanks = 32;
   const std::uint32_t lane_words = shape.vector * shape.entry_bytes / 4;
-  // As many at once as have 32 words, or as many pairs.
+  // Served at once are as many lanes as have 32 words, or as many pairs of lanes.
   const std::uint32_t at_once = kBanks / lane_words * (lane_words == 4 && shape.lanes_each() > 1 ? 2 : 1);
   std::uint32_t turns = 0;
   for (const bool is_left : {true, false}) {
@@ -100,7 +100,7 @@ constexpr std::uint32_t PairStride(const TileShape& shape, std::uint32_t dimensi
 
 using PairStrides = std::array<std::uint32_t, kMaxMatrixDimension + 1>;
 
-// By dimension, for those that fill more than half of the tile.
+// The strides by dimension, for dimensions that fill more than half of the tile.
 inline PairStrides PairStridesOf(const TileShape& shape) {
   PairStrides strides{};
   for (std::uint32_t d = shape.padded_dimension / 2; d <= shape.padded_dimension; ++d) {

@@ -36,9 +36,9 @@ inline __device__ std::uint32_t FinishDigits(const CongruentTerms<std::uint32_t>
       {upper << 32 | static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(upper >> 32)});
 }
 
-// A warp computes 16 rows of the product, in steps of 16 x 8 entries. Of a group of four lanes in the warp,
-// each holds other columns of the same rows (PTX ISA, matrix fragments for mma.m16n8k32). Which column of a
-// step is which of the matrix is ours to choose: a lane's are to be neighbours, in all steps together.
+// A warp computes 16 rows of the product, in steps of 16 x 8 entries. The four lanes of a group in the warp
+// hold different columns of the same rows (PTX ISA, matrix fragments for mma.m16n8k32). We may choose which
+// column of the matrix a step's column is: those of a lane are neighbours, in all steps together.
 template <class Terms_, int kDimension_>
 class TensorTile {
  public:

@@ -69,8 +69,8 @@ class ElementRuns {
     end_ = unit.end;
   }
 
-  // What comes after this task: it is on its way while the task is folded. Blocks begin with a task and draw
-  // until there is none left, together once for each task: then the ticket has wrapped to zero.
+  // Draws the task after this one: it is on its way while this one is folded. Blocks begin with a task and
+  // draw until there is none left, together once for each task: then the ticket has wrapped to zero.
   __device__ void Draw() {
     if (threadIdx.x == 0 && any()) drawn_ = atomicInc(draws_, static_cast<unsigned>(plan_.tasks() - 1));
   }
@@ -84,7 +84,7 @@ class ElementRuns {
   unsigned drawn_ = 0;  // of thread 0
 };
 
-// Folds the range. Of the folder, which all threads of a block call:
+// Folds the range. All threads of a block call the folder, which has:
 //
 //   State              what a node has folder.states() of
 //   Prefetch(run)      begins to load a run of elements, if it is not empty

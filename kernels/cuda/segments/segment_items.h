@@ -28,8 +28,8 @@ inline std::uint32_t MostInTile(const SegmentPlan& plan, std::uint64_t longest) 
   return std::min(kTileSegments, 1u << (kSlotLevel + SegmentsInRows(vectors)));
 }
 
-// And how many elements: in registers as many as a run has, so that each warp of the device has several
-// items.
+// How many elements a tile takes at most: in registers as many as a run has, so that each warp of the device
+// has several items.
 inline std::uint64_t MostElementsInTile(const SegmentPlan& plan) {
   return std::uint64_t{1} << (plan.leaf_shift + (plan.in_registers ? plan.run_level : 0));
 }

@@ -64,7 +64,7 @@ class SegmentWarp {
  private:
   // Folds a step's elements, and finishes the segments that are complete.
   __device__ __forceinline__ void Fold(const SegmentStep& step, const StepBuffer& buffer) {
-    // Of a tile's segment number `lane`: where it begins within the tile, and its elements.
+    // Where a tile's segment number `lane` begins within the tile, and how many elements it has.
     std::uint32_t begin = 0;
     std::uint32_t count = static_cast<std::uint32_t>(step.end - step.begin);
     const std::uint32_t segments = step.is_tile() ? step.item.count : 1;

@@ -164,7 +164,7 @@ class SegmentLeaf {
     }
   }
 
-  // Of a leaf's first `count` elements, how many are in the lane's vectors.
+  // How many of a leaf's first `count` elements are in the lane's vectors.
   __device__ __forceinline__ std::uint32_t PresentInLane(std::uint32_t count, std::uint32_t lane) const {
     const std::uint32_t row_shift = levels() + Log2(kLanes);
     const std::uint32_t rest = count & ((1u << row_shift) - 1);

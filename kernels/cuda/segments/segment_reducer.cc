@@ -171,7 +171,7 @@ absl::StatusOr<SegmentPlan> SegmentReducer::Plan(const ReductionPlan& reduction,
   plan.segment_count = cut.segment_count;
   plan.in_registers = entry.has_registers && AreForRegisters(reduction, cut, data);
   plan.step_level = plan.in_registers ? kSlotLevel : 0;
-  // Of all operators, which share the plan.
+  // The largest state of all operators, which share the plan.
   std::uint64_t largest_state = kRunStateBytes / kMostRuns;
   for (const BoundOperator& op : reduction.operators()) {
     largest_state = std::max<std::uint64_t>(largest_state, EntryFor(reduction, op).state_bytes);

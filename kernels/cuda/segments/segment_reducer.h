@@ -26,8 +26,8 @@ namespace warpfold::kernels::cuda {
 
 class SegmentReducer {
  public:
-  // Of at most `result_bytes` of results (at least 16 KiB) at a time, on the current device, with grids for
-  // as many multiprocessors as it has, or as a test says; as it may of runs, fewer than kMostRuns.
+  // Makes one for at most `result_bytes` of results (at least 16 KiB) at a time, on the current device, with
+  // grids for as many multiprocessors as it has. A test may set this number, and fewer runs than kMostRuns.
   static absl::StatusOr<std::unique_ptr<SegmentReducer>> Create(std::size_t result_bytes,
                                                                 std::uint32_t multiprocessors = 0,
                                                                 std::uint64_t most_runs = kMostRuns);

@@ -12,7 +12,7 @@
 
 namespace warpfold::kernels::cuda::textbook {
 
-// Of the 48 KiB that a block may have without asking, so that padding and warp results have room too.
+// Cells take this much of the 48 KiB that a block may have without asking: padding and results need some.
 inline constexpr std::size_t kCellBytes = 32 << 10;
 
 // How many threads a block has: a power of two, `most` where `cells_per_thread` states for each of them fit

@@ -6,7 +6,7 @@ from report import measurements as m
 
 
 def line(bench="kernel", log2=30, **keys) -> dict:
-    """Of sum of int32, 2^log2 bytes, unless `keys` say otherwise."""
+    """A line of sum of int32 over 2^log2 bytes, unless `keys` say otherwise."""
     return {"bench": bench, "algorithm": "auto", "operator": "sum", "dtype": "int32", "matrix": 0,
             "modulus": 0, "bytes": 1 << log2, "gbps": 4000.0, "ceiling_gbps": 5000.0, "device": m.GPU,
             "driver": "1.2", "commit": "c1", "date": "2026-01-02", "file": "a.jsonl", **keys}

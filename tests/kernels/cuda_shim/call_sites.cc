@@ -28,7 +28,7 @@ std::string CodeOf(const std::filesystem::path& file) {
   return code;
 }
 
-// Of a call within the macro, where the macro begins.
+// Where the call begins; for a call within the macro, where the macro begins.
 std::size_t BeginOfCall(const std::string& code, std::size_t call) {
   const std::size_t statement = code.find_last_of(";{}", call);
   const std::size_t macro = code.rfind("WARPFOLD_RETURN_IF_CUDA_ERROR(", call);
