@@ -44,8 +44,8 @@ __device__ __forceinline__ typename Op::State FoldWarps(const Op& op, const type
 //                                   unless that is kNoLeaf
 //   IsShort(leaf), FoldShort(leaf)  whether a leaf has too few elements for FoldRun, and its state then
 //
-// Where an operator may have a modulus there are two kernels: the compiler knows that an operator made
-// without the parameters has none, and does not ask at each step.
+// Where an operator may have a modulus there are two kernels, but for matrices of one entry: the compiler
+// knows that an operator made without the parameters has none, and does not ask at each step.
 //
 // Behind its last unit a block prefetches the first leaves of that unit again, which nobody uses.
 template <class Leaves, bool kHasModulus>
@@ -135,12 +135,19 @@ cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& rang
   const std::uint64_t blocks =
       geometry.unit_blocks + (geometry.edge_leaves() + Leaves::kWarps - 1) / Leaves::kWarps;
   const LaunchShape shape = {static_cast<unsigned>(blocks), threads};
-  if constexpr (TakesModulus<typename Leaves::Operation>) {
-    if (parameters.modulus != 0) {
-      return LaunchKernel<ReduceKernel<Leaves, true>>(shape, stream, parameters, range, geometry, workspace);
+  using Op = typename Leaves::Operation;
+  // Matrices of one entry have one kernel for both: there are to be no more than 600 kernels in all.
+  if constexpr (requires { requires Op::kEntries == 1; }) {
+    return LaunchKernel<ReduceKernel<Leaves, true>>(shape, stream, parameters, range, geometry, workspace);
+  } else {
+    if constexpr (TakesModulus<Op>) {
+      if (parameters.modulus != 0) {
+        return LaunchKernel<ReduceKernel<Leaves, true>>(shape, stream, parameters, range, geometry,
+                                                        workspace);
+      }
     }
+    return LaunchKernel<ReduceKernel<Leaves, false>>(shape, stream, parameters, range, geometry, workspace);
   }
-  return LaunchKernel<ReduceKernel<Leaves, false>>(shape, stream, parameters, range, geometry, workspace);
 }
 
 }  // namespace warpfold::kernels::cuda
