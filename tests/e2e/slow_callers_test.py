@@ -21,7 +21,9 @@ class SlowCallersTest(TestCase):
         small = self.save("small.npy", numpy.ones(1 << 17))
         elements = numpy.random.default_rng(1).integers(0, 1 << 63, _MATRICES * 1024, dtype=numpy.uint64)
         kept = self.save("kept.npy", elements)
-        # With one thread for them the slow ones last longer than the small ones on any machine.
+        # With one thread for them the slow ones take seconds together. If calls were served first in, first
+        # out, the first small one would end after all of them. Beside other tests some slow ones may end
+        # before the last small one has begun.
         with Server("--admin_listen=127.0.0.1:0", "--cpu_threads=1",
                     f"--resident_bytes={2 * elements.nbytes}") as server:
             done = warpfold("put", "--target", server.address, "--json", "--matrix=32x32", kept)
@@ -35,7 +37,7 @@ class SlowCallersTest(TestCase):
             for _ in range(_SMALL_CALLS):
                 self.assertEqual(value(server.address, "sum", small), 1 << 17)
             ended = [process.poll() for process in slow]
-            self.assertEqual(ended, [None] * len(slow), "slow calls ended before small ones that came later")
+            self.assertIn(None, ended, "all slow calls ended before small ones that came later")
             for process in slow:
                 process.kill()  # the server would wait for them
 
