@@ -121,7 +121,9 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
   const bool serves = !targets_.IsLeftOut(next.target(), now);
   // If nothing else serves, the same connection is used: it may have to be made again.
   if (next.target() != lease_.target()) lease_ = std::move(next);
-  if (!serves && !lease_.connection().PauseAndConnect(*pause, interrupts_)) Cancel();
+  // A broken connection is found out a little later than its calls are told.
+  const bool waits = !serves || CouldNotRead(status);
+  if (waits && !lease_.connection().PauseAndConnect(*pause, interrupts_)) Cancel();
   began_ = absl::Now();
   // After an interrupt too: an attempt that starts cancelled says so, where `status` is still the old
   // failure.

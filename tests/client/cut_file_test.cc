@@ -14,7 +14,9 @@
 #include "client/client.h"
 #include "client/lent_memory.h"
 #include "client/reducer.h"
+#include "client/retry.h"
 #include "client/status.h"
+#include "client/targets.h"
 #include "tests/client/fake_service.h"
 
 namespace warpfold {
@@ -86,6 +88,19 @@ TEST_F(CutFileTest, AnArrayInSharesIsBlamedAsAWhole) {
     const absl::Status status = client.Reduce(kSum, half.array(), {.streams = 4}).status();
     ASSERT_TRUE(absl::IsInvalidArgument(status)) << i << ": " << status;
   }
+}
+
+// A call that is not to blame goes to the same server, once there is a connection again.
+TEST_F(CutFileTest, ItsServerIsNotLeftOut) {
+  FakeService other;
+  const FakeServer other_server{other};
+  const ClientOptions options = {.connections = 1};
+  Targets targets({server_.target(), other_server.target()}, options);
+  RetryLoop retry(targets, 0, options, absl::Now() + absl::Seconds(30), {});
+  ASSERT_FALSE(retry.connection().IsReady());
+  ASSERT_TRUE(retry.Again(FromGrpc({grpc::StatusCode::UNAVAILABLE, "Bad address"}), {}));
+  EXPECT_FALSE(targets.IsLeftOut(0, absl::Now()));
+  EXPECT_TRUE(retry.connection().IsReady());
 }
 
 TEST_F(CutFileTest, PartsAndSmallArraysAreBlamed) {
