@@ -73,6 +73,40 @@ nb::tuple Reduce(Client& client, const View& view, const Task& task, const CallO
   return ResultTuple(Call(watch, [&] { return ReduceLayout(client, task, view.layout(), options); }));
 }
 
+// The bytes of an object's buffer, which lie one after another. Threads: those that have Python's lock make
+// and destroy one.
+class Buffer {
+ public:
+  explicit Buffer(const nb::handle object) {
+    has_ = PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_SIMPLE) == 0;
+    if (!has_) PyErr_Clear();
+  }
+  ~Buffer() {
+    if (has_) PyBuffer_Release(&buffer_);
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  // Whether the object has such a buffer.
+  explicit operator bool() const { return has_; }
+  std::span<const std::byte> bytes() const {
+    return {static_cast<const std::byte*>(buffer_.buf), static_cast<std::size_t>(buffer_.len)};
+  }
+
+ private:
+  Py_buffer buffer_ = {};
+  bool has_ = false;
+};
+
+nb::object ReducePlain(Client& client, const nb::handle array, const Task& task) {
+  const Buffer buffer(array);
+  if (!buffer) return nb::none();
+  Watch watch{nb::none()};
+  const CallOptions options = OptionsOf({}, nullptr, watch);
+  return FirstNumber(
+      Call(watch, [&] { return client.ReduceBytes(task.spec, task.type, buffer.bytes(), options); }));
+}
+
 // A Writer and its Watch. The Client must outlive it. Threads: one at a time.
 class PieceWriter {
  public:
@@ -170,6 +204,7 @@ void BindClient(nb::module_& module) {
   nb::class_<Client> client(module, "Client");
   client.def(nb::new_(&MakeClient), nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
       .def("reduce", &Reduce, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none())
+      .def("reduce_plain", &ReducePlain)
       .def("info", &Info, nb::arg(), nb::arg().none())
       .def("is_serving", &IsServing, nb::arg(), nb::arg().none());
   BindArrays(client);

@@ -80,6 +80,10 @@ nb::tuple ResultTuple(const Reduction& reduction) {
                      absl::ToDoubleSeconds(timings.kernel)));
 }
 
+nb::object FirstNumber(const Reduction& reduction) {
+  return NumberOf(std::get<Scalar>(reduction.results.front().value));
+}
+
 nb::dict InfoDict(const v1::GetServerInfoResponse& info) {
   nb::dict operators;
   for (const v1::OperatorInfo& row : info.operators()) {

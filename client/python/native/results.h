@@ -16,6 +16,9 @@ namespace warpfold::python {
 // a matrix (rows, columns, [entries]); for fields a dict.
 nanobind::tuple ResultTuple(const Reduction& reduction);
 
+// The value of the first operator, which answers one number.
+nanobind::object FirstNumber(const Reduction& reduction);
+
 nanobind::dict InfoDict(const v1::GetServerInfoResponse& info);
 
 }  // namespace warpfold::python

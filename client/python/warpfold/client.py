@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from warpfold import _native, forks
+from warpfold import _native, forks, plain
 from warpfold.calls import CallOptions, Work, itself, settings_of
 from warpfold.docstrings import documented
 from warpfold.methods import Methods
@@ -155,6 +155,9 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
     def _perform(self, work: Work[A], finish: Callable[[A], T],
                  undo: Callable[[_native.Client, A], Any] | None = None) -> T:
         return finish(work.run(self._open(), None))
+
+    def _plain(self, operator: str, array: Any, spec: dict[str, Any]) -> Any:
+        return plain.value_of(self._open(), operator, array, spec)
 
     def _open(self) -> _native.Client:
         if self._native is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from warpfold import errors
 
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 _ELEMENT = frozenset({"min", "max", "argmin", "argmax", "bit_and", "bit_or", "bit_xor", "first", "last"})
 _NUMBERS = frozenset({bool, int, float})
 _DOUBLE = frozenset({"mean", "l1_norm", "l2_norm", "variance", "stddev", "logsumexp", "exact_sum"})
+
+
+class Typed(Protocol):
+    """What has elements of one type."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def dtype(self) -> numpy.dtype[Any]: ...
 
 
 class MinMax(NamedTuple):
@@ -156,7 +165,7 @@ def outcome_of(outcome: _native.Outcome, elements: Elements) -> Outcome:
     operator, raw, _, _, error = outcome
     if error is not None:
         return Outcome(None, error=errors.from_status(*error))
-    element = _number(operator, raw, elements) if operator in ("argmin", "argmax") else None
+    element = number_of(operator, raw, elements) if operator in ("argmin", "argmax") else None
     return Outcome(value_of(outcome, elements), element)
 
 
@@ -164,23 +173,23 @@ def value_of(outcome: _native.Outcome, elements: Elements) -> Any:
     """The value of an outcome without an error."""
     operator, raw, index, end_index, _ = outcome
     if index is None and type(raw) in _NUMBERS and operator != "max_subarray_sum":
-        return _number(operator, raw, elements)
+        return number_of(operator, raw, elements)
     import numpy
 
     if operator in ("argmin", "argmax"):
         return numpy.int64(index or 0)
     if isinstance(raw, dict):
         kind = MinMax if operator == "minmax" else Description
-        return kind(**{name: _number(name, value, elements) for name, value in raw.items()})
+        return kind(**{name: number_of(name, value, elements) for name, value in raw.items()})
     if isinstance(raw, tuple):
         rows, columns, entries = raw
         kind = _type_of(operator, type(entries[0]), elements)
         return numpy.array(entries, dtype=kind).reshape(rows, columns)
     begin, end = (None if at is None else numpy.int64(at) for at in (index, end_index))
-    return Subarray(_number(operator, raw, elements), begin, end)
+    return Subarray(number_of(operator, raw, elements), begin, end)
 
 
-def _number(operator: str, raw: bool | int | float, elements: Elements) -> Any:
+def number_of(operator: str, raw: bool | int | float, elements: Typed) -> Any:
     return _type_of(operator, type(raw), elements)(raw)
 
 
@@ -196,7 +205,7 @@ def column_of(operator: str, columns: _native.Columns, elements: Elements) -> nu
     return values.astype(_type_of(operator, number, elements))
 
 
-def _type_of(operator: str, kind: type, elements: Elements) -> Any:
+def _type_of(operator: str, kind: type, elements: Typed) -> Any:
     """NumPy's scalar type for what comes as a Python number of type `kind`."""
     return elements.dtype.type if operator in _ELEMENT else _wide_type(operator, kind, elements.type)
 
