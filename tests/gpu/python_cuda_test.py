@@ -62,8 +62,8 @@ class ByInterface:
 
 
 class ByDlpack:
-    """The memory outlives it, so its deleter does nothing. JAX calls that also when the process ends, where
-    functions of Python are gone, and aborts without one."""
+    """The memory outlives it, so its deleter does nothing. JAX looks for that and calls it when the process
+    ends, too, where functions and objects of Python are gone: it is one of C's, and this object stays."""
 
     def __init__(self, address: int, count: int):
         self.shape = (count,)
@@ -71,6 +71,7 @@ class ByDlpack:
         self._tensor = DlTensor(data=address, device_type=2, ndim=1, code=2, bits=32, lanes=1,
                                 shape=ctypes.addressof(self._lengths),
                                 deleter=ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p))
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self._new_capsule = ctypes.pythonapi.PyCapsule_New
         self._new_capsule.restype = ctypes.py_object
         self._new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)

@@ -85,8 +85,12 @@ if has sanitizers; then
     export WARPFOLD_TEST_SCALE=tiny
     [ "$tool" = memcheck ] && export WARPFOLD_TEST_SCALE=small
     check=(compute-sanitizer --tool "$tool" --error-exitcode 9)
+    contract='*BitsAtTheBoundaries*:*SegmentsTest*:*OfManyTest.*'
+    # Kernels over segments read the last vector whole. Where an array ends inside it, in memory that nothing
+    # was written to before, initcheck tells of the bytes behind the array, which no value depends on.
+    [ "$tool" = initcheck ] && contract+='-SegmentsOfManyTest.AMillionTinyOnes:SegmentsOfManyTest.FromMemory'
     sharded "$tool-kernels_contract_test" "${check[@]}" "$bin/kernels_contract_test" --gtest_brief=1 \
-      '--gtest_filter=*BitsAtTheBoundaries*:*SegmentsTest*:*OfManyTest.*'
+      "--gtest_filter=$contract"
     sharded "$tool-segment_reducer_test" "${check[@]}" "$bin/segment_reducer_test" --gtest_brief=1
     sharded "$tool-gather_test" "${check[@]}" "$bin/gather_test" --gtest_brief=1
     sharded "$tool-grids_test" "${check[@]}" "$bin/grids_test" --gtest_brief=1
