@@ -76,10 +76,10 @@ struct Spec {
   bool wrap_overflow = false;
   // Float operators: as if the NaN elements were not there.
   bool ignore_nan = false;
-  // matrix_product and affine_compose over integers: compute modulo this.
+  // matrix_product and affine_compose over integers: compute modulo this, 2 to the largest value of the type.
   std::optional<std::uint64_t> modulus = std::nullopt;
-  // variance, stddev and describe: the divisor is the count less this, which need not be whole; NaN if
-  // nothing is left. The array API calls it the correction.
+  // variance, stddev and describe: the divisor is the count less this, which is finite, not negative
+  // and need not be whole; NaN if nothing is left. The array API calls it the correction.
   double ddof = 0;
   // One of the server's algorithms (docs/textbook.md), as "last_block", on one stream; empty for the
   // canonical reduction.

@@ -17,7 +17,7 @@ namespace warpfold {
 // A range of elements in such memory: raw, little-endian, row-major and adjacent. It may be any part of a
 // resident array.
 struct ArrayReference {
-  std::string token;              // ResidentArray::token, RegisteredMemory::token()
+  std::string token;              // bytes: ResidentArray::token, RegisteredMemory::token()
   std::uint64_t byte_offset = 0;  // of the first element
   std::uint64_t element_count = 0;
 };
@@ -32,7 +32,8 @@ struct PutOptions {
 
 // An array in the server's device memory. It stays there when this is destroyed: Client::DeleteArray ends it.
 struct ResidentArray {
-  std::string token;  // who has it may reduce and delete the array; empty in a list
+  std::string
+      token;  // 16 bytes by chance, no text; who has it may reduce and delete the array; empty in a list
   std::uint64_t id = 0;
   std::string owner;
   ElementType type = ElementType::kInt32;

@@ -16,9 +16,9 @@
 // was cut is INVALID_ARGUMENT where it is sent; other calls on its connection are UNAVAILABLE, or tried
 // again.
 //
-// Streams: a large array is cut into shares, which as many connections as pay take one after another, so that
-// a slow one decides little; their partial states are merged. A connection sends its next share while the
-// server finishes the one before. CallOptions::streams says how many connections.
+// Streams: an array of 8 MiB or more is cut into shares, which as many connections as the servers advise take
+// one after another, so that a slow one decides little; their partial states are merged. A connection sends
+// its next share while the server finishes the one before. CallOptions::streams says how many connections.
 //
 // Servers: a Client of several sends each share to one of them, and other calls to them in turn. One that
 // does not serve (UNAVAILABLE, as while it drains), or does not let a call connect within 3 s or its timeout,
@@ -27,12 +27,13 @@
 // Retries: a call that fails with UNAVAILABLE is tried again, with growing pauses or on another server, as
 // long as the server had taken nothing of the array (no chunk was written, or the server said DRAINING) and
 // its data can be sent again: arrays in memory, generated arrays and calls without an array, but not a
-// Writer. A share of an array is sent again even if it was taken. So is a call that a full server refused
-// (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a share of an array
-// has been reduced, until the deadline, unless max_attempts is 1. A share that was refused beside another one
-// of its connection is sent again when that is answered, and from then on each share of the array waits for
-// the one before it. No pause goes beyond the deadline: the last failure is then the answer. A connection
-// that broke is made again by the next call.
+// Writer. A share of an array on several streams, a part of ReducePart and an array of at most 64 KiB without
+// a checksum are sent again even if they were taken (docs/cpp.md has a table). So is a call that a full
+// server refused (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a
+// share of an array has been reduced, until the deadline, unless max_attempts is 1. A share that was refused
+// beside another one of its connection is sent again when that is answered, and from then on each share of
+// the array waits for the one before it. No pause goes beyond the deadline: the last failure is then the
+// answer. A connection that broke is made again by the next call.
 //
 // Full servers: who was refused and calls again at once is kept back, so that the server has its threads for
 // those whom it serves. For 5 s after a refusal calls to that server ask first: they send nothing of an array
@@ -78,7 +79,8 @@ namespace warpfold {
 struct SliceSource;
 class Targets;
 
-// Writes bytes [offset, offset + buffer.size()) of the array, little-endian and row-major, to buffer.
+// Writes bytes [offset, offset + buffer.size()) of the array, little-endian and row-major, to buffer: whole
+// numbers always, but not whole matrices.
 // Called from as many threads as there are streams, in any order, and again after a retry.
 using Generator = std::function<void(std::uint64_t offset, std::span<std::byte> buffer)>;
 

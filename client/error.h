@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors come back as the absl::Status that the server had: code and message, and for programs a
-// reason with metadata. The reasons are listed at the top of reduction.proto.
+// Errors come back as the absl::Status that the server had, or that the client made where it finds the same
+// fault before anything is sent: code and message, and for programs a reason with metadata. The reasons are
+// listed at the top of reduction.proto.
 #pragma once
 
 #include <map>
@@ -19,8 +20,8 @@ struct ErrorInfo {
   std::map<std::string, std::string> metadata;
 };
 
-// What the server attached to the status; nothing for OK and for errors from elsewhere, such as a
-// connection that cannot be made.
+// The reason that a status has; nothing for OK and for errors without one, as of a connection that cannot be
+// made, a call that was cancelled, or a target that is none.
 std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status);
 
 }  // namespace warpfold

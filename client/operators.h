@@ -4,6 +4,9 @@
 // Operators over scalars as constants, so that the compiler knows the type of the answer:
 //
 //   absl::StatusOr<std::int64_t> sum = client.Reduce(warpfold::kSum, std::vector<std::int32_t>{1, 2});
+//
+// Those that answer several values have no constant: minmax, describe and max_subarray_sum, and over matrices
+// matrix_product and affine_compose. A Spec names them.
 #pragma once
 
 #include <cstdint>

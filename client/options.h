@@ -26,19 +26,20 @@ inline constexpr char kDefaultTarget[] = "127.0.0.1:50051";
 inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(3700);
 
 struct ClientOptions {
-  // At most so many connections to each target, 1 to 64. Each is made when a call finds all before it busy.
+  // At most so many connections to each target, 1 to 64; another number is taken for the nearest of these.
+  // Each is made when a call finds all before it busy.
   int connections = 64;
   // TLS, for example grpc::SslCredentials; null for plaintext. For all targets.
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
-  // How often in a row a call, or a share of an array, may fail before it is given up; 1 for no retries, also
-  // where a full server has refused it. See Client for what is retried.
+  // How often in a row a call, or a share of an array, may fail before it is given up; 1 or less for no
+  // retries, also where a full server has refused it. See client.h for what is retried.
   int max_attempts = 4;
   // Before the first retry; doubled for each one after it, up to 5 s, and made up to a fifth shorter by
   // chance. If the server says when to come again, that counts.
   absl::Duration backoff = absl::Milliseconds(100);
   // A peer of which nothing has come for so long is asked whether it lives (an HTTP/2 ping), while there is a
-  // call; at least 1 s. One that does not answer for 20 s is taken for dead: its calls end with UNAVAILABLE.
-  // Servers answer pings in less than 10 s with an end of the connection.
+  // call; at least 1 s, at most a day. One that does not answer for 20 s is taken for dead: its calls end
+  // with UNAVAILABLE. Servers answer pings in less than 10 s with an end of the connection.
   absl::Duration keepalive = absl::Seconds(20);
 };
 
@@ -68,10 +69,14 @@ struct CallOptions {
   std::string tracestate = {};
   // How many parts of the array are sent at once, each on its own connection: 1 to the connections to all
   // targets together. The servers may be finishing as many more. 0: as many as the servers advise for an
-  // array of this size (they are asked once), and 1 where they do not answer. The result has the same bits.
+  // array of this size, and 1 where they do not answer. They are asked with the first array of 8 MiB or more,
+  // and again until they have answered. The result has the same bits. Other numbers are INVALID_ARGUMENT, and
+  // so are more than 1 of a Writer or a part; what else has one stream (put, segments, references) passes
+  // them over.
   int streams = 0;
-  // Array bytes in a message, but for the last one of a part: a power of two, 4 KiB to 4 MiB; 0: what the
-  // servers advise. A Writer has messages of 1 MiB.
+  // Array bytes in a message, but for the last one of a share: a power of two, 4 KiB to 4 MiB, else
+  // INVALID_ARGUMENT. 0: 1 MiB, or what the servers advise where `streams` is 0, too, and the array has 8 MiB
+  // or more. A Writer has messages of 1 MiB.
   std::size_t chunk_bytes = 0;
   // CRC32C of the whole array, or of each part of it, checked by the server.
   bool checksum = false;

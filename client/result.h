@@ -56,19 +56,22 @@ struct OperatorResult {
   }
 };
 
-// Where the time went. The server's phases overlap; of several streams, each is the longest.
+// Where the time went. The server's phases overlap. Of an array on several streams a phase is summed over the
+// shares of each stream, and the longest of these sums counts; merging their states is in `total` alone.
 struct Timings {
-  absl::Duration total;  // from the call to its return, as the caller sees it
-  absl::Duration queue;
-  absl::Duration receive;
-  absl::Duration copy;
-  absl::Duration kernel;
+  absl::Duration total;    // from the call to its return, as the caller sees it
+  absl::Duration queue;    // waiting for a slot of the device
+  absl::Duration receive;  // from the header to the commit
+  absl::Duration copy;     // to the device; 0 on a CPU
+  absl::Duration kernel;   // reducing
 };
 
 struct Reduction {
   std::vector<OperatorResult> results;  // in the order of Spec::operators
   std::uint64_t element_count = 0;
-  std::string device;  // "cpu", "cuda:N" or a list of GPUs and their name, or "simt:SEED"
+  // "cpu", "cuda:N" or a list of GPUs and their name, or "simt:SEED": all devices of the server that
+  // answered, which of an array on several streams is the one that merged their states.
+  std::string device;
   Timings timings;
 };
 

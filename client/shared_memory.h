@@ -50,7 +50,7 @@ class RegisteredMemory {
   RegisteredMemory& operator=(RegisteredMemory&&) noexcept;
   ~RegisteredMemory();
 
-  // For ArrayReference.
+  // For ArrayReference: 16 bytes, no text.
   const std::string& token() const;
 
  private:

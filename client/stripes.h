@@ -27,9 +27,9 @@ struct Stripe {
 std::vector<Stripe> CutIntoStripes(std::uint64_t element_count, std::uint64_t element_bytes,
                                    std::uint64_t count, std::uint64_t granule = 1);
 
-// The stripes that `streams` streams share out among them while they go: as many for each, of 16 to 64 MiB
-// where the array is large, so that a slow stream takes fewer; and no more than one Merge folds, if streams
-// are not.
+// The shares that `streams` streams take one after another: equally many for each, 1 to 4 of at least 16 MiB
+// so that a slow stream takes fewer, and more where one would exceed 64 MiB. No more than one Merge folds,
+// unless there are more streams than that.
 std::vector<Stripe> CutIntoShares(std::uint64_t element_count, std::uint64_t element_bytes, int streams);
 
 }  // namespace warpfold

@@ -76,9 +76,9 @@ class Targets {
 
   std::size_t count() const { return names_; }
 
-  // The least busy connection to target `preferred`, of idle ones that which rests for the shortest time; or,
-  // while that is left out, to another target; or, while all are, to the one that is left out for the
-  // shortest time.
+  // The connection to target `preferred` that has the fewest users, and of those the one that may be used
+  // soonest (Rest); a new one if all are busy and there may be more. While that target is left out, one to
+  // another; while all are, to the one that is left out for the shortest time.
   Lease Take(std::size_t preferred, absl::Time now);
 
   // The targets in turn, for calls that may go to any.
@@ -89,10 +89,10 @@ class Targets {
   void Renew(Lease& lease);
 
   // Whoever takes the connection next is to wait until then: a full server has refused a call on it, and said
-  // so. A connection stands for a caller, since each has one call at a time: others, and those of this client
-  // that are served, do not wait.
+  // so. A connection stands for a caller, since there is one for each as long as there may be more: others,
+  // and those of this client that are served, do not wait.
   void Rest(const Lease& lease, absl::Time until);
-  // Until when that is of this one.
+  // When the next call on this connection may begin.
   absl::Time RestsUntil(const Lease& lease) const;
 
   // Leaves out a target that does not serve, while another does.

@@ -41,8 +41,8 @@ class Writer {
   absl::Status Flush();
 
   // Waits up to `timeout` for the call to end before its Commit: a refusal, the deadline, a broken
-  // connection. True if it has ended: Write, Flush and Commit then answer why. The end shows only here and
-  // in Write, once that sends.
+  // connection. True if it has ended: Write, Flush and Commit then answer why. The end is noticed only here,
+  // and in Write and Flush when they send.
   bool AwaitEnd(absl::Duration timeout);
 
   // Ends the array and waits for its reduction; after an error of Write it answers the same error. The
