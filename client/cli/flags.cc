@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "client/argument_check.h"
 #include "client/cli/output.h"
+#include "client/cli/plain_words.h"
 #include "client/cli/validators.h"
 #include "client/translate.h"
 
@@ -254,7 +255,9 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   AddBenchSink(sink, sink_flags);
 
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words = PlainWords(app, argc, argv);
+    std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
+    app.parse(std::move(words));
     TakeTargetOfEnvironment(app, line.server);
   } catch (const CLI::ParseError& error) {
     return Explain(app, error);
