@@ -115,6 +115,7 @@ void AddSegments(CLI::App& app, ReduceFlags& flags, CLI::Option& streams) {
   CLI::Option* axis = app.add_option("--axis", flags.axis,
                                      "The same along this axis of an .npy file, which must be its last one")
                           ->option_text("INT")
+                          ->check(IntegerValidator())
                           ->excludes(length)
                           ->excludes(lengths);
   for (CLI::Option* cut : {length, lengths, axis}) cut->excludes(&streams);
@@ -138,7 +139,8 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   app.add_flag("--wrap", flags.spec.wrap_overflow, "Integer sum and product: wrap around on overflow");
   app.add_flag("--ignore-nan", flags.spec.ignore_nan, "Float operators: skip NaN elements");
   app.add_option("--ddof", flags.spec.ddof, "variance, stddev, describe: divide by the count less N")
-      ->option_text("N");
+      ->option_text("N")
+      ->check(NumberValidator());
   app.add_option("--modulus", flags.spec.modulus,
                  "matrix_product, affine_compose over integers: compute modulo M")
       ->transform(UnsignedValidator("M"));
@@ -162,14 +164,16 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   app.add_flag(
       "--progress", flags.progress,
       "Tell how far it is, and at the end what was done, on standard error also if that is no terminal");
-  CLI::Option* member =
-      app.add_option("--member", flags.member, "Of .npz files: the array of this name")->option_text("NAME");
+  CLI::Option* member = app.add_option_function<std::string>(
+                               "--member", [&flags](const std::string& name) { flags.member = name; },
+                               "Of .npz files: the array of this name")
+                            ->option_text("NAME");
 
   CLI::Option_group& input = *app.add_option_group("Input");
   input.add_option("INPUT", flags.inputs, "What to reduce; see below");
   CLI::Option* iota = input.add_option("--iota", flags.iota, "The N elements 0, 1, 2, ...");
   CLI::Option* random = input.add_option("--random", flags.random, "N pseudo-random elements");
-  for (CLI::Option* count : {iota, random}) count->transform(UnsignedValidator("N"));
+  for (CLI::Option* count : {iota, random}) count->transform(UnsignedValidator("N"))->excludes(member);
   AddSegments(app, flags, *streams);
   CLI::Option* array =
       input.add_option("--array", flags.array, "An array that the server keeps (warpfold put)")

@@ -131,10 +131,11 @@ absl::StatusOr<OpenedFile> OpenFile(const ReduceFlags& flags, const std::string&
   if (!file.ok()) return file.status();
   const std::span<const std::byte> bytes = file->bytes();
   FilePiece piece(path, *std::move(file));
-  if (IsNpy(bytes) || absl::EndsWith(path, ".npy")) return OpenNpy(flags, std::move(piece), bytes);
+  const bool is_npy = IsNpy(bytes) || absl::EndsWith(path, ".npy");
   const bool is_archive = absl::EndsWith(path, ".npz") || (!flags.type.has_value() && IsZip(bytes));
-  if (is_archive) return OpenNpz(flags, std::move(piece));
+  if (is_archive && !is_npy) return OpenNpz(flags, std::move(piece));
   if (flags.member.has_value()) return Refuse("--member is of .npz files");
+  if (is_npy) return OpenNpy(flags, std::move(piece), bytes);
   if (!flags.type.has_value()) return Refuse("raw elements need --dtype");
   return OpenRaw(flags, std::move(piece));
 }

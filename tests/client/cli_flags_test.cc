@@ -134,6 +134,46 @@ TEST(FlagsTest, AnAlgorithmIsOneOfTheProtocolsAndForOneStream) {
   EXPECT_EQ(std::get<int>(parse({"last_block", "--streams", "2"})), kExitUsage);
 }
 
+TEST(FlagsTest, NumbersThatDoNotFitAreRefused) {
+  const std::string token(32, 'a');
+  const std::vector<std::vector<const char*>> flags = {
+      {"reduce", "--op", "sum", "--random", "5", "--seed"},
+      {"reduce", "--op", "sum", "--iota"},
+      {"reduce", "--op", "sum", "--random"},
+      {"reduce", "--op", "matrix_product", "--iota", "5", "--modulus"},
+      {"reduce", "--op", "sum", "--iota", "5", "--segment_length"},
+      {"reduce", "--op", "sum", "--array", token.c_str(), "--first"},
+      {"reduce", "--op", "sum", "--array", token.c_str(), "--count"},
+      {"bench", "--memory_bytes"}};
+  for (const std::vector<const char*>& flag : flags) {
+    for (const char* number : {"18446744073709551615", "18446744073709551616", "99999999999999999999999"}) {
+      std::vector<const char*> arguments = flag;
+      arguments.push_back(number);
+      const bool fits = number == std::string("18446744073709551615");
+      EXPECT_EQ(ExitCodeOf(arguments), fits ? -1 : 2) << flag.back() << " " << number;
+    }
+  }
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--axis", "9223372036854775808", "x.npy"}), 2);
+  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--axis", "-1", "x.npy"}), -1);
+}
+
+TEST(FlagsTest, AnEmptyTextIsNoValue) {
+  for (const char* flag : {"--axis", "--ddof", "--modulus", "--streams", "--segment_length", "--timeout",
+                           "--matrix", "--dtype", "--algorithm"}) {
+    EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "x.npy", flag, ""}), 2) << flag;
+    EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "x.npy", (std::string(flag) + "=").c_str()}), 2) << flag;
+  }
+  for (const char* no_number : {"nan", "1x"}) {
+    EXPECT_EQ(ExitCodeOf({"reduce", "--op", "variance", "x.npy", "--ddof", no_number}), 2) << no_number;
+  }
+}
+
+TEST(FlagsTest, WhatIsMadeHasNoMembers) {
+  for (const char* made : {"--iota", "--random"}) {
+    EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", made, "4", "--member", "x"}), 2) << made;
+  }
+}
+
 TEST(FlagsTest, APathIsTakenAsItStands) {
   const auto inputs = [](std::vector<const char*> words) {
     words.insert(words.begin(), {"warpfold", "reduce", "--op", "sum"});

@@ -148,7 +148,7 @@ class _Reduce:
             "nan", {"count": 1, "min": 1.0, "max": 1.0, "sum": 1.0, "mean": 1.0, "variance": "nan"}])
         self.assertEqual(self.of_stdin("float64", [1.0, 2.0], "variance", "--ddof", "1.5"), [1.0])
         self.assertEqual(self.of_stdin("float64", [1.0, 2.0], "variance", "--ddof", "2"), ["nan"])
-        for ddof in ("-1", "inf", "nan"):
+        for ddof in ("-1", "inf"):
             refused = self.call("--op", "variance", f"--ddof={ddof}", path)
             self.assert_exit(1, refused, "INVALID_ARGUMENT: ddof")
         self.assert_exit(1, self.call("--op", "sum", "--ddof", "1", path), "INVALID_ARGUMENT: ddof")
