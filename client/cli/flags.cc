@@ -46,8 +46,8 @@ right. Segments without a result (overflow, no elements) have an error's reason 
 Answers are one line per operator, 'op value': matrices as rows in brackets, argmin and argmax with
 'index I' after the value, max_subarray_sum with 'index I end_index E'; minmax and describe, which have
 several values, with a name before each.
-Exit codes: 0; 1 the server answered an error or cannot be reached, or the time is up; 2 usage or unreadable
-input.)";
+Exit codes: 0; 1 the server answered an error or cannot be reached, or the time is up; 2 usage, unreadable
+input, or a standard output that takes no more.)";
 
 // Checks of an option's text, with CLI11's conventions: an empty string is success.
 std::string ToAlgorithm(std::string& text) {
@@ -217,11 +217,11 @@ int Explain(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream out;
   std::ostringstream complaint;
   const bool is_help = app.exit(error, out, complaint) == 0;
-  std::cout << out.str() << std::flush;
+  if (is_help) return PrintAnswer(out.str());
   for (const absl::string_view line : absl::StrSplit(complaint.str(), '\n', absl::SkipEmpty())) {
     std::cerr << Printable(line) << "\n";
   }
-  return is_help ? kExitOk : kExitUsage;
+  return kExitUsage;
 }
 
 }  // namespace

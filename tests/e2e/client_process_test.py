@@ -245,6 +245,8 @@ class ClientProcessTest(TestCase):
         with Server() as server, open("/dev/full", "wb") as full:
             done = warpfold("reduce", "--target", server.address, "--op", "sum", "--iota", "5", stdout=full)
             self.assert_exit(2, done, "standard output")
+            for command in ("reduce", "bench"):
+                self.assert_exit(2, warpfold(command, "--help", stdout=full), "standard output")
 
     def test_progress_only_on_a_terminal(self):
         with Server() as server:
