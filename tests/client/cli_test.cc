@@ -11,6 +11,7 @@
 
 #include "client/cli/generated_arrays.h"
 #include "client/cli/input.h"
+#include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/render.h"
 
@@ -78,6 +79,23 @@ TEST(ProgressTest, ShowsShareRateAndRest) {
   EXPECT_EQ(ProgressLine(500'000'000, 2'000'000'000, absl::Seconds(1)),
             " 25 % [=======                       ] 0.50 GB  0.50 GB/s  3 s left");
   EXPECT_EQ(ProgressLine(500'000'000, std::nullopt, absl::Seconds(2)), "0.50 GB  0.25 GB/s");
+}
+
+TEST(SummaryTest, HasNoExponents) {
+  const auto amount = [](std::uint64_t byte_count, absl::Duration total) {
+    const std::string text =
+        SummaryText({.element_count = 1234567, .byte_count = byte_count, .total = total, .device = ""});
+    return text.substr(0, text.find(" ("));
+  };
+  const absl::Duration kSecond = absl::Seconds(1);
+  EXPECT_EQ(SummaryText({1234567, 8'000'000, absl::Milliseconds(12), "cpu"}),
+            "1,234,567 elements, 8 MB, in 0.012 s (0.67 GB/s) on cpu");
+  EXPECT_EQ(amount(999'499, kSecond), "1,234,567 elements, 999 kB, in 1 s");
+  EXPECT_EQ(amount(999'600, kSecond), "1,234,567 elements, 1 MB, in 1 s");
+  EXPECT_EQ(amount(999'700'000, kSecond), "1,234,567 elements, 1 GB, in 1 s");
+  EXPECT_EQ(amount(1'235'000'000'000'000, absl::Seconds(3599.7)), "1,234,567 elements, 1.24 PB, in 3600 s");
+  EXPECT_EQ(amount(~std::uint64_t{0}, absl::Seconds(999.6)), "1,234,567 elements, 18.4 EB, in 1000 s");
+  EXPECT_EQ(amount(0, absl::Microseconds(12)), "1,234,567 elements, 0 kB, in 0.000012 s");
 }
 
 // Published first outputs for the seeds 0 and 1234567.
