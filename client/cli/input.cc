@@ -14,7 +14,9 @@
 #include "client/cli/npy.h"
 #include "client/cli/refuse.h"
 #include "client/cli/standard_input.h"
+#include "client/status.h"
 #include "client/translate.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::cli {
 namespace {
@@ -233,7 +235,8 @@ absl::StatusOr<KeptArray> FindKeptArray(Client& client, const ReduceFlags& flags
   if (!array.ok()) return array.status();
   const std::uint64_t rest = array->element_count - std::min(flags.first, array->element_count);
   if (flags.first > array->element_count || flags.count.value_or(0) > rest) {
-    return Refuse(
+    return RefuseCall(
+        absl::StatusCode::kInvalidArgument, reason::kBadHeader,
         absl::StrCat("--first and --count reach beyond the array's ", array->element_count, " elements"));
   }
   return KeptArray{array->type, array->matrix_shape, array->part(flags.first, flags.count.value_or(rest))};

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "client/cli/flags.h"
+#include "client/status.h"
 
 namespace warpfold::cli {
 namespace {
@@ -48,7 +49,7 @@ std::string Printable(absl::string_view text) {
 int ReportCallError(const absl::Status& status) {
   absl::FPrintF(stderr, "warpfold: %s: %s\n", absl::StatusCodeToString(status.code()),
                 Printable(status.message()));
-  return kExitServerError;
+  return IsRefusedCall(status) ? kExitUsage : kExitServerError;
 }
 
 int ReportInputError(absl::string_view what, const absl::Status& status) {

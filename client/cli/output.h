@@ -17,7 +17,8 @@ namespace warpfold::cli {
 // The text with control characters as \xNN: names of files and what servers say must not steer a terminal.
 std::string Printable(absl::string_view text);
 
-// "warpfold: INVALID_ARGUMENT: message" on standard error, of a call that failed. Returns kExitServerError.
+// "warpfold: INVALID_ARGUMENT: message" on standard error, of a call that failed. Returns kExitServerError,
+// or kExitUsage if the client has refused the call by itself.
 int ReportCallError(const absl::Status& status);
 
 // "warpfold: what: message" on standard error. Returns kExitUsage. An input that has not come in time is no

@@ -35,6 +35,11 @@ absl::StatusOr<std::vector<std::uint64_t>> ReadLengths(const std::string& path) 
   std::vector<std::uint64_t> lengths(array->data.size() / sizeof(std::uint64_t));
   std::memcpy(lengths.data(), array->data.data(), array->data.size());
   if (absl::Status whole = file->CheckWhole(); !whole.ok()) return whole;
+  if (array->type == ElementType::kUint64) return lengths;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const auto length = static_cast<std::int64_t>(lengths[i]);
+    if (length < 0) return Refuse(absl::StrCat("length ", i, " is negative: ", length));
+  }
   return lengths;
 }
 
@@ -162,13 +167,13 @@ int RunSegments(const Server& server, const ReduceFlags& flags) {
     if (!length.ok()) return ReportInputError(name, length.status());
     cut.length = *length;
   }
+  Spec spec = flags.spec;
+  spec.matrix_shape = input->matrix_shape;
   Printer printer(flags.json);
   const absl::StatusOr<SegmentSummary> summary = Reduce(client, spec, *input, flags, cut, printer);
   if (files != nullptr) {
     absl::Status whole = files->pieces.front().file.CheckWhole();
     if (!whole.ok()) return ReportInputError(name, whole);
-  Spec spec = flags.spec;
-  spec.matrix_shape = input->matrix_shape;
   }
   return Report(summary, printer, ElementBytes(spec, input->type), flags);
 }

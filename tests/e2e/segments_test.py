@@ -110,7 +110,7 @@ class SegmentsTest(TestCase):
         for arguments in (["--segment_length", "5", array],
                           ["--segment_length", "4", "--matrix", "3x4", array]):
             done = self.run_reduce("--op", "sum", *arguments, check=False)
-            self.assertEqual(done.returncode, 1, (arguments, done.stderr))
+            self.assertEqual(done.returncode, 2, (arguments, done.stderr))
             self.assertIn("INVALID_ARGUMENT", done.stderr)
 
     def test_millions_in_bounded_memory(self):
