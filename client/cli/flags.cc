@@ -45,7 +45,10 @@ right. Segments without a result (overflow, no elements) have an error's reason 
 
 Answers are one line per operator, 'op value': matrices as rows in brackets, argmin and argmax with
 'index I' after the value, max_subarray_sum with 'index I end_index E'; minmax and describe, which have
-several values, with a name before each.
+several values, with a name before each. With --json they are one object.
+An operator without a value (overflow, no elements) makes the code 1, and its error goes to standard error;
+with --json the object has an 'error' of code, reason and message instead of its value. Where no operator has
+a value the call has failed, and nothing goes to standard output: with --json, too, there is no object then.
 Exit codes: 0; 1 the server answered an error or cannot be reached, or the time is up; 2 usage, unreadable
 input, or a standard output that takes no more.)";
 
