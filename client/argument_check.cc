@@ -20,7 +20,15 @@ namespace {
 constexpr std::size_t kMaxTextBytes = 128;
 
 absl::Status BadOption(absl::string_view what) {
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader, what);
+  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader, what);
+}
+
+// Other texts than UTF-8 would fail only where they become a message, and without the field's name.
+absl::Status CheckText(absl::string_view field, const std::string& text) {
+  if (text.size() <= kMaxTextBytes && std::all_of(text.begin(), text.end(), absl::ascii_isprint)) {
+    return absl::OkStatus();
+  }
+  return BadOption(absl::StrCat(field, " must be at most ", kMaxTextBytes, " printable ASCII characters"));
 }
 
 }  // namespace
@@ -52,15 +60,13 @@ absl::Status CheckTargets(const std::vector<std::string>& targets) {
 }
 
 absl::Status CheckCallOptions(const CallOptions& options, int connections) {
-  const std::string& id = options.request_id;
-  if (id.size() > kMaxTextBytes || !std::all_of(id.begin(), id.end(), absl::ascii_isprint)) {
-    return BadOption(
-        absl::StrCat("request_id must be at most ", kMaxTextBytes, " printable ASCII characters"));
-  }
+  if (absl::Status status = CheckText("request_id", options.request_id); !status.ok()) return status;
   if (options.streams < 0 || options.streams > connections) {
     return BadOption(absl::StrCat("streams must be 0 to the ", connections, " connections of this client"));
   }
   return CheckChunkBytes(options.chunk_bytes);
 }
+
+absl::Status CheckOwner(const std::string& owner) { return CheckText("owner", owner); }
 
 }  // namespace warpfold

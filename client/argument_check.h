@@ -24,4 +24,8 @@ absl::Status CheckTargets(const std::vector<std::string>& targets);
 // for streams, chunk_bytes and a request_id that are not as options.h says.
 absl::Status CheckCallOptions(const CallOptions& options, int connections);
 
+// Checks whose array it is that is kept, or of whom arrays are listed: INVALID_ARGUMENT (BAD_HEADER) for more
+// than 128 characters, or others than printable ASCII.
+absl::Status CheckOwner(const std::string& owner);
+
 }  // namespace warpfold

@@ -27,10 +27,12 @@ struct Bfloat16 {
 template <typename T>
 concept FloatElement = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, Float16> ||
     std::same_as<T, Bfloat16>;
+// Where std::int64_t is long, long long is another type of the same representation.
 template <typename T>
 concept IntegerElement = std::same_as<T, std::int8_t> || std::same_as<T, std::uint8_t> ||
     std::same_as<T, std::int16_t> || std::same_as<T, std::uint16_t> || std::same_as<T, std::int32_t> ||
-    std::same_as<T, std::uint32_t> || std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t>;
+    std::same_as<T, std::uint32_t> || std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t> ||
+    std::same_as<T, long long> || std::same_as<T, unsigned long long>;
 template <typename T>
 concept Element = FloatElement<T> || IntegerElement<T> || std::same_as<T, bool>;
 

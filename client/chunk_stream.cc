@@ -25,9 +25,9 @@ absl::Status CheckChunkBytes(std::size_t chunk_bytes) {
   const bool good =
       std::has_single_bit(chunk_bytes) && chunk_bytes >= kMinChunkBytes && chunk_bytes <= kMaxChunkBytes;
   if (good || chunk_bytes == 0) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                   absl::StrCat("chunk_bytes must be 0, or a power of two of ", kMinChunkBytes, " to ",
-                                kMaxChunkBytes, ", not ", chunk_bytes));
+  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
+                    absl::StrCat("chunk_bytes must be 0, or a power of two of ", kMinChunkBytes, " to ",
+                                 kMaxChunkBytes, ", not ", chunk_bytes));
 }
 
 ChunkStream::ChunkStream(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,

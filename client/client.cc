@@ -32,8 +32,8 @@ constexpr int kMaxConnections = 64;
 absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
 
 absl::Status NotWhole(std::uint64_t byte_count, std::uint64_t element_bytes) {
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                   absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
+  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
+                    absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
 }
 
 // Seeding a generator costs a microsecond, so only arrays that go in several parts get a name.
@@ -69,8 +69,8 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
   const bool canonical =
       proto_spec->algorithm() == v1::ALGORITHM_UNSPECIFIED || proto_spec->algorithm() == v1::ALGORITHM_AUTO;
   if (options.streams > 1 && !canonical) {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                     "streams must be 1 where an algorithm is named: its states do not merge");
+    return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
+                      "streams must be 1 where an algorithm is named: its states do not merge");
   }
 
   const absl::Time deadline = DeadlineOf(options);
@@ -119,7 +119,7 @@ absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, co
   absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   if (options.streams != 0 && options.streams != 1) {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader, "a Writer has one stream");
+    return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader, "a Writer has one stream");
   }
   v1::ReduceHeader header;
   *header.mutable_spec() = *std::move(proto_spec);
@@ -139,8 +139,8 @@ absl::Status Client::CheckCall(const CallOptions& options) const {
 absl::Status Client::CheckCallOfOneTarget(const CallOptions& options) const {
   if (absl::Status status = CheckCall(options); !status.ok()) return status;
   if (targets_->count() == 1) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                   "arrays that stay with a server need a client of one target");
+  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
+                    "arrays that stay with a server need a client of one target");
 }
 
 absl::StatusOr<Reduction> Client::ReduceReference(const Spec& spec, ElementType type,
@@ -183,14 +183,15 @@ absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<
                                                 std::uint64_t byte_count, const SliceSource& source,
                                                 const PutOptions& put, const CallOptions& options) {
   if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
+  if (absl::Status status = CheckOwner(put.owner); !status.ok()) return status;
   const Spec spec = {.matrix_shape = matrix_shape};
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const std::uint64_t element_bytes = ElementBytes(spec, type);
   if (byte_count % element_bytes != 0) return NotWhole(byte_count, element_bytes);
   if (put.time_to_live < absl::ZeroDuration()) {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                     "time_to_live must be 0 or more seconds");
+    return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
+                      "time_to_live must be 0 or more seconds");
   }
   const ReduceJob job = {*proto_spec,
                          element_bytes,
@@ -214,6 +215,7 @@ absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<
 absl::StatusOr<std::vector<ResidentArray>> Client::ListArrays(const std::string& owner,
                                                               const CallOptions& options) {
   if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
+  if (absl::Status status = CheckOwner(owner); !status.ok()) return status;
   const absl::Time deadline = DeadlineOf(options);
   RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
   while (true) {

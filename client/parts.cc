@@ -25,7 +25,7 @@ namespace {
 using Pieces = std::span<const std::span<const std::byte>>;
 
 absl::Status Refuse(absl::string_view reason, absl::string_view why) {
-  return MakeError(absl::StatusCode::kInvalidArgument, reason, why);
+  return RefuseCall(absl::StatusCode::kInvalidArgument, reason, why);
 }
 
 // Bytes [offset, offset + size) of the pieces: from their place where one piece has them all.

@@ -22,7 +22,7 @@ namespace warpfold {
 namespace {
 
 absl::Status Refuse(absl::string_view what) {
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader, what);
+  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader, what);
 }
 
 // Whether the cut fits so many elements. The client checks it first, so that no array is sent in vain.

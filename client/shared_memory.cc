@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -143,6 +144,10 @@ absl::StatusOr<RegisteredMemory> MemoryConnection::RegisterGpu(std::span<const s
                                                                std::uint64_t byte_count,
                                                                const CallOptions& options) const {
   if (handle.size() != kHandleBytes) return BadMemory(absl::StrCat("a handle has ", kHandleBytes, " bytes"));
+  // The server could not read a message with text that is no UTF-8, and would hang up.
+  if (!std::all_of(pci_bus_id.begin(), pci_bus_id.end(), absl::ascii_isprint)) {
+    return BadMemory("pci_bus_id must be printable ASCII characters");
+  }
   v1::MemoryRequest request;
   v1::RegisterGpuMemory& memory = *request.mutable_register_gpu();
   memory.set_handle(handle.data(), handle.size());

@@ -16,6 +16,7 @@ namespace {
 
 constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr char kRetryInfoUrl[] = "type.googleapis.com/google.rpc.RetryInfo";
+constexpr char kRefusedCallUrl[] = "warpfold/refused_call";  // without content
 
 void AttachReason(absl::string_view reason, absl::Status& status) {
   google::rpc::ErrorInfo info;
@@ -54,6 +55,14 @@ absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::st
   return status;
 }
 
+absl::Status RefuseCall(absl::StatusCode code, absl::string_view reason, absl::string_view message) {
+  absl::Status status = MakeError(code, reason, message);
+  status.SetPayload(kRefusedCallUrl, absl::Cord());
+  return status;
+}
+
+bool IsRefusedCall(const absl::Status& status) { return status.GetPayload(kRefusedCallUrl).has_value(); }
+
 std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status) {
   const absl::optional<absl::Cord> payload = status.GetPayload(kErrorInfoUrl);
   google::rpc::ErrorInfo info;
@@ -62,7 +71,7 @@ std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status) {
 }
 
 absl::Status NoGenerator() {
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader, "there is no generator");
+  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader, "there is no generator");
 }
 
 absl::Status Cancelled() { return absl::CancelledError("the caller has cancelled the request"); }

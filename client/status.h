@@ -18,8 +18,15 @@ namespace warpfold {
 // deadline that gRPC itself noticed gets the reason DEADLINE.
 absl::Status FromGrpc(const grpc::Status& status);
 
-// An error that the client finds before the server does, with the reason that the server would give.
+// An error with a reason, as a server gives them.
 absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::string_view message);
+
+// An error in a call's arguments that the client finds before it sends anything, with the reason that the
+// server would give.
+absl::Status RefuseCall(absl::StatusCode code, absl::string_view reason, absl::string_view message);
+
+// Whether RefuseCall made it.
+bool IsRefusedCall(const absl::Status& status);
 
 // INVALID_ARGUMENT, for a call that was given an empty std::function.
 absl::Status NoGenerator();

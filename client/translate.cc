@@ -112,23 +112,23 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
   v1::ReductionSpec proto;
   // A number that the caller has cast: tables of types have no place for it.
   if (IndexOf(type) < 0 || IndexOf(type) >= kElementTypeCount) {
-    return MakeError(absl::StatusCode::kInvalidArgument, reason::kUnsupportedType,
-                     absl::StrCat("there is no element type ", static_cast<int>(type)));
+    return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kUnsupportedType,
+                      absl::StrCat("there is no element type ", static_cast<int>(type)));
   }
   for (const std::string& name : spec.operators) {
     v1::Operator op = v1::OPERATOR_UNSPECIFIED;
     const std::string enum_name = absl::StrCat(kEnumPrefix, absl::AsciiStrToUpper(name));
     if (!v1::Operator_Parse(enum_name, &op) || op == v1::OPERATOR_UNSPECIFIED) {
-      return MakeError(absl::StatusCode::kUnimplemented, reason::kUnknownOperator,
-                       absl::StrCat("unknown operator '", name, "'"));
+      return RefuseCall(absl::StatusCode::kUnimplemented, reason::kUnknownOperator,
+                        absl::StrCat("unknown operator '", name, "'"));
     }
     proto.add_operators(op);
   }
   proto.set_element_type(static_cast<v1::ElementType>(type));
   if (spec.matrix_shape.has_value()) {
     if (ElementBytes(spec, type) == 0) {
-      return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                       absl::StrCat("matrix_shape must have 1 to ", kMaxMatrixSide, " rows and columns"));
+      return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
+                        absl::StrCat("matrix_shape must have 1 to ", kMaxMatrixSide, " rows and columns"));
     }
     proto.mutable_matrix_shape()->set_rows(spec.matrix_shape->rows);
     proto.mutable_matrix_shape()->set_columns(spec.matrix_shape->columns);
@@ -141,8 +141,8 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
     v1::Algorithm algorithm = v1::ALGORITHM_UNSPECIFIED;
     const std::string enum_name = absl::StrCat(kAlgorithmPrefix, absl::AsciiStrToUpper(spec.algorithm));
     if (!v1::Algorithm_Parse(enum_name, &algorithm) || algorithm == v1::ALGORITHM_UNSPECIFIED) {
-      return MakeError(absl::StatusCode::kUnimplemented, reason::kUnsupportedAlgorithm,
-                       absl::StrCat("unknown algorithm '", spec.algorithm, "'"));
+      return RefuseCall(absl::StatusCode::kUnimplemented, reason::kUnsupportedAlgorithm,
+                        absl::StrCat("unknown algorithm '", spec.algorithm, "'"));
     }
     proto.set_algorithm(algorithm);
   }

@@ -49,14 +49,14 @@ int RunPut(const Server& server, const PutFlags& flags) {
     if (array.ok()) static_cast<void>(client.DeleteArray(array->token, {.timeout = kArraysTimeout}));
     return ReportInputError(flags.input, whole);
   }
-  if (!array.ok()) return ReportServerError(array.status());
+  if (!array.ok()) return ReportCallError(array.status());
   return PrintAnswer(flags.json ? ArrayJson(*array) : ArrayText(*array));
 }
 
 int RunArrays(const Server& server, const ArraysFlags& flags) {
   Client client(server.targets, {.credentials = server.credentials});
   const auto arrays = client.ListArrays(flags.owner, {.timeout = kArraysTimeout});
-  if (!arrays.ok()) return ReportServerError(arrays.status());
+  if (!arrays.ok()) return ReportCallError(arrays.status());
   return PrintAnswer(flags.json ? ArraysJson(*arrays) : ArraysText(*arrays));
 }
 
@@ -64,7 +64,7 @@ int RunDelete(const Server& server, const DeleteFlags& flags) {
   Client client(server.targets, {.credentials = server.credentials});
   const absl::Status status =
       client.DeleteArray(absl::HexStringToBytes(flags.array), {.timeout = kArraysTimeout});
-  return status.ok() ? kExitOk : ReportServerError(status);
+  return status.ok() ? kExitOk : ReportCallError(status);
 }
 
 }  // namespace warpfold::cli

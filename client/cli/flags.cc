@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "client/argument_check.h"
 #include "client/cli/output.h"
+#include "client/cli/plain_words.h"
 #include "client/cli/validators.h"
 #include "client/translate.h"
 
@@ -44,9 +45,12 @@ right. Segments without a result (overflow, no elements) have an error's reason 
 
 Answers are one line per operator, 'op value': matrices as rows in brackets, argmin and argmax with
 'index I' after the value, max_subarray_sum with 'index I end_index E'; minmax and describe, which have
-several values, with a name before each.
-Exit codes: 0; 1 the server answered an error or cannot be reached, or the time is up; 2 usage or unreadable
-input.)";
+several values, with a name before each. With --json they are one object.
+An operator without a value (overflow, no elements) makes the code 1, and its error goes to standard error;
+with --json the object has an 'error' of code, reason and message instead of its value. Where no operator has
+a value the call has failed, and nothing goes to standard output: with --json, too, there is no object then.
+Exit codes: 0; 1 the server answered an error or cannot be reached, or the time is up; 2 usage, unreadable
+input, or a standard output that takes no more.)";
 
 // Checks of an option's text, with CLI11's conventions: an empty string is success.
 std::string ToAlgorithm(std::string& text) {
@@ -114,6 +118,7 @@ void AddSegments(CLI::App& app, ReduceFlags& flags, CLI::Option& streams) {
   CLI::Option* axis = app.add_option("--axis", flags.axis,
                                      "The same along this axis of an .npy file, which must be its last one")
                           ->option_text("INT")
+                          ->check(IntegerValidator())
                           ->excludes(length)
                           ->excludes(lengths);
   for (CLI::Option* cut : {length, lengths, axis}) cut->excludes(&streams);
@@ -137,7 +142,8 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   app.add_flag("--wrap", flags.spec.wrap_overflow, "Integer sum and product: wrap around on overflow");
   app.add_flag("--ignore-nan", flags.spec.ignore_nan, "Float operators: skip NaN elements");
   app.add_option("--ddof", flags.spec.ddof, "variance, stddev, describe: divide by the count less N")
-      ->option_text("N");
+      ->option_text("N")
+      ->check(NumberValidator());
   app.add_option("--modulus", flags.spec.modulus,
                  "matrix_product, affine_compose over integers: compute modulo M")
       ->transform(UnsignedValidator("M"));
@@ -161,14 +167,16 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
   app.add_flag(
       "--progress", flags.progress,
       "Tell how far it is, and at the end what was done, on standard error also if that is no terminal");
-  CLI::Option* member =
-      app.add_option("--member", flags.member, "Of .npz files: the array of this name")->option_text("NAME");
+  CLI::Option* member = app.add_option_function<std::string>(
+                               "--member", [&flags](const std::string& name) { flags.member = name; },
+                               "Of .npz files: the array of this name")
+                            ->option_text("NAME");
 
   CLI::Option_group& input = *app.add_option_group("Input");
   input.add_option("INPUT", flags.inputs, "What to reduce; see below");
   CLI::Option* iota = input.add_option("--iota", flags.iota, "The N elements 0, 1, 2, ...");
   CLI::Option* random = input.add_option("--random", flags.random, "N pseudo-random elements");
-  for (CLI::Option* count : {iota, random}) count->transform(UnsignedValidator("N"));
+  for (CLI::Option* count : {iota, random}) count->transform(UnsignedValidator("N"))->excludes(member);
   AddSegments(app, flags, *streams);
   CLI::Option* array =
       input.add_option("--array", flags.array, "An array that the server keeps (warpfold put)")
@@ -212,11 +220,11 @@ int Explain(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream out;
   std::ostringstream complaint;
   const bool is_help = app.exit(error, out, complaint) == 0;
-  std::cout << out.str() << std::flush;
+  if (is_help) return PrintAnswer(out.str());
   for (const absl::string_view line : absl::StrSplit(complaint.str(), '\n', absl::SkipEmpty())) {
     std::cerr << Printable(line) << "\n";
   }
-  return is_help ? kExitOk : kExitUsage;
+  return kExitUsage;
 }
 
 }  // namespace
@@ -254,7 +262,9 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   AddBenchSink(sink, sink_flags);
 
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words = PlainWords(app, argc, argv);
+    std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
+    app.parse(std::move(words));
     TakeTargetOfEnvironment(app, line.server);
   } catch (const CLI::ParseError& error) {
     return Explain(app, error);

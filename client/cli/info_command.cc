@@ -16,14 +16,14 @@ constexpr absl::Duration kInfoTimeout = absl::Seconds(5);
 int RunInfo(const Server& server, const InfoFlags& flags) {
   Client client(server.targets, {.credentials = server.credentials});
   const absl::StatusOr<v1::GetServerInfoResponse> info = client.GetServerInfo({.timeout = kInfoTimeout});
-  if (!info.ok()) return ReportServerError(info.status());
+  if (!info.ok()) return ReportCallError(info.status());
   return PrintAnswer(flags.json ? InfoJson(*info) : InfoText(*info));
 }
 
 int RunHealth(const Server& server) {
   Client client(server.targets, {.credentials = server.credentials});
   const absl::StatusOr<bool> serving = client.IsServing({.timeout = kInfoTimeout});
-  if (!serving.ok()) return ReportServerError(serving.status());
+  if (!serving.ok()) return ReportCallError(serving.status());
   const int printed = PrintAnswer(*serving ? "SERVING\n" : "NOT_SERVING\n");
   return *serving ? printed : kExitServerError;
 }

@@ -14,7 +14,9 @@
 #include "client/cli/npy.h"
 #include "client/cli/refuse.h"
 #include "client/cli/standard_input.h"
+#include "client/status.h"
 #include "client/translate.h"
+#include "proto/error_reasons.h"
 
 namespace warpfold::cli {
 namespace {
@@ -131,10 +133,11 @@ absl::StatusOr<OpenedFile> OpenFile(const ReduceFlags& flags, const std::string&
   if (!file.ok()) return file.status();
   const std::span<const std::byte> bytes = file->bytes();
   FilePiece piece(path, *std::move(file));
-  if (IsNpy(bytes) || absl::EndsWith(path, ".npy")) return OpenNpy(flags, std::move(piece), bytes);
+  const bool is_npy = IsNpy(bytes) || absl::EndsWith(path, ".npy");
   const bool is_archive = absl::EndsWith(path, ".npz") || (!flags.type.has_value() && IsZip(bytes));
-  if (is_archive) return OpenNpz(flags, std::move(piece));
+  if (is_archive && !is_npy) return OpenNpz(flags, std::move(piece));
   if (flags.member.has_value()) return Refuse("--member is of .npz files");
+  if (is_npy) return OpenNpy(flags, std::move(piece), bytes);
   if (!flags.type.has_value()) return Refuse("raw elements need --dtype");
   return OpenRaw(flags, std::move(piece));
 }
@@ -232,7 +235,8 @@ absl::StatusOr<KeptArray> FindKeptArray(Client& client, const ReduceFlags& flags
   if (!array.ok()) return array.status();
   const std::uint64_t rest = array->element_count - std::min(flags.first, array->element_count);
   if (flags.first > array->element_count || flags.count.value_or(0) > rest) {
-    return Refuse(
+    return RefuseCall(
+        absl::StatusCode::kInvalidArgument, reason::kBadHeader,
         absl::StrCat("--first and --count reach beyond the array's ", array->element_count, " elements"));
   }
   return KeptArray{array->type, array->matrix_shape, array->part(flags.first, flags.count.value_or(rest))};

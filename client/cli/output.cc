@@ -12,8 +12,21 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "client/cli/flags.h"
+#include "client/status.h"
 
 namespace warpfold::cli {
+namespace {
+
+// What three digits hold is less: %.3g writes 1e+03 from here on.
+constexpr double kRoundsToThousand = 999.5;
+
+// Three digits, or whole seconds or microseconds where %.3g would write an exponent.
+std::string SecondsText(double seconds) {
+  if (seconds >= kRoundsToThousand) return absl::StrFormat("%.0f", seconds);
+  return seconds < 1e-3 ? absl::StrFormat("%.6f", seconds) : absl::StrFormat("%.3g", seconds);
+}
+
+}  // namespace
 
 std::string Printable(absl::string_view text) {
   std::string printable;
@@ -33,39 +46,39 @@ std::string Printable(absl::string_view text) {
   return printable;
 }
 
-int ReportServerError(const absl::Status& status) {
+int ReportCallError(const absl::Status& status) {
   absl::FPrintF(stderr, "warpfold: %s: %s\n", absl::StatusCodeToString(status.code()),
                 Printable(status.message()));
-  return kExitServerError;
+  return IsRefusedCall(status) ? kExitUsage : kExitServerError;
 }
 
 int ReportInputError(absl::string_view what, const absl::Status& status) {
-  if (absl::IsDeadlineExceeded(status)) return ReportServerError(status);
+  if (absl::IsDeadlineExceeded(status)) return ReportCallError(status);
   absl::FPrintF(stderr, "warpfold: %s: %s\n", Printable(what), Printable(status.message()));
   return kExitUsage;
 }
 
 bool IsTerminal(std::FILE* file) { return isatty(fileno(file)) == 1; }
 
-std::string SummaryText(const Reduction& reduction, std::uint64_t byte_count) {
-  const std::string digits = absl::StrCat(reduction.element_count);
+std::string SummaryText(const Summary& summary) {
+  const std::string digits = absl::StrCat(summary.element_count);
   std::string elements;
   for (std::size_t i = 0; i < digits.size(); ++i) {
     if (i > 0 && (digits.size() - i) % 3 == 0) elements += ',';
     elements += digits[i];
   }
-  constexpr std::array<const char*, 4> kUnits = {"kB", "MB", "GB", "TB"};
-  double amount = static_cast<double>(byte_count) / 1e3;
+  constexpr std::array<const char*, 6> kUnits = {"kB", "MB", "GB", "TB", "PB", "EB"};
+  double amount = static_cast<double>(summary.byte_count) / 1e3;
   std::size_t unit = 0;
-  for (; amount >= 1000 && unit + 1 < kUnits.size(); ++unit) amount /= 1000;
-  const double seconds = absl::ToDoubleSeconds(reduction.timings.total);
-  const double rate = static_cast<double>(byte_count) / std::max(seconds, 1e-9) / 1e9;
-  return absl::StrFormat("%s elements, %.3g %s, in %.3g s (%.2f GB/s) on %s", elements, amount, kUnits[unit],
-                         seconds, rate, Printable(reduction.device));
+  for (; amount >= kRoundsToThousand && unit + 1 < kUnits.size(); ++unit) amount /= 1000;
+  const double seconds = absl::ToDoubleSeconds(summary.total);
+  const double rate = static_cast<double>(summary.byte_count) / std::max(seconds, 1e-9) / 1e9;
+  return absl::StrFormat("%s elements, %.3g %s, in %s s (%.2f GB/s) on %s", elements, amount, kUnits[unit],
+                         SecondsText(seconds), rate, Printable(summary.device));
 }
 
-void PrintSummary(const Reduction& reduction, std::uint64_t byte_count) {
-  absl::FPrintF(stderr, "%s\n", SummaryText(reduction, byte_count));
+void PrintSummary(bool asked, const Summary& summary) {
+  if (asked || IsTerminal(stderr)) absl::FPrintF(stderr, "%s\n", SummaryText(summary));
 }
 
 int PrintAnswer(const std::string& text) {

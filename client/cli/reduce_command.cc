@@ -66,23 +66,27 @@ Outcome Reduce(Client& client, const Spec& spec, Input& input, const ReduceFlags
   return ReduceStandardInput(client, spec, input, options);
 }
 
-// An array that the server keeps, or a part of it.
-absl::StatusOr<Reduction> ReduceArray(Client& client, const ReduceFlags& flags) {
+// The values that there are, and on standard error why there are no others, and what was done.
+int PrintReduction(const Reduction& reduction, std::uint64_t element_bytes, const ReduceFlags& flags) {
+  int exit_code = PrintAnswer(flags.json ? ReductionJson(reduction) : ReductionText(reduction));
+  for (const OperatorResult& result : reduction.results) {
+    if (!result.status.ok() && exit_code != kExitUsage) exit_code = ReportCallError(result.status);
+  }
+  PrintSummary(flags.progress, {reduction.element_count, reduction.element_count * element_bytes,
+                                reduction.timings.total, reduction.device});
+  return exit_code;
+}
+
+// Reduces an array that the server keeps, or a part of it.
+int ReduceArray(Client& client, const ReduceFlags& flags) {
   const absl::StatusOr<KeptArray> array = FindKeptArray(client, flags);
-  if (!array.ok()) return array.status();
+  if (!array.ok()) return ReportCallError(array.status());
   const CallOptions options = {.timeout = TimeLeft(flags.deadline), .request_id = flags.request_id};
   Spec spec = flags.spec;
   spec.matrix_shape = array->matrix_shape;
-  return client.ReduceReference(spec, array->type, array->part, options);
-}
-
-// The values that there are, and on standard error why there are no others.
-int PrintReduction(const Reduction& reduction, bool json) {
-  int exit_code = PrintAnswer(json ? ReductionJson(reduction) : ReductionText(reduction));
-  for (const OperatorResult& result : reduction.results) {
-    if (!result.status.ok() && exit_code != kExitUsage) exit_code = ReportServerError(result.status);
-  }
-  return exit_code;
+  const absl::StatusOr<Reduction> reduction = client.ReduceReference(spec, array->type, array->part, options);
+  if (!reduction.ok()) return ReportCallError(reduction.status());
+  return PrintReduction(*reduction, ElementBytes(spec, array->type), flags);
 }
 
 }  // namespace
@@ -94,8 +98,7 @@ int RunReduce(const Server& server, const ReduceFlags& flags) {
   if (has_segments) return RunSegments(server, flags);
   if (flags.array.has_value()) {
     Client client(server.targets, {.credentials = server.credentials});
-    const absl::StatusOr<Reduction> reduction = ReduceArray(client, flags);
-    return reduction.ok() ? PrintReduction(*reduction, flags.json) : ReportServerError(reduction.status());
+    return ReduceArray(client, flags);
   }
   std::string name;
   absl::StatusOr<Input> input = OpenInput(flags, &name);
@@ -108,12 +111,8 @@ int RunReduce(const Server& server, const ReduceFlags& flags) {
   if (!outcome.input_error.ok()) {
     return ReportInputError(outcome.bad_input.empty() ? name : outcome.bad_input, outcome.input_error);
   }
-  if (!outcome.reduction.ok()) return ReportServerError(outcome.reduction.status());
-  const int exit_code = PrintReduction(*outcome.reduction, flags.json);
-  if (flags.progress || IsTerminal(stderr)) {
-    PrintSummary(*outcome.reduction, outcome.reduction->element_count * ElementBytes(spec, input->type));
-  }
-  return exit_code;
+  if (!outcome.reduction.ok()) return ReportCallError(outcome.reduction.status());
+  return PrintReduction(*outcome.reduction, ElementBytes(spec, input->type), flags);
 }
 
 }  // namespace warpfold::cli

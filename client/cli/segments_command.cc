@@ -17,6 +17,7 @@
 #include "client/cli/refuse.h"
 #include "client/cli/render.h"
 #include "client/client.h"
+#include "client/translate.h"
 
 namespace warpfold::cli {
 namespace {
@@ -34,6 +35,11 @@ absl::StatusOr<std::vector<std::uint64_t>> ReadLengths(const std::string& path) 
   std::vector<std::uint64_t> lengths(array->data.size() / sizeof(std::uint64_t));
   std::memcpy(lengths.data(), array->data.data(), array->data.size());
   if (absl::Status whole = file->CheckWhole(); !whole.ok()) return whole;
+  if (array->type == ElementType::kUint64) return lengths;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const auto length = static_cast<std::int64_t>(lengths[i]);
+    if (length < 0) return Refuse(absl::StrCat("length ", i, " is negative: ", length));
+  }
   return lengths;
 }
 
@@ -77,10 +83,8 @@ class Printer {
   int exit_code_ = kExitOk;
 };
 
-absl::StatusOr<SegmentSummary> Reduce(Client& client, const Input& input, const ReduceFlags& flags,
-                                      const SegmentCut& cut, Printer& printer) {
-  Spec spec = flags.spec;
-  spec.matrix_shape = input.matrix_shape;
+absl::StatusOr<SegmentSummary> Reduce(Client& client, const Spec& spec, const Input& input,
+                                      const ReduceFlags& flags, const SegmentCut& cut, Printer& printer) {
   Progress progress(input.byte_count(), flags.progress);
   const CallOptions options = {.timeout = TimeLeft(flags.deadline),
                                .keep_going = [&printer] { return printer.exit_code() == kExitOk; },
@@ -96,12 +100,15 @@ absl::StatusOr<SegmentSummary> Reduce(Client& client, const Input& input, const 
                                         print, options);
 }
 
-int Report(const absl::StatusOr<SegmentSummary>& summary, const Printer& printer) {
+int Report(const absl::StatusOr<SegmentSummary>& summary, const Printer& printer, std::uint64_t element_bytes,
+           const ReduceFlags& flags) {
   if (printer.exit_code() != kExitOk) return printer.exit_code();
-  if (!summary.ok()) return ReportServerError(summary.status());
+  if (!summary.ok()) return ReportCallError(summary.status());
+  PrintSummary(flags.progress, {summary->element_count, summary->element_count * element_bytes,
+                                summary->timings.total, summary->device});
   if (summary->failure_count == 0) return kExitOk;
   // The command ends as a call for one of these segments would have ended.
-  return ReportServerError(
+  return ReportCallError(
       absl::Status(printer.overflows() ? absl::StatusCode::kOutOfRange : absl::StatusCode::kInvalidArgument,
                    absl::StrCat(summary->failure_count, " results are missing: see the answers")));
 }
@@ -116,17 +123,17 @@ absl::Status CheckFiles(const FilesInput& files, absl::Time deadline) {
 
 int RunKept(Client& client, const ReduceFlags& flags, const SegmentCut& cut) {
   const absl::StatusOr<KeptArray> array = FindKeptArray(client, flags);
-  if (!array.ok()) return ReportServerError(array.status());
+  if (!array.ok()) return ReportCallError(array.status());
   Spec spec = flags.spec;
   spec.matrix_shape = array->matrix_shape;
   Printer printer(flags.json);
   const CallOptions options = {.timeout = TimeLeft(flags.deadline),
                                .keep_going = [&printer] { return printer.exit_code() == kExitOk; },
                                .request_id = flags.request_id};
-  return Report(client.ReduceSegmentsReference(
-                    spec, array->type, array->part, cut,
-                    [&printer](const SegmentResults& results) { printer.Print(results); }, options),
-                printer);
+  const absl::StatusOr<SegmentSummary> summary = client.ReduceSegmentsReference(
+      spec, array->type, array->part, cut,
+      [&printer](const SegmentResults& results) { printer.Print(results); }, options);
+  return Report(summary, printer, ElementBytes(spec, array->type), flags);
 }
 
 }  // namespace
@@ -160,13 +167,15 @@ int RunSegments(const Server& server, const ReduceFlags& flags) {
     if (!length.ok()) return ReportInputError(name, length.status());
     cut.length = *length;
   }
+  Spec spec = flags.spec;
+  spec.matrix_shape = input->matrix_shape;
   Printer printer(flags.json);
-  const absl::StatusOr<SegmentSummary> summary = Reduce(client, *input, flags, cut, printer);
+  const absl::StatusOr<SegmentSummary> summary = Reduce(client, spec, *input, flags, cut, printer);
   if (files != nullptr) {
     absl::Status whole = files->pieces.front().file.CheckWhole();
     if (!whole.ok()) return ReportInputError(name, whole);
   }
-  return Report(summary, printer);
+  return Report(summary, printer, ElementBytes(spec, input->type), flags);
 }
 
 }  // namespace warpfold::cli

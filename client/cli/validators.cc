@@ -33,7 +33,14 @@ std::string CheckOperators(std::string& text) {
 
 std::string CheckUnsigned(std::string& text) {
   const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-  return digits ? "" : "'" + text + "' is not a whole number of 0 or more";
+  if (!digits) return "'" + text + "' is not a whole number of 0 or more";
+  std::uint64_t number = 0;
+  return absl::SimpleAtoi(text, &number) ? "" : "'" + text + "' is not less than 2^64";
+}
+
+std::string CheckInteger(std::string& text) {
+  std::int64_t number = 0;
+  return absl::SimpleAtoi(text, &number) ? "" : "'" + text + "' is not a whole number of 64 bits";
 }
 
 std::string CheckSeconds(std::string& text) {
@@ -49,8 +56,7 @@ std::string CheckNumber(std::string& text) {
 
 std::string CheckPositive(std::string& text) {
   const bool is_zero = text.find_first_not_of('0') == std::string::npos;
-  const std::string complaint = CheckUnsigned(text);
-  return complaint.empty() && !is_zero ? "" : "'" + text + "' is not a whole number of 1 or more";
+  return is_zero ? "'" + text + "' is not a whole number of 1 or more" : CheckUnsigned(text);
 }
 
 std::string CheckMatrixShape(std::string& text) {
@@ -72,6 +78,8 @@ CLI::Validator TypeValidator() { return CLI::Validator(CheckType, "TYPE"); }
 CLI::Validator OperatorsValidator() { return CLI::Validator(CheckOperators, "NAME,..."); }
 
 CLI::Validator UnsignedValidator(const std::string& name) { return CLI::Validator(CheckUnsigned, name); }
+
+CLI::Validator IntegerValidator() { return CLI::Validator(CheckInteger, ""); }
 
 CLI::Validator PositiveValidator(const std::string& name) { return CLI::Validator(CheckPositive, name); }
 

@@ -19,14 +19,17 @@ CLI::Validator TypeValidator();
 // Operators, separated by commas.
 CLI::Validator OperatorsValidator();
 
-// A whole number of 0 or more: CLI11 takes "-1" for the largest unsigned one. `name` stands for it in the
-// help.
+// A whole number of 0 or more that 64 bits hold: CLI11 takes "-1", and all that is too large, for the largest
+// one. `name` stands for it in the help.
 CLI::Validator UnsignedValidator(const std::string& name);
 
 // The same of 1 or more.
 CLI::Validator PositiveValidator(const std::string& name);
 
-// A number: to CLI11 one that is none (nan) lies in every range.
+// A whole number that 64 bits hold, or is negative: CLI11 takes an empty text for none.
+CLI::Validator IntegerValidator();
+
+// A number: to CLI11 one that is none (nan) lies in every range, and an empty text is 0.
 CLI::Validator NumberValidator();
 
 // A time above 0.

@@ -11,6 +11,7 @@
 
 #include "client/client.h"
 #include "client/error.h"
+#include "client/status.h"
 #include "tests/client/fake_service.h"
 
 namespace warpfold {
@@ -52,6 +53,8 @@ void ExpectRefused(const std::vector<absl::Status>& answers, const std::string& 
   for (std::size_t i = 0; i < answers.size(); ++i) {
     EXPECT_TRUE(absl::IsInvalidArgument(answers[i])) << "call " << i << ": " << answers[i];
     EXPECT_EQ(GetErrorInfo(answers[i]).value_or(ErrorInfo{}).reason, reason) << "call " << i;
+    // Refused targets have no reason.
+    EXPECT_EQ(IsRefusedCall(answers[i]), !reason.empty()) << "call " << i;
   }
 }
 
@@ -111,6 +114,19 @@ TEST_F(ArgumentCheckTest, NoArrayIsKeptForLessThanNoTime) {
   for (const absl::Duration time : {-absl::Nanoseconds(1), -absl::InfiniteDuration()}) {
     ExpectRefused({client_.Put(kFour, {.time_to_live = time}).status()}, "BAD_HEADER");
   }
+}
+
+TEST_F(ArgumentCheckTest, AnOwnerIsAShortTextOfAscii) {
+  for (const std::string& owner :
+       {std::string(129, 'x'), std::string("two\nlines"), std::string("x\xff"), std::string("\xc3\xa9")}) {
+    const std::vector<absl::Status> answers = {client_.Put(kFour, {.owner = owner}).status(),
+                                               client_.ListArrays(owner).status()};
+    ExpectRefused(answers, "BAD_HEADER");
+    for (const absl::Status& answer : answers) {
+      EXPECT_EQ(answer.message(), "owner must be at most 128 printable ASCII characters");
+    }
+  }
+  EXPECT_EQ(service_.started(), 0);
 }
 
 TEST_F(ArgumentCheckTest, WhatHasOneStreamOrOneServerIsRefusedMore) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of the command line that need no server: texts, generated arrays, shapes, flags.
+// The parts of the command line that need no server: texts, generated arrays, shapes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,10 +9,9 @@
 #include <limits>
 #include <vector>
 
-#include "client/cli/deadline.h"
-#include "client/cli/flags.h"
 #include "client/cli/generated_arrays.h"
 #include "client/cli/input.h"
+#include "client/cli/output.h"
 #include "client/cli/progress.h"
 #include "client/cli/render.h"
 
@@ -82,6 +81,23 @@ TEST(ProgressTest, ShowsShareRateAndRest) {
   EXPECT_EQ(ProgressLine(500'000'000, std::nullopt, absl::Seconds(2)), "0.50 GB  0.25 GB/s");
 }
 
+TEST(SummaryTest, HasNoExponents) {
+  const auto amount = [](std::uint64_t byte_count, absl::Duration total) {
+    const std::string text =
+        SummaryText({.element_count = 1234567, .byte_count = byte_count, .total = total, .device = ""});
+    return text.substr(0, text.find(" ("));
+  };
+  const absl::Duration kSecond = absl::Seconds(1);
+  EXPECT_EQ(SummaryText({1234567, 8'000'000, absl::Milliseconds(12), "cpu"}),
+            "1,234,567 elements, 8 MB, in 0.012 s (0.67 GB/s) on cpu");
+  EXPECT_EQ(amount(999'499, kSecond), "1,234,567 elements, 999 kB, in 1 s");
+  EXPECT_EQ(amount(999'600, kSecond), "1,234,567 elements, 1 MB, in 1 s");
+  EXPECT_EQ(amount(999'700'000, kSecond), "1,234,567 elements, 1 GB, in 1 s");
+  EXPECT_EQ(amount(1'235'000'000'000'000, absl::Seconds(3599.7)), "1,234,567 elements, 1.24 PB, in 3600 s");
+  EXPECT_EQ(amount(~std::uint64_t{0}, absl::Seconds(999.6)), "1,234,567 elements, 18.4 EB, in 1000 s");
+  EXPECT_EQ(amount(0, absl::Microseconds(12)), "1,234,567 elements, 0 kB, in 0.000012 s");
+}
+
 // Published first outputs for the seeds 0 and 1234567.
 TEST(GeneratedArraysTest, SplitMix64EqualsPublishedOutputs) {
   EXPECT_EQ(SplitMix64(0, 0), 0xe220a8397b1dcdafu);
@@ -119,126 +135,6 @@ TEST(MatrixShapeTest, LastTwoDimensionsWhereMatricesAreAskedFor) {
   EXPECT_FALSE(MatrixShapeOf({7, 3, 2}, two_by_three, false).ok());
   EXPECT_FALSE(MatrixShapeOf({42}, std::nullopt, true).ok());
   EXPECT_FALSE(MatrixShapeOf({7, 0, 3}, std::nullopt, true).ok());
-}
-
-int ExitCodeOf(std::vector<const char*> arguments) {
-  arguments.insert(arguments.begin(), "warpfold");
-  const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
-  return std::holds_alternative<int>(line) ? std::get<int>(line) : -1;
-}
-
-TEST(FlagsTest, UsageErrorsExitWith2) {
-  EXPECT_EQ(ExitCodeOf({}), 2);
-  EXPECT_EQ(ExitCodeOf({"fold"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--iota", "5"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "summ", "--iota", "5"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "-5"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--random", "5"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "x.npy"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--seed", "1"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--matrix", "4"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--matrix", "0x4"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--matrix", "2147483648x2147483648"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--dtype", "int128"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--streams", "0"}), 2);
-  for (const char* no_time : {"0", "-1", "nan", "-nan", "inf", "1e999", "soon"}) {
-    EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--timeout", no_time}), 2) << no_time;
-    EXPECT_EQ(ExitCodeOf({"put", "x.npy", "--ttl", no_time}), 2) << no_time;
-    EXPECT_EQ(ExitCodeOf({"bench", "--pause_ms", no_time}), *no_time == '0' ? -1 : 2) << no_time;
-  }
-  for (const char* no_length : {"0", "00", "-1", "1.5", "nan"}) {
-    EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--segment_length", no_length}), 2);
-  }
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--target", "a:1,,b:2"}), 2);
-  EXPECT_EQ(ExitCodeOf({"reduce", "--help"}), 0);
-}
-
-TEST(FlagsTest, AKeptArrayTakesNoFlagsOfWhatIsSent) {
-  const std::string token(32, 'a');
-  std::vector<const char*> arguments = {"reduce", "--op", "sum", "--array", token.c_str(), "--first", "1"};
-  EXPECT_EQ(ExitCodeOf(arguments), -1);
-  const std::vector<std::vector<const char*>> others = {
-      {"--matrix", "2x2"}, {"--dtype", "int32"}, {"--checksum"}, {"--streams", "2"}, {"--member", "x"}};
-  for (const std::vector<const char*>& other : others) {
-    std::vector<const char*> both = arguments;
-    both.insert(both.end(), other.begin(), other.end());
-    EXPECT_EQ(ExitCodeOf(both), 2) << other.front();
-  }
-}
-
-TEST(FlagsTest, AnUnknownTypeIsAnsweredWithAllThatThereAre) {
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--dtype", "int128"}), 2);
-  const std::string error = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(error, testing::HasSubstr("int32, int64"));
-  EXPECT_THAT(error, testing::HasSubstr("bool"));
-}
-
-TEST(FlagsTest, InputMayFollowTheOperators) {
-  const std::vector<const char*> arguments = {"warpfold", "reduce", "--op", "sum,min", "a.npy"};
-  const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
-  const ReduceFlags& flags = std::get<ReduceFlags>(std::get<CommandLine>(line).command);
-  EXPECT_THAT(flags.spec.operators, testing::ElementsAre("sum", "min"));
-  EXPECT_THAT(flags.inputs, testing::ElementsAre("a.npy"));
-  EXPECT_EQ(flags.streams, 0);
-  EXPECT_NEAR(absl::ToDoubleSeconds(TimeLeft(flags.deadline)), 3700, 60);
-  EXPECT_THAT(std::get<CommandLine>(line).server.targets, testing::ElementsAre(kDefaultTarget));
-}
-
-TEST(FlagsTest, AllFlagsOfReduce) {
-  const std::vector<const char*> arguments = {"warpfold",
-                                              "reduce",
-                                              "--target",
-                                              "unix:/x,host:5",
-                                              "--op",
-                                              "sum,matrix_product",
-                                              "--dtype",
-                                              "uint32",
-                                              "--matrix",
-                                              "3x4",
-                                              "--wrap",
-                                              "--ignore-nan",
-                                              "--modulus",
-                                              "97",
-                                              "--streams",
-                                              "4",
-                                              "--json",
-                                              "--random",
-                                              "10",
-                                              "--seed",
-                                              "5",
-                                              "--timeout",
-                                              "1.5",
-                                              "--checksum",
-                                              "--request_id",
-                                              "night-run"};
-  const auto line = ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
-  const CommandLine& command_line = std::get<CommandLine>(line);
-  EXPECT_THAT(command_line.server.targets, testing::ElementsAre("unix:/x", "host:5"));
-  const ReduceFlags& flags = std::get<ReduceFlags>(command_line.command);
-  EXPECT_THAT(flags.spec.operators, testing::ElementsAre("sum", "matrix_product"));
-  EXPECT_EQ(flags.type, ElementType::kUint32);
-  EXPECT_EQ(flags.spec.matrix_shape, (MatrixShape{3, 4}));
-  EXPECT_TRUE(flags.spec.wrap_overflow && flags.spec.ignore_nan && flags.json);
-  EXPECT_EQ(flags.spec.modulus, 97u);
-  EXPECT_EQ(flags.streams, 4);
-  EXPECT_EQ(flags.random, 10u);
-  EXPECT_EQ(flags.seed, 5u);
-  EXPECT_NEAR(absl::ToDoubleSeconds(TimeLeft(flags.deadline)), 1.5, 1.5);
-  EXPECT_TRUE(flags.checksum);
-  EXPECT_EQ(flags.request_id, "night-run");
-}
-
-TEST(FlagsTest, AnAlgorithmIsOneOfTheProtocolsAndForOneStream) {
-  const auto parse = [](std::vector<const char*> arguments) {
-    arguments.insert(arguments.begin(), {"warpfold", "reduce", "--op", "sum", "--iota", "9", "--algorithm"});
-    return ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
-  };
-  const auto line = parse({"last_block"});
-  EXPECT_EQ(std::get<ReduceFlags>(std::get<CommandLine>(line).command).spec.algorithm, "last_block");
-  EXPECT_EQ(std::get<int>(parse({"quantum"})), kExitUsage);
-  EXPECT_EQ(std::get<int>(parse({"last_block", "--streams", "2"})), kExitUsage);
 }
 
 }  // namespace

@@ -45,6 +45,17 @@ TEST_F(ClientTest, SumOfASmallVectorIsOneLine) {
   EXPECT_TRUE(service_.calls().front().small);
 }
 
+TEST_F(ClientTest, LongLongIsAnInteger) {
+  const std::vector<long long> values = {-3, 1};
+  // The service counts elements of four bytes, so that it has another answer.
+  EXPECT_TRUE(absl::IsInternal(client_.Reduce(kSum, values).status()));
+  const SeenCall call = service_.calls().front();
+  EXPECT_EQ(call.header.spec().element_type(), v1::ELEMENT_TYPE_INT64);
+  EXPECT_EQ(call.data, std::string(reinterpret_cast<const char*>(values.data()), 16));
+  static_assert(std::same_as<AnswerFor<Answer::kElement, long long>, std::int64_t>);
+  static_assert(std::same_as<AnswerFor<Answer::kLocated, unsigned long long>, Located<std::uint64_t>>);
+}
+
 TEST_F(ClientTest, EmptyArrayIsAnArray) {
   const absl::StatusOr<std::int64_t> sum = client_.Reduce(kSum, std::vector<std::int32_t>());
   ASSERT_TRUE(sum.ok()) << sum.status();

@@ -240,6 +240,9 @@ TEST_F(MemoryConnectionTest, WhatTheServerWouldHangUpOnChangesNothing) {
     const std::vector<std::byte> handle(size);
     EXPECT_EQ(connection_.RegisterGpu(handle, "", 0, 1).status().code(), absl::StatusCode::kInvalidArgument);
   }
+  const absl::Status no_text =
+      connection_.RegisterGpu(std::vector<std::byte>(64), "0000:\xff", 0, 1).status();
+  EXPECT_EQ(no_text.message(), "pci_bus_id must be printable ASCII characters");
   EXPECT_EQ(connection_.Allocate(0).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(peer_.registered(), 1);
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(memory->token()));

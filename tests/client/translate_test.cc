@@ -40,6 +40,8 @@ TEST(TranslateTest, ElementTypesAreThoseOfTheProtocol) {
   static_assert(ElementTypeOf<float>() == ElementType::kFloat32);
   static_assert(ElementTypeOf<std::uint64_t>() == ElementType::kUint64);
   static_assert(ElementTypeOf<std::int32_t>() == ElementType::kInt32);
+  static_assert(ElementTypeOf<long long>() == ElementType::kInt64);
+  static_assert(ElementTypeOf<unsigned long long>() == ElementType::kUint64);
 }
 
 TEST(TranslateTest, SpecIsSentWhole) {

@@ -52,6 +52,23 @@ class NoServerTest(TestCase):
             path = self.file("bad.npy", content)
             self.assert_refused(f"bad.npy: {reason}", path)
 
+    def test_calls_that_are_refused_before_they_are_sent(self):
+        array = self.save("a.npy", numpy.arange(10))
+        negative = self.save("negative.npy", numpy.array([-1, 11]))
+        for reason, *arguments in (
+                ("request_id must be", "--request_id", "a" * 129, array),
+                ("not a whole number of segments of 4", "--segment_length", "4", array),
+                ("length 0 is negative: -1", "--segment_lengths", negative, array),
+                ("--member is of .npz files", "--member", "x", array)):
+            self.assert_refused(reason, *arguments)
+        two = warpfold("put", "--target", f"{self.target},{self.target}", array)
+        self.assert_exit(2, two, "INVALID_ARGUMENT: arrays that stay with a server")
+        for command in (("put", array), ("arrays",)):
+            for owner in (b"x\xff", "\u00e9", "x" * 129):
+                done = warpfold(*command, "--target", self.target, "--owner", owner)
+                self.assertEqual((done.returncode, done.stderr), (
+                    2, "warpfold: INVALID_ARGUMENT: owner must be at most 128 printable ASCII characters\n"))
+
     def test_a_file_whose_size_nobody_knows(self):
         self.assert_refused("/proc/self/status: the system does not know the file's size", "--dtype", "uint8",
                             "/proc/self/status")
@@ -245,6 +262,8 @@ class ClientProcessTest(TestCase):
         with Server() as server, open("/dev/full", "wb") as full:
             done = warpfold("reduce", "--target", server.address, "--op", "sum", "--iota", "5", stdout=full)
             self.assert_exit(2, done, "standard output")
+            for command in ("reduce", "bench"):
+                self.assert_exit(2, warpfold(command, "--help", stdout=full), "standard output")
 
     def test_progress_only_on_a_terminal(self):
         with Server() as server:

@@ -3,7 +3,9 @@
 """Files of `warpfold reduce`: archives, several files as one array, and what is wrong with bad ones."""
 
 import io
+import os
 import pathlib
+import subprocess
 import time
 import unittest
 import zipfile
@@ -53,6 +55,19 @@ class Files(TestCase):
             disguised = self.file("disguised", pathlib.Path(alone).read_bytes())
             for one in (alone, disguised):
                 self.assertEqual(reduce(self.address, "--op", "sum,argmax", one), expected)
+
+    def test_odd_names(self):
+        for name in ("[a,b]", "[a]", "[]", "++", "-x", "info"):
+            self.file(name, bytes([1, 2, 3]))
+            command = [os.environ["WARPFOLD_CLI"], "reduce", "--target", self.address]
+            done = subprocess.run(
+                [*command, "--op", "sum", "--dtype", "int8", *(["--"] if name == "-x" else []), name],
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertEqual((done.returncode, done.stdout), (0, "sum 6\n"), done.stderr)
 
     def test_several_files_are_one_array(self):
         x = numpy.random.default_rng(2).standard_normal(200_001)

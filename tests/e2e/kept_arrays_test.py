@@ -72,7 +72,7 @@ class KeptArraysTest(unittest.TestCase):
             for flags in (["--first=1", "--count=100"], ["--first=101"], ["--count=101"],
                           ["--first=2305843009213693954", "--count=1"]):
                 bad = warpfold("reduce", "--target", server.address, "--op=sum", "--array", token, *flags)
-                self.assertEqual(bad.returncode, 1, flags)
+                self.assertEqual(bad.returncode, 2, flags)
                 self.assertIn("INVALID_ARGUMENT", bad.stderr)
             self.assertEqual(warpfold("delete", "--target", server.address, "xyz").returncode, 2)
         with Server() as server:

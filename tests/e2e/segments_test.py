@@ -71,6 +71,17 @@ class SegmentsTest(TestCase):
         self.assertEqual([row["sum"]["value"] for row in rows],
                          array[100:1000].reshape(30, 30).sum(axis=1).tolist())
 
+    def test_progress_ends_with_what_was_done(self):
+        array, lengths = self.save("a.npy", numpy.arange(10)), self.save("lengths.npy", numpy.array([4, 6]))
+        put = warpfold("put", "--target", self.server.address, "--json", array)
+        kept = ("--array", json.loads(put.stdout)["token"])
+        for arguments in ((array,), ("--segment_length", "5", array), ("--axis", "0", array),
+                          ("--segment_lengths", lengths, array), ("--segment_length", "5", "--iota", "10"),
+                          kept, (*kept, "--segment_length", "5")):
+            with self.subTest(arguments):
+                done = self.run_reduce("--op", "sum", "--progress", *arguments)
+                self.assertRegex(done.stderr, r"^10 elements, 0.08 kB, in \S+ s \(\S+ GB/s\) on .+\n$")
+
     def test_segments_without_results(self):
         lengths = self.save("lengths.npy", numpy.array([1, 0, 1]))
         array = self.save("array.npy", numpy.array([2**62, 5], dtype=numpy.int64))
@@ -99,7 +110,7 @@ class SegmentsTest(TestCase):
         for arguments in (["--segment_length", "5", array],
                           ["--segment_length", "4", "--matrix", "3x4", array]):
             done = self.run_reduce("--op", "sum", *arguments, check=False)
-            self.assertEqual(done.returncode, 1, (arguments, done.stderr))
+            self.assertEqual(done.returncode, 2, (arguments, done.stderr))
             self.assertIn("INVALID_ARGUMENT", done.stderr)
 
     def test_millions_in_bounded_memory(self):

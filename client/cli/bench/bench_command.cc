@@ -103,9 +103,9 @@ int RunBench(const Server& server, const BenchFlags& flags) {
   PrepareToConnect();
   const SocketFolder folder;
   const absl::StatusOr<std::vector<Side>> sides = StartSides(server, flags, folder);
-  if (!sides.ok()) return ReportServerError(sides.status());
+  if (!sides.ok()) return ReportCallError(sides.status());
   const absl::StatusOr<std::vector<SideResult>> results = Measure(*sides, flags);
-  if (!results.ok()) return ReportServerError(results.status());
+  if (!results.ok()) return ReportCallError(results.status());
   const auto lines = ReportLines(flags, TransportOf(sides->front().server.target), *results);
   return PrintAnswer(flags.json ? JsonText(lines) : flags.csv ? CsvText(lines) : TableText(lines));
 }

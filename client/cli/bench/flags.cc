@@ -36,7 +36,8 @@ it as GPU memory, or put: that takes set_up_ms. A server that --server starts ge
 needs.
 
 GB/s, calls/s and CPU seconds per GB are medians of the rounds; percentiles are of all calls.
-Exit codes: 0; 1 a server or sink answered an error or cannot be reached; 2 usage.)";
+Exit codes: 0; 1 a server or sink answered an error or cannot be reached; 2 usage, or a
+standard output that takes no more.)";
 
 constexpr std::uint64_t kDefaultBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kDefaultSmallBytes = 4096;

@@ -81,7 +81,7 @@ int RunBenchSink(const BenchSinkFlags& flags) {
   TuneAllocator();
   TuneGrpc(flags.kind);
   const absl::Status served = Serve(flags);
-  return served.ok() ? 0 : ReportServerError(served);
+  return served.ok() ? 0 : ReportCallError(served);
 }
 
 }  // namespace warpfold::cli
