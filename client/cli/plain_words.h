@@ -14,10 +14,9 @@ class App;
 namespace warpfold::cli {
 
 // The words behind the program's name, of a command line whose first word names one of app's commands. Values
-// of flags stay as they are, as words of their own. CLI11 would take a path such as "[a,b]" for a list and
-// "++" for the end of the command, and where the path lies in a group of options it would not see what
-// follows
-// "--": such a path is given as "./[a,b]", which is the same file, and "--" is left out.
+// of flags stay as they are, as words of their own. CLI11 would take a path such as "[a,b]" for a list, and
+// "++" for the end of the command; and where the path lies in a group of options, it would not see what comes
+// behind "--". Such a path is given as "./[a,b]", which is the same file, and "--" is left out.
 std::vector<std::string> PlainWords(const CLI::App& app, int argc, const char* const* argv);
 
 }  // namespace warpfold::cli
