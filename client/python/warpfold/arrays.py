@@ -125,7 +125,10 @@ def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> E
         is_raw = dtype is not None and _is_of_bytes(buffer)
         elements = _of_raw(buffer, dtype) if is_raw else _of_numpy(numpy.asarray(buffer))
     elif hasattr(array, "read"):
-        elements = _of_pieces(_file_pieces(array, dtype), dtype, "pieces")
+        if dtype is None:
+            raise TypeError("a file of raw elements does not say its type: pass dtype=, or what "
+                            "warpfold.files makes of it")
+        elements = _of_pieces(_iterator_pieces(blocks_of(array), dtype), dtype, "pieces")
     elif hasattr(array, "__next__"):
         elements = _of_pieces(_iterator_pieces(array, dtype), dtype, "pieces")
     else:
@@ -168,7 +171,8 @@ def says_its_type(array: Any) -> bool:
 def view_of(piece: Elements, expected: str) -> _native.View:
     """The view of one more piece, which must be of the type of those before it."""
     if piece.view is None:
-        raise TypeError("a piece must be an array in the host's memory, not another series of pieces")
+        raise TypeError("a piece must be an array in the host's memory, not another series of pieces, which "
+                        "are put in a row by itertools.chain")
     if piece.type != expected:
         raise TypeError(f"a piece of {piece.type} came after pieces of {expected}")
     return piece.view
@@ -353,16 +357,9 @@ def views_of(pieces: Iterator[Elements], whole: Elements) -> Iterator[_native.Vi
         piece.check_mapping()  # it was read meanwhile
 
 
-def _file_pieces(file: Any, dtype: str | None) -> Iterator[Elements]:
-    if dtype is None:
-        raise TypeError("a file of raw elements does not say its type: pass dtype=, or what warpfold.files "
-                        "makes of it")
-    return _iterator_pieces(blocks_of(file), dtype)
-
-
 def _iterator_pieces(pieces: Iterator[Any], dtype: str | None) -> Iterator[Elements]:
-    """The elements of pieces: arrays or, where the caller has said a type, also bytes of that type. Bytes may
-    be cut inside elements."""
+    """The elements of pieces: arrays or, where the caller has said a type, also bytes and files of that type.
+    Bytes may be cut inside elements, files may not."""
     if dtype is None:
         yield from (elements_of(piece, None) for piece in pieces)
         return
@@ -371,6 +368,9 @@ def _iterator_pieces(pieces: Iterator[Any], dtype: str | None) -> Iterator[Eleme
         buffer = None if says_its_type(piece) else _buffer_of(piece)
         if buffer is not None and (buffer.c_contiguous or buffer.nbytes == 0):
             yield from _whole_elements(buffer, cut, dtype)
+        elif buffer is None and hasattr(piece, "read") and comes_in_pieces(piece):
+            cut.check_end()
+            yield from _iterator_pieces(blocks_of(piece), dtype)
         else:
             cut.check_end()
             yield elements_of(piece, None) if buffer is None else _asked(_of_raw(buffer, dtype))

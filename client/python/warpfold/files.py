@@ -5,6 +5,7 @@
     client.sum(warpfold.files.npy("measurements.npy"))
     client.sum(warpfold.files.parquet("trips.parquet", "distance"))
     client.sum(itertools.chain(warpfold.files.npz("a.npz", "x"), warpfold.files.npz("b.npz", "x")))
+    client.sum(iter([warpfold.files.npy("a.npy"), warpfold.files.npy("b.npy")]))
 
 None of them reads a file as a whole: they map it, or are iterators of pieces. Errors: OSError for what cannot
 be read, ValueError for what is not such a file, KeyError for a member or a column that is not there.
