@@ -336,6 +336,26 @@ def test_parquet_columns_with_dots_in_their_names(client, tmp_path):
         client.sum(files.parquet(tmp_path / "t", "s.x"))
 
 
+@pytest.mark.filterwarnings("error")
+def test_arrays_of_pyarrow(client):
+    """PyArrow warns of capsules of DLPack that have no version."""
+    pyarrow = pytest.importorskip("pyarrow")
+    x = numpy.arange(50.0)
+    arrives_as(client, pyarrow.array(x), x, "memory")
+    with pytest.raises(TypeError, match="no nulls"):
+        client.sum(pyarrow.array([1, None]))
+
+
+def test_dlpack_of_who_knows_no_versions(client):
+    class Old(Foreign):
+        def __dlpack__(self):
+            return self.array.__dlpack__()
+
+    arrives_as(client, Old(grid()), grid(), "memory")
+    with pytest.raises(TypeError, match=r"in place: .*DLPack"):
+        client.sum(Old(numpy.array(["text"])))
+
+
 def test_arrow_streams(client, tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     x = grid().reshape(-1)

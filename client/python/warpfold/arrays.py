@@ -261,10 +261,7 @@ def _of_dlpack(array: Any, memory: MemoryOfCall | None) -> Elements:
     if device not in _HOST_DEVICES:
         raise TypeError(f"{name_of(array)} is on a device of DLPack's kind {device}: copy it to the host "
                         "first")
-    try:
-        view = _native.View(array)
-    except TypeError:
-        raise TypeError(f"{name_of(array)} cannot be read in place: {_export_error(array)}") from None
+    view = _exported(array)
     if view.type not in ELEMENT_TYPES:
         remedy = f"element types are {', '.join(sorted(ELEMENT_TYPES))}"
         raise TypeError(f"elements of {view.type} cannot be reduced: "
@@ -291,6 +288,20 @@ def _dtype_of_array(array: Any, type_name: str) -> numpy.dtype[Any]:
 
     said = getattr(array, "dtype", None)
     return said if isinstance(said, numpy.dtype) and said.name == type_name else dtype_of(type_name)
+
+
+def _exported(array: Any) -> _native.View:
+    """Asks for a capsule that has a version: nanobind asks for one without first, of which PyArrow warns."""
+    try:
+        capsule, why = array.__dlpack__(max_version=(1, 0)), "its DLPack capsule is not one"
+    except Exception as error:  # whatever the library raises says why
+        capsule, why = array, str(error)
+    try:
+        return _native.View(capsule)  # of the array itself nanobind also takes a buffer
+    except TypeError:
+        if "max_version" in why:  # the library knows of no versions
+            why = _export_error(array)
+        raise TypeError(f"{name_of(array)} cannot be read in place: {why}") from None
 
 
 def _export_error(array: Any) -> str:
