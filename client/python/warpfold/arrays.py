@@ -63,11 +63,16 @@ class Elements:
     view: _native.View | None = None
     pieces: Iterator[Elements] | None = None  # for views_of
     shape: tuple[int, ...] | None = None  # of the array, or of the first of its pieces
-    owner: Any = None  # an array on a GPU, which may have to be staged after all
+    owner: Any = None  # an array on a GPU, which is staged, or may have to be
     mapping: Mapping | None = None  # of a file, in which the elements lie
     reference: Reference | None = None
     matrix_of: Callable[[Elements], tuple[int, int]] | None = None  # which must be the same of all pieces
     last: int | None = None  # the last byte's address, in memory of which nobody says whether it is a file's
+
+    @property
+    def is_array(self) -> bool:
+        """Whether `shape` is that of all elements: pieces of an iterator or a file have none together."""
+        return self.view is not None or self.reference is not None or self.owner is not None
 
     def check_mapping(self) -> None:
         """ValueError if a file under the elements was cut, also where the call has an answer: what is missing
@@ -81,8 +86,7 @@ class Elements:
         if self.view is not None:
             self.way = "memory"
         else:
-            self.pieces = _of_pieces(_staged(self.owner), None, "staged").pieces
-            self.matrix_of = None  # the parts of large matrices are none
+            self.pieces = _staged(self.owner).pieces
             self.way = "staged"
 
 
@@ -404,18 +408,23 @@ def _whole_elements(buffer: memoryview, cut: WholeElements, dtype: str) -> Itera
 
 def _of_gpu(array: Any, memory: MemoryOfCall | None) -> Elements:
     elements = None if memory is None else memory.of_gpu(array)
-    return elements or _of_pieces(_staged(array), None, "staged")
+    return elements or _staged(array)
 
 
-def _staged(array: Any) -> Iterator[Elements]:
+def _staged(array: Any) -> Elements:
     """The elements of an array on a GPU, copied to the host part by part."""
     from warpfold import gpu
 
     gpu.finish(array)
-    return (elements_of(_to_host(part), None) for part in _parts(array))
+    pieces = (elements_of(_to_host(part), None) for part in _parts(array))
+    elements = _of_pieces(pieces, None, "staged")
+    elements.shape, elements.owner = tuple(array.shape), array
+    return elements
 
 
 def _parts(array: Any) -> Iterator[Any]:
+    """Rows of the first dimension, or parts of one row, as large as a piece may be. What lies in the last
+    dimensions is cut only if it is larger than a piece, and then such parts have no others beside it."""
     shape = tuple(array.shape)
     count = 1
     for length in shape:

@@ -33,7 +33,7 @@ from warpfold.calls import (
 from warpfold.docstrings import documented
 from warpfold.errors import OutOfRangeError
 from warpfold.options import flag, number, operators_of
-from warpfold.results import Result, answer_type, beyond_64_bits, column_of, in_type, value_of
+from warpfold.results import Result, answer_type, beyond_64_bits, in_type, value_of
 from warpfold.stops import Stop, away
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ class Methods(Generic[V, R]):
             call = Call(elements, task_of(elements.type, (operator,), None, **spec), settings,
                         progress_of(options))
             answered = None if dtype is None else answer_type(elements.type, dtype)
-            if axis is None and keepdims and elements.view is None and elements.reference is None:
+            if axis is None and keepdims and not elements.is_array:
                 raise TypeError("keepdims= needs an array: pieces have no dimensions")
             try:
                 value = value_of(run(call, client, stop)[0][0], elements) if axis is None \
@@ -333,8 +333,7 @@ def _along(operator: str, call: Call, axis: int | tuple[int, ...], keepdims: boo
     if operator in ("argmin", "argmax") and isinstance(axis, tuple):
         raise TypeError(f"{operator} takes one axis: its answer is an index along it")
     cut = cut_along(operator, call.elements, axis)
-    columns = run_along(call, cut, client, stop)
-    return column_of(operator, columns, call.elements).reshape(cut.shape(keepdims))
+    return run_along(operator, call, cut, client, stop).reshape(cut.shape(keepdims))
 
 
 def _with_dimensions(value: Any, elements: Elements) -> Any:
@@ -352,8 +351,9 @@ def _ddof(ddof: float, correction: float | None) -> float:
 
 
 def _same(shape_of: Callable[[Elements], tuple[int, int]], elements: Elements) -> tuple[int, int]:
-    """Rows and columns, which all pieces must have."""
-    elements.matrix_of = shape_of
+    """Rows and columns, which all pieces must have; those of a staged array may be parts of a matrix."""
+    if not elements.is_array:
+        elements.matrix_of = shape_of
     return shape_of(elements)
 
 
