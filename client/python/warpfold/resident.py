@@ -261,7 +261,8 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
         except ValueError:
             deleting(answer[0], _FAREWELL_S).run(client, None)
             raise
-        return answer, elements
+        # What is answered has no view, which would hold the array that was put.
+        return answer, Elements(elements.type, elements.dtype, elements.way, shape=elements.shape)
 
     return Work(settings, work)
 
