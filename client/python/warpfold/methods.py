@@ -339,7 +339,7 @@ def _along(operator: str, call: Call, axis: int | tuple[int, ...], keepdims: boo
 def _with_dimensions(value: Any, elements: Elements) -> Any:
     import numpy
 
-    return numpy.asarray(value).reshape((1,) * len(elements.shape or ()))
+    return numpy.asarray(value).reshape((1,) * len(elements.shape or ()))[()]
 
 
 def _ddof(ddof: float, correction: float | None) -> float:
