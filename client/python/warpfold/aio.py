@@ -24,6 +24,7 @@ from warpfold.calls import CallOptions, Work, itself, too_late
 from warpfold.client import DEFAULT_TARGET, Client, allocating, asking_whether_it_serves, informing
 from warpfold.errors import CancelledError, WarpfoldError
 from warpfold.methods import Methods
+from warpfold.options import check_one_target
 from warpfold.partial import PartialState, Parts
 from warpfold.resident import ArrayInfo, AsyncResidentArray, asking, deleting, infos_of, listing, putting
 from warpfold.results import Result
@@ -89,17 +90,20 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
             **options: Unpack[CallOptions]) -> Coroutine[Any, Any, AsyncResidentArray]:
         """As Client.put. Cancelled, it keeps nothing; but where the server's answer was on its way, or the
         server takes no order to delete it, the array stays for its ttl."""
+        check_one_target(self._client._targets)
         return self._perform(putting(array, matrix, ttl, owner, options),
                              lambda answer: AsyncResidentArray(self, *answer),
                              lambda native, answer: deleting(answer[0][0], _UNDO_S).run(native, None))
 
     def array(self, token: bytes, *, timeout: float | None = None) -> Coroutine[Any, Any, AsyncResidentArray]:
         """As Client.array."""
+        check_one_target(self._client._targets)
         return self._perform(asking(token, timeout), lambda answer: AsyncResidentArray(self, answer))
 
     def arrays(self, owner: str = "", *, timeout: float | None = None) \
             -> Coroutine[Any, Any, list[ArrayInfo]]:
         """As Client.arrays."""
+        check_one_target(self._client._targets)
         return self._perform(listing(owner, timeout), infos_of)
 
     def empty(self, shape: Shape, dtype: Any = "float64", *, timeout: float | None = None) \

@@ -67,6 +67,7 @@ class Elements:
     mapping: Mapping | None = None  # of a file, in which the elements lie
     reference: Reference | None = None
     matrix_of: Callable[[Elements], tuple[int, int]] | None = None  # which must be the same of all pieces
+    kept_as: tuple[int, int] | None = None  # the matrices as which a server keeps them
     last: int | None = None  # the last byte's address, in memory of which nobody says whether it is a file's
 
     @property

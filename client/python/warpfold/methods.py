@@ -74,8 +74,9 @@ class Methods(Generic[V, R]):
 
         def work(client: _native.Client, stop: Stop | None) -> Result:
             elements = self._elements(array, options, settings, stop)
-            task = task_of(elements.type, names, _same(matrix_of, elements) if matrix else None, nan,
-                           overflow, modulus, ddof, algorithm)
+            shape = _same(matrix_of, elements) if matrix else None
+            _check_kept_as(shape, elements)
+            task = task_of(elements.type, names, shape, nan, overflow, modulus, ddof, algorithm)
             call = Call(elements, task, settings, progress_of(options))
             return Result(run(call, client, stop), elements)
 
@@ -245,7 +246,8 @@ class Methods(Generic[V, R]):
                        **options: Unpack[CallOptions]) -> V:
         """The composition of the maps x -> a x + b, the first one applied first: an array [[a, b]].
 
-        array: pairs (a, b) in the last dimension, of 32 or 64 bits.
+        array: pairs (a, b) in the last dimension, of 32 or 64 bits; to be kept they are put as matrices of
+            one row: put(array.reshape(-1, 1, 2), matrix=True).
         """
         return self._of_matrices("affine_compose", array, _pair_of, modulus, options)
 
@@ -255,7 +257,9 @@ class Methods(Generic[V, R]):
 
         def work(client: _native.Client, stop: Stop | None) -> Any:
             elements = self._elements(array, options, settings, stop)
-            task = task_of(elements.type, (operator,), _same(shape_of, elements), modulus=modulus)
+            shape = _same(shape_of, elements)
+            _check_kept_as(shape, elements)
+            task = task_of(elements.type, (operator,), shape, modulus=modulus)
             answer = run(Call(elements, task, settings, progress_of(options)), client, stop)
             return value_of(answer[0][0], elements)
 
@@ -284,6 +288,7 @@ class Methods(Generic[V, R]):
 
         def work(client: _native.Client, stop: Stop | None) -> Any:
             elements = self._elements(array, options, settings, stop)
+            _check_kept_as(None, elements)
             call = Call(elements, task_of(elements.type, (operator,), None, **spec), settings,
                         progress_of(options))
             answered = None if dtype is None else answer_type(elements.type, dtype)
@@ -355,6 +360,19 @@ def _same(shape_of: Callable[[Elements], tuple[int, int]], elements: Elements) -
     if not elements.is_array:
         elements.matrix_of = shape_of
     return shape_of(elements)
+
+
+def _check_kept_as(matrix: tuple[int, int] | None, elements: Elements) -> None:
+    """ValueError where a server keeps the array as something else."""
+    kept = elements.kept_as
+    if elements.way != "resident" or kept == matrix:
+        return
+    if kept is None:
+        raise ValueError("the array was put as numbers: matrices are put by put(array, matrix=True), pairs "
+                         "(a, b) by put(array.reshape(-1, 1, 2), matrix=True)")
+    remedy = "which reduce(operators, matrix=True) takes entry by entry" if matrix is None \
+        else f"not of {matrix[0]} x {matrix[1]}"
+    raise ValueError(f"the array was put as matrices of {kept[0]} x {kept[1]}, {remedy}")
 
 
 def _pair_of(elements: Elements) -> tuple[int, int]:
