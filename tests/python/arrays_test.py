@@ -224,6 +224,15 @@ def test_npy_and_raw_files_are_mapped(client, tmp_path):
     assert client.sum(files.raw(tmp_path / "empty.raw", "int8")) == 0
 
 
+def test_npz_members_whose_names_end_as_files_do(client, tmp_path):
+    for arrays in ({"q.npy": [1.0, 2.0]}, {"q.npy": [1.0, 2.0], "q": [5.0]}):
+        numpy.savez(tmp_path / "x.npz", **arrays)
+        there = numpy.load(tmp_path / "x.npz")
+        for name in ("q.npy", "q.npy.npy", "q"):
+            if name in there:
+                assert client.sum(files.npz(tmp_path / "x.npz", name)) == there[name].sum()
+
+
 def test_npz_members_are_streamed(client, tmp_path):
     x = numpy.random.default_rng(6).normal(size=(3000, 1000))
     numpy.savez_compressed(tmp_path / "x.npz", x=x, y=x[:2], empty=x[:0])

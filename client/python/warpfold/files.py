@@ -70,10 +70,11 @@ def raw(path: Path, dtype: Any) -> numpy.ndarray[Any, Any]:
 def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
     """The pieces of one array of a .npz file, unpacked as they are asked for. ValueError for what is none."""
     where = os.fspath(path)
-    name = member if member.endswith(".npy") else f"{member}.npy"
     try:
         with zipfile.ZipFile(where) as archive:
-            if name not in archive.namelist():
+            there = archive.namelist()
+            name = member if member in there else f"{member}.npy"  # in this order, as NumPy
+            if name not in there:
                 raise KeyError(f"there is no array {member!r} in {where}")
             with archive.open(name) as file:
                 yield from _npy_pieces(file)
