@@ -15,6 +15,7 @@ import pytest
 
 from dlpack import Bfloat16, Foreign
 from warpfold import files
+from warpfold.masks import most_dimensions
 
 BIG = 256 << 20  # bytes of an array of which no copy may be made
 # A process of its own, whose peak is none of other tests'. The sizes are those of parts of the array.
@@ -406,3 +407,12 @@ def test_fields_that_lie_at_no_multiples_of_their_size(client, dtype):
         assert result["sum"] == numpy.ascontiguousarray(part).astype("float64").sum()
         assert result["argmax"] == numpy.ascontiguousarray(part).astype("float64").argmax()
         assert result.way == "copied"
+
+
+@pytest.mark.parametrize("fewer", [0, 1])
+def test_fields_of_as_many_dimensions_as_can_be(client, fewer):
+    dimensions = most_dimensions() - fewer
+    x = numpy.zeros((1,) * (dimensions - 2) + (3, 2), [("odd", "i1"), ("field", "f8")])["field"]
+    x[...] = [[1, 2], [3, 8], [5, 6]]
+    arrives_as(client, x, x, "copied")
+    assert client.sum(x, keepdims=True).shape == (1,) * dimensions

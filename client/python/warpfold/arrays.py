@@ -21,7 +21,7 @@ from warpfold.element_types import (
     unsupported,
 )
 from warpfold.mapped import Home, Mapping, home_of, last_byte, mapping_at, mappings_of
-from warpfold.masks import refuse_mask_of, refuse_masked, refuse_masks_in
+from warpfold.masks import most_dimensions, refuse_mask_of, refuse_masked, refuse_masks_in
 from warpfold.raw_bytes import WholeElements, blocks_of
 
 if TYPE_CHECKING:
@@ -246,7 +246,8 @@ def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
     """Serves fields of structured arrays, whose elements need not lie at multiples of their size."""
     import numpy
 
-    return numpy.asarray(_Bytes(array))
+    # Where there is no place for one more dimension some have a length of 1: 2^64 elements are in no memory.
+    return numpy.asarray(_Bytes(array.squeeze() if array.ndim == most_dimensions() else array))
 
 
 def _of_dlpack(array: Any, memory: MemoryOfCall | None) -> Elements:
