@@ -247,6 +247,17 @@ def test_dlpack_elsewhere(client):
         client.sum(Elsewhere())
 
 
+@pytest.mark.parametrize("buffer, words", [
+    ((ctypes.c_wchar * 2)("a", "b"), r"numpy\.frombuffer"),
+    ((ctypes.c_longdouble * 2)(1, 2), r"numpy\.array\(list"),
+    ((ctypes.c_void_p * 2)(1, 2), r"'<P'"), (memoryview(bytes(16)).cast("P"), "element type"),
+    (memoryview(b"\1\2").cast("c"), "pass dtype=")])
+def test_buffers_of_other_formats(client, buffer, words):
+    for call in (client.sum, client.put, lambda x: client.sum(iter([x]))):
+        with pytest.raises(TypeError, match=words):
+            call(buffer)
+
+
 class Expanded(dlpack.Exporter):
     """As torch.ones(1).expand(count) is: of one element in memory."""
 

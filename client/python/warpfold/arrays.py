@@ -127,8 +127,7 @@ def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> E
     elif isinstance(array, (bool, int, float)):
         elements = _of_numpy(numpy.asarray(array))
     elif (buffer := _buffer_of(array)) is not None:
-        is_raw = dtype is not None and _is_of_bytes(buffer)
-        elements = _of_raw(buffer, dtype) if is_raw else _of_numpy(numpy.asarray(buffer))
+        elements = _of_buffer(buffer, dtype)
     elif hasattr(array, "read"):
         if dtype is None:
             raise TypeError("a file of raw elements does not say its type: pass dtype=, or what "
@@ -325,10 +324,31 @@ def _buffer_of(array: Any) -> memoryview | None:
         return None
 
 
+def _format_of(buffer: memoryview) -> str:
+    """ctypes puts the byte order before the format."""
+    return buffer.format.lstrip("<>=@|")
+
+
 def _is_of_bytes(buffer: memoryview) -> bool:
     """Whether its elements are bytes, of which the caller says what they are: a buffer of any other format
-    says it. ctypes puts the byte order before the format."""
-    return buffer.format.lstrip("<>=@|") in ("B", "b", "c")
+    says it."""
+    return _format_of(buffer) in ("B", "b", "c")
+
+
+def _of_buffer(buffer: memoryview, dtype: str | None) -> Elements:
+    import numpy
+
+    if dtype is not None and _is_of_bytes(buffer):
+        return _of_raw(buffer, dtype)
+    if _format_of(buffer) == "c":
+        raise TypeError("a buffer of the format c does not say what elements its bytes are: pass dtype=")
+    try:
+        array = numpy.asarray(buffer)
+    except ValueError:  # it knows no such format
+        raise TypeError(f"elements of the buffer format {buffer.format!r} cannot be reduced: pass "
+                        "numpy.array(list(...), dtype), or numpy.frombuffer(..., dtype), of an element type: "
+                        f"{', '.join(sorted(ELEMENT_TYPES))}") from None
+    return _of_numpy(array)
 
 
 def _of_raw(buffer: memoryview, dtype: str, home: Home | None = None) -> Elements:
