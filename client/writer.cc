@@ -18,9 +18,10 @@ constexpr absl::Duration kLongestGathering = absl::Milliseconds(500);
 
 }  // namespace
 
-Writer::State::State(Targets::Lease connection, absl::Time deadline, const CallOptions& call_options,
+Writer::State::State(Targets::Lease connection, absl::Time call_deadline, const CallOptions& call_options,
                      const v1::ReduceHeader& header, std::uint64_t element_size)
     : options(call_options),
+      deadline(call_deadline),
       element_bytes(element_size),
       lease(std::move(connection)),
       stream(lease.connection(), deadline, InterruptsOf(options), options, header),
@@ -61,7 +62,10 @@ absl::Status Writer::Write(std::span<const std::byte> bytes) {
     bytes = bytes.subspan(size);
     if (state_->chunk_bytes == kChunkBytes) state_->SendChunk();
   }
-  if (absl::Now() - state_->sent >= kLongestGathering) state_->SendChunk();
+  const absl::Time now = absl::Now();
+  if (now - state_->sent >= kLongestGathering) state_->SendChunk();
+  // While pieces are gathered nothing is sent that would show it. The call ends by itself.
+  if (now >= state_->deadline) AwaitEnd(absl::InfiniteDuration());
   return state_->status();
 }
 

@@ -33,7 +33,8 @@ class Writer {
   // Appends to the array. Copies `bytes`; any cut is allowed, also inside an element. Gathers them to
   // messages of 1 MiB, or of half a second. Blocks while the server takes data more slowly than it is
   // written. An error is final: the server's own where it has answered one, so that there is no need to
-  // call Commit for it. FAILED_PRECONDITION after Commit; after a Commit that failed, its error.
+  // call Commit for it. DEADLINE_EXCEEDED once the call's time is over, however little was written.
+  // FAILED_PRECONDITION after Commit; after a Commit that failed, its error.
   absl::Status Write(std::span<const std::byte> bytes);
 
   // Sends what Write has gathered. A server gives up an array of which nothing comes for
@@ -42,7 +43,7 @@ class Writer {
 
   // Waits up to `timeout` for the call to end before its Commit: a refusal, the deadline, a broken
   // connection. True if it has ended: Write, Flush and Commit then answer why. The end is noticed only here,
-  // and in Write and Flush when they send.
+  // and in Write and Flush when they send; the deadline in every Write.
   bool AwaitEnd(absl::Duration timeout);
 
   // Ends the array and waits for its reduction; after an error of Write it answers the same error. The

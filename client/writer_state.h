@@ -19,7 +19,7 @@
 namespace warpfold {
 
 struct Writer::State {
-  State(Targets::Lease connection, absl::Time deadline, const CallOptions& call_options,
+  State(Targets::Lease connection, absl::Time call_deadline, const CallOptions& call_options,
         const v1::ReduceHeader& header, std::uint64_t element_size);
 
   // Sends the bytes gathered so far. Finishes if the call is over.
@@ -44,6 +44,7 @@ struct Writer::State {
 
   const absl::Time start = absl::Now();
   const CallOptions options;
+  const absl::Time deadline;
   const std::uint64_t element_bytes;
   Targets::Lease lease;
   OwnedChunk chunk;             // kChunkBytes, or null

@@ -82,6 +82,19 @@ TEST_F(LateCallTest, ASlowGeneratorSparesItsNeighbour) {
   ExpectWhole(neighbour);
 }
 
+TEST_F(LateCallTest, AWriterOfLittleAtATimeEndsAtItsDeadline) {
+  const absl::Time begin = absl::Now();
+  Writer late = Open(absl::Milliseconds(50));
+  absl::Status status;
+  while (status.ok()) {
+    // So little is only gathered, for half a second.
+    status = late.Write(std::vector<std::byte>(4));
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_EQ(GetErrorInfo(status).value_or(ErrorInfo{}).reason, "DEADLINE") << status;
+  EXPECT_LT(absl::Now() - begin, absl::Milliseconds(400));
+}
+
 // Times that have passed before a call begins, also such as gRPC takes for "never".
 class CallThatBeginsLateTest : public LateCallTest, public testing::WithParamInterface<absl::Duration> {
  protected:

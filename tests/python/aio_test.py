@@ -7,6 +7,8 @@ import concurrent.futures
 import contextlib
 import functools
 import gc
+import mmap
+import random
 import sys
 import threading
 import time
@@ -267,6 +269,35 @@ def test_what_raises_lets_go_of_the_array_without_a_collection(server, options, 
                 run(scenario, address)
         else:
             run(scenario, server.address)
+
+
+async def sum_that_is_cancelled(client, memory):
+    task = asyncio.ensure_future(client.sum(memory))
+    await asyncio.sleep(random.random() * 0.006)
+    task.cancel()
+    await task
+
+
+async def sum_within(client, memory):
+    async with asyncio.timeout(0.002):
+        await client.sum(memory)
+
+
+@pytest.mark.parametrize("call", [
+    sum_that_is_cancelled, sum_within, lambda client, memory: client.sum(memory, timeout=0.002),
+    lambda client, memory: client.sum(iter([memory, b"\1"]), timeout=0.002),
+    lambda client, memory: client.sum(memory, dtype="float32", progress=progress_without_more),
+    lambda client, memory: client.put(memory),  # more than the server keeps
+    lambda client, memory: client.sum(memory), lambda client, memory: client.put(memory[:4096])])
+def test_an_arrays_memory_can_be_closed_right_after_its_call(server, call):
+    async def scenario(client):
+        for _ in range(30):
+            with mmap.mmap(-1, 4 << 20) as memory, memoryview(memory) as view, \
+                    contextlib.suppress(asyncio.CancelledError, TimeoutError, RuntimeError):
+                await call(client, view)
+
+    with no_collection():
+        run(scenario, server.address)
 
 
 async def ends(task):

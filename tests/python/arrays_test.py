@@ -15,6 +15,7 @@ import pytest
 
 from dlpack import Bfloat16, Foreign
 from warpfold import files
+from warpfold.masks import most_dimensions
 
 BIG = 256 << 20  # bytes of an array of which no copy may be made
 # A process of its own, whose peak is none of other tests'. The sizes are those of parts of the array.
@@ -224,6 +225,15 @@ def test_npy_and_raw_files_are_mapped(client, tmp_path):
     assert client.sum(files.raw(tmp_path / "empty.raw", "int8")) == 0
 
 
+def test_npz_members_whose_names_end_as_files_do(client, tmp_path):
+    for arrays in ({"q.npy": [1.0, 2.0]}, {"q.npy": [1.0, 2.0], "q": [5.0]}):
+        numpy.savez(tmp_path / "x.npz", **arrays)
+        there = numpy.load(tmp_path / "x.npz")
+        for name in ("q.npy", "q.npy.npy", "q"):
+            if name in there:
+                assert client.sum(files.npz(tmp_path / "x.npz", name)) == there[name].sum()
+
+
 def test_npz_members_are_streamed(client, tmp_path):
     x = numpy.random.default_rng(6).normal(size=(3000, 1000))
     numpy.savez_compressed(tmp_path / "x.npz", x=x, y=x[:2], empty=x[:0])
@@ -336,6 +346,26 @@ def test_parquet_columns_with_dots_in_their_names(client, tmp_path):
         client.sum(files.parquet(tmp_path / "t", "s.x"))
 
 
+@pytest.mark.filterwarnings("error")
+def test_arrays_of_pyarrow(client):
+    """PyArrow warns of capsules of DLPack that have no version."""
+    pyarrow = pytest.importorskip("pyarrow")
+    x = numpy.arange(50.0)
+    arrives_as(client, pyarrow.array(x), x, "memory")
+    with pytest.raises(TypeError, match="no nulls"):
+        client.sum(pyarrow.array([1, None]))
+
+
+def test_dlpack_of_who_knows_no_versions(client):
+    class Old(Foreign):
+        def __dlpack__(self):
+            return self.array.__dlpack__()
+
+    arrives_as(client, Old(grid()), grid(), "memory")
+    with pytest.raises(TypeError, match=r"in place: .*DLPack"):
+        client.sum(Old(numpy.array(["text"])))
+
+
 def test_arrow_streams(client, tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     x = grid().reshape(-1)
@@ -377,3 +407,12 @@ def test_fields_that_lie_at_no_multiples_of_their_size(client, dtype):
         assert result["sum"] == numpy.ascontiguousarray(part).astype("float64").sum()
         assert result["argmax"] == numpy.ascontiguousarray(part).astype("float64").argmax()
         assert result.way == "copied"
+
+
+@pytest.mark.parametrize("fewer", [0, 1])
+def test_fields_of_as_many_dimensions_as_can_be(client, fewer):
+    dimensions = most_dimensions() - fewer
+    x = numpy.zeros((1,) * (dimensions - 2) + (3, 2), [("odd", "i1"), ("field", "f8")])["field"]
+    x[...] = [[1, 2], [3, 8], [5, 6]]
+    arrives_as(client, x, x, "copied")
+    assert client.sum(x, keepdims=True).shape == (1,) * dimensions

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What cannot be reduced: a clear exception, nothing sent, and the client goes on."""
 
+import ctypes
 import math
 import os
 import pathlib
@@ -10,6 +11,7 @@ import pickle
 import numpy
 import pytest
 
+import dlpack
 import warpfold
 from dlpack import Foreign
 from warpfold import errors
@@ -243,6 +245,35 @@ def test_dlpack_elsewhere(client):
     Elsewhere.shape = (3,)
     with pytest.raises(TypeError, match="GPU"):
         client.sum(Elsewhere())
+
+
+@pytest.mark.parametrize("buffer, words", [
+    ((ctypes.c_wchar * 2)("a", "b"), r"numpy\.frombuffer"),
+    ((ctypes.c_longdouble * 2)(1, 2), r"numpy\.array\(list"),
+    ((ctypes.c_void_p * 2)(1, 2), r"'<P'"), (memoryview(bytes(16)).cast("P"), "element type"),
+    (memoryview(b"\1\2").cast("c"), "pass dtype=")])
+def test_buffers_of_other_formats(client, buffer, words):
+    for call in (client.sum, client.put, lambda x: client.sum(iter([x]))):
+        with pytest.raises(TypeError, match=words):
+            call(buffer)
+
+
+class Expanded(dlpack.Exporter):
+    """As torch.ones(1).expand(count) is: of one element in memory."""
+
+    def __init__(self, count):
+        super().__init__(numpy.ones(1), dlpack.HOST)
+        self._lengths[0] = count
+        self._strides = (ctypes.c_int64 * 1)(0)
+        self._tensor.strides = ctypes.addressof(self._strides)
+
+
+def test_more_bytes_than_64_bits_can_count(client):
+    for count in (2**60, 2**61, 2**61 + 1000, 2**62, 2**63 - 1):
+        for call in (client.sum, client.put, lambda x: client.sum(x, axis=0)):
+            with pytest.raises(ValueError, match=r"2\*\*63 bytes"):
+                call(Expanded(count))
+    assert client.sum(Expanded(1000)) == 1000
 
 
 @pytest.mark.parametrize("cut", [slice(None), slice(None, None, 2)])

@@ -52,6 +52,19 @@ def silence():
                 connection.close()
 
 
+def test_the_timeout_ends_a_call_whose_pieces_are_small(client):
+    def trickle():
+        for _ in range(1000):
+            time.sleep(0.01)
+            yield X[:1]
+
+    client.sum(X)
+    begin = time.monotonic()
+    with pytest.raises(errors.DeadlineExceededError):
+        client.sum(trickle(), timeout=0.1)
+    assert time.monotonic() - begin < 0.45
+
+
 def slow_pieces(count):
     for _ in range(count):
         time.sleep(0.06)

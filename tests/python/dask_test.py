@@ -203,10 +203,13 @@ class TestRefused:
 
 def test_which_servers_are_near():
     names = frozenset({"localhost", "10.0.0.7", "node7", "::1"})
-    for target in ("unix:/run/x", "localhost:1", "127.0.0.1:50051", "node7:50051", "dns:///10.0.0.7:1",
+    for target in ("unix:/run/x", "unix-abstract:x", "ipv4:127.0.0.1:1", "ipv4:10.0.0.7:1", "ipv6:[::1]:9",
+                   "dns:node7:1", "dns://10.0.0.9/node7:1",
+                   "localhost:1", "127.0.0.1:50051", "node7:50051", "dns:///10.0.0.7:1",
                    "[::1]:9"):
         assert is_near(target, names), target
-    for target in ("node8:50051", "10.0.0.8:1", "dns:///node8:1"):
+    for target in ("node8:50051", "10.0.0.8:1", "dns:///node8:1", "ipv4:10.0.0.8:1", "ipv6:[::2]:9",
+                   "dns://node7/node8:1"):
         assert not is_near(target, names), target
 
 

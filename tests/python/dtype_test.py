@@ -197,6 +197,12 @@ def test_pieces_of_bytes_are_elements_of_the_type_that_is_said(client, dtype, pl
     assert client.sum(map(kind, cut_at(data, *places)), dtype=dtype) == whole["sum"]
 
 
+def test_bytes_of_which_no_type_is_said(client):
+    for data in (b"\xff\x01", bytearray(b"\xff\x01"), memoryview(b"\xff\x01")):
+        assert repr(client.max(data)) == "np.uint8(255)" and client.sum(data) == 256
+    assert repr(client.max(array.array("b", [-1, -2]))) == "np.int8(-1)"
+
+
 def test_pieces_of_bytes_among_arrays(client):
     x = numpy.arange(6, dtype="float32")
     pieces = [x[:2], x[2:3].tobytes()[:1], x[2:3].tobytes()[1:], b"", x[3:5], x[5:].tobytes()]

@@ -3,6 +3,7 @@
 """Files that are broken, or say what cannot be: ValueError of every kind of them, and no value."""
 
 import io
+import itertools
 import os
 import struct
 import zipfile
@@ -139,6 +140,54 @@ def test_headers_are_no_elements(client, tmp_path, dtype):
         with open(path, "rb") as file:
             file.seek(len(content) % 8 + 8)  # what is skipped is the caller's to know
             assert client.reduce(file, ["first"], dtype=dtype)
+
+
+def test_several_files_in_order(client, tmp_path):
+    x = numpy.random.default_rng(5).normal(size=400_000)
+    parts = x[:300_000], x[300_000:]
+    for at, part in enumerate(parts):
+        part.tofile(tmp_path / f"{at}.raw")
+        numpy.save(tmp_path / f"{at}.npy", part)
+        numpy.savez(tmp_path / f"{at}.npz", x=part)
+    want = client.reduce(x, ["sum", "first", "last", "argmax"])
+
+    class Recorded(io.FileIO):
+        def read(self, size=-1):
+            sizes.append(size)
+            return super().read(size)
+
+    sizes = []
+    with Recorded(tmp_path / "0.raw") as first, open(tmp_path / "1.raw", "rb") as second:
+        assert client.reduce(iter([first, second]), list(want), dtype="float64") == want
+    assert len(sizes) >= 3 and set(sizes) == {1 << 20}  # never as a whole
+    with open(tmp_path / "1.raw", "rb") as second:
+        assert client.reduce(iter([parts[0], second]), list(want), dtype="float64") == want
+    for read, suffix in ((files.npy, "npy"), (lambda path: files.raw(path, "float64"), "raw")):
+        assert client.reduce(iter([read(tmp_path / f"{at}.{suffix}") for at in range(2)]), list(want)) == want
+    members = [files.npz(tmp_path / f"{at}.npz", "x") for at in range(2)]
+    assert client.reduce(itertools.chain(*members), list(want)) == want
+    with pytest.raises(TypeError, match=r"itertools\.chain"):
+        client.sum(iter([files.npz(tmp_path / "0.npz", "x")]))
+
+
+def test_files_in_order_each_have_whole_elements(client):
+    for pieces in ([io.BytesIO(bytes(9)), io.BytesIO(bytes(7))], [bytes(9), io.BytesIO(bytes(7))]):
+        with pytest.raises(ValueError, match="end inside an element"):
+            client.sum(iter(pieces), dtype="float64")
+    with pytest.raises(TypeError, match="pass dtype="):
+        client.sum(iter([io.BytesIO(bytes(8))]))
+
+
+def test_headers_in_pieces_are_no_elements(client, tmp_path):
+    """A chain of files has their lines, which nothing tells from other bytes."""
+    numpy.save(tmp_path / "x.npy", numpy.ones(1000))
+    content = (tmp_path / "x.npy").read_bytes()
+    raw = io.BytesIO(bytes(800))
+    with open(tmp_path / "x.npy", "rb") as file, open(tmp_path / "x.npy", "rb") as again:
+        for pieces in (itertools.chain(file, again), iter([raw, again]), iter([numpy.ones(3), content]),
+                       iter([content[:3], content[3:]])):
+            with pytest.raises(ValueError, match=r"files\.npy\(path\)"):
+                client.sum(pieces, dtype="float64")
 
 
 def test_short_files_of_elements(client, tmp_path):

@@ -152,6 +152,12 @@ def test_keepdims(client, shape):
         assert kept.reshape(()) == getattr(client, name)(x)
 
 
+def test_keepdims_of_a_number(client):
+    for axis in (None, ()):
+        got = client.sum(numpy.array(5.0), axis, keepdims=True)
+        assert type(got) is type(numpy.sum(numpy.array(5.0), axis, keepdims=True)) is numpy.float64
+
+
 def test_several_in_one_pass(client):
     x = sample("float32", (1000,))
     result = client.reduce(x, ["min", "argmax", "variance"])

@@ -67,8 +67,25 @@ def test_matrices(client):
         assert (kept[10:20].reduce(["max"], matrix=True)["max"] == x[10:20].max(0)).all()
         again = client.array(kept.token)
         assert again.shape == (40, 3, 3)
-        with pytest.raises(ValueError):
-            kept.sum()
+        for call in (kept.sum, again[3:].argmax, lambda: client.sum(kept, -1), lambda: kept.reduce(["sum"])):
+            with pytest.raises(ValueError, match=r"^the array was put as matrices of 3 x 3, which reduce\("):
+                call()
+    with client.put(x) as numbers:
+        for call in (numbers.matrix_product, numbers[3:].matrix_product,
+                     lambda: numbers.reduce(["sum"], matrix=True)):
+            with pytest.raises(ValueError, match=r"put\(array, matrix=True\)"):
+                call()
+
+
+def test_pairs(client):
+    x = numpy.random.default_rng(9).normal(size=(40, 2))
+    with client.put(x) as numbers, pytest.raises(ValueError, match=r"put\(array\.reshape\(-1, 1, 2\), mat"):
+        numbers.affine_compose()
+    # What the message says.
+    with client.put(x.reshape(-1, 1, 2), matrix=True) as kept:
+        assert (kept.affine_compose() == client.affine_compose(x)).all()
+    with client.put(x.reshape(-1, 2, 2), matrix=True) as others, pytest.raises(ValueError, match="of 1 x 2"):
+        others.affine_compose()
 
 
 def test_what_one_can_know_of_an_array(client, keeper):
@@ -133,8 +150,10 @@ def test_what_cannot_be_asked_for(client, keeper):
                 bad()
         assert kept.sum() == client.sum(X)
         assert len(client.arrays()) == 2
-    with warpfold.connect([keeper.address] * 2) as two, pytest.raises(ValueError, match="one target"):
-        two.put(X)
+    with warpfold.connect([keeper.address] * 2) as two, client.put(X) as kept:
+        for call in (lambda: two.put(X), lambda: two.array(kept.token), two.arrays):
+            with pytest.raises(ValueError, match=r"^an array is kept by one server.* one target"):
+                call()
 
 
 def test_progress_and_names(client):

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace warpfold::python {
 namespace {
@@ -32,6 +33,18 @@ void CopyRun(const std::byte* from, std::int64_t stride, std::size_t element_byt
 }
 
 }  // namespace
+
+bool Layout::is_countable() const {
+  if (std::ranges::find(shape, 0) != shape.end()) return true;
+  auto most = std::numeric_limits<std::int64_t>::max() /
+              std::max<std::int64_t>(static_cast<std::int64_t>(element_bytes), 1);
+  for (const std::int64_t length : shape) {
+    // A negative length is one beyond 2^63.
+    if (length < 0 || length > most) return false;
+    most /= length;
+  }
+  return true;
+}
 
 std::uint64_t Layout::byte_count() const {
   std::uint64_t bytes = element_bytes;

@@ -18,6 +18,8 @@ struct Layout {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;
 
+  // Whether there are fewer than 2^63 bytes, as all else here takes for granted.
+  bool is_countable() const;
   std::uint64_t byte_count() const;
   // Whether the elements lie in row-major order without gaps.
   bool is_contiguous() const;

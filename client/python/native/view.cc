@@ -65,6 +65,7 @@ View::View(nb::ndarray<nb::ro> array) : array_(std::move(array)), type_(TypeName
     layout_.shape.push_back(static_cast<std::int64_t>(array_.shape(i)));
     layout_.strides.push_back(array_.stride(i) * static_cast<std::int64_t>(array_.itemsize()));
   }
+  if (!layout_.is_countable()) throw nb::value_error("an array of 2**63 bytes or more cannot be sent");
 }
 
 nb::tuple View::shape() const {

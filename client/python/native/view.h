@@ -16,7 +16,8 @@ namespace warpfold::python {
 // Holds on to the array. Threads: those that have Python's lock; `layout` may be read without it.
 class View {
  public:
-  // Anything that nanobind takes: DLPack, on whatever device, and the buffer protocol.
+  // Anything that nanobind takes: DLPack, on whatever device, and the buffer protocol. ValueError
+  // for an array of 2^63 bytes or more, of which only a few may be in memory.
   explicit View(nanobind::ndarray<nanobind::ro> array);
 
   const Layout& layout() const { return layout_; }

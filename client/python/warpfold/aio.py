@@ -15,6 +15,7 @@ import functools
 import math
 import os
 import threading
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
@@ -23,6 +24,7 @@ from warpfold.calls import CallOptions, Work, itself, too_late
 from warpfold.client import DEFAULT_TARGET, Client, allocating, asking_whether_it_serves, informing
 from warpfold.errors import CancelledError, WarpfoldError
 from warpfold.methods import Methods
+from warpfold.options import check_one_target
 from warpfold.partial import PartialState, Parts
 from warpfold.resident import ArrayInfo, AsyncResidentArray, asking, deleting, infos_of, listing, putting
 from warpfold.results import Result
@@ -88,17 +90,20 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
             **options: Unpack[CallOptions]) -> Coroutine[Any, Any, AsyncResidentArray]:
         """As Client.put. Cancelled, it keeps nothing; but where the server's answer was on its way, or the
         server takes no order to delete it, the array stays for its ttl."""
+        check_one_target(self._client._targets)
         return self._perform(putting(array, matrix, ttl, owner, options),
                              lambda answer: AsyncResidentArray(self, *answer),
                              lambda native, answer: deleting(answer[0][0], _UNDO_S).run(native, None))
 
     def array(self, token: bytes, *, timeout: float | None = None) -> Coroutine[Any, Any, AsyncResidentArray]:
         """As Client.array."""
+        check_one_target(self._client._targets)
         return self._perform(asking(token, timeout), lambda answer: AsyncResidentArray(self, answer))
 
     def arrays(self, owner: str = "", *, timeout: float | None = None) \
             -> Coroutine[Any, Any, list[ArrayInfo]]:
         """As Client.arrays."""
+        check_one_target(self._client._targets)
         return self._perform(listing(owner, timeout), infos_of)
 
     def empty(self, shape: Shape, dtype: Any = "float64", *, timeout: float | None = None) \
@@ -115,8 +120,10 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
                        undo: Callable[[_native.Client, A], Any] | None = None) -> T:
         native = self._client._open()
         running = _Running(self._threads, native, work)
+        left_s = work.settings.left_s()
+        del work  # an error's traceback has this frame, and the work has the array
         try:
-            if not await running.ends_within(work.settings.left_s()):
+            if not await running.ends_within(left_s):
                 if running.is_left(too_late):
                     raise too_late()
                 await running.ends_within(math.inf)  # what the client library does ends by itself
@@ -134,7 +141,7 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
             running.stop()
             raise
         finally:
-            # An error's traceback has this frame, and the future has the error: they would keep the array.
+            # The future has the error: the two would keep each other.
             del running
 
     async def __aenter__(self) -> AsyncClient:
@@ -153,7 +160,7 @@ class _Running(Generic[A]):
     def __init__(self, threads: Threads, native: _native.Client, work: Work[A]):
         self._threads = threads
         self._stop = Stop()
-        self._job = Job(functools.partial(_without_stop_iteration, work, native, self._stop))
+        self._job = Job(functools.partial(_done, work, native, self._stop))
         self.future = self._job.future
         threads.add(self._job)
 
@@ -197,12 +204,31 @@ def _cancelled() -> CancelledError:
     return CancelledError("the awaitable was cancelled")
 
 
-def _without_stop_iteration(work: Work[A], native: _native.Client, stop: Stop) -> A:
-    """A future takes no StopIteration, and would never be done: as in generators it is a RuntimeError."""
+def _done(work: Work[A], native: _native.Client, stop: Stop) -> A:
     try:
         return work.run(native, stop)
-    except StopIteration as error:
-        raise RuntimeError("the call raised StopIteration") from error
+    except BaseException as error:
+        _let_go(work, error)
+        # A future takes no StopIteration, and would never be done: as in generators it is a RuntimeError.
+        if isinstance(error, StopIteration):
+            raise RuntimeError("the call raised StopIteration") from error
+        raise
+    finally:
+        del work  # the traceback has this frame, too
+
+
+def _let_go(work: Work[A], error: BaseException) -> None:
+    """Takes the array out of what the error's traceback holds: asyncio keeps an error for some turns of the
+    loop, and an array's memory may have to be closed right after the call."""
+    for cell in getattr(work.run, "__closure__", None) or ():
+        del cell.cell_contents
+    one: BaseException | None = error
+    while one is not None:
+        for frame, _ in traceback.walk_tb(one.__traceback__):
+            if frame.f_globals.get("__package__") == __package__:
+                with contextlib.suppress(RuntimeError):  # of those that still run
+                    frame.clear()
+        one = one.__context__
 
 
 async def _end_of(future: concurrent.futures.Future[Any]) -> None:

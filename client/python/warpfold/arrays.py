@@ -21,7 +21,7 @@ from warpfold.element_types import (
     unsupported,
 )
 from warpfold.mapped import Home, Mapping, home_of, last_byte, mapping_at, mappings_of
-from warpfold.masks import refuse_mask_of, refuse_masked, refuse_masks_in
+from warpfold.masks import most_dimensions, refuse_mask_of, refuse_masked, refuse_masks_in
 from warpfold.raw_bytes import WholeElements, blocks_of
 
 if TYPE_CHECKING:
@@ -63,11 +63,17 @@ class Elements:
     view: _native.View | None = None
     pieces: Iterator[Elements] | None = None  # for views_of
     shape: tuple[int, ...] | None = None  # of the array, or of the first of its pieces
-    owner: Any = None  # an array on a GPU, which may have to be staged after all
+    owner: Any = None  # an array on a GPU, which is staged, or may have to be
     mapping: Mapping | None = None  # of a file, in which the elements lie
     reference: Reference | None = None
     matrix_of: Callable[[Elements], tuple[int, int]] | None = None  # which must be the same of all pieces
+    kept_as: tuple[int, int] | None = None  # the matrices as which a server keeps them
     last: int | None = None  # the last byte's address, in memory of which nobody says whether it is a file's
+
+    @property
+    def is_array(self) -> bool:
+        """Whether `shape` is that of all elements: pieces of an iterator or a file have none together."""
+        return self.view is not None or self.reference is not None or self.owner is not None
 
     def check_mapping(self) -> None:
         """ValueError if a file under the elements was cut, also where the call has an answer: what is missing
@@ -81,8 +87,7 @@ class Elements:
         if self.view is not None:
             self.way = "memory"
         else:
-            self.pieces = _of_pieces(_staged(self.owner), None, "staged").pieces
-            self.matrix_of = None  # the parts of large matrices are none
+            self.pieces = _staged(self.owner).pieces
             self.way = "staged"
 
 
@@ -122,10 +127,12 @@ def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> E
     elif isinstance(array, (bool, int, float)):
         elements = _of_numpy(numpy.asarray(array))
     elif (buffer := _buffer_of(array)) is not None:
-        is_raw = dtype is not None and _is_of_bytes(buffer)
-        elements = _of_raw(buffer, dtype) if is_raw else _of_numpy(numpy.asarray(buffer))
+        elements = _of_buffer(buffer, dtype)
     elif hasattr(array, "read"):
-        elements = _of_pieces(_file_pieces(array, dtype), dtype, "pieces")
+        if dtype is None:
+            raise TypeError("a file of raw elements does not say its type: pass dtype=, or what "
+                            "warpfold.files makes of it")
+        elements = _of_pieces(_iterator_pieces(blocks_of(array), dtype), dtype, "pieces")
     elif hasattr(array, "__next__"):
         elements = _of_pieces(_iterator_pieces(array, dtype), dtype, "pieces")
     else:
@@ -168,7 +175,8 @@ def says_its_type(array: Any) -> bool:
 def view_of(piece: Elements, expected: str) -> _native.View:
     """The view of one more piece, which must be of the type of those before it."""
     if piece.view is None:
-        raise TypeError("a piece must be an array in the host's memory, not another series of pieces")
+        raise TypeError("a piece must be an array in the host's memory, not another series of pieces, which "
+                        "are put in a row by itertools.chain")
     if piece.type != expected:
         raise TypeError(f"a piece of {piece.type} came after pieces of {expected}")
     return piece.view
@@ -237,7 +245,8 @@ def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
     """Serves fields of structured arrays, whose elements need not lie at multiples of their size."""
     import numpy
 
-    return numpy.asarray(_Bytes(array))
+    # Where there is no place for one more dimension some have a length of 1: 2^64 elements are in no memory.
+    return numpy.asarray(_Bytes(array.squeeze() if array.ndim == most_dimensions() else array))
 
 
 def _of_dlpack(array: Any, memory: MemoryOfCall | None) -> Elements:
@@ -257,10 +266,7 @@ def _of_dlpack(array: Any, memory: MemoryOfCall | None) -> Elements:
     if device not in _HOST_DEVICES:
         raise TypeError(f"{name_of(array)} is on a device of DLPack's kind {device}: copy it to the host "
                         "first")
-    try:
-        view = _native.View(array)
-    except TypeError:
-        raise TypeError(f"{name_of(array)} cannot be read in place: {_export_error(array)}") from None
+    view = _exported(array)
     if view.type not in ELEMENT_TYPES:
         remedy = f"element types are {', '.join(sorted(ELEMENT_TYPES))}"
         raise TypeError(f"elements of {view.type} cannot be reduced: "
@@ -289,6 +295,20 @@ def _dtype_of_array(array: Any, type_name: str) -> numpy.dtype[Any]:
     return said if isinstance(said, numpy.dtype) and said.name == type_name else dtype_of(type_name)
 
 
+def _exported(array: Any) -> _native.View:
+    """Asks for a capsule that has a version: nanobind asks for one without first, of which PyArrow warns."""
+    try:
+        capsule, why = array.__dlpack__(max_version=(1, 0)), "its DLPack capsule is not one"
+    except Exception as error:  # whatever the library raises says why
+        capsule, why = array, str(error)
+    try:
+        return _native.View(capsule)  # of the array itself nanobind also takes a buffer
+    except TypeError:
+        if "max_version" in why:  # the library knows of no versions
+            why = _export_error(array)
+        raise TypeError(f"{name_of(array)} cannot be read in place: {why}") from None
+
+
 def _export_error(array: Any) -> str:
     try:
         array.__dlpack__()
@@ -304,10 +324,31 @@ def _buffer_of(array: Any) -> memoryview | None:
         return None
 
 
+def _format_of(buffer: memoryview) -> str:
+    """ctypes puts the byte order before the format."""
+    return buffer.format.lstrip("<>=@|")
+
+
 def _is_of_bytes(buffer: memoryview) -> bool:
     """Whether its elements are bytes, of which the caller says what they are: a buffer of any other format
-    says it. ctypes puts the byte order before the format."""
-    return buffer.format.lstrip("<>=@|") in ("B", "b", "c")
+    says it."""
+    return _format_of(buffer) in ("B", "b", "c")
+
+
+def _of_buffer(buffer: memoryview, dtype: str | None) -> Elements:
+    import numpy
+
+    if dtype is not None and _is_of_bytes(buffer):
+        return _of_raw(buffer, dtype)
+    if _format_of(buffer) == "c":
+        raise TypeError("a buffer of the format c does not say what elements its bytes are: pass dtype=")
+    try:
+        array = numpy.asarray(buffer)
+    except ValueError:  # it knows no such format
+        raise TypeError(f"elements of the buffer format {buffer.format!r} cannot be reduced: pass "
+                        "numpy.array(list(...), dtype), or numpy.frombuffer(..., dtype), of an element type: "
+                        f"{', '.join(sorted(ELEMENT_TYPES))}") from None
+    return _of_numpy(array)
 
 
 def _of_raw(buffer: memoryview, dtype: str, home: Home | None = None) -> Elements:
@@ -353,16 +394,9 @@ def views_of(pieces: Iterator[Elements], whole: Elements) -> Iterator[_native.Vi
         piece.check_mapping()  # it was read meanwhile
 
 
-def _file_pieces(file: Any, dtype: str | None) -> Iterator[Elements]:
-    if dtype is None:
-        raise TypeError("a file of raw elements does not say its type: pass dtype=, or what warpfold.files "
-                        "makes of it")
-    return _iterator_pieces(blocks_of(file), dtype)
-
-
 def _iterator_pieces(pieces: Iterator[Any], dtype: str | None) -> Iterator[Elements]:
-    """The elements of pieces: arrays or, where the caller has said a type, also bytes of that type. Bytes may
-    be cut inside elements."""
+    """The elements of pieces: arrays or, where the caller has said a type, also bytes and files of that type.
+    Bytes may be cut inside elements, files may not."""
     if dtype is None:
         yield from (elements_of(piece, None) for piece in pieces)
         return
@@ -371,6 +405,9 @@ def _iterator_pieces(pieces: Iterator[Any], dtype: str | None) -> Iterator[Eleme
         buffer = None if says_its_type(piece) else _buffer_of(piece)
         if buffer is not None and (buffer.c_contiguous or buffer.nbytes == 0):
             yield from _whole_elements(buffer, cut, dtype)
+        elif buffer is None and hasattr(piece, "read") and comes_in_pieces(piece):
+            cut.check_end()
+            yield from _iterator_pieces(blocks_of(piece), dtype)
         else:
             cut.check_end()
             yield elements_of(piece, None) if buffer is None else _asked(_of_raw(buffer, dtype))
@@ -393,18 +430,23 @@ def _whole_elements(buffer: memoryview, cut: WholeElements, dtype: str) -> Itera
 
 def _of_gpu(array: Any, memory: MemoryOfCall | None) -> Elements:
     elements = None if memory is None else memory.of_gpu(array)
-    return elements or _of_pieces(_staged(array), None, "staged")
+    return elements or _staged(array)
 
 
-def _staged(array: Any) -> Iterator[Elements]:
+def _staged(array: Any) -> Elements:
     """The elements of an array on a GPU, copied to the host part by part."""
     from warpfold import gpu
 
     gpu.finish(array)
-    return (elements_of(_to_host(part), None) for part in _parts(array))
+    pieces = (elements_of(_to_host(part), None) for part in _parts(array))
+    elements = _of_pieces(pieces, None, "staged")
+    elements.shape, elements.owner = tuple(array.shape), array
+    return elements
 
 
 def _parts(array: Any) -> Iterator[Any]:
+    """Rows of the first dimension, or parts of one row, as large as a piece may be. What lies in the last
+    dimensions is cut only if it is larger than a piece, and then such parts have no others beside it."""
     shape = tuple(array.shape)
     count = 1
     for length in shape:

@@ -4,17 +4,24 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from warpfold import _native
-from warpfold.arrays import Elements
-from warpfold.calls import Call
+from warpfold.arrays import Elements, view_of
+from warpfold.calls import Call, run
+from warpfold.element_types import element_bytes
 from warpfold.errors import InvalidArgumentError, NotFoundError
 from warpfold.progress import Meter
+from warpfold.results import column_of, value_of
 from warpfold.stops import Stop, away
+
+if TYPE_CHECKING:
+    import numpy
 
 Axis = int | tuple[int, ...] | None
 
@@ -53,9 +60,8 @@ def cut_along(operator_name: str, elements: Elements, axis: int | tuple[int, ...
     """Raises what NumPy raises for axes that are not there, TypeError for what has no axes."""
     import numpy
 
-    if elements.shape is None or (elements.view is None and elements.reference is None):
-        raise TypeError("axis= needs an array in the host's memory, or one that the server reads: pieces "
-                        "have no axes")
+    if elements.shape is None or not elements.is_array:
+        raise TypeError("axis= needs an array: pieces have no axes")
     dimensions = len(elements.shape)
     if dimensions == 0 and operator_name in _OF_SCALARS and axis in (0, -1) and not isinstance(axis, bool):
         axis = ()
@@ -78,39 +84,88 @@ def cut_along(operator_name: str, elements: Elements, axis: int | tuple[int, ...
     return cut
 
 
-def run_along(call: Call, cut: Cut, client: _native.Client, stop: Stop | None = None) \
-        -> _native.Columns:
-    """Blocks until the columns are there, as warpfold.calls.run."""
+def run_along(operator_name: str, call: Call, cut: Cut, client: _native.Client, stop: Stop | None = None) \
+        -> numpy.ndarray[Any, Any]:
+    """Blocks until the values are there, one for each segment, as warpfold.calls.run."""
     if call.progress is None:
-        return _ask(client, call, cut, None, stop)
+        return _ask(operator_name, call, cut, client, None, stop)
     view = call.elements.view
     with Meter(call.progress, view.nbytes if view is not None else None) as meter:
-        columns = _ask(client, call, cut, meter.tell, stop)
+        values = _ask(operator_name, call, cut, client, meter.tell, stop)
         meter.finish()
-    return columns
+    return values
 
 
-def _ask(client: _native.Client, call: Call, cut: Cut, progress: Callable[[int], object] | None,
-         stop: Stop | None) -> _native.Columns:
+def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
+         progress: Callable[[int], object] | None, stop: Stop | None) -> numpy.ndarray[Any, Any]:
     elements = call.elements
     is_in_place = cut.order() == list(range(len(cut.dimensions)))
-    if elements.reference is not None and (is_in_place or elements.view is None):
-        if not is_in_place:
-            raise ValueError("an array that is not in the host's memory is reduced along its last axes only")
-        reference = elements.reference
+    if not is_in_place and elements.view is None:
+        raise ValueError("an array that is not in the host's memory is reduced along its last axes only")
+    reference = elements.reference
+    if reference is not None and is_in_place:
         try:
-            return client.reduce_segments_reference(reference.token, reference.byte_offset, cut.length(),
-                                                    cut.count(), call.task, call.settings.native(), stop)
+            return column_of(operator_name, client.reduce_segments_reference(
+                reference.token, reference.byte_offset, cut.length(), cut.count(), call.task,
+                call.settings.native(), stop), elements)
         except NotFoundError:
-            if elements.view is None:
+            if elements.way == "resident":
                 raise
-    if elements.reference is not None:
+    if reference is not None:
         with away(stop):
             elements.send_instead()
     if elements.view is None:
-        raise TypeError("axis= needs an array in the host's memory: pieces have no axes")
+        return _ask_part_by_part(operator_name, call, cut, client, progress, stop)
     try:
-        return client.reduce_segments(elements.view, cut.order(), cut.length(), cut.count(), call.task,
-                                      call.settings.native(), progress, stop)
+        return column_of(operator_name, client.reduce_segments(
+            elements.view, cut.order(), cut.length(), cut.count(), call.task, call.settings.native(),
+            progress, stop), elements)
     finally:
         elements.check_mapping()  # which says more than that the system could not read
+
+
+def _ask_part_by_part(operator_name: str, call: Call, cut: Cut, client: _native.Client,
+                      progress: Callable[[int], object] | None, stop: Stop | None) \
+        -> numpy.ndarray[Any, Any]:
+    """Of a staged array. Each part has whole segments, or is one of those that make up a segment."""
+    import numpy
+
+    elements = call.elements
+    pieces, elements.pieces = elements.pieces or iter(()), None
+    length = cut.length()
+    values: list[numpy.ndarray[Any, Any]] = []
+    sent = 0
+
+    def tell(more: int, *unused: object) -> None:
+        if progress is not None:
+            progress(sent + more)
+
+    while (piece := _next(pieces, stop)) is not None:
+        count = math.prod(piece.shape or ())
+        if 0 < count < length:
+            segment = Elements(elements.type, elements.dtype, elements.way,
+                               pieces=_of_one_segment(piece, pieces, length))
+            answer = run(Call(segment, call.task, call.settings, progress and tell), client, stop)
+            values.append(numpy.asarray(value_of(answer[0][0], elements)).reshape(1))
+        else:
+            dimensions = list(range(len(piece.shape or ())))
+            columns = client.reduce_segments(
+                view_of(piece, elements.type), dimensions, length, count // length if length else cut.count(),
+                call.task, call.settings.native(), progress and tell, stop)
+            values.append(column_of(operator_name, columns, elements))
+        sent += max(count, length) * element_bytes(elements.type)
+    tell(0)
+    return numpy.concatenate(values)
+
+
+def _of_one_segment(first: Elements, others: Iterator[Elements], length: int) -> Iterator[Elements]:
+    for piece in itertools.chain((first,), others):
+        yield piece
+        length -= math.prod(piece.shape or ())
+        if length <= 0:
+            return
+
+
+def _next(pieces: Iterator[Elements], stop: Stop | None) -> Elements | None:
+    with away(stop):
+        return next(pieces, None)

@@ -12,7 +12,7 @@ from warpfold import _native, forks, plain
 from warpfold.calls import CallOptions, Work, itself, settings_of
 from warpfold.docstrings import documented
 from warpfold.methods import Methods
-from warpfold.options import targets_of, whole
+from warpfold.options import check_one_target, targets_of, whole
 from warpfold.partial import PartialState, Parts
 from warpfold.resident import ArrayInfo, ResidentArray, asking, infos_of, listing, putting
 from warpfold.results import Result
@@ -95,16 +95,19 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
 
     def put(self, array: Any, *, matrix: bool = False, ttl: float | None = None, owner: str = "",
             **options: Unpack[CallOptions]) -> ResidentArray:
-        """Sends an array once, to be kept in the server's device memory: a ResidentArray.
+        """Sends an array once, to be kept in the server's device memory: a ResidentArray. Of a client of one
+        target.
 
         array: in the host's memory: NumPy's, or whatever has DLPack or a buffer.
-        matrix: as in reduce; reductions of the array must then be of matrices, too.
+        matrix: as in reduce; reductions of the array must then be of matrices, too, and only then can be.
+            Pairs for affine_compose are matrices of one row: array.reshape(-1, 1, 2).
         ttl: seconds without use after which the array goes. None: the server's own time.
         owner: whose it is, for quotas and lists; at most 128 printable ASCII characters.
 
         Raises ResourceExhaustedError (RESIDENT_FULL, OWNER_QUOTA), UnimplementedError (NO_RESIDENT_ARRAYS),
         and TypeError for what is not in the host's memory: iterators, files, arrays on a GPU, kept arrays.
         """
+        check_one_target(self._targets)
         work = putting(array, matrix, ttl, owner, options)
         kept: ResidentArray = self._perform(work, lambda answer: ResidentArray(self, *answer))
         return kept
@@ -112,14 +115,18 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
     def array(self, token: bytes, *, timeout: float | None = None) -> ResidentArray:
         """The array of a ResidentArray's token: of one dimension, or of three if it is of matrices.
 
-        Raises NotFoundError where the server keeps none of this token.
+        Raises NotFoundError where the server keeps none of this token, and ValueError of a client of several
+        targets.
         """
+        check_one_target(self._targets)
         work = asking(token, timeout)
         kept: ResidentArray = self._perform(work, lambda answer: ResidentArray(self, answer))
         return kept
 
     def arrays(self, owner: str = "", *, timeout: float | None = None) -> list[ArrayInfo]:
-        """The arrays that the server keeps, oldest first: of one owner, or of all. Without their tokens."""
+        """The arrays that the server keeps, oldest first: of one owner, or of all. Without their tokens. Of a
+        client of one target."""
+        check_one_target(self._targets)
         infos: list[ArrayInfo] = self._perform(listing(owner, timeout), infos_of)
         return infos
 
@@ -135,7 +142,8 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         is given back with the last array that lies in it. An array must not be written to while it is
         reduced. Raises UnavailableError where nobody listens at the memory socket, or has not answered for
         two minutes, and ResourceExhaustedError (TOO_MUCH_MEMORY) for more than the server allows, or this
-        machine has.
+        machine has, and where 1,024 such arrays of this client live, among which the server counts what it
+        has opened of a GPU's memory.
         """
         work = allocating(self._memory, shape, dtype, timeout)
         array: numpy.ndarray[Any, Any] = self._perform(work, itself)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 import socket
 import threading
 import time
@@ -317,9 +318,9 @@ def _in_order(targets: tuple[str, ...], index: int, now: float) -> list[str]:
 
 def is_near(target: str, names: frozenset[str]) -> bool:
     """Whether a server is on the machine that has these names and addresses."""
-    if target.startswith("unix:"):
+    if target.startswith(("unix:", "unix-abstract:")):
         return True
-    host = target.rpartition(":")[0].removeprefix("dns:").strip("/[]")
+    host = re.sub("^(dns|ipv4|ipv6):(//.*/)?", "", target.rpartition(":")[0]).strip("[]")
     return host in names or host.startswith("127.")
 
 

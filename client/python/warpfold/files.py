@@ -5,6 +5,7 @@
     client.sum(warpfold.files.npy("measurements.npy"))
     client.sum(warpfold.files.parquet("trips.parquet", "distance"))
     client.sum(itertools.chain(warpfold.files.npz("a.npz", "x"), warpfold.files.npz("b.npz", "x")))
+    client.sum(iter([warpfold.files.npy("a.npy"), warpfold.files.npy("b.npy")]))
 
 None of them reads a file as a whole: they map it, or are iterators of pieces. Errors: OSError for what cannot
 be read, ValueError for what is not such a file, KeyError for a member or a column that is not there.
@@ -69,10 +70,11 @@ def raw(path: Path, dtype: Any) -> numpy.ndarray[Any, Any]:
 def npz(path: Path, member: str) -> Iterator[numpy.ndarray[Any, Any]]:
     """The pieces of one array of a .npz file, unpacked as they are asked for. ValueError for what is none."""
     where = os.fspath(path)
-    name = member if member.endswith(".npy") else f"{member}.npy"
     try:
         with zipfile.ZipFile(where) as archive:
-            if name not in archive.namelist():
+            there = archive.namelist()
+            name = member if member in there else f"{member}.npy"  # in this order, as NumPy
+            if name not in there:
                 raise KeyError(f"there is no array {member!r} in {where}")
             with archive.open(name) as file:
                 yield from _npy_pieces(file)

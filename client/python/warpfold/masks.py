@@ -21,6 +21,13 @@ _FEW = 32
 _List = list[Any] | tuple[Any, ...]
 
 
+def most_dimensions() -> int:
+    """That an array of NumPy's can have."""
+    import numpy
+
+    return getattr(numpy, "MAXDIMS", _NUMPY_2_DIMENSIONS)
+
+
 def refuse_masked(array: Any) -> None:
     """TypeError for one of NumPy's masked arrays."""
     import numpy
@@ -43,10 +50,8 @@ def refuse_masks_in(items: _List) -> list[numpy.ndarray[Any, Any]]:
     TypeError also where there are more lists in one another than an array has dimensions. Of one that
     contains itself twice NumPy would never come to an end.
     """
-    import numpy
-
     # Level by level, where NumPy stops, too: there may be no last one.
-    most = getattr(numpy, "MAXDIMS", _NUMPY_2_DIMENSIONS)
+    most = most_dimensions()
     arrays: list[numpy.ndarray[Any, Any]] = []
     level: list[_List] = [items]
     for depth in range(most):

@@ -33,7 +33,7 @@ from warpfold.calls import (
 from warpfold.docstrings import documented
 from warpfold.errors import OutOfRangeError
 from warpfold.options import flag, number, operators_of
-from warpfold.results import Result, answer_type, beyond_64_bits, column_of, in_type, value_of
+from warpfold.results import Result, answer_type, beyond_64_bits, in_type, value_of
 from warpfold.stops import Stop, away
 
 if TYPE_CHECKING:
@@ -74,8 +74,9 @@ class Methods(Generic[V, R]):
 
         def work(client: _native.Client, stop: Stop | None) -> Result:
             elements = self._elements(array, options, settings, stop)
-            task = task_of(elements.type, names, _same(matrix_of, elements) if matrix else None, nan,
-                           overflow, modulus, ddof, algorithm)
+            shape = _same(matrix_of, elements) if matrix else None
+            _check_kept_as(shape, elements)
+            task = task_of(elements.type, names, shape, nan, overflow, modulus, ddof, algorithm)
             call = Call(elements, task, settings, progress_of(options))
             return Result(run(call, client, stop), elements)
 
@@ -245,7 +246,8 @@ class Methods(Generic[V, R]):
                        **options: Unpack[CallOptions]) -> V:
         """The composition of the maps x -> a x + b, the first one applied first: an array [[a, b]].
 
-        array: pairs (a, b) in the last dimension, of 32 or 64 bits.
+        array: pairs (a, b) in the last dimension, of 32 or 64 bits; to be kept they are put as matrices of
+            one row: put(array.reshape(-1, 1, 2), matrix=True).
         """
         return self._of_matrices("affine_compose", array, _pair_of, modulus, options)
 
@@ -255,7 +257,9 @@ class Methods(Generic[V, R]):
 
         def work(client: _native.Client, stop: Stop | None) -> Any:
             elements = self._elements(array, options, settings, stop)
-            task = task_of(elements.type, (operator,), _same(shape_of, elements), modulus=modulus)
+            shape = _same(shape_of, elements)
+            _check_kept_as(shape, elements)
+            task = task_of(elements.type, (operator,), shape, modulus=modulus)
             answer = run(Call(elements, task, settings, progress_of(options)), client, stop)
             return value_of(answer[0][0], elements)
 
@@ -284,10 +288,11 @@ class Methods(Generic[V, R]):
 
         def work(client: _native.Client, stop: Stop | None) -> Any:
             elements = self._elements(array, options, settings, stop)
+            _check_kept_as(None, elements)
             call = Call(elements, task_of(elements.type, (operator,), None, **spec), settings,
                         progress_of(options))
             answered = None if dtype is None else answer_type(elements.type, dtype)
-            if axis is None and keepdims and elements.view is None and elements.reference is None:
+            if axis is None and keepdims and not elements.is_array:
                 raise TypeError("keepdims= needs an array: pieces have no dimensions")
             try:
                 value = value_of(run(call, client, stop)[0][0], elements) if axis is None \
@@ -333,14 +338,13 @@ def _along(operator: str, call: Call, axis: int | tuple[int, ...], keepdims: boo
     if operator in ("argmin", "argmax") and isinstance(axis, tuple):
         raise TypeError(f"{operator} takes one axis: its answer is an index along it")
     cut = cut_along(operator, call.elements, axis)
-    columns = run_along(call, cut, client, stop)
-    return column_of(operator, columns, call.elements).reshape(cut.shape(keepdims))
+    return run_along(operator, call, cut, client, stop).reshape(cut.shape(keepdims))
 
 
 def _with_dimensions(value: Any, elements: Elements) -> Any:
     import numpy
 
-    return numpy.asarray(value).reshape((1,) * len(elements.shape or ()))
+    return numpy.asarray(value).reshape((1,) * len(elements.shape or ()))[()]
 
 
 def _ddof(ddof: float, correction: float | None) -> float:
@@ -352,9 +356,23 @@ def _ddof(ddof: float, correction: float | None) -> float:
 
 
 def _same(shape_of: Callable[[Elements], tuple[int, int]], elements: Elements) -> tuple[int, int]:
-    """Rows and columns, which all pieces must have."""
-    elements.matrix_of = shape_of
+    """Rows and columns, which all pieces must have; those of a staged array may be parts of a matrix."""
+    if not elements.is_array:
+        elements.matrix_of = shape_of
     return shape_of(elements)
+
+
+def _check_kept_as(matrix: tuple[int, int] | None, elements: Elements) -> None:
+    """ValueError where a server keeps the array as something else."""
+    kept = elements.kept_as
+    if elements.way != "resident" or kept == matrix:
+        return
+    if kept is None:
+        raise ValueError("the array was put as numbers: matrices are put by put(array, matrix=True), pairs "
+                         "(a, b) by put(array.reshape(-1, 1, 2), matrix=True)")
+    remedy = "which reduce(operators, matrix=True) takes entry by entry" if matrix is None \
+        else f"not of {matrix[0]} x {matrix[1]}"
+    raise ValueError(f"the array was put as matrices of {kept[0]} x {kept[1]}, {remedy}")
 
 
 def _pair_of(elements: Elements) -> tuple[int, int]:

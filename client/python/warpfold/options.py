@@ -117,6 +117,12 @@ def targets_of(target: str | Sequence[str]) -> list[str]:
     return targets
 
 
+def check_one_target(targets: Sequence[str]) -> None:
+    """ValueError where there are several, for what one server keeps."""
+    if len(targets) > 1:
+        raise ValueError("an array is kept by one server, and this client has several: connect to one target")
+
+
 @functools.cache
 def _known() -> dict[str, None]:
     """Names, in their order, which are looked up by their hashes."""

@@ -13,30 +13,22 @@ from warpfold.mapped import home_of
 _BLOCK_BYTES = 1 << 20
 
 # What files of other formats begin with.
-_FORMATS = {b"\x93NUMPY": "it is a .npy file, whose header is no elements: pass warpfold.files.npy(path)",
-            b"PK\x03\x04": "it is an archive, as .npz files are: pass warpfold.files.npz(path, member), or "
+_FORMATS = {b"\x93NUMPY": "a .npy file, whose header is no elements: pass warpfold.files.npy(path)",
+            b"PK\x03\x04": "an archive, as .npz files are: pass warpfold.files.npz(path, member), or "
                            "numpy.memmap(path, dtype) if its own bytes are meant"}
 BEGIN_BYTES = max(map(len, _FORMATS))
 
 
 def check_begin(begin: bytes) -> None:
-    """ValueError if these first bytes of a file, BEGIN_BYTES or more, say that it is no file of elements."""
+    """ValueError if these first bytes, of which BEGIN_BYTES are enough, are those of no file of elements."""
     for magic, remedy in _FORMATS.items():
         if begin.startswith(magic):
-            raise ValueError(f"the file has more in it than elements: {remedy}")
+            raise ValueError(f"there is more in it than elements, it begins as {remedy}")
 
 
 def blocks_of(file: Any) -> Iterator[bytes]:
     """The blocks of a binary file, from where it stands to its end."""
-    blocks = iter(lambda: _read(file), b"")
-    begin = b""
-    for block in blocks:
-        begin += block
-        if len(begin) >= BEGIN_BYTES:
-            break
-    check_begin(begin)
-    yield begin
-    yield from blocks
+    return iter(lambda: _read(file), b"")
 
 
 def _read(file: Any) -> bytes:
@@ -69,16 +61,21 @@ def _copy_of(data: memoryview) -> bytes:
 
 class WholeElements:
     """Makes whole elements of bytes that come one after the other, cut anywhere. An element that lies in
-    several of them is copied, all others are not."""
+    several of them is copied, all others are not. ValueError where the bytes begin as a file that has more in
+    it than elements."""
 
     def __init__(self, dtype: str):
         self._dtype = dtype
         self._element_bytes = element_bytes(dtype)
+        self._begin = b""
         self._rest = b""
 
     def parts_of(self, data: memoryview, copy: Callable[[memoryview], bytes]) -> Iterator[memoryview]:
         """The elements that end in these bytes, of which `copy` copies some. To be taken before the
         next bytes are."""
+        if len(self._begin) < BEGIN_BYTES:
+            self._begin += copy(data[:BEGIN_BYTES])
+            check_begin(self._begin)
         if self._rest:
             missing = self._element_bytes - len(self._rest)
             self._rest += copy(data[:missing])

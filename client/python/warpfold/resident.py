@@ -156,7 +156,7 @@ class ArrayPart(ArrayElsewhere, Generic[V, R]):
         offset = whole.reference.byte_offset + (begin * row_bytes if rows else 0)
         reference = Reference(whole.reference.token, offset, math.prod(shape))
         return ArrayPart(self._client, Elements(whole.type, whole.dtype, whole.way, shape=shape,
-                                                reference=reference))
+                                                reference=reference, kept_as=whole.kept_as))
 
     def __repr__(self) -> str:
         return f"<warpfold.{type(self).__name__} {self._elements.type} {self.shape}>"
@@ -261,7 +261,8 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
         except ValueError:
             deleting(answer[0], _FAREWELL_S).run(client, None)
             raise
-        return answer, elements
+        # What is answered has no view, which would hold the array that was put.
+        return answer, Elements(elements.type, elements.dtype, elements.way, shape=elements.shape)
 
     return Work(settings, work)
 
@@ -303,4 +304,4 @@ def _elements_of(answer: _native.Array, put: Elements | None) -> Elements:
     if put is not None:
         shape, dtype = put.shape or (), put.dtype
     return Elements(info.type, dtype, "resident", shape=shape,
-                    reference=Reference(answer[0], 0, math.prod(shape)))
+                    reference=Reference(answer[0], 0, math.prod(shape)), kept_as=info.matrix)

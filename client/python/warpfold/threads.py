@@ -23,15 +23,23 @@ class Job(Generic[A]):
         self._do = do
 
     def run(self) -> None:
+        """Once. Lets go of what was to be done before its future is done: who waits for that may go on sooner
+        than this thread."""
         future, do = self.future, self._do
-        del self  # an error's traceback has this frame: with its future it would keep all that is in the call
+        # An error's traceback has this frame: with its future it would keep all that is in the call.
+        del self._do, self
         try:
-            if future.set_running_or_notify_cancel():
-                future.set_result(do())
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                answer = do()
+            finally:
+                del do
+            future.set_result(answer)
         except BaseException as error:
             future.set_exception(error)
         finally:
-            del future, do
+            del future
 
 
 class _Line:
