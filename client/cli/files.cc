@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "client/cli/unpacker.h"
 
 namespace warpfold::cli {
 namespace {
@@ -47,17 +48,14 @@ absl::StatusOr<Reduction> SendMapped(Client& client, const Spec& spec, ElementTy
 // Unpacks a member into the array. Its end must be where its header says, with the archive's checksum.
 Outcome Unpack(FilePiece& piece, Writer& writer) {
   std::vector<std::byte> buffer(kReadBytes);
-  std::uint64_t left = piece.byte_count;
+  Unpacker unpacker(*piece.member);
   while (true) {
-    const absl::StatusOr<std::size_t> size = piece.member->Read(buffer);
+    const std::uint64_t head_left = piece.head_bytes - std::min(piece.head_bytes, unpacker.position());
+    const std::uint64_t wanted = head_left > 0 ? std::min<std::uint64_t>(head_left, kReadBytes) : kReadBytes;
+    const absl::StatusOr<std::size_t> size = unpacker.Read(std::span(buffer).first(wanted));
     if (!size.ok()) return {.input_error = size.status(), .bad_input = piece.name};
-    if (*size > left || (*size == 0 && left > 0)) {
-      return {
-          .input_error = absl::InvalidArgumentError("damaged: a member is not as long as its header says"),
-          .bad_input = piece.name};
-    }
     if (*size == 0) return {.reduction = Reduction{}};
-    left -= *size;
+    if (head_left > 0) continue;
     if (absl::Status status = writer.Write(std::span(buffer).first(*size)); !status.ok()) {
       return {.reduction = status};
     }

@@ -14,6 +14,8 @@
 #include "client/cli/npy.h"
 #include "client/cli/refuse.h"
 #include "client/cli/standard_input.h"
+#include "client/cli/unpacker.h"
+#include "client/cli/zip_directory.h"
 #include "client/translate.h"
 
 namespace warpfold::cli {
@@ -76,21 +78,22 @@ absl::StatusOr<std::string> ReadUpTo(std::size_t size, const Read& read) {
 }
 
 absl::StatusOr<OpenedFile> OpenNpz(const ReduceFlags& flags, FilePiece piece) {
-  absl::StatusOr<NpzMember> opened = NpzMember::Open(piece.file.bytes(), flags.member);
-  if (!opened.ok()) return opened.status();
-  NpzMember& member = piece.member.emplace(*std::move(opened));
-  if (!member.stored().empty()) return OpenNpy(flags, std::move(piece), piece.member->stored());
-  std::uint64_t head_bytes = 0;
-  const auto read = [&](std::size_t size) {
-    head_bytes += size;
-    return ReadUpTo(size, [&member](std::span<std::byte> buffer) { return member.Read(buffer); });
+  const absl::StatusOr<NpzMember> member = NpzMember::Find(piece.file.bytes(), flags.member);
+  if (!member.ok()) return member.status();
+  piece.member = *member;
+  if (!member->packed) return OpenNpy(flags, std::move(piece), member->bytes);
+  Unpacker unpacker(*member);
+  const auto read = [&unpacker](std::size_t size) {
+    return ReadUpTo(size, [&unpacker](std::span<std::byte> buffer) { return unpacker.Read(buffer); });
   };
   const absl::StatusOr<std::string> magic = read(kNpyMagic.size());
   if (!magic.ok()) return magic.status();
   if (*magic != kNpyMagic) return Refuse("the member is not an .npy file");
   const absl::StatusOr<NpyHead> head = ReadNpyHead(read);
   if (!head.ok()) return head.status();
-  if (absl::Status status = CheckNpyData(head->data_bytes, member.byte_count() - head_bytes); !status.ok()) {
+  piece.head_bytes = unpacker.position();
+  if (absl::Status status = CheckNpyData(head->data_bytes, member->byte_count - piece.head_bytes);
+      !status.ok()) {
     return status;
   }
   const auto matrix_shape = CheckNpy(flags, head->type, head->shape, head->data_bytes);
@@ -132,7 +135,7 @@ absl::StatusOr<OpenedFile> OpenFile(const ReduceFlags& flags, const std::string&
   const std::span<const std::byte> bytes = file->bytes();
   FilePiece piece(path, *std::move(file));
   if (IsNpy(bytes) || absl::EndsWith(path, ".npy")) return OpenNpy(flags, std::move(piece), bytes);
-  const bool is_archive = absl::EndsWith(path, ".npz") || (!flags.type.has_value() && IsZip(bytes));
+  const bool is_archive = absl::EndsWith(path, ".npz") || (!flags.type.has_value() && BeginsAsZip(bytes));
   if (is_archive) return OpenNpz(flags, std::move(piece));
   if (flags.member.has_value()) return Refuse("--member is of .npz files");
   if (!flags.type.has_value()) return Refuse("raw elements need --dtype");

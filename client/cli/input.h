@@ -27,8 +27,9 @@ struct FilePiece {
   MappedFile file;
   std::uint64_t byte_count = 0;
   std::span<const std::byte> data;  // where they lie in the file; empty if they are compressed
-  std::optional<NpzMember> member;  // of an archive; it stands where the elements start
-  bool packed() const { return member.has_value() && member->stored().empty(); }
+  std::optional<NpzMember> member;  // of an archive
+  std::uint64_t head_bytes = 0;     // of the unpacked member, before the elements
+  bool packed() const { return member.has_value() && member->packed; }
 };
 
 // One array, in pieces.

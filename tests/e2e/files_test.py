@@ -6,6 +6,7 @@ import io
 import pathlib
 import time
 import unittest
+import warnings
 import zipfile
 
 import numpy
@@ -120,7 +121,7 @@ class Files(TestCase):
         )
         empty = io.BytesIO()
         zipfile.ZipFile(empty, "w").close()
-        self.assert_exit(2, self.reduce(self.file("n.npz", empty.getvalue())), "n.npz")  # as minizip has it
+        self.assert_exit(2, self.reduce(self.file("n.npz", empty.getvalue())), "n.npz", "without members")
         text = io.BytesIO()
         with zipfile.ZipFile(text, "w") as archive:
             archive.writestr("x.npy", "no array")
@@ -137,6 +138,39 @@ class Files(TestCase):
                 damaged = bytearray(data)
                 damaged[at] ^= 0x55
                 self.assert_exit(2, self.reduce(self.file("bad.npz", damaged)), "bad.npz", "damaged")
+
+    def test_the_last_of_several_members_of_a_name(self):
+        """As NumPy has it."""
+        path = self.folder / "twice.npz"
+        with zipfile.ZipFile(path, "w") as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for length in (10, 100):
+                archive.writestr("a.npy", npy_bytes(numpy.arange(length)))
+        expected = int(numpy.load(path)["a"].sum())
+        self.assertEqual(value(self.address, "sum", "--member", "a", str(path)), expected)
+
+    def test_other_compressions_are_named(self):
+        for method, name in ((zipfile.ZIP_BZIP2, "bzip2"), (zipfile.ZIP_LZMA, "LZMA")):
+            file = io.BytesIO()
+            with zipfile.ZipFile(file, "w", method) as archive:
+                archive.writestr("a.npy", npy_bytes(numpy.arange(10)))
+            self.assert_exit(2, self.reduce(self.file("x.npz", file.getvalue())), "x.npz", "'a.npy'", name)
+
+    def test_members_beyond_4_gib(self):
+        path = self.folder / "large.npz"
+        with Sparse(path, "w+b") as file, zipfile.ZipFile(file, "w") as archive:
+            with archive.open("x.npy", "w", force_zip64=True) as member:
+                length = 4 * len(Sparse.ZEROS) + 4
+                shape = {"descr": "<i4", "fortran_order": False, "shape": (length // 4,)}
+                numpy.lib.format.write_array_header_1_0(member, shape)
+                for _ in range(4):
+                    member.write(Sparse.ZEROS)
+                member.write(b"last")
+            archive.writestr("behind.npy", npy_bytes(numpy.arange(6)))
+        self.assertEqual(value(self.address, "sum", "--member", "behind", str(path)), 15)
+        # Its length is checked before its type. Its sum would take as long as all other tests.
+        wrong_type = self.reduce("--member", "x", "--dtype", "int64", str(path))
+        self.assert_exit(2, wrong_type, "the file holds int32")
 
     def test_a_long_check_does_not_hold_the_command(self):
         """A stored archive of 1 GB that takes no place on the disk, many times: checksums take a minute."""
