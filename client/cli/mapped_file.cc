@@ -19,7 +19,7 @@ namespace warpfold::cli {
 namespace {
 
 // For the signal's handler, which may look at no more than these.
-std::atomic<bool> page_was_missing = false;
+std::atomic<std::uintptr_t> missing_page = 0;  // the last one
 std::uintptr_t page_bytes = 0;
 
 void ReplaceMissingPage(int /*signal*/, siginfo_t* info, void* /*context*/) {
@@ -31,7 +31,7 @@ void ReplaceMissingPage(int /*signal*/, siginfo_t* info, void* /*context*/) {
     std::signal(SIGBUS, SIG_DFL);
     return;
   }
-  page_was_missing = true;
+  missing_page = page;
 }
 
 // The system makes the content of some files when they are read, and does not know its size before.
@@ -77,7 +77,10 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
 absl::Status MappedFile::CheckWhole() const {
   struct stat info = {};
   const bool is_short = fstat(file_, &info) != 0 || static_cast<std::size_t>(info.st_size) < bytes_.size();
-  if (!is_short && !page_was_missing) return absl::OkStatus();
+  // The file may have grown again since.
+  const std::uintptr_t first_page = reinterpret_cast<std::uintptr_t>(bytes_.data());
+  const bool was_short = missing_page >= first_page && missing_page - first_page < bytes_.size();
+  if (!is_short && !was_short) return absl::OkStatus();
   return absl::InvalidArgumentError("the file was shortened while it was read");
 }
 
