@@ -35,9 +35,12 @@ void ReplaceMissingPage(int /*signal*/, siginfo_t* info, void* /*context*/) {
 }
 
 // The system makes the content of some files when they are read, and does not know its size before.
-bool HasContent(int file) {
+absl::Status CheckEmpty(int file) {
   char byte = 0;
-  return pread(file, &byte, 1, 0) == 1;
+  const ssize_t size = pread(file, &byte, 1, 0);
+  if (size < 0) return absl::ErrnoToStatus(errno, "cannot read");
+  if (size == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("the system does not know the file's size; '-' reads a stream");
 }
 
 }  // namespace
@@ -59,8 +62,8 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   if (fstat(file, &info) != 0) return absl::ErrnoToStatus(errno, "cannot read");
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError("not a regular file; '-' reads a stream");
   const auto size = static_cast<std::size_t>(info.st_size);
-  if (size == 0 && HasContent(file)) {
-    return absl::InvalidArgumentError("the system does not know the file's size; '-' reads a stream");
+  if (size == 0) {
+    if (absl::Status status = CheckEmpty(file); !status.ok()) return status;
   }
   std::span<const std::byte> bytes;
   if (size > 0) {

@@ -15,6 +15,8 @@
 namespace warpfold::cli {
 namespace {
 
+using testing::HasSubstr;
+
 class MappedFileTest : public testing::Test {
  protected:
   static constexpr std::size_t kBytes = 1 << 20;
@@ -52,6 +54,16 @@ TEST_F(MappedFileTest, OneThatWasCutWithinItsLastPageIsBlamed) {
   EXPECT_TRUE(file->CheckWhole().ok());
   std::filesystem::resize_file(path, kBytes - 1);
   EXPECT_TRUE(absl::IsInvalidArgument(file->CheckWhole()));
+}
+
+TEST_F(MappedFileTest, OnlyAFileThatCanBeReadIsEmpty) {
+  EXPECT_THAT(std::string(MappedFile::Open("/proc/self/mem").status().message()), HasSubstr("cannot read"));
+  EXPECT_THAT(std::string(MappedFile::Open("/proc/self/status").status().message()), HasSubstr("size"));
+  const std::string path = File("empty");
+  std::filesystem::resize_file(path, 0);
+  const absl::StatusOr<MappedFile> empty = MappedFile::Open(path);
+  ASSERT_TRUE(empty.ok()) << empty.status();
+  EXPECT_TRUE(empty->bytes().empty());
 }
 
 }  // namespace
