@@ -148,6 +148,7 @@ std::string ShapeText(const std::optional<MatrixShape>& shape) {
 
 absl::StatusOr<Input> OpenFiles(const ReduceFlags& flags, std::string* name) {
   SurviveShortenedFiles();
+  AllowManyFiles();
   Input input;
   FilesInput files;
   for (const std::string& path : flags.inputs) {

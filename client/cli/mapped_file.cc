@@ -4,9 +4,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -14,6 +16,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
 
 namespace warpfold::cli {
 namespace {
@@ -32,6 +35,25 @@ void ReplaceMissingPage(int /*signal*/, siginfo_t* info, void* /*context*/) {
     return;
   }
   missing_page = page;
+}
+
+// gRPC ends the process where it gets no descriptor: these are for its connections.
+constexpr rlim_t kLeftDescriptors = 128;
+// A process may have 65,530 mappings (vm.max_map_count), of which each thread takes two.
+constexpr rlim_t kMostDescriptors = 32'768;
+
+rlimit DescriptorLimit() {
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return limit;
+}
+
+absl::Status CheckDescriptor(int file) {
+  const rlim_t limit = std::min(DescriptorLimit().rlim_cur, kMostDescriptors);
+  const rlim_t most = limit - std::min(kLeftDescriptors, limit / 2);
+  if (static_cast<rlim_t>(file) < most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("too many files: only ", most, " descriptors are for them (see ulimit -Hn)"));
 }
 
 // The system makes the content of some files when they are read, and does not know its size before.
@@ -53,11 +75,20 @@ void SurviveShortenedFiles() {
   sigaction(SIGBUS, &action, nullptr);
 }
 
+void AllowManyFiles() {
+  rlimit limit = DescriptorLimit();
+  const rlim_t most = std::min(limit.rlim_max, kMostDescriptors);
+  if (limit.rlim_cur >= most) return;
+  limit.rlim_cur = most;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   // Not blocking on a FIFO without a writer: it is refused below.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return absl::ErrnoToStatus(errno, "cannot open");
   absl::Cleanup close_file = [file] { close(file); };
+  if (absl::Status status = CheckDescriptor(file); !status.ok()) return status;
   struct stat info = {};
   if (fstat(file, &info) != 0) return absl::ErrnoToStatus(errno, "cannot read");
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError("not a regular file; '-' reads a stream");

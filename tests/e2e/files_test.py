@@ -4,6 +4,7 @@
 
 import io
 import pathlib
+import resource
 import time
 import unittest
 import warnings
@@ -94,6 +95,31 @@ class Files(TestCase):
         for count in (2, 3, 16):
             done = warpfold("reduce", "--target", self.address, "--op", "sum,product", *paths[:count])
             self.assertEqual((done.returncode, done.stdout), (0, "sum 0.0\nproduct 1.0\n"), done.stderr)
+
+    def test_thousands_of_files_are_one_array(self):
+        folder = self.folder / "many"
+        folder.mkdir()
+        paths = [str(folder / f"{i}.raw") for i in range(3000)]
+        for i, path in enumerate(paths):
+            pathlib.Path(path).write_bytes(numpy.int64(i).tobytes())
+
+        def of_first(count, soft, hard):
+            # A limit that is not raised refuses files by name, and never leaves gRPC without descriptors.
+            return warpfold(
+                *("reduce", "--target", self.address, "--op", "sum", "--dtype", "int64", *paths[:count]),
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+            )
+
+        self.assertEqual(of_first(3000, 256, 4096).stdout, f"sum {3000 * 2999 // 2}\n")
+        outcomes = set()
+        for count in (*range(118, 132), 200, 248, 250, 252, 256, 300):
+            done = of_first(count, 256, 256)
+            outcomes.add(done.returncode)
+            if done.returncode == 0:
+                self.assertEqual(done.stdout, f"sum {count * (count - 1) // 2}\n")
+            else:
+                self.assert_exit(2, done, ".raw: too many files", "ulimit")
+        self.assertEqual(outcomes, {0, 2})
 
     def test_matrices_of_several_files(self):
         x = numpy.random.default_rng(3).integers(0, 2**32, (60, 2, 2), dtype="uint32")
