@@ -112,6 +112,7 @@ absl::StatusOr<Input> OpenStandardInput(const ReduceFlags& flags) {
   };
   const absl::StatusOr<std::string> magic = read(kNpyMagic.size());
   if (!magic.ok()) return magic.status();
+  if (BeginsAsZip(std::as_bytes(std::span(*magic)))) return Refuse(kArchiveInStream);
   if (*magic != kNpyMagic) return Refuse("raw elements need --dtype");
   const absl::StatusOr<NpyHead> head = ReadNpyHead(read);
   if (!head.ok()) return head.status();
@@ -135,7 +136,8 @@ absl::StatusOr<OpenedFile> OpenFile(const ReduceFlags& flags, const std::string&
   const std::span<const std::byte> bytes = file->bytes();
   FilePiece piece(path, *std::move(file));
   if (IsNpy(bytes) || absl::EndsWith(path, ".npy")) return OpenNpy(flags, std::move(piece), bytes);
-  const bool is_archive = absl::EndsWith(path, ".npz") || (!flags.type.has_value() && BeginsAsZip(bytes));
+  const bool is_archive =
+      absl::EndsWith(path, ".npz") || (flags.type.has_value() ? IsZip(bytes) : BeginsAsZip(bytes));
   if (is_archive) return OpenNpz(flags, std::move(piece));
   if (flags.member.has_value()) return Refuse("--member is of .npz files");
   if (!flags.type.has_value()) return Refuse("raw elements need --dtype");

@@ -175,6 +175,24 @@ class Files(TestCase):
         expected = int(numpy.load(path)["a"].sum())
         self.assertEqual(value(self.address, "sum", "--member", "a", str(path)), expected)
 
+    def test_an_archive_is_none_of_raw_elements(self):
+        x = numpy.arange(24)
+        one = pathlib.Path(self.archive("one.npz", x=x)).read_bytes()
+        two = pathlib.Path(self.archive("two.npz", x=x, y=x)).read_bytes()
+        typed = ("--dtype", "int64")
+        disguised, other = self.file("one.zip", one), self.file("two.zip", two)
+        self.assertEqual(value(self.address, "sum", *typed, disguised), 276)
+        self.assertEqual(value(self.address, "sum", *typed, "--member", "y", other), 276)
+        self.assert_exit(2, self.reduce(*typed, other), "--member")
+        self.assert_exit(2, self.reduce("--dtype", "uint8", disguised), "int64", "uint8")
+        for flags in ((), typed):
+            self.assert_exit(2, warpfold("put", *flags, disguised), "an archive")
+        # Elements that begin as an archive are told from one by what they end with.
+        elements = numpy.frombuffer(b"PK\3\4" + bytes(100_000), "<u4")
+        raw = self.file("x.raw", elements.tobytes())
+        self.assertEqual(value(self.address, "sum", "--dtype", "uint32", raw), int(elements.sum()))
+        self.assert_exit(2, self.reduce(raw), "not a zip file, or a truncated one")
+
     def test_other_compressions_are_named(self):
         for method, name in ((zipfile.ZIP_BZIP2, "bzip2"), (zipfile.ZIP_LZMA, "LZMA")):
             file = io.BytesIO()
