@@ -99,6 +99,10 @@ absl::StatusOr<OpenedFile> OpenNpz(const ReduceFlags& flags, FilePiece piece) {
   const auto matrix_shape = CheckNpy(flags, head->type, head->shape, head->data_bytes);
   if (!matrix_shape.ok()) return matrix_shape.status();
   piece.byte_count = head->data_bytes;
+  // Else the end is seen when the last element is sent.
+  if (piece.byte_count == 0) {
+    if (absl::Status status = unpacker.ExpectEnd(); !status.ok()) return status;
+  }
   return OpenedFile{head->type, *matrix_shape, head->shape, std::move(piece)};
 }
 

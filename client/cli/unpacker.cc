@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "client/cli/refuse.h"
@@ -20,6 +21,8 @@ constexpr int kRawDeflate = -MAX_WBITS;
 Bytef* ForZlib(const std::byte* bytes) {
   return const_cast<Bytef*>(reinterpret_cast<const Bytef*>(bytes));  // it only reads its input
 }
+
+absl::Status WrongLength() { return Refuse("damaged: a member is not as long as its header says"); }
 
 }  // namespace
 
@@ -62,9 +65,35 @@ absl::StatusOr<std::size_t> Unpacker::Read(std::span<std::byte> buffer) {
   return size;
 }
 
+absl::Status Unpacker::ReadAll(std::span<std::byte> buffer) {
+  while (!buffer.empty()) {
+    const absl::StatusOr<std::size_t> size = Read(buffer);
+    if (!size.ok()) return size.status();
+    if (*size == 0) return WrongLength();
+    buffer = buffer.subspan(*size);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Unpacker::SkipTo(std::uint64_t position) {
+  std::array<std::byte, 4096> skipped;
+  while (position_ < position) {
+    const std::size_t size = std::min<std::uint64_t>(position - position_, skipped.size());
+    if (absl::Status status = ReadAll(std::span(skipped).first(size)); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Unpacker::ExpectEnd() {
+  std::byte more = {};
+  const absl::StatusOr<std::size_t> size = Read({&more, 1});
+  if (!size.ok()) return size.status();
+  return *size == 0 ? absl::OkStatus() : WrongLength();
+}
+
 absl::Status Unpacker::CheckEnd() const {
   if (position_ != member_.byte_count || !rest_.empty() || stream_->avail_in > 0) {
-    return Refuse("damaged: a member is not as long as its header says");
+    return WrongLength();
   }
   return crc32_ == member_.crc32 ? absl::OkStatus() : Refuse("damaged: a member's checksum does not match");
 }

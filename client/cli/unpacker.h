@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cli/npz.h"
 
@@ -26,6 +27,14 @@ class Unpacker {
   // member ends with them and is not as long as the archive says or has not its checksum. `buffer` must not
   // be empty.
   absl::StatusOr<std::size_t> Read(std::span<std::byte> buffer);
+
+  // Fills the buffer, or unpacks up to `position` without keeping it. INVALID_ARGUMENT also if the member
+  // ends before.
+  absl::Status ReadAll(std::span<std::byte> buffer);
+  absl::Status SkipTo(std::uint64_t position);
+
+  // INVALID_ARGUMENT unless all has been read, and is right.
+  absl::Status ExpectEnd();
 
   // How many have been unpacked.
   std::uint64_t position() const { return position_; }

@@ -96,6 +96,35 @@ class Files(TestCase):
             done = warpfold("reduce", "--target", self.address, "--op", "sum,product", *paths[:count])
             self.assertEqual((done.returncode, done.stdout), (0, "sum 0.0\nproduct 1.0\n"), done.stderr)
 
+    def test_many_files_of_all_kinds_are_one_array(self):
+        """Cut anywhere, and some of them are empty."""
+        rng = numpy.random.default_rng(5)
+        x = rng.standard_normal(1_000_000)
+        cuts = numpy.sort(rng.integers(0, len(x), 150))
+        cuts[1::40] = cuts[::40]
+        expected = reduce(self.address, "--op", "sum,argmax", self.save("all.npy", x))
+        for savers in ((numpy.savez,), (numpy.savez, numpy.savez_compressed)):
+            files = [
+                self.archive(f"{i}.npz", savers[i % len(savers)], x=part)
+                if i % 3
+                else self.file(f"{i}.raw", part.tobytes())
+                for i, part in enumerate(numpy.split(x, cuts))
+            ]
+            self.assertEqual(
+                reduce(self.address, "--op", "sum,argmax", "--dtype", "float64", *files), expected
+            )
+
+    def test_the_compressed_one_that_is_damaged_is_named(self):
+        for length in (0, 50_000):
+            good, bad = (
+                self.archive(f"{name}.npz", numpy.savez_compressed, x=numpy.arange(length))
+                for name in ("good", "bad")
+            )
+            data = bytearray(pathlib.Path(bad).read_bytes())
+            data[data.rfind(b"PK\1\2") + 16] ^= 1  # the checksum
+            pathlib.Path(bad).write_bytes(data)
+            self.assert_exit(2, self.reduce(good, bad, good), "bad.npz: damaged: a member's checksum")
+
     def test_thousands_of_files_are_one_array(self):
         folder = self.folder / "many"
         folder.mkdir()
@@ -120,6 +149,14 @@ class Files(TestCase):
             else:
                 self.assert_exit(2, done, ".raw: too many files", "ulimit")
         self.assertEqual(outcomes, {0, 2})
+
+    def test_the_next_target_is_tried(self):
+        """Where nobody listens at the first one, compressed members are unpacked again."""
+        x = numpy.arange(1_000_000)
+        packed = self.archive("x.npz", numpy.savez_compressed, x=x)
+        for targets in (f"127.0.0.1:1,{self.address}", f"{self.address},127.0.0.1:1"):
+            for files in ((packed,), (packed, self.save("x.npy", x))):
+                self.assertEqual(value(targets, "sum", *files), len(files) * int(x.sum()))
 
     def test_matrices_of_several_files(self):
         x = numpy.random.default_rng(3).integers(0, 2**32, (60, 2, 2), dtype="uint32")
