@@ -133,7 +133,7 @@ absl::StatusOr<OpenedFile> OpenRaw(const ReduceFlags& flags, FilePiece piece) {
   return OpenedFile{*flags.type, flags.spec.matrix_shape, {}, std::move(piece)};
 }
 
-absl::StatusOr<OpenedFile> OpenFile(const ReduceFlags& flags, const std::string& path) {
+absl::StatusOr<OpenedFile> OpenFile(const ReduceFlags& flags, const std::string& path, Archives archives) {
   if (path == "-") return Refuse("standard input is an array alone, not one of several");
   absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();
@@ -142,6 +142,7 @@ absl::StatusOr<OpenedFile> OpenFile(const ReduceFlags& flags, const std::string&
   if (IsNpy(bytes) || absl::EndsWith(path, ".npy")) return OpenNpy(flags, std::move(piece), bytes);
   const bool is_archive =
       absl::EndsWith(path, ".npz") || (flags.type.has_value() ? IsZip(bytes) : BeginsAsZip(bytes));
+  if (is_archive && archives == Archives::kRefused) return Refuse("an archive: unpack the array first");
   if (is_archive) return OpenNpz(flags, std::move(piece));
   if (flags.member.has_value()) return Refuse("--member is of .npz files");
   if (!flags.type.has_value()) return Refuse("raw elements need --dtype");
@@ -152,14 +153,14 @@ std::string ShapeText(const std::optional<MatrixShape>& shape) {
   return shape.has_value() ? absl::StrCat(shape->rows, "x", shape->columns, " matrices") : "scalars";
 }
 
-absl::StatusOr<Input> OpenFiles(const ReduceFlags& flags, std::string* name) {
+absl::StatusOr<Input> OpenFiles(const ReduceFlags& flags, std::string* name, Archives archives) {
   SurviveShortenedFiles();
   AllowManyFiles();
   Input input;
   FilesInput files;
   for (const std::string& path : flags.inputs) {
     *name = path;
-    absl::StatusOr<OpenedFile> file = OpenFile(flags, path);
+    absl::StatusOr<OpenedFile> file = OpenFile(flags, path, archives);
     if (!file.ok()) return file.status();
     if (!files.pieces.empty() && file->type != input.type) {
       return Refuse(absl::StrCat("it holds ", ElementTypeName(file->type), ", the files before it ",
@@ -248,10 +249,10 @@ absl::StatusOr<KeptArray> FindKeptArray(Client& client, const ReduceFlags& flags
   return KeptArray{array->type, array->matrix_shape, array->part(flags.first, flags.count.value_or(rest))};
 }
 
-absl::StatusOr<Input> OpenInput(const ReduceFlags& flags, std::string* name) {
+absl::StatusOr<Input> OpenInput(const ReduceFlags& flags, std::string* name, Archives archives) {
   *name = flags.inputs.empty() ? "input" : flags.inputs.front();
   if (flags.inputs.empty()) return Generate(flags);
-  if (flags.inputs.size() > 1 || flags.inputs.front() != "-") return OpenFiles(flags, name);
+  if (flags.inputs.size() > 1 || flags.inputs.front() != "-") return OpenFiles(flags, name, archives);
   if (flags.member.has_value()) return Refuse("--member is of .npz files");
   return OpenStandardInput(flags);
 }

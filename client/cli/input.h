@@ -65,9 +65,12 @@ struct KeptArray {
 };
 absl::StatusOr<KeptArray> FindKeptArray(Client& client, const ReduceFlags& flags);
 
+enum class Archives { kRead, kRefused };
+
 // The statuses' messages are for people: what is wrong with the input or with the flags that describe it.
 // *name is then the input's.
-absl::StatusOr<Input> OpenInput(const ReduceFlags& flags, std::string* name);
+absl::StatusOr<Input> OpenInput(const ReduceFlags& flags, std::string* name,
+                                Archives archives = Archives::kRead);
 
 // The matrices in an array of `shape`: `asked` if given, which the last two dimensions must equal unless
 // there is only one; else these two where `needs_matrices`; else none.

@@ -222,8 +222,9 @@ class Files(TestCase):
         self.assertEqual(value(self.address, "sum", *typed, "--member", "y", other), 276)
         self.assert_exit(2, self.reduce(*typed, other), "--member")
         self.assert_exit(2, self.reduce("--dtype", "uint8", disguised), "int64", "uint8")
-        for flags in ((), typed):
-            self.assert_exit(2, warpfold("put", *flags, disguised), "an archive")
+        for flags in ((), typed, ("--dtype", "uint8")):
+            for path in (disguised, other):
+                self.assert_exit(2, warpfold("put", *flags, path), "an archive: unpack")
         # Elements that begin as an archive are told from one by what they end with.
         elements = numpy.frombuffer(b"PK\3\4" + bytes(100_000), "<u4")
         raw = self.file("x.raw", elements.tobytes())
