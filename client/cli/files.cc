@@ -8,7 +8,6 @@
 #include <optional>
 #include <stop_token>
 #include <utility>
-#include <vector>
 
 #include "absl/time/clock.h"
 #include "client/cli/unpacker.h"

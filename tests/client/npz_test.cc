@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,20 +33,6 @@ std::string TextOf(const NpzMember& member) {
 
 std::string ErrorOf(const std::string& file, std::optional<std::string> name = std::nullopt) {
   return std::string(Find(file, name).status().message());
-}
-
-std::string Deflated(const std::string& data) {
-  z_stream stream = {};
-  deflateInit2(&stream, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
-  std::string packed(data.size() + 100, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
-  stream.avail_in = static_cast<uInt>(data.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
 }
 
 absl::StatusOr<std::string> Unpacked(const NpzMember& member, std::size_t at_once) {
@@ -104,6 +92,7 @@ TEST(NpzTest, RefusesByNameOfTheReason) {
   EXPECT_THAT(ErrorOf(good.substr(0, good.size() - 1)), HasSubstr("truncated"));
   EXPECT_THAT(ErrorOf(ZipFile({})), HasSubstr("without members"));
   EXPECT_THAT(ErrorOf(ZipFile({{"a", ""}, {"b", ""}})), HasSubstr("2 arrays: say --member, of a, b"));
+  EXPECT_THAT(ErrorOf(good.substr(1)), HasSubstr("lies outside of it"));
   EXPECT_THAT(ErrorOf(good, "x"), HasSubstr("no member is called 'x': there are a"));
   EXPECT_THAT(ErrorOf(ZipFile({{"a", "text", 0, 1}})), HasSubstr("encrypted"));
   EXPECT_THAT(ErrorOf(ZipFile({{"a", "text", 12}})), HasSubstr("compressed by bzip2"));
@@ -118,8 +107,9 @@ TEST(NpzTest, RefusesOffsetsBeyondTheFile) {
        {std::uint64_t{1}, std::uint64_t{1000}, std::uint64_t{1} << 32, ~std::uint64_t{0}}) {
     EXPECT_THAT(ErrorOf(ZipFile({{"a", "text"}}, true, shift)), HasSubstr("cannot be found")) << shift;
   }
-  // With a program before the archive the sum of both offsets may be more than 64 bits.
-  EXPECT_THAT(ErrorOf("#!/bin/sh" + ZipFile({{"a", "text"}}, true, ~std::uint64_t{0})), HasSubstr("damaged"));
+  // The sum of both offsets is more than 64 bits, and what is left of it is where another member lies.
+  const std::string before = ZipFile({{"a", "other"}});
+  EXPECT_THAT(ErrorOf(before + ZipFile({{"a", "text"}}, true, -before.size())), HasSubstr("damaged"));
 }
 
 // Each field of the records is set to each of these, which its reader must survive; what it then finds lies
@@ -183,6 +173,10 @@ TEST(UnpackerTest, RefusesWhatIsNotAsTheArchiveSays) {
     member.byte_count = size;
     EXPECT_THAT(error_of(member), HasSubstr("not as long")) << size;
   }
+  member = PackedMember(packed, text);
+  member.byte_count = 999;
+  std::vector<std::byte> buffer(1000);
+  EXPECT_FALSE(Unpacker(member).Read(buffer).ok()) << "the rest is not unpacked first";
   const std::string longer = packed + "x";
   EXPECT_THAT(error_of(PackedMember(longer, text)), HasSubstr("not as long"));
   const std::string shorter = packed.substr(0, packed.size() - 1);

@@ -14,10 +14,11 @@ namespace warpfold::cli {
 
 struct MemberOfZip {
   std::string name;
-  std::string data;
-  std::uint16_t method = 0;  // of which `data` is, whatever this says
+  std::string data;  // as it lies in the file
+  std::uint16_t method = 0;
   std::uint16_t flags = 0;
   std::string name_where_it_lies = name;
+  std::string unpacked = data;
 };
 
 // The number's first `size` bytes.
@@ -32,6 +33,20 @@ inline std::uint32_t ChecksumOf(const std::string& data) {
       crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), static_cast<uInt>(data.size())));
 }
 
+inline std::string Deflated(const std::string& data) {
+  z_stream stream = {};
+  deflateInit2(&stream, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  std::string packed(data.size() + 100, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
+  stream.avail_in = static_cast<uInt>(data.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
 // With zip64 all sizes and offsets are in its records, and `shift` is added to the offsets of members.
 inline std::string ZipFile(const std::vector<MemberOfZip>& members, bool zip64 = false,
                            std::uint64_t shift = 0) {
@@ -41,15 +56,18 @@ inline std::string ZipFile(const std::vector<MemberOfZip>& members, bool zip64 =
   for (const MemberOfZip& member : members) {
     const std::uint64_t offset = file.size() + shift;
     const std::uint64_t size = member.data.size();
+    const std::uint64_t unpacked = member.unpacked.size();
     const std::string common = Little(45, 2) + Little(member.flags, 2) + Little(member.method, 2) +
-                               Little(0, 4) + Little(ChecksumOf(member.data), 4) +
-                               Little(zip64 ? kDoesNotFit : size, 4) + Little(zip64 ? kDoesNotFit : size, 4);
-    const std::string sizes = zip64 ? Little(1, 2) + Little(16, 2) + Little(size, 8) + Little(size, 8) : "";
+                               Little(0, 4) + Little(ChecksumOf(member.unpacked), 4) +
+                               Little(zip64 ? kDoesNotFit : size, 4) +
+                               Little(zip64 ? kDoesNotFit : unpacked, 4);
+    const std::string sizes =
+        zip64 ? Little(1, 2) + Little(16, 2) + Little(unpacked, 8) + Little(size, 8) : "";
     file += "PK\x03\x04" + common + Little(member.name_where_it_lies.size(), 2) + Little(sizes.size(), 2) +
             member.name_where_it_lies + sizes + member.data;
     // A field of another kind comes before the zip64 field.
     const std::string fields = zip64 ? Little(0x5455, 2) + Little(1, 2) + "x" + Little(1, 2) + Little(24, 2) +
-                                           Little(size, 8) + Little(size, 8) + Little(offset, 8)
+                                           Little(unpacked, 8) + Little(size, 8) + Little(offset, 8)
                                      : "";
     entries += "PK\x01\x02" + Little(45, 2) + common + Little(member.name.size(), 2) +
                Little(fields.size(), 2) + Little(0, 10) + Little(zip64 ? kDoesNotFit : offset, 4) +
