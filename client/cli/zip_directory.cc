@@ -91,8 +91,9 @@ absl::StatusOr<Entries> FindEntries(Bytes file) {
     offset = Number64(end64, 48);
     behind = locator - kEnd64.size;
   }
-  if (size > behind || offset > behind - size)
+  if (size > behind || offset > behind - size) {
     return Refuse("damaged: its list of members lies outside of it");
+  }
   return Entries{file.subspan(behind - size, size), behind - size, behind - size - offset};
 }
 
