@@ -13,7 +13,7 @@ build=(
   ca-certificates ccache cmake g++ git ninja-build pkg-config
   protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libc-ares-dev libgrpc++-dev libgrpc-dev libprotobuf-dev libprotoc-dev
-  libminizip-dev libre2-dev libssl-dev zlib1g-dev
+  libre2-dev libssl-dev zlib1g-dev
   dpkg-dev libboost-context-dev libboost-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev python3
 )
 # What makes the Python package, which takes the rest from PyPI.

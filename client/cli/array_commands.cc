@@ -31,12 +31,9 @@ int RunPut(const Server& server, const PutFlags& flags) {
                             absl::InvalidArgumentError("how long it is must be known: put a file"));
   }
   std::string name;
-  const absl::StatusOr<Input> input = OpenInput(file_flags, &name);
+  const absl::StatusOr<Input> input = OpenInput(file_flags, &name, Archives::kRefused);
   if (!input.ok()) return ReportInputError(flags.input, input.status());
   const FilePiece& piece = std::get<FilesInput>(input->source).pieces.front();
-  if (piece.member.has_value()) {
-    return ReportInputError(flags.input, absl::InvalidArgumentError("an archive: unpack the array first"));
-  }
   const std::span<const std::byte> data = piece.data;
   Client client(server.targets, {.credentials = server.credentials});
   Progress progress(data.size());

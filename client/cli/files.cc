@@ -5,88 +5,87 @@
 #include <algorithm>
 #include <cstring>
 #include <future>
+#include <optional>
 #include <stop_token>
 #include <utility>
-#include <vector>
 
 #include "absl/time/clock.h"
+#include "client/cli/unpacker.h"
 
 namespace warpfold::cli {
 namespace {
 
-constexpr std::size_t kReadBytes = std::size_t{1} << 20;
-
-using Bytes = std::span<const std::byte>;
-
-// Bytes from `offset` on of all pieces, one behind the other.
-void CopyPieces(const FilesInput& files, std::uint64_t offset, std::span<std::byte> buffer) {
-  if (buffer.empty()) return;  // as of an array of no elements, of which no piece has the first
-  auto piece = files.pieces.begin();
-  for (; offset >= piece->data.size(); ++piece) offset -= piece->data.size();
-  while (!buffer.empty()) {
-    const Bytes rest = piece->data.subspan(offset);
-    const std::size_t size = std::min(rest.size(), buffer.size());
-    if (size > 0) std::memcpy(buffer.data(), rest.data(), size);
-    buffer = buffer.subspan(size);
-    ++piece;
-    offset = 0;
-  }
-}
-
-absl::StatusOr<Reduction> SendMapped(Client& client, const Spec& spec, ElementType type,
-                                     const FilesInput& files, const CallOptions& options) {
-  if (files.pieces.size() == 1) return client.ReduceBytes(spec, type, files.pieces.front().data, options);
-  std::uint64_t byte_count = 0;
-  for (const FilePiece& piece : files.pieces) byte_count += piece.byte_count;
-  const auto generate = [&files](std::uint64_t offset, std::span<std::byte> buffer) {
-    CopyPieces(files, offset, buffer);
-  };
-  return client.ReduceGenerated(spec, type, byte_count, generate, options);
-}
-
-// Unpacks a member into the array. Its end must be where its header says, with the archive's checksum.
-Outcome Unpack(FilePiece& piece, Writer& writer) {
-  std::vector<std::byte> buffer(kReadBytes);
-  std::uint64_t left = piece.byte_count;
-  while (true) {
-    const absl::StatusOr<std::size_t> size = piece.member->Read(buffer);
-    if (!size.ok()) return {.input_error = size.status(), .bad_input = piece.name};
-    if (*size > left || (*size == 0 && left > 0)) {
-      return {
-          .input_error = absl::InvalidArgumentError("damaged: a member is not as long as its header says"),
-          .bad_input = piece.name};
-    }
-    if (*size == 0) return {.reduction = Reduction{}};
-    left -= *size;
-    if (absl::Status status = writer.Write(std::span(buffer).first(*size)); !status.ok()) {
-      return {.reduction = status};
-    }
-  }
-}
-
-Outcome SendInTurn(Client& client, const Spec& spec, ElementType type, FilesInput& files,
-                   const CallOptions& options) {
-  absl::StatusOr<Writer> writer = client.OpenWriter(spec, type, options);
-  if (!writer.ok()) return {.reduction = writer.status()};
-  for (FilePiece& piece : files.pieces) {
-    if (piece.packed()) {
-      Outcome outcome = Unpack(piece, *writer);
-      if (!outcome.input_error.ok() || !outcome.reduction.ok()) return outcome;
-    }
-    for (Bytes rest = piece.data; !rest.empty(); rest = rest.subspan(std::min(rest.size(), kReadBytes))) {
-      absl::Status status = writer->Write(rest.first(std::min(rest.size(), kReadBytes)));
-      if (!status.ok()) return {.reduction = status};
-    }
-  }
-  return {.reduction = writer->Commit()};
-}
-
-// The first archive whose stored member is not known to be what was written, and why; null if all are.
+// The piece that is not known to be what was written, and why; null if all are.
 struct Doubtful {
   const FilePiece* piece = nullptr;
   absl::Status why;
 };
 
+// Elements of compressed pieces, as they are asked for in turn. Threads: one at a time.
+class Unpacking {
+ public:
+  // Bytes from `offset` on. Those before the last ones that were asked for, as after a retry, are unpacked
+  // from the start again. INVALID_ARGUMENT if the member is damaged.
+  absl::Status Copy(const FilePiece& piece, std::uint64_t offset, std::span<std::byte> buffer) {
+    const std::uint64_t position = piece.head_bytes + offset;
+    if (piece_ != &piece || unpacker_->position() > position) unpacker_.emplace(*piece.member);
+    piece_ = &piece;
+    if (absl::Status status = unpacker_->SkipTo(position); !status.ok()) return status;
+    if (absl::Status status = unpacker_->ReadAll(buffer); !status.ok()) return status;
+    return offset + buffer.size() == piece.byte_count ? unpacker_->ExpectEnd() : absl::OkStatus();
+  }
+
+ private:
+  const FilePiece* piece_ = nullptr;
+  std::optional<Unpacker> unpacker_;
+};
+
+// Bytes from `offset` on of all pieces, one behind the other. Only compressed pieces are doubtful.
+Doubtful CopyPieces(const FilesInput& files, Unpacking& unpacking, std::uint64_t offset,
+                    std::span<std::byte> buffer) {
+  if (buffer.empty()) return {};  // as of an array of no elements, of which no piece has the first
+  auto piece = files.pieces.begin();
+  for (; offset >= piece->byte_count; ++piece) offset -= piece->byte_count;
+  while (!buffer.empty()) {
+    const std::size_t size = std::min<std::uint64_t>(piece->byte_count - offset, buffer.size());
+    if (size > 0 && piece->packed()) {
+      absl::Status status = unpacking.Copy(*piece, offset, buffer.first(size));
+      if (!status.ok()) return {&*piece, status};
+    } else if (size > 0) {
+      std::memcpy(buffer.data(), piece->data.data() + offset, size);
+    }
+    buffer = buffer.subspan(size);
+    ++piece;
+    offset = 0;
+  }
+  return {};
+}
+
+// *damaged is the compressed piece that could not be unpacked, for which the call was given up.
+absl::StatusOr<Reduction> Send(Client& client, const Spec& spec, ElementType type, const FilesInput& files,
+                               CallOptions options, Doubtful* damaged) {
+  const bool packed = std::any_of(files.pieces.begin(), files.pieces.end(),
+                                  [](const FilePiece& piece) { return piece.packed(); });
+  if (!packed && files.pieces.size() == 1) {
+    return client.ReduceBytes(spec, type, files.pieces.front().data, options);
+  }
+  if (packed) {
+    options.streams = 1;  // which asks for the bytes in turn
+    options.keep_going = [damaged] { return damaged->piece == nullptr; };
+  }
+  std::uint64_t byte_count = 0;
+  for (const FilePiece& piece : files.pieces) byte_count += piece.byte_count;
+  Unpacking unpacking;
+  const auto generate = [&](std::uint64_t offset, std::span<std::byte> buffer) {
+    Doubtful now = damaged->piece == nullptr ? CopyPieces(files, unpacking, offset, buffer) : *damaged;
+    if (now.piece == nullptr) return;
+    std::memset(buffer.data(), 0, buffer.size());
+    *damaged = std::move(now);
+  };
+  return client.ReduceGenerated(spec, type, byte_count, generate, options);
+}
+
+// Of archives with stored members.
 Doubtful CheckArchives(const FilesInput& files, absl::Time deadline, const std::stop_token& stop) {
   for (const FilePiece& piece : files.pieces) {
     if (!piece.member.has_value() || piece.packed()) continue;
@@ -99,21 +98,20 @@ Doubtful CheckArchives(const FilesInput& files, absl::Time deadline, const std::
 
 }  // namespace
 
-Outcome ReduceFiles(Client& client, const Spec& spec, ElementType type, FilesInput& files,
+Outcome ReduceFiles(Client& client, const Spec& spec, ElementType type, const FilesInput& files,
                     const CallOptions& options) {
-  const bool packed = std::any_of(files.pieces.begin(), files.pieces.end(),
-                                  [](const FilePiece& piece) { return piece.packed(); });
   const absl::Time deadline = absl::Now() + options.timeout;
   // Stored members are checked beside the sending, which reads them, too.
   std::stop_source stop;
   std::future<Doubtful> checked = std::async(std::launch::async, [&files, deadline, &stop] {
     return CheckArchives(files, deadline, stop.get_token());
   });
-  Outcome outcome = packed ? SendInTurn(client, spec, type, files, options)
-                           : Outcome{.reduction = SendMapped(client, spec, type, files, options)};
+  Doubtful damaged;
+  Outcome outcome = {.reduction = Send(client, spec, type, files, options, &damaged)};
   // The check need not go on if there is no value, for then there is nothing to take back.
-  if (!outcome.input_error.ok() || !outcome.reduction.ok()) stop.request_stop();
-  const Doubtful doubtful = checked.get();
+  if (damaged.piece != nullptr || !outcome.reduction.ok()) stop.request_stop();
+  const Doubtful stored = checked.get();
+  const Doubtful& doubtful = damaged.piece != nullptr ? damaged : stored;
   for (const FilePiece& piece : files.pieces) {
     absl::Status whole = piece.file.CheckWhole();
     if (whole.ok() && &piece == doubtful.piece && !absl::IsCancelled(doubtful.why)) whole = doubtful.why;

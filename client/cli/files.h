@@ -21,8 +21,9 @@ struct Outcome {
 };
 
 // Mapped files go from their place, striped; where one is compressed, all go over one stream as they are
-// unpacked. An input error comes before any other, since the call's may come of it.
-Outcome ReduceFiles(Client& client, const Spec& spec, ElementType type, FilesInput& files,
+// unpacked, and are unpacked again where the call is tried again. An input error comes before any other,
+// since the call's may come of it.
+Outcome ReduceFiles(Client& client, const Spec& spec, ElementType type, const FilesInput& files,
                     const CallOptions& options);
 
 }  // namespace warpfold::cli

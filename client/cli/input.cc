@@ -14,6 +14,8 @@
 #include "client/cli/npy.h"
 #include "client/cli/refuse.h"
 #include "client/cli/standard_input.h"
+#include "client/cli/unpacker.h"
+#include "client/cli/zip_directory.h"
 #include "client/status.h"
 #include "client/translate.h"
 #include "proto/error_reasons.h"
@@ -78,26 +80,31 @@ absl::StatusOr<std::string> ReadUpTo(std::size_t size, const Read& read) {
 }
 
 absl::StatusOr<OpenedFile> OpenNpz(const ReduceFlags& flags, FilePiece piece) {
-  absl::StatusOr<NpzMember> opened = NpzMember::Open(piece.file.bytes(), flags.member);
-  if (!opened.ok()) return opened.status();
-  NpzMember& member = piece.member.emplace(*std::move(opened));
-  if (!member.stored().empty()) return OpenNpy(flags, std::move(piece), piece.member->stored());
-  std::uint64_t head_bytes = 0;
-  const auto read = [&](std::size_t size) {
-    head_bytes += size;
-    return ReadUpTo(size, [&member](std::span<std::byte> buffer) { return member.Read(buffer); });
+  const absl::StatusOr<NpzMember> member = NpzMember::Find(piece.file.bytes(), flags.member);
+  if (!member.ok()) return member.status();
+  piece.member = *member;
+  if (!member->packed) return OpenNpy(flags, std::move(piece), member->bytes);
+  Unpacker unpacker(*member);
+  const auto read = [&unpacker](std::size_t size) {
+    return ReadUpTo(size, [&unpacker](std::span<std::byte> buffer) { return unpacker.Read(buffer); });
   };
   const absl::StatusOr<std::string> magic = read(kNpyMagic.size());
   if (!magic.ok()) return magic.status();
   if (*magic != kNpyMagic) return Refuse("the member is not an .npy file");
   const absl::StatusOr<NpyHead> head = ReadNpyHead(read);
   if (!head.ok()) return head.status();
-  if (absl::Status status = CheckNpyData(head->data_bytes, member.byte_count() - head_bytes); !status.ok()) {
+  piece.head_bytes = unpacker.position();
+  if (absl::Status status = CheckNpyData(head->data_bytes, member->byte_count - piece.head_bytes);
+      !status.ok()) {
     return status;
   }
   const auto matrix_shape = CheckNpy(flags, head->type, head->shape, head->data_bytes);
   if (!matrix_shape.ok()) return matrix_shape.status();
   piece.byte_count = head->data_bytes;
+  // Else the end is seen when the last element is sent.
+  if (piece.byte_count == 0) {
+    if (absl::Status status = unpacker.ExpectEnd(); !status.ok()) return status;
+  }
   return OpenedFile{head->type, *matrix_shape, head->shape, std::move(piece)};
 }
 
@@ -111,6 +118,7 @@ absl::StatusOr<Input> OpenStandardInput(const ReduceFlags& flags) {
   };
   const absl::StatusOr<std::string> magic = read(kNpyMagic.size());
   if (!magic.ok()) return magic.status();
+  if (BeginsAsZip(std::as_bytes(std::span(*magic)))) return Refuse(kArchiveInStream);
   if (*magic != kNpyMagic) return Refuse("raw elements need --dtype");
   const absl::StatusOr<NpyHead> head = ReadNpyHead(read);
   if (!head.ok()) return head.status();
@@ -127,15 +135,19 @@ absl::StatusOr<OpenedFile> OpenRaw(const ReduceFlags& flags, FilePiece piece) {
   return OpenedFile{*flags.type, flags.spec.matrix_shape, {}, std::move(piece)};
 }
 
-absl::StatusOr<OpenedFile> OpenFile(const ReduceFlags& flags, const std::string& path) {
+absl::StatusOr<OpenedFile> OpenFile(const ReduceFlags& flags, const std::string& path, Archives archives) {
   if (path == "-") return Refuse("standard input is an array alone, not one of several");
   absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();
   const std::span<const std::byte> bytes = file->bytes();
   FilePiece piece(path, *std::move(file));
   const bool is_npy = IsNpy(bytes) || absl::EndsWith(path, ".npy");
-  const bool is_archive = absl::EndsWith(path, ".npz") || (!flags.type.has_value() && IsZip(bytes));
-  if (is_archive && !is_npy) return OpenNpz(flags, std::move(piece));
+  const bool is_archive =
+      absl::EndsWith(path, ".npz") || (flags.type.has_value() ? IsZip(bytes) : BeginsAsZip(bytes));
+  if (is_archive && !is_npy) {
+    if (archives == Archives::kRefused) return Refuse("an archive: unpack the array first");
+    return OpenNpz(flags, std::move(piece));
+  }
   if (flags.member.has_value()) return Refuse("--member is of .npz files");
   if (is_npy) return OpenNpy(flags, std::move(piece), bytes);
   if (!flags.type.has_value()) return Refuse("raw elements need --dtype");
@@ -146,13 +158,14 @@ std::string ShapeText(const std::optional<MatrixShape>& shape) {
   return shape.has_value() ? absl::StrCat(shape->rows, "x", shape->columns, " matrices") : "scalars";
 }
 
-absl::StatusOr<Input> OpenFiles(const ReduceFlags& flags, std::string* name) {
+absl::StatusOr<Input> OpenFiles(const ReduceFlags& flags, std::string* name, Archives archives) {
   SurviveShortenedFiles();
+  AllowManyFiles();
   Input input;
   FilesInput files;
   for (const std::string& path : flags.inputs) {
     *name = path;
-    absl::StatusOr<OpenedFile> file = OpenFile(flags, path);
+    absl::StatusOr<OpenedFile> file = OpenFile(flags, path, archives);
     if (!file.ok()) return file.status();
     if (!files.pieces.empty() && file->type != input.type) {
       return Refuse(absl::StrCat("it holds ", ElementTypeName(file->type), ", the files before it ",
@@ -242,10 +255,10 @@ absl::StatusOr<KeptArray> FindKeptArray(Client& client, const ReduceFlags& flags
   return KeptArray{array->type, array->matrix_shape, array->part(flags.first, flags.count.value_or(rest))};
 }
 
-absl::StatusOr<Input> OpenInput(const ReduceFlags& flags, std::string* name) {
+absl::StatusOr<Input> OpenInput(const ReduceFlags& flags, std::string* name, Archives archives) {
   *name = flags.inputs.empty() ? "input" : flags.inputs.front();
   if (flags.inputs.empty()) return Generate(flags);
-  if (flags.inputs.size() > 1 || flags.inputs.front() != "-") return OpenFiles(flags, name);
+  if (flags.inputs.size() > 1 || flags.inputs.front() != "-") return OpenFiles(flags, name, archives);
   if (flags.member.has_value()) return Refuse("--member is of .npz files");
   return OpenStandardInput(flags);
 }

@@ -27,8 +27,9 @@ struct FilePiece {
   MappedFile file;
   std::uint64_t byte_count = 0;
   std::span<const std::byte> data;  // where they lie in the file; empty if they are compressed
-  std::optional<NpzMember> member;  // of an archive; it stands where the elements start
-  bool packed() const { return member.has_value() && member->stored().empty(); }
+  std::optional<NpzMember> member;  // of an archive
+  std::uint64_t head_bytes = 0;     // of the unpacked member, before the elements
+  bool packed() const { return member.has_value() && member->packed; }
 };
 
 // One array, in pieces.
@@ -64,9 +65,12 @@ struct KeptArray {
 };
 absl::StatusOr<KeptArray> FindKeptArray(Client& client, const ReduceFlags& flags);
 
+enum class Archives { kRead, kRefused };
+
 // The statuses' messages are for people: what is wrong with the input or with the flags that describe it.
 // *name is then the input's.
-absl::StatusOr<Input> OpenInput(const ReduceFlags& flags, std::string* name);
+absl::StatusOr<Input> OpenInput(const ReduceFlags& flags, std::string* name,
+                                Archives archives = Archives::kRead);
 
 // The matrices in an array of `shape`: `asked` if given, which the last two dimensions must equal unless
 // there is only one; else these two where `needs_matrices`; else none.

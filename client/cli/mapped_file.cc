@@ -4,9 +4,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -14,12 +16,13 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
 
 namespace warpfold::cli {
 namespace {
 
 // For the signal's handler, which may look at no more than these.
-std::atomic<bool> page_was_missing = false;
+std::atomic<std::uintptr_t> missing_page = 0;  // the last one
 std::uintptr_t page_bytes = 0;
 
 void ReplaceMissingPage(int /*signal*/, siginfo_t* info, void* /*context*/) {
@@ -31,13 +34,35 @@ void ReplaceMissingPage(int /*signal*/, siginfo_t* info, void* /*context*/) {
     std::signal(SIGBUS, SIG_DFL);
     return;
   }
-  page_was_missing = true;
+  missing_page = page;
+}
+
+// gRPC ends the process where it gets no descriptor: these are for its connections.
+constexpr rlim_t kLeftDescriptors = 128;
+// A process may have 65,530 mappings (vm.max_map_count), of which each thread takes two.
+constexpr rlim_t kMostDescriptors = 32'768;
+
+rlimit DescriptorLimit() {
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return limit;
+}
+
+absl::Status CheckDescriptor(int file) {
+  const rlim_t limit = std::min(DescriptorLimit().rlim_cur, kMostDescriptors);
+  const rlim_t most = limit - std::min(kLeftDescriptors, limit / 2);
+  if (static_cast<rlim_t>(file) < most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("too many files: only ", most, " descriptors are for them (see ulimit -Hn)"));
 }
 
 // The system makes the content of some files when they are read, and does not know its size before.
-bool HasContent(int file) {
+absl::Status CheckEmpty(int file) {
   char byte = 0;
-  return pread(file, &byte, 1, 0) == 1;
+  const ssize_t size = pread(file, &byte, 1, 0);
+  if (size < 0) return absl::ErrnoToStatus(errno, "cannot read");
+  if (size == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("the system does not know the file's size; '-' reads a stream");
 }
 
 }  // namespace
@@ -50,17 +75,26 @@ void SurviveShortenedFiles() {
   sigaction(SIGBUS, &action, nullptr);
 }
 
+void AllowManyFiles() {
+  rlimit limit = DescriptorLimit();
+  const rlim_t most = std::min(limit.rlim_max, kMostDescriptors);
+  if (limit.rlim_cur >= most) return;
+  limit.rlim_cur = most;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   // Not blocking on a FIFO without a writer: it is refused below.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return absl::ErrnoToStatus(errno, "cannot open");
   absl::Cleanup close_file = [file] { close(file); };
+  if (absl::Status status = CheckDescriptor(file); !status.ok()) return status;
   struct stat info = {};
   if (fstat(file, &info) != 0) return absl::ErrnoToStatus(errno, "cannot read");
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError("not a regular file; '-' reads a stream");
   const auto size = static_cast<std::size_t>(info.st_size);
-  if (size == 0 && HasContent(file)) {
-    return absl::InvalidArgumentError("the system does not know the file's size; '-' reads a stream");
+  if (size == 0) {
+    if (absl::Status status = CheckEmpty(file); !status.ok()) return status;
   }
   std::span<const std::byte> bytes;
   if (size > 0) {
@@ -77,7 +111,10 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
 absl::Status MappedFile::CheckWhole() const {
   struct stat info = {};
   const bool is_short = fstat(file_, &info) != 0 || static_cast<std::size_t>(info.st_size) < bytes_.size();
-  if (!is_short && !page_was_missing) return absl::OkStatus();
+  // The file may have grown again since.
+  const std::uintptr_t first_page = reinterpret_cast<std::uintptr_t>(bytes_.data());
+  const bool was_short = missing_page >= first_page && missing_page - first_page < bytes_.size();
+  if (!is_short && !was_short) return absl::OkStatus();
   return absl::InvalidArgumentError("the file was shortened while it was read");
 }
 

@@ -16,7 +16,8 @@ namespace warpfold::cli {
 class MappedFile {
  public:
   // NOT_FOUND, PERMISSION_DENIED or another status with the system's reason; INVALID_ARGUMENT if it is not
-  // a regular file, or one whose size the system does not know.
+  // a regular file, or one whose size the system does not know; RESOURCE_EXHAUSTED if too few descriptors
+  // would be left for connections.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -35,6 +36,10 @@ class MappedFile {
   int file_ = -1;
   std::span<const std::byte> bytes_;
 };
+
+// Lets the process have more files open than the system's default, as far as it may: each mapped file is one
+// of them, since only by its descriptor is it known to be as long as it was.
+void AllowManyFiles();
 
 // A page of a mapped file that is no longer there becomes a page of zeros when it is read, where the system
 // would end the process (SIGBUS). To be called before a file is opened.

@@ -8,9 +8,14 @@
 #include <span>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace warpfold::cli {
+
+// Why it takes none: the list of an archive's members is at its end.
+inline constexpr absl::string_view kArchiveInStream =
+    "an archive, as .npz files are, which no stream can be: say the file's name";
 
 // Whether there is something to read, or the end; waits up to `timeout` for it.
 bool AwaitStandardInput(absl::Duration timeout);

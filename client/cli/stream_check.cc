@@ -6,21 +6,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/npy.h"
+#include "client/cli/refuse.h"
+#include "client/cli/standard_input.h"
+#include "client/cli/zip_directory.h"
 
 namespace warpfold::cli {
 
 absl::Status StreamCheck::Add(std::span<const std::byte> bytes) {
   byte_count_ += bytes.size();
   if (input_.byte_count.has_value()) {
-    return byte_count_ > *input_.byte_count ? CheckNpyData(*input_.byte_count, byte_count_)
-                                            : absl::OkStatus();
+    if (byte_count_ <= *input_.byte_count) return absl::OkStatus();
+    // How many there are is not known before the end, which is not waited for.
+    return Refuse(absl::StrCat("bytes are left over after the ", *input_.byte_count,
+                               " bytes of data that the header announces"));
   }
   if (start_.size() == kNpyMagic.size()) return absl::OkStatus();
   const std::size_t size = std::min(bytes.size(), kNpyMagic.size() - start_.size());
   start_.append(reinterpret_cast<const char*>(bytes.data()), size);
+  if (BeginsAsZip(std::as_bytes(std::span(start_)))) return Refuse(kArchiveInStream);
   if (start_ != kNpyMagic) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "an .npy file, whose header --dtype would take for elements: leave it out");
+  return Refuse("an .npy file, whose header --dtype would take for elements: leave it out");
 }
 
 absl::Status StreamCheck::End() const {

@@ -18,8 +18,8 @@ class StreamCheck {
   StreamCheck(const StreamInput& input, std::uint64_t element_bytes)
       : input_(input), element_bytes_(element_bytes) {}
 
-  // The next bytes. INVALID_ARGUMENT if there are too many, or if they start an .npy file that was announced
-  // as raw elements.
+  // The next bytes. INVALID_ARGUMENT if there are too many, or if they start an .npy file or an archive
+  // that was announced as raw elements.
   absl::Status Add(std::span<const std::byte> bytes);
 
   // All have come. INVALID_ARGUMENT if they are too few.

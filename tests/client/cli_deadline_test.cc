@@ -4,10 +4,8 @@
 // A command has one deadline for all that it does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <minizip/zip.h>
 
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -17,6 +15,7 @@
 #include "client/cli/deadline.h"
 #include "client/cli/npz.h"
 #include "tests/client/fake_service.h"
+#include "tests/client/zip_file.h"
 #include "warpfold/v1/arrays.grpc.pb.h"
 
 namespace warpfold::cli {
@@ -86,22 +85,9 @@ TEST_F(CliDeadlineTest, AnArrayThatIsPutHasOne) {
   ExpectTimeIsUp(flags.deadline, [&](const Server& server) { return RunPut(server, flags); });
 }
 
-// An archive with one stored member.
-std::string Archive() {
-  const std::string path = testing::TempDir() + "/stored.npz";
-  const zipFile zip = zipOpen(path.c_str(), APPEND_STATUS_CREATE);
-  zipOpenNewFileInZip(zip, "x.npy", nullptr, nullptr, 0, nullptr, 0, nullptr, /*method=*/0, /*level=*/0);
-  const std::string data(10 << 20, 'x');
-  zipWriteInFileInZip(zip, data.data(), static_cast<unsigned>(data.size()));
-  zipCloseFileInZip(zip);
-  zipClose(zip, nullptr);
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TEST(CheckOfAnArchiveTest, EndsAtTheDeadlineAndWhenItIsNotWanted) {
-  std::string bytes = Archive();
-  const absl::StatusOr<NpzMember> member = NpzMember::Open(std::as_bytes(std::span(bytes)), std::nullopt);
+  std::string bytes = ZipFile({{"x.npy", std::string(10 << 20, 'x')}});
+  const absl::StatusOr<NpzMember> member = NpzMember::Find(std::as_bytes(std::span(bytes)), std::nullopt);
   ASSERT_TRUE(member.ok()) << member.status();
   EXPECT_TRUE(member->CheckStored(absl::InfiniteFuture()).ok());
   EXPECT_TRUE(absl::IsDeadlineExceeded(member->CheckStored(absl::Now())));

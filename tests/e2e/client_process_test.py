@@ -195,8 +195,11 @@ class ClientProcessTest(TestCase):
         with Server() as server:
             for reason, data, *flags in (("not a whole number of elements", bytes(7), "--dtype", "int32"),
                                          ("an .npy file", npy, "--dtype", "int32"),
+                                         ("an archive", b"PK\3\4" + bytes(96), "--dtype", "int32"),
+                                         ("an archive", b"PK\3\4" + bytes(96)),
                                          ("truncated", npy[:-4]),
-                                         ("4 bytes left over", npy + bytes(4))):
+                                         ("left over after the 24 bytes", npy + bytes(4)),
+                                         ("left over after the 24 bytes", npy + bytes(5_000_000))):
                 done = warpfold("reduce", "--target", server.address, "--op", "sum", *flags, "-", stdin=data)
                 with self.subTest(reason):
                     self.assert_exit(2, done, reason)

@@ -5,9 +5,11 @@
 import io
 import os
 import pathlib
+import resource
 import subprocess
 import time
 import unittest
+import warnings
 import zipfile
 
 import numpy
@@ -109,6 +111,68 @@ class Files(TestCase):
             done = warpfold("reduce", "--target", self.address, "--op", "sum,product", *paths[:count])
             self.assertEqual((done.returncode, done.stdout), (0, "sum 0.0\nproduct 1.0\n"), done.stderr)
 
+    def test_many_files_of_all_kinds_are_one_array(self):
+        """Cut anywhere, and some of them are empty."""
+        rng = numpy.random.default_rng(5)
+        x = rng.standard_normal(1_000_000)
+        cuts = numpy.sort(rng.integers(0, len(x), 150))
+        cuts[1::40] = cuts[::40]
+        expected = reduce(self.address, "--op", "sum,argmax", self.save("all.npy", x))
+        for savers in ((numpy.savez,), (numpy.savez, numpy.savez_compressed)):
+            files = [
+                self.archive(f"{i}.npz", savers[i % len(savers)], x=part)
+                if i % 3
+                else self.file(f"{i}.raw", part.tobytes())
+                for i, part in enumerate(numpy.split(x, cuts))
+            ]
+            self.assertEqual(
+                reduce(self.address, "--op", "sum,argmax", "--dtype", "float64", *files), expected
+            )
+
+    def test_the_compressed_one_that_is_damaged_is_named(self):
+        for length in (0, 50_000):
+            good, bad = (
+                self.archive(f"{name}.npz", numpy.savez_compressed, x=numpy.arange(length))
+                for name in ("good", "bad")
+            )
+            data = bytearray(pathlib.Path(bad).read_bytes())
+            data[data.rfind(b"PK\1\2") + 16] ^= 1  # the checksum
+            pathlib.Path(bad).write_bytes(data)
+            self.assert_exit(2, self.reduce(good, bad, good), "bad.npz: damaged: a member's checksum")
+
+    def test_thousands_of_files_are_one_array(self):
+        folder = self.folder / "many"
+        folder.mkdir()
+        paths = [str(folder / f"{i}.raw") for i in range(3000)]
+        for i, path in enumerate(paths):
+            pathlib.Path(path).write_bytes(numpy.int64(i).tobytes())
+
+        def of_first(count, soft, hard):
+            # A limit that is not raised refuses files by name, and never leaves gRPC without descriptors.
+            return warpfold(
+                *("reduce", "--target", self.address, "--op", "sum", "--dtype", "int64", *paths[:count]),
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+            )
+
+        self.assertEqual(of_first(3000, 256, 4096).stdout, f"sum {3000 * 2999 // 2}\n")
+        outcomes = set()
+        for count in (*range(118, 132), 200, 248, 250, 252, 256, 300):
+            done = of_first(count, 256, 256)
+            outcomes.add(done.returncode)
+            if done.returncode == 0:
+                self.assertEqual(done.stdout, f"sum {count * (count - 1) // 2}\n")
+            else:
+                self.assert_exit(2, done, ".raw: too many files", "ulimit")
+        self.assertEqual(outcomes, {0, 2})
+
+    def test_the_next_target_is_tried(self):
+        """Where nobody listens at the first one, compressed members are unpacked again."""
+        x = numpy.arange(1_000_000)
+        packed = self.archive("x.npz", numpy.savez_compressed, x=x)
+        for targets in (f"127.0.0.1:1,{self.address}", f"{self.address},127.0.0.1:1"):
+            for files in ((packed,), (packed, self.save("x.npy", x))):
+                self.assertEqual(value(targets, "sum", *files), len(files) * int(x.sum()))
+
     def test_matrices_of_several_files(self):
         x = numpy.random.default_rng(3).integers(0, 2**32, (60, 2, 2), dtype="uint32")
         whole = value(self.address, "matrix_product", self.save("all.npy", x))
@@ -135,7 +199,7 @@ class Files(TestCase):
         )
         empty = io.BytesIO()
         zipfile.ZipFile(empty, "w").close()
-        self.assert_exit(2, self.reduce(self.file("n.npz", empty.getvalue())), "n.npz")  # as minizip has it
+        self.assert_exit(2, self.reduce(self.file("n.npz", empty.getvalue())), "n.npz", "without members")
         text = io.BytesIO()
         with zipfile.ZipFile(text, "w") as archive:
             archive.writestr("x.npy", "no array")
@@ -152,6 +216,58 @@ class Files(TestCase):
                 damaged = bytearray(data)
                 damaged[at] ^= 0x55
                 self.assert_exit(2, self.reduce(self.file("bad.npz", damaged)), "bad.npz", "damaged")
+
+    def test_the_last_of_several_members_of_a_name(self):
+        """As NumPy has it."""
+        path = self.folder / "twice.npz"
+        with zipfile.ZipFile(path, "w") as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for length in (10, 100):
+                archive.writestr("a.npy", npy_bytes(numpy.arange(length)))
+        expected = int(numpy.load(path)["a"].sum())
+        self.assertEqual(value(self.address, "sum", "--member", "a", str(path)), expected)
+
+    def test_an_archive_is_none_of_raw_elements(self):
+        x = numpy.arange(24)
+        one = pathlib.Path(self.archive("one.npz", x=x)).read_bytes()
+        two = pathlib.Path(self.archive("two.npz", x=x, y=x)).read_bytes()
+        typed = ("--dtype", "int64")
+        disguised, other = self.file("one.zip", one), self.file("two.zip", two)
+        self.assertEqual(value(self.address, "sum", *typed, disguised), 276)
+        self.assertEqual(value(self.address, "sum", *typed, "--member", "y", other), 276)
+        self.assert_exit(2, self.reduce(*typed, other), "--member")
+        self.assert_exit(2, self.reduce("--dtype", "uint8", disguised), "int64", "uint8")
+        for flags in ((), typed, ("--dtype", "uint8")):
+            for path in (disguised, other):
+                self.assert_exit(2, warpfold("put", *flags, path), "an archive: unpack")
+        # Elements that begin as an archive are told from one by what they end with.
+        elements = numpy.frombuffer(b"PK\3\4" + bytes(100_000), "<u4")
+        raw = self.file("x.raw", elements.tobytes())
+        self.assertEqual(value(self.address, "sum", "--dtype", "uint32", raw), int(elements.sum()))
+        self.assert_exit(2, self.reduce(raw), "not a zip file, or a truncated one")
+
+    def test_other_compressions_are_named(self):
+        for method, name in ((zipfile.ZIP_BZIP2, "bzip2"), (zipfile.ZIP_LZMA, "LZMA")):
+            file = io.BytesIO()
+            with zipfile.ZipFile(file, "w", method) as archive:
+                archive.writestr("a.npy", npy_bytes(numpy.arange(10)))
+            self.assert_exit(2, self.reduce(self.file("x.npz", file.getvalue())), "x.npz", "'a.npy'", name)
+
+    def test_members_beyond_4_gib(self):
+        path = self.folder / "large.npz"
+        with Sparse(path, "w+b") as file, zipfile.ZipFile(file, "w") as archive:
+            with archive.open("x.npy", "w", force_zip64=True) as member:
+                length = 4 * len(Sparse.ZEROS) + 4
+                shape = {"descr": "<i4", "fortran_order": False, "shape": (length // 4,)}
+                numpy.lib.format.write_array_header_1_0(member, shape)
+                for _ in range(4):
+                    member.write(Sparse.ZEROS)
+                member.write(b"last")
+            archive.writestr("behind.npy", npy_bytes(numpy.arange(6)))
+        self.assertEqual(value(self.address, "sum", "--member", "behind", str(path)), 15)
+        # Its length is checked before its type. Its sum would take as long as all other tests.
+        wrong_type = self.reduce("--member", "x", "--dtype", "int64", str(path))
+        self.assert_exit(2, wrong_type, "the file holds int32")
 
     def test_a_long_check_does_not_hold_the_command(self):
         """A stored archive of 1 GB that takes no place on the disk, many times: checksums take a minute."""

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a zip file has in it and where, with zip64 (PKWARE's APPNOTE.TXT, 4.3 and 4.5.3). Nothing that the
+// file says is believed before it is known to lie within the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace warpfold::cli {
+
+struct ZipMember {
+  std::string name;
+  bool encrypted = false;
+  std::uint16_t method = 0;
+  std::uint32_t crc32 = 0;
+  std::uint64_t packed_bytes = 0;
+  std::uint64_t byte_count = 0;  // when it is unpacked
+  std::uint64_t header_offset = 0;
+};
+
+struct ZipDirectory {
+  std::span<const std::byte> body;  // of the file: what is before the list of members
+  std::vector<ZipMember> members;   // several may have one name
+};
+
+// Whether this file begins as a zip file does, with a member or with the end.
+bool BeginsAsZip(std::span<const std::byte> start);
+
+// Whether this whole file begins and ends so.
+bool IsZip(std::span<const std::byte> file);
+
+// `file` is the whole file, and must outlive the directory. INVALID_ARGUMENT if it is no zip file, or
+// damaged.
+absl::StatusOr<ZipDirectory> ReadZipDirectory(std::span<const std::byte> file);
+
+// Where a member of the directory lies in the file, as it was packed. INVALID_ARGUMENT if it is not there.
+absl::StatusOr<std::span<const std::byte>> PackedBytesOf(const ZipDirectory& directory,
+                                                         const ZipMember& member);
+
+}  // namespace warpfold::cli
