@@ -45,7 +45,7 @@ class Task:
                  ignore_nan: bool, modulus: int | None, ddof: float, algorithm: str, /) -> None: ...
 
 class Settings:
-    """How to call: timeout in seconds, streams, checksum, request id."""
+    """How to call: timeout in seconds, streams, checksum, request id, traceparent, tracestate."""
 
     def __init__(self, timeout: float | None, streams: int, checksum: bool, request_id: str,
                  traceparent: str, tracestate: str, /) -> None: ...

@@ -57,7 +57,11 @@ def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 
 
 class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
                   Parts[Awaitable[Result], Awaitable[PartialState]]):
-    """See connect. Its methods are those of warpfold.Client, and answer awaitables.
+    """See connect. Its methods are those of warpfold.Client, and answer coroutines.
+
+    A method checks its options at once, and its timeout begins; the call is made when the coroutine is
+    awaited, or run as a task, as by asyncio.gather: only so several are made at the same time. What is wrong
+    with the array is raised there. To cancel the task ends the call.
 
     An awaitable that is cancelled ends its call, and raises CancelledError once nothing is read of the array
     any more: at once where the call still waits for its turn, or for an iterator's next piece. A coroutine
@@ -76,7 +80,7 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
         self._memory = client._memory
         self._threads = Threads(_THREADS)
 
-    # Each begins where it is called, with its timeout and what is wrong with its options.
+    # Each checks its options where it is called, and its timeout begins there.
 
     def info(self, *, timeout: float | None = None) -> Coroutine[Any, Any, dict[str, Any]]:
         """As Client.info."""
@@ -124,7 +128,7 @@ class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
         del work  # an error's traceback has this frame, and the work has the array
         try:
             if not await running.ends_within(left_s):
-                if running.is_left(too_late):
+                if running.abandon(too_late):
                     raise too_late()
                 await running.ends_within(math.inf)  # what the client library does ends by itself
             return finish(running.future.result())
@@ -176,15 +180,16 @@ class _Running(Generic[A]):
             timer.cancel()
         return self.future.done()
 
-    def is_left(self, error: Callable[[], WarpfoldError]) -> bool:
-        """Whether nobody has to wait: the call has not begun, or its thread is in the caller's code."""
+    def abandon(self, error: Callable[[], WarpfoldError]) -> bool:
+        """Takes the call back, or has it end with `error` when the caller's code, in which its thread is,
+        returns. Whether that will do: otherwise the client library has the array, and is to be waited for."""
         return self._threads.withdraw(self._job) or self._stop.leave(error)
 
     def stop(self) -> bool:
         """Ends the call as soon as can be. Whether nobody has to wait for that."""
-        is_left = self.is_left(_cancelled)
+        nobody_waits = self.abandon(_cancelled)
         self._stop.request()
-        return is_left
+        return nobody_waits
 
     def has_answer(self) -> bool:
         return self.future.done() and not self.future.cancelled() and self.future.exception() is None

@@ -20,7 +20,8 @@ from warpfold.element_types import (
     type_named,
     unsupported,
 )
-from warpfold.mapped import Home, Mapping, home_of, last_byte, mapping_at, mappings_of
+from warpfold.exports import buffer_of, dtype_of_array, exported, format_of, is_of_bytes, last_byte_of
+from warpfold.mapped import Home, Mapping, home_of, mapping_at, mappings_of
 from warpfold.masks import most_dimensions, refuse_mask_of, refuse_masked, refuse_masks_in
 from warpfold.raw_bytes import WholeElements, blocks_of
 
@@ -48,14 +49,22 @@ class Reference:
 
     token: bytes
     byte_offset: int
-    count: int
+    count: int  # of numbers: a matrix has many
     registration: Any = None  # what must live until they are read
 
 
 @dataclass(slots=True)
 class Elements:
-    """An array on its way to the server: a view of memory, or pieces that come one after another; or what the
-    server reads by itself."""
+    """An array on its way to the server. What it has depends on the way:
+
+    memory, copied: a view of the host's memory.
+    pieces: pieces, which come one after another, each with a view.
+    staged: pieces, and the owner that they are copied from.
+    gpu memory: a reference, and the owner, which send_instead() stages where the server has forgotten it.
+    shared memory: a reference, and the view that is sent instead.
+    resident: a reference alone.
+    parts: nothing, since its states are merged.
+    """
 
     type: str
     dtype: numpy.dtype[Any]  # of results that are elements
@@ -126,7 +135,7 @@ def elements_of(array: Any, dtype: Any, memory: MemoryOfCall | None = None) -> E
         elements = _of_lists(array)
     elif isinstance(array, (bool, int, float)):
         elements = _of_numpy(numpy.asarray(array))
-    elif (buffer := _buffer_of(array)) is not None:
+    elif (buffer := buffer_of(array)) is not None:
         elements = _of_buffer(buffer, dtype)
     elif hasattr(array, "read"):
         if dtype is None:
@@ -158,7 +167,7 @@ def comes_in_pieces(array: Any) -> bool:
     if not hasattr(array, "read") and not hasattr(array, "__next__"):
         return False
     is_array = isinstance(array, ArrayElsewhere) or any(hasattr(array, name) for name in _PROTOCOLS)
-    return not is_array and _buffer_of(array) is None
+    return not is_array and buffer_of(array) is None
 
 
 def says_its_type(array: Any) -> bool:
@@ -168,8 +177,8 @@ def says_its_type(array: Any) -> bool:
     if isinstance(array, (numpy.ndarray, ArrayElsewhere, list, tuple, bool, int, float)) \
             or any(hasattr(array, name) for name in _PROTOCOLS):
         return True
-    buffer = _buffer_of(array)
-    return buffer is not None and not _is_of_bytes(buffer)
+    buffer = buffer_of(array)
+    return buffer is not None and not is_of_bytes(buffer)
 
 
 def view_of(piece: Elements, expected: str) -> _native.View:
@@ -266,81 +275,22 @@ def _of_dlpack(array: Any, memory: MemoryOfCall | None) -> Elements:
     if device not in _HOST_DEVICES:
         raise TypeError(f"{name_of(array)} is on a device of DLPack's kind {device}: copy it to the host "
                         "first")
-    view = _exported(array)
+    view = exported(array)
     if view.type not in ELEMENT_TYPES:
         remedy = f"element types are {', '.join(sorted(ELEMENT_TYPES))}"
         raise TypeError(f"elements of {view.type} cannot be reduced: "
                         f"{OF_COMPLEX if view.type.startswith('complex') else remedy}")
     way: Way = "memory" if view.contiguous else "copied"
-    return Elements(view.type, _dtype_of_array(array, view.type), way, view, shape=view.shape,
-                    last=_last_byte_of(array, view))
-
-
-def _last_byte_of(array: Any, view: _native.View) -> int | None:
-    import numpy
-
-    if view.contiguous:
-        return view.address + view.nbytes - 1 if view.nbytes else None
-    try:
-        return last_byte(numpy.from_dlpack(array))
-    except Exception:  # of a type that NumPy lacks: whatever it raises, the view is there
-        return None
-
-
-def _dtype_of_array(array: Any, type_name: str) -> numpy.dtype[Any]:
-    """JAX's arrays say what NumPy's type of bfloat16 is."""
-    import numpy
-
-    said = getattr(array, "dtype", None)
-    return said if isinstance(said, numpy.dtype) and said.name == type_name else dtype_of(type_name)
-
-
-def _exported(array: Any) -> _native.View:
-    """Asks for a capsule that has a version: nanobind asks for one without first, of which PyArrow warns."""
-    try:
-        capsule, why = array.__dlpack__(max_version=(1, 0)), "its DLPack capsule is not one"
-    except Exception as error:  # whatever the library raises says why
-        capsule, why = array, str(error)
-    try:
-        return _native.View(capsule)  # of the array itself nanobind also takes a buffer
-    except TypeError:
-        if "max_version" in why:  # the library knows of no versions
-            why = _export_error(array)
-        raise TypeError(f"{name_of(array)} cannot be read in place: {why}") from None
-
-
-def _export_error(array: Any) -> str:
-    try:
-        array.__dlpack__()
-    except Exception as error:  # whatever the library raises says why
-        return str(error)
-    return "its DLPack capsule is not one"
-
-
-def _buffer_of(array: Any) -> memoryview | None:
-    try:
-        return memoryview(array)
-    except TypeError:
-        return None
-
-
-def _format_of(buffer: memoryview) -> str:
-    """ctypes puts the byte order before the format."""
-    return buffer.format.lstrip("<>=@|")
-
-
-def _is_of_bytes(buffer: memoryview) -> bool:
-    """Whether its elements are bytes, of which the caller says what they are: a buffer of any other format
-    says it."""
-    return _format_of(buffer) in ("B", "b", "c")
+    return Elements(view.type, dtype_of_array(array, view.type), way, view, shape=view.shape,
+                    last=last_byte_of(array, view))
 
 
 def _of_buffer(buffer: memoryview, dtype: str | None) -> Elements:
     import numpy
 
-    if dtype is not None and _is_of_bytes(buffer):
+    if dtype is not None and is_of_bytes(buffer):
         return _of_raw(buffer, dtype)
-    if _format_of(buffer) == "c":
+    if format_of(buffer) == "c":
         raise TypeError("a buffer of the format c does not say what elements its bytes are: pass dtype=")
     try:
         array = numpy.asarray(buffer)
@@ -402,7 +352,7 @@ def _iterator_pieces(pieces: Iterator[Any], dtype: str | None) -> Iterator[Eleme
         return
     cut = WholeElements(dtype)
     for piece in pieces:
-        buffer = None if says_its_type(piece) else _buffer_of(piece)
+        buffer = None if says_its_type(piece) else buffer_of(piece)
         if buffer is not None and (buffer.c_contiguous or buffer.nbytes == 0):
             yield from _whole_elements(buffer, cut, dtype)
         elif buffer is None and hasattr(piece, "read") and comes_in_pieces(piece):

@@ -18,7 +18,7 @@ from warpfold.element_types import element_bytes
 from warpfold.errors import InvalidArgumentError, NotFoundError
 from warpfold.progress import Meter
 from warpfold.results import column_of, value_of
-from warpfold.stops import Stop, away
+from warpfold.stops import Stop, in_callers_code
 
 if TYPE_CHECKING:
     import numpy
@@ -112,7 +112,7 @@ def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
             if elements.way == "resident":
                 raise
     if reference is not None:
-        with away(stop):
+        with in_callers_code(stop):
             elements.send_instead()
     if elements.view is None:
         return _ask_part_by_part(operator_name, call, cut, client, progress, stop)
@@ -167,5 +167,5 @@ def _of_one_segment(first: Elements, others: Iterator[Elements], length: int) ->
 
 
 def _next(pieces: Iterator[Elements], stop: Stop | None) -> Elements | None:
-    with away(stop):
+    with in_callers_code(stop):
         return next(pieces, None)

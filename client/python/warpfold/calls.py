@@ -15,7 +15,7 @@ from warpfold import _native, forks, options
 from warpfold.arrays import Elements, views_of
 from warpfold.errors import DeadlineExceededError, NotFoundError
 from warpfold.progress import Meter
-from warpfold.stops import Stop, away
+from warpfold.stops import Stop, in_callers_code
 
 A = TypeVar("A")
 
@@ -98,8 +98,8 @@ class Settings:
 
 @dataclass(slots=True)
 class Work(Generic[A]):
-    """A call that can be made: `run` blocks. What it is given ends it, if it runs on another thread than the
-    one that waits for it."""
+    """A call that can be made. run(client, stop) makes it and blocks. `stop` lets another thread end it, and
+    is None where the caller's own thread runs it."""
 
     settings: Settings
     run: Callable[[_native.Client, Stop | None], A]
@@ -223,7 +223,7 @@ def _ask(client: _native.Client, call: Call, progress: Callable[[int], object] |
         except NotFoundError:
             if elements.way == "resident":
                 raise
-            with away(stop):
+            with in_callers_code(stop):
                 elements.send_instead()
     if elements.view is None:
         return _write(client, call, progress, stop)
@@ -249,5 +249,5 @@ def _write(client: _native.Client, call: Call, progress: Callable[[int], object]
 
 
 def _next(views: Iterator[_native.View], stop: Stop | None) -> _native.View | None:
-    with away(stop):
+    with in_callers_code(stop):
         return next(views, None)

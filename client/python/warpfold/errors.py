@@ -17,9 +17,10 @@ class WarpfoldError(Exception):
     """A call that failed.
 
     code: the status, as "INVALID_ARGUMENT".
-    reason: why, for programs, as "EMPTY_ARRAY"; "" for errors that are not the server's own. The reasons are
-        listed at the top of warpfold/v1/reduction.proto.
-    fields: what the server says of it, by name: the field that it complains of, the limit.
+    reason: why, for programs, as "EMPTY_ARRAY". The reasons are listed at the top of
+        warpfold/v1/reduction.proto; the client gives the same where it finds a fault before anything is sent.
+        "" for errors without one, as of a connection that cannot be made.
+    fields: what is said of it, by name: the field that is wrong, the limit.
     message: the same for people.
     """
 

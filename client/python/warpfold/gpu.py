@@ -34,9 +34,10 @@ def place_of(array: Any) -> Place | None:
 
 
 def settle(address: int) -> int | None:
-    """Waits until the GPU has done what this process asked of it: the server knows nothing of its streams.
-    The number of the allocation that has the address, in which the library that owns the array may have laid
-    many: no other allocation of the process ever has it."""
+    """Waits until the GPU has done what this process asked of it, since the server knows nothing of its
+    streams. Answers the driver's number of the allocation that has the address, which no other allocation of
+    the process ever has (the library that owns the array may have laid many arrays in it); 0 where no context
+    has the memory; None where it is no GPU's, the work has failed, or there is no driver."""
     driver = _driver()
     return None if driver is None else driver.settle(address)
 

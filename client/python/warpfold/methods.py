@@ -34,7 +34,7 @@ from warpfold.docstrings import documented
 from warpfold.errors import OutOfRangeError
 from warpfold.options import flag, number, operators_of
 from warpfold.results import Result, answer_type, beyond_64_bits, in_type, value_of
-from warpfold.stops import Stop, away
+from warpfold.stops import Stop, in_callers_code
 
 if TYPE_CHECKING:
     import numpy
@@ -312,12 +312,12 @@ class Methods(Generic[V, R]):
 
     def _elements(self, array: Any, options: Mapping[str, Any], settings: Settings,
                   stop: Stop | None) -> Elements:
-        """For where the call blocks: an iterator, a file or an array on a GPU may take long to give its first
-        piece."""
+        """To be called on the thread that blocks: an iterator, a file or an array on a GPU may take long to
+        give its first piece."""
         if options.get("streams", 0) > 1 and comes_in_pieces(array):
             check_one_stream(options, "an iterator or a file goes on")
         memory = None if self._memory is None else self._memory.of_call(settings, stop)
-        with away(stop):
+        with in_callers_code(stop):
             elements = elements_of(array, options.get("dtype"), memory)
         if elements.way == "resident":
             check_one_stream(options, "a kept array is not sent, and has")

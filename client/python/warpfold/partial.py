@@ -29,7 +29,7 @@ from warpfold.docstrings import documented
 from warpfold.options import flag, operators_of, unsigned, whole
 from warpfold.progress import Meter
 from warpfold.results import Result
-from warpfold.stops import Stop, away
+from warpfold.stops import Stop, in_callers_code
 
 if TYPE_CHECKING:
     import numpy
@@ -128,7 +128,7 @@ class Parts(Generic[R, S]):
                                 "tracestate": tracestate})
 
         def work(client: _native.Client, stop: Stop | None) -> Result:
-            with away(stop):
+            with in_callers_code(stop):
                 raw, question = _of_one_question(states)
             answer = client.merge(raw, question.task(), settings.native(), stop)
             return Result(answer, Elements(question.type, question.dtype, "parts"))
@@ -149,7 +149,7 @@ class Parts(Generic[R, S]):
                                 "tracestate": tracestate})
 
         def work(client: _native.Client, stop: Stop | None) -> PartialState:
-            with away(stop):
+            with in_callers_code(stop):
                 raw, question = _of_one_question(states)
             return _state(client.merge_to_state(raw, question.task(), settings.native(), stop), question)
 
@@ -165,7 +165,7 @@ class Parts(Generic[R, S]):
         progress = progress_of(options)
 
         def work(client: _native.Client, stop: Stop | None) -> PartialState:
-            with away(stop):
+            with in_callers_code(stop):
                 pieces, question = elements_and_question()
             views = [_view(piece, question.type) for piece in pieces]
             task = question.task()

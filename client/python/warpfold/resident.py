@@ -20,7 +20,7 @@ from warpfold.methods import Methods, R, V, matrix_of
 from warpfold.options import flag, number, text
 from warpfold.progress import Meter
 from warpfold.results import Result
-from warpfold.stops import Stop, away
+from warpfold.stops import Stop, in_callers_code
 
 if TYPE_CHECKING:
     import numpy
@@ -239,7 +239,7 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
     progress = progress_of(options)
 
     def work(client: _native.Client, stop: Stop | None) -> tuple[_native.Array, Elements]:
-        with away(stop):
+        with in_callers_code(stop):
             elements = elements_of(array, options.get("dtype"))
         view = elements.view
         if view is None:

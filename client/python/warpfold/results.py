@@ -63,7 +63,9 @@ class Subarray(NamedTuple):
 
 
 class Timings(NamedTuple):
-    """Seconds. `total` is of the call as seen from here; the others are the server's and overlap."""
+    """Seconds: of the call as seen from here, and the server's, which overlap: waiting for a slot of the
+    device, from the header to the commit, copying to the device, reducing. Of an array on several streams
+    these are of the stream that took longest."""
 
     total: float
     queue: float
@@ -93,7 +95,8 @@ class Result(Mapping[str, Any]):
 
     outcomes: an Outcome for each operator, also for those without a value.
     element_count: of the whole array.
-    device: that reduced it, "cpu", "cuda:N" or a list of GPUs and their name, or "simt:SEED".
+    device: "cpu", "cuda:N" or a list of GPUs and their name, or "simt:SEED": all of the server that answered,
+        which of an array on several streams or servers is the one that merged the states.
     backend: "cpu", "cuda" or "simt".
     timings: a Timings.
     way: how the elements went: "memory" (sent from their place), "copied" (out of an array with gaps, piece

@@ -23,7 +23,7 @@ class Stop(_native.Stop):
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()
-        self._is_away = False
+        self._in_callers_code = False
         self._error: Callable[[], WarpfoldError] | None = None
 
     def __enter__(self) -> None:
@@ -34,15 +34,15 @@ class Stop(_native.Stop):
         self._go(False)
 
     def leave(self, error: Callable[[], WarpfoldError]) -> bool:
-        """Whether the call's thread is away, so that nobody has to wait for it. The call ends with `error`
-        where that code begins or ends next: it sends no more of the array."""
+        """Has the call end with `error` where the caller's code begins or ends next: it sends no more of the
+        array. Whether the call's thread is in that code, so that nobody has to wait for it."""
         with self._lock:
             self._error = error
-            return self._is_away
+            return self._in_callers_code
 
-    def _go(self, is_away: bool) -> None:
+    def _go(self, in_callers_code: bool) -> None:
         with self._lock:
-            self._is_away = is_away
+            self._in_callers_code = in_callers_code
             if self._error is not None:
                 raise self._error()
 
@@ -50,6 +50,6 @@ class Stop(_native.Stop):
 _NOBODY_WAITS = contextlib.nullcontext()
 
 
-def away(stop: Stop | None) -> contextlib.AbstractContextManager[None]:
+def in_callers_code(stop: Stop | None) -> contextlib.AbstractContextManager[None]:
     """For a with statement around code of the caller's. Without a Stop, nobody waits but this thread."""
     return _NOBODY_WAITS if stop is None else stop
