@@ -259,6 +259,23 @@ class PythonCudaTest(unittest.TestCase):
                 self.assertEqual((half.way, half["sum"], half["count_nonzero"]),
                                  ("staged", count // 2 * (count // 2 - 1), count // 2 - 1))
 
+    def test_axes_in_place_and_staged(self):
+        """The last axes, by a server that reads them where they lie and by one that is sent them."""
+        shape = (3, 1 << 10, 1 << 10)
+        numbers = numpy.arange(shape[0] * shape[1] * shape[2], dtype=numpy.int64).reshape(shape)
+        for how, make in self.makers().items():
+            array = make(numbers.size).reshape(shape)
+            for device in (_DEVICE, "cpu"):
+                client = self.client(device=device)
+                for axis in (-1, (1, 2), (0, 1, 2)):
+                    for keepdims in (False, True):
+                        with self.subTest(how, device=device, axis=axis, keepdims=keepdims):
+                            answer = client.sum(array, axis=axis, keepdims=keepdims)
+                            numpy.testing.assert_array_equal(
+                                answer, numbers.sum(axis=axis, keepdims=keepdims), strict=True)
+                numpy.testing.assert_array_equal(client.argmax(array, axis=-1), numbers.argmax(axis=-1))
+                self.assertEqual(client.max(array, keepdims=True).shape, (1, 1, 1))
+
     def makers(self) -> dict:
         """What makes the int64 elements 0, 1, ... on the GPU, by the library's name."""
         makers = {}
