@@ -439,3 +439,18 @@ def test_a_coroutine_that_is_closed_waits_for_no_thread():
 
     with Server("--max_concurrent_reductions=100") as server:
         run(scenario, server.address)
+
+
+def test_errors_that_are_chained_in_a_circle(server):
+    def pieces():
+        yield numpy.ones(3)
+        one, other = ValueError("one"), KeyError("other")
+        one.__context__, other.__context__ = other, one
+        raise one
+
+    async def asked():
+        async with aio.connect(server.address) as client:
+            with pytest.raises(ValueError, match="one"):
+                await asyncio.wait_for(client.sum(pieces()), 30)
+
+    asyncio.run(asked())

@@ -190,6 +190,14 @@ def test_headers_in_pieces_are_no_elements(client, tmp_path):
                 client.sum(pieces, dtype="float64")
 
 
+def test_elements_that_begin_as_an_archive_does_by_chance(client, tmp_path):
+    x = numpy.array([0x04034B50, *range(1, 20)], "i4")
+    (tmp_path / "x").write_bytes(x.tobytes())
+    for pieces in (iter([x.tobytes()]), io.BytesIO(x.tobytes()), files.raw(tmp_path / "x", "int32"),
+                   iter([x.tobytes()[:30], x.tobytes()[30:]])):
+        assert client.sum(pieces, dtype="int32") == x.sum()
+
+
 def test_short_files_of_elements(client, tmp_path):
     for content in (b"", b"\x93", b"\x93NUMP", b"PK", b"\x93NUMPx"):
         (tmp_path / "x").write_bytes(content)

@@ -50,6 +50,22 @@ class Forgotten:
                         reference=Reference(b"0" * 16, 0, array.array.size))
 
 
+class Slow(OnGpu):
+    """Takes its time to be copied, and says which of its parts is copied."""
+
+    copying = 0
+    copied = 0
+
+    def __getitem__(self, part):
+        return Slow(self.array[part])
+
+    def get(self):
+        Slow.copying = Slow.copied + 1
+        time.sleep(0.2)
+        Slow.copied, Slow.copying = Slow.copying, 0
+        return self.array.copy()
+
+
 @pytest.fixture(params=["staged", "forgotten"])
 def staging(near, request, monkeypatch):
     """A client that stages, from the beginning or once the server has said that it knows no such memory."""
@@ -134,3 +150,33 @@ def test_asyncio(near, monkeypatch):
             numpy.testing.assert_array_equal(await client.sum(OnGpu(x), axis=1), x.sum(1))
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("part", [1, 2])
+@pytest.mark.parametrize("axis", [None, -1])
+def test_a_cancelled_awaitable_waits_for_the_copy(near, monkeypatch, axis, part):
+    """Afterwards its owner may write to the array, or free it."""
+    monkeypatch.setattr(arrays, "PIECE_BYTES", PIECE_BYTES)
+    monkeypatch.setattr(Slow, "copied", 0)
+
+    async def cancelled():
+        async with aio.connect(near.address) as client:
+            call = asyncio.ensure_future(client.sum(Slow(numpy.ones((20, 3))), axis=axis))
+            while Slow.copying != part:
+                await asyncio.sleep(0.01)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            assert not Slow.copying
+
+    asyncio.run(cancelled())
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (0, 5), (20, 3), (3, 20)])
+@pytest.mark.parametrize("axis", [None, -1])
+def test_progress_ends_with_the_whole(near, monkeypatch, shape, axis):
+    monkeypatch.setattr(arrays, "PIECE_BYTES", PIECE_BYTES)
+    told = []
+    with warpfold.connect(near.address) as client:
+        client.sum(OnGpu(numpy.ones(shape)), axis=axis, progress=lambda *one: told.append(one))
+    assert told[-1] == (numpy.ones(shape).nbytes, numpy.ones(shape).nbytes)

@@ -224,16 +224,22 @@ def _done(work: Work[A], native: _native.Client, stop: Stop) -> A:
 
 def _let_go(work: Work[A], error: BaseException) -> None:
     """Takes the array out of what the error's traceback holds: asyncio keeps an error for some turns of the
-    loop, and an array's memory may have to be closed right after the call."""
+    loop, and an array's memory may have to be closed right after the call. Frames of this package are
+    emptied, also those of errors of other calls that the caller has chained to this one."""
     for cell in getattr(work.run, "__closure__", None) or ():
         del cell.cell_contents
-    one: BaseException | None = error
-    while one is not None:
+    errors: list[BaseException | None] = [error]
+    seen: set[int] = set()  # an iterator may raise errors that are chained in a circle
+    while errors:
+        one = errors.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
         for frame, _ in traceback.walk_tb(one.__traceback__):
             if frame.f_globals.get("__package__") == __package__:
                 with contextlib.suppress(RuntimeError):  # of those that still run
                     frame.clear()
-        one = one.__context__
+        errors += (one.__context__, one.__cause__)
 
 
 async def _end_of(future: concurrent.futures.Future[Any]) -> None:

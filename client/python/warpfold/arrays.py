@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,6 +15,7 @@ from warpfold.element_types import (
     ELEMENT_TYPES,
     OF_COMPLEX,
     dtype_of,
+    element_bytes,
     element_type,
     name_of,
     remedy_of,
@@ -83,6 +85,14 @@ class Elements:
     def is_array(self) -> bool:
         """Whether `shape` is that of all elements: pieces of an iterator or a file have none together."""
         return self.view is not None or self.reference is not None or self.owner is not None
+
+    @property
+    def bytes_to_send(self) -> int | None:
+        """None where nobody knows, or where the server reads them by itself."""
+        if self.view is not None:
+            return self.view.nbytes
+        is_staged = self.way == "staged" and self.shape is not None
+        return math.prod(self.shape or ()) * element_bytes(self.type) if is_staged else None
 
     def check_mapping(self) -> None:
         """ValueError if a file under the elements was cut, also where the call has an answer: what is missing

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from warpfold import _native
 from warpfold.arrays import Elements, view_of
-from warpfold.calls import Call, run
+from warpfold.calls import Call, next_piece, run
 from warpfold.element_types import element_bytes
 from warpfold.errors import InvalidArgumentError, NotFoundError
 from warpfold.progress import Meter
 from warpfold.results import column_of, value_of
-from warpfold.stops import Stop, in_callers_code
+from warpfold.stops import Stop
 
 if TYPE_CHECKING:
     import numpy
@@ -89,8 +89,7 @@ def run_along(operator_name: str, call: Call, cut: Cut, client: _native.Client, 
     """Blocks until the values are there, one for each segment, as warpfold.calls.run."""
     if call.progress is None:
         return _ask(operator_name, call, cut, client, None, stop)
-    view = call.elements.view
-    with Meter(call.progress, view.nbytes if view is not None else None) as meter:
+    with Meter(call.progress, call.elements.bytes_to_send) as meter:
         values = _ask(operator_name, call, cut, client, meter.tell, stop)
         meter.finish()
     return values
@@ -112,8 +111,7 @@ def _ask(operator_name: str, call: Call, cut: Cut, client: _native.Client,
             if elements.way == "resident":
                 raise
     if reference is not None:
-        with in_callers_code(stop):
-            elements.send_instead()
+        elements.send_instead()
     if elements.view is None:
         return _ask_part_by_part(operator_name, call, cut, client, progress, stop)
     try:
@@ -140,20 +138,22 @@ def _ask_part_by_part(operator_name: str, call: Call, cut: Cut, client: _native.
         if progress is not None:
             progress(sent + more)
 
-    while (piece := _next(pieces, stop)) is not None:
+    while (piece := next_piece(pieces, elements, stop)) is not None:
         count = math.prod(piece.shape or ())
         if 0 < count < length:
             segment = Elements(elements.type, elements.dtype, elements.way,
                                pieces=_of_one_segment(piece, pieces, length))
             answer = run(Call(segment, call.task, call.settings, progress and tell), client, stop)
             values.append(numpy.asarray(value_of(answer[0][0], elements)).reshape(1))
+            length_sent = length
         else:
             dimensions = list(range(len(piece.shape or ())))
             columns = client.reduce_segments(
                 view_of(piece, elements.type), dimensions, length, count // length if length else cut.count(),
                 call.task, call.settings.native(), progress and tell, stop)
             values.append(column_of(operator_name, columns, elements))
-        sent += max(count, length) * element_bytes(elements.type)
+            length_sent = count
+        sent += length_sent * element_bytes(elements.type)
     tell(0)
     return numpy.concatenate(values)
 
@@ -164,8 +164,3 @@ def _of_one_segment(first: Elements, others: Iterator[Elements], length: int) ->
         length -= math.prod(piece.shape or ())
         if length <= 0:
             return
-
-
-def _next(pieces: Iterator[Elements], stop: Stop | None) -> Elements | None:
-    with in_callers_code(stop):
-        return next(pieces, None)

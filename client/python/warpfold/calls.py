@@ -18,6 +18,7 @@ from warpfold.progress import Meter
 from warpfold.stops import Stop, in_callers_code
 
 A = TypeVar("A")
+P = TypeVar("P")
 
 NanPolicy = Literal["propagate", "ignore"]
 OverflowPolicy = Literal["error", "wrap"]
@@ -204,9 +205,7 @@ def run(call: Call, client: _native.Client, stop: Stop | None = None) -> _native
     """Blocks until the answer is there. Signals' handlers run meanwhile if this is the main thread."""
     if call.progress is None:
         return _ask(client, call, None, stop)
-    view = call.elements.view
-    total = view.nbytes if view is not None else None
-    with Meter(call.progress, total) as meter:
+    with Meter(call.progress, call.elements.bytes_to_send) as meter:
         answer = _ask(client, call, meter.tell, stop)
         meter.finish()
     return answer
@@ -223,8 +222,7 @@ def _ask(client: _native.Client, call: Call, progress: Callable[[int], object] |
         except NotFoundError:
             if elements.way == "resident":
                 raise
-            with in_callers_code(stop):
-                elements.send_instead()
+            elements.send_instead()
     if elements.view is None:
         return _write(client, call, progress, stop)
     try:
@@ -237,17 +235,24 @@ def _write(client: _native.Client, call: Call, progress: Callable[[int], object]
            stop: Stop | None) -> _native.Answer:
     pieces, call.elements.pieces = call.elements.pieces or iter(()), None
     views = views_of(pieces, call.elements)
+    written = 0
     writer = _native.Writer(client, call.task, call.settings.native(), progress, stop)
     try:
-        while (view := _next(views, stop)) is not None:
+        while (view := next_piece(views, call.elements, stop)) is not None:
             forks.check()  # the iterator may have forked, and have gone on in the new process, too
             writer.write(view)
+            written += view.nbytes
         forks.check()
-        return writer.commit()
+        answer = writer.commit()
     finally:
         writer.close()
+    if progress is not None:
+        progress(written)
+    return answer
 
 
-def _next(views: Iterator[_native.View], stop: Stop | None) -> _native.View | None:
-    with in_callers_code(stop):
-        return next(views, None)
+def next_piece(pieces: Iterator[P], elements: Elements, stop: Stop | None) -> P | None:
+    """The next of the pieces of `elements`. Those of an array on a GPU are copied here, and who waits for the
+    call may do with the array what he likes once it is over: so it is waited for."""
+    with in_callers_code(stop if elements.way == "pieces" else None):
+        return next(pieces, None)

@@ -317,7 +317,8 @@ class Methods(Generic[V, R]):
         if options.get("streams", 0) > 1 and comes_in_pieces(array):
             check_one_stream(options, "an iterator or a file goes on")
         memory = None if self._memory is None else self._memory.of_call(settings, stop)
-        with in_callers_code(stop):
+        # Of an array there is nothing but to read it, and to copy what lies on a GPU.
+        with in_callers_code(stop if comes_in_pieces(array) else None):
             elements = elements_of(array, options.get("dtype"), memory)
         if elements.way == "resident":
             check_one_stream(options, "a kept array is not sent, and has")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,18 +13,27 @@ from warpfold.mapped import home_of
 
 _BLOCK_BYTES = 1 << 20
 
-# What files of other formats begin with.
-_FORMATS = {b"\x93NUMPY": "a .npy file, whose header is no elements: pass warpfold.files.npy(path)",
-            b"PK\x03\x04": "an archive, as .npz files are: pass warpfold.files.npz(path, member), or "
-                           "numpy.memmap(path, dtype) if its own bytes are meant"}
-BEGIN_BYTES = max(map(len, _FORMATS))
+# What files of other formats begin with. An archive has a header of 30 bytes before its first member, which
+# elements that begin with the same four bytes by chance are unlikely to be.
+BEGIN_BYTES = 30
+_NPY = b"\x93NUMPY"
+_MEMBER = struct.Struct("<4sHHH16xHH")  # signature, version, flags, method, lengths of the name and the rest
+_LATEST_VERSION = 63
+_METHODS = frozenset({0, 8, 9, 12, 14, 93, 95, 98})
 
 
 def check_begin(begin: bytes) -> None:
     """ValueError if these first bytes, of which BEGIN_BYTES are enough, are those of no file of elements."""
-    for magic, remedy in _FORMATS.items():
-        if begin.startswith(magic):
-            raise ValueError(f"there is more in it than elements, it begins as {remedy}")
+    if begin.startswith(_NPY):
+        raise ValueError("there is more in it than elements, it begins as a .npy file, whose header is no "
+                         "elements: pass warpfold.files.npy(path)")
+    if len(begin) < BEGIN_BYTES:
+        return
+    signature, version, _, method, name_bytes, _ = _MEMBER.unpack(begin[:BEGIN_BYTES])
+    if signature == b"PK\x03\x04" and version <= _LATEST_VERSION and method in _METHODS and name_bytes > 0:
+        raise ValueError("there is more in it than elements, it begins as an archive, as .npz files are: "
+                         "pass warpfold.files.npz(path, member), or numpy.memmap(path, dtype) of a file or "
+                         "numpy.frombuffer(piece, dtype) of bytes if its own bytes are meant")
 
 
 def blocks_of(file: Any) -> Iterator[bytes]:
