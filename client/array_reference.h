@@ -32,8 +32,8 @@ struct PutOptions {
 
 // An array in the server's device memory. It stays there when this is destroyed: Client::DeleteArray ends it.
 struct ResidentArray {
-  std::string
-      token;  // 16 bytes by chance, no text; who has it may reduce and delete the array; empty in a list
+  // 16 random bytes, not text; empty in a list. Who has it may reduce and delete the array.
+  std::string token;
   std::uint64_t id = 0;
   std::string owner;
   ElementType type = ElementType::kInt32;

@@ -49,7 +49,7 @@ absl::Status TakeMemory(int memfd, std::uint64_t byte_count, const Patience& pat
 }
 
 absl::Status BadMemory(absl::string_view what) {
-  return MakeError(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what);
+  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what);
 }
 
 // A server that is sent another file than a memfd hangs up, and with that forgets all that was registered

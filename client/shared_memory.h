@@ -50,7 +50,7 @@ class RegisteredMemory {
   RegisteredMemory& operator=(RegisteredMemory&&) noexcept;
   ~RegisteredMemory();
 
-  // For ArrayReference: 16 bytes, no text.
+  // For ArrayReference: 16 random bytes, not text.
   const std::string& token() const;
 
  private:

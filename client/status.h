@@ -21,8 +21,7 @@ absl::Status FromGrpc(const grpc::Status& status);
 // An error with a reason, as a server gives them.
 absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::string_view message);
 
-// An error in a call's arguments that the client finds before it sends anything, with the reason that the
-// server would give.
+// What the client found at fault in a call's arguments by itself, with the reason that the server would give.
 absl::Status RefuseCall(absl::StatusCode code, absl::string_view reason, absl::string_view message);
 
 // Whether RefuseCall made it.

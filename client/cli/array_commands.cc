@@ -41,7 +41,7 @@ int RunPut(const Server& server, const PutFlags& flags) {
       input->type, input->matrix_shape, data, {.time_to_live = flags.time_to_live, .owner = flags.owner},
       {.timeout = TimeLeft(flags.deadline),
        .on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }});
-  if (absl::Status whole = piece.file.CheckWhole(); !whole.ok()) {
+  if (absl::Status whole = piece.file.CheckWhole(array.status()); !whole.ok()) {
     // Elements that were not there any more were sent as zeros.
     if (array.ok()) static_cast<void>(client.DeleteArray(array->token, {.timeout = kArraysTimeout}));
     return ReportInputError(flags.input, whole);

@@ -71,7 +71,9 @@ absl::StatusOr<Reduction> Send(Client& client, const Spec& spec, ElementType typ
   }
   if (packed) {
     options.streams = 1;  // which asks for the bytes in turn
-    options.keep_going = [damaged] { return damaged->piece == nullptr; };
+    options.keep_going = [damaged, asked = std::move(options.keep_going)] {
+      return damaged->piece == nullptr && (!asked || asked());
+    };
   }
   std::uint64_t byte_count = 0;
   for (const FilePiece& piece : files.pieces) byte_count += piece.byte_count;
@@ -113,7 +115,8 @@ Outcome ReduceFiles(Client& client, const Spec& spec, ElementType type, const Fi
   const Doubtful stored = checked.get();
   const Doubtful& doubtful = damaged.piece != nullptr ? damaged : stored;
   for (const FilePiece& piece : files.pieces) {
-    absl::Status whole = piece.file.CheckWhole();
+    // Where there are several, they were copied, and none was lent.
+    absl::Status whole = piece.file.CheckWhole(outcome.reduction.status());
     if (whole.ok() && &piece == doubtful.piece && !absl::IsCancelled(doubtful.why)) whole = doubtful.why;
     if (!whole.ok()) return {.input_error = whole, .bad_input = piece.name};
   }

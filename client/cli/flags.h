@@ -22,7 +22,7 @@ namespace warpfold::cli {
 inline constexpr int kExitOk = 0;
 // A server answered an error or cannot be reached, or the time is up.
 inline constexpr int kExitServerError = 1;
-// The command line or the input is at fault, which no server has seen, or standard output takes no more.
+// The client found the command line or the input at fault, or standard output takes no more.
 inline constexpr int kExitUsage = 2;
 
 struct ReduceFlags {

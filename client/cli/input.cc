@@ -143,7 +143,7 @@ absl::StatusOr<OpenedFile> OpenFile(const ReduceFlags& flags, const std::string&
   FilePiece piece(path, *std::move(file));
   const bool is_npy = IsNpy(bytes) || absl::EndsWith(path, ".npy");
   const bool is_archive =
-      absl::EndsWith(path, ".npz") || (flags.type.has_value() ? IsZip(bytes) : BeginsAsZip(bytes));
+      absl::EndsWith(path, ".npz") || IsZip(bytes) || (!flags.type.has_value() && BeginsAsZip(bytes));
   if (is_archive && !is_npy) {
     if (archives == Archives::kRefused) return Refuse("an archive: unpack the array first");
     return OpenNpz(flags, std::move(piece));

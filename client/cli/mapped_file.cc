@@ -17,6 +17,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "client/status.h"
 
 namespace warpfold::cli {
 namespace {
@@ -108,13 +109,13 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   return MappedFile(file, bytes);
 }
 
-absl::Status MappedFile::CheckWhole() const {
+absl::Status MappedFile::CheckWhole(const absl::Status& call) const {
   struct stat info = {};
   const bool is_short = fstat(file_, &info) != 0 || static_cast<std::size_t>(info.st_size) < bytes_.size();
   // The file may have grown again since.
   const std::uintptr_t first_page = reinterpret_cast<std::uintptr_t>(bytes_.data());
   const bool was_short = missing_page >= first_page && missing_page - first_page < bytes_.size();
-  if (!is_short && !was_short) return absl::OkStatus();
+  if (!is_short && !was_short && !CouldNotRead(call)) return absl::OkStatus();
   return absl::InvalidArgumentError("the file was shortened while it was read");
 }
 

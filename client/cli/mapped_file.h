@@ -28,7 +28,9 @@ class MappedFile {
 
   // INVALID_ARGUMENT once another process has shortened the file: what is missing was zeros since, or could
   // not be sent, so that no value of the array is one.
-  absl::Status CheckWhole() const;
+  // `call` is how the call ended that was lent these bytes: the system may have met a missing page while it
+  // sent them, of which no signal tells.
+  absl::Status CheckWhole(const absl::Status& call = absl::OkStatus()) const;
 
  private:
   MappedFile(int file, std::span<const std::byte> bytes) : file_(file), bytes_(bytes) {}

@@ -20,6 +20,10 @@ constexpr std::size_t kMostMembersNamed = 20;
 // zip's numbers of the ways to compress that NumPy writes.
 constexpr int kStored = 0;
 constexpr int kDeflated = 8;
+// Of others that have names.
+constexpr int kBzip2 = 12;
+constexpr int kLzma = 14;
+constexpr int kZstandard = 93;
 // A few milliseconds' work.
 constexpr std::size_t kCheckedAtOnce = std::size_t{4} << 20;
 
@@ -48,9 +52,9 @@ absl::StatusOr<ZipMember> Choose(const std::vector<ZipMember>& members,
 }
 
 std::string MethodName(int method) {
-  if (method == 12) return "bzip2";
-  if (method == 14) return "LZMA";
-  if (method == 93) return "Zstandard";
+  if (method == kBzip2) return "bzip2";
+  if (method == kLzma) return "LZMA";
+  if (method == kZstandard) return "Zstandard";
   return absl::StrCat("zip's method ", method);
 }
 

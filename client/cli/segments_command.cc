@@ -172,7 +172,7 @@ int RunSegments(const Server& server, const ReduceFlags& flags) {
   Printer printer(flags.json);
   const absl::StatusOr<SegmentSummary> summary = Reduce(client, spec, *input, flags, cut, printer);
   if (files != nullptr) {
-    absl::Status whole = files->pieces.front().file.CheckWhole();
+    absl::Status whole = files->pieces.front().file.CheckWhole(summary.status());
     if (!whole.ok()) return ReportInputError(name, whole);
   }
   return Report(summary, printer, ElementBytes(spec, input->type), flags);

@@ -20,11 +20,11 @@ absl::Status StreamCheck::Add(std::span<const std::byte> bytes) {
     return Refuse(absl::StrCat("bytes are left over after the ", *input_.byte_count,
                                " bytes of data that the header announces"));
   }
-  if (start_.size() == kNpyMagic.size()) return absl::OkStatus();
-  const std::size_t size = std::min(bytes.size(), kNpyMagic.size() - start_.size());
+  if (start_.size() == kZipHeaderBytes) return absl::OkStatus();
+  const std::size_t size = std::min(bytes.size(), kZipHeaderBytes - start_.size());
   start_.append(reinterpret_cast<const char*>(bytes.data()), size);
-  if (BeginsAsZip(std::as_bytes(std::span(start_)))) return Refuse(kArchiveInStream);
-  if (start_ != kNpyMagic) return absl::OkStatus();
+  if (BeginsWithZipMember(std::as_bytes(std::span(start_)))) return Refuse(kArchiveInStream);
+  if (!IsNpy(std::as_bytes(std::span(start_)))) return absl::OkStatus();
   return Refuse("an .npy file, whose header --dtype would take for elements: leave it out");
 }
 

@@ -29,7 +29,7 @@ class StreamCheck {
   const StreamInput input_;
   const std::uint64_t element_bytes_;
   std::uint64_t byte_count_ = 0;
-  std::string start_;  // the first bytes, as many as kNpyMagic has
+  std::string start_;  // the first bytes, at most kZipHeaderBytes
 };
 
 }  // namespace warpfold::cli

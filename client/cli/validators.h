@@ -26,7 +26,7 @@ CLI::Validator UnsignedValidator(const std::string& name);
 // The same of 1 or more.
 CLI::Validator PositiveValidator(const std::string& name);
 
-// A whole number that 64 bits hold, or is negative: CLI11 takes an empty text for none.
+// A whole number that 64 bits with a sign hold, negative ones too: CLI11 takes an empty text for none.
 CLI::Validator IntegerValidator();
 
 // A number: to CLI11 one that is none (nan) lies in every range, and an empty text is 0.

@@ -3,6 +3,7 @@
 #include "client/cli/zip_directory.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <optional>
@@ -22,7 +23,7 @@ struct RecordKind {
   std::uint32_t magic;
   std::uint64_t size;
 };
-constexpr RecordKind kLocalHeader = {0x04034b50, 30};
+constexpr RecordKind kLocalHeader = {0x04034b50, kZipHeaderBytes};
 constexpr RecordKind kEntry = {0x02014b50, 46};
 constexpr RecordKind kEnd64 = {0x06064b50, 56};
 constexpr RecordKind kEnd64Locator = {0x07064b50, 20};
@@ -33,6 +34,9 @@ constexpr std::uint64_t kDoesNotFit = 0xffffffff;  // a size or an offset that t
 constexpr std::uint16_t kZip64Field = 1;
 constexpr std::uint64_t kFieldHeadBytes = 4;
 constexpr std::uint16_t kEncryptedFlag = 1;
+// As of APPNOTE.TXT 6.3: what a reader has to know at most, and the ways to compress that archives have.
+constexpr std::uint16_t kNewestVersion = 63;
+constexpr std::array<std::uint16_t, 8> kMethods = {0, 8, 9, 12, 14, 93, 95, 98};
 
 template <typename Number>
 Number NumberAt(Bytes record, std::size_t offset) {
@@ -67,6 +71,14 @@ std::optional<std::uint64_t> FindEnd(Bytes file) {
     if (!record.empty() && Number16(record, 20) <= behind) return last - behind;
   }
   return std::nullopt;
+}
+
+// Whether the file is an end record and its comment alone, which says that there is nothing else.
+bool IsEmptyZip(Bytes file) {
+  const Bytes record = RecordAt(file, 0, kEnd);
+  if (record.empty() || kEnd.size + Number16(record, 20) != file.size()) return false;
+  const Bytes numbers = record.subspan(4, 16);  // of disks, entries, their size and their offset
+  return std::all_of(numbers.begin(), numbers.end(), [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 struct Entries {
@@ -144,12 +156,21 @@ absl::StatusOr<ZipMember> TakeEntry(Bytes& entries, std::uint64_t origin) {
 }  // namespace
 
 bool BeginsAsZip(Bytes start) {
-  if (start.size() < sizeof(std::uint32_t)) return false;
-  const std::uint32_t magic = Number32(start, 0);
-  return magic == kLocalHeader.magic || magic == kEnd.magic;
+  return start.size() >= sizeof(std::uint32_t) && Number32(start, 0) == kLocalHeader.magic;
 }
 
-bool IsZip(Bytes file) { return BeginsAsZip(file) && FindEnd(file).has_value(); }
+bool BeginsWithZipMember(Bytes start) {
+  const Bytes header = RecordAt(start, 0, kLocalHeader);
+  if (header.empty()) return false;
+  const std::uint16_t method = Number16(header, 8);
+  if (std::find(kMethods.begin(), kMethods.end(), method) == kMethods.end()) return false;
+  // Only encryption makes a member longer that is not compressed.
+  const bool plain = method == 0 && (Number16(header, 6) & kEncryptedFlag) == 0;
+  if (plain && Number32(header, 18) != Number32(header, 22)) return false;
+  return Number16(header, 4) <= kNewestVersion && Number16(header, 26) > 0;
+}
+
+bool IsZip(Bytes file) { return BeginsAsZip(file) ? FindEnd(file).has_value() : IsEmptyZip(file); }
 
 absl::StatusOr<ZipDirectory> ReadZipDirectory(Bytes file) {
   const absl::StatusOr<Entries> entries = FindEntries(file);

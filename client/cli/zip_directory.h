@@ -30,10 +30,14 @@ struct ZipDirectory {
   std::vector<ZipMember> members;   // several may have one name
 };
 
-// Whether this file begins as a zip file does, with a member or with the end.
+// Whether this file begins with the number that members of a zip file begin with.
 bool BeginsAsZip(std::span<const std::byte> start);
 
-// Whether this whole file begins and ends so.
+// Whether it begins with all that comes before a member's name, which elements do not look like by chance.
+inline constexpr std::size_t kZipHeaderBytes = 30;
+bool BeginsWithZipMember(std::span<const std::byte> start);
+
+// Whether this whole file begins and ends as a zip file does, or is one without members.
 bool IsZip(std::span<const std::byte> file);
 
 // `file` is the whole file, and must outlive the directory. INVALID_ARGUMENT if it is no zip file, or

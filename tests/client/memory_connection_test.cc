@@ -25,6 +25,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "client/shared_memory.h"
+#include "client/status.h"
 #include "warpfold/v1/memory.pb.h"
 
 namespace warpfold {
@@ -195,6 +196,12 @@ TEST_F(MemoryConnectionTest, AServerThatWasSlowHearsOfAllThatIsGivenBackAlsoIfNo
   peer_.SetHanging(false);
   while (peer_.tokens().size() > 1 && absl::Now() - start_ < kLong) absl::SleepFor(absl::Milliseconds(1));
   EXPECT_THAT(peer_.tokens(), testing::ElementsAre(stays.token()));
+}
+
+TEST_F(MemoryConnectionTest, WhatTheClientFindsAtFaultItRefusesByItself) {
+  EXPECT_TRUE(IsRefusedCall(connection_.Allocate(0).status()));
+  EXPECT_TRUE(IsRefusedCall(connection_.Register(-1, 1).status()));
+  EXPECT_TRUE(IsRefusedCall(connection_.RegisterGpu({}, "", 0, 1).status()));
 }
 
 TEST_F(MemoryConnectionTest, AnEndBeforeTheQuestionIsHeard) {

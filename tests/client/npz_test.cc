@@ -138,12 +138,42 @@ TEST(NpzTest, SurvivesEveryChangedField) {
 TEST(NpzTest, SaysWhatBeginsAndEndsAsAnArchive) {
   const std::string good = ZipFile({{"a", "text"}});
   EXPECT_TRUE(BeginsAsZip(BytesOf("PK\x03\x04")));
-  EXPECT_TRUE(BeginsAsZip(BytesOf(ZipFile({}))));
   EXPECT_FALSE(BeginsAsZip(BytesOf("PK\x03")));
   EXPECT_FALSE(BeginsAsZip(BytesOf("text")));
   EXPECT_TRUE(IsZip(BytesOf(good)));
   EXPECT_FALSE(IsZip(BytesOf("PK\x03\x04" + std::string(100'000, 'x'))));
   EXPECT_FALSE(IsZip(BytesOf("text" + good)));
+}
+
+TEST(NpzTest, AnArchiveWithoutMembersIsItsEndAlone) {
+  const std::string empty = ZipFile({});
+  EXPECT_TRUE(IsZip(BytesOf(empty)));
+  EXPECT_TRUE(IsZip(BytesOf(empty.substr(0, empty.size() - 2) + Little(2, 2) + "ab")));
+  EXPECT_FALSE(IsZip(BytesOf(empty + "ab"))) << "it does not end with its comment";
+  EXPECT_FALSE(IsZip(BytesOf("PK\x05\x06" + std::string(100, '\0'))));
+  for (std::size_t at = 4; at < 20; ++at) {
+    std::string other = empty;
+    other[at] = 1;
+    EXPECT_FALSE(IsZip(BytesOf(other))) << at;
+  }
+}
+
+TEST(NpzTest, ElementsOfAStreamAreNoHeaderOfAMember) {
+  const std::string good = ZipFile({{"a", "text"}}).substr(0, kZipHeaderBytes);
+  EXPECT_TRUE(BeginsWithZipMember(BytesOf(good)));
+  EXPECT_TRUE(BeginsWithZipMember(BytesOf(ZipFile({{"a", "text", 8}}, true))));
+  EXPECT_FALSE(BeginsWithZipMember(BytesOf("PK\x03\x04")));
+  EXPECT_FALSE(BeginsWithZipMember(BytesOf(good.substr(0, kZipHeaderBytes - 1))));
+  EXPECT_FALSE(BeginsWithZipMember(BytesOf("PK\x03\x04" + std::string(96, '\0')))) << "no name";
+  const auto with = [&good](std::size_t at, std::uint64_t number) {
+    std::string other = good;
+    return other.replace(at, 2, Little(number, 2));
+  };
+  EXPECT_TRUE(BeginsWithZipMember(BytesOf(with(4, 63))));
+  EXPECT_FALSE(BeginsWithZipMember(BytesOf(with(4, 64))));
+  EXPECT_FALSE(BeginsWithZipMember(BytesOf(with(8, 7)))) << "no method";
+  EXPECT_FALSE(BeginsWithZipMember(BytesOf(with(18, 5)))) << "two sizes of a member that is not compressed";
+  EXPECT_FALSE(BeginsWithZipMember(BytesOf(with(26, 0)))) << "no name";
 }
 
 TEST(UnpackerTest, UnpacksInPiecesOfAnySize) {

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a shell sees of warpfold where something is amiss, and on a terminal."""
 
+import io
 import os
 import signal
 import socket
@@ -192,10 +193,12 @@ class ClientProcessTest(TestCase):
 
     def test_stdin_that_is_not_what_it_was_said_to_be(self):
         npy = npy_bytes(numpy.arange(6, dtype="<i4"))
+        archive = io.BytesIO()
+        numpy.savez(archive, a=numpy.arange(6))
         with Server() as server:
             for reason, data, *flags in (("not a whole number of elements", bytes(7), "--dtype", "int32"),
                                          ("an .npy file", npy, "--dtype", "int32"),
-                                         ("an archive", b"PK\3\4" + bytes(96), "--dtype", "int32"),
+                                         ("an archive", archive.getvalue(), "--dtype", "int32"),
                                          ("an archive", b"PK\3\4" + bytes(96)),
                                          ("truncated", npy[:-4]),
                                          ("left over after the 24 bytes", npy + bytes(4)),

@@ -246,6 +246,15 @@ class Files(TestCase):
         self.assertEqual(value(self.address, "sum", "--dtype", "uint32", raw), int(elements.sum()))
         self.assert_exit(2, self.reduce(raw), "not a zip file, or a truncated one")
 
+    def test_elements_that_begin_with_the_number_of_an_archive(self):
+        for elements in (b"PK\3\4", b"PK\3\4" + bytes(96), b"PK\5\6" + bytes(96)):
+            expected = int.from_bytes(elements[:4], "little")
+            for path in ("-", self.file("x.raw", elements)):
+                done = warpfold("reduce", "--target", self.address, "--op", "sum", "--dtype", "int32", path,
+                                stdin=elements)
+                with self.subTest(path):
+                    self.assertEqual((done.returncode, done.stdout), (0, f"sum {expected}\n"), done.stderr)
+
     def test_other_compressions_are_named(self):
         for method, name in ((zipfile.ZIP_BZIP2, "bzip2"), (zipfile.ZIP_LZMA, "LZMA")):
             file = io.BytesIO()
