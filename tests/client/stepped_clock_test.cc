@@ -41,7 +41,7 @@ class SteppedClockTest : public testing::Test {
   Client client_{server_.target(), {.connections = 1}};
 };
 
-TEST_F(SteppedClockTest, DISABLED_AWriterWhoseTimeIsOverWaitsForItsCallNoLongerThanASecond) {
+TEST_F(SteppedClockTest, AWriterWhoseTimeIsOverWaitsForItsCallNoLongerThanASecond) {
   const Spec spec = {.operators = {"sum"}};
   absl::StatusOr<Writer> opened =
       client_.OpenWriter(spec, ElementType::kInt32, {.timeout = absl::Seconds(20)});
