@@ -65,11 +65,6 @@ bool ChunkStream::AwaitEnd(absl::Duration timeout) {
   return over_;
 }
 
-void ChunkStream::Cancel() {
-  scope_.Cancel();
-  over_ = true;
-}
-
 bool ChunkStream::Commit(std::uint64_t element_bytes) {
   if (over_) return false;
   // A commit has the same number in the requests of all such calls.

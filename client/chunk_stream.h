@@ -52,9 +52,6 @@ class ChunkStream {
   // Waits up to `timeout` for the call to end. Whether it has: Finish then does not wait.
   bool AwaitEnd(absl::Duration timeout);
 
-  // Ends the call, of which nobody wants to hear more.
-  void Cancel();
-
   // Ends the array, whose elements have so many bytes; 0 if only the server knows. False if the call is over:
   // Finish says why.
   bool Commit(std::uint64_t element_bytes);

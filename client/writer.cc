@@ -6,19 +6,15 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "client/status.h"
 #include "client/translate.h"
 #include "client/writer_state.h"
-#include "proto/error_reasons.h"
 
 namespace warpfold {
 namespace {
 
 // Far below any server's patience, and far above the time that 1 MiB of a fast producer takes.
 constexpr absl::Duration kLongestGathering = absl::Milliseconds(500);
-// How long a call whose time is over may take to end by itself.
-constexpr absl::Duration kLongestWaitForEnd = absl::Seconds(1);
 
 }  // namespace
 
@@ -47,11 +43,6 @@ void Writer::State::Finish() {
   if (outcome->ok()) (*outcome)->timings.total = absl::Now() - start;
 }
 
-void Writer::State::GiveUp() {
-  stream.Cancel();
-  outcome = MakeError(absl::StatusCode::kDeadlineExceeded, reason::kDeadline, "Deadline Exceeded");
-}
-
 absl::Status Writer::State::status() const {
   if (!outcome.has_value()) return absl::OkStatus();
   return outcome->ok() ? absl::FailedPreconditionError("the array has been committed") : outcome->status();
@@ -73,9 +64,8 @@ absl::Status Writer::Write(std::span<const std::byte> bytes) {
   }
   const absl::Time now = absl::Now();
   if (now - state_->sent >= kLongestGathering) state_->SendChunk();
-  // While pieces are gathered nothing is sent that would show it. The call ends by itself, unless the wall
-  // clock was set forward: gRPC counts by a clock that does not follow.
-  if (now >= state_->deadline && !AwaitEnd(kLongestWaitForEnd)) state_->GiveUp();
+  // While pieces are gathered nothing is sent that would show it. The call ends by itself.
+  if (now >= state_->deadline) AwaitEnd(absl::InfiniteDuration());
   return state_->status();
 }
 

@@ -28,9 +28,6 @@ struct Writer::State {
   // Commits if nothing failed; sets outcome.
   void Finish();
 
-  // Cancels the call, whose time is over; sets outcome as the call's own end would.
-  void GiveUp();
-
   // Runs what may call a callback of the caller's. Where that throws, the call is over.
   template <typename Step>
   auto Run(const Step& step) {
