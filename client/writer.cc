@@ -16,6 +16,9 @@ namespace {
 // Far below any server's patience, and far above the time that 1 MiB of a fast producer takes.
 constexpr absl::Duration kLongestGathering = absl::Milliseconds(500);
 
+// How long a call whose time is over is waited for in Write.
+constexpr absl::Duration kLongestWaitForEnd = absl::Seconds(1);
+
 }  // namespace
 
 Writer::State::State(Targets::Lease connection, absl::Time call_deadline, const CallOptions& call_options,
@@ -62,10 +65,9 @@ absl::Status Writer::Write(std::span<const std::byte> bytes) {
     bytes = bytes.subspan(size);
     if (state_->chunk_bytes == kChunkBytes) state_->SendChunk();
   }
-  const absl::Time now = absl::Now();
-  if (now - state_->sent >= kLongestGathering) state_->SendChunk();
-  // While pieces are gathered nothing is sent that would show it. The call ends by itself.
-  if (now >= state_->deadline) AwaitEnd(absl::InfiniteDuration());
+  if (absl::Now() - state_->sent >= kLongestGathering) state_->SendChunk();
+  // While pieces are gathered nothing is sent that would show it. The call ends by itself, about now.
+  if (state_->IsOverdue()) AwaitEnd(kLongestWaitForEnd);
   return state_->status();
 }
 

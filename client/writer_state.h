@@ -4,6 +4,7 @@
 // What a Writer holds. Internal.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -28,6 +29,11 @@ struct Writer::State {
   // Commits if nothing failed; sets outcome.
   void Finish();
 
+  // Whether the call's time is over, by a clock that nobody sets, as gRPC counts it.
+  bool IsOverdue() const {
+    return absl::FromChrono(std::chrono::steady_clock::now() - steady_start) >= deadline - start;
+  }
+
   // Runs what may call a callback of the caller's. Where that throws, the call is over.
   template <typename Step>
   auto Run(const Step& step) {
@@ -43,6 +49,7 @@ struct Writer::State {
   absl::Status status() const;
 
   const absl::Time start = absl::Now();
+  const std::chrono::steady_clock::time_point steady_start = std::chrono::steady_clock::now();
   const CallOptions options;
   const absl::Time deadline;
   const std::uint64_t element_bytes;
