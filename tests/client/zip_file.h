@@ -21,10 +21,10 @@ struct MemberOfZip {
   std::string unpacked = data;
 };
 
-// The number's first `size` bytes.
+// The number's first `size` bytes; it has eight, and zeros follow.
 inline std::string Little(std::uint64_t number, int size) {
   std::string bytes;
-  for (int i = 0; i < size; ++i) bytes.push_back(static_cast<char>(number >> (8 * i)));
+  for (int i = 0; i < size; ++i) bytes.push_back(i < 8 ? static_cast<char>(number >> (8 * i)) : '\0');
   return bytes;
 }
 
