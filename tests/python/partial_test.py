@@ -80,7 +80,7 @@ def test_pieces_one_behind_the_other(client, x):
     question = client.partial(x[:512], ["sum"]).question
     for cuts in ((0, 20_000), (0, 0, 7, 7, 19_999, 20_000), tuple(range(0, 20_001, 100))):
         pieces = [elements_of(x[begin:end], None) for begin, end in itertools.pairwise(cuts)]
-        state = client._partial(lambda pieces=pieces: (pieces, question), 0, {"checksum": True})
+        state = client._partial(lambda stop, pieces=pieces: (pieces, question), 0, {"checksum": True})
         assert client.merge([state])["sum"] == client.sum(x)
 
 

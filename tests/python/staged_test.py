@@ -11,25 +11,11 @@ import pytest
 
 import warpfold
 from axis_test import METHODS
+from conftest import OnGpu
 from warpfold import aio, arrays, errors
 from warpfold.arrays import Elements, Reference
 
 PIECE_BYTES = 64  # 8 elements
-
-
-class OnGpu:
-    largest = 0
-
-    def __init__(self, array):
-        self.array, self.shape = array, array.shape
-        self.__cuda_array_interface__ = array.__array_interface__
-
-    def __getitem__(self, part):
-        return OnGpu(self.array[part])
-
-    def get(self):
-        OnGpu.largest = max(OnGpu.largest, self.array.size)
-        return self.array.copy()
 
 
 class Forgotten:
@@ -152,21 +138,24 @@ def test_asyncio(near, monkeypatch):
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("part", [1, 2])
-@pytest.mark.parametrize("axis", [None, -1])
-def test_a_cancelled_awaitable_waits_for_the_copy(near, monkeypatch, axis, part):
+@pytest.mark.parametrize(("call", "part"), [
+    (lambda client, array: client.sum(array), 1), (lambda client, array: client.sum(array), 2),
+    (lambda client, array: client.sum(array, axis=-1), 1),
+    (lambda client, array: client.sum(array, axis=-1), 2),
+    (lambda client, array: client.put(array), 1), (lambda client, array: client.partial(array, ["sum"]), 1)])
+def test_a_cancelled_awaitable_waits_for_the_copy(near, monkeypatch, call, part):
     """Afterwards its owner may write to the array, or free it."""
     monkeypatch.setattr(arrays, "PIECE_BYTES", PIECE_BYTES)
     monkeypatch.setattr(Slow, "copied", 0)
 
     async def cancelled():
         async with aio.connect(near.address) as client:
-            call = asyncio.ensure_future(client.sum(Slow(numpy.ones((20, 3))), axis=axis))
+            task = asyncio.ensure_future(call(client, Slow(numpy.ones((20, 3)))))
             while Slow.copying != part:
                 await asyncio.sleep(0.01)
-            call.cancel()
+            task.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await call
+                await task
             assert not Slow.copying
 
     asyncio.run(cancelled())

@@ -264,7 +264,8 @@ def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
     """Serves fields of structured arrays, whose elements need not lie at multiples of their size."""
     import numpy
 
-    # Where there is no place for one more dimension some have a length of 1: 2^64 elements are in no memory.
+    # Where there is no place for one more dimension, some have a length of 1: memory has no 2^64 elements.
+    # NumPy 1 has 32 dimensions at most, and refuses an array of 2^32 elements with strides of 0 by itself.
     return numpy.asarray(_Bytes(array.squeeze() if array.ndim == most_dimensions() else array))
 
 

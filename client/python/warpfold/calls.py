@@ -9,13 +9,16 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar
 
 from warpfold import _native, forks, options
-from warpfold.arrays import Elements, views_of
+from warpfold.arrays import Elements, comes_in_pieces, elements_of, views_of
 from warpfold.errors import DeadlineExceededError, NotFoundError
 from warpfold.progress import Meter
 from warpfold.stops import Stop, in_callers_code
+
+if TYPE_CHECKING:
+    from warpfold.memory import MemoryOfCall
 
 A = TypeVar("A")
 P = TypeVar("P")
@@ -249,6 +252,13 @@ def _write(client: _native.Client, call: Call, progress: Callable[[int], object]
     if progress is not None:
         progress(written)
     return answer
+
+
+def elements_for(array: Any, dtype: Any, stop: Stop | None, memory: MemoryOfCall | None = None) -> Elements:
+    """elements_of for a call, on the thread that blocks. An iterator and a file are the caller's code. Of an
+    array there is nothing but to read it, and to copy what lies on a GPU, which is waited for."""
+    with in_callers_code(stop if comes_in_pieces(array) else None):
+        return elements_of(array, dtype, memory)
 
 
 def next_piece(pieces: Iterator[P], elements: Elements, stop: Stop | None) -> P | None:

@@ -226,7 +226,7 @@ def warpfold_state(question: Question, where: Servers, chunk: Any, size: int, be
     pieces = [elements_of(piece, None) for piece in (_elements(chunk, size, question)[begin:], *heads)]
 
     def call(client: Client, timeout: float) -> PartialState:
-        return client._partial(lambda: (pieces, question), first, {"timeout": timeout})
+        return client._partial(lambda stop: (pieces, question), first, {"timeout": timeout})
 
     return _call(where, index, call)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
-from warpfold.arrays import Elements, comes_in_pieces, elements_of, says_its_type
+from warpfold.arrays import Elements, comes_in_pieces, says_its_type
 from warpfold.axes import Axis, cut_along, run_along
 from warpfold.calls import (
     Call,
@@ -24,6 +24,7 @@ from warpfold.calls import (
     Settings,
     Work,
     check_one_stream,
+    elements_for,
     itself,
     progress_of,
     run,
@@ -34,7 +35,7 @@ from warpfold.docstrings import documented
 from warpfold.errors import OutOfRangeError
 from warpfold.options import flag, number, operators_of
 from warpfold.results import Result, answer_type, beyond_64_bits, in_type, value_of
-from warpfold.stops import Stop, in_callers_code
+from warpfold.stops import Stop
 
 if TYPE_CHECKING:
     import numpy
@@ -317,9 +318,7 @@ class Methods(Generic[V, R]):
         if options.get("streams", 0) > 1 and comes_in_pieces(array):
             check_one_stream(options, "an iterator or a file goes on")
         memory = None if self._memory is None else self._memory.of_call(settings, stop)
-        # Of an array there is nothing but to read it, and to copy what lies on a GPU.
-        with in_callers_code(stop if comes_in_pieces(array) else None):
-            elements = elements_of(array, options.get("dtype"), memory)
+        elements = elements_for(array, options.get("dtype"), stop, memory)
         if elements.way == "resident":
             check_one_stream(options, "a kept array is not sent, and has")
         return elements

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
-from warpfold.arrays import Elements, elements_of
+from warpfold.arrays import Elements
 from warpfold.calls import (
     CallOptions,
     NanPolicy,
     OverflowPolicy,
     Work,
     check_one_stream,
+    elements_for,
     itself,
     progress_of,
     settings_of,
@@ -107,8 +108,8 @@ class Parts(Generic[R, S]):
         have one.
         """
 
-        def elements_and_question() -> tuple[list[Elements], Question]:
-            elements = elements_of(array, options.get("dtype"))
+        def elements_and_question(stop: Stop | None) -> tuple[list[Elements], Question]:
+            elements = elements_for(array, options.get("dtype"), stop)
             return [elements], question_of(elements, operators, matrix, nan, overflow, ddof, modulus)
 
         return self._partial(elements_and_question, first_element, options)
@@ -156,7 +157,7 @@ class Parts(Generic[R, S]):
         state: S = self._perform(Work(settings, work), itself)
         return state
 
-    def _partial(self, elements_and_question: Callable[[], tuple[list[Elements], Question]],
+    def _partial(self, elements_and_question: Callable[[Stop | None], tuple[list[Elements], Question]],
                  first_element: int, options: CallOptions) -> S:
         """The state of arrays of the question's type in a row, which are asked for where the call blocks."""
         first_element = unsigned("first_element", first_element)
@@ -165,8 +166,7 @@ class Parts(Generic[R, S]):
         progress = progress_of(options)
 
         def work(client: _native.Client, stop: Stop | None) -> PartialState:
-            with in_callers_code(stop):
-                pieces, question = elements_and_question()
+            pieces, question = elements_and_question(stop)
             views = [_view(piece, question.type) for piece in pieces]
             task = question.task()
             try:

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from warpfold import _native
-from warpfold.arrays import ArrayElsewhere, Elements, Reference, elements_of
-from warpfold.calls import Work, check_one_stream, progress_of, settings_of, task_of
+from warpfold.arrays import ArrayElsewhere, Elements, Reference
+from warpfold.calls import Work, check_one_stream, elements_for, progress_of, settings_of, task_of
 from warpfold.docstrings import without_array
 from warpfold.element_types import dtype_of, element_bytes
 from warpfold.errors import NotFoundError
@@ -20,7 +20,7 @@ from warpfold.methods import Methods, R, V, matrix_of
 from warpfold.options import flag, number, text
 from warpfold.progress import Meter
 from warpfold.results import Result
-from warpfold.stops import Stop, in_callers_code
+from warpfold.stops import Stop
 
 if TYPE_CHECKING:
     import numpy
@@ -239,8 +239,7 @@ def putting(array: Any, matrix: bool, ttl: float | None, owner: str, options: Ma
     progress = progress_of(options)
 
     def work(client: _native.Client, stop: Stop | None) -> tuple[_native.Array, Elements]:
-        with in_callers_code(stop):
-            elements = elements_of(array, options.get("dtype"))
+        elements = elements_for(array, options.get("dtype"), stop)
         view = elements.view
         if view is None:
             raise TypeError("what is kept must be an array in the host's memory, which says how large it is: "
