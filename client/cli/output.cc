@@ -17,7 +17,7 @@
 namespace warpfold::cli {
 namespace {
 
-// What three digits hold is less: %.3g writes 1e+03 from here on.
+// From this number on, %.3g rounds to 1000 and writes it as 1e+03.
 constexpr double kRoundsToThousand = 999.5;
 
 // Three digits, or whole seconds or microseconds where %.3g would write an exponent.

@@ -191,7 +191,7 @@ TEST(FlagsTest, APathIsTakenAsItStands) {
   EXPECT_THAT(inputs({"-x.npy"}), ElementsAre("refused"));
   EXPECT_THAT(inputs({"--"}), ElementsAre("refused"));
   EXPECT_THAT(inputs({"info", "put"}), ElementsAre("info", "put"));
-  // What an empty value is not: the word that follows.
+  // The value of a flag that ends in "=" is empty, and the word that follows is a path.
   EXPECT_THAT(inputs({"--request_id=", "a.npy"}), ElementsAre("a.npy"));
 }
 
