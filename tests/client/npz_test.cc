@@ -35,18 +35,6 @@ std::string ErrorOf(const std::string& file, std::optional<std::string> name = s
   return std::string(Find(file, name).status().message());
 }
 
-absl::StatusOr<std::string> Unpacked(const NpzMember& member, std::size_t at_once) {
-  Unpacker unpacker(member);
-  std::string text;
-  std::vector<std::byte> buffer(at_once);
-  while (true) {
-    const absl::StatusOr<std::size_t> size = unpacker.Read(buffer);
-    if (!size.ok()) return size.status();
-    if (*size == 0) return text;
-    text.append(reinterpret_cast<const char*>(buffer.data()), *size);
-  }
-}
-
 // A member whose packed bytes unpack to `text`.
 NpzMember PackedMember(const std::string& packed, const std::string& text) {
   return {.packed = true, .bytes = BytesOf(packed), .byte_count = text.size(), .crc32 = ChecksumOf(text)};

@@ -1,14 +1,20 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Zip files for tests, with or without zip64, and with whatever a field of theirs should say.
+// Zip files for tests, with or without zip64, and with whatever a field of theirs should say; and what their
+// members unpack to.
 #pragma once
 
 #include <zlib.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cli/npz.h"
+#include "client/cli/unpacker.h"
 
 namespace warpfold::cli {
 
@@ -85,6 +91,19 @@ inline std::string ZipFile(const std::vector<MemberOfZip>& members, bool zip64 =
   return file + "PK\x05\x06" + Little(0, 4) + Little(count, 2) + Little(count, 2) +
          Little(zip64 ? kDoesNotFit : entries.size(), 4) + Little(zip64 ? kDoesNotFit : offset, 4) +
          Little(0, 2);
+}
+
+// Reads so many bytes of a packed member at a time, to its end.
+inline absl::StatusOr<std::string> Unpacked(const NpzMember& member, std::size_t at_once) {
+  Unpacker unpacker(member);
+  std::string text;
+  std::vector<std::byte> buffer(at_once);
+  while (true) {
+    const absl::StatusOr<std::size_t> size = unpacker.Read(buffer);
+    if (!size.ok()) return size.status();
+    if (*size == 0) return text;
+    text.append(reinterpret_cast<const char*>(buffer.data()), *size);
+  }
 }
 
 }  // namespace warpfold::cli
