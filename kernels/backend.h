@@ -66,9 +66,11 @@ class Slot {
   virtual std::span<std::byte> staging() = 0;
 
   // Says for which of the groups that share the backend the slot works from now on: `group` is a number.
-  // Where starts have to queue for the same threads, each group gets the same time of them. Not to be called
-  // from a Start to its Wait. A device that orders its work by itself ignores it.
-  virtual void WorkFor(std::uint64_t /*group*/) {}
+  // Where starts have to queue for the same threads, each group gets the same time of them. With `yields`, a
+  // group that competes for the backend has had less than this one: where threads are short, Start then
+  // reduces on the calling thread alone and leaves the others to that group. Not to be called from a Start to
+  // its Wait. A device that orders its work by itself ignores it.
+  virtual void WorkFor(std::uint64_t /*group*/, bool /*yields*/) {}
 
   // Sets the function that Notify has run. To be called at most once, before the first Start.
   virtual void NotifyBy(std::function<void()> on_finished) = 0;

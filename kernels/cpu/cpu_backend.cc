@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -48,7 +49,24 @@ void* AllocatePages(std::size_t bytes) {
 struct Shared {
   const InstructionSet& isa;
   Costs costs = {};
+  std::atomic<int> reducing = 0;  // threads that reduce now, the pool's and those that call Start
   ThreadPool pool;
+
+  bool is_busy() const { return reducing.load(std::memory_order_relaxed) * kBusyPart >= pool.size(); }
+};
+
+// Counts a thread that reduces.
+class Reducing {
+ public:
+  explicit Reducing(Shared& shared) : shared_(shared) {
+    shared_.reducing.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Reducing() { shared_.reducing.fetch_sub(1, std::memory_order_relaxed); }
+  Reducing(const Reducing&) = delete;
+  Reducing& operator=(const Reducing&) = delete;
+
+ private:
+  Shared& shared_;
 };
 
 // The host's own memory, or what it allocated.
@@ -87,7 +105,10 @@ class CpuSlot : public Slot {
     return bytes_ / reduction.leaf_bytes() * reduction.leaf_elements();
   }
 
-  void WorkFor(std::uint64_t group) override { group_ = group; }
+  void WorkFor(std::uint64_t group, bool yields) override {
+    group_ = group;
+    yields_ = yields;
+  }
   void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
 
   void Notify() override {
@@ -187,7 +208,7 @@ class CpuSlot : public Slot {
 
   void RunTasks(const ReductionPlan& reduction, std::uint64_t bytes) {
     runs_ = false;
-    const std::size_t done = RunInline();
+    const std::size_t done = RunInline(bytes);
     // Tasks are nearly alike, and less than a whole one says little.
     const std::uint64_t bytes_done = bytes * done / std::max<std::size_t>(TaskCount(), 1);
     if (bytes_done >= TaskBytes(reduction.operators().size()) / 2) {
@@ -197,10 +218,14 @@ class CpuSlot : public Slot {
   }
 
   // Runs tasks on this thread while there is time, and returns the first that is left.
-  std::size_t RunInline() {
+  std::size_t RunInline(std::uint64_t bytes) {
+    const Reducing here(shared_);
+    // What lies in memory may be much more than a slot has, and the thread has other calls.
+    const bool may_stay = yields_ && bytes <= bytes_;
     started_ = ended_ = std::chrono::steady_clock::now();
     std::size_t task = 0;
-    while (task < TaskCount() && ended_ - started_ < inline_time_) {
+    while (task < TaskCount() && (ended_ - started_ < inline_time_ ||
+                                  (may_stay && ended_ - started_ < kYieldingTime && shared_.is_busy()))) {
       RunTask(task++);
       ended_ = std::chrono::steady_clock::now();
     }
@@ -212,7 +237,11 @@ class CpuSlot : public Slot {
     if (first == TaskCount()) return;
     runs_ = true;  // no other thread knows of it yet
     shared_.pool.Run(group_, {.tasks = TaskCount() - first,
-                              .run = [this, first](std::size_t task) { RunTask(first + task); },
+                              .run =
+                                  [this, first](std::size_t task) {
+                                    const Reducing here(shared_);
+                                    RunTask(first + task);
+                                  },
                               .on_end = [this] { EndTasks(); },
                               .task_time = (ended_ - started_) / std::max<std::size_t>(first, 1)});
   }
@@ -234,6 +263,7 @@ class CpuSlot : public Slot {
   const std::unique_ptr<void, void (*)(void*)> memory_;
   std::function<void()> on_finished_;
   std::uint64_t group_ = 0;
+  bool yields_ = false;
 
   // What was started last.
   enum class Work : std::uint8_t { kRange, kSegments, kStore };

@@ -10,7 +10,8 @@
 
 namespace warpfold::server {
 
-SlotShare::SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device) : device_(device) {
+SlotShare::SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device, const PartyTags* tags)
+    : device_(device), tags_(tags) {
   for (kernels::Slot* slot : slots) {
     entries_.push_back({.slot = slot});
     devices_ = std::max(devices_, slot->device() + 1);
@@ -37,7 +38,7 @@ kernels::Slot* SlotShare::Take(Holder& holder, std::optional<int> device) {
   Party& party = parties_[holder.party()];
   ++party.slots;
   party.served = ++given_out_;
-  entry->slot->WorkFor(absl::HashOf(holder.party()));
+  entry->slot->WorkFor(absl::HashOf(holder.party()), tags_ != nullptr && tags_->Yields(holder.party()));
   return entry->slot;
 }
 
