@@ -3,9 +3,11 @@
 """Files of `warpfold reduce`: archives, several files as one array, and what is wrong with bad ones."""
 
 import io
+import json
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 import time
 import unittest
@@ -294,6 +296,40 @@ class Files(TestCase):
         )
         self.assertLess(time.monotonic() - start, 4)
         self.assert_exit(1, done, "DEADLINE_EXCEEDED")
+
+    def test_a_file_that_is_written_to_while_it_is_sent(self):
+        """Else a value may be of old elements and of new ones."""
+        ones = numpy.ones(8 << 20, "int32")
+        raw = self.file("raw", ones.tobytes())
+        archive = self.archive("x.npz", x=ones)
+        sums = ("reduce", "--op", "sum", "--dtype", "int32")
+        with Server("--resident_bytes=268435456") as server:
+            for command in (
+                (*sums, raw),
+                (*sums, "--streams", "2", raw),
+                (*sums, raw, archive),
+                (*sums, archive),
+                (*sums, "--segment_length", str(len(ones)), raw),
+                ("put", "--dtype", "int32", raw),
+            ):
+                path = pathlib.Path(command[-1])
+                content = path.read_bytes()
+                with self.subTest(command):
+                    server.process.send_signal(signal.SIGSTOP)
+                    client = self.start(*command, "--target", server.address, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+                    time.sleep(0.5)  # so that it is open
+                    with path.open("r+b") as file:
+                        file.write(content[:4096] + b"\2" * (len(content) - 8192))
+                    server.process.send_signal(signal.SIGCONT)
+                    answer, error = client.communicate(timeout=60)
+                    self.assertEqual(client.returncode, 2, error)
+                    # Segments are printed as they come.
+                    self.assertTrue(not answer or "--segment_length" in command, answer)
+                    self.assertIn(bytes(path) + b": the file changed while it was read", error)
+                path.write_bytes(content)
+            kept = warpfold("arrays", "--target", server.address, "--json")
+            self.assertEqual(json.loads(kept.stdout)["arrays"], [], kept.stderr)
 
     def test_a_member_that_is_not_as_long_as_it_says(self):
         for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
