@@ -53,7 +53,7 @@ class Files(TestCase):
                 self.assertEqual(
                     reduce(self.address, "--op", "sum,argmax", "--member", member, path), expected
                 )
-            self.assertEqual(value(self.address, "sum", "--member", "other", path), 3)
+            self.assertEqual(value(self.address, "sum", "--streams", "1", "--member", "other", path), 3)
             # The only member needs no name; and an archive is known by its content.
             alone = self.archive("alone.npz", save, x=x)
             disguised = self.file("disguised", pathlib.Path(alone).read_bytes())
