@@ -188,6 +188,13 @@ TEST(GeneratedArraysTest, FloatsOf16Bits) {
   EXPECT_EQ(BitsOf(RandomGenerator(ElementType::kFloat16, 0), 1)[0], 0x3b11);
 }
 
+TEST(GeneratedArraysTest, ARandomBoolIsTheHighestBit) {
+  std::vector<std::byte> values(100);
+  RandomGenerator(ElementType::kBool, 3)(0, values);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(values[i], std::byte(SplitMix64(3, i) >> 63)) << i;
+}
+
 TEST(GeneratedArraysTest, IotaEndsWhereTheTypeSkipsANumber) {
   EXPECT_EQ(MaxIota(ElementType::kBool), 2u);
   EXPECT_EQ(MaxIota(ElementType::kInt8), 128u);

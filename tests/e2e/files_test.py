@@ -202,10 +202,13 @@ class Files(TestCase):
         empty = io.BytesIO()
         zipfile.ZipFile(empty, "w").close()
         self.assert_exit(2, self.reduce(self.file("n.npz", empty.getvalue())), "n.npz", "without members")
-        text = io.BytesIO()
-        with zipfile.ZipFile(text, "w") as archive:
-            archive.writestr("x.npy", "no array")
-        self.assert_exit(2, self.reduce(self.file("x.npz", text.getvalue())), "not an .npy file")
+        other = npy_bytes(numpy.arange(3)).replace(b"NUMPY", b"OTHER")
+        for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            for content in (b"no array", other):
+                text = io.BytesIO()
+                with zipfile.ZipFile(text, "w", compression) as archive:
+                    archive.writestr("x.npy", content)
+                self.assert_exit(2, self.reduce(self.file("x.npz", text.getvalue())), "not an .npy file")
 
     def test_damaged_archives(self):
         """A byte that is another one, or bytes that are not there: never a value, and never a crash."""
