@@ -115,5 +115,13 @@ TEST_F(MappedFileTest, OnlyAFileThatCanBeReadIsEmpty) {
   EXPECT_TRUE(empty->bytes().empty());
 }
 
+TEST_F(MappedFileTest, AFileMayHaveOneByte) {
+  const std::string path = File("byte");
+  std::filesystem::resize_file(path, 1);
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->bytes().size(), 1u);
+}
+
 }  // namespace
 }  // namespace warpfold::cli

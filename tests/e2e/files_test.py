@@ -107,6 +107,10 @@ class Files(TestCase):
             expected,
         )
 
+    def test_several_files_of_one_byte(self):
+        paths = [self.file(str(i), bytes([i])) for i in (5, 7, 11)]
+        self.assertEqual(value(self.address, "sum", "--dtype", "int8", *paths), 23)
+
     def test_several_files_without_elements(self):
         paths = [self.save(f"{i}.npy", numpy.zeros(0)) for i in range(16)]
         for count in (2, 3, 16):
