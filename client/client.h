@@ -24,16 +24,17 @@
 // does not serve (UNAVAILABLE, as while it drains), or does not let a call connect within 3 s or its timeout,
 // is left out for a second or more while another does. Questions about the servers go to all at once.
 //
-// Retries: a call that fails with UNAVAILABLE is tried again, with growing pauses or on another server, as
-// long as the server had taken nothing of the array (no chunk was written, or the server said DRAINING) and
-// its data can be sent again: arrays in memory, generated arrays and calls without an array, but not a
-// Writer. A share of an array on several streams, a part of ReducePart and an array of at most 64 KiB without
-// a checksum are sent again even if they were taken (docs/cpp.md has a table). So is a call that a full
-// server refused (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a
-// share of an array has been reduced, until the deadline, unless max_attempts is 1. A share that was refused
-// beside another one of its connection is sent again when that is answered, and from then on each share of
-// the array waits for the one before it. No pause goes beyond the deadline: the last failure is then the
-// answer. A connection that broke is made again by the next call.
+// Retries: a call that fails with UNAVAILABLE is tried again, with growing pauses or on another server (after
+// DRAINING once by a new connection without a pause, since a name may have several addresses), as long as the
+// server had taken nothing of the array (no chunk was written, or the server said DRAINING) and its data can
+// be sent again: arrays in memory, generated arrays and calls without an array, but not a Writer. A share of
+// an array on several streams, a part of ReducePart and an array of at most 64 KiB without a checksum are
+// sent again even if they were taken (docs/cpp.md has a table). So is a call that a full server refused
+// (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a share of an array
+// has been reduced, until the deadline, unless max_attempts is 1. A share that was refused beside another one
+// of its connection is sent again when that is answered, and from then on each share of the array waits for
+// the one before it. No pause goes beyond the deadline: the last failure is then the answer. A connection
+// that broke is made again by the next call.
 //
 // Full servers: who was refused and calls again at once is kept back, so that the server has its threads for
 // those whom it serves. For 5 s after a refusal calls to that server ask first: they send nothing of an array

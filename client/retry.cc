@@ -85,7 +85,10 @@ RetryLoop::RetryLoop(Targets& targets, std::size_t preferred, const ClientOption
 
 void RetryLoop::AwaitRest() {
   const absl::Time end = targets_.RestsUntil(lease_);
-  if (end >= deadline_) return;
+  if (end < deadline_) WaitUntil(end);
+}
+
+void RetryLoop::WaitUntil(absl::Time end) {
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any never;
@@ -116,14 +119,21 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
   }
   if (IsBusy(status)) targets_.Rest(lease_, now + RestAfter(status));
   if (IsDraining(status)) targets_.Renew(lease_);
+  const bool drained_twice = std::exchange(drained_, IsDraining(status)) && drained_;
   if (!pause.has_value()) return false;
   Targets::Lease next = targets_.Take(preferred_, now);
   const bool serves = !targets_.IsLeftOut(next.target(), now);
   // If nothing else serves, the same connection is used: it may have to be made again.
-  if (next.target() != lease_.target()) lease_ = std::move(next);
+  const bool moves = next.target() != lease_.target();
+  if (moves) lease_ = std::move(next);
   // A broken connection is found out a little later than its calls are told.
   const bool waits = !serves || CouldNotRead(status);
-  if (waits && !lease_.connection().PauseAndConnect(*pause, interrupts_)) Cancel();
+  if (waits && drained_twice && !moves) {
+    // One new connection has led to a server that drains: another that is made at once may do so, too.
+    WaitUntil(now + *pause);
+  } else if (waits && !lease_.connection().PauseAndConnect(*pause, interrupts_)) {
+    Cancel();
+  }
   began_ = absl::Now();
   // After an interrupt too: an attempt that starts cancelled says so, where `status` is still the old
   // failure.

@@ -64,13 +64,19 @@ class RetryLoop {
   const Interrupts& interrupts() const { return interrupts_; }
 
   // Whether to try again after `status`; if so, returns after a pause, or once there is a connection again,
-  // or at once where another target serves.
+  // or at once where another target serves. After a server that drains, a connection is made anew; if that,
+  // too, leads to one that drains, then only after the pause.
   bool Again(const absl::Status& status, const Attempt& attempt);
 
-  void Succeeded() { policy_.Reset(); }
+  void Succeeded() {
+    policy_.Reset();
+    drained_ = false;
+  }
 
  private:
   void AwaitRest();
+  // Returns early after an interrupt.
+  void WaitUntil(absl::Time end);
   // The next attempt starts cancelled.
   void Cancel();
 
@@ -80,6 +86,7 @@ class RetryLoop {
   Interrupts interrupts_;
   RetryPolicy policy_;
   Targets::Lease lease_;
+  bool drained_ = false;            // the server of the last attempt
   absl::Time began_ = absl::Now();  // the attempt
 };
 

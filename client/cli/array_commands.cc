@@ -42,7 +42,7 @@ int RunPut(const Server& server, const PutFlags& flags) {
       {.timeout = TimeLeft(flags.deadline),
        .on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }});
   if (absl::Status whole = piece.file.CheckWhole(array.status()); !whole.ok()) {
-    // Elements that were not there any more were sent as zeros.
+    // Elements that were not there any more were sent as zeros, and of others both old and new ones.
     if (array.ok()) static_cast<void>(client.DeleteArray(array->token, {.timeout = kArraysTimeout}));
     return ReportInputError(flags.input, whole);
   }

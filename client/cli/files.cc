@@ -117,7 +117,10 @@ Outcome ReduceFiles(Client& client, const Spec& spec, ElementType type, const Fi
   for (const FilePiece& piece : files.pieces) {
     // Where there are several, they were copied, and none was lent.
     absl::Status whole = piece.file.CheckWhole(outcome.reduction.status());
-    if (whole.ok() && &piece == doubtful.piece && !absl::IsCancelled(doubtful.why)) whole = doubtful.why;
+    const bool is_doubtful = &piece == doubtful.piece && !absl::IsCancelled(doubtful.why);
+    // What seems damaged may have been written to, however the call has ended.
+    if (whole.ok() && is_doubtful && absl::IsInvalidArgument(doubtful.why)) whole = piece.file.CheckWhole();
+    if (whole.ok() && is_doubtful) whole = doubtful.why;
     if (!whole.ok()) return {.input_error = whole, .bad_input = piece.name};
   }
   return outcome;

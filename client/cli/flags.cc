@@ -31,6 +31,8 @@ constexpr char kReduceFooter[] = R"(INPUT is one of
   FILE  any other: raw little-endian elements; needs --dtype
   FILE FILE...  several of these, of one type, are one array in this order
   -     standard input, sent while it is read: raw elements with --dtype, an .npy file without
+A FILE that is written to while it is read has no value: its length and its time of modification are compared
+when the answer has come. Writes through a map show in them late, and on tmpfs never. '-' takes what it reads.
 
 --random makes element i of output number i of splitmix64 seeded with S, that is of
   z = S + (i + 1) * 0x9e3779b97f4a7c15;  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -194,7 +196,9 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
 }
 
 void AddPut(CLI::App& app, PutFlags& flags) {
-  app.add_option("FILE", flags.input, "An .npy file, or raw little-endian elements with --dtype")->required();
+  app.add_option("FILE", flags.input,
+                 "An .npy file, or raw little-endian elements with --dtype; not to be written to meanwhile")
+      ->required();
   AddDtype(app, &flags.type, "Element type of raw elements");
   app.add_option_function<std::string>(
          "--matrix", [&flags](const std::string& text) { flags.matrix_shape = ParseMatrixShape(text); },

@@ -66,6 +66,14 @@ absl::Status CheckEmpty(int file) {
   return absl::InvalidArgumentError("the system does not know the file's size; '-' reads a stream");
 }
 
+// Not the time at which the inode changed: that is another one, too, once the file has a new name or mode.
+absl::Time Modified(const struct stat& info) { return absl::TimeFromTimespec(info.st_mtim); }
+
+// Whether the answer is of the bytes that were sent. A server that is not there, or full, has no part in it.
+bool ComesOfTheBytes(const absl::Status& call) {
+  return call.ok() || absl::IsDataLoss(call) || absl::IsOutOfRange(call);
+}
+
 }  // namespace
 
 void SurviveShortenedFiles() {
@@ -106,7 +114,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
     bytes = {static_cast<const std::byte*>(memory), size};
   }
   std::move(close_file).Cancel();
-  return MappedFile(file, bytes);
+  return MappedFile(file, bytes, Modified(info));
 }
 
 absl::Status MappedFile::CheckWhole(const absl::Status& call) const {
@@ -115,12 +123,18 @@ absl::Status MappedFile::CheckWhole(const absl::Status& call) const {
   // The file may have grown again since.
   const std::uintptr_t first_page = reinterpret_cast<std::uintptr_t>(bytes_.data());
   const bool was_short = missing_page >= first_page && missing_page - first_page < bytes_.size();
-  if (!is_short && !was_short && !CouldNotRead(call)) return absl::OkStatus();
-  return absl::InvalidArgumentError("the file was shortened while it was read");
+  if (is_short || was_short || CouldNotRead(call)) {
+    return absl::InvalidArgumentError("the file was shortened while it was read");
+  }
+  const bool is_same = static_cast<std::size_t>(info.st_size) == bytes_.size() && Modified(info) == modified_;
+  if (is_same || !ComesOfTheBytes(call)) return absl::OkStatus();
+  return absl::InvalidArgumentError("the file changed while it was read");
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : file_(std::exchange(other.file_, -1)), bytes_(std::exchange(other.bytes_, {})) {}
+    : file_(std::exchange(other.file_, -1)),
+      bytes_(std::exchange(other.bytes_, {})),
+      modified_(other.modified_) {}
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace warpfold::cli {
 
@@ -27,16 +28,22 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
 
   // INVALID_ARGUMENT once another process has shortened the file: what is missing was zeros since, or could
-  // not be sent, so that no value of the array is one.
+  // not be sent, so that no value of the array is one. Likewise if the file has another length or time of
+  // modification than when it was opened: the bytes may be partly those of before. A write within the same
+  // tick of the system's clock (some milliseconds) as the one before the opening is not seen, nor one through
+  // a map where the file system does not tell of it (docs/adr/0121).
   // `call` is how the call ended that was lent these bytes: the system may have met a missing page while it
-  // sent them, of which no signal tells.
+  // sent them, of which no signal tells. A failure that does not come of the bytes stands, though the file
+  // has changed.
   absl::Status CheckWhole(const absl::Status& call = absl::OkStatus()) const;
 
  private:
-  MappedFile(int file, std::span<const std::byte> bytes) : file_(file), bytes_(bytes) {}
+  MappedFile(int file, std::span<const std::byte> bytes, absl::Time modified)
+      : file_(file), bytes_(bytes), modified_(modified) {}
 
   int file_ = -1;
   std::span<const std::byte> bytes_;
+  absl::Time modified_;  // before it was read
 };
 
 // Lets the process have more files open than the system's default, as far as it may: each mapped file is one

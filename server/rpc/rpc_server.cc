@@ -281,8 +281,9 @@ void RpcServer::Drain(absl::Duration grace) {
   const absl::Status draining = kernels::Error(absl::StatusCode::kUnavailable, reason::kDraining,
                                                "the server is shutting down: use another");
   StopServing();
-  service_.admission.CloseToReductions(draining);
+  // Whoever is refused connects anew, and should not find this server behind a name of several.
   StopListening();
+  service_.admission.CloseToReductions(draining);
   Admission& admission = service_.admission;
   const absl::Time deadline = service_.clock() + grace;
   // Whoever sends parts of an array needs its connections for the next ones, and for the Merge.

@@ -91,9 +91,9 @@ class RpcServer {
   bool WaitUntilIdle(absl::Duration timeout) { return service_.admission.WaitUntilEmpty(timeout); }
 
   // The orderly end: health says NOT_SERVING, nobody can connect any more, and whoever is connected is told
-  // to go elsewhere (GOAWAY). New reductions are refused (UNAVAILABLE, DRAINING); those in progress, and the
-  // merges that follow from them, get up to `grace` to finish and are then stopped; then connections close
-  // and threads end.
+  // to go elsewhere (GOAWAY). New reductions are refused (UNAVAILABLE, DRAINING) once nobody can connect;
+  // those in progress, and the merges that follow from them, get up to `grace` to finish and are then
+  // stopped; then connections close and threads end.
   void Drain(absl::Duration grace);
 
   // Closes the addresses. From any thread, again as often as one likes.

@@ -10,6 +10,8 @@
 
 #include "client/cli/deadline.h"
 #include "client/cli/flags.h"
+#include "client/cli/validators.h"
+#include "client/translate.h"
 
 namespace warpfold::cli {
 namespace {
@@ -155,6 +157,17 @@ TEST(FlagsTest, NumbersThatDoNotFitAreRefused) {
   }
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--axis", "9223372036854775808", "x.npy"}), 2);
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--axis", "-1", "x.npy"}), -1);
+}
+
+// The server knows how many rows and columns it takes.
+TEST(FlagsTest, AMatrixHasRowsAndColumns) {
+  EXPECT_EQ(ParseMatrixShape("1x1"), (MatrixShape{1, 1}));
+  EXPECT_EQ(ParseMatrixShape("4096x1"), (MatrixShape{kMaxMatrixSide, 1}));
+  EXPECT_EQ(ParseMatrixShape("1x4096"), (MatrixShape{1, kMaxMatrixSide}));
+  for (const char* no_shape :
+       {"4097x1", "1x4097", "0x4", "4x0", "4", "4x4x4", "4x", "x4", "4x-1", "4 4", ""}) {
+    EXPECT_EQ(ParseMatrixShape(no_shape), std::nullopt) << no_shape;
+  }
 }
 
 TEST(FlagsTest, AnEmptyTextIsNoValue) {

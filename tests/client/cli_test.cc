@@ -81,6 +81,53 @@ TEST(ProgressTest, ShowsShareRateAndRest) {
   EXPECT_EQ(ProgressLine(500'000'000, std::nullopt, absl::Seconds(2)), "0.50 GB  0.25 GB/s");
 }
 
+TEST(ProgressTest, HasNoShareOfNothingAndNoMoreThanAll) {
+  EXPECT_EQ(ProgressLine(0, 0, absl::Seconds(1)), "0.00 GB  0.00 GB/s");
+  EXPECT_EQ(ProgressLine(0, 1'000'000'000, absl::Seconds(1)),
+            "  0 % [                              ] 0.00 GB  0.00 GB/s  0 s left");
+  // As after a retry.
+  EXPECT_EQ(ProgressLine(3'000'000'000, 2'000'000'000, absl::Seconds(1)),
+            "100 % [==============================] 3.00 GB  3.00 GB/s  0 s left");
+}
+
+TEST(PrintableTest, NothingSteersATerminal) {
+  EXPECT_EQ(Printable("a b~"), "a b~");
+  EXPECT_EQ(Printable(std::string("\0\x1b[2J\n\x7f", 7)), "\\x00\\x1b[2J\\x0a\\x7f");
+  // The control characters that have two bytes, and what is like them.
+  EXPECT_EQ(Printable("\xc2\x80\xc2\x9f"), "\\xc2\\x80\\xc2\\x9f");
+  for (const char* text : {"\xc2\xa0", "\xc3\x9f", "\xe2\x82\xac", "\xc2", "x\xc2"})
+    EXPECT_EQ(Printable(text), text);
+}
+
+TEST(ArraysTest, TextAndJson) {
+  ResidentArray array = {.token = std::string(16, '\xab'),
+                         .id = 7,
+                         .owner = "nightly \"job\"",
+                         .type = ElementType::kFloat32,
+                         .matrix_shape = MatrixShape{2, 3},
+                         .element_count = 10,
+                         .byte_count = 240,
+                         .age = absl::Seconds(1.6),
+                         .expires_in = absl::Seconds(599.4)};
+  EXPECT_EQ(
+      ArrayText(array),
+      "token abababababababababababababababab\nelements 10 of 2x3\ndtype float32\nexpires_in_seconds 599\n");
+  EXPECT_EQ(ArrayJson(array),
+            R"({"token":"abababababababababababababababab","id":7,)"
+            R"("owner":"nightly \"job\"","dtype":"float32","matrix":[2,3],"element_count":10,)"
+            R"("byte_count":240,"age_seconds":2,"expires_in_seconds":599})"
+            "\n");
+  array.token.clear();
+  array.matrix_shape.reset();
+  EXPECT_EQ(ArraysText({array}),
+            "array 7 owner 'nightly \\\"job\\\"' 10 float32, 240 bytes, 2 s old, expires in 599 s\n");
+  EXPECT_EQ(ArraysJson({array}), R"({"arrays":[{"id":7,"owner":"nightly \"job\"","dtype":"float32",)"
+                                 R"("element_count":10,"byte_count":240,"age_seconds":2,)"
+                                 R"("expires_in_seconds":599}]})"
+                                 "\n");
+  EXPECT_EQ(ArraysJson({}), "{\"arrays\":[]}\n");
+}
+
 TEST(SummaryTest, HasNoExponents) {
   const auto amount = [](std::uint64_t byte_count, absl::Duration total) {
     const std::string text =
@@ -123,6 +170,41 @@ TEST(GeneratedArraysTest, RandomFloatsAreInTheUnitInterval) {
   RandomGenerator(ElementType::kFloat64, 7)(0, std::as_writable_bytes(std::span(values)));
   for (const double value : values) EXPECT_TRUE(value >= 0 && value < 1);
   EXPECT_EQ(values[0], static_cast<double>(SplitMix64(7, 0) >> 11) * 0x1p-53);
+}
+
+// The first `count` elements, of 16 bits each.
+std::vector<std::uint16_t> BitsOf(const Generator& generator, std::size_t count) {
+  std::vector<std::uint16_t> bits(count);
+  generator(0, std::as_writable_bytes(std::span(bits)));
+  return bits;
+}
+
+TEST(GeneratedArraysTest, FloatsOf16Bits) {
+  using testing::ElementsAre;
+  EXPECT_THAT(BitsOf(IotaGenerator(ElementType::kFloat16), 4), ElementsAre(0, 0x3c00, 0x4000, 0x4200));
+  EXPECT_THAT(BitsOf(IotaGenerator(ElementType::kBfloat16), 4), ElementsAre(0, 0x3f80, 0x4000, 0x4040));
+  // 0xe2 and 0xe22 >> 1 of the first output for the seed 0, as parts of 2^8 and 2^11.
+  EXPECT_EQ(BitsOf(RandomGenerator(ElementType::kBfloat16, 0), 1)[0], 0x3f62);
+  EXPECT_EQ(BitsOf(RandomGenerator(ElementType::kFloat16, 0), 1)[0], 0x3b11);
+}
+
+TEST(GeneratedArraysTest, ARandomBoolIsTheHighestBit) {
+  std::vector<std::byte> values(100);
+  RandomGenerator(ElementType::kBool, 3)(0, values);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(values[i], std::byte(SplitMix64(3, i) >> 63)) << i;
+}
+
+TEST(GeneratedArraysTest, IotaEndsWhereTheTypeSkipsANumber) {
+  EXPECT_EQ(MaxIota(ElementType::kBool), 2u);
+  EXPECT_EQ(MaxIota(ElementType::kInt8), 128u);
+  EXPECT_EQ(MaxIota(ElementType::kUint8), 256u);
+  EXPECT_EQ(MaxIota(ElementType::kInt64), std::uint64_t{1} << 63);
+  EXPECT_EQ(MaxIota(ElementType::kUint64), std::uint64_t{1} << 63);
+  EXPECT_EQ(MaxIota(ElementType::kBfloat16), 257u);
+  EXPECT_EQ(MaxIota(ElementType::kFloat16), 2049u);
+  EXPECT_EQ(MaxIota(ElementType::kFloat32), (1u << 24) + 1);
+  EXPECT_EQ(MaxIota(ElementType::kFloat64), (std::uint64_t{1} << 53) + 1);
 }
 
 TEST(MatrixShapeTest, LastTwoDimensionsWhereMatricesAreAskedFor) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -26,6 +27,9 @@ class MappedFileTest : public testing::Test {
   std::string File(const std::string& name) {
     const std::string path = testing::TempDir() + "/" + name + std::to_string(getpid());
     std::ofstream(path) << std::string(kBytes, 'x');
+    // So that a write of the same tick of the system's clock gives it another time.
+    std::filesystem::last_write_time(path,
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
     return path;
   }
 };
@@ -56,6 +60,51 @@ TEST_F(MappedFileTest, OneThatWasCutWithinItsLastPageIsBlamed) {
   EXPECT_TRUE(absl::IsInvalidArgument(file->CheckWhole()));
 }
 
+TEST_F(MappedFileTest, OneThatWasWrittenToIsBlamed) {
+  for (const auto mode : {std::ios::in | std::ios::out, std::ios::app}) {
+    const std::string path = File("written");
+    const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+    ASSERT_TRUE(file.ok());
+    EXPECT_TRUE(file->CheckWhole().ok());
+    std::fstream(path, std::ios::binary | mode) << 'y';  // over the first byte, or behind the last
+    const absl::Status status = file->CheckWhole();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("changed"));
+  }
+}
+
+TEST_F(MappedFileTest, OneThatWasCutAndHasGrownAgainIsBlamedThoughNothingWasMissed) {
+  const std::string path = File("grown");
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  ASSERT_TRUE(file.ok());
+  std::filesystem::resize_file(path, 0);
+  std::ofstream(path) << std::string(kBytes, 'y');
+  EXPECT_TRUE(absl::IsInvalidArgument(file->CheckWhole()));
+}
+
+// Of what changes the inode alone, nothing is read.
+TEST_F(MappedFileTest, OneThatHasANewNameOrModeIsNot) {
+  const std::string path = File("renamed");
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  ASSERT_TRUE(file.ok());
+  std::filesystem::rename(path, path + ".old");
+  std::filesystem::permissions(path + ".old", std::filesystem::perms::owner_read);
+  EXPECT_TRUE(file->CheckWhole().ok());
+  std::filesystem::remove(path + ".old");
+  EXPECT_TRUE(file->CheckWhole().ok());
+}
+
+TEST_F(MappedFileTest, AFailureThatDoesNotComeOfTheBytesStands) {
+  const std::string path = File("growing");
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  ASSERT_TRUE(file.ok());
+  std::ofstream(path, std::ios::app) << 'y';
+  EXPECT_TRUE(file->CheckWhole(absl::UnavailableError("no server")).ok());
+  EXPECT_TRUE(file->CheckWhole(absl::DeadlineExceededError("late")).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(file->CheckWhole(absl::DataLossError("another checksum"))));
+  EXPECT_TRUE(absl::IsInvalidArgument(file->CheckWhole(absl::OutOfRangeError("an overflow"))));
+}
+
 TEST_F(MappedFileTest, OnlyAFileThatCanBeReadIsEmpty) {
   EXPECT_THAT(std::string(MappedFile::Open("/proc/self/mem").status().message()), HasSubstr("cannot read"));
   EXPECT_THAT(std::string(MappedFile::Open("/proc/self/status").status().message()), HasSubstr("size"));
@@ -64,6 +113,14 @@ TEST_F(MappedFileTest, OnlyAFileThatCanBeReadIsEmpty) {
   const absl::StatusOr<MappedFile> empty = MappedFile::Open(path);
   ASSERT_TRUE(empty.ok()) << empty.status();
   EXPECT_TRUE(empty->bytes().empty());
+}
+
+TEST_F(MappedFileTest, AFileMayHaveOneByte) {
+  const std::string path = File("byte");
+  std::filesystem::resize_file(path, 1);
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->bytes().size(), 1u);
 }
 
 }  // namespace

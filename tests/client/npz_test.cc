@@ -54,6 +54,15 @@ TEST(NpzTest, FindsMembersWithAndWithoutZip64) {
   }
 }
 
+TEST(NpzTest, NamesTwentyMembersAndCountsTheRest) {
+  std::vector<MemberOfZip> members;
+  for (int i = 0; i < 20; ++i) members.push_back({"m" + std::to_string(i), "text"});
+  EXPECT_THAT(ErrorOf(ZipFile(members)), testing::EndsWith("m18, m19"));
+  members.push_back({"m20", "text"});
+  members.push_back({"m21", "text"});
+  EXPECT_THAT(ErrorOf(ZipFile(members)), testing::EndsWith("m19, and 2 more"));
+}
+
 TEST(NpzTest, TakesTheLastMemberOfAName) {
   const std::string file = ZipFile({{"a.npy", "old"}, {"b.npy", "other"}, {"a.npy", "new"}});
   EXPECT_EQ(TextOf(*Find(file, "a")), "new");
@@ -159,6 +168,9 @@ TEST(NpzTest, ElementsOfAStreamAreNoHeaderOfAMember) {
   };
   EXPECT_TRUE(BeginsWithZipMember(BytesOf(with(4, 63))));
   EXPECT_FALSE(BeginsWithZipMember(BytesOf(with(4, 64))));
+  for (const int method : {0, 8, 9, 12, 14, 93, 95, 98}) {
+    EXPECT_TRUE(BeginsWithZipMember(BytesOf(with(8, static_cast<std::uint64_t>(method))))) << method;
+  }
   EXPECT_FALSE(BeginsWithZipMember(BytesOf(with(8, 7)))) << "no method";
   EXPECT_FALSE(BeginsWithZipMember(BytesOf(with(18, 5)))) << "two sizes of a member that is not compressed";
   EXPECT_FALSE(BeginsWithZipMember(BytesOf(with(26, 0)))) << "no name";

@@ -74,6 +74,11 @@ class NoServerTest(TestCase):
         self.assert_refused("/proc/self/status: the system does not know the file's size", "--dtype", "uint8",
                             "/proc/self/status")
 
+    def test_keys_that_no_file_holds(self):
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)
+        self.assert_exit(2, warpfold("health", "--tls_ca", str(fifo)), f"{fifo}: not a regular file")
+
     def test_ports_that_do_not_exist(self):
         for target in ("localhost:99999", "localhost:0", "[::1]:65536", "ipv4:127.0.0.1:70000"):
             with self.subTest(target):

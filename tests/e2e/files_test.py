@@ -3,9 +3,11 @@
 """Files of `warpfold reduce`: archives, several files as one array, and what is wrong with bad ones."""
 
 import io
+import json
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 import time
 import unittest
@@ -51,7 +53,7 @@ class Files(TestCase):
                 self.assertEqual(
                     reduce(self.address, "--op", "sum,argmax", "--member", member, path), expected
                 )
-            self.assertEqual(value(self.address, "sum", "--member", "other", path), 3)
+            self.assertEqual(value(self.address, "sum", "--streams", "1", "--member", "other", path), 3)
             # The only member needs no name; and an archive is known by its content.
             alone = self.archive("alone.npz", save, x=x)
             disguised = self.file("disguised", pathlib.Path(alone).read_bytes())
@@ -104,6 +106,10 @@ class Files(TestCase):
             ),
             expected,
         )
+
+    def test_several_files_of_one_byte(self):
+        paths = [self.file(str(i), bytes([i])) for i in (5, 7, 11)]
+        self.assertEqual(value(self.address, "sum", "--dtype", "int8", *paths), 23)
 
     def test_several_files_without_elements(self):
         paths = [self.save(f"{i}.npy", numpy.zeros(0)) for i in range(16)]
@@ -200,10 +206,13 @@ class Files(TestCase):
         empty = io.BytesIO()
         zipfile.ZipFile(empty, "w").close()
         self.assert_exit(2, self.reduce(self.file("n.npz", empty.getvalue())), "n.npz", "without members")
-        text = io.BytesIO()
-        with zipfile.ZipFile(text, "w") as archive:
-            archive.writestr("x.npy", "no array")
-        self.assert_exit(2, self.reduce(self.file("x.npz", text.getvalue())), "not an .npy file")
+        other = npy_bytes(numpy.arange(3)).replace(b"NUMPY", b"OTHER")
+        for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            for content in (b"no array", other):
+                text = io.BytesIO()
+                with zipfile.ZipFile(text, "w", compression) as archive:
+                    archive.writestr("x.npy", content)
+                self.assert_exit(2, self.reduce(self.file("x.npz", text.getvalue())), "not an .npy file")
 
     def test_damaged_archives(self):
         """A byte that is another one, or bytes that are not there: never a value, and never a crash."""
@@ -294,6 +303,40 @@ class Files(TestCase):
         )
         self.assertLess(time.monotonic() - start, 4)
         self.assert_exit(1, done, "DEADLINE_EXCEEDED")
+
+    def test_a_file_that_is_written_to_while_it_is_sent(self):
+        """Else a value may be of old elements and of new ones."""
+        ones = numpy.ones(8 << 20, "int32")
+        raw = self.file("raw", ones.tobytes())
+        archive = self.archive("x.npz", x=ones)
+        sums = ("reduce", "--op", "sum", "--dtype", "int32")
+        with Server("--resident_bytes=268435456") as server:
+            for command in (
+                (*sums, raw),
+                (*sums, "--streams", "2", raw),
+                (*sums, raw, archive),
+                (*sums, archive),
+                (*sums, "--segment_length", str(len(ones)), raw),
+                ("put", "--dtype", "int32", raw),
+            ):
+                path = pathlib.Path(command[-1])
+                content = path.read_bytes()
+                with self.subTest(command):
+                    server.process.send_signal(signal.SIGSTOP)
+                    client = self.start(*command, "--target", server.address, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+                    time.sleep(0.5)  # so that it is open
+                    with path.open("r+b") as file:
+                        file.write(content[:4096] + b"\2" * (len(content) - 8192))
+                    server.process.send_signal(signal.SIGCONT)
+                    answer, error = client.communicate(timeout=60)
+                    self.assertEqual(client.returncode, 2, error)
+                    # Segments are printed as they come.
+                    self.assertTrue(not answer or "--segment_length" in command, answer)
+                    self.assertIn(bytes(path) + b": the file changed while it was read", error)
+                path.write_bytes(content)
+            kept = warpfold("arrays", "--target", server.address, "--json")
+            self.assertEqual(json.loads(kept.stdout)["arrays"], [], kept.stderr)
 
     def test_a_member_that_is_not_as_long_as_it_says(self):
         for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

@@ -51,6 +51,25 @@ class KeptArraysTest(unittest.TestCase):
             self.assertEqual(gone.returncode, 1)
             self.assertIn("NOT_FOUND", gone.stderr)
 
+    def test_kept_matrices_are_matrices(self):
+        values = numpy.random.default_rng(2).integers(0, 2**32, (50, 2, 2), dtype="uint32")
+        numpy.save(self.file, values)
+        command = ("reduce", "--op", "matrix_product,max", "--json")
+        with Server("--resident_bytes=16777216") as server:
+            target = ("--target", server.address)
+            token = self.put(server, "--matrix=2x2")["token"]
+            sent = warpfold(*command, *target, "--matrix=2x2", str(self.file))
+            kept = warpfold(*command, *target, "--array", token)
+            self.assertEqual(sent.returncode, 0, sent.stderr)
+            self.assertEqual((kept.returncode, kept.stdout), (0, sent.stdout), kept.stderr)
+            numpy.save(self.file, values[:-1])
+            sent = warpfold(*command, *target, "--matrix=2x2", str(self.file))
+            kept = warpfold(*command, *target, "--array", token, "--count=49")
+            self.assertEqual((kept.returncode, kept.stdout), (0, sent.stdout), kept.stderr)
+            # A part of none at the end.
+            none = warpfold("reduce", *target, "--op=sum", "--array", token, "--first=50")
+            self.assertEqual(none.returncode, 0, none.stderr)
+
     def test_expires(self):
         with Server("--resident_bytes=16777216") as server:
             token = self.put(server, "--ttl=1")["token"]

@@ -102,11 +102,14 @@ class SegmentsTest(TestCase):
         for arguments in (["--axis", "0", array], ["--axis", "2", array], ["--segment_length", "0", array],
                           ["--axis", "1", "--segment_length", "4", array],
                           ["--axis", "0", "--dtype", "int32", raw], ["--segment_lengths", lengths, array],
-                          ["--segment_lengths", "/nowhere.npy", array],
+                          ["--segment_lengths", "/nowhere.npy", array], ["--segment_lengths", raw, array],
                           ["--dtype", "int8", "--segment_length", "4", "-"],
                           ["--streams", "2", "--segment_length", "4", array]):
             done = self.run_reduce("--op", "sum", *arguments, check=False)
             self.assertEqual(done.returncode, 2, (arguments, done.stderr))
+        empty = self.save("empty.npy", numpy.zeros((3, 0), dtype=numpy.int32))
+        done = self.run_reduce("--op", "sum", "--axis", "1", empty, check=False)
+        self.assert_exit(2, done, "empty.npy", "the axis has no elements")
         for arguments in (["--segment_length", "5", array],
                           ["--segment_length", "4", "--matrix", "3x4", array]):
             done = self.run_reduce("--op", "sum", *arguments, check=False)

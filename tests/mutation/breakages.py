@@ -49,7 +49,7 @@ BREAKAGES = (
              "max_connections / 2", "max_connections / 1", "warpfold-server",
              "e2e/connections_test.py ConnectionsTest.test_a_cap_and_half_of_it_for_one_peer"),
     Breakage("listeners stay open while draining", "server/rpc/rpc_server.cc",
-             "  StopListening();\n  Admission&", "  Admission&", "warpfold-server",
+             "  StopListening();\n  service_", "  service_", "warpfold-server",
              "e2e/rolling_restart_test.py RollingRestartTest.test_a_draining_server_takes_nobody_in"),
     Breakage("no GOAWAY while draining", "server/rpc/rpc_server.cc",
              "  SendGoaways(*server_);\n", "", "warpfold-server",

@@ -7,8 +7,9 @@ Changes lie in lines of code, not in comments: OPERATORS lists them. A mutant is
 its own that is loaded before all others, so that its functions take the place of ours and nothing is linked
 again; this takes a build whose libraries are shared. Of a header, the sources of its folder that include it
 are compiled, but what a test itself uses of it stays as it was. What survives all tests of its file
-(tests_of.py) is a check that no test needs: a missing test, or code without effect. Each mutant is a line of
-JSON in --output; those that are there already do not run again.
+(tests_of.py) is a check that no test needs: a missing test, or code without effect. The command line's are
+also run as processes, in suites of tests/e2e. Each mutant is a line of JSON in --output; those that are there
+already do not run again.
 
     cmake --preset mutation && cmake --build --preset mutation
     tests/mutation/mutate.py server/core/slot_share.cc client/retry.cc
@@ -30,6 +31,7 @@ import threading
 import time
 from typing import Iterator, NamedTuple
 
+from suites import is_suite, suite_passes
 from tests_of import tests_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -37,6 +39,7 @@ _ENVIRONMENT = {"CCACHE_DISABLE": "1", "WARPFOLD_SIMULATION_SCHEDULES": "3000",
                 "WARPFOLD_TEST_SCALE": "small"}
 _COMPILE_TIMEOUT_S = 300
 _SLOWEST_TEST_S = 60
+_SLOWEST_SUITE_S = 300
 _MOST_BYTES = 8 << 30
 
 
@@ -153,6 +156,8 @@ class Build:
 
     def passes(self, test: str, scratch: pathlib.Path | None, timeout_s: float) -> bool:
         """With the mutant that lies in `scratch`, if one does."""
+        if is_suite(test):
+            return suite_passes(self.folder, test, scratch, timeout_s)
         mutant = [] if scratch is None else [f"LD_PRELOAD={scratch / 'mutant.so'}"]
         return (self.folder / "bin" / test).exists() and self._runs(
             ["prlimit", f"--as={_MOST_BYTES}", "env", *mutant, str(self.folder / "bin" / test),
@@ -187,7 +192,7 @@ class Judge:
         with self._locks[test]:
             if test not in self._seconds:
                 start = time.monotonic()
-                passes = self._passes(test, None, _SLOWEST_TEST_S)
+                passes = self._passes(test, None)
                 self._seconds[test] = time.monotonic() - start if passes else None
             return self._seconds[test]
 
@@ -197,12 +202,12 @@ class Judge:
                 with tempfile.TemporaryDirectory(prefix="warpfold_mutant_") as folder:
                     scratch = pathlib.Path(folder)
                     self.build.compile(file, (ROOT / file).read_text(), scratch)
-                    self._whole[file, test] = self._passes(test, scratch, _SLOWEST_TEST_S)
+                    self._whole[file, test] = self._passes(test, scratch)
             return self._whole[file, test]
 
-    def _passes(self, test: str, scratch: pathlib.Path | None, timeout_s: float) -> bool:
+    def _passes(self, test: str, scratch: pathlib.Path | None) -> bool:
         try:
-            return self.build.passes(test, scratch, timeout_s)
+            return self.build.passes(test, scratch, _SLOWEST_SUITE_S if is_suite(test) else _SLOWEST_TEST_S)
         except subprocess.TimeoutExpired:
             return False
 

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which tests cover a source, for mutate.py: of the entries that its path begins with, the longest."""
 
-import itertools
-
 
 def _server(names: str) -> tuple[str, ...]:
     return tuple(f"server_{name}_test" for name in names.split())
@@ -15,7 +13,7 @@ _CORE = _server("""
     server_info session session_device several_devices slot_share slot_share_devices thread_beat
     trace_context turns whole_array wire_guard stream_mutation simulation""")
 _CLIENT = tuple(f"{name}_test" for name in """
-    argument_check asking_first callbacks client client_failure keep_going late_call look_ahead parts
+    argument_check asking_first callbacks client client_failure draining keep_going late_call look_ahead parts
     refusals resting retry segment_answer share_queue side_by_side streams translate wire""".split())
 _STATES = ("kernels_partial_state_test",)
 _KERNELS = _STATES + ("kernels_contract_test", "server_cuts_test", "server_merge_test",
@@ -44,7 +42,9 @@ TESTS = {
     "server/core/call_requests.cc": _CALLS + _server("resident merge server_info"),
     "server/core/call_time.cc": _CALLS,
     "server/core/call_timer.cc": _CALLS,
+    "server/core/canary": _server("device_health"),
     "server/core/crossover.cc": _SLOTS,
+    "server/core/device_health": _server("device_health session_device"),
     "server/core/filling.cc": _KEPT + _server("session whole_array"),
     "server/core/incoming_array.cc": _STREAMS,
     "server/core/memory_reducer.cc": _STREAMS + _server("resident"),
@@ -83,8 +83,14 @@ TESTS = {
                              "resting_test"),
     "client/targets.cc": ("client_test", "client_failure_test", "dead_target_test", "resting_test",
                           "streams_test"),
-    "client/cli/": ("cli_test", "cli_deadline_test"),
+    "client/cli/": ("cli_test", "cli_deadline_test", "cli_files_test", "cli_flags_test"),
+    "client/cli/bench/": ("bench_test", "cli_flags_test"),
+    "client/cli/files": ("cli_files_test",),
+    "client/cli/mapped_file": ("mapped_file_test", "cli_files_test"),
     "client/cli/npy": ("npy_test",),
+    "client/cli/npz": ("npz_test", "cli_files_test"),
+    "client/cli/unpacker": ("npz_test", "cli_files_test"),
+    "client/cli/zip_directory": ("npz_test",),
     "client/lent_memory.cc": ("wire_test",),
     "client/refusals.cc": ("refusals_test", "asking_first_test"),
     "client/registrations.cc": ("memory_connection_test", "server_rpc_memory_socket_test"),
@@ -100,16 +106,21 @@ TESTS = {
 }
 
 
-# Those that have a server, for whatever passes the tests above; they take longer.
+# Those that have a server, for whatever passes the tests above; they take longer. Those that end in .py are
+# suites of tests/e2e.
 SERVED = {
     "server/core/": _server("admin reflection rpc rpc_admission rpc_bad_input rpc_end rpc_kept_arrays "
                             "rpc_memory_socket rpc_segments rpc_shard trace") + ("parts_test",),
     "client/": ("parts_test", "dead_connection_test", "cut_file_test", "resting_test") +
                _server("rpc rpc_kept_arrays rpc_memory_socket rpc_segments trace"),
+    "client/cli/": ("refusals_test.py", "segments_test.py", "files_test.py", "reduce_test.py",
+                    "kept_arrays_test.py", "client_process_test.py"),
+    "client/cli/bench/": ("bench_test.py",),
+    "client/cli/server": ("client_process_test.py", "tls_test.py"),
 }
 
 
 def tests_of(file: str) -> tuple[str, ...]:
-    nearest = TESTS[max((prefix for prefix in TESTS if file.startswith(prefix)), key=len)]
-    served = [tests for prefix, tests in SERVED.items() if file.startswith(prefix)]
-    return tuple(dict.fromkeys(itertools.chain(nearest, *served)))
+    nearest = max((prefix for prefix in TESTS if file.startswith(prefix)), key=len)
+    served = max((prefix for prefix in SERVED if file.startswith(prefix)), key=len, default="")
+    return tuple(dict.fromkeys(TESTS[nearest] + SERVED.get(served, ())))

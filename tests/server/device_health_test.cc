@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <numeric>
+#include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
 #include "server/core/canary.h"
@@ -164,6 +167,25 @@ TEST_F(DeviceHealthTest, ASuspendedProcessBlamesNobody) {
   backend_.behaviour.FinishAll();
 }
 
+// As at the server's start.
+TEST(AwaitSlotTest, GivesUpAfterTheDeadlineOfTheBytes) {
+  constexpr absl::Duration kStep = absl::Milliseconds(500);
+  FakeBackend backend;
+  kernels::Slot& slot = *backend.slots().front();
+  absl::Time now = absl::UnixEpoch();
+  const Clock clock = [&now] { return now += kStep; };
+  ASSERT_TRUE(slot.Start(SumOfInts(), 0, 1024).ok());
+  EXPECT_TRUE(AwaitSlot(slot, kMegabyte, clock).ok());
+  EXPECT_EQ(now, absl::UnixEpoch()) << "it has finished: no time passes";
+  ASSERT_TRUE(slot.Wait().ok());
+
+  backend.behaviour.SetBlocked(true);
+  ASSERT_TRUE(slot.Start(SumOfInts(), 0, 1024).ok());
+  EXPECT_EQ(kernels::ErrorReason(AwaitSlot(slot, kMegabyte, clock)), "DEVICE_LOST");
+  EXPECT_EQ(now - absl::UnixEpoch(), DeviceDeadline(kMegabyte) + kStep) << "the first look counts nothing";
+  backend.behaviour.FinishAll();
+}
+
 // A device that failed calls nobody back: the shard must not wait for that until its next tick.
 TEST(ShardOfALostDeviceTest, AsksADeviceThatSaysNothing) {
   absl::Time now = absl::UnixEpoch();
@@ -218,6 +240,18 @@ TEST_F(CanaryTest, TriesAnIdleDevice) {
     EXPECT_EQ(share_.free(), share_.size());
   }
   EXPECT_FALSE(lost());
+}
+
+// Zeros, say, would hide what a device leaves out.
+TEST_F(CanaryTest, ItsNumbersTellWhatIsLeftOutOrAddedInAnotherOrder) {
+  kernels::Slot* const slot = share_.Take(holder_);
+  const auto* const first = reinterpret_cast<const double*>(slot->staging().data());
+  share_.Return(slot);
+  Tick(Canary::kInterval);
+  const std::vector<double> numbers(first, first + 1024);
+  EXPECT_TRUE(std::all_of(numbers.begin(), numbers.end(), [](double number) { return number > 0; }));
+  EXPECT_NE(std::accumulate(numbers.begin(), numbers.end(), 0.0),
+            std::accumulate(numbers.rbegin(), numbers.rend(), 0.0));
 }
 
 TEST(CanaryOfSeveralTest, TriesEachDevice) {

@@ -216,6 +216,25 @@ TEST_F(RpcTest, DrainStopsWhatDoesNotFinish) {
   EXPECT_EQ(backend_.behaviour.starts, backend_.behaviour.waits);
 }
 
+// Else a client that is refused, and connects anew to a name of several addresses, comes here again. A single
+// drain may hide which of both came first.
+TEST_F(RpcTest, WhoeverIsRefusedByADrainFindsTheAddressClosed) {
+  constexpr int kDrains = 20;
+  for (int i = 0; i < kDrains; ++i) {
+    const std::string path = testing::TempDir() + "drain" + std::to_string(getpid());
+    FakeBackend backend;
+    Service service(backend, kLimits, absl::Now);
+    auto server = RpcServer::Start(service, {.listen = {"unix:" + path}, .tls = std::nullopt});
+    ASSERT_TRUE(server.ok()) << server.status();
+    ASSERT_TRUE(UnixSocketInUse(path));
+    std::thread drain([&] { (*server)->Drain(absl::ZeroDuration()); });
+    while (service.admission.Enter(Admission::Kind::kReduction, {}).ok()) continue;
+    const bool listens = UnixSocketInUse(path);
+    drain.join();
+    ASSERT_FALSE(listens) << "drain " << i;
+  }
+}
+
 // Whatever it is that has not ended when the server does: nobody tries CANCELLED again.
 TEST_F(RpcTest, DrainEndsAllMethodsWithItsReason) {
   std::vector<std::unique_ptr<RawCall>> calls;

@@ -1,0 +1,41 @@
+# SPDX-FileCopyrightText: The Warpfold Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Suites of tests/e2e over a command line that has a mutant in it, for mutate.py."""
+
+import os
+import pathlib
+import signal
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Not of all memory: the suites map files that are larger than any machine's memory.
+_MOST_BYTES = 8 << 30
+_LONGEST_END_S = 90
+
+
+def is_suite(test: str) -> bool:
+    return test.endswith("_test.py")
+
+
+def suite_passes(build: pathlib.Path, suite: str, scratch: pathlib.Path | None, timeout_s: float) -> bool:
+    """With the mutant that lies in `scratch`, if one does. Its processes have ended then."""
+    command = str(build / "bin/warpfold")
+    if scratch is not None:
+        wrapper = scratch / "warpfold"
+        wrapper.write_text(f'#!/bin/sh\nexec prlimit --data={_MOST_BYTES} env LD_PRELOAD="'
+                           f'{scratch / "mutant.so"}" "{command}" "$@"\n')
+        wrapper.chmod(0o755)
+        command = str(wrapper)
+    environment = {**os.environ, "WARPFOLD_CLI": command,
+                   "WARPFOLD_SERVER": str(build / "bin/warpfold-server")}
+    with subprocess.Popen(["/usr/bin/python3", "-B", str(ROOT / "tests/e2e" / suite), "--failfast"],
+                          env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            return process.wait(timeout_s) == 0
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)  # so that it ends its servers
+            try:
+                process.wait(_LONGEST_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise
