@@ -13,6 +13,7 @@
 #include "kernels/cuda/ticket.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cuda {
 
@@ -29,7 +30,7 @@ __device__ __forceinline__ typename Op::State FoldWarps(const Op& op, const type
   typename Op::State folded = states[lane % kWarps];
   for (std::uint32_t width = 1; width < kWarps; width *= 2) {
     const typename Op::State right = ShuffleDown(folded, width);
-    if (lane % (2 * width) == 0) folded = op.Combine(folded, right);
+    if (lane % (2 * width) == 0) folded = CombineEqualStates(op, folded, right);
   }
   return folded;
 }

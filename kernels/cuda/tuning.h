@@ -48,9 +48,10 @@ inline constexpr std::uint32_t kFewestColumns = 4;
 // Leaves in array order. There are four warps, because matrices want registers more than they want warps; and
 // as many blocks as leave registers for the states that wait; from 3 on enough is on its way from memory, and
 // 5 or 6 that fit small states are slower by up to 5 %. Runs are longer than those of commutative operators,
-// for a run's end takes as much as several leaves; the longest where combining states is what takes the time.
+// for a run's end takes as much as several leaves. Even longer ones do not leave registers enough for the
+// largest states that wait.
 constexpr LeavesTuning OrderedLeavesTuning(std::size_t state_bytes) {
-  return {4, state_bytes > 16 ? 3 : 4, state_bytes <= 32 ? 4u : 5u};
+  return {4, state_bytes > 16 ? 3 : 4, 4};
 }
 
 // first and last: a long run costs no more than a short one.

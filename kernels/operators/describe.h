@@ -137,6 +137,7 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
   };
   using Second = typename Variances::Second;
   static constexpr bool kApproximate = true;
+  static constexpr bool kCombinesEqual = !kIgnoreNan;
 
   using Base::Base;
 
@@ -149,6 +150,13 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
   WARPFOLD_FN State Combine(const State& a, const State& b) const {
     const auto range = Extremes{}.Combine(Base::RangeOf(a), Base::RangeOf(b));
     return {a.sum + b.sum, MergeMoments(a.moments, b.moments), range.min, range.max};
+  }
+  WARPFOLD_FN LeafState CombineEqual(const LeafState& a, const LeafState& b) const {
+    return {a.sum + b.sum, MergeEqualMoments(a.moments, b.moments), Extremes{}.Combine(a.range, b.range)};
+  }
+  WARPFOLD_FN State CombineEqual(const State& a, const State& b) const {
+    const auto range = Extremes{}.Combine(Base::RangeOf(a), Base::RangeOf(b));
+    return {a.sum + b.sum, MergeEqualMoments(a.moments, b.moments), range.min, range.max};
   }
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const {
     return {leaf.sum, leaf.moments, leaf.range.min, leaf.range.max};

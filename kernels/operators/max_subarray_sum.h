@@ -30,27 +30,33 @@ struct SubarraySums {
   Index best_end;
   Index prefix_end;
   Index suffix_begin;
-  Index present;  // 0: no elements
+
+  // Of no elements all is 0, and every prefix has an end.
+  WARPFOLD_FN bool IsEmpty() const { return prefix_end == 0; }
 };
 
-template <class Sum, class Index>
+// kMayBeEmpty: whether one of the two may have no elements.
+template <bool kMayBeEmpty, class Sum, class Index>
 WARPFOLD_FN SubarraySums<Sum, Index> JoinSubarrays(const SubarraySums<Sum, Index>& a,
                                                    const SubarraySums<Sum, Index>& b) {
-  if (a.present == 0) return b;
-  if (b.present == 0) return a;
+  if constexpr (kMayBeEmpty) {
+    if (a.IsEmpty()) return b;
+    if (b.IsEmpty()) return a;
+  }
   SubarraySums<Sum, Index> c = a;
   c.total = a.total + b.total;
   // Among equal sums the one that starts first wins, then the one that ends first.
   const Sum across = a.suffix + b.prefix;
-  const auto offer = [&c](Sum sum, Index begin, Index end) {
-    if (sum > c.best || (sum == c.best && begin < c.best_begin)) {
-      c.best = sum;
-      c.best_begin = begin;
-      c.best_end = end;
-    }
-  };
-  offer(across, a.suffix_begin, b.prefix_end);
-  offer(b.best, b.best_begin, b.best_end);
+  if (across > c.best || (across == c.best && a.suffix_begin < c.best_begin)) {
+    c.best = across;
+    c.best_begin = a.suffix_begin;
+    c.best_end = b.prefix_end;
+  }
+  if (b.best > c.best) {  // both of the others start before it
+    c.best = b.best;
+    c.best_begin = b.best_begin;
+    c.best_end = b.best_end;
+  }
   const Sum longer_prefix = a.total + b.prefix;
   if (longer_prefix > a.prefix) {
     c.prefix = longer_prefix;
@@ -81,8 +87,10 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   using LeafState = typename SubarrayLeafOf<T>::type;
   using Sums = SubarraySums<Total, std::uint64_t>;
   static constexpr int kSumWords = sizeof(Total) / 8;
+  static constexpr int kPresentWord = 4 * kSumWords + 4;
   struct State {
-    std::uint64_t words[4 * kSumWords + 5];  // the members of Sums, the lowest words first
+    // The members of Sums, the lowest words first, and 0 where there are no elements, or else 1.
+    std::uint64_t words[kPresentWord + 1];
   };
   using Element = T;
   static constexpr const char* kName = "max_subarray_sum";
@@ -99,14 +107,14 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
         if (IsNan(x)) return LeafIdentity();
       }
       const auto value = static_cast<double>(ValueOf(x));
-      return {value, value, value, value, offset, offset + 1, offset + 1, offset, 1};
+      return {value, value, value, value, offset, offset + 1, offset + 1, offset};
     } else {
       return LeafState::Of(x, offset);
     }
   }
   WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {
     if constexpr (FloatElement<T>) {
-      return JoinSubarrays(a, b);
+      return JoinSubarrays<kIgnoreNan>(a, b);
     } else {
       return LeafState::Join(a, b);
     }
@@ -118,30 +126,41 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
       return s.Append(x, offset);
     }
   }
+  WARPFOLD_FN LeafState Moved(LeafState s, std::uint32_t distance) const {
+    if constexpr (FloatElement<T>) {
+      if (kIgnoreNan && s.IsEmpty()) return s;
+      s.best_begin += distance;
+      s.best_end += distance;
+      s.prefix_end += distance;
+      s.suffix_begin += distance;
+      return s;
+    } else {
+      return s.Moved(distance);
+    }
+  }
   WARPFOLD_FN State Combine(const State& a, const State& b) const {
-    return Packed(JoinSubarrays(Unpacked(a), Unpacked(b)));
+    return Packed(JoinSubarrays<true>(Unpacked(a), Unpacked(b)));
   }
   WARPFOLD_FN State Widen(const LeafState& s, std::uint64_t first) const {
+    if (s.IsEmpty()) return Identity();
     if constexpr (FloatElement<T>) {
-      if (s.present == 0) return Identity();
       return Packed({s.total, s.best, s.prefix, s.suffix, first + s.best_begin, first + s.best_end,
-                     first + s.prefix_end, first + s.suffix_begin, 1});
+                     first + s.prefix_end, first + s.suffix_begin});
     } else {
-      if (s.IsEmpty()) return Identity();
       using L = LeafState;
       return Packed({L::SumOf(s.total), L::SumOf(s.best), L::SumOf(s.prefix), L::SumOf(s.suffix),
                      first + L::BeginOf(s.best), first + L::EndOf(s.best), first + L::EndOf(s.prefix),
-                     first + L::BeginOf(s.suffix), 1});
+                     first + L::BeginOf(s.suffix)});
     }
   }
   WARPFOLD_FN LeafState LeafIdentity() const {
     if constexpr (FloatElement<T>) {
-      return {0, 0, 0, 0, 0, 0, 0, 0, 0};
+      return {0, 0, 0, 0, 0, 0, 0, 0};
     } else {
       return LeafState::Empty();
     }
   }
-  WARPFOLD_FN State Identity() const { return Packed({0, 0, 0, 0, 0, 0, 0, 0, 0}); }
+  WARPFOLD_FN State Identity() const { return Packed({0, 0, 0, 0, 0, 0, 0, 0}); }
   State Canonical(const State& s) const requires FloatElement<T> {
     Sums sums = Unpacked(s);
     for (double* sum : {&sums.total, &sums.best, &sums.prefix, &sums.suffix}) *sum = CanonicalNan(*sum);
@@ -150,7 +169,8 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
 
   bool IsPossible(const State& state, std::uint64_t first, std::uint64_t count) const {
     const Sums s = Unpacked(state);
-    if (s.present == 0) {  // nothing but NaN
+    const std::uint64_t present = state.words[kPresentWord];
+    if (present == 0) {  // nothing but NaN
       return kIgnoreNan && std::all_of(std::begin(state.words), std::end(state.words),
                                        [](std::uint64_t word) { return word == 0; });
     }
@@ -158,7 +178,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
       return begin >= first && begin < end && end - first <= count;
     };
     const std::uint64_t end = first + count;
-    if (s.present != 1 || !inside(s.best_begin, s.best_end) || !inside(first, s.prefix_end) ||
+    if (present != 1 || !inside(s.best_begin, s.best_end) || !inside(first, s.prefix_end) ||
         !inside(s.suffix_begin, end)) {
       return false;
     }
@@ -179,7 +199,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
 
   WARPFOLD_FN Outcome Finish(const State& state, std::uint64_t) const {
     const Sums s = Unpacked(state);
-    if (s.present == 0) return {.error = Outcome::Error::kEmpty};
+    if (s.IsEmpty()) return {.error = Outcome::Error::kEmpty};
     Outcome outcome;
     if constexpr (FloatElement<T>) {
       const bool nan = s.total != s.total;
@@ -199,18 +219,20 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
     return kernels::Sum<T, kIgnoreNan>{}.IsPossible(sum, 0, count);
   }
   // Combine(s, Lift(x, offset)), in half the steps. What ends at x is the one part to offer: if x alone is
-  // more, it is also more than what reaches across, which then cannot be the best.
+  // more, it is also more than what reaches across, which then cannot be the best. And in a state to which
+  // elements have only been appended, no later suffix begins before the best part, which was a suffix, too:
+  // of equal sums the earlier one stays.
   WARPFOLD_FN LeafState AppendFloat(LeafState s, T x, std::uint32_t offset) const requires FloatElement<T> {
     if constexpr (kIgnoreNan) {
       if (IsNan(x)) return s;
-      if (s.present == 0) return Lift(x, offset);
+      if (s.IsEmpty()) return Lift(x, offset);
     }
     const auto value = static_cast<double>(ValueOf(x));
     const double across = s.suffix + value;
     const bool longer = across >= value;
     s.suffix = longer ? across : value;
     s.suffix_begin = longer ? s.suffix_begin : offset;
-    if (s.suffix > s.best || (s.suffix == s.best && s.suffix_begin < s.best_begin)) {
+    if (s.suffix > s.best) {
       s.best = s.suffix;
       s.best_begin = s.suffix_begin;
       s.best_end = offset + 1;
@@ -225,7 +247,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   static WARPFOLD_FN State Packed(const Sums& s) {
     State state{};
     const Total sums[] = {s.total, s.best, s.prefix, s.suffix};
-    const std::uint64_t indices[] = {s.best_begin, s.best_end, s.prefix_end, s.suffix_begin, s.present};
+    const std::uint64_t indices[] = {s.best_begin, s.best_end, s.prefix_end, s.suffix_begin, !s.IsEmpty()};
     WARPFOLD_UNROLL
     for (int i = 0; i < 4; ++i) {
       if constexpr (FloatElement<T>) {
@@ -248,8 +270,8 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   }
   static WARPFOLD_FN Sums Unpacked(const State& state) {
     const std::uint64_t* const indices = state.words + 4 * kSumWords;
-    return {SumAt(state, 0), SumAt(state, 1), SumAt(state, 2), SumAt(state, 3), indices[0],
-            indices[1],      indices[2],      indices[3],      indices[4]};
+    return {SumAt(state, 0), SumAt(state, 1), SumAt(state, 2), SumAt(state, 3),
+            indices[0],      indices[1],      indices[2],      indices[3]};
   }
 };
 

@@ -59,7 +59,7 @@ WARPFOLD_FN MomentParts<Real> MergeEqualParts(const MomentParts<Real>& a, const 
 WARPFOLD_FN Moments MergeEqualMoments(const Moments& a, const Moments& b) {
   const MomentParts<double> merged = MergeEqualParts<double>({a.mean, a.mean_low, a.deviations},
                                                              {b.mean, b.mean_low, b.deviations}, a.count);
-  return {merged.mean, merged.mean_low, merged.deviations, a.count + b.count};
+  return {merged.mean, merged.mean_low, merged.deviations, 2 * a.count};
 }
 
 WARPFOLD_FN Moments MergeMoments(const Moments& a, const Moments& b) {
@@ -139,6 +139,7 @@ struct MomentsOperator {
   static constexpr bool kHasIdentity = false;
   static constexpr bool kScalarsOnly = true;
   static constexpr bool kApproximate = true;
+  static constexpr bool kCombinesEqual = !kIgnoreNan;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
     if (IsIgnored<T, kIgnoreNan>(x)) return Identity();
@@ -146,6 +147,7 @@ struct MomentsOperator {
     return {value, value - value, value - value, 1};  // NaN of infinities, as the sweeps have it
   }
   WARPFOLD_FN State Combine(const State& a, const State& b) const { return MergeMoments(a, b); }
+  WARPFOLD_FN State CombineEqual(const State& a, const State& b) const { return MergeEqualMoments(a, b); }
   WARPFOLD_FN State Widen(const LeafState& leaf, std::uint64_t) const { return leaf; }
   WARPFOLD_FN LeafState LeafIdentity() const { return Identity(); }
   WARPFOLD_FN State Identity() const { return {0, 0, 0, 0}; }

@@ -94,6 +94,13 @@ struct SubarrayKeys {
             Store(IsLess(prefix, all) ? all | EndAt(offset) : Key{prefix}), Store(ends_here)};
   }
 
+  // The keys of the same elements, so many places further on. The sums do not feel it, for no position is
+  // less than the distance to the last one.
+  WARPFOLD_FN SubarrayKeys Moved(std::uint32_t distance) const {
+    return {total, Store(Key{best} - Key{distance << kIndexBits | distance}),
+            Store(Key{prefix} - Key{distance}), Store(Key{suffix} - Key{distance << kIndexBits})};
+  }
+
   static WARPFOLD_FN Key SumOf(Key key) { return key >> kSumShift; }
   static WARPFOLD_FN std::uint32_t BeginOf(Key key) { return IndexAt(key, kIndexBits); }
   static WARPFOLD_FN std::uint32_t EndOf(Key key) { return IndexAt(key, 0) + 1; }

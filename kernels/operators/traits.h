@@ -55,8 +55,23 @@ concept SweepsExtremesApart = requires {
   typename Op::Extremes;
 };
 
-// Append(leaf, element, offset): Combine(leaf, Lift(element, offset)) for leaf states that are not the
-// identity, in fewer instructions. Others do just that.
+// kCombinesEqual, CombineEqual(a, b): Combine(a, b) of states that count equally many elements, as those of
+// whole leaves do, in fewer instructions. Others do just that.
+template <class Op>
+concept CombinesEqual = requires {
+  requires Op::kCombinesEqual;
+};
+template <class Op, class S>
+WARPFOLD_FN S CombineEqualStates(const Op& op, const S& a, const S& b) {
+  if constexpr (CombinesEqual<Op>) {
+    return op.CombineEqual(a, b);
+  } else {
+    return op.Combine(a, b);
+  }
+}
+
+// Append(leaf, element, offset): Combine(leaf, Lift(element, offset)) for leaf states that Lift and Append
+// have made, in fewer instructions. Others do just that.
 template <Operator Op>
 WARPFOLD_FN typename Op::LeafState AppendTo(const Op& op, const typename Op::LeafState& leaf,
                                             const typename Op::Element& x, std::uint32_t offset) {
@@ -64,6 +79,18 @@ WARPFOLD_FN typename Op::LeafState AppendTo(const Op& op, const typename Op::Lea
     return op.Append(leaf, x, offset);
   } else {
     return op.Combine(leaf, op.Lift(x, offset));
+  }
+}
+
+// Moved(leaf, distance), of ordered operators: the leaf state of the same elements, so many places further
+// on. The states of others do not say where their elements are.
+template <Operator Op>
+WARPFOLD_FN typename Op::LeafState MovedBy(const Op& op, const typename Op::LeafState& leaf,
+                                           std::uint32_t distance) {
+  if constexpr (requires { &Op::Moved; }) {
+    return op.Moved(leaf, distance);
+  } else {
+    return leaf;
   }
 }
 

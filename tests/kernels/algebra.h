@@ -38,6 +38,10 @@ struct Algebra {
   Bytes (*combine_leaves)(const OperatorParameters&, const Bytes& left, const Bytes& right);
   Bytes (*append)(const OperatorParameters&, const Bytes& leaf, std::span<const std::byte> element,
                   std::uint32_t offset);
+  // Of leaf states, and of states, that count equally many elements.
+  Bytes (*combine_equal_leaves)(const OperatorParameters&, const Bytes& left, const Bytes& right);
+  Bytes (*combine_equal)(const OperatorParameters&, const Bytes& left, const Bytes& right);
+  Bytes (*moved)(const OperatorParameters&, const Bytes& leaf, std::uint32_t distance);
   Bytes (*leaf_identity)(const OperatorParameters&);
   Bytes (*neutral_element)() = nullptr;  // of operators that have one
   Bytes (*widen)(const OperatorParameters&, const Bytes& leaf, std::uint64_t first);
@@ -112,6 +116,17 @@ Algebra AlgebraOf(const std::string& name, ElementType type, const OperatorParam
   a.append = [](const P& p, const Bytes& leaf, std::span<const std::byte> element, std::uint32_t offset) {
     return ToBytes(AppendTo(MakeOperator<Op>(p), FromBytes<LeafState>(leaf),
                             FromBytes<typename Op::Element>(element), offset));
+  };
+  a.combine_equal_leaves = [](const P& p, const Bytes& left, const Bytes& right) {
+    return ToBytes(
+        CombineEqualStates(MakeOperator<Op>(p), FromBytes<LeafState>(left), FromBytes<LeafState>(right)));
+  };
+  a.combine_equal = [](const P& p, const Bytes& left, const Bytes& right) {
+    const Op op = MakeOperator<Op>(p);
+    return StateBytes(op, CombineEqualStates(op, FromBytes<State>(left), FromBytes<State>(right)));
+  };
+  a.moved = [](const P& p, const Bytes& leaf, std::uint32_t distance) {
+    return ToBytes(MovedBy(MakeOperator<Op>(p), FromBytes<LeafState>(leaf), distance));
   };
   if constexpr (HasNeutralElement<Op>) {
     static_assert(std::is_same_v<decltype(Op::kNeutral), const Bits<typename Op::Element>>);

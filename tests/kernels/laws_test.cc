@@ -125,6 +125,31 @@ TEST_P(LawsTest, AppendIsCombineWithALiftedElement) {
   }
 }
 
+TEST_P(LawsTest, StatesOfEquallyManyElementsCombineAsOthersDo) {
+  const OperatorParameters& p = a_.parameters;
+  for (const Flavour flavour : AllFlavours()) {
+    const std::vector<Bytes> leaves = RandomLeaves(flavour, 300);
+    for (std::size_t i = 0; i + 4 <= leaves.size(); i += 4) {
+      const Bytes left = CombineLeaves(leaves[i], leaves[i + 1]);
+      const Bytes right = CombineLeaves(leaves[i + 2], leaves[i + 3]);
+      ASSERT_EQ(Widen(a_.combine_equal_leaves(p, left, right), 0), Widen(CombineLeaves(left, right), 0));
+      ASSERT_EQ(a_.combine_equal(p, Widen(left, 0), Widen(right, 0)),
+                Combine(Widen(left, 0), Widen(right, 0)));
+    }
+  }
+}
+
+TEST_P(LawsTest, AMovedLeafStateIsThatOfElementsFurtherOn) {
+  if (a_.commutative) GTEST_SKIP() << "Moved is of ordered operators";
+  for (const Flavour flavour : AllFlavours()) {
+    const std::vector<Bytes> leaves = RandomLeaves(flavour, 100);
+    for (std::size_t i = 0; i + 2 <= leaves.size(); ++i) {
+      const Bytes leaf = CombineLeaves(leaves[i], leaves[i + 1]);
+      ASSERT_EQ(Widen(a_.moved(a_.parameters, leaf, 200), 4096), Widen(leaf, 4296));
+    }
+  }
+}
+
 TEST_P(LawsTest, CombineIsAssociative) {
   if (a_.approximate) return;
   for (const Flavour flavour : ExactFlavours()) {

@@ -23,8 +23,8 @@ struct LaneLeaf<Describe<T, kIgnoreNan>> {
                                                                 std::uint32_t first) {
     using Extremes = typename Op::Extremes;
     auto extremes = LaneLeaf<Extremes>::Fold(Extremes(), vectors, first);
-    if constexpr (PackedInteger<T>) {
-      return {PowerSumsOfPacked<T>(vectors), extremes};
+    if constexpr (IntegerElement<T>) {
+      return {PowerSumsOf<T>(vectors), extremes};
     } else {
       // That was a sweep of its own, done before the others: interleaved, they would need more registers than
       // there are.

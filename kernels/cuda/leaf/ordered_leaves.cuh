@@ -126,7 +126,6 @@ class OrderedLeaves {
     // Several elements are in a vector, or several vectors in an element.
     constexpr std::uint32_t kVectors = sizeof(Element) > kVectorBytes ? sizeof(Element) / kVectorBytes : 1;
     constexpr std::uint32_t kElements = kVectors * kVectorBytes / sizeof(Element);
-    const std::uint32_t begin = lane_ * kRunElements;
     constexpr std::uint32_t kSteps = kRunVectors / kVectors;
     uint4 ahead[kVectors];  // of the next step: shared memory answers while this one is folded
     const auto read = [&](std::uint32_t step) {
@@ -142,12 +141,12 @@ class OrderedLeaves {
       if (step + 1 < kSteps) read(step + 1);
 #pragma unroll
       for (std::uint32_t c = 0; c < kElements; ++c) {
-        const std::uint32_t offset = begin + step * kElements + c;
+        const std::uint32_t offset = step * kElements + c;  // within the run: a constant
         state =
             step == 0 && c == 0 ? op_.Lift(elements[c], offset) : AppendTo(op_, state, elements[c], offset);
       }
     }
-    return state;
+    return MovedBy(op_, state, lane_ * kRunElements);
   }
 
   // Combines this lane's state with that of lane ^ distance, the lower lane's on the left.

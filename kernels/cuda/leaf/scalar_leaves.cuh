@@ -76,11 +76,13 @@ class ScalarLeaves {
         }
       }
     }
-    folded = FoldLanes(folded, kLanes / 2 >> level);
+    folded = FoldLanes<true>(folded, kLanes / 2 >> level);
     // Bit l of a leaf's number is now bit 4 - l of the lanes that hold it.
     const std::uint64_t leaf = first + (__brev(lane_) >> 27) % (1u << level);
     State state = op_.Widen(folded, leaf * kLeafElements);
-    for (std::uint32_t l = 0; l < level; ++l) state = op_.Combine(state, ShuffleXor(state, kLanes / 2 >> l));
+    for (std::uint32_t l = 0; l < level; ++l) {
+      state = CombineEqualStates(op_, state, ShuffleXor(state, kLanes / 2 >> l));
+    }
     return state;
   }
 
@@ -93,7 +95,7 @@ class ScalarLeaves {
     const auto count = static_cast<std::uint32_t>(CountFrom(leaf));
     LoadShort(leaf, count);
     const LeafState folded = PlainLaneLeaf<Op>::FoldShort(op_, vectors_, lane_ * kVector, count);
-    return op_.Widen(FoldLanes(folded, kLanes / 2), leaf * kLeafElements);
+    return op_.Widen(FoldLanes<false>(folded, kLanes / 2), leaf * kLeafElements);
   }
 
  private:
@@ -148,9 +150,13 @@ class ScalarLeaves {
       vectors_[row] = Choose(row * kLanes + lane_ == full, part, vectors_[row]);
   }
 
-  // Folds lanes at `distance`, half of that, ... 1.
+  // Folds lanes at `distance`, half of that, ... 1. kFull: the lanes' states count equally many elements.
+  template <bool kFull>
   __device__ __forceinline__ LeafState FoldLanes(LeafState state, int distance) const {
-    for (; distance > 0; distance /= 2) state = op_.Combine(state, ShuffleXor(state, distance));
+    for (; distance > 0; distance /= 2) {
+      const LeafState other = ShuffleXor(state, distance);
+      state = kFull ? CombineEqualStates(op_, state, other) : op_.Combine(state, other);
+    }
     return state;
   }
 
@@ -161,7 +167,7 @@ class ScalarLeaves {
     const bool upper = (lane_ & distance) != 0;
     const LeafState kept = Choose(upper, second, first);
     const LeafState sent = Choose(upper, first, second);
-    return op_.Combine(kept, ShuffleXor(sent, distance));
+    return CombineEqualStates(op_, kept, ShuffleXor(sent, distance));
   }
 
   // These are copies, because what kernels reach through a pointer ends up in memory.
