@@ -35,7 +35,7 @@ struct SubarraySums {
   WARPFOLD_FN bool IsEmpty() const { return prefix_end == 0; }
 };
 
-// kMayBeEmpty: whether one of the two may have no elements.
+// kMayBeEmpty: whether one of the two may have no elements, and not both.
 template <bool kMayBeEmpty, class Sum, class Index>
 WARPFOLD_FN SubarraySums<Sum, Index> JoinSubarrays(const SubarraySums<Sum, Index>& a,
                                                    const SubarraySums<Sum, Index>& b) {
@@ -98,6 +98,7 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   static constexpr bool kHasIdentity = false;
   static constexpr const char* kNeverWraps = IntegerElement<T> ? "sums modulo 2^bits have no order" : nullptr;
   static constexpr bool kScalarsOnly = true;
+  static constexpr bool kCombinesEqual = true;
   // Sums of unsigned elements only grow, so CPUs predict these comparisons well.
   static constexpr bool kHostAppends = IntegerElement<T> && !kIsSigned<T>;
 
@@ -113,6 +114,14 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
     }
   }
   WARPFOLD_FN LeafState Combine(const LeafState& a, const LeafState& b) const {
+    if constexpr (FloatElement<T>) {
+      return JoinSubarrays<true>(a, b);
+    } else {
+      return LeafState::Join(a, b);
+    }
+  }
+  // Of equally many elements either both states have some or neither, unless NaN are left out.
+  WARPFOLD_FN LeafState CombineEqual(const LeafState& a, const LeafState& b) const {
     if constexpr (FloatElement<T>) {
       return JoinSubarrays<kIgnoreNan>(a, b);
     } else {
@@ -140,6 +149,9 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   }
   WARPFOLD_FN State Combine(const State& a, const State& b) const {
     return Packed(JoinSubarrays<true>(Unpacked(a), Unpacked(b)));
+  }
+  WARPFOLD_FN State CombineEqual(const State& a, const State& b) const {
+    return Packed(JoinSubarrays<kIgnoreNan>(Unpacked(a), Unpacked(b)));
   }
   WARPFOLD_FN State Widen(const LeafState& s, std::uint64_t first) const {
     if (s.IsEmpty()) return Identity();

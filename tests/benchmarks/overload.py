@@ -8,8 +8,9 @@ DIR holds warpfold-server, and FILE is overload_callers. Each round has three si
 server takes (capacity), ten times as many (overload), and, beside as many as it takes, the others at another
 server process (control): what the machine leaves of the capacity where no server is at fault. Refused callers
 pause for 120 ms, which is as long as the server and the library tell them to at most, or do not pause: then
-the client library keeps them back for as long, and the times of refusals include that. JSON lines go to the output, each with medians of
-its rounds and the most memory that the server has had by then. Needs the standard library alone.
+the client library keeps them back for as long, and the times of refusals include that. JSON lines go to the
+output, each with medians of its rounds and the most memory that the server has had by then. Needs the
+standard library alone.
 """
 
 import argparse

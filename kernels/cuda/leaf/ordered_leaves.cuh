@@ -156,7 +156,7 @@ class OrderedLeaves {
     const bool upper = (lane_ & distance) != 0;
     const S left = Choose(upper, other, state);
     const S right = Choose(upper, state, other);
-    return op_.Combine(left, right);
+    return CombineEqualStates(op_, left, right);
   }
 
   // Combines lanes l and l + distance of two runs at once: of `first` where the lane's bit `distance` is
@@ -167,7 +167,7 @@ class OrderedLeaves {
     const LeafState received = ShuffleXor(Choose(upper, first, second), distance);
     const LeafState left = Choose(upper, received, first);
     const LeafState right = Choose(upper, second, received);
-    return op_.Combine(left, right);
+    return CombineEqualStates(op_, left, right);
   }
 
   const Op op_;
