@@ -128,9 +128,11 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
   if (moves) lease_ = std::move(next);
   // A broken connection is found out a little later than its calls are told.
   const bool waits = !serves || CouldNotRead(status);
-  if (waits && drained_twice && !moves) {
-    // One new connection has led to a server that drains: another that is made at once may do so, too.
+  if (waits && drained_twice) {
+    // One new connection has led to a server that drains: another that is made at once may do so, too, and
+    // meanwhile other calls may have made one.
     WaitUntil(now + *pause);
+    if (!moves) targets_.Renew(lease_);
   } else if (waits && !lease_.connection().PauseAndConnect(*pause, interrupts_)) {
     Cancel();
   }

@@ -65,7 +65,7 @@ class RetryLoop {
 
   // Whether to try again after `status`; if so, returns after a pause, or once there is a connection again,
   // or at once where another target serves. After a server that drains, a connection is made anew; if that,
-  // too, leads to one that drains, then only after the pause.
+  // or another target, leads to one that drains, too, then only after the pause.
   bool Again(const absl::Status& status, const Attempt& attempt);
 
   void Succeeded() {

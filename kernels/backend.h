@@ -66,11 +66,9 @@ class Slot {
   virtual std::span<std::byte> staging() = 0;
 
   // Says for which of the groups that share the backend the slot works from now on: `group` is a number.
-  // Where starts have to queue for the same threads, each group gets the same time of them. With `yields`, a
-  // group that competes for the backend has had less than this one: where threads are short, Start then
-  // reduces on the calling thread alone and leaves the others to that group. Not to be called from a Start to
-  // its Wait. A device that orders its work by itself ignores it.
-  virtual void WorkFor(std::uint64_t /*group*/, bool /*yields*/) {}
+  // Where starts have to queue for the same threads, each group gets the same time of them. Not to be called
+  // from a Start to its Wait. A device that orders its work by itself ignores it.
+  virtual void WorkFor(std::uint64_t /*group*/) {}
 
   // Sets the function that Notify has run. To be called at most once, before the first Start.
   virtual void NotifyBy(std::function<void()> on_finished) = 0;
@@ -216,7 +214,8 @@ struct BackendOptions {
   // that stay in a core's cache for the CPU.
   std::size_t slot_bytes = 0;
   // The CPU backend has so many threads, or one per core for 0. Start reduces on the calling thread, whose
-  // cache holds the bytes, for at most inline_time, and hands the rest to those threads.
+  // cache holds the bytes, for inline_time at most, and hands the rest to those threads; while groups compete
+  // for them and most are busy, a group that has had more than others stays on its own for some milliseconds.
   int threads = 0;
   absl::Duration inline_time = absl::Microseconds(200);
 };

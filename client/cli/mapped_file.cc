@@ -71,7 +71,7 @@ absl::Time Modified(const struct stat& info) { return absl::TimeFromTimespec(inf
 
 // Whether the answer is of the bytes that were sent. A server that is not there, or full, has no part in it.
 bool ComesOfTheBytes(const absl::Status& call) {
-  return call.ok() || absl::IsDataLoss(call) || absl::IsOutOfRange(call);
+  return call.ok() || absl::IsDataLoss(call) || absl::IsOutOfRange(call) || absl::IsInvalidArgument(call);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -20,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "kernels/cpu/costs.h"
+#include "kernels/cpu/group_times.h"
 #include "kernels/cpu/range_job.h"
 #include "kernels/cpu/segment_job.h"
 #include "kernels/cpu/tasks.h"
@@ -49,24 +49,8 @@ void* AllocatePages(std::size_t bytes) {
 struct Shared {
   const InstructionSet& isa;
   Costs costs = {};
-  std::atomic<int> reducing = 0;  // threads that reduce now, the pool's and those that call Start
+  GroupTimes times = {};
   ThreadPool pool;
-
-  bool is_busy() const { return reducing.load(std::memory_order_relaxed) * kBusyPart >= pool.size(); }
-};
-
-// Counts a thread that reduces.
-class Reducing {
- public:
-  explicit Reducing(Shared& shared) : shared_(shared) {
-    shared_.reducing.fetch_add(1, std::memory_order_relaxed);
-  }
-  ~Reducing() { shared_.reducing.fetch_sub(1, std::memory_order_relaxed); }
-  Reducing(const Reducing&) = delete;
-  Reducing& operator=(const Reducing&) = delete;
-
- private:
-  Shared& shared_;
 };
 
 // The host's own memory, or what it allocated.
@@ -105,10 +89,7 @@ class CpuSlot : public Slot {
     return bytes_ / reduction.leaf_bytes() * reduction.leaf_elements();
   }
 
-  void WorkFor(std::uint64_t group, bool yields) override {
-    group_ = group;
-    yields_ = yields;
-  }
+  void WorkFor(std::uint64_t group) override { group_ = group; }
   void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
 
   void Notify() override {
@@ -122,7 +103,7 @@ class CpuSlot : public Slot {
 
   absl::Status Start(const ReductionPlan& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
-    Reduce(reduction, first_element, staging().first(element_count * reduction.element_bytes()));
+    Reduce(reduction, first_element, staging().first(element_count * reduction.element_bytes()), Yields());
     return absl::OkStatus();
   }
 
@@ -136,7 +117,7 @@ class CpuSlot : public Slot {
                          std::uint64_t element_count, const Memory& memory,
                          std::uint64_t byte_offset) override {
     Reduce(reduction, first_element,
-           std::span(memory.data() + byte_offset, element_count * reduction.element_bytes()));
+           std::span(memory.data() + byte_offset, element_count * reduction.element_bytes()), false);
     return absl::OkStatus();
   }
 
@@ -145,13 +126,13 @@ class CpuSlot : public Slot {
   }
 
   absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) override {
-    ReduceSegments(reduction, cut, staging().data());
+    ReduceSegments(reduction, cut, staging().data(), Yields());
     return absl::OkStatus();
   }
 
   absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut, const Memory& memory,
                                  std::uint64_t byte_offset) override {
-    ReduceSegments(reduction, cut, memory.data() + byte_offset);
+    ReduceSegments(reduction, cut, memory.data() + byte_offset, false);
     return absl::OkStatus();
   }
 
@@ -191,24 +172,32 @@ class CpuSlot : public Slot {
     done_.wait(lock, [this] { return !runs_; });
   }
 
-  void Reduce(const ReductionPlan& reduction, std::uint64_t first_element, std::span<const std::byte> data) {
+  void Reduce(const ReductionPlan& reduction, std::uint64_t first_element, std::span<const std::byte> data,
+              bool yields) {
     work_ = Work::kRange;
     range_.Plan(reduction, first_element, data);
-    RunTasks(reduction, data.size());
+    RunTasks(reduction, data.size(), yields);
   }
 
-  void ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
+  void ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data,
+                      bool yields) {
     work_ = Work::kSegments;
     segments_.Plan(reduction, cut, data);
-    RunTasks(reduction, cut.ElementCount() * reduction.element_bytes());
+    RunTasks(reduction, cut.ElementCount() * reduction.element_bytes(), yields);
   }
+
+  // Whether what was sent keeps to this thread and leaves the pool to other groups. What lies in memory does
+  // not: its caller starts one piece of it after the other.
+  bool Yields() const { return shared_.times.Yields(group_); }
+  // So many of the threads work beside this one that the pool's would have to wait for a processor.
+  bool IsBusy() const { return (shared_.times.working() - 1) * kBusyPart >= shared_.pool.size(); }
 
   std::size_t TaskCount() const { return work_ == Work::kRange ? range_.tasks() : segments_.tasks(); }
   void RunTask(std::size_t i) { work_ == Work::kRange ? range_.Run(i) : segments_.Run(i); }
 
-  void RunTasks(const ReductionPlan& reduction, std::uint64_t bytes) {
+  void RunTasks(const ReductionPlan& reduction, std::uint64_t bytes, bool yields) {
     runs_ = false;
-    const std::size_t done = RunInline(bytes);
+    const std::size_t done = RunInline(yields);
     // Tasks are nearly alike, and less than a whole one says little.
     const std::uint64_t bytes_done = bytes * done / std::max<std::size_t>(TaskCount(), 1);
     if (bytes_done >= TaskBytes(reduction.operators().size()) / 2) {
@@ -218,14 +207,12 @@ class CpuSlot : public Slot {
   }
 
   // Runs tasks on this thread while there is time, and returns the first that is left.
-  std::size_t RunInline(std::uint64_t bytes) {
-    const Reducing here(shared_);
-    // What lies in memory may be much more than a slot has, and the thread has other calls.
-    const bool may_stay = yields_ && bytes <= bytes_;
+  std::size_t RunInline(bool yields) {
+    const GroupWork work(shared_.times, group_);
     started_ = ended_ = std::chrono::steady_clock::now();
     std::size_t task = 0;
-    while (task < TaskCount() && (ended_ - started_ < inline_time_ ||
-                                  (may_stay && ended_ - started_ < kYieldingTime && shared_.is_busy()))) {
+    while (task < TaskCount() &&
+           (ended_ - started_ < inline_time_ || (yields && ended_ - started_ < kYieldingTime && IsBusy()))) {
       RunTask(task++);
       ended_ = std::chrono::steady_clock::now();
     }
@@ -239,7 +226,7 @@ class CpuSlot : public Slot {
     shared_.pool.Run(group_, {.tasks = TaskCount() - first,
                               .run =
                                   [this, first](std::size_t task) {
-                                    const Reducing here(shared_);
+                                    const GroupWork work(shared_.times, group_);
                                     RunTask(first + task);
                                   },
                               .on_end = [this] { EndTasks(); },
@@ -263,7 +250,6 @@ class CpuSlot : public Slot {
   const std::unique_ptr<void, void (*)(void*)> memory_;
   std::function<void()> on_finished_;
   std::uint64_t group_ = 0;
-  bool yields_ = false;
 
   // What was started last.
   enum class Work : std::uint8_t { kRange, kSegments, kStore };

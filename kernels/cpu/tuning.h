@@ -30,10 +30,11 @@ inline constexpr std::size_t kMostBytesFromMemory = 32 << 20;
 // much as a slot has. So calls wait for a slot for a few such times, however slow others' operators are.
 inline constexpr std::chrono::nanoseconds kTimeFromMemory = std::chrono::milliseconds(10);
 
-// A Start that yields to others keeps to its thread for so long, once one of so many threads reduces: less
-// than that leaves processors idle. Measured with 65 callers on 16 processors (docs/adr/0122).
+// A Start that yields to other groups keeps to its thread for so long while one in so many of the other
+// threads works: with fewer there are idle processors. Measured with 72 callers on 16 of them
+// (docs/adr/0122).
 inline constexpr std::chrono::nanoseconds kYieldingTime = std::chrono::milliseconds(3);
-inline constexpr int kBusyPart = 3;
+inline constexpr int kBusyPart = 4;
 
 // Entries of matrices that are reduced side by side: so many states stay in the first-level cache.
 inline constexpr std::uint32_t kEntriesAtOnce = 64;

@@ -56,9 +56,9 @@ class SimtSlot : public Slot {
 
   std::span<std::byte> staging() override { return cpu_.staging(); }
 
-  void WorkFor(std::uint64_t group, bool yields) override {
+  void WorkFor(std::uint64_t group) override {
     group_ = group;
-    cpu_.WorkFor(group, yields);
+    cpu_.WorkFor(group);
   }
 
   void NotifyBy(std::function<void()> on_finished) override {

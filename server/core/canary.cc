@@ -22,7 +22,7 @@ kernels::ReductionPlan SumOfDoubles() {
   return kernels::ReductionPlan::Create(spec).value();
 }
 
-// Numbers of which none can be left out, or taken for another, unseen.
+// Numbers of which none can be left out, taken for another, or added in another order unseen.
 std::vector<double> Numbers(std::uint64_t count) {
   std::vector<double> numbers(count);
   for (std::uint64_t i = 0; i < count; ++i) numbers[i] = 1.0 / static_cast<double>(i + 1);

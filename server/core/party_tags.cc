@@ -54,15 +54,6 @@ void PartyTags::Charge(Tag& tag, std::uint64_t cost) {
   RaiseTo(highest_start_, tag.value_.fetch_add(cost, std::memory_order_relaxed));
 }
 
-bool PartyTags::Yields(const std::string& party) const {
-  if (!has_several()) return false;
-  const std::lock_guard lock(mutex_);
-  const auto found = tags_.find(party);
-  if (found == tags_.end()) return false;
-  const std::uint64_t start = found->second.value_.load(std::memory_order_relaxed);
-  return start + kFarBehind > highest_start_.load(std::memory_order_relaxed);
-}
-
 std::size_t PartyTags::size() const {
   const std::lock_guard lock(mutex_);
   return tags_.size();

@@ -24,8 +24,6 @@ class PartyTags {
  public:
   // Less than 2 ms of a server that takes 10 GB/s.
   static constexpr std::uint64_t kMostBehind = 16 << 20;
-  // Who is so much behind the highest start is far behind.
-  static constexpr std::uint64_t kFarBehind = kMostBehind / 2;
   // Parties without calls are remembered, or a party could come back with a tag that is behind as often as it
   // likes. When there are so many, those that do not matter any more are forgotten, or else all of them.
   static constexpr std::size_t kMostAbsent = 1024;
@@ -49,9 +47,6 @@ class PartyTags {
   std::uint64_t Start(const Tag& tag) const;
   // A message of the party is taken.
   void Charge(Tag& tag, std::uint64_t cost);
-
-  // Whether the party competes with others and is not far behind, so that what is scarce is theirs first.
-  bool Yields(const std::string& party) const;
 
   // How many parties are remembered, with calls or without.
   std::size_t size() const;

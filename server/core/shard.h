@@ -38,7 +38,7 @@ class Shard {
   // `service` and the slots must outlive the shard, and the shard its calls.
   Shard(Service& service, const std::vector<kernels::Slot*>& slots)
       : service_(service),
-        slots_(slots, &service.device, &service.tags),
+        slots_(slots, &service.device),
         turns_(service.tags),
         canary_(slots_, service.device, service.clock()) {
     PublishGauges();

@@ -10,8 +10,7 @@
 
 namespace warpfold::server {
 
-SlotShare::SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device, const PartyTags* tags)
-    : device_(device), tags_(tags) {
+SlotShare::SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device) : device_(device) {
   for (kernels::Slot* slot : slots) {
     entries_.push_back({.slot = slot});
     devices_ = std::max(devices_, slot->device() + 1);
@@ -38,7 +37,7 @@ kernels::Slot* SlotShare::Take(Holder& holder, std::optional<int> device) {
   Party& party = parties_[holder.party()];
   ++party.slots;
   party.served = ++given_out_;
-  entry->slot->WorkFor(absl::HashOf(holder.party()), tags_ != nullptr && tags_->Yields(holder.party()));
+  entry->slot->WorkFor(absl::HashOf(holder.party()));
   return entry->slot;
 }
 

@@ -30,7 +30,6 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "server/core/device_health.h"
-#include "server/core/party_tags.h"
 
 namespace warpfold::server {
 
@@ -75,10 +74,8 @@ class SlotShare {
     const std::string party_;
   };
 
-  // The slots must outlive the share, and so must `device`, which hears of work that does not end, and
-  // `tags`, which tell what parties have had; null: nobody yields to others.
-  explicit SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device = nullptr,
-                     const PartyTags* tags = nullptr);
+  // The slots must outlive the share, and so must `device`, which hears of work that does not end.
+  explicit SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device = nullptr);
 
   // A slot to fill, the holder's until Start or Return; null if none is free, or if others wait for one: then
   // OnSlotFree tells when to ask again. With `device`, which must have a slot here, it is one of its slots.
@@ -194,7 +191,6 @@ class SlotShare {
   void ForgetIfGone(Parties::iterator party);
 
   DeviceHealth* const device_;
-  const PartyTags* const tags_;
   DeviceCalls device_calls_;
   std::vector<Entry> entries_;
   int devices_ = 0;

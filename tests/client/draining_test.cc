@@ -26,9 +26,9 @@ class DrainingTest : public testing::Test {
  protected:
   // Refuses all calls, and keeps when they came.
   void DrainTheFirst() {
-    first_.on_start = [this](int call, grpc::ServerContext&) {
+    first_.on_start = [this](int, grpc::ServerContext&) {
       refused_at_.push_back(absl::Now());
-      if (call == 1) refused_twice_.Notify();
+      if (refused_at_.size() == 2) refused_twice_.Notify();
       return ErrorWithReason(grpc::StatusCode::UNAVAILABLE, "draining", "DRAINING");
     };
   }
@@ -65,6 +65,21 @@ TEST_F(DrainingTest, AnotherConnectionIsTriedAtOnceAndThenAfterPauses) {
   EXPECT_TRUE(absl::IsUnavailable(client.Reduce(kSum, kValues).status()));
   ASSERT_EQ(refused_at_.size(), 4u);
   constexpr double kLeast = 0.8;  // of a pause, which is varied
+  EXPECT_GE(refused_at_[2] - refused_at_[1], 2 * kLeast * backoff);
+  EXPECT_GE(refused_at_[3] - refused_at_[2], 4 * kLeast * backoff);
+}
+
+// Each may be behind a proxy that goes on to take connections.
+TEST_F(DrainingTest, TwoNamesThatBothDrainAreTriedAgainAfterPauses) {
+  DrainTheFirst();
+  second_.on_start = first_.on_start;
+  const absl::Duration backoff = absl::Milliseconds(200);
+  Client client(std::vector<std::string>{leaving_->target(), staying_.target()},
+                {.max_attempts = 4, .backoff = backoff});
+  EXPECT_TRUE(absl::IsUnavailable(client.Reduce(kSum, kValues).status()));
+  ASSERT_EQ(refused_at_.size(), 4u);
+  constexpr double kLeast = 0.8;  // of a pause, which is varied
+  EXPECT_LT(refused_at_[1] - refused_at_[0], kLeast * backoff) << "the other one may serve";
   EXPECT_GE(refused_at_[2] - refused_at_[1], 2 * kLeast * backoff);
   EXPECT_GE(refused_at_[3] - refused_at_[2], 4 * kLeast * backoff);
 }

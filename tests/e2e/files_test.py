@@ -18,6 +18,12 @@ import numpy
 from executables import Server, TestCase, npy_bytes, reduce, value, warpfold
 
 
+def wait_until_mapped(process: subprocess.Popen, path: pathlib.Path) -> None:
+    maps = pathlib.Path(f"/proc/{process.pid}/maps")
+    while str(path) not in maps.read_text(encoding="utf-8"):
+        time.sleep(0.01)
+
+
 class Sparse(io.FileIO):
     """A file in which these zeros become a hole."""
 
@@ -325,7 +331,7 @@ class Files(TestCase):
                     server.process.send_signal(signal.SIGSTOP)
                     client = self.start(*command, "--target", server.address, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE)
-                    time.sleep(0.5)  # so that it is open
+                    wait_until_mapped(client, path)
                     with path.open("r+b") as file:
                         file.write(content[:4096] + b"\2" * (len(content) - 8192))
                     server.process.send_signal(signal.SIGCONT)

@@ -93,12 +93,8 @@ class FakeSlot : public kernels::Slot {
   bool EndsInStart() const override { return behaviour_.ends_in_start; }
   std::span<std::byte> staging() override { return staging_; }
 
-  void WorkFor(std::uint64_t group, bool yields) override {
-    group_ = group;
-    yields_ = yields;
-  }
+  void WorkFor(std::uint64_t group) override { group_ = group; }
   std::uint64_t group() const { return group_; }
-  bool yields() const { return yields_; }
   void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
 
   void Notify() override {
@@ -359,7 +355,6 @@ class FakeSlot : public kernels::Slot {
   std::vector<std::uint64_t> values_;  // of segments
   std::function<void()> on_finished_;
   std::uint64_t group_ = 0;
-  bool yields_ = false;
   std::optional<Work> work_;  // that was started
   bool works_ = false;        // guarded by the behaviour's mutex
   bool notifies_ = false;     // likewise: Notify was called

@@ -41,25 +41,6 @@ TEST(PartyTagsTest, NoTagIsFurtherBehindThanTheMost) {
   EXPECT_EQ(tags.Start(silent), present - PartyTags::kMostBehind + kCost);
 }
 
-TEST(PartyTagsTest, WhoCompetesYieldsUnlessItIsFarBehind) {
-  PartyTags tags;
-  PartyTags::Tag& ahead = tags.Join("ahead");
-  EXPECT_FALSE(tags.Yields("ahead")) << "nobody competes";
-  PartyTags::Tag& behind = tags.Join("behind");
-  EXPECT_TRUE(tags.Yields("ahead"));
-  EXPECT_TRUE(tags.Yields("behind")) << "nobody has had anything yet";
-  tags.Charge(ahead, PartyTags::kFarBehind);
-  EXPECT_TRUE(tags.Yields("behind")) << "what has been taken last started at 0";
-  tags.Charge(ahead, 1);
-  EXPECT_FALSE(tags.Yields("behind"));
-  EXPECT_TRUE(tags.Yields("ahead"));
-  tags.Charge(behind, 1);
-  EXPECT_TRUE(tags.Yields("behind"));
-  EXPECT_FALSE(tags.Yields("stranger"));
-  tags.Leave("behind");
-  EXPECT_FALSE(tags.Yields("ahead"));
-}
-
 TEST(PartyTagsTest, WhoComesBackIsWhereItWas) {
   PartyTags tags;
   tags.Join("stays");

@@ -38,7 +38,7 @@ class World::WatchedSlot : public kernels::Slot {
   int device() const override { return slot_.device(); }
   bool EndsInStart() const override { return slot_.EndsInStart(); }
   std::span<std::byte> staging() override { return slot_.staging(); }
-  void WorkFor(std::uint64_t group, bool yields) override { slot_.WorkFor(group, yields); }
+  void WorkFor(std::uint64_t group) override { slot_.WorkFor(group); }
   void NotifyBy(std::function<void()> on_finished) override { slot_.NotifyBy(std::move(on_finished)); }
   void Notify() override { slot_.Notify(); }
   std::uint64_t Capacity(const kernels::ReductionPlan& reduction) const override {

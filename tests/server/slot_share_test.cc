@@ -113,6 +113,24 @@ TEST_F(OneSlotTest, PartiesTakeTurns) {
   EXPECT_EQ(order, (std::vector<int>{0, 6, 1, 7, 2, 3, 4, 5}));
 }
 
+// By their slots' groups a backend tells parties apart that queue for its threads, of whatever shard.
+TEST_F(SlotShareTest, ASlotWorksForThePartyThatHasIt) {
+  FakeBackend others(2);
+  SlotShare other_share(SlotsOf(others));
+  CountingHolder greedy("greedy");
+  CountingHolder modest("modest");
+  const auto group_of = [](SlotShare& share, CountingHolder& holder) {
+    kernels::Slot* const slot = share.Take(holder);
+    const std::uint64_t group = static_cast<FakeSlot*>(slot)->group();
+    share.Return(slot);
+    return group;
+  };
+  const std::uint64_t greedy_group = group_of(share_, greedy);
+  EXPECT_NE(greedy_group, group_of(share_, modest));
+  EXPECT_EQ(greedy_group, group_of(share_, greedy));
+  EXPECT_EQ(greedy_group, group_of(other_share, greedy));
+}
+
 // A free slot is for the party that has the fewest, whoever asked first.
 TEST_F(SlotShareTest, WhoHasFewerSlotsIsServedFirst) {
   CountingHolder greedy("greedy");

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// For how long threads have worked for each of the groups that share them: the pool's threads and those that
+// call Start. Who has had more than others leaves the pool to them while threads are short (docs/adr/0122).
+//
+// Threads: any. Threads that race here see a group a moment too far ahead or behind, which no result depends
+// on.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace warpfold::kernels::cpu {
+
+class GroupTimes {
+ public:
+  using Time = std::chrono::nanoseconds;
+  // Who has had so much less than the one that has had most is far behind; nobody counts as further behind
+  // than kMostBehind, so that nobody saves up for later.
+  static constexpr Time kFarBehind = std::chrono::milliseconds(8);
+  static constexpr Time kMostBehind = 2 * kFarBehind;
+  // Only groups that have had something within so much work of all threads compete.
+  static constexpr Time kLately = std::chrono::milliseconds(256);
+
+  // Threads have worked for the group for so long.
+  void Charge(std::uint64_t group, Time took);
+
+  // Whether other groups compete, and this one is not far behind them.
+  bool Yields(std::uint64_t group) const;
+
+  // How many threads work now.
+  int working() const { return working_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class GroupWork;
+  // Groups that share an entry count as one.
+  static constexpr std::size_t kEntries = 256;
+
+  std::array<std::atomic<std::int64_t>, kEntries> had_ = {};    // nanoseconds, here and below
+  std::atomic<std::int64_t> most_ = 0;                          // the highest of had_
+  std::atomic<std::int64_t> all_ = 0;                           // of all groups together
+  std::atomic<std::size_t> last_ = kEntries;                    // the entry that was charged last
+  std::atomic<std::int64_t> others_at_ = -kLately.count() - 1;  // all_ when another entry than last_ was
+  std::atomic<int> working_ = 0;
+};
+
+// A thread works for a group, from its construction to its destruction.
+class GroupWork {
+ public:
+  GroupWork(GroupTimes& times, std::uint64_t group) : times_(times), group_(group) {
+    times_.working_.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~GroupWork() {
+    times_.working_.fetch_sub(1, std::memory_order_relaxed);
+    times_.Charge(group_, std::chrono::steady_clock::now() - begin_);
+  }
+  GroupWork(const GroupWork&) = delete;
+  GroupWork& operator=(const GroupWork&) = delete;
+
+ private:
+  GroupTimes& times_;
+  const std::uint64_t group_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace warpfold::kernels::cpu
