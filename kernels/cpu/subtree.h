@@ -35,12 +35,7 @@ struct OrderedLeaf {
       const std::uint64_t end = i + kRunElements < count ? i + kRunElements : count;
       typename Op::LeafState state = op.Lift(Load<Element>(data, i), i);
       while (++i < end) {
-        const auto x = Load<Element>(data, i);
-        if constexpr (HostAppends<Op>) {
-          state = op.Append(state, x, i);
-        } else {
-          state = op.Combine(state, op.Lift(x, i));
-        }
+        state = HostAppendTo(op, state, Load<Element>(data, i), i);
       }
       runs[run] = state;
     }

@@ -75,9 +75,8 @@ class NodeFolder {
   // Combines aligned groups of four, two levels at once; returns where the resulting states are: not where
   // others have yet to be read, so that no thread waits for another. Nodes outside the groups are written.
   //
-  // No barrier stands before it, though a Fold before this one may have left states in shared memory. An edge
-  // is aligned at its inner end, so that of the states that such a Fold leaves behind its last barrier only
-  // the first is read, by thread 0, which is also the one that overwrites it here.
+  // No barrier is needed before this. After its last barrier an earlier Fold reads only state 0, and only in
+  // thread 0, since edges are aligned at their inner end; here thread 0 overwrites state 0.
   __device__ State* CombineFours(const State* states, std::uint64_t& begin, std::uint64_t& end) {
     const std::uint64_t first = (begin + 3) / 4;
     const std::uint64_t last = end / 4;

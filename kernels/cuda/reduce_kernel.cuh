@@ -40,10 +40,11 @@ __device__ __forceinline__ typename Op::State FoldWarps(const Op& op, const type
 //   Operation, kLeafElements, kWarps and kThreads of a block, kBlocksPerMultiprocessor
 //   kLargestLevel                   of runs: 2^level aligned leaves, the warp's share of a unit
 //   Prefetch(leaf)                  begins to load the leaf with which the next run starts
-//   PrefetchEdge(leaf)              the same of a leaf that is folded alone, and not IsShort
+//   PrefetchEdge(leaf)              the same of a leaf that is folded alone, and is not FoldShort's
 //   FoldRun(first, level, next)     the run's state, in lane 0 at least; ends by prefetching leaf `next`,
 //                                   unless that is kNoLeaf
-//   IsShort(leaf), FoldShort(leaf)  whether a leaf has too few elements for FoldRun, and its state then
+//   kHasShort                       whether leaves with too few elements are not for FoldRun; if so:
+//   IsShort(leaf), FoldShort(leaf)  whether a leaf is one of those, and its state then
 //
 // Where an operator may have a modulus there are two kernels, but for matrices of one entry: the compiler
 // knows that an operator made without the parameters has none, and does not ask at each step.
@@ -80,10 +81,12 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
   if (is_edge) {
     const std::uint64_t leaf = geometry.EdgeLeaf(range, edge());
     folds = edge() < geometry.edge_leaves();
-    if (folds && leaves.IsShort(leaf)) {
-      const State state = leaves.FoldShort(leaf);
-      if (lane == 0) edges[edge()] = state;
-      folds = false;
+    if constexpr (Leaves::kHasShort) {
+      if (folds && leaves.IsShort(leaf)) {
+        const State state = leaves.FoldShort(leaf);
+        if (lane == 0) edges[edge()] = state;
+        folds = false;
+      }
     }
     if (folds) leaves.PrefetchEdge(leaf);
   } else {
@@ -138,7 +141,7 @@ cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& rang
   const LaunchShape shape = {static_cast<unsigned>(blocks), threads};
   using Op = typename Leaves::Operation;
   // Matrices of one entry have one kernel for both: there are to be no more than 600 kernels in all.
-  if constexpr (requires { requires Op::kEntries == 1; }) {
+  if constexpr (RowsOf<Op>() == 1) {
     return LaunchKernel<ReduceKernel<Leaves, true>>(shape, stream, parameters, range, geometry, workspace);
   } else {
     if constexpr (TakesModulus<Op>) {

@@ -26,10 +26,10 @@ __device__ __forceinline__ unsigned DrawTicket(unsigned* ticket, unsigned last) 
 // Whether this block is the last of `blocks` to get here. What each of them wrote before is then visible to
 // all threads of that block.
 //
-// The barrier orders the writes of a block's threads before its ticket, which releases them; the last
-// ticket acquires those of all blocks before it (PTX ISA, memory consistency model: release patterns are
-// cumulative over barriers). `inc` wraps the ticket to zero at the last block: it needs no memset and
-// serves the stream's next launch.
+// The first barrier puts the writes of a block's threads before its ticket, the increment orders them among
+// blocks, and the second barrier gives them to the last block's threads (PTX ISA, "Memory Consistency Model":
+// "Release and Acquire Patterns", "Memory synchronization"). `inc` wraps the ticket to zero at the last
+// block: it needs no memset and serves the stream's next launch.
 __device__ inline bool IsLastOf(unsigned* ticket, unsigned blocks) {
   if (blocks == 1) {
     __syncthreads();

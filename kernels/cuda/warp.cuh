@@ -8,6 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/cuda/vocabulary.h"
 #include "kernels/operators/portable.h"
 
 namespace warpfold::kernels::cuda {
@@ -88,6 +89,17 @@ __device__ __forceinline__ State ShuffleDown(const State& state, int distance) {
 template <class State>
 __device__ __forceinline__ State ShuffleFrom(const State& state, int source) {
   return ShuffleWords(state, [source](auto w) { return __shfl_sync(kFullWarp, w, source); });
+}
+
+// The largest value of any lane. All lanes take part.
+__device__ __forceinline__ std::uint32_t MaxOfWarp(std::uint32_t value) {
+#if defined(WARPFOLD_SIMT) || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800)
+  return __reduce_max_sync(kFullWarp, value);
+#else
+#pragma unroll
+  for (int mask = 16; mask > 0; mask /= 2) value = max(value, ShuffleXor(value, mask));
+  return value;
+#endif
 }
 
 }  // namespace warpfold::kernels::cuda

@@ -23,7 +23,7 @@ class WarpFolder {
   using State = typename Op::State;
   static constexpr std::uint32_t kSharedBytes = kFoldBytes;
 
-  __device__ WarpFolder(const Op& op, const Workspace& workspace, State* shared, State* = nullptr)
+  __device__ WarpFolder(const Op& op, const Workspace& workspace, State* shared, State*)
       : op_(op),
         workspace_(workspace),
         shared_(shared),

@@ -230,10 +230,10 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   static bool IsSumOver(TotalSum sum, std::uint64_t count) {
     return kernels::Sum<T, kIgnoreNan>{}.IsPossible(sum, 0, count);
   }
-  // Combine(s, Lift(x, offset)), in half the steps. What ends at x is the one part to offer: if x alone is
-  // more, it is also more than what reaches across, which then cannot be the best. And in a state to which
-  // elements have only been appended, no later suffix begins before the best part, which was a suffix, too:
-  // of equal sums the earlier one stays.
+  // Combine(s, Lift(x, offset)) in half the steps, of a state that Lift and Append have made. The new suffix
+  // is x alone, or what ended before x and x. It is the only part that Combine could offer and that can win:
+  // of equal sums the old best stays, because it began no later. (It was a suffix once, and suffixes that
+  // grow by Append never begin earlier.)
   WARPFOLD_FN LeafState AppendFloat(LeafState s, T x, std::uint32_t offset) const requires FloatElement<T> {
     if constexpr (kIgnoreNan) {
       if (IsNan(x)) return s;

@@ -82,8 +82,8 @@ struct SubarrayKeys {
             Store(Larger(a.prefix, total + b.prefix)), Store(Larger(b.suffix, suffix + b.total))};
   }
 
-  // Join(*this, Of(x, offset)), but not of nothing. What ends here is compared without its end, that is, as
-  // if it ended later than all others: it does, and so must be more, or begin earlier.
+  // The same as Join(*this, Of(x, offset)) for keys that are not Empty(). The new part is compared before it
+  // gets its end: zero bits there lose among equal sums and beginnings.
   WARPFOLD_FN SubarrayKeys Append(T x, std::uint32_t offset) const {
     const Key sum = OfSum(x);
     // An empty sum is better than a negative one, which unsigned sums never are.

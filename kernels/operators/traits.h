@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What an operator may have besides that which every operator has (operator.h). Each trait has a name, says
-// which members make an operator one of it, and what holds for the others. Backends ask these traits and
-// never look at optional members themselves.
+// which members make an operator one of it, and what holds for the others. Backends ask these traits whether
+// an operator has a member, and never look for one themselves.
 //
 // Functions are found by their name alone: a member with the right name and other parameters is an error
 // where it is called, and not a member that nobody calls.
@@ -56,7 +56,8 @@ concept SweepsExtremesApart = requires {
 };
 
 // kCombinesEqual, CombineEqual(a, b): Combine(a, b) of states that count equally many elements, as those of
-// whole leaves do, in fewer instructions. Others do just that.
+// whole leaves do, in fewer instructions. Operators without it are combined by Combine, and so are the states
+// of segments.
 template <class Op>
 concept CombinesEqual = requires {
   requires Op::kCombinesEqual;
@@ -71,7 +72,7 @@ WARPFOLD_FN S CombineEqualStates(const Op& op, const S& a, const S& b) {
 }
 
 // Append(leaf, element, offset): Combine(leaf, Lift(element, offset)) for leaf states that Lift and Append
-// have made, in fewer instructions. Others do just that.
+// have made, in fewer instructions. Operators without it are combined by Combine.
 template <Operator Op>
 WARPFOLD_FN typename Op::LeafState AppendTo(const Op& op, const typename Op::LeafState& leaf,
                                             const typename Op::Element& x, std::uint32_t offset) {
@@ -94,11 +95,20 @@ WARPFOLD_FN typename Op::LeafState MovedBy(const Op& op, const typename Op::Leaf
   }
 }
 
-// kHostAppends: Append is faster on a CPU, too.
+// kHostAppends: Append is faster on a CPU, too. Others combine there.
 template <class Op>
 concept HostAppends = requires {
   requires Op::kHostAppends;
 };
+template <Operator Op>
+WARPFOLD_FN typename Op::LeafState HostAppendTo(const Op& op, const typename Op::LeafState& leaf,
+                                                const typename Op::Element& x, std::uint32_t offset) {
+  if constexpr (HostAppends<Op>) {
+    return op.Append(leaf, x, offset);
+  } else {
+    return op.Combine(leaf, op.Lift(x, offset));
+  }
+}
 
 // Accumulator, Addend(element): states do not depend on the order in which elements are combined. Backends
 // add the addends of many elements to one Accumulator instead of combining LeafStates.

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// describe takes sum, variance and minmax one after the other: its states are theirs, side by side, and after
-// the first of them the leaf lies in the cache.
+// describe takes variance, minmax and, of floats, sum one after the other: its states are theirs, side by
+// side, and after the first of them the leaf lies in the cache. Of integers the state of variance has the
+// sum.
 #pragma once
 
 #include "kernels/cpu/leaf/sum.h"
@@ -13,21 +14,26 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-template <class T, bool kIgnoreNan>
+template <IntegerElement T>
+struct ScalarLeaf<Describe<T, false>> {
+  using Op = Describe<T, false>;
+
+  static typename Op::LeafState Reduce(const Op&, const std::byte* data, std::uint64_t count) {
+    const auto spread = ScalarLeaf<Variance<T, false>>::Reduce(Variance<T, false>(), data, count);
+    const auto extrema = ScalarLeaf<typename Op::Extremes>::Reduce(typename Op::Extremes(), data, count);
+    return {spread, extrema};
+  }
+};
+
+template <FloatElement T, bool kIgnoreNan>
 struct ScalarLeaf<Describe<T, kIgnoreNan>> {
   using Op = Describe<T, kIgnoreNan>;
 
   static typename Op::LeafState Reduce(const Op&, const std::byte* data, std::uint64_t count) {
     const Variance<T, kIgnoreNan> variance;
-    const typename Op::Extremes range;
     const auto spread = ScalarLeaf<Variance<T, kIgnoreNan>>::Reduce(variance, data, count);
-    const auto extrema = ScalarLeaf<typename Op::Extremes>::Reduce(range, data, count);
-    if constexpr (IntegerElement<T>) {
-      return {spread, extrema};
-    } else {
-      const typename Op::Sums sums;
-      return {ScalarLeaf<typename Op::Sums>::Reduce(sums, data, count), spread, extrema};
-    }
+    const auto extrema = ScalarLeaf<typename Op::Extremes>::Reduce(typename Op::Extremes(), data, count);
+    return {ScalarLeaf<typename Op::Sums>::Reduce(typename Op::Sums(), data, count), spread, extrema};
   }
 };
 

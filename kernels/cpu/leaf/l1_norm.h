@@ -12,7 +12,7 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-// Float32 and float64 are folded as by any other operator.
+// Float32 and float64 take the plain way.
 template <class T, bool kIgnoreNan>
 struct ScalarLeaf<L1Norm<T, kIgnoreNan>> : PlainLeaf<L1Norm<T, kIgnoreNan>> {};
 

@@ -17,7 +17,7 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-// Floats are folded as by any other operator.
+// Floats take the plain way.
 template <class T, bool kIgnoreNan>
 struct ScalarLeaf<Product<T, kIgnoreNan>> : PlainLeaf<Product<T, kIgnoreNan>> {};
 

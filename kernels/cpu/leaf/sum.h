@@ -12,7 +12,7 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-// Float32 and float64 are folded as by any other operator.
+// Float32 and float64 take the plain way.
 template <class T, bool kIgnoreNan>
 struct ScalarLeaf<Sum<T, kIgnoreNan>> : PlainLeaf<Sum<T, kIgnoreNan>> {};
 
@@ -25,8 +25,8 @@ struct ScalarLeaf<Sum<T, false>> {
     // Signed numbers with their sign flipped are unsigned ones that are greater by kBias.
     constexpr auto kBias =
         kIsSigned<T> ? static_cast<Bits<T>>(Bits<T>{1} << (sizeof(T) * 8 - 1)) : Bits<T>{0};
-    const auto unbiased = [](auto x) { return x ^ kBias; };
-    return static_cast<LeafState>(UnsignedSum<T>(data, count, unbiased) - Uint128{kBias} * count);
+    const auto biased = [](auto x) { return x ^ kBias; };
+    return static_cast<LeafState>(UnsignedSum<T>(data, count, biased) - Uint128{kBias} * count);
   }
 };
 

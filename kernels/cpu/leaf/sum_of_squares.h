@@ -12,7 +12,7 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-// Other elements are folded as by any other operator.
+// All other types take the plain way.
 template <class T, bool kIgnoreNan>
 struct ScalarLeaf<SumOfSquares<T, kIgnoreNan>> : PlainLeaf<SumOfSquares<T, kIgnoreNan>> {};
 

@@ -17,10 +17,6 @@
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
 
-// Other elements are folded as by any other operator.
-template <class T, bool kIgnoreNan>
-struct ScalarLeaf<Variance<T, kIgnoreNan>> : PlainLeaf<Variance<T, kIgnoreNan>> {};
-
 template <IntegerElement T>
 struct ScalarLeaf<Variance<T, false>> {
   using LeafState = typename Variance<T, false>::LeafState;

@@ -23,17 +23,6 @@
 
 namespace warpfold::kernels::cuda {
 
-// The largest value of any lane. All lanes take part.
-__device__ __forceinline__ std::uint32_t MaxOfWarp(std::uint32_t value) {
-#if __CUDA_ARCH__ >= 800
-  return __reduce_max_sync(kFullWarp, value);
-#else
-#pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) value = max(value, ShuffleXor(value, mask));
-  return value;
-#endif
-}
-
 template <AccumulatingOperator Op>
 class ExactLeaves {
  public:

@@ -7,16 +7,16 @@
 
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/element_kinds.cuh"
+#include "kernels/cuda/vectors.cuh"
 #include "kernels/geometry.h"
 #include "kernels/operators/extremum.h"
 
 namespace warpfold::kernels::cuda {
 
 // Folds a lane's elements of a full leaf, of which the first is at offset `first`; false if one is NaN.
-template <class T, bool kIgnoreNan, bool kMax>
+template <WideFloat T, bool kIgnoreNan, bool kMax>
 __device__ __forceinline__ bool ArgExtremumOfFloats(
     const ArgExtremum<T, kIgnoreNan, kMax>& op, const LaneVectors& vectors, std::uint32_t first,
     typename ArgExtremum<T, kIgnoreNan, kMax>::LeafState& out) {
@@ -46,20 +46,5 @@ __device__ __forceinline__ bool ArgExtremumOfFloats(
     out = op.Combine(out, {KeyOf<T>(best[c], 0), first + offsets[c]});
   return true;
 }
-
-// The LaneLeaf of argmin and argmax.
-template <class Op>
-struct ArgExtremumLaneLeaf {
-  using T = typename Op::Element;
-
-  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
-                                                                std::uint32_t first) {
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
-      typename Op::LeafState folded;
-      if (ArgExtremumOfFloats(op, vectors, first, folded)) return folded;
-    }
-    return PlainLaneLeaf<Op>::Fold(op, vectors, first);
-  }
-};
 
 }  // namespace warpfold::kernels::cuda

@@ -4,13 +4,29 @@
 // argmax: see arg_extrema.cuh.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/cuda/leaf/arg_extrema.cuh"
+#include "kernels/cuda/leaf/element_kinds.cuh"
 #include "kernels/cuda/leaf/lane_leaf.cuh"
 #include "kernels/operators/argmax.h"
 
 namespace warpfold::kernels::cuda {
 
+// All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Argmax<T, kIgnoreNan>> : ArgExtremumLaneLeaf<Argmax<T, kIgnoreNan>> {};
+struct LaneLeaf<Argmax<T, kIgnoreNan>> : PlainLaneLeaf<Argmax<T, kIgnoreNan>> {};
+
+template <WideFloat T, bool kIgnoreNan>
+struct LaneLeaf<Argmax<T, kIgnoreNan>> {
+  using Op = Argmax<T, kIgnoreNan>;
+
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, const LaneVectors& vectors,
+                                                                std::uint32_t first) {
+    typename Op::LeafState folded;
+    if (ArgExtremumOfFloats(op, vectors, first, folded)) return folded;
+    return PlainLaneLeaf<Op>::Fold(op, vectors, first);
+  }
+};
 
 }  // namespace warpfold::kernels::cuda

@@ -4,13 +4,27 @@
 // bit_and: see bits.cuh.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/cuda/leaf/bits.cuh"
+#include "kernels/cuda/leaf/element_kinds.cuh"
 #include "kernels/cuda/leaf/lane_leaf.cuh"
 #include "kernels/operators/bit_and.h"
 
 namespace warpfold::kernels::cuda {
 
+// All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<BitAnd<T, kIgnoreNan>> : BitsLaneLeaf<BitAnd, T> {};
+struct LaneLeaf<BitAnd<T, kIgnoreNan>> : PlainLaneLeaf<BitAnd<T, kIgnoreNan>> {};
+
+template <PackedInteger T>
+struct LaneLeaf<BitAnd<T, false>> {
+  using Op = BitAnd<T, false>;
+
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,
+                                                                std::uint32_t) {
+    return BitsOfPacked<BitAnd, T>(vectors);
+  }
+};
 
 }  // namespace warpfold::kernels::cuda

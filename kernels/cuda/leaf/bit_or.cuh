@@ -4,13 +4,27 @@
 // bit_or: see bits.cuh.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/cuda/leaf/bits.cuh"
+#include "kernels/cuda/leaf/element_kinds.cuh"
 #include "kernels/cuda/leaf/lane_leaf.cuh"
 #include "kernels/operators/bit_or.h"
 
 namespace warpfold::kernels::cuda {
 
+// All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<BitOr<T, kIgnoreNan>> : BitsLaneLeaf<BitOr, T> {};
+struct LaneLeaf<BitOr<T, kIgnoreNan>> : PlainLaneLeaf<BitOr<T, kIgnoreNan>> {};
+
+template <PackedInteger T>
+struct LaneLeaf<BitOr<T, false>> {
+  using Op = BitOr<T, false>;
+
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,
+                                                                std::uint32_t) {
+    return BitsOfPacked<BitOr, T>(vectors);
+  }
+};
 
 }  // namespace warpfold::kernels::cuda

@@ -4,13 +4,27 @@
 // bit_xor: see bits.cuh.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/cuda/leaf/bits.cuh"
+#include "kernels/cuda/leaf/element_kinds.cuh"
 #include "kernels/cuda/leaf/lane_leaf.cuh"
 #include "kernels/operators/bit_xor.h"
 
 namespace warpfold::kernels::cuda {
 
+// All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<BitXor<T, kIgnoreNan>> : BitsLaneLeaf<BitXor, T> {};
+struct LaneLeaf<BitXor<T, kIgnoreNan>> : PlainLaneLeaf<BitXor<T, kIgnoreNan>> {};
+
+template <PackedInteger T>
+struct LaneLeaf<BitXor<T, false>> {
+  using Op = BitXor<T, false>;
+
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,
+                                                                std::uint32_t) {
+    return BitsOfPacked<BitXor, T>(vectors);
+  }
+};
 
 }  // namespace warpfold::kernels::cuda

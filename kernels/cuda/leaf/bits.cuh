@@ -6,14 +6,15 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/element_kinds.cuh"
 #include "kernels/cuda/leaf/packed.cuh"
+#include "kernels/cuda/vectors.cuh"
 #include "kernels/operators/element_types.h"
 
 namespace warpfold::kernels::cuda {
 
 // An operator on bits does to four bytes at once what it does to each.
-template <template <class, bool> class Family, class T>
+template <template <class, bool> class Family, PackedInteger T>
 __device__ __forceinline__ Bits<T> BitsOfPacked(const LaneVectors& vectors) {
   constexpr Family<std::uint32_t, false> kWords;
   std::uint32_t word = FoldWords(
@@ -24,19 +25,5 @@ __device__ __forceinline__ Bits<T> BitsOfPacked(const LaneVectors& vectors) {
     word = kWords.Combine(word, word >> bits);
   return static_cast<Bits<T>>(word);
 }
-
-// The LaneLeaf of Family<T, false>.
-template <template <class, bool> class Family, class T>
-struct BitsLaneLeaf {
-  using Op = Family<T, false>;
-
-  static __device__ __forceinline__ Bits<T> Fold(const Op& op, LaneVectors& vectors, std::uint32_t first) {
-    if constexpr (kPacks<T>) {
-      return BitsOfPacked<Family, T>(vectors);
-    } else {
-      return PlainLaneLeaf<Op>::Fold(op, vectors, first);
-    }
-  }
-};
 
 }  // namespace warpfold::kernels::cuda

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// describe: the smallest and the largest element as minmax has them; then the sums of integers of 8 and 16
-// bits as variance has them, and of others a sweep.
+// describe: the smallest and the largest element as minmax has them; then the sums of integers as variance
+// has them, and of floats the two plain sweeps.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,8 @@
 
 namespace warpfold::kernels::cuda {
 
+// Floats. The extremes are a sweep of their own, done before the others: interleaved, they would need more
+// registers than there are.
 template <class T, bool kIgnoreNan>
 struct LaneLeaf<Describe<T, kIgnoreNan>> {
   using Op = Describe<T, kIgnoreNan>;
@@ -23,16 +25,22 @@ struct LaneLeaf<Describe<T, kIgnoreNan>> {
                                                                 std::uint32_t first) {
     using Extremes = typename Op::Extremes;
     auto extremes = LaneLeaf<Extremes>::Fold(Extremes(), vectors, first);
-    if constexpr (IntegerElement<T>) {
-      return {PowerSumsOf<T>(vectors), extremes};
-    } else {
-      // That was a sweep of its own, done before the others: interleaved, they would need more registers than
-      // there are.
-      Pin(extremes);
-      typename Op::LeafState folded = PlainLaneLeaf<Op>::Fold(op, vectors, first);
-      folded.range = extremes;  // the compiler drops what led to the other ones
-      return folded;
-    }
+    Pin(extremes);
+    typename Op::LeafState folded = PlainLaneLeaf<Op>::Fold(op, vectors, first);
+    folded.range = extremes;  // the compiler drops what led to the other ones
+    return folded;
+  }
+};
+
+template <IntegerElement T>
+struct LaneLeaf<Describe<T, false>> {
+  using Op = Describe<T, false>;
+
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,
+                                                                std::uint32_t first) {
+    using Extremes = typename Op::Extremes;
+    const auto extremes = LaneLeaf<Extremes>::Fold(Extremes(), vectors, first);
+    return {PowerSumsOf<T>(vectors), extremes};
   }
 };
 

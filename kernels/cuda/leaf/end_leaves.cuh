@@ -28,6 +28,7 @@ class EndLeaves {
   static constexpr int kBlocksPerMultiprocessor = kEndLeavesTuning.blocks;
   static constexpr std::uint32_t kLeafElements = kLeafBytes / sizeof(T);
   static constexpr std::uint32_t kLargestLevel = kEndLeavesTuning.largest_level;
+  static constexpr bool kHasShort = false;
 
   __device__ EndLeaves(const Op& op, const Range& range)
       : op_(op), range_(range), lane_(threadIdx.x % kLanes) {}
@@ -42,9 +43,6 @@ class EndLeaves {
     const std::uint64_t full = std::uint64_t{kLeafElements} << level;
     return Search(begin, rest < full ? rest : full);
   }
-  // FoldRun takes short leaves, too: FoldShort, which ReduceKernel names, is never called.
-  __device__ bool IsShort(std::uint64_t) const { return false; }
-  __device__ State FoldShort(std::uint64_t) const { return op_.Identity(); }
 
  private:
   // Reads the range's elements [begin, begin + count), a warp's width at a time.

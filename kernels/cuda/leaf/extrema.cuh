@@ -10,8 +10,9 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/leaf/element_kinds.cuh"
 #include "kernels/cuda/leaf/packed.cuh"
+#include "kernels/cuda/vectors.cuh"
 #include "kernels/operators/extremum.h"
 
 namespace warpfold::kernels::cuda {
@@ -71,9 +72,10 @@ __device__ __forceinline__ typename Op::LeafState CombineHalves(const Op& op, st
   return op.Combine(op.Lift(low, 0), op.Lift(high, 0));
 }
 
-template <AnyElement T, bool kIgnoreNan, bool kMax>
-__device__ __forceinline__ Key<T> ExtremumOfPacked(const Extremum<T, kIgnoreNan, kMax>& op,
-                                                   const LaneVectors& vectors) {
+// ExtremumOf is the extremum of a lane's elements.
+template <PackedElement T, bool kIgnoreNan, bool kMax>
+__device__ __forceinline__ Key<T> ExtremumOf(const Extremum<T, kIgnoreNan, kMax>& op,
+                                             const LaneVectors& vectors) {
   const auto combine = ExtremaOfHalves<T, kIgnoreNan, kMax>;
   const Key<T> upper =
       CombineHalves(op, FoldWords(
@@ -118,8 +120,8 @@ __device__ __forceinline__ float Better(float a, float b) {
 }
 
 template <bool kIgnoreNan, bool kMax>
-__device__ __forceinline__ Key<float> ExtremumOfFloats(const Extremum<float, kIgnoreNan, kMax>& op,
-                                                       const LaneVectors& vectors) {
+__device__ __forceinline__ Key<float> ExtremumOf(const Extremum<float, kIgnoreNan, kMax>& op,
+                                                 const LaneVectors& vectors) {
   float best[4] = {NAN, NAN, NAN, NAN};
   if constexpr (!kIgnoreNan) std::memcpy(best, &vectors[0], sizeof best);
   ForEachElement<float>(vectors,
@@ -132,8 +134,8 @@ __device__ __forceinline__ Key<float> ExtremumOfFloats(const Extremum<float, kIg
 // former it is enough to know whether there is one, or nothing else; the latter are looked for where they
 // matter.
 template <bool kIgnoreNan, bool kMax>
-__device__ __forceinline__ Key<double> ExtremumOfFloats(const Extremum<double, kIgnoreNan, kMax>& op,
-                                                        const LaneVectors& vectors) {
+__device__ __forceinline__ Key<double> ExtremumOf(const Extremum<double, kIgnoreNan, kMax>& op,
+                                                  const LaneVectors& vectors) {
   constexpr double kWorst = kMax ? -HUGE_VAL : HUGE_VAL;
   double best[2] = {kWorst, kWorst};
   bool has_nan = false;
@@ -155,23 +157,8 @@ __device__ __forceinline__ Key<double> ExtremumOfFloats(const Extremum<double, k
   return op.Lift(winner, 0);
 }
 
+// The elements for which there is an ExtremumOf.
 template <class T>
-inline constexpr bool kHasExtremumOfFloats = std::is_same_v<T, float> || std::is_same_v<T, double>;
-
-// The LaneLeaf of min and max.
-template <class Op>
-struct ExtremumLaneLeaf {
-  using T = typename Op::Element;
-
-  static __device__ __forceinline__ Key<T> Fold(const Op& op, LaneVectors& vectors, std::uint32_t first) {
-    if constexpr (kPacks<T>) {
-      return ExtremumOfPacked(op, vectors);
-    } else if constexpr (kHasExtremumOfFloats<T>) {
-      return ExtremumOfFloats(op, vectors);
-    } else {
-      return PlainLaneLeaf<Op>::Fold(op, vectors, first);
-    }
-  }
-};
+concept ExtremumElement = PackedElement<T> || WideFloat<T>;
 
 }  // namespace warpfold::kernels::cuda

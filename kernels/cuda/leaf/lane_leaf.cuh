@@ -25,6 +25,10 @@ struct PlainLaneLeaf<Op> : TwoLaneSweeps<Op> {
 };
 
 // A specialisation has a Fold with the arguments of LaneSweep, and returns the bits that PlainLaneLeaf does.
+// Those that sweep twice take the vectors by a reference that is not constant, because they write them.
+//
+// The files of operators have one form: the operator over any type is a PlainLaneLeaf, and a specialisation
+// over the kinds of elements that have another way (element_kinds.cuh) calls the function that is that way.
 template <ScalarOperator Op>
 struct LaneLeaf : PlainLaneLeaf<Op> {};
 

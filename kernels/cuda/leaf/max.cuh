@@ -4,13 +4,26 @@
 // max: see extrema.cuh.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/cuda/leaf/extrema.cuh"
 #include "kernels/cuda/leaf/lane_leaf.cuh"
 #include "kernels/operators/max.h"
 
 namespace warpfold::kernels::cuda {
 
+// All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Max<T, kIgnoreNan>> : ExtremumLaneLeaf<Max<T, kIgnoreNan>> {};
+struct LaneLeaf<Max<T, kIgnoreNan>> : PlainLaneLeaf<Max<T, kIgnoreNan>> {};
+
+template <ExtremumElement T, bool kIgnoreNan>
+struct LaneLeaf<Max<T, kIgnoreNan>> {
+  using Op = Max<T, kIgnoreNan>;
+
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, const LaneVectors& vectors,
+                                                                std::uint32_t) {
+    return ExtremumOf(op, vectors);
+  }
+};
 
 }  // namespace warpfold::kernels::cuda

@@ -4,13 +4,26 @@
 // min: see extrema.cuh.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/cuda/leaf/extrema.cuh"
 #include "kernels/cuda/leaf/lane_leaf.cuh"
 #include "kernels/operators/min.h"
 
 namespace warpfold::kernels::cuda {
 
+// All other types take the plain way.
 template <class T, bool kIgnoreNan>
-struct LaneLeaf<Min<T, kIgnoreNan>> : ExtremumLaneLeaf<Min<T, kIgnoreNan>> {};
+struct LaneLeaf<Min<T, kIgnoreNan>> : PlainLaneLeaf<Min<T, kIgnoreNan>> {};
+
+template <ExtremumElement T, bool kIgnoreNan>
+struct LaneLeaf<Min<T, kIgnoreNan>> {
+  using Op = Min<T, kIgnoreNan>;
+
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, const LaneVectors& vectors,
+                                                                std::uint32_t) {
+    return ExtremumOf(op, vectors);
+  }
+};
 
 }  // namespace warpfold::kernels::cuda

@@ -12,21 +12,17 @@
 
 namespace warpfold::kernels::cuda {
 
+// All other types take the plain way.
 template <class T, bool kIgnoreNan>
+struct LaneLeaf<Minmax<T, kIgnoreNan>> : PlainLaneLeaf<Minmax<T, kIgnoreNan>> {};
+
+template <ExtremumElement T, bool kIgnoreNan>
 struct LaneLeaf<Minmax<T, kIgnoreNan>> {
   using Op = Minmax<T, kIgnoreNan>;
 
-  static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
-                                                                std::uint32_t first) {
-    const typename Op::Least least;
-    const typename Op::Greatest greatest;
-    if constexpr (kPacks<T>) {
-      return {ExtremumOfPacked(least, vectors), ExtremumOfPacked(greatest, vectors)};
-    } else if constexpr (kHasExtremumOfFloats<T>) {
-      return {ExtremumOfFloats(least, vectors), ExtremumOfFloats(greatest, vectors)};
-    } else {
-      return PlainLaneLeaf<Op>::Fold(op, vectors, first);
-    }
+  static __device__ __forceinline__ typename Op::LeafState Fold(const Op&, const LaneVectors& vectors,
+                                                                std::uint32_t) {
+    return {ExtremumOf(typename Op::Least(), vectors), ExtremumOf(typename Op::Greatest(), vectors)};
   }
 };
 

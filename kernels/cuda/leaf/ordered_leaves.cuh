@@ -30,6 +30,7 @@ class OrderedLeaves {
   static constexpr int kThreads = kWarps * kLanes;
   static constexpr int kBlocksPerMultiprocessor = kTuning.blocks;
   static constexpr std::uint32_t kLargestLevel = kTuning.largest_level;
+  static constexpr bool kHasShort = true;
 
   __device__ OrderedLeaves(const Op& op, const Range& range)
       : op_(op), range_(range), lane_(threadIdx.x % kLanes) {}
@@ -159,8 +160,8 @@ class OrderedLeaves {
     return CombineEqualStates(op_, left, right);
   }
 
-  // Combines lanes l and l + distance of two runs at once: of `first` where the lane's bit `distance` is
-  // clear, of `second` where it is set.
+  // Combines lanes l and l + distance of two states of equally many leaves: of `first` where the lane's bit
+  // `distance` is clear, of `second` where it is set.
   __device__ __forceinline__ LeafState Exchange(const LeafState& first, const LeafState& second,
                                                 std::uint32_t distance) const {
     const bool upper = (lane_ & distance) != 0;

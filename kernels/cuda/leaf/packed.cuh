@@ -13,13 +13,6 @@
 
 namespace warpfold::kernels::cuda {
 
-// Whether a word holds several elements.
-template <class T>
-inline constexpr bool kPacks = sizeof(T) <= 2;
-
-template <class T>
-concept PackedInteger = IntegerElement<T> && kPacks<T>;
-
 // A word's elements as integers: of booleans 1 where the byte is not 0.
 template <class T>
 __device__ __forceinline__ std::uint32_t ValuesOf(std::uint32_t word) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/leaf/element_kinds.cuh"
 #include "kernels/cuda/leaf/lane_leaf.cuh"
 #include "kernels/cuda/leaf/packed.cuh"
 #include "kernels/operators/product.h"
@@ -48,7 +49,7 @@ __device__ __forceinline__ typename Product<T, false>::LeafState ProductOfPacked
   return state;
 }
 
-// Other elements are folded as by any other operator.
+// All other types take the plain way.
 template <class T, bool kIgnoreNan>
 struct LaneLeaf<Product<T, kIgnoreNan>> : PlainLaneLeaf<Product<T, kIgnoreNan>> {};
 

@@ -30,6 +30,8 @@ class ScalarLeaves {
   static constexpr int kBlocksPerMultiprocessor = kTuning.blocks;
   static constexpr std::uint32_t kLeafElements = kLeafBytes / sizeof(T);
   static constexpr std::uint32_t kLargestLevel = kTuning.largest_level;
+  // Other short leaves are filled up with elements that change nothing.
+  static constexpr bool kHasShort = !HasNeutralElement<Op>;
 
   __device__ ScalarLeaves(const Op& op, const Range& range)
       : op_(op), range_(range), lane_(threadIdx.x % kLanes) {}
@@ -40,16 +42,16 @@ class ScalarLeaves {
   // Begins to load a leaf that is folded alone, and may be short if it is filled up.
   __device__ __forceinline__ void PrefetchEdge(std::uint64_t leaf) {
     const std::uint64_t count = CountFrom(leaf);
-    if (!kFillsUp || count >= kLeafElements) {
+    if (kHasShort || count >= kLeafElements) {
       Load(leaf);
     } else {
       LoadShort(leaf, static_cast<std::uint32_t>(count));
     }
   }
 
-  // Returns, in every lane, the state of the aligned, full leaves [first, first + 2^level), of which the
-  // first has been prefetched. Ends by prefetching leaf `next`, if it is one, so that loads go on while the
-  // block combines.
+  // Returns, in every lane, the state of the aligned leaves [first, first + 2^level), full or filled up, of
+  // which the first has been prefetched. Ends by prefetching leaf `next`, if it is one, so that loads go on
+  // while the block combines.
   //
   // The canonical order folds the 32 lanes of each leaf at distances 16, 8, 4, 2, 1. Done leaf by leaf that
   // is five shuffles a leaf. Here two leaves go through the distance 16 at once: the lower half of the warp
@@ -86,11 +88,10 @@ class ScalarLeaves {
     return state;
   }
 
-  // Whether a leaf is so short that FoldShort must fold it.
   __device__ __forceinline__ bool IsShort(std::uint64_t leaf) const {
-    return !kFillsUp && CountFrom(leaf) < kLeafElements;
+    return CountFrom(leaf) < kLeafElements;
   }
-  // The state of such a leaf, in every lane.
+  // The state of a short leaf, in every lane.
   __device__ __forceinline__ State FoldShort(std::uint64_t leaf) {
     const auto count = static_cast<std::uint32_t>(CountFrom(leaf));
     LoadShort(leaf, count);
@@ -100,12 +101,13 @@ class ScalarLeaves {
 
  private:
   static constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
-  // Whether a short leaf is filled up with elements that change nothing.
-  static constexpr bool kFillsUp = HasNeutralElement<Op>;
+  // Leaves that were filled up do not count equally many elements.
+  static_assert(!(HasNeutralElement<Op> && CombinesEqual<Op>));
   // As many neutral elements as fit 64 bits, side by side: the element times 0x0101..., 0x00010001..., ...;
   // zeros if the operator has none.
   static constexpr std::uint64_t Filler() {
-    if constexpr (kFillsUp) return Op::kNeutral * (~std::uint64_t{0} / static_cast<Bits<T>>(~Bits<T>{0}));
+    if constexpr (HasNeutralElement<Op>)
+      return Op::kNeutral * (~std::uint64_t{0} / static_cast<Bits<T>>(~Bits<T>{0}));
     return 0;
   }
 
@@ -160,8 +162,8 @@ class ScalarLeaves {
     return state;
   }
 
-  // Combines lanes l and l + distance of two runs at once: of `first` where the lane's bit `distance` is
-  // clear, of `second` where it is set.
+  // Combines lanes l and l + distance of two states of equally many leaves: of `first` where the lane's bit
+  // `distance` is clear, of `second` where it is set.
   __device__ __forceinline__ LeafState Exchange(const LeafState& first, const LeafState& second,
                                                 int distance) const {
     const bool upper = (lane_ & distance) != 0;

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // sum: integers of 8 and 16 bits by dot products, which take four or two of them each. variance and describe
-// use the same for the sum in their states.
+// have the same for the sum in their states of such elements.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cuda/leaf/element_kinds.cuh"
 #include "kernels/cuda/leaf/lane_leaf.cuh"
 #include "kernels/cuda/leaf/packed.cuh"
 #include "kernels/operators/sum.h"
@@ -33,7 +34,7 @@ __device__ __forceinline__ std::uint32_t SumOfPacked(const LaneVectors& vectors)
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// Other elements are folded as by any other operator.
+// All other types take the plain way.
 template <class T, bool kIgnoreNan>
 struct LaneLeaf<Sum<T, kIgnoreNan>> : PlainLaneLeaf<Sum<T, kIgnoreNan>> {};
 

@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// variance, and stddev, whose states are the same: the sum and the sum of squares of integers of 8 and 16
-// bits, by dot products where there are some.
+// variance, and stddev, whose states are the same: the sum and the sum of squares of integers. Those of 8
+// bits are dot products; of 16 bits two squares are added at a time; elements of 32 and 64 bits are seen as
+// unsigned numbers, and those of 64 bits are squared by halves.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cuda/leaf/element_kinds.cuh"
 #include "kernels/cuda/leaf/lane_leaf.cuh"
 #include "kernels/cuda/leaf/packed.cuh"
 #include "kernels/cuda/leaf/sum.cuh"
@@ -62,20 +64,19 @@ __device__ __forceinline__ typename PowerSumsOperator<T>::LeafState PowerSumsOf(
 
 // Elements of 64 bits are squared by halves: (2^32 h + l)^2 = 2^64 h^2 + 2^33 h l + l^2. The three products
 // have a sum each, so that one instruction multiplies and adds, and all else is done once for a lane. Signed
-// elements x are seen as unsigned ones y = x + 2^63, of which n have the sum of squares
-// sum(y^2) - 2^64 sum(y) + n 2^126.
+// x is seen as y = x + 2^63: of n elements sum(x^2) = sum(y^2) - 2^64 sum(y) + n 2^126.
 template <IntegerElement T>
 requires(sizeof(T) == 8) __device__ __forceinline__ typename PowerSumsOperator<T>::LeafState
     PowerSumsOf(const LaneVectors& vectors) {
-  constexpr std::uint32_t kLift = kIsSigned<T> ? 0x80000000u : 0;
+  constexpr std::uint32_t kBias = kIsSigned<T> ? 0x80000000u : 0;
   Uint128 sum = 0;
   Uint128 low_squares = 0;
   Uint128 mixed = 0;
   Uint128 high_squares = 0;
 #pragma unroll
   for (int row = 0; row < kLeafRows; ++row) {
-    const std::uint64_t halves[2][2] = {{vectors[row].x, vectors[row].y ^ kLift},
-                                        {vectors[row].z, vectors[row].w ^ kLift}};
+    const std::uint64_t halves[2][2] = {{vectors[row].x, vectors[row].y ^ kBias},
+                                        {vectors[row].z, vectors[row].w ^ kBias}};
 #pragma unroll
     for (const auto& [low, high] : halves) {
       sum += high << 32 | low;
@@ -87,20 +88,21 @@ requires(sizeof(T) == 8) __device__ __forceinline__ typename PowerSumsOperator<T
   const Uint128 lower = low_squares + (mixed << 33);
   Uint128 upper = (lower >> 64) + high_squares;
   if constexpr (kIsSigned<T>) {
-    constexpr Uint128 kElements = 2 * kLeafRows;
-    upper += (kElements << 62) - sum;
-    sum -= kElements << 63;
+    constexpr Uint128 kLaneElements = 2 * kLeafRows;
+    upper += (kLaneElements << 62) - sum;
+    sum -= kLaneElements << 63;
   }
   return {AsWords(sum),
           {static_cast<std::uint64_t>(lower), static_cast<std::uint64_t>(upper),
            static_cast<std::uint64_t>(upper >> 64)}};
 }
 
-// The same of 32 bits: x = y - 2^31.
+// Elements of 32 bits. Signed x is seen as y = x + 2^31: of n elements
+// sum(x^2) = sum(y^2) - 2^32 sum(y) + n 2^62.
 template <IntegerElement T>
 requires(sizeof(T) == 4) __device__ __forceinline__ typename PowerSumsOperator<T>::LeafState
     PowerSumsOf(const LaneVectors& vectors) {
-  constexpr std::uint32_t kLift = kIsSigned<T> ? 0x80000000u : 0;
+  constexpr std::uint32_t kBias = kIsSigned<T> ? 0x80000000u : 0;
   std::uint64_t sum = 0;
   Uint128 squares = 0;
 #pragma unroll
@@ -108,20 +110,20 @@ requires(sizeof(T) == 4) __device__ __forceinline__ typename PowerSumsOperator<T
     const std::uint32_t words[4] = {vectors[row].x, vectors[row].y, vectors[row].z, vectors[row].w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const std::uint64_t lifted = words[i] ^ kLift;
-      sum += lifted;
-      squares += lifted * lifted;
+      const std::uint64_t biased = words[i] ^ kBias;
+      sum += biased;
+      squares += biased * biased;
     }
   }
   if constexpr (kIsSigned<T>) {
-    constexpr std::uint64_t kElements = 4 * kLeafRows;
-    squares += (Uint128{kElements} << 62) - (Uint128{sum} << 32);
-    sum -= kElements << 31;
+    constexpr std::uint64_t kLaneElements = 4 * kLeafRows;
+    squares += (Uint128{kLaneElements} << 62) - (Uint128{sum} << 32);
+    sum -= kLaneElements << 31;
   }
   return {sum, AsWords(squares)};
 }
 
-// Other elements are folded as by any other operator.
+// All other types take the plain way.
 template <class T, bool kIgnoreNan>
 struct LaneLeaf<Variance<T, kIgnoreNan>> : PlainLaneLeaf<Variance<T, kIgnoreNan>> {};
 

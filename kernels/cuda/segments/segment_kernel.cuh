@@ -89,7 +89,7 @@ class SegmentWarp {
                                                std::uint32_t begin, std::uint32_t count,
                                                std::uint32_t segments) {
     const std::uint32_t in_vector = InVector(AddressOf(plan_, step.begin));
-    const LaneGroup group = leaf_.GroupFor(WarpMax(count));
+    const LaneGroup group = leaf_.GroupFor(MaxOfWarp(count));
 #pragma unroll 1
     for (std::uint32_t base = 0; base < segments; base += kLanes / group.size) {
       const std::uint32_t i = base + lane_ / group.size;

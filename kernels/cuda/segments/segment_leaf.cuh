@@ -22,14 +22,6 @@ struct LeafElementsAt {
   std::uint32_t count;      // may be 0
 };
 
-__device__ __forceinline__ std::uint32_t WarpMax(std::uint32_t x) {
-#pragma unroll
-  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-    x = max(x, __shfl_xor_sync(kFullWarp, x, distance));
-  }
-  return x;
-}
-
 // Lanes that fold a leaf together: `size` neighbours, a power of two.
 struct LaneGroup {
   std::uint32_t lane;  // within the group

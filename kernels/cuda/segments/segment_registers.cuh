@@ -101,7 +101,7 @@ class SegmentRegisters {
       const std::uint64_t end = steps_.Offset(segment + (lane_ < count ? 1 : 0)) - step.begin;
       slots.begin = static_cast<std::uint32_t>(begin) / kVector;
       slots.vectors = static_cast<std::uint32_t>(end) / kVector - slots.begin;
-      slots.batch_level = SegmentsInRows(WarpMax(slots.vectors));
+      slots.batch_level = SegmentsInRows(MaxOfWarp(slots.vectors));
     } else {
       const std::uint32_t vectors = static_cast<std::uint32_t>(step.end - step.begin) / kVector;
       slots.begin = lane_ * kLeafVectors;
