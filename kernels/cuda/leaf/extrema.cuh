@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The smallest and the largest of elements of 8 and 16 bits, several at once, and of float32 and float64
-// without keys: an instruction for each float32, a comparison and two choices for each float64.
+// The smallest and the largest of elements of 8 and 16 bits, several at once, and of float32 without keys, by
+// an instruction for each. float64 has no such instruction, and goes by its keys.
 #pragma once
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -88,19 +89,6 @@ __device__ __forceinline__ Key<T> ExtremumOf(const Extremum<T, kIgnoreNan, kMax>
                             vectors, [](std::uint32_t word) { return ValuesOf<T>(word) << 8; }, combine)));
 }
 
-// Calls f(element) for all of a lane's elements, row by row.
-template <class T, class F>
-__device__ __forceinline__ void ForEachElement(const LaneVectors& vectors, const F& f) {
-  constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
-#pragma unroll
-  for (int row = 0; row < kLeafRows; ++row) {
-    T elements[kVector];
-    std::memcpy(elements, &vectors[row], sizeof elements);
-#pragma unroll
-    for (std::uint32_t c = 0; c < kVector; ++c) f(elements[c], c);
-  }
-}
-
 // PTX ISA, min and max: as with halves, -0.0 is below +0.0, and NaN goes first or last.
 template <bool kIgnoreNan, bool kMax>
 __device__ __forceinline__ float Better(float a, float b) {
@@ -124,41 +112,19 @@ __device__ __forceinline__ Key<float> ExtremumOf(const Extremum<float, kIgnoreNa
                                                  const LaneVectors& vectors) {
   float best[4] = {NAN, NAN, NAN, NAN};
   if constexpr (!kIgnoreNan) std::memcpy(best, &vectors[0], sizeof best);
-  ForEachElement<float>(vectors,
-                        [&](float x, std::uint32_t c) { best[c] = Better<kIgnoreNan, kMax>(best[c], x); });
+#pragma unroll
+  for (int row = 0; row < kLeafRows; ++row) {
+    float elements[4];
+    std::memcpy(elements, &vectors[row], sizeof elements);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) best[i] = Better<kIgnoreNan, kMax>(best[i], elements[i]);
+  }
   const auto better = Better<kIgnoreNan, kMax>;
   return op.Lift(better(better(best[0], best[1]), better(best[2], best[3])), 0);
 }
 
-// There is no such instruction for float64. Comparisons know neither NaN nor the signs of zeros: of the
-// former it is enough to know whether there is one, or nothing else; the latter are looked for where they
-// matter.
-template <bool kIgnoreNan, bool kMax>
-__device__ __forceinline__ Key<double> ExtremumOf(const Extremum<double, kIgnoreNan, kMax>& op,
-                                                  const LaneVectors& vectors) {
-  constexpr double kWorst = kMax ? -HUGE_VAL : HUGE_VAL;
-  double best[2] = {kWorst, kWorst};
-  bool has_nan = false;
-  bool has_number = false;
-  ForEachElement<double>(vectors, [&](double x, std::uint32_t c) {
-    if (kMax ? x > best[c] : x < best[c]) best[c] = x;
-    has_nan = has_nan || x != x;
-    if constexpr (kIgnoreNan) has_number = has_number || x == x;
-  });
-  if (kIgnoreNan ? !has_number : has_nan) return kIgnoreNan ? op.kWorst : op.kBest;
-  double winner = (kMax ? best[1] > best[0] : best[1] < best[0]) ? best[1] : best[0];
-  if (winner == 0) {
-    constexpr double kZero = kMax ? 0.0 : -0.0;
-    winner = -kZero;
-    ForEachElement<double>(vectors, [&](double x, std::uint32_t) {
-      if (BitCast<std::uint64_t>(x) == BitCast<std::uint64_t>(kZero)) winner = kZero;
-    });
-  }
-  return op.Lift(winner, 0);
-}
-
 // The elements for which there is an ExtremumOf.
 template <class T>
-concept ExtremumElement = PackedElement<T> || WideFloat<T>;
+concept ExtremumElement = PackedElement<T> || std::same_as<T, float>;
 
 }  // namespace warpfold::kernels::cuda
