@@ -23,6 +23,9 @@ constexpr kernels::ElementShape kScalars[] = {{}};
 constexpr kernels::ElementShape kMatrices[] = {{1, 2}, {1, 1}, {2, 2}, {3, 3}, {4, 4},
                                                {5, 5}, {6, 6}, {7, 7}, {8, 8}, {16, 16}};
 
+// Of any value: it fits all integers, and a division takes the same time by others.
+constexpr std::uint64_t kModulus = 97;
+
 // Small numbers of all types: no NaN, no overflow that ends a loop early.
 std::vector<std::byte> MeasuredNumbers(std::uint64_t bytes) {
   std::vector<std::byte> numbers(bytes);
@@ -57,7 +60,8 @@ absl::StatusOr<Crossovers> Crossovers::Measure(kernels::Backend& backend, const 
 Crossovers::Key Crossovers::KeyOf(const kernels::ReductionPlan& reduction, std::size_t op) {
   const kernels::ReductionSpec& spec = reduction.spec();
   const bool is_whole = reduction.operators()[op].entry->whole_matrix;
-  return {spec.operators[op], spec.element_type, is_whole ? kernels::WholeIndex(spec.shape) : 0};
+  return {spec.operators[op], spec.element_type, is_whole ? kernels::WholeIndex(spec.shape) : 0,
+          spec.modulus.has_value()};
 }
 
 absl::Status Crossovers::MeasureAll(kernels::Slot& slot, const Clock& clock) {
@@ -72,13 +76,21 @@ absl::Status Crossovers::MeasureAll(kernels::Slot& slot, const Clock& clock) {
       if (!takes_scalars) shapes = kMatrices;
       for (const kernels::ElementShape shape : shapes) {
         spec.shape = shape;
-        const absl::StatusOr<kernels::ReductionPlan> reduction = kernels::ReductionPlan::Create(spec);
-        if (!reduction.ok()) continue;  // it does not take such elements
-        if (absl::Status status = MeasureOne(*reduction, slot, clock); !status.ok()) return status;
+        spec.modulus.reset();
+        if (absl::Status status = MeasureIfAny(spec, slot, clock); !status.ok()) return status;
+        spec.modulus = kModulus;
+        if (absl::Status status = MeasureIfAny(spec, slot, clock); !status.ok()) return status;
       }
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status Crossovers::MeasureIfAny(const kernels::ReductionSpec& spec, kernels::Slot& slot,
+                                      const Clock& clock) {
+  const absl::StatusOr<kernels::ReductionPlan> reduction = kernels::ReductionPlan::Create(spec);
+  if (!reduction.ok()) return absl::OkStatus();  // the operator takes no such elements, or no modulus
+  return MeasureOne(*reduction, slot, clock);
 }
 
 absl::Status Crossovers::MeasureOne(const kernels::ReductionPlan& reduction, kernels::Slot& slot,

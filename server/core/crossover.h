@@ -52,11 +52,14 @@ class Crossovers {
 
  private:
   // Operator, element type, and kernels::WholeIndex of the matrices that it takes as a whole, since kernels
-  // have a loop for each; 0 for an operator over scalars, which acts entry by entry on matrices.
-  using Key = std::tuple<std::string, kernels::ElementType, std::uint32_t>;
+  // have a loop for each; 0 for an operator over scalars, which acts entry by entry on matrices. At last,
+  // whether there is a modulus, by which the host divides for longer than the device waits.
+  using Key = std::tuple<std::string, kernels::ElementType, std::uint32_t, bool>;
 
   static Key KeyOf(const kernels::ReductionPlan& reduction, std::size_t op);
   absl::Status MeasureAll(kernels::Slot& slot, const Clock& clock);
+  // Does nothing where there is no such reduction.
+  absl::Status MeasureIfAny(const kernels::ReductionSpec& spec, kernels::Slot& slot, const Clock& clock);
   absl::Status MeasureOne(const kernels::ReductionPlan& reduction, kernels::Slot& slot, const Clock& clock);
 
   std::map<Key, std::uint64_t> bytes_;

@@ -101,6 +101,7 @@ class RollingRestartTest(TestCase):
                     self.assertEqual((done.returncode, done.stdout), (0, "sum 499500\n"), done.stderr)
                     done = warpfold("health", "--target", name)
                     self.assertEqual((done.returncode, done.stdout), (0, "SERVING\n"), done.stderr)
+            self.assertGreaterEqual(pair.restarts, 2)
 
     def test_connections_are_told_to_go(self):
         with Server() as server:

@@ -57,6 +57,21 @@ TEST(CrossoversTest, AreWhereTheDeviceWins) {
   EXPECT_EQ(crossovers.BytesFor(Of({"sum", "min", "max", "mean"}, kFloat32)), 16u << 10);
 }
 
+// On a clock on which the host is eight times as slow for every second reduction that is measured.
+TEST(CrossoversTest, AModulusIsMeasuredApart) {
+  const auto host = [](int starts) { return absl::Microseconds(starts / 3 % 2 == 0 ? 10 : 80); };
+  const Crossovers crossovers = MeasureWith(host, absl::Microseconds(40));
+  for (const char* const op : {"matrix_product", "affine_compose"}) {
+    const kernels::ElementShape shape =
+        std::string(op) == "matrix_product" ? kernels::ElementShape{2, 2} : kernels::ElementShape{1, 2};
+    kernels::ReductionSpec spec = Of({op}, kUint32, shape).spec();
+    spec.modulus = 12'345;
+    const std::uint64_t bytes = crossovers.BytesFor(kernels::ReductionPlan::Create(spec).value());
+    EXPECT_GT(bytes, 0u);
+    EXPECT_NE(bytes, crossovers.BytesFor(Of({op}, kUint32, shape)));
+  }
+}
+
 // On a clock on which the host is eight times as slow while one operator over one type is measured.
 TEST(CrossoversTest, AreEachOperatorsOwn) {
   constexpr int kStartsOfEach = 3;
