@@ -49,7 +49,6 @@ void* AllocatePages(std::size_t bytes) {
 struct Shared {
   const InstructionSet& isa;
   Costs costs = {};
-  GroupTimes times = {};
   ThreadPool pool;
 };
 
@@ -188,9 +187,9 @@ class CpuSlot : public Slot {
 
   // Whether what was sent keeps to this thread and leaves the pool to other groups. What lies in memory does
   // not: its caller starts one piece of it after the other.
-  bool Yields() const { return shared_.times.Yields(group_); }
+  bool Yields() const { return shared_.pool.times().Yields(group_); }
   // So many of the threads work beside this one that the pool's would have to wait for a processor.
-  bool IsBusy() const { return (shared_.times.working() - 1) * kBusyPart >= shared_.pool.size(); }
+  bool IsBusy() const { return (shared_.pool.times().working() - 1) * kBusyPart >= shared_.pool.size(); }
 
   std::size_t TaskCount() const { return work_ == Work::kRange ? range_.tasks() : segments_.tasks(); }
   void RunTask(std::size_t i) { work_ == Work::kRange ? range_.Run(i) : segments_.Run(i); }
@@ -208,7 +207,7 @@ class CpuSlot : public Slot {
 
   // Runs tasks on this thread while there is time, and returns the first that is left.
   std::size_t RunInline(bool yields) {
-    const GroupWork work(shared_.times, group_);
+    const GroupWork work(shared_.pool.times(), group_);
     started_ = ended_ = std::chrono::steady_clock::now();
     std::size_t task = 0;
     while (task < TaskCount() &&
@@ -224,11 +223,7 @@ class CpuSlot : public Slot {
     if (first == TaskCount()) return;
     runs_ = true;  // no other thread knows of it yet
     shared_.pool.Run(group_, {.tasks = TaskCount() - first,
-                              .run =
-                                  [this, first](std::size_t task) {
-                                    const GroupWork work(shared_.times, group_);
-                                    RunTask(first + task);
-                                  },
+                              .run = [this, first](std::size_t task) { RunTask(first + task); },
                               .on_end = [this] { EndTasks(); },
                               .task_time = (ended_ - started_) / std::max<std::size_t>(first, 1)});
   }

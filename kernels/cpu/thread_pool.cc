@@ -50,7 +50,10 @@ void ThreadPool::Work() {
     const JobQueue::Batch batch = queue_.Pick();
     lock.unlock();
     const auto begin = std::chrono::steady_clock::now();
-    batch.Run();
+    {
+      const GroupWork work(times_, batch.group->first);
+      batch.Run();
+    }
     const auto took = std::chrono::steady_clock::now() - begin;
     lock.lock();
     if (const std::function<void()> on_end = queue_.End(batch, took)) {

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/cpu/group_times.h"
 #include "kernels/cpu/job_queue.h"
 
 namespace warpfold::kernels::cpu {
@@ -28,6 +29,8 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int size() const { return static_cast<int>(threads_.size()); }
+  // What groups have had of its threads; their callers add what they have had of others.
+  GroupTimes& times() { return times_; }
   // Its functions run on the pool's threads; the last of them is on_end, after which the pool knows nothing
   // of the job.
   void Run(std::uint64_t group, Job job);
@@ -35,6 +38,7 @@ class ThreadPool {
  private:
   void Work();
 
+  GroupTimes times_;
   std::mutex mutex_;
   std::condition_variable has_work_;
   JobQueue queue_;         // guarded by mutex_
