@@ -23,7 +23,7 @@ constexpr kernels::ElementShape kScalars[] = {{}};
 constexpr kernels::ElementShape kMatrices[] = {{1, 2}, {1, 1}, {2, 2}, {3, 3}, {4, 4},
                                                {5, 5}, {6, 6}, {7, 7}, {8, 8}, {16, 16}};
 
-// Of any value: it fits all integers, and a division takes the same time by others.
+// A division takes the same time whatever the modulus is. This one fits all integers.
 constexpr std::uint64_t kModulus = 97;
 
 // Small numbers of all types: no NaN, no overflow that ends a loop early.

@@ -84,20 +84,6 @@ absl::Status CallAll(OtherCalls& calls, kernels::ReductionSpec spec) {
   return absl::OkStatus();
 }
 
-// An operator over whole matrices of one type with a modulus, for which there are other kernels than without.
-absl::Status CallWithModulus(OtherCalls& calls, kernels::ReductionSpec spec) {
-  spec.modulus = 3;
-  std::vector<kernels::ElementShape> shapes = {{1, 2}};  // the pairs of affine_compose
-  for (std::uint32_t d = 1; d <= kernels::kMaxFixedDimension + 1; ++d) shapes.push_back({d, d});
-  for (const kernels::ElementShape shape : shapes) {
-    spec.shape = shape;
-    const absl::StatusOr<kernels::ReductionPlan> reduction = kernels::ReductionPlan::Create(spec);
-    if (!reduction.ok()) continue;  // not over such elements
-    if (absl::Status status = calls.Range(*reduction); !status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool takes_pieces, const Clock& clock, int& calls) {
@@ -110,9 +96,9 @@ absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool takes_pieces, const Cloc
       kernels::ReductionSpec spec;
       spec.operators = {std::string(names[family])};
       spec.element_type = ElementTypeAt(t);
-      const bool of_scalars = kernels::OperatorTakesScalars(static_cast<int>(family), ElementTypeAt(t));
-      const auto call = of_scalars ? CallAll : CallWithModulus;
-      if (absl::Status status = call(others, spec); !status.ok()) return status;
+      // Those over whole matrices have no other calls.
+      if (!kernels::OperatorTakesScalars(static_cast<int>(family), spec.element_type)) continue;
+      if (absl::Status status = CallAll(others, spec); !status.ok()) return status;
     }
   }
   if (!takes_pieces) return absl::OkStatus();
