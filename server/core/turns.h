@@ -12,7 +12,8 @@
 //
 // One stream still gets no more than half of its shard: its next message comes a moment after the last one
 // was taken, and by then the thread is busy with somebody else's. ADR 117 says why nobody is held for it.
-// What it is behind counts elsewhere: those who have had more leave other threads to it (ADR 122).
+// That its party is behind helps it elsewhere: who has had more leaves the CPU backend's pool to it (ADR
+// 122).
 //
 // Whoever is behind, others get a small part of the shard's thread (kMostPassedOver): their calls go on.
 //

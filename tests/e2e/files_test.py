@@ -20,7 +20,7 @@ from executables import Server, TestCase, npy_bytes, reduce, value, warpfold
 
 def wait_until_mapped(process: subprocess.Popen, path: pathlib.Path) -> None:
     maps = pathlib.Path(f"/proc/{process.pid}/maps")
-    while str(path) not in maps.read_text(encoding="utf-8"):
+    while process.poll() is None and str(path) not in maps.read_text(encoding="utf-8"):
         time.sleep(0.01)
 
 
