@@ -99,6 +99,8 @@ requires(FloatElement<T> || !kIgnoreNan) struct MaxSubarraySum<T, kIgnoreNan> {
   static constexpr const char* kNeverWraps = IntegerElement<T> ? "sums modulo 2^bits have no order" : nullptr;
   static constexpr bool kScalarsOnly = true;
   static constexpr bool kCombinesEqual = true;
+  static constexpr bool kAppends = true;
+  static constexpr bool kMoves = true;
   // Sums of unsigned elements only grow, so CPUs predict these comparisons well.
   static constexpr bool kHostAppends = IntegerElement<T> && !kIsSigned<T>;
 

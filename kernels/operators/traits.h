@@ -71,24 +71,32 @@ WARPFOLD_FN S CombineEqualStates(const Op& op, const S& a, const S& b) {
   }
 }
 
-// Append(leaf, element, offset): Combine(leaf, Lift(element, offset)) for leaf states that Lift and Append
-// have made, in fewer instructions. Operators without it are combined by Combine.
+// kAppends, Append(leaf, element, offset): Combine(leaf, Lift(element, offset)) for leaf states that Lift and
+// Append have made, in fewer instructions. Operators without it are combined by Combine.
+template <class Op>
+concept Appends = requires {
+  requires Op::kAppends;
+};
 template <Operator Op>
 WARPFOLD_FN typename Op::LeafState AppendTo(const Op& op, const typename Op::LeafState& leaf,
                                             const typename Op::Element& x, std::uint32_t offset) {
-  if constexpr (requires { &Op::Append; }) {
+  if constexpr (Appends<Op>) {
     return op.Append(leaf, x, offset);
   } else {
     return op.Combine(leaf, op.Lift(x, offset));
   }
 }
 
-// Moved(leaf, distance), of ordered operators: the leaf state of the same elements, so many places further
-// on. The states of others do not say where their elements are.
+// kMoves, Moved(leaf, distance), of ordered operators: the leaf state of the same elements, so many places
+// further on. The states of others do not say where their elements are.
+template <class Op>
+concept Moves = requires {
+  requires Op::kMoves;
+};
 template <Operator Op>
 WARPFOLD_FN typename Op::LeafState MovedBy(const Op& op, const typename Op::LeafState& leaf,
                                            std::uint32_t distance) {
-  if constexpr (requires { &Op::Moved; }) {
+  if constexpr (Moves<Op>) {
     return op.Moved(leaf, distance);
   } else {
     return leaf;

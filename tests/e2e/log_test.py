@@ -2,17 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The log as programs read it: a line for each finished call, with fields."""
 
+import base64
+import contextlib
 import json
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import time
 import unittest
 from typing import Callable
 
 from executables import Server, TestCase, warpfold
-from http_pages import metric, wait_until
+from http_pages import get, metric, wait_until
 from keys import allow_all, make_keys
 
 _PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/observability.md"
@@ -103,6 +106,45 @@ class LogTest(TestCase):
         left_out = sum(line["calls"] for line in lines if line["event"] == "calls_left_out")
         self.assertEqual(told + left_out, 30)
         self.assertLessEqual(told, 10 * seconds)
+
+    def test_what_arrays_contain_is_told_to_nobody(self):
+        """Neither by an error nor by the log or a page. Elements are one word of text, or one number."""
+        word = b"PAYLOAD!"
+        number = int.from_bytes(word, "little")
+        forms = ("PAYLOAD", str(number), str(2 * number), word.hex(), f"{number:x}",
+                 base64.b64encode(word * 3).decode()[:10])
+        array = self.file("words", word * 1000)
+        unended = self.file("unended", word * 1000 + word[:3])
+        cases = (
+            ("--op=product", "--dtype=int64", array),
+            ("--op=sum,product,max_subarray_sum", "--dtype=int64", array),
+            ("--op=matrix_product", "--dtype=int64", "--matrix=3x3", array),
+            ("--op=sum", "--dtype=int64", "--algorithm=no_such", array),
+            ("--op=sum", "--dtype=int64", "--algorithm=last_block", array),  # which the CPU backend lacks
+            ("--op=argmax", "--dtype=complex64", array),
+            ("--op=variance", "--dtype=float64", "--ddof=1001", "--modulus=7", array),
+            ("--op=sum", "--dtype=int64", unended),
+        )
+        with Server("--log_format=json", "--admin_listen=127.0.0.1:0", device="cpu") as server:
+            told = []
+            for case in cases:
+                done = warpfold("reduce", "--target", server.address, *case)
+                self.assertNotEqual(done.returncode, 0, case)
+                told.append(done.stderr)
+            with socket.create_connection(server.address.rsplit(":", 1)) as stranger:
+                stranger.sendall(word * 1000)  # in the place of HTTP/2
+                stranger.settimeout(10)
+                with contextlib.suppress(ConnectionError):
+                    told.append(stranger.recv(4096).decode("latin-1"))
+            admin = re.search(r" admin=(\S+) device=", server.ready_line)[1]
+            told += [get(admin, page)[1] for page in ("/metrics", "/statusz", "/healthz", "/readyz")]
+            self.assertEqual(server.stop(), 0)
+            told.append(server.log())
+        self.assertGreaterEqual(len(calls(told[-1], "ReduceArray")), 4)
+        for text in told:
+            for form in forms:
+                self.assertNotIn(form, text)
+            self.assertNotIn(str(self.folder), text.replace(array, "").replace(unended, ""))
 
 
 if __name__ == "__main__":

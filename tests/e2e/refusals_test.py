@@ -2,15 +2,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers that do not start: one line that names the flag and the reason, and nothing was served."""
 
+import contextlib
+import os
 import pathlib
 import re
 import socket
 import unittest
+from typing import Iterator
 
 from executables import DEVICE, Server, TestCase, run_server, value
+from http_pages import wait_until
 
 _WRONG = 2  # a flag, or what it names
 _TOO_MUCH = 3  # for the device or the system
+
+
+@contextlib.contextmanager
+def control_group(limit_bytes: int) -> Iterator[tuple[str, ...]]:
+    """The words before a command that run it with no more memory than that. None where that is forbidden."""
+    second_version = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    root = pathlib.Path("/sys/fs/cgroup" if second_version else "/sys/fs/cgroup/memory")
+    group = root / f"warpfold_refusals_test_{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError:
+        yield ()
+        return
+    try:
+        limit = group / ("memory.max" if second_version else "memory.limit_in_bytes")
+        allowed = limit.exists()
+        if allowed:
+            limit.write_text(str(limit_bytes))
+        yield ("sh", "-c", f'echo $$ >{group}/cgroup.procs && exec "$@"', "sh") if allowed else ()
+    finally:
+        wait_until(lambda: (group / "cgroup.procs").read_text() == "", "the processes of the group")
+        group.rmdir()
 
 
 class RefusalsTest(TestCase):
@@ -108,6 +134,19 @@ class RefusalsTest(TestCase):
             self.skipTest("so much memory is not to be taken by a test")
         self.assert_refused(_WRONG, "--slots=256 --slot_bytes=1073741824", "of memory are available",
                             "--slots=256", f"--slot_bytes={1 << 30}")
+
+    def test_more_than_the_control_group_allows(self):
+        with control_group(1 << 30) as inside:
+            if not inside:
+                self.skipTest("no control group can be made")
+            self.assert_refused(_WRONG, "--max_concurrent_reductions=64",
+                                "memory: at most [0-9]+ MiB .* the control group .* allows 1024 MiB",
+                                "--device=cpu", prefix=inside)
+            self.assert_refused(_WRONG, "--slots=256 --slot_bytes=1073741824", "of memory are available",
+                                "--device=cpu", "--slots=256", f"--slot_bytes={1 << 30}", prefix=inside)
+            with Server("--max_concurrent_reductions=4", "--max_connections=16", device="cpu",
+                        prefix=inside) as server:
+                self.assertEqual(value(server.address, "max", "--iota", "1000000"), 999999)
 
     @unittest.skipIf(DEVICE == "cpu", "needs a GPU")
     def test_more_than_the_device_has(self):

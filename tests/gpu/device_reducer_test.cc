@@ -134,6 +134,7 @@ TEST_F(DeviceReducerTest, RefusesWhatItCannotReadAndGoesOn) {
   ReductionSpec spec;
   spec.operators = {"sum"};
   spec.element_type = ElementType::kInt32;
+  spec.shape = {2, 2};  // of matrices no more are taken than Create was asked for: the array has as many
   const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   const auto reducer = DeviceReducer::Create(64 << 10).value();
   const std::uint64_t capacity = reducer->Capacity(reduction);

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures how long the first call of each kind takes, which loads the kernel's code, and how long the second
-// one does. It prints a JSON line for each kind of call, over all operators and element types that have it.
+// one does. It prints JSON lines: for each kind of call one over all operators and element types that have
+// it, and one for each of these operators over its element types.
 //
 //   first_calls cuda:0          in a process that has done nothing yet
 //   first_calls cuda:0 --warm   in one that was warmed up as a server's start does it (Crossovers::Measure)
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -95,9 +97,16 @@ double TimeUs(kernels::Slot& slot, const kernels::ReductionPlan& reduction, Way 
   return absl::ToDoubleMicroseconds(absl::Now() - start);
 }
 
-Times TimeKind(kernels::Slot& slot, const Kind& kind) {
+struct OfOperator {
+  std::string name;
   Times times;
+};
+
+// Also adds each call's times to `all`.
+std::vector<OfOperator> TimeKind(kernels::Slot& slot, const Kind& kind, Times& all) {
+  std::vector<OfOperator> operators;
   for (const absl::string_view name : kernels::OperatorNames()) {
+    Times times;
     for (int t = 0; t < kElementTypeCount; ++t) {
       kernels::ReductionSpec spec;
       spec.operators = {std::string(name)};
@@ -109,10 +118,25 @@ Times TimeKind(kernels::Slot& slot, const Kind& kind) {
       if (!reduction.ok()) continue;
       if (kind.way == Way::kSegments && !kernels::CheckSegments(*reduction).ok()) continue;
       const double first = TimeUs(slot, *reduction, kind.way);
-      if (first >= 0) times.Add(first, TimeUs(slot, *reduction, kind.way), spec);
+      if (first < 0) continue;
+      const double second = TimeUs(slot, *reduction, kind.way);
+      times.Add(first, second, spec);
+      all.Add(first, second, spec);
     }
+    if (!times.first_us.empty()) operators.push_back({std::string(name), std::move(times)});
   }
-  return times;
+  return operators;
+}
+
+// `subject` is the line's first members.
+void Print(const std::string& subject, const Times& times) {
+  double sum = 0;
+  for (const double us : times.first_us) sum += us;
+  std::printf(
+      "{%s,\"calls\":%zu,\"first_us\":{\"sum\":%.0f,\"median\":%.1f,\"slowest\":%.1f,"
+      "\"slowest_call\":\"%s\"},\"second_us\":{\"median\":%.1f,\"slowest\":%.1f}}\n",
+      subject.c_str(), times.first_us.size(), sum, Median(times.first_us), times.slowest_us,
+      times.slowest.c_str(), Median(times.second_us), *std::ranges::max_element(times.second_us));
 }
 
 int Run(const std::string& device, bool warm) {
@@ -133,17 +157,15 @@ int Run(const std::string& device, bool warm) {
                 absl::ToDoubleMilliseconds(warm_up.others_took));
   }
   for (const Kind& kind : kKinds) {
-    const Times times = TimeKind(slot, kind);
-    if (times.first_us.empty()) continue;
-    double sum = 0;
-    for (const double us : times.first_us) sum += us;
-    std::printf(
-        "{\"warm\":%s,\"device\":\"%s\",\"kind\":\"%s\",\"calls\":%zu,\"first_us\":{\"sum\":%.0f,\"median\":%"
-        ".1f,"
-        "\"slowest\":%.1f,\"slowest_call\":\"%s\"},\"second_us\":{\"median\":%.1f,\"slowest\":%.1f}}\n",
-        warm ? "true" : "false", (*backend)->device().c_str(), kind.name, times.first_us.size(), sum,
-        Median(times.first_us), times.slowest_us, times.slowest.c_str(), Median(times.second_us),
-        *std::ranges::max_element(times.second_us));
+    Times all;
+    const std::vector<OfOperator> operators = TimeKind(slot, kind, all);
+    if (operators.empty()) continue;
+    const std::string subject = absl::StrCat("\"warm\":", warm ? "true" : "false", ",\"device\":\"",
+                                             (*backend)->device(), "\",\"kind\":\"", kind.name, "\"");
+    Print(subject, all);
+    for (const OfOperator& one : operators) {
+      Print(absl::StrCat(subject, ",\"operator\":\"", one.name, "\""), one.times);
+    }
   }
   return 0;
 }

@@ -42,6 +42,8 @@ class SegmentReducerTest : public testing::TestWithParam<Subject> {
     ASSERT_TRUE(
         StatusOf(cudaMalloc(reinterpret_cast<void**>(&device_), kArrayBytes + kMostOffset * 8), "cudaMalloc")
             .ok());
+    // Kernels read whole vectors. What is around the segments has values, so that initcheck tells of others.
+    ASSERT_EQ(cudaMemset(device_, 0, kArrayBytes + kMostOffset * 8), cudaSuccess);
     reducer_ = SegmentReducer::Create(kResultBytes, 1).value();
     few_runs_ = SegmentReducer::Create(kResultBytes, 1, kFewRuns).value();
   }
@@ -165,6 +167,7 @@ TEST(SegmentReducerRefusesTest, TooManySegmentsAndElementsAcrossTheirPlaces) {
   const auto reducer = SegmentReducer::Create(kResultBytes, 1).value();
   std::byte* memory = nullptr;
   ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&memory), 64), cudaSuccess);
+  ASSERT_EQ(cudaMemset(memory, 0, 64), cudaSuccess);
   const std::uint64_t most = reducer->Capacity(reduction);
   EXPECT_EQ(most, kResultBytes / 8);
   EXPECT_TRUE(absl::IsInternal(

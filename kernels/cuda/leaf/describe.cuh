@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // describe: the smallest and the largest element as minmax has them; then the sums of integers as variance
-// has them, and of floats the two plain sweeps.
+// has them, and of floats the two plain sweeps, of which the second is variance's where they have 16 bits.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/leaf/lane_leaf.cuh"
 #include "kernels/cuda/leaf/minmax.cuh"
@@ -20,13 +21,15 @@ namespace warpfold::kernels::cuda {
 template <class T, bool kIgnoreNan>
 struct LaneLeaf<Describe<T, kIgnoreNan>> {
   using Op = Describe<T, kIgnoreNan>;
+  static constexpr bool kScales = HalfElement<T> && !kIgnoreNan;
+  using Sweeps = std::conditional_t<kScales, ScaledSecondSweep<Op>, Op>;
 
   static __device__ __forceinline__ typename Op::LeafState Fold(const Op& op, LaneVectors& vectors,
                                                                 std::uint32_t first) {
     using Extremes = typename Op::Extremes;
     auto extremes = LaneLeaf<Extremes>::Fold(Extremes(), vectors, first);
     Pin(extremes);
-    typename Op::LeafState folded = PlainLaneLeaf<Op>::Fold(op, vectors, first);
+    typename Op::LeafState folded = TwoLaneSweeps<Sweeps>::Fold({op}, vectors, first);
     folded.range = extremes;  // the compiler drops what led to the other ones
     return folded;
   }
