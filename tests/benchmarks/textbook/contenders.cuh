@@ -15,8 +15,10 @@
 #include "kernels/cuda/reduce_kernel.cuh"
 #include "kernels/cuda/textbook/grid.cuh"
 #include "kernels/cuda/textbook/row_of.cuh"
+#include "kernels/cuda/vocabulary.h"
 #include "tests/benchmarks/cuda/check.h"
 #include "tests/benchmarks/textbook/published_blocks.cuh"
+#include "tests/benchmarks/textbook/published_cooperative.cuh"
 #include "tests/benchmarks/textbook/published_ladder.cuh"
 #include "tests/benchmarks/textbook/published_warps.cuh"
 
@@ -94,6 +96,18 @@ Call Warps() {
   return TwoLaunches(published::SumByWarps<kFold>, published::kWarpBlock);
 }
 
+// Two blocks on each multiprocessor, as the sample has them, if so many are there at once: a grid that does
+// not fit is refused.
+inline void Cooperative(const Memory& m, int count) {
+  constexpr auto kKernel = published::ReduceSinglePassMultiBlockCg;
+  int resident = 0;
+  Check(kernels::cuda::ResidentBlocks<kKernel>(published::kBlock, &resident));
+  const auto blocks = static_cast<unsigned>(std::min(resident, 2) * m.multiprocessors);
+  const int* const data = m.data;
+  Check(kernels::cuda::LaunchCooperatively<kKernel>({blocks, published::kBlock}, nullptr, data, count,
+                                                    m.partials, m.out));
+}
+
 // The rung on the array, then on its partials, until one is left.
 template <int kRung>
 void Rung(const Memory& m, int count) {
@@ -112,7 +126,7 @@ void Rung(const Memory& m, int count) {
   }
 }
 
-// The others have no published form. Those of one warp
+// All of the textbook's algorithms are here; the production kernel has no published form. Those of one warp
 // reduce 32 elements, and run in a loop that is laid out as the textbook's (published_warps.cuh).
 inline const std::map<Algorithm, Published>& PublishedForms() {
   using A = Algorithm;
@@ -136,7 +150,8 @@ inline const std::map<Algorithm, Published>& PublishedForms() {
       {A::kFirstAddOnLoad, {"reduce3", Rung<3>}},
       {A::kUnrolledWarp, {"reduce5", Rung<5>}},
       {A::kGridStride, {"reduce6", Rung<6>}},
-      {A::kWarpFirst, {"reduce7", Rung<7>}}};
+      {A::kWarpFirst, {"reduce7", Rung<7>}},
+      {A::kCooperativeGrid, {"reduceSinglePassMultiBlockCG", Cooperative}}};
   return *forms;
 }
 
