@@ -6,6 +6,8 @@
 // Grid-stride accumulation and a partial per block; then all blocks wait for each other, and the first one
 // folds the partials.
 //
+// Published as reduceSinglePassMultiBlockCG (docs/textbook.md).
+//
 // Teaches: a barrier over the grid needs all blocks on the device at once, since one that waits never makes
 // room for one that has not begun. Only a cooperative launch promises that, and it refuses a grid that does
 // not fit, so the grid is asked of the occupancy calculator. Bound by: memory; then the barrier, about a

@@ -13,16 +13,21 @@
 #include "kernels/cuda/leaf/scalar_leaves.cuh"
 #include "kernels/cuda/leaf/sum.cuh"
 #include "kernels/cuda/reduce_kernel.cuh"
+#include "kernels/cuda/textbook/grid.cuh"
 #include "kernels/cuda/textbook/row_of.cuh"
+#include "kernels/cuda/vocabulary.h"
 #include "tests/benchmarks/cuda/check.h"
 #include "tests/benchmarks/textbook/published_blocks.cuh"
+#include "tests/benchmarks/textbook/published_cooperative.cuh"
 #include "tests/benchmarks/textbook/published_ladder.cuh"
+#include "tests/benchmarks/textbook/published_warps.cuh"
 
 namespace warpfold::benchmarks {
 
 using kernels::Algorithm;
 using kernels::cuda::Workspace;
 using kernels::cuda::textbook::kAllLaunchersOf;
+using kernels::cuda::textbook::kThreadsPerMultiprocessor;
 using kernels::cuda::textbook::Section;
 using Int32Sum = kernels::Sum<std::int32_t, false>;
 using Production = kernels::cuda::ScalarLeaves<Int32Sum>;
@@ -77,10 +82,30 @@ inline Call OneBlock(void (*kernel)(const int*, int, int*)) {
   return [=](const Memory& m, int count) { kernel<<<1, published::kBlock>>>(m.data, count, m.out); };
 }
 
-inline void TwoLaunches(const Memory& m, int count) {
-  const int blocks = 2 * m.multiprocessors;
-  published::SumCommMultiBlock<<<blocks, published::kBlock>>>(m.data, count, m.partials);
-  published::SumCommMultiBlock<<<1, published::kBlock>>>(m.partials, blocks, m.out);
+// The grid is that of the textbook's fixed grids.
+inline Call TwoLaunches(void (*kernel)(const int*, int, int*), int threads) {
+  return [=](const Memory& m, int count) {
+    const int blocks = kThreadsPerMultiprocessor / threads * m.multiprocessors;
+    kernel<<<blocks, threads>>>(m.data, count, m.partials);
+    kernel<<<1, threads>>>(m.partials, blocks, m.out);
+  };
+}
+
+template <published::WarpFold kFold>
+Call Warps() {
+  return TwoLaunches(published::SumByWarps<kFold>, published::kWarpBlock);
+}
+
+// Two blocks on each multiprocessor, as the sample has them, if so many are there at once: a grid that does
+// not fit is refused.
+inline void Cooperative(const Memory& m, int count) {
+  constexpr auto kKernel = published::ReduceSinglePassMultiBlockCg;
+  int resident = 0;
+  Check(kernels::cuda::ResidentBlocks<kKernel>(published::kBlock, &resident));
+  const auto blocks = static_cast<unsigned>(std::min(resident, 2) * m.multiprocessors);
+  const int* const data = m.data;
+  Check(kernels::cuda::LaunchCooperatively<kKernel>({blocks, published::kBlock}, nullptr, data, count,
+                                                    m.partials, m.out));
 }
 
 // The rung on the array, then on its partials, until one is left.
@@ -101,23 +126,32 @@ void Rung(const Memory& m, int count) {
   }
 }
 
-// The others have no published form, or reduce 32 elements: there the loop around them would be compared.
+// All of the textbook's algorithms are here; the production kernel has no published form. Those of one warp
+// reduce 32 elements, and run in a loop that is laid out as the textbook's (published_warps.cuh).
 inline const std::map<Algorithm, Published>& PublishedForms() {
   using A = Algorithm;
   static const auto* const forms = new std::map<Algorithm, Published>{
       {A::kSingleBlock, {"sumCommSingleBlock", OneBlock(published::SumCommSingleBlock)}},
       {A::kSingleBlockOrdered, {"sumNoncommSingleBlock", OneBlock(published::SumNoncomm)}},
       {A::kBlockOfWarps, {"sumCommSingleBlockWithWarps", OneBlock(published::SumCommWithWarps)}},
-      {A::kTwoLaunch, {"sumCommMultiBlock, two launches", TwoLaunches}},
+      {A::kTwoLaunch,
+       {"sumCommMultiBlock, two launches", TwoLaunches(published::SumCommMultiBlock, published::kBlock)}},
       {A::kLastBlock, {"sumCommMultiBlock, last block", Grid(published::SumCommLastBlock)}},
       {A::kLastBlockOrdered, {"sumNoncommMultiBlock", Grid(published::SumNoncommLastBlock)}},
+      {A::kWarpShared, {"sumCommSingleWarp, conditional", Warps<published::SumCommSingleWarp>()}},
+      {A::kWarpSharedOnce,
+       {"sumCommSingleWarp, once-conditional", Warps<published::SumCommSingleWarpOnce>()}},
+      {A::kWarpSharedOrdered, {"sumNoncommSingleWarp", Warps<published::SumNoncommSingleWarp>()}},
+      {A::kWarpSharedPadded, {"sumNoncommSingleWarpPadded", Warps<published::SumNoncommSingleWarpPadded>()}},
+      {A::kWarpShuffle, {"sumSingleWarpReg", Warps<published::SumSingleWarpReg>()}},
       {A::kInterleavedModulo, {"reduce0", Rung<0>}},
       {A::kInterleavedStrided, {"reduce1", Rung<1>}},
       {A::kSequentialAddressing, {"reduce2", Rung<2>}},
       {A::kFirstAddOnLoad, {"reduce3", Rung<3>}},
       {A::kUnrolledWarp, {"reduce5", Rung<5>}},
       {A::kGridStride, {"reduce6", Rung<6>}},
-      {A::kWarpFirst, {"reduce7", Rung<7>}}};
+      {A::kWarpFirst, {"reduce7", Rung<7>}},
+      {A::kCooperativeGrid, {"reduceSinglePassMultiBlockCG", Cooperative}}};
   return *forms;
 }
 

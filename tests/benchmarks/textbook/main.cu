@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// warpfold-textbook-bench: every kernel of the textbook, beside its published form where it has one, the
-// production kernel and a read-only ceiling, in turns in one process, on sums of int32. Answers must be those
-// of a loop on the host before anything is timed. Prints one JSON line for each algorithm: medians in GB/s,
-// with states as wide as the elements and with wide ones, and as shares of the published form and the
-// ceiling.
+// warpfold-textbook-bench: every kernel of the textbook beside its published form, and the production kernel,
+// in turns with a read-only ceiling in one process, on sums of int32. Answers must be those of a loop on the
+// host before anything is timed. Prints one JSON line for each algorithm: medians in GB/s, with states as
+// wide as the elements and with wide ones, and as shares of the published form and the ceiling.
 //
 //   warpfold-textbook-bench [MIB of the grids' array, 1024 by default [COMMIT DATE DRIVER]]
 //
@@ -113,7 +112,8 @@ void PrintFigure(const char* key, double value, int digits) {
   }
 }
 
-// Races an algorithm, prints its line, and returns the published form's share of the ceiling; 0 without one.
+// Races an algorithm, prints its line, and returns the published form's share of the ceiling; 0 for the
+// production kernel, which has no published form.
 double RaceAndPrint(Algorithm algorithm, const Memory& m, int count, const Provenance& provenance,
                     Stopwatch& stopwatch) {
   const auto published = PublishedForms().find(algorithm);
