@@ -92,7 +92,8 @@ if has sanitizers; then
     sharded "$tool-kernels_contract_test" "${check[@]}" "$bin/kernels_contract_test" --gtest_brief=1 \
       "--gtest_filter=$contract"
     sharded "$tool-segment_reducer_test" "${check[@]}" "$bin/segment_reducer_test" --gtest_brief=1
-    sharded "$tool-gather_test" "${check[@]}" "$bin/gather_test" --gtest_brief=1
+    # A shard without a test makes no call of CUDA, which the tool takes for an error.
+    step "$tool-gather_test" "${check[@]}" "$bin/gather_test" --gtest_brief=1
     sharded "$tool-grids_test" "${check[@]}" "$bin/grids_test" --gtest_brief=1
     sharded "$tool-textbook_test" "${check[@]}" "$bin/textbook_test" --gtest_brief=1
     export WARPFOLD_TEST_SCALE=small

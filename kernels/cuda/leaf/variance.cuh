@@ -4,7 +4,7 @@
 // variance, and stddev, whose states are the same: the sum and the sum of squares of integers. Those of 8
 // bits are dot products; of 16 bits two squares are added at a time; elements of 32 and 64 bits are seen as
 // unsigned numbers, and those of 64 bits are squared by halves. Floats of 16 bits are swept twice as all
-// floats are, but are not converted.
+// floats are, but the second sweep does not convert them.
 #pragma once
 
 #include <cmath>
@@ -126,45 +126,25 @@ requires(sizeof(T) == 4) __device__ __forceinline__ typename PowerSumsOperator<T
   return {sum, AsWords(squares)};
 }
 
-// A half as a double without a conversion, of which a GPU has few in each cycle: its bits are moved into
-// place, where its exponent is too small by the difference of the biases. What is 0 or subnormal is so there,
-// too, and exact. An infinity or a NaN comes out as a number.
-template <HalfElement T>
-struct ScaledHalf {
+// Op, variance or describe, over halves whose second sweep does not convert them. Conversions are few in each
+// cycle, and the first sweep has as many as are done while the memory is read.
+template <class Op>
+struct ScaledSecondSweep : Op {
+  using T = typename Op::Element;
+  using typename Op::First;
+  using typename Op::Second;
   static constexpr int kFractionBits = std::same_as<T, Float16> ? 10 : 7;
   static constexpr double kScale = std::same_as<T, Float16> ? 0x1p1008 : 0x1p896;  // 2^(1023 - bias)
-  static constexpr std::uint32_t kLowestExponent = 1u << kFractionBits;
-  static constexpr std::uint32_t kExponents = 0x8000u - kLowestExponent;
 
-  // The half divided by kScale.
-  static __device__ __forceinline__ double Of(T x) {
+  // The half divided by kScale: its bits are moved into place, where its exponent is too small by the
+  // difference of the biases. What is 0 or subnormal is so there, too, and exact. An infinity or a NaN comes
+  // out as a number.
+  static __device__ __forceinline__ double Scaled(T x) {
     constexpr int kShift = 16 + kFractionBits - 20;  // a double's upper half has 20 bits of fraction
     constexpr std::uint32_t kPlaces = 0x80000000u | 0x7fff0000u >> kShift;
     const auto bits = static_cast<std::int32_t>(std::uint32_t{x.bits} << 16);
     return __hiloint2double((bits >> kShift) & static_cast<std::int32_t>(kPlaces), 0);
   }
-
-  // Whether a lane has an infinity or a NaN. Only their exponents overflow into the sign's place.
-  static __device__ __forceinline__ bool NotAllFinite(const LaneVectors& vectors) {
-    std::uint32_t overflows = 0;
-#pragma unroll
-    for (const uint4& v : vectors) {
-      const std::uint32_t words[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-      for (const std::uint32_t word : words) {
-        overflows |= (word & kExponents * 0x10001u) + kLowestExponent * 0x10001u;
-      }
-    }
-    return (overflows & 0x80008000u) != 0;
-  }
-};
-
-// Op, variance or describe, whose second sweep is over scaled halves.
-template <class Op>
-struct ScaledSecondSweep : Op {
-  using Half = ScaledHalf<typename Op::Element>;
-  using typename Op::First;
-  using typename Op::Second;
 
   // From an infinite center all deviations are NaN, as that of the infinity is, which this sweep does not
   // see.
@@ -173,18 +153,9 @@ struct ScaledSecondSweep : Op {
     return std::isfinite(center) ? center : NAN;
   }
   // The product is exact, so that what rounds is the subtraction, as it does in Op.
-  __device__ Second LiftSecond(typename Op::Element x, double center) const {
-    const double deviation = __fma_rn(Half::Of(x), Half::kScale, -center);
+  __device__ Second LiftSecond(T x, double center) const {
+    const double deviation = __fma_rn(Scaled(x), kScale, -center);
     return {deviation, deviation * deviation};
-  }
-};
-
-// variance, whose first sweep is, too. A sum that is scaled by a power of 2 rounds as it does otherwise.
-template <HalfElement T>
-struct ScaledSweeps : ScaledSecondSweep<Variance<T, false>> {
-  __device__ double LiftFirst(T x) const { return ScaledHalf<T>::Of(x); }
-  __device__ double Center(double first, std::uint32_t present) const {
-    return Variance<T, false>::Center(first * ScaledHalf<T>::kScale, present);
   }
 };
 
@@ -204,12 +175,10 @@ struct LaneLeaf<Variance<T, false>> {
 
 template <HalfElement T>
 struct LaneLeaf<Variance<T, false>> : PlainLaneLeaf<Variance<T, false>> {
-  static __device__ __forceinline__ Moments Fold(const Variance<T, false>&, LaneVectors& vectors,
-                                                 std::uint32_t first) {
-    const bool has_no_variance = ScaledHalf<T>::NotAllFinite(vectors);
-    const Moments moments = TwoLaneSweeps<ScaledSweeps<T>>::Fold({}, vectors, first);
-    // An infinity makes the mean infinite or NaN, and the deviations from it NaN, as a NaN does.
-    return has_no_variance ? Moments{NAN, NAN, NAN, moments.count} : moments;
+  using Op = Variance<T, false>;
+
+  static __device__ __forceinline__ Moments Fold(const Op& op, LaneVectors& vectors, std::uint32_t first) {
+    return TwoLaneSweeps<ScaledSecondSweep<Op>>::Fold({op}, vectors, first);
   }
 };
 

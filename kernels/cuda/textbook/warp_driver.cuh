@@ -19,7 +19,8 @@
 namespace warpfold::kernels::cuda::textbook {
 
 // Fold: has kCells, how many shared cells a warp needs, and Fold(op, state, cells), which returns, in every
-// lane, the states of the 32 lanes of the calling warp, folded.
+// lane, the states of the 32 lanes of the calling warp, folded. At first all cells are the identity: those
+// behind the lanes' own stay so, as padding.
 template <class Fold, Operator Op, int kThreads>
 __global__ void __launch_bounds__(kThreads)
     WarpDriverKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* partials) {
@@ -30,17 +31,23 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % kLanes;
   State* const results = SharedCells<State, kWarps>();
   State* cells = nullptr;
-  if constexpr (Fold::kCells > 0) cells = SharedCells<State, kWarps * Fold::kCells>() + warp * Fold::kCells;
+  if constexpr (Fold::kCells > 0) {
+    cells = SharedCells<State, kWarps * Fold::kCells>() + warp * Fold::kCells;
+    // No barrier: a fold has one between what lanes write and what others read.
+    for (int cell = lane; cell < Fold::kCells; cell += kLanes) cells[cell] = op.Identity();
+  }
 
-  // Whole warp-fulls for each warp, so that only the last one is padded.
-  const std::uint64_t warps = std::uint64_t{gridDim.x} * kWarps;
-  const std::uint64_t fulls = (input.count() + kLanes - 1) / kLanes;
-  const std::uint64_t part = (fulls + warps - 1) / warps * kLanes;
-  const std::uint64_t begin = (std::uint64_t{blockIdx.x} * kWarps + warp) * part;
-  const std::uint64_t end = begin + part < input.count() ? begin + part : input.count();
+  // Whole warp-fulls for each warp, so that only the last one is padded. Indices are signed, as in
+  // FoldStrided, because then the compiler counts the rounds of the loop.
+  const auto count = static_cast<std::int64_t>(input.count());
+  const std::int64_t warps = std::int64_t{gridDim.x} * kWarps;
+  const std::int64_t fulls = (count + kLanes - 1) / kLanes;
+  const std::int64_t part = (fulls + warps - 1) / warps * kLanes;
+  const std::int64_t begin = (std::int64_t{blockIdx.x} * kWarps + warp) * part;
+  const std::int64_t end = begin + part < count ? begin + part : count;
   State state = input.With([&](const auto& items) {
     State so_far = op.Identity();
-    std::uint64_t i = begin;
+    std::int64_t i = begin;
     for (; i + kLanes <= end; i += kLanes) {
       so_far = op.Combine(so_far, Fold::Fold(op, items.At(op, i + lane), cells));
     }

@@ -26,12 +26,12 @@ struct WarpSharedPaddedFold {
   static constexpr int kPadding = kLanes / 2;
   static constexpr int kCells = kLanes + kPadding;
 
-  // The whole warp calls it, on kCells cells of its own. Returns the folded states in every lane.
+  // The whole warp calls it, on kCells cells of its own, of which those behind the lanes' are the identity.
+  // Returns the folded states in every lane.
   template <Operator Op>
   static __device__ State Fold(const Op& op, const State& state, State* cells) {
     const int lane = threadIdx.x % kLanes;
     cells[lane] = state;
-    if (lane < kPadding) cells[kLanes + lane] = op.Identity();
     __syncwarp();
     for (int step = 1; step < kLanes; step *= 2) {
       const State run = op.Combine(cells[lane], cells[lane + step]);

@@ -69,6 +69,7 @@ __global__ void FoldTwiceKernel(const std::uint32_t* in, std::uint64_t* out) {
   using State = typename Sum<std::uint32_t, false>::State;
   const Sum<std::uint32_t, false> op;
   State* const cells = textbook::SharedCells<State, Fold::kCells>();
+  for (int cell = threadIdx.x; cell < Fold::kCells; cell += kLanes) cells[cell] = op.Identity();
   const State first = Fold::Fold(op, State{in[threadIdx.x]}, cells);
   const State second = Fold::Fold(op, first + in[threadIdx.x], cells);
   out[threadIdx.x] = static_cast<std::uint64_t>(second);
