@@ -76,7 +76,7 @@ class Slot {
   // Has the function given to NotifyBy run once, when what was started is done: on a thread of the device's,
   // or at once on this one. It must return soon and must not touch the slot. A device that fails may never
   // run it: whoever relies on it also has to ask Finished() now and then. At most once between a Start and
-  // its Wait; it costs some microseconds, which who polls Finished() anyway can save.
+  // its Wait. It costs some microseconds, and a caller that polls Finished() need not call it.
   virtual void Notify() = 0;
 
   // How many elements one Start can take: a positive multiple of reduction.leaf_elements().
@@ -220,8 +220,8 @@ struct BackendOptions {
   absl::Duration inline_time = absl::Microseconds(200);
 };
 
-// Reduces `data` (a whole number of elements, any alignment) on the calling thread. What every backend
-// must equal; also used for arrays too small to be worth a slot.
+// Reduces `data` (a whole number of elements, any alignment) on the calling thread. Every backend must give
+// these bits. The server also calls it for arrays below the crossover (server/core/crossover.h).
 PartialState ReduceOnHost(const ReductionPlan& reduction, std::uint64_t first_element,
                           std::span<const std::byte> data);
 

@@ -26,8 +26,8 @@ class Memory {
   // Where the device finds them. Only the backend may follow this address, unless the host can.
   const std::byte* data() const { return bytes_.data(); }
   bool host_can_read() const { return host_can_read_; }
-  // Which of the backend's devices holds them, whose slots alone may be started on them; none where it is the
-  // host, of which all devices read.
+  // The device that holds the bytes, whose slots alone may be started on them. None if the host holds them:
+  // then slots of every device may be.
   std::optional<int> device() const { return host_can_read_ ? std::nullopt : std::optional(device_); }
 
  protected:

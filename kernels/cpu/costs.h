@@ -19,8 +19,8 @@ namespace warpfold::kernels::cpu {
 
 class Costs {
  public:
-  // One thread took so long for so many bytes. What is known doubles at most: now and then a thread has to
-  // wait for its core, and takes a hundred times as long.
+  // One thread took `took` for `bytes`. What is known doubles at most: now and then a thread has to wait for
+  // its core, and takes a hundred times as long.
   void Learn(const ReductionPlan& reduction, std::chrono::nanoseconds took, std::uint64_t bytes);
 
   // How many bytes one thread reduces in `time`, as far as is known. At first what slow operators would take
@@ -28,8 +28,8 @@ class Costs {
   std::uint64_t BytesIn(const ReductionPlan& reduction, std::chrono::nanoseconds time) const;
 
  private:
-  // Reductions that share an entry overwrite each other. In its upper half is by which of them it was written
-  // last, in its lower half the picoseconds for a byte, at least 1.
+  // Reductions that share an entry overwrite each other. The lower half of an entry is the picoseconds for a
+  // byte, at least 1. The upper half is of the key of the reduction that wrote it last.
   static constexpr std::size_t kEntries = 256;
 
   static std::uint64_t KeyOf(const ReductionPlan& reduction);

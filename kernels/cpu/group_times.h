@@ -19,14 +19,14 @@ namespace warpfold::kernels::cpu {
 class GroupTimes {
  public:
   using Time = std::chrono::nanoseconds;
-  // Who has had so much less than the one that has had most is far behind; nobody counts as further behind
-  // than kMostBehind, so that nobody saves up for later.
+  // A group is far behind if it has had kFarBehind less than the group that has had most. None counts as
+  // further behind than kMostBehind, so that nobody saves up for later by being idle.
   static constexpr Time kFarBehind = std::chrono::milliseconds(8);
   static constexpr Time kMostBehind = 2 * kFarBehind;
-  // Only groups that have had something within so much work of all threads compete.
+  // A group competes if threads worked for it within the last kLately of work, that of all threads added up.
   static constexpr Time kLately = std::chrono::milliseconds(256);
 
-  // Threads have worked for the group for so long.
+  // Threads have worked for the group for `took`.
   void Charge(std::uint64_t group, Time took);
 
   // Whether other groups compete, and this one is not far behind them.
@@ -44,7 +44,7 @@ class GroupTimes {
   std::atomic<std::int64_t> most_ = 0;                          // the highest of had_
   std::atomic<std::int64_t> all_ = 0;                           // of all groups together
   std::atomic<std::size_t> last_ = kEntries;                    // the entry that was charged last
-  std::atomic<std::int64_t> others_at_ = -kLately.count() - 1;  // all_ when another entry than last_ was
+  std::atomic<std::int64_t> others_at_ = -kLately.count() - 1;  // all_ when an entry but last_ was charged
   std::atomic<int> working_ = 0;
 };
 

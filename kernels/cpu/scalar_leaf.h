@@ -72,7 +72,8 @@ struct ColumnsLeaf {
     First first_columns[kColumns<T>];
     First first[kLanes];
     const auto combine_first = [&op](const First& a, const First& b) { return op.CombineFirst(a, b); };
-    // A lane with no element becomes the identity below, so that fillers only touch lanes that have some.
+    // A lane without elements becomes the identity below. In the others FirstIdentity() stands for columns
+    // that have none.
     SweepRows<T>(
         data, count, op.FirstIdentity(),
         [&op](Readable<T> x, std::uint32_t, std::uint32_t) { return op.LiftFirst(x); }, combine_first,

@@ -24,19 +24,21 @@ inline constexpr std::uint64_t kTaskOperators = 4;
 // find the bytes in its second-level cache.
 inline constexpr std::size_t kDefaultSlotBytes = 512 << 10;
 
-// A StartFrom takes at most so many bytes: enough work for all threads, so little that calls take turns.
+// A StartFrom takes at most kMostBytesFromMemory: enough work for all threads, and so little that calls take
+// turns.
 inline constexpr std::size_t kMostBytesFromMemory = 32 << 20;
 // A StartFrom also takes no more than one thread reduces in this time, as far as is known, but at least as
 // much as a slot has. So calls wait for a slot for a few such times, however slow others' operators are.
 inline constexpr std::chrono::nanoseconds kTimeFromMemory = std::chrono::milliseconds(10);
 
-// A Start that yields to other groups keeps to its thread for so long while one in so many of the other
-// threads works: with fewer there are idle processors. Measured with 72 callers on 16 of them
-// (docs/adr/0122).
+// A Start that yields to other groups stays on its own thread for up to kYieldingTime, as long as at least
+// one in kBusyPart of the other threads works: with fewer, processors are idle. Measured with 72 callers on
+// 16 processors (docs/adr/0122).
 inline constexpr std::chrono::nanoseconds kYieldingTime = std::chrono::milliseconds(3);
 inline constexpr int kBusyPart = 4;
 
-// Entries of matrices that are reduced side by side: so many states stay in the first-level cache.
+// Entries of matrices that are reduced side by side: the states of kEntriesAtOnce stay in the first-level
+// cache.
 inline constexpr std::uint32_t kEntriesAtOnce = 64;
 
 // exact_sum: lanes side by side, for the compiler to vectorise, and blocks of elements before an accumulator

@@ -53,7 +53,8 @@ __device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, c
                                             : geometry.units + one_more);
     const std::uint32_t levels = stretch + 1 < stretches ? geometry.unit_level : kTreeLevels;
     const State rest = folder.Fold(states, begin, end, levels, is_right ? Side::kBack : Side::kFront);
-    // A right edge that ends in a short leaf may be as long as a unit: then it is the last one.
+    // A right edge that ends in a short leaf may have as many leaves as a unit. Then it is one more unit,
+    // which is stored behind the others.
     if (is_right && begin < end) {
       one_more = true;
       if (threadIdx.x == 0) units[geometry.units] = rest;

@@ -11,16 +11,15 @@ namespace warpfold::kernels::cuda {
 namespace {
 
 constexpr std::uint32_t kThreads = kGatherThreads;
-constexpr std::uint32_t kVector = kVectorBytes;
 // A tile that is not aligned reaches into one more vector.
-constexpr std::uint32_t kVectors = kTileBytes / kVector + 1;
+constexpr std::uint32_t kVectors = kTileBytes / kVectorBytes + 1;
 constexpr std::uint32_t kLoads = (kVectors + kThreads - 1) / kThreads;
 
 // Brings all vectors that the tile has a part of into shared memory. All of a thread's loads are issued
 // before it waits for the first: the bus takes microseconds for each.
 __device__ void LoadTile(const Tile& tile, std::uint32_t lead, uint4* loaded) {
   const auto* const source = reinterpret_cast<const uint4*>(tile.from - lead);
-  const auto count = static_cast<std::uint32_t>((lead + tile.byte_count + kVector - 1) / kVector);
+  const auto count = static_cast<std::uint32_t>((lead + tile.byte_count + kVectorBytes - 1) / kVectorBytes);
   uint4 mine[kLoads];
 #pragma unroll
   for (std::uint32_t i = 0; i < kLoads; ++i) {
@@ -48,13 +47,13 @@ __device__ void StoreTile(const Tile& tile, std::uint32_t lead, const uint4* loa
   const auto bytes = static_cast<std::uint32_t>(tile.byte_count);
   const auto* const source = reinterpret_cast<const std::byte*>(loaded) + lead;
   std::byte* const to = target + tile.to;
-  const auto gap = static_cast<std::uint32_t>((kVector - tile.to % kVector) % kVector);
+  const auto gap = static_cast<std::uint32_t>((kVectorBytes - tile.to % kVectorBytes) % kVectorBytes);
   const std::uint32_t head = gap < bytes ? gap : bytes;
-  const std::uint32_t vectors = (bytes - head) / kVector;
-  const std::uint32_t tail = head + vectors * kVector;
+  const std::uint32_t vectors = (bytes - head) / kVectorBytes;
+  const std::uint32_t tail = head + vectors * kVectorBytes;
   for (std::uint32_t v = threadIdx.x; v < vectors; v += kThreads) {
     reinterpret_cast<uint4*>(to + head)[v] =
-        VectorAt(reinterpret_cast<const std::uint32_t*>(loaded), lead + head + v * kVector);
+        VectorAt(reinterpret_cast<const std::uint32_t*>(loaded), lead + head + v * kVectorBytes);
   }
   if (threadIdx.x < head) to[threadIdx.x] = source[threadIdx.x];
   if (threadIdx.x < bytes - tail) to[tail + threadIdx.x] = source[tail + threadIdx.x];
@@ -69,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
   for (std::uint32_t i = blockIdx.x; i < tile_count; i += gridDim.x) {
     if (threadIdx.x == 0) tile = tiles[i];
     __syncthreads();
-    const auto lead = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(tile.from) % kVector);
+    const auto lead = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(tile.from) % kVectorBytes);
     LoadTile(tile, lead, loaded);
     __syncthreads();
     StoreTile(tile, lead, loaded, target);

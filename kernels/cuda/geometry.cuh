@@ -6,9 +6,9 @@
 //      edge leaves         units: aligned runs of 2^unit_level leaves      edge leaves
 //   [first_leaf ....)[first_unit ..................... end_unit)[.... first_leaf + leaf_count)
 //
-// A block takes as many edge leaves as it has warps, or one unit after another. In ReduceKernel edge
-// blocks come first: they are soon done, and blocks that had to wait for their places begin a leaf later than
-// others.
+// A block takes as many edge leaves as it has warps, or one unit after another. In ReduceKernel the edge
+// blocks have the lowest numbers, so that they start first. They end after one leaf, and so the unit blocks
+// that wait for their places lose little.
 #pragma once
 
 #include <algorithm>

@@ -49,7 +49,8 @@ __device__ __forceinline__ typename Op::State FoldWarps(const Op& op, const type
 // Where an operator may have a modulus there are two kernels, but for matrices of one entry: the compiler
 // knows that an operator made without the parameters has none, and does not ask at each step.
 //
-// Behind its last unit a block prefetches the first leaves of that unit again, which nobody uses.
+// After its last unit a block has nothing to prefetch: it loads the first leaves of that unit again, and
+// nobody uses them.
 template <class Leaves, bool kHasModulus>
 __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiprocessor)
     ReduceKernel(OperatorParameters parameters, Range range, Geometry geometry, Workspace workspace) {
@@ -113,6 +114,7 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
       if (lane == 0) units[unit] = folded;
     }
     unit = next;
+    // Without draws the 0 makes `next` a number that no unit has: the block ends after its second one.
     next = 2 * geometry.unit_blocks + drawn[turn];
     turn ^= 1;
     folds = unit < geometry.units;

@@ -32,24 +32,24 @@ struct LeavesTuning {
   std::uint32_t largest_level;  // a warp folds runs of at most 2^largest_level leaves
 };
 
-// 16 warps of 128 registers, with 4 KiB in flight each, are what the memory needs; with 24 of 80, blocks end
-// less evenly. The largest states need more registers than that. Runs of 2^3 leaves make units enough for
-// blocks to end together, and leave registers for states that wait. (2^5 could be: then each lane holds the
-// state of one leaf.)
+// A multiprocessor has two blocks of 8 warps. That leaves a thread 128 registers, and 4 KiB in flight for
+// each warp keep the memory busy. 24 warps of 80 registers were tried: their blocks end less evenly. Leaf
+// states of more than 40 bytes need more registers, and so there are three blocks of 4 warps. Runs of 2^3
+// leaves make enough units for blocks to end together, and leave registers for states that wait. Runs of 2^5
+// would be the longest: then each lane holds the state of one leaf.
 constexpr LeavesTuning ScalarLeavesTuning(std::size_t leaf_state_bytes) {
   return leaf_state_bytes > 40 ? LeavesTuning{4, 3, 3} : LeavesTuning{8, 2, 3};
 }
 // States that are small fold all columns of a lane side by side, for there is much to do at once; larger ones
 // fold one column after the other, for registers.
 inline constexpr std::size_t kMostColumnBytes = 160;
-// Where the order does not matter, a lane has at least so many columns: one alone waits for each combination.
+// Where the order does not matter, a lane has at least kFewestColumns: one alone waits for each combination.
 inline constexpr std::uint32_t kFewestColumns = 4;
 
-// Leaves in array order. There are four warps, because matrices want registers more than they want warps; and
-// as many blocks as leave registers for the states that wait; from 3 on enough is on its way from memory, and
-// 5 or 6 that fit small states are slower by up to 5 %. Runs are longer than those of commutative operators,
-// for a run's end takes as much as several leaves. Even longer ones do not leave registers enough for the
-// largest states that wait.
+// Leaves in array order. A block has four warps, because matrices want registers more than warps. Three
+// blocks keep the memory busy already. Small states get four; five or six, which would fit, are up to 5 %
+// slower. Runs have 2^4 leaves, because the end of a run takes as long as several leaves. Longer ones would
+// leave too few registers for the largest states that wait.
 constexpr LeavesTuning OrderedLeavesTuning(std::size_t state_bytes) {
   return {4, state_bytes > 16 ? 3 : 4, 4};
 }
@@ -74,8 +74,9 @@ inline constexpr std::uint32_t kManyMultiprocessors = 32;
 // Together they have 512 KiB on their way over the bus, which needs 75 KiB for 50 GB/s at 1.5 us. More blocks
 // would only stand in the way: those of other slots' reductions want half of a multiprocessor's registers.
 inline constexpr std::uint32_t kGatherBlocks = 32;
-// A block moves at most so many bytes at a time: each thread makes four loads, and all are in flight at once.
 inline constexpr std::uint32_t kGatherThreads = 256;
+// A block moves at most this many bytes at a time: four vectors a thread, and one more in all where the tile
+// is not aligned. All of a thread's loads are in flight at once.
 inline constexpr std::uint32_t kTileBytes = 16 << 10;
 
 // --- The last block's fold (fold.cuh, node_folder.cuh, warp_folder.cuh) -----------------------------------
@@ -154,15 +155,16 @@ inline constexpr std::uint32_t kUsualRunLevel = 3;
 inline constexpr std::uint32_t kMostRunLevel = 20;
 inline constexpr std::uint64_t kRunsForEachWarp = 4;
 inline constexpr std::uint64_t kWarpsOfMultiprocessor = 24;
-// More runs of long segments than this are made longer ones, and their states have so much memory.
+// Where long segments would have more runs than kMostRuns, the runs are made longer. Their states have
+// kRunStateBytes of memory.
 inline constexpr std::uint64_t kMostRuns = 32768;
 inline constexpr std::size_t kRunStateBytes = std::size_t{4} << 20;
-// Segments that are at least so long on average are folded in registers. Sums of segments of 64 bytes have
-// 0.7 of the speed there that they have by way of shared memory, those of 256 bytes 2.6 times the speed
+// Segments of at least kFewestRegisterBytes on average are folded in registers. Sums of segments of 64 bytes
+// have 0.7 of the speed there that they have by way of shared memory, those of 256 bytes 2.6 times the speed
 // (tests/gpu/results).
 inline constexpr std::uint64_t kFewestRegisterBytes = 128;
-// Folded in registers, a tile is up to 2^kSlotLevel times as many segments as fit a leaf's rows together.
-inline constexpr std::uint32_t kSlotLevel = 3;
+// Folded in registers, a tile is up to 2^kPlacesLevel times as many segments as fit a leaf's rows together.
+inline constexpr std::uint32_t kPlacesLevel = 3;
 // There are as many blocks as have room for their registers and buffers on the multiprocessors with the most
 // of both: without spills of note where states of leaves wait in registers beside 4 KiB of elements.
 constexpr int SegmentBlocks(bool in_registers, std::size_t state_bytes, std::size_t leaf_state_bytes) {

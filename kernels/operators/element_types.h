@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The list of element types. One more takes a line here, its facts in proto/element_type.h, and its value of
-// the proto's enum.
+// The list of element types. One more takes a line here, its facts in proto/element_type.h, its value of the
+// proto's enum, and a case in kernels/cuda/segments/element_reader.cuh. A float also takes kInfinityBits,
+// kLargestFloat, kUnit, FixedPoint and kLargestExponent.
 #pragma once
 
 #include <concepts>

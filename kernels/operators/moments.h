@@ -7,8 +7,8 @@
 // deviations from it.
 //
 // A mean that is large beside the deviations must not lose them. So the second sweep also adds the deviations
-// themselves, which corrects the mean that was rounded, and a mean is kept as the sum of two doubles. Between
-// such means a merge finds a difference that is right in all its digits.
+// themselves, which corrects the mean that was rounded, and a mean is kept as the sum of two doubles (a
+// double-double). Between such means a merge finds a difference that is right in all its digits.
 #pragma once
 
 #include <cmath>
@@ -26,8 +26,8 @@ struct Moments {
   std::uint64_t count;
 };
 
-// What rounding takes from a + b, given that sum; exact. D. E. Knuth, The Art of Computer Programming, volume
-// 2, 4.2.2, theorem B. Real is double, or a vector of doubles.
+// What rounding takes from a + b, given that sum: the error of a two-sum, exact. D. E. Knuth, The Art of
+// Computer Programming, volume 2, 4.2.2, theorem B. Real is double, or a vector of doubles.
 template <class Real>
 WARPFOLD_FN Real RoundedOff(Real a, Real b, Real sum) {
   const Real b_part = sum - a;

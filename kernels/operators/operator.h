@@ -45,7 +45,7 @@ concept Operator = requires(const Op op, typename Op::Element element, typename 
   // has no padding, and its bytes are frozen within v1.
   { op.Widen(leaf, first) } -> std::same_as<typename Op::State>;
   requires std::is_trivially_copyable_v<typename Op::State>;
-  // Combined with them, a state keeps all of its bits.
+  // They are neutral: combining a state with one, on either side, changes none of its bits.
   { op.LeafIdentity() } -> std::same_as<typename Op::LeafState>;
   { op.Identity() } -> std::same_as<typename Op::State>;
 };

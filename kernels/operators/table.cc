@@ -44,6 +44,7 @@ void WriteIdentity(const OperatorParameters& parameters, std::uint32_t entries, 
 template <Operator Op>
 void CanonicalizeStates(std::uint32_t entries, std::byte* state) {
   using State = typename Op::State;
+  static_assert(!Approximate<Op> || HasCanonicalState<Op>, "what rounds has Canonical");
   if constexpr (HasCanonicalState<Op>) {
     for (std::size_t i = 0; i < entries * sizeof(State); i += sizeof(State)) {
       Write(Op{}.Canonical(Read<State>(state + i)), state + i);

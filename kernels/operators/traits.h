@@ -71,8 +71,8 @@ WARPFOLD_FN S CombineEqualStates(const Op& op, const S& a, const S& b) {
   }
 }
 
-// kAppends, Append(leaf, element, offset): Combine(leaf, Lift(element, offset)) for leaf states that Lift and
-// Append have made, in fewer instructions. Operators without it are combined by Combine.
+// kAppends, Append(leaf, element, offset): it does Combine(leaf, Lift(element, offset)) for leaf states that
+// Lift and Append have made, in fewer instructions. Operators without it are combined by Combine.
 template <class Op>
 concept Appends = requires {
   requires Op::kAppends;
@@ -80,6 +80,8 @@ concept Appends = requires {
 template <Operator Op>
 WARPFOLD_FN typename Op::LeafState AppendTo(const Op& op, const typename Op::LeafState& leaf,
                                             const typename Op::Element& x, std::uint32_t offset) {
+  static_assert(
+      Appends<Op> || !requires { &Op::Append; }, "Append without kAppends would be called by nobody");
   if constexpr (Appends<Op>) {
     return op.Append(leaf, x, offset);
   } else {
@@ -87,8 +89,8 @@ WARPFOLD_FN typename Op::LeafState AppendTo(const Op& op, const typename Op::Lea
   }
 }
 
-// kMoves, Moved(leaf, distance), of ordered operators: the leaf state of the same elements, so many places
-// further on. The states of others do not say where their elements are.
+// kMoves, Moved(leaf, distance), of ordered operators: it makes the leaf state of the same elements,
+// `distance` places further on. The states of others do not say where their elements are.
 template <class Op>
 concept Moves = requires {
   requires Op::kMoves;
@@ -96,6 +98,8 @@ concept Moves = requires {
 template <Operator Op>
 WARPFOLD_FN typename Op::LeafState MovedBy(const Op& op, const typename Op::LeafState& leaf,
                                            std::uint32_t distance) {
+  static_assert(
+      Moves<Op> || !requires { &Op::Moved; }, "Moved without kMoves would be called by nobody");
   if constexpr (Moves<Op>) {
     return op.Moved(leaf, distance);
   } else {

@@ -48,7 +48,7 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // From now on. The same seed and the same launches behind it give the same run.
+  // Starts anew with `seed`. The same seed and the same launches after it give the same run.
   void Restart(std::uint64_t seed);
 
   // Memory that kernels share among blocks, aligned for any type, until the device is destroyed. What one
@@ -56,7 +56,7 @@ class Device {
   std::byte* Allocate(std::size_t bytes);
   // Memory that only the host reads.
   std::byte* AllocateOfHost(std::size_t bytes);
-  // Fills it with a byte, that Scramble leaves there.
+  // Fills the memory with a byte, and keeps Scramble from changing it.
   void Set(std::byte* memory, std::byte value, std::size_t bytes);
   // Fills all memory that was not Set with what the seed makes of it: nothing may depend on it.
   void Scramble();
@@ -66,7 +66,7 @@ class Device {
   bool Launch(const LaunchSpec& spec, const std::function<void()>& kernel);
   const std::string& failure() const { return failure_; }
 
-  // Leaves out a part of a synchronisation, in all launches to come; or nothing, if null.
+  // In all launches to come this part of a synchronisation is left out, or none if it is null.
   void Remove(const Site* site) { removed_ = site; }
   // Notes in `sites`, if it is not null, what launches to come could lose.
   void NoteSites(std::set<Site>* sites) { noted_ = sites; }
@@ -101,7 +101,7 @@ enum class WarpCall { kSync, kShuffle, kBallot, kAdd, kMin, kMax, kAnd, kOr, kXo
 std::uint64_t MeetWarp(WarpCall call, unsigned mask, std::uint64_t value, int source, const Where& where);
 
 enum class Order { kRelaxed, kAcquireRelease };
-// `change` returns what the 32 bits at the address become of what they are, which is returned.
+// Atomically replaces the 32 bits at `address`, x, by change(x), and returns x.
 unsigned ChangeAtomically(unsigned* address, Order order, const std::function<unsigned(unsigned)>& change,
                           const Where& where);
 

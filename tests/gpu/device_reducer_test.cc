@@ -134,7 +134,8 @@ TEST_F(DeviceReducerTest, RefusesWhatItCannotReadAndGoesOn) {
   ReductionSpec spec;
   spec.operators = {"sum"};
   spec.element_type = ElementType::kInt32;
-  spec.shape = {2, 2};  // of matrices no more are taken than Create was asked for: the array has as many
+  // A reducer takes no more matrices than Create was asked for, and the array has that many.
+  spec.shape = {2, 2};
   const ReductionPlan reduction = ReductionPlan::Create(spec).value();
   const auto reducer = DeviceReducer::Create(64 << 10).value();
   const std::uint64_t capacity = reducer->Capacity(reduction);

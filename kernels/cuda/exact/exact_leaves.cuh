@@ -5,8 +5,9 @@
 //
 //   element -> lane:  narrower types: the elements of a leaf, as one double, exact if their exponents are
 //                     near each other (float16: always); float64: each element by itself
-//   lane -> bins:     a few doubles in registers, for a run of leaves (operators/exact_bins.h)
-//   bins -> digits:   the block's superaccumulator, in shared memory, once a run
+//   lane -> bins:     a few doubles in registers (operators/exact_bins.h)
+//   bins -> digits:   the limbs of the block's superaccumulator, in shared memory, every kLeavesPerBins
+//                     leaves and at the end of a run
 //
 // Where exponents differ too much, elements of narrower types go to the bins one by one, those of float64
 // straight to the digits: slow, and as exact.

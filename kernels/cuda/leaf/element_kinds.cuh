@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds of elements for which operators have a LaneLeaf of their own. The file of an operator chooses by
-// them, and nothing else does.
+// Kinds of elements by which several of the files of this folder choose.
 #pragma once
 
 #include <concepts>

@@ -27,8 +27,8 @@ struct PlainLaneLeaf<Op> : TwoLaneSweeps<Op> {
 // A specialisation has a Fold with the arguments of LaneSweep, and returns the bits that PlainLaneLeaf does.
 // Those that sweep twice take the vectors by a reference that is not constant, because they write them.
 //
-// The files of operators have one form: the operator over any type is a PlainLaneLeaf, and a specialisation
-// over the kinds of elements that have another way (element_kinds.cuh) calls the function that is that way.
+// The files of operators have one form: they first say that the operator over any type is a PlainLaneLeaf,
+// and then specialise it for the types that have a faster way. (describe has a way of its own for all types.)
 template <ScalarOperator Op>
 struct LaneLeaf : PlainLaneLeaf<Op> {};
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/pair_up.cuh"
 #include "kernels/cuda/tuning.h"
 #include "kernels/cuda/vectors.cuh"
 #include "kernels/geometry.h"
@@ -67,7 +68,7 @@ class LaneSweep {
     const auto lift = [&op](T x, std::uint32_t i) { return op.Lift(x, i); };
     const auto combine = [&op](const State& a, const State& b) { return op.Combine(a, b); };
     const State identity = op.LeafIdentity();
-    State waiting[kLevels];  // waiting[l]: 2^l columns that have no partner yet
+    State waiting[kLevels];
     State folded;
 #pragma unroll 1
     for (std::uint32_t c = 0; c < kVector; ++c) {
@@ -77,17 +78,9 @@ class LaneSweep {
         const std::uint32_t i = row * kRowElements + first + c;
         if (i < count) folded = combine(folded, lift(ElementAt<T>(vectors[row], c), i));
       }
-      bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
-#pragma unroll
-      for (std::uint32_t l = 0; l < kLevels; ++l) {
-        if (!pairs) continue;
-        pairs = (c >> l) % 2 == 1;
-        if (pairs) {
-          folded = combine(waiting[l], folded);
-        } else {
-          waiting[l] = folded;
-        }
-      }
+      folded = PairUp(folded, c, kLevels, waiting, [&](const State& left, const State& right, std::uint32_t) {
+        return combine(left, right);
+      });
     }
     return folded;
   }

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/pair_up.cuh"
 #include "kernels/cuda/tuning.h"
 #include "kernels/cuda/vectors.cuh"
 #include "kernels/cuda/warp.cuh"
@@ -51,17 +52,10 @@ class OrderedLeaves {
     LeafState folded;
     for (std::uint32_t i = 0; i < 1u << level; ++i) {
       folded = FoldLane(i + 1 < 1u << level ? first + i + 1 : next);
-      bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
-#pragma unroll
-      for (std::uint32_t l = 0; l < kLargestLevel; ++l) {
-        if (!pairs || l >= level) continue;
-        pairs = (i >> l) % 2 == 1;
-        if (pairs) {
-          folded = Exchange(waiting[l], folded, 1u << l);
-        } else {
-          waiting[l] = folded;
-        }
-      }
+      folded = PairUp(folded, i, level, waiting,
+                      [this](const LeafState& left, const LeafState& right, std::uint32_t l) {
+                        return Exchange(left, right, 1u << l);
+                      });
     }
     for (std::uint32_t l = level; l < Log2(kLanes); ++l) folded = Join(folded, 1u << l);
     // The lowest bits of a leaf's lanes are now its number.
@@ -78,15 +72,15 @@ class OrderedLeaves {
   __device__ __forceinline__ State FoldShort(std::uint64_t leaf) {
     const std::uint64_t skipped = (leaf - range_.first_leaf) * kLeafElements;
     const auto count = static_cast<std::uint32_t>(range_.element_count - skipped);
-    const std::uint32_t begin = lane_ * kRunElements;
-    const std::uint32_t end = begin + kRunElements < count ? begin + kRunElements : count;
+    const std::uint32_t begin = lane_ * kLaneElements;
+    const std::uint32_t end = begin + kLaneElements < count ? begin + kLaneElements : count;
     const Element* const elements = reinterpret_cast<const Element*>(range_.data) + skipped;
     LeafState state{};
     if (begin < end) {
       state = op_.Lift(elements[begin], begin);
       for (std::uint32_t i = begin + 1; i < end; ++i) state = AppendTo(op_, state, elements[i], i);
     }
-    const std::uint32_t present = (count + kRunElements - 1) / kRunElements;
+    const std::uint32_t present = (count + kLaneElements - 1) / kLaneElements;
     for (std::uint32_t width = 1; width < present; width *= 2) {
       const LeafState right = ShuffleDown(state, width);
       if (lane_ % (2 * width) == 0 && lane_ + width < present) state = op_.Combine(state, right);
@@ -95,43 +89,44 @@ class OrderedLeaves {
   }
 
  private:
-  // A leaf's 32 runs, each the business of one lane.
-  static constexpr std::uint32_t kRunElements = kLeafElements / kLanes;
-  static_assert(kRunElements * kLanes * sizeof(Element) == kLeafBytes);
+  // Each lane has neighbouring elements of a leaf.
+  static constexpr std::uint32_t kLaneElements = kLeafElements / kLanes;
+  static_assert(kLaneElements * kLanes * sizeof(Element) == kLeafBytes);
 
-  // A run is 128 bytes, and a lane that read its own run would touch a line for each of its loads. The warp
-  // loads whole rows, as ScalarLeaves does, and lanes find their runs in shared memory.
-  static constexpr int kRunVectors = static_cast<int>(kLeafBytes) / kLanes / kVectorBytes;
+  // A lane's elements are 128 bytes, and a lane that read its own would touch a line for each of its loads.
+  // The warp loads whole rows, as ScalarLeaves does, and lanes find their elements in shared memory.
+  static constexpr int kLaneVectors = static_cast<int>(kLeafBytes) / kLanes / kVectorBytes;
   // A vector of padding, so that eight lanes that read at once find 32 different banks.
-  static constexpr int kRunStride = kRunVectors + 1;
+  static constexpr int kLaneStride = kLaneVectors + 1;
 
   __device__ __forceinline__ void LoadVectors(std::uint64_t leaf, bool exists = true) {
     const auto* rows =
         reinterpret_cast<const uint4*>(range_.data + (leaf - range_.first_leaf) * kLeafBytes) + lane_;
 #pragma unroll
-    for (int row = 0; row < kRunVectors; ++row) vectors_[row] = LoadStreamed(rows + row * kLanes, exists);
+    for (int row = 0; row < kLaneVectors; ++row) vectors_[row] = LoadStreamed(rows + row * kLanes, exists);
   }
 
-  // Folds this lane's run of the loaded leaf, and begins to load leaf `next`.
+  // Folds this lane's elements of the loaded leaf, and begins to load leaf `next`.
   __device__ __forceinline__ LeafState FoldLane(std::uint64_t next) {
-    WARPFOLD_SHARED(uint4, staged, [kWarps][kLanes * kRunStride]);
-    uint4* const runs = staged[threadIdx.x / kLanes];
+    WARPFOLD_SHARED(uint4, staged, [kWarps][kLanes * kLaneStride]);
+    uint4* const lanes = staged[threadIdx.x / kLanes];
     __syncwarp();  // the leaf before this one has been read
 #pragma unroll
-    for (int row = 0; row < kRunVectors; ++row) {
+    for (int row = 0; row < kLaneVectors; ++row) {
       const int vector = row * kLanes + static_cast<int>(lane_);
-      runs[vector / kRunVectors * kRunStride + vector % kRunVectors] = vectors_[row];
+      lanes[vector / kLaneVectors * kLaneStride + vector % kLaneVectors] = vectors_[row];
     }
     __syncwarp();
     LoadVectors(next, next != kNoLeaf);
     // Several elements are in a vector, or several vectors in an element.
     constexpr std::uint32_t kVectors = sizeof(Element) > kVectorBytes ? sizeof(Element) / kVectorBytes : 1;
     constexpr std::uint32_t kElements = kVectors * kVectorBytes / sizeof(Element);
-    constexpr std::uint32_t kSteps = kRunVectors / kVectors;
+    constexpr std::uint32_t kSteps = kLaneVectors / kVectors;
     uint4 ahead[kVectors];  // of the next step: shared memory answers while this one is folded
     const auto read = [&](std::uint32_t step) {
 #pragma unroll
-      for (std::uint32_t v = 0; v < kVectors; ++v) ahead[v] = runs[lane_ * kRunStride + step * kVectors + v];
+      for (std::uint32_t v = 0; v < kVectors; ++v)
+        ahead[v] = lanes[lane_ * kLaneStride + step * kVectors + v];
     };
     read(0);
     LeafState state;
@@ -142,12 +137,12 @@ class OrderedLeaves {
       if (step + 1 < kSteps) read(step + 1);
 #pragma unroll
       for (std::uint32_t c = 0; c < kElements; ++c) {
-        const std::uint32_t offset = step * kElements + c;  // within the run: a constant
+        const std::uint32_t offset = step * kElements + c;  // within the lane: a constant
         state =
             step == 0 && c == 0 ? op_.Lift(elements[c], offset) : AppendTo(op_, state, elements[c], offset);
       }
     }
-    return MovedBy(op_, state, lane_ * kRunElements);
+    return MovedBy(op_, state, lane_ * kLaneElements);
   }
 
   // Combines this lane's state with that of lane ^ distance, the lower lane's on the left.
@@ -174,7 +169,7 @@ class OrderedLeaves {
   const Op op_;
   const Range range_;
   const std::uint32_t lane_;
-  uint4 vectors_[kRunVectors];  // this lane's part of the leaf loaded last
+  uint4 vectors_[kLaneVectors];  // this lane's part of the leaf loaded last
 };
 
 }  // namespace warpfold::kernels::cuda

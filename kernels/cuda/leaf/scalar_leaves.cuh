@@ -9,6 +9,7 @@
 #include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/leaf/lane_leaf.cuh"
+#include "kernels/cuda/pair_up.cuh"
 #include "kernels/cuda/tuning.h"
 #include "kernels/cuda/vectors.cuh"
 #include "kernels/cuda/warp.cuh"
@@ -59,24 +60,17 @@ class ScalarLeaves {
   // one register for two leaves, which pairs in the same way with that of the next two at distance 8, and so
   // on: one shuffle a leaf, and the same combinations.
   __device__ __forceinline__ State FoldRun(std::uint64_t first, std::uint32_t level, std::uint64_t next) {
-    LeafState waiting[kLargestLevel];  // waiting[l]: 2^l leaves that have no partner yet
+    LeafState waiting[kLargestLevel];
     LeafState folded{};
     const std::uint32_t last = (1u << level) - 1;
     const bool prefetches = next != kNoLeaf;
     for (std::uint32_t i = 0; i <= last; ++i) {
       folded = LaneLeaf<Op>::Fold(op_, vectors_, lane_ * kVector);
       Load(i < last ? first + i + 1 : next, i < last || prefetches);
-      bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
-#pragma unroll
-      for (std::uint32_t l = 0; l < kLargestLevel; ++l) {
-        if (!pairs || l >= level) continue;
-        pairs = (i >> l) % 2 == 1;
-        if (pairs) {
-          folded = Exchange(waiting[l], folded, kLanes / 2 >> l);
-        } else {
-          waiting[l] = folded;
-        }
-      }
+      folded = PairUp(folded, i, level, waiting,
+                      [this](const LeafState& left, const LeafState& right, std::uint32_t l) {
+                        return Exchange(left, right, kLanes / 2 >> l);
+                      });
     }
     folded = FoldLanes<true>(folded, kLanes / 2 >> level);
     // Bit l of a leaf's number is now bit 4 - l of the lanes that hold it.

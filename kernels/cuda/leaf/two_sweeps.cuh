@@ -41,7 +41,8 @@ struct SecondPass {
   __device__ LeafState LeafIdentity() const { return {}; }
 };
 
-// The arguments are those of LaneSweep, but `vectors` is written: with the bits that it has.
+// The arguments are those of LaneSweep, but `vectors` is not constant: ForgetConversions writes each word
+// with its own value.
 template <TwoSweeps Op>
 class TwoLaneSweeps {
  public:

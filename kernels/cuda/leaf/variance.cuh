@@ -4,7 +4,7 @@
 // variance, and stddev, whose states are the same: the sum and the sum of squares of integers. Those of 8
 // bits are dot products; of 16 bits two squares are added at a time; elements of 32 and 64 bits are seen as
 // unsigned numbers, and those of 64 bits are squared by halves. Floats of 16 bits are swept twice as all
-// floats are, but the second sweep does not convert them.
+// floats are, but the first sweep does not convert them, unless NaN are ignored.
 #pragma once
 
 #include <cmath>
@@ -126,36 +126,30 @@ requires(sizeof(T) == 4) __device__ __forceinline__ typename PowerSumsOperator<T
   return {sum, AsWords(squares)};
 }
 
-// Op, variance or describe, over halves whose second sweep does not convert them. Conversions are few in each
-// cycle, and the first sweep has as many as are done while the memory is read.
-template <class Op>
-struct ScaledSecondSweep : Op {
-  using T = typename Op::Element;
-  using typename Op::First;
-  using typename Op::Second;
+// The first of variance's two sweeps over halves, without conversions, of which a GPU has few in each cycle.
+// A half's bits are moved into the places that they have in a double. There its exponent is too small by the
+// difference of the biases: the half is divided by kScale. What is 0 or subnormal is so there, too, and
+// exact. A sum that is scaled by a power of 2 rounds as it does otherwise.
+template <HalfElement T>
+struct ScaledSweep : Variance<T, false> {
+  using Base = Variance<T, false>;
+  using typename Base::Second;
   static constexpr int kFractionBits = std::same_as<T, Float16> ? 10 : 7;
   static constexpr double kScale = std::same_as<T, Float16> ? 0x1p1008 : 0x1p896;  // 2^(1023 - bias)
 
-  // The half divided by kScale: its bits are moved into place, where its exponent is too small by the
-  // difference of the biases. What is 0 or subnormal is so there, too, and exact. An infinity or a NaN comes
-  // out as a number.
-  static __device__ __forceinline__ double Scaled(T x) {
+  __device__ double LiftFirst(T x) const {
     constexpr int kShift = 16 + kFractionBits - 20;  // a double's upper half has 20 bits of fraction
     constexpr std::uint32_t kPlaces = 0x80000000u | 0x7fff0000u >> kShift;
     const auto bits = static_cast<std::int32_t>(std::uint32_t{x.bits} << 16);
     return __hiloint2double((bits >> kShift) & static_cast<std::int32_t>(kPlaces), 0);
   }
-
-  // From an infinite center all deviations are NaN, as that of the infinity is, which this sweep does not
-  // see.
-  __device__ double Center(const First& first, std::uint32_t present) const {
-    const double center = Op::Center(first, present);
-    return std::isfinite(center) ? center : NAN;
+  __device__ double Center(double first, std::uint32_t present) const {
+    return Base::Center(first * kScale, present);
   }
-  // The product is exact, so that what rounds is the subtraction, as it does in Op.
-  __device__ Second LiftSecond(T x, double center) const {
-    const double deviation = __fma_rn(Scaled(x), kScale, -center);
-    return {deviation, deviation * deviation};
+  // This sweep takes an infinity or a NaN for a number, but the second one does not: the sum of its
+  // deviations is finite exactly if all elements are. If not, there is no variance.
+  __device__ Moments Join(double first, double center, Second second, std::uint32_t present) const {
+    return Base::Join(first, center, std::isfinite(second.sum) ? second : Second{NAN, NAN}, present);
   }
 };
 
@@ -174,11 +168,10 @@ struct LaneLeaf<Variance<T, false>> {
 };
 
 template <HalfElement T>
-struct LaneLeaf<Variance<T, false>> : PlainLaneLeaf<Variance<T, false>> {
-  using Op = Variance<T, false>;
-
-  static __device__ __forceinline__ Moments Fold(const Op& op, LaneVectors& vectors, std::uint32_t first) {
-    return TwoLaneSweeps<ScaledSecondSweep<Op>>::Fold({op}, vectors, first);
+struct LaneLeaf<Variance<T, false>> {
+  static __device__ __forceinline__ Moments Fold(const Variance<T, false>& op, LaneVectors& vectors,
+                                                 std::uint32_t first) {
+    return TwoLaneSweeps<ScaledSweep<T>>::Fold({op}, vectors, first);
   }
 };
 

@@ -47,19 +47,20 @@ class EntrywiseFolder {
         column_(threadIdx.x % width_) {}
 
   __device__ std::uint32_t states() const { return plan_.entries; }
-  __device__ void Prefetch(const TreeRun&) const {}
+  __device__ void Prefetch(const TreeSpan&) const {}
 
-  // Each thread folds its stretch of the run's leaves, or states, of which there may be fewer than threads.
-  __device__ __forceinline__ void Fold(const TreeRun& run, const TreeRun&) {
-    entry_ = run.part * kPartEntries + column_;
-    const std::uint32_t present = run.are_states ? run.count : ((run.count - 1) >> plan_.tree.leaf_level) + 1;
-    const std::uint32_t level = run.level > plan_.share_level ? run.level - plan_.share_level : 0;
+  // Each thread folds its stretch of the span's leaves, or states, of which there may be fewer than threads.
+  __device__ __forceinline__ void Fold(const TreeSpan& span, const TreeSpan&) {
+    entry_ = span.part * kPartEntries + column_;
+    const std::uint32_t present =
+        span.are_states ? span.count : ((span.count - 1) >> plan_.tree.leaf_level) + 1;
+    const std::uint32_t level = span.level > plan_.share_level ? span.level - plan_.share_level : 0;
     const std::uint32_t begin = stretch_ << level;
     const std::uint32_t end = min(begin + (1u << level), present);
     const bool folds = stretch_ >> plan_.share_level == 0 && begin < present && entry_ < plan_.entries;
     if (folds) {
       state_ = FoldItems((end - begin + kEight - 1) / kEight, [&](std::uint32_t i) {
-        return FoldUpToEight(run, begin + i * kEight, min(begin + (i + 1) * kEight, end));
+        return FoldUpToEight(span, begin + i * kEight, min(begin + (i + 1) * kEight, end));
       });
     }
     JoinStretches(folds, ((present - 1) >> level) + 1);
@@ -93,19 +94,19 @@ class EntrywiseFolder {
     return state;
   }
 
-  // Leaves, or states, [begin, end) of the run. All eight at once if all are there.
-  __device__ __forceinline__ State FoldUpToEight(const TreeRun& run, std::uint32_t begin,
+  // Leaves, or states, [begin, end) of the span. All eight at once if all are there.
+  __device__ __forceinline__ State FoldUpToEight(const TreeSpan& span, std::uint32_t begin,
                                                  std::uint32_t end) const {
-    const bool full = run.are_states || end << plan_.tree.leaf_level <= run.count;
+    const bool full = span.are_states || end << plan_.tree.leaf_level <= span.count;
     if (end - begin < kEight || !full) {
-      return FoldItems(end - begin, [&](std::uint32_t i) { return StateOf(run, begin + i); });
+      return FoldItems(end - begin, [&](std::uint32_t i) { return StateOf(span, begin + i); });
     }
     State states[kEight];
-    if (run.are_states) {
+    if (span.are_states) {
 #pragma unroll
-      for (std::uint32_t j = 0; j < kEight; ++j) states[j] = StatesOf(run)[(begin + j) * plan_.entries];
+      for (std::uint32_t j = 0; j < kEight; ++j) states[j] = StatesOf(span)[(begin + j) * plan_.entries];
     } else {
-      FoldLeaves(run, begin, states);
+      FoldLeaves(span, begin, states);
     }
 #pragma unroll
     for (std::uint32_t width = 1; width < kEight; width *= 2) {
@@ -118,35 +119,35 @@ class EntrywiseFolder {
   }
 
   // The state of this thread's entry.
-  __device__ __forceinline__ const State* StatesOf(const TreeRun& run) const {
-    return reinterpret_cast<const State*>(run.data) + entry_;
+  __device__ __forceinline__ const State* StatesOf(const TreeSpan& span) const {
+    return reinterpret_cast<const State*>(span.data) + entry_;
   }
-  __device__ __forceinline__ const T* ElementsOf(const TreeRun& run, std::uint32_t leaf) const {
-    return reinterpret_cast<const T*>(run.data) + (leaf << plan_.tree.leaf_level) * plan_.entries + entry_;
+  __device__ __forceinline__ const T* ElementsOf(const TreeSpan& span, std::uint32_t leaf) const {
+    return reinterpret_cast<const T*>(span.data) + (leaf << plan_.tree.leaf_level) * plan_.entries + entry_;
   }
-  __device__ __forceinline__ State Widen(const LeafState& state, const TreeRun& run,
+  __device__ __forceinline__ State Widen(const LeafState& state, const TreeSpan& span,
                                          std::uint32_t leaf) const {
-    return op_.Widen(state, (run.first_leaf + leaf) << plan_.tree.leaf_level);
+    return op_.Widen(state, (span.first_leaf + leaf) << plan_.tree.leaf_level);
   }
 
   // A leaf, in array order, which may be short; or a state.
-  __device__ __forceinline__ State StateOf(const TreeRun& run, std::uint32_t leaf) const {
-    if (run.are_states) return StatesOf(run)[leaf * plan_.entries];
-    const std::uint32_t rest = run.count - (leaf << plan_.tree.leaf_level);
+  __device__ __forceinline__ State StateOf(const TreeSpan& span, std::uint32_t leaf) const {
+    if (span.are_states) return StatesOf(span)[leaf * plan_.entries];
+    const std::uint32_t rest = span.count - (leaf << plan_.tree.leaf_level);
     const std::uint32_t count = min(rest, 1u << plan_.tree.leaf_level);
-    const T* const x = ElementsOf(run, leaf);
+    const T* const x = ElementsOf(span, leaf);
     LeafState state = op_.Lift(x[0], 0);
 #pragma unroll kLoadsInFlight
     for (std::uint32_t i = 1; i < count; ++i) {
       state = op_.Combine(state, op_.Lift(x[i * plan_.entries], i));
     }
-    return Widen(state, run, leaf);
+    return Widen(state, span, leaf);
   }
 
   // Eight full leaves side by side, so that many loads are under way.
-  __device__ __forceinline__ void FoldLeaves(const TreeRun& run, std::uint32_t begin,
+  __device__ __forceinline__ void FoldLeaves(const TreeSpan& span, std::uint32_t begin,
                                              State (&states)[kEight]) const {
-    const T* const x = ElementsOf(run, begin);
+    const T* const x = ElementsOf(span, begin);
     const std::uint32_t stride = plan_.entries << plan_.tree.leaf_level;
     LeafState folded[kEight];
 #pragma unroll
@@ -159,7 +160,7 @@ class EntrywiseFolder {
       }
     }
 #pragma unroll
-    for (std::uint32_t j = 0; j < kEight; ++j) states[j] = Widen(folded[j], run, begin + j);
+    for (std::uint32_t j = 0; j < kEight; ++j) states[j] = Widen(folded[j], span, begin + j);
   }
 
   // Folds the states of the threads that share an entry, neighbours first, into that of the first one.
@@ -175,7 +176,7 @@ class EntrywiseFolder {
         *own = state_;
       }
     }
-    __syncthreads();  // before the next run's states take their places
+    __syncthreads();  // before the next span's states take their places
   }
 
   const Op op_;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a block multiplies a run of matrices: batch after batch, each a product for every group of its lanes,
+// How a block multiplies a span of matrices: batch after batch, each a product for every group of its lanes,
 // while the next one is on its way from global memory.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// A folder for FoldTree. A run of states is a batch at most. Lift turns an entry of an element into one of a
+// A folder for FoldTree. A span of states is a batch at most. Lift turns an entry of an element into one of a
 // product, and that into one of a state (InRing, InResidues).
 template <class Tile, class Lift>
 class MatrixFolder {
@@ -38,22 +38,22 @@ class MatrixFolder {
 
   __device__ std::uint32_t states() const { return layout_.entries(); }
 
-  __device__ __forceinline__ void Prefetch(const TreeRun& run) { Request(run, 0); }
+  __device__ __forceinline__ void Prefetch(const TreeSpan& span) { Request(span, 0); }
 
-  // Folds a run, which is aligned in the tree and may be short of a complete subtree. One of elements has
+  // Folds a span, which is aligned in the tree and may be short of a complete subtree. One of elements has
   // been prefetched, and `next`, if it is not empty, is prefetched; one of states is a batch at most. The
   // outcome is where Write finds it.
-  __device__ __forceinline__ void Fold(const TreeRun& run, const TreeRun& next) {
-    const std::uint32_t batches = (run.count + kBatch - 1) / kBatch;
+  __device__ __forceinline__ void Fold(const TreeSpan& span, const TreeSpan& next) {
+    const std::uint32_t batches = (span.count + kBatch - 1) / kBatch;
     for (std::uint32_t i = 0; i < batches; ++i) {
-      if (run.are_states) {
-        layout_.Copy(run.data, run.count, plan_.state_copy_bytes, Here());
+      if (span.are_states) {
+        layout_.Copy(span.data, span.count, plan_.state_copy_bytes, Here());
         WaitForAllCopies();
         Tile::Synchronize();
       } else {
         arriving_ ^= 1;
         if (i + 1 < batches) {
-          Request(run, i + 1);
+          Request(span, i + 1);
         } else {
           Request(next, 0);
         }
@@ -63,7 +63,7 @@ class MatrixFolder {
           if (lift_.lifts) LiftBatch();
         }
       }
-      FoldBatch(min(run.count - i * kBatch, kBatch), i, batches);
+      FoldBatch(min(span.count - i * kBatch, kBatch), i, batches);
     }
   }
 
@@ -78,10 +78,10 @@ class MatrixFolder {
   // The batch that is folded, whose place its products take; the other one arrives.
   __device__ __forceinline__ std::uint32_t Here() const { return layout_.Buffer(arriving_ ^ 1); }
 
-  // Begins to load batch `i` of a run of elements.
-  __device__ __forceinline__ void Request(const TreeRun& run, std::uint32_t i) {
-    const std::byte* const data = run.data + std::size_t{i} * kBatch * states() * sizeof(Entry);
-    layout_.Copy(data, run.count - i * kBatch, plan_.copy_bytes, layout_.Buffer(arriving_));
+  // Begins to load batch `i` of a span of elements.
+  __device__ __forceinline__ void Request(const TreeSpan& span, std::uint32_t i) {
+    const std::byte* const data = span.data + std::size_t{i} * kBatch * states() * sizeof(Entry);
+    layout_.Copy(data, span.count - i * kBatch, plan_.copy_bytes, layout_.Buffer(arriving_));
     CommitCopies();
   }
 

@@ -66,7 +66,6 @@ class MatrixTile {
     }
   }
 
-  __device__ int dimension() const { return dimension_; }
   // The distance between rows in shared memory.
   __device__ int row_stride() const { return static_cast<int>(Shape().RowStride(dimension_)); }
 

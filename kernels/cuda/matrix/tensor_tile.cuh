@@ -73,9 +73,6 @@ class TensorTile {
         group_(thread / 4 % 8),
         column_(thread % 4) {}
 
-  __device__ int dimension() const { return kDimension; }
-  __device__ int row_stride() const { return kRowStride; }
-
   __device__ __forceinline__ void Multiply(std::uint32_t a, std::uint32_t b) {
     std::uint32_t left[kPlanes][2 * kHalves];
 #pragma unroll

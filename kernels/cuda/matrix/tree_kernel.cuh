@@ -12,9 +12,9 @@
 
 namespace warpfold::kernels::cuda {
 
-// What a block folds at once: elements, or the states of other runs, that stand one after the other. In the
+// What a block folds at once: elements, or the states of other spans, that stand one after the other. In the
 // complete subtree there are 2^level leaves, or states.
-struct TreeRun {
+struct TreeSpan {
   const std::byte* data = nullptr;
   std::uint64_t first_leaf = 0;
   std::uint32_t count = 0;  // elements, or states, that exist; 0: nothing to fold
@@ -23,12 +23,12 @@ struct TreeRun {
   bool are_states = false;
 };
 
-// The runs of elements that one block folds: the maximal subtrees in the range, of unit after unit, and part
+// The spans of elements that one block folds: the maximal subtrees in the range, of unit after unit, and part
 // after part. Blocks draw them: how long one takes depends on how often it climbs.
-class ElementRuns {
+class ElementSpans {
  public:
   // `draws` is a ticket of all blocks of the launch, which they leave as they found it.
-  __device__ ElementRuns(const Range& range, const TreePlan& plan, unsigned* draws)
+  __device__ ElementSpans(const Range& range, const TreePlan& plan, unsigned* draws)
       : range_(range), plan_(plan), draws_(draws), task_(blockIdx.x) {
     Enter();
     Draw();
@@ -39,7 +39,7 @@ class ElementRuns {
   // The next subtree to fold, counted in leaves.
   __device__ Subtree subtree() const { return FirstSubtree(begin_, end_, plan_.unit_level); }
   // The elements of that subtree. They are none after the last one.
-  __device__ TreeRun run() const {
+  __device__ TreeSpan span() const {
     if (!any()) return {};
     const std::uint64_t skipped = begin_ - plan_.first_leaf;
     const std::uint64_t rest = range_.element_count - (skipped << plan_.leaf_level);
@@ -87,8 +87,8 @@ class ElementRuns {
 // Folds the range. All threads of a block call the folder, which has:
 //
 //   State              what a node has folder.states() of
-//   Prefetch(run)      begins to load a run of elements, if it is not empty
-//   Fold(run, next)    folds a run; one of elements has been prefetched, and `next` is prefetched
+//   Prefetch(span)     begins to load a span of elements, if it is not empty
+//   Fold(span, next)   folds a span; one of elements has been prefetched, and `next` is prefetched
 //   Write(node)        writes the outcome's part to a node
 template <class Folder>
 __device__ __forceinline__ void FoldTree(const Range& range, const TreePlan& plan, const Workspace& workspace,
@@ -99,28 +99,28 @@ __device__ __forceinline__ void FoldTree(const Range& range, const TreePlan& pla
     return states + (round.base + index - round.begin) * folder.states();
   };
   unsigned* const tickets = workspace.tickets + 1;
-  ElementRuns elements(range, plan, workspace.tickets);
-  folder.Prefetch(elements.run());
-  // Either a run of elements is next, or the states of a group that this block was the last to make.
+  ElementSpans elements(range, plan, workspace.tickets);
+  folder.Prefetch(elements.span());
+  // Either a span of elements is next, or the states of a group that this block was the last to make.
   bool climbs = false;
   std::uint32_t part = 0;
   TreeRound round;
   TreeGroup group;
   while (climbs || elements.any()) {
     Subtree node;
-    TreeRun run;
+    TreeSpan span;
     if (climbs) {
       node = FirstSubtree(group.begin, group.end, plan.group_level);
       const auto* const data = reinterpret_cast<const std::byte*>(state_of(round, group.begin));
-      run = {data, 0, 1u << node.level, node.level, part, true};
-      group.begin += run.count;
+      span = {data, 0, 1u << node.level, node.level, part, true};
+      group.begin += span.count;
     } else {
       node = elements.subtree();
       part = elements.part();
-      run = elements.run();
+      span = elements.span();
       elements.Advance();
     }
-    folder.Fold(run, climbs ? TreeRun() : elements.run());
+    folder.Fold(span, climbs ? TreeSpan() : elements.span());
 
     if (node.level < (climbs ? plan.group_level : plan.unit_level)) {
       node.level += climbs ? round.level : 0;

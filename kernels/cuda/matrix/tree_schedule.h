@@ -5,7 +5,7 @@
 // (entrywise_kernel.cuh). No CUDA in here: tests run it on the host. The bits of the result do not depend on
 // it.
 //
-// A leaf of such matrices has at most 32 runs of at most two elements, or is folded by one thread, so that
+// A leaf of such matrices has at most 32 lanes of at most two elements, or is folded by one thread, so that
 // what is above is one balanced binary tree. It is folded in rounds:
 //
 //   round 0   units, aligned runs of 2^unit_level leaves, each by one block

@@ -93,11 +93,7 @@ class ExactSegmentWarp {
     static_assert(kLeafBytes / sizeof(std::uint16_t) / kLanes <= Bins::kMostAddends);
     std::uint32_t largest = 0;
     ForEachAddend(data, count, [&](double x) { largest = max(largest, IsFinite(x) ? UpperHalf(x) : 0u); });
-#pragma unroll
-    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-      largest = max(largest, __shfl_xor_sync(kFullWarp, largest, distance));
-    }
-    Bins bins(TopFor(BitCast<double>(std::uint64_t{largest} << 32)));
+    Bins bins(TopFor(BitCast<double>(std::uint64_t{MaxOfWarp(largest)} << 32)));
     bool fits = true;
     std::uint32_t own_largest = 0;
     ForEachAddend(data, count, [&](double x) {

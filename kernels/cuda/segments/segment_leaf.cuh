@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/pair_up.cuh"
 #include "kernels/cuda/segments/element_reader.cuh"
 #include "kernels/cuda/segments/segment_plan.h"
 #include "kernels/cuda/warp.cuh"
@@ -36,7 +37,7 @@ class SegmentLeaf {
   using LeafState = typename Op::LeafState;
 
   __device__ SegmentLeaf(const Op& op, const SegmentPlan& plan)
-      : op_(op), type_(plan.type), element_shift_(plan.element_shift), run_shift_(plan.leaf_shift - 5) {}
+      : op_(op), type_(plan.type), element_shift_(plan.element_shift), lane_shift_(plan.leaf_shift - 5) {}
 
   // Where vector v of what is copied to shared memory goes. In array order each lane reads 128 bytes of its
   // own: lanes then find neighbouring vectors in different banks.
@@ -61,12 +62,12 @@ class SegmentLeaf {
       }
       return state;
     } else {
-      LeafState state = FoldRun(elements, group.lane);
-      const std::uint32_t runs = (elements.count + (1u << run_shift_) - 1) >> run_shift_;
+      LeafState state = FoldInOrder(elements, group.lane);
+      const std::uint32_t lanes = (elements.count + (1u << lane_shift_) - 1) >> lane_shift_;
 #pragma unroll 1
       for (std::uint32_t width = 1; width < group.size; width *= 2) {
         const LeafState right = ShuffleDown(state, static_cast<int>(width));
-        if (group.lane % (2 * width) == 0 && group.lane + width < runs) state = op_.Combine(state, right);
+        if (group.lane % (2 * width) == 0 && group.lane + width < lanes) state = op_.Combine(state, right);
       }
       return state;
     }
@@ -78,7 +79,7 @@ class SegmentLeaf {
 
   // How many lanes a leaf of `count` elements keeps busy, up to the next power of two.
   __device__ __forceinline__ std::uint32_t LanesFor(std::uint32_t count) const {
-    const std::uint32_t each_shift = Op::kCommutative ? kVectorShift - element_shift_ : run_shift_;
+    const std::uint32_t each_shift = Op::kCommutative ? kVectorShift - element_shift_ : lane_shift_;
     const std::uint32_t lanes = (count + (1u << each_shift) - 1) >> each_shift;
     return lanes <= 1 ? 1 : lanes >= kLanes ? kLanes : 1u << (32 - __clz(lanes - 1));
   }
@@ -118,17 +119,9 @@ class SegmentLeaf {
           if (r < rest) folded = combine(folded, lift(x[r], first + ((row + r) << row_shift)));
         }
       }
-      bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
-#pragma unroll
-      for (std::uint32_t l = 0; l < kMostLevels; ++l) {
-        if (!pairs || l >= levels()) continue;
-        pairs = (step >> l) % 2 == 1;
-        if (pairs) {
-          folded = combine(waiting[l], folded);
-        } else {
-          waiting[l] = folded;
-        }
-      }
+      folded =
+          PairUp(folded, step, levels(), waiting,
+                 [&](const auto& left, const auto& right, std::uint32_t) { return combine(left, right); });
     }
     return folded;
   }
@@ -165,10 +158,10 @@ class SegmentLeaf {
     return (count >> row_shift << levels()) + in_last_row;
   }
 
-  // A lane's run of contiguous elements, from the first to the last.
-  __device__ __forceinline__ LeafState FoldRun(const LeafElementsAt& elements, std::uint32_t lane) const {
-    const std::uint32_t begin = lane << run_shift_;
-    const std::uint32_t end = min(begin + (1u << run_shift_), elements.count);
+  // A lane's elements, which are neighbours, from the first to the last.
+  __device__ __forceinline__ LeafState FoldInOrder(const LeafElementsAt& elements, std::uint32_t lane) const {
+    const std::uint32_t begin = lane << lane_shift_;
+    const std::uint32_t end = min(begin + (1u << lane_shift_), elements.count);
     LeafState state = op_.LeafIdentity();
 #pragma unroll 1
     for (std::uint32_t i = begin; i < end; i += kReadAtOnce) {
@@ -190,7 +183,7 @@ class SegmentLeaf {
   const Op op_;
   const ElementType type_;
   const std::uint32_t element_shift_;
-  const std::uint32_t run_shift_;  // log2 of a run's elements
+  const std::uint32_t lane_shift_;  // log2 of a lane's elements
 };
 
 }  // namespace warpfold::kernels::cuda

@@ -54,7 +54,7 @@ struct SegmentPlan {
   std::uint32_t run_level = 0;
   // Whether all segments are whole 16-byte vectors of elements of 32 or 64 bits, and are folded in registers.
   bool in_registers = false;
-  // log2 of the leaves that a warp folds in one step of a run: kSlotLevel in registers, else 0.
+  // log2 of the leaves that a warp folds in one step of a run: kPlacesLevel in registers, else 0.
   std::uint32_t step_level = 0;
 };
 
@@ -79,8 +79,9 @@ inline constexpr int kWideKinds = 4;
 struct SegmentEntry {
   SegmentLaunchFunction launch = nullptr;
   std::uint32_t state_bytes = 0;
-  // A leaf's elements, where what a leaf's state can hold limits them; else 0. (Only where their order
-  // makes no difference.)
+  // A leaf's elements, where a leaf state cannot hold positions in a larger leaf: ordered operators over
+  // integers, which are read as 64-bit ones. Else 0. Only operators that are associative to the bit have it,
+  // whose bits do not depend on the size of a leaf.
   std::uint32_t leaf_elements = 0;
   bool has_registers = false;  // folds whole vectors of elements of 32 and 64 bits in registers
 };

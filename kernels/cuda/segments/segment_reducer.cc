@@ -170,7 +170,7 @@ absl::StatusOr<SegmentPlan> SegmentReducer::Plan(const ReductionPlan& reduction,
   plan.leaf_shift = Log2Of(entry.leaf_elements != 0 ? entry.leaf_elements : reduction.leaf_elements());
   plan.segment_count = cut.segment_count;
   plan.in_registers = entry.has_registers && AreForRegisters(reduction, cut, data);
-  plan.step_level = plan.in_registers ? kSlotLevel : 0;
+  plan.step_level = plan.in_registers ? kPlacesLevel : 0;
   // The largest state of all operators, which share the plan.
   std::uint64_t largest_state = kRunStateBytes / kMostRuns;
   for (const BoundOperator& op : reduction.operators()) {

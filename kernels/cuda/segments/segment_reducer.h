@@ -55,8 +55,8 @@ class SegmentReducer {
  private:
   SegmentReducer() = default;
   absl::Status Allocate();
-  // The plan for an operator whose leaves have that many elements and whose state is so large; copies what it
-  // needs to the device.
+  // Plans the items for operators like `entry` (leaf_elements, has_registers), with room for the largest
+  // state of the reduction's operators. Enqueues the copy of the tables that the plan refers to.
   absl::StatusOr<SegmentPlan> Plan(const ReductionPlan& reduction, const SegmentCut& cut,
                                    const std::byte* data, const SegmentEntry& entry, cudaStream_t stream);
   void ClearErrors();

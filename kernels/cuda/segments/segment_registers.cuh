@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How a warp folds segments of whole vectors in its registers, as scalar_leaves.cuh folds ranges. It loads
-// eight rows at a time, a *batch*, which has slots for one, two or four leaves: these are the segments of a
+// eight rows at a time, a *batch*, which has places for one, two or four leaves: these are the segments of a
 // tile, or the leaves of a run. A batch's loads are issued when the one before has been folded.
 //
 // Registers are short, so a warp keeps a cursor to where it is, and finds the rest again when it ends a
@@ -36,7 +36,7 @@ class SegmentRegisters {
   using LeafState = typename Op::LeafState;
   using State = typename Op::State;
 
-  // Shared memory of the warp's own: `states` for what TakeStep keeps, `waiting` for kSlotLevel * kLanes
+  // Shared memory of the warp's own: `states` for what TakeStep keeps, `waiting` for kPlacesLevel * kLanes
   // states.
   __device__ SegmentRegisters(const Op& op, const SegmentPlan& plan, const SegmentWork& work, State* states,
                               LeafState* waiting)
@@ -51,25 +51,25 @@ class SegmentRegisters {
 
   __device__ __forceinline__ void Run() {
     SegmentCursor cursor = steps_.Begin();
-    Slots slots;
-    if (steps_.Exists(cursor)) slots = SlotsOf(steps_.At(cursor));
-    Load(slots, 0, steps_.Exists(cursor));
+    Places places;
+    if (steps_.Exists(cursor)) places = PlacesOf(steps_.At(cursor));
+    Load(places, 0, steps_.Exists(cursor));
     LeafState waiting[kWaits];
     std::uint32_t batch = 0;
 #pragma unroll 1
     while (steps_.Exists(cursor)) {
-      LeafState folded = FoldBatch(slots, batch);
-      const std::uint32_t level = slots.level;
-      const std::uint32_t batch_level = slots.batch_level;
+      LeafState folded = FoldBatch(places, batch);
+      const std::uint32_t level = places.level;
+      const std::uint32_t batch_level = places.batch_level;
       const std::uint32_t folded_batch = batch;
       const SegmentCursor current = cursor;
       const bool ends = (++batch << batch_level) >> level != 0;
       if (ends) {
         batch = 0;
         steps_.Advance(steps_.At(current), cursor);
-        if (steps_.Exists(cursor)) slots = SlotsOf(steps_.At(cursor));
+        if (steps_.Exists(cursor)) places = PlacesOf(steps_.At(cursor));
       }
-      Load(slots, batch, steps_.Exists(cursor));
+      Load(places, batch, steps_.Exists(cursor));
       folded = Take(folded, level - batch_level, kLanes / 2 >> batch_level, folded_batch, waiting);
       if (ends) End(steps_.At(current), level, folded);
     }
@@ -80,60 +80,60 @@ class SegmentRegisters {
   static constexpr std::uint32_t kLeafElements = kLeafBytes / sizeof(T);
   static constexpr std::uint32_t kLeafVectors = kLeafBytes / kVectorBytes;
 
-  // The leaves of a step: 2^level slots, some of which may be empty, 2^batch_level of them in each batch. All
-  // lanes have the same, but for those two members that say so.
-  struct Slots {
+  // The leaves of a step: 2^level places, some of which may be empty, 2^batch_level of them in each batch.
+  // All lanes have the same, but for `begin` and `vectors`.
+  struct Places {
     const uint4* base = nullptr;
-    // Where the leaf of slot number `lane` begins behind the base, and its length, both in vectors.
+    // Where the leaf of place number `lane` begins behind the base, and its length, both in vectors.
     std::uint32_t begin = 0;
     std::uint32_t vectors = 0;
     std::uint32_t level = 0;
     std::uint32_t batch_level = 0;
   };
 
-  __device__ __forceinline__ Slots SlotsOf(const SegmentStep& step) const {
-    Slots slots;
-    slots.base = reinterpret_cast<const uint4*>(plan_.data) + step.begin / kVector;
+  __device__ __forceinline__ Places PlacesOf(const SegmentStep& step) const {
+    Places places;
+    places.base = reinterpret_cast<const uint4*>(plan_.data) + step.begin / kVector;
     std::uint32_t count = step.item.count;
     if (step.is_tile()) {
       const std::uint64_t segment = step.item.segment + min(lane_, count);
       const std::uint64_t begin = steps_.Offset(segment) - step.begin;
       const std::uint64_t end = steps_.Offset(segment + (lane_ < count ? 1 : 0)) - step.begin;
-      slots.begin = static_cast<std::uint32_t>(begin) / kVector;
-      slots.vectors = static_cast<std::uint32_t>(end) / kVector - slots.begin;
-      slots.batch_level = SegmentsInRows(MaxOfWarp(slots.vectors));
+      places.begin = static_cast<std::uint32_t>(begin) / kVector;
+      places.vectors = static_cast<std::uint32_t>(end) / kVector - places.begin;
+      places.batch_level = SegmentsInRows(MaxOfWarp(places.vectors));
     } else {
       const std::uint32_t vectors = static_cast<std::uint32_t>(step.end - step.begin) / kVector;
-      slots.begin = lane_ * kLeafVectors;
-      slots.vectors = vectors > slots.begin ? min(vectors - slots.begin, kLeafVectors) : 0;
+      places.begin = lane_ * kLeafVectors;
+      places.vectors = vectors > places.begin ? min(vectors - places.begin, kLeafVectors) : 0;
       count = (vectors + kLeafVectors - 1) / kLeafVectors;
     }
-    slots.level = max(slots.batch_level, count <= 1 ? 0 : 32 - __clz(count - 1));
-    return slots;
+    places.level = max(places.batch_level, count <= 1 ? 0 : 32 - __clz(count - 1));
+    return places;
   }
 
   // Begins to load a batch, if it exists.
-  __device__ __forceinline__ void Load(const Slots& slots, std::uint32_t batch, bool exists) {
-    switch (slots.batch_level) {
+  __device__ __forceinline__ void Load(const Places& places, std::uint32_t batch, bool exists) {
+    switch (places.batch_level) {
       case 0:
-        return LoadBatch<0>(slots, batch, exists);
+        return LoadBatch<0>(places, batch, exists);
       case 1:
-        return LoadBatch<1>(slots, batch, exists);
+        return LoadBatch<1>(places, batch, exists);
       default:
-        return LoadBatch<2>(slots, batch, exists);
+        return LoadBatch<2>(places, batch, exists);
     }
   }
   template <int kBatchLevel>
-  __device__ __forceinline__ void LoadBatch(const Slots& slots, std::uint32_t batch, bool exists) {
+  __device__ __forceinline__ void LoadBatch(const Places& places, std::uint32_t batch, bool exists) {
     constexpr int kRows = kLeafRows >> kBatchLevel;
     const std::uint32_t first = batch << kBatchLevel;
 #pragma unroll
-    for (int slot = 0; slot < 1 << kBatchLevel; ++slot) {
-      const uint4* const leaf = slots.base + __shfl_sync(kFullWarp, slots.begin, first + slot) + lane_;
-      const std::uint32_t vectors = exists ? __shfl_sync(kFullWarp, slots.vectors, first + slot) : 0;
+    for (int place = 0; place < 1 << kBatchLevel; ++place) {
+      const uint4* const leaf = places.base + __shfl_sync(kFullWarp, places.begin, first + place) + lane_;
+      const std::uint32_t vectors = exists ? __shfl_sync(kFullWarp, places.vectors, first + place) : 0;
 #pragma unroll
       for (int row = 0; row < kRows; ++row) {
-        vectors_[slot * kRows + row] = LoadStreamed(leaf + row * kLanes, row * kLanes + lane_ < vectors);
+        vectors_[place * kRows + row] = LoadStreamed(leaf + row * kLanes, row * kLanes + lane_ < vectors);
       }
     }
   }
@@ -141,7 +141,7 @@ class SegmentRegisters {
   // Waiting states, of which number l is that of 2^l batches without a partner: in registers, or in shared
   // memory where there are not registers enough.
   static constexpr bool kWaitsInMemory = sizeof(LeafState) > kMostWaitingBytes;
-  static constexpr std::uint32_t kWaits = kWaitsInMemory ? 1 : kSlotLevel;
+  static constexpr std::uint32_t kWaits = kWaitsInMemory ? 1 : kPlacesLevel;
 
   // Takes a batch's state into those of its step. They pair as those of leaves do in FoldRun
   // (scalar_leaves.cuh), each pair at half the distance of those before.
@@ -149,7 +149,7 @@ class SegmentRegisters {
                                             std::uint32_t batch, LeafState (&waiting)[kWaits]) const {
     bool pairs = true;  // no break below: the loop must unroll for waiting to stay in registers
 #pragma unroll
-    for (std::uint32_t l = 0; l < kSlotLevel; ++l) {
+    for (std::uint32_t l = 0; l < kPlacesLevel; ++l) {
       if (!pairs || l >= levels) continue;
       pairs = (batch >> l) % 2 == 1;
       LeafState& partner = kWaitsInMemory ? waiting_[l * kLanes] : waiting[kWaitsInMemory ? 0 : l];
@@ -162,32 +162,32 @@ class SegmentRegisters {
     return folded;
   }
 
-  __device__ __forceinline__ LeafState FoldBatch(const Slots& slots, std::uint32_t batch) {
-    switch (slots.batch_level) {
+  __device__ __forceinline__ LeafState FoldBatch(const Places& places, std::uint32_t batch) {
+    switch (places.batch_level) {
       case 0:
-        return FoldBetween<0, 0, 1>(slots, batch);
+        return FoldBetween<0, 0, 1>(places, batch);
       case 1:
-        return FoldBetween<1, 0, 2>(slots, batch << 1);
+        return FoldBetween<1, 0, 2>(places, batch << 1);
       default:
-        return FoldBetween<2, 0, 4>(slots, batch << 2);
+        return FoldBetween<2, 0, 4>(places, batch << 2);
     }
   }
-  // Slots [kBegin, kEnd) of the batch whose first slot is number `first`.
+  // Places [kBegin, kEnd) of the batch whose first place is number `first`.
   template <int kBatchLevel, int kBegin, int kEnd>
-  __device__ __forceinline__ LeafState FoldBetween(const Slots& slots, std::uint32_t first) {
+  __device__ __forceinline__ LeafState FoldBetween(const Places& places, std::uint32_t first) {
     if constexpr (kEnd - kBegin == 1) {
       constexpr int kRows = kLeafRows >> kBatchLevel;
-      const std::uint32_t vectors = __shfl_sync(kFullWarp, slots.vectors, first + kBegin);
+      const std::uint32_t vectors = __shfl_sync(kFullWarp, places.vectors, first + kBegin);
       return rows_.template Fold<kBegin * kRows, kRows>(vectors_, (vectors + kLanes - 1 - lane_) / kLanes);
     } else {
       constexpr int kMiddle = (kBegin + kEnd) / 2;
-      const LeafState left = FoldBetween<kBatchLevel, kBegin, kMiddle>(slots, first);
-      const LeafState right = FoldBetween<kBatchLevel, kMiddle, kEnd>(slots, first);
+      const LeafState left = FoldBetween<kBatchLevel, kBegin, kMiddle>(places, first);
+      const LeafState right = FoldBetween<kBatchLevel, kMiddle, kEnd>(places, first);
       return Exchange(left, right, kLanes / (kEnd - kBegin));
     }
   }
 
-  // Combines lanes l and l + distance of two slots at once: of `first` where the lane's bit `distance` is
+  // Combines lanes l and l + distance of two places at once: of `first` where the lane's bit `distance` is
   // clear, of `second` where it is set.
   __device__ __forceinline__ LeafState Exchange(const LeafState& first, const LeafState& second,
                                                 int distance) const {
@@ -202,11 +202,11 @@ class SegmentRegisters {
     for (int distance = kLanes / 2 >> level; distance > 0; distance /= 2) {
       folded = op_.Combine(folded, ShuffleXor(folded, distance));
     }
-    const std::uint32_t slot = (__brev(lane_) >> 27) % (1u << level);  // whose state this lane has
-    const State state = op_.Widen(folded, step.is_tile() ? 0 : step.first + slot * kLeafElements);
+    const std::uint32_t place = (__brev(lane_) >> 27) % (1u << level);  // whose state this lane has
+    const State state = op_.Widen(folded, step.is_tile() ? 0 : step.first + place * kLeafElements);
     if (!step.is_tile()) return EndStep(step, level, state);
-    if (slot >= step.item.count || lane_ % (kLanes >> level) != 0) return;
-    const std::uint64_t segment = step.item.segment + slot;
+    if (place >= step.item.count || lane_ % (kLanes >> level) != 0) return;
+    const std::uint64_t segment = step.item.segment + place;
     Finish(state, steps_.Offset(segment + 1) - steps_.Offset(segment), segment);
   }
 
@@ -251,7 +251,7 @@ __device__ __forceinline__ void RunInRegisters(const OperatorParameters& paramet
                                                const SegmentWork& work, std::byte* states,
                                                StepBuffer (&buffers)[2]) {
   using LeafState = typename Op::LeafState;
-  static_assert(kSlotLevel * kLanes * sizeof(LeafState) <= sizeof buffers);
+  static_assert(kPlacesLevel * kLanes * sizeof(LeafState) <= sizeof buffers);
   if (plan.element_shift != Log2(sizeof(typename Op::Element))) return;
   SegmentRegisters<Op>(MakeOperator<Op>(parameters), plan, work,
                        reinterpret_cast<typename Op::State*>(states), reinterpret_cast<LeafState*>(buffers))

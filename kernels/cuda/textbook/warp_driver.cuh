@@ -19,8 +19,8 @@
 namespace warpfold::kernels::cuda::textbook {
 
 // Fold: has kCells, how many shared cells a warp needs, and Fold(op, state, cells), which returns, in every
-// lane, the states of the 32 lanes of the calling warp, folded. At first all cells are the identity: those
-// behind the lanes' own stay so, as padding.
+// lane, the states of the 32 lanes of the calling warp, folded. Cells beyond the lanes' own are padding,
+// which the driver has set to the identity.
 template <class Fold, Operator Op, int kThreads>
 __global__ void __launch_bounds__(kThreads)
     WarpDriverKernel(OperatorParameters parameters, Input<Op> input, typename Op::State* partials) {
@@ -33,8 +33,8 @@ __global__ void __launch_bounds__(kThreads)
   State* cells = nullptr;
   if constexpr (Fold::kCells > 0) {
     cells = SharedCells<State, kWarps * Fold::kCells>() + warp * Fold::kCells;
-    // No barrier: a fold has one between what lanes write and what others read.
-    for (int cell = lane; cell < Fold::kCells; cell += kLanes) cells[cell] = op.Identity();
+    // No barrier follows: a fold has one between what lanes write and what others read.
+    for (int cell = kLanes + lane; cell < Fold::kCells; cell += kLanes) cells[cell] = op.Identity();
   }
 
   // Whole warp-fulls for each warp, so that only the last one is padded. Indices are signed, as in

@@ -30,7 +30,7 @@ struct WarpShuffleFold {
   // The whole warp calls it. Returns the folded states in every lane.
   template <Operator Op>
   static __device__ State Fold(const Op& op, State state, State* = nullptr) {
-    // Unrolled, states of more than a word would need registers that loads need more.
+    // Unrolled, states of more than 8 bytes would need registers that loads need more.
 #pragma unroll(sizeof(State) > 8 ? 1 : 5)
     for (int step = 1; step < kLanes; step *= 2) state = op.Combine(state, ShuffleDown(state, step));
     return ShuffleFrom(state, 0);

@@ -6,8 +6,7 @@
 //
 // They reduce 32 ints and no more. So the loop around them is not published: it is laid out as the textbook's
 // (warp_driver.cuh), with the same grid, the same parts and a fold of every 32 elements, so that what differs
-// is the fold. It is not the same code: indices are of int, as in the other published forms, and the padding
-// is written once for the whole loop, as its published form asks of the caller.
+// is the fold. Indices are of int, as in the other published forms.
 //
 // Each fold is called by a whole warp with a value of each lane and with kWarpCells cells of the warp's own,
 // and returns the sum in every lane. The published ones have volatile cells where these have __syncwarp(),
@@ -26,7 +25,7 @@ inline constexpr int kWarpCells = 32 + kWarpPadding;
 
 using WarpFold = int (*)(int value, int* cells);
 
-// The sum that a fold has left in the first cell. Behind it the cells may be written again.
+// The sum that a fold has left in the first cell. After it the cells may be written again.
 __device__ inline int FirstCell(const int* cells) {
   const int sum = cells[0];
   __syncwarp();
