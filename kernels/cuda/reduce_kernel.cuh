@@ -50,7 +50,8 @@ __device__ __forceinline__ typename Op::State FoldWarps(const Op& op, const type
 // knows that an operator made without the parameters has none, and does not ask at each step.
 //
 // After its last unit a block has nothing to prefetch: it loads the first leaves of that unit again, and
-// nobody uses them.
+// nobody uses them. Where units are not drawn, `next` becomes a number that no unit has, so that a block ends
+// after its second one.
 template <class Leaves, bool kHasModulus>
 __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiprocessor)
     ReduceKernel(OperatorParameters parameters, Range range, Geometry geometry, Workspace workspace) {
@@ -114,7 +115,6 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
       if (lane == 0) units[unit] = folded;
     }
     unit = next;
-    // Without draws the 0 makes `next` a number that no unit has: the block ends after its second one.
     next = 2 * geometry.unit_blocks + drawn[turn];
     turn ^= 1;
     folds = unit < geometry.units;

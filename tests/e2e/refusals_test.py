@@ -36,7 +36,8 @@ def control_group(limit_bytes: int) -> Iterator[tuple[str, ...]]:
         allowed = limit.exists() and os.access(limit, os.W_OK)
         if allowed:
             limit.write_text(str(limit_bytes))
-            allowed = subprocess.run([*inside, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
+            tried = subprocess.run([*inside, "true"], stderr=subprocess.DEVNULL, check=False)
+            allowed = tried.returncode == 0
         yield inside if allowed else ()
     finally:
         # Its processes have ended, unless the test has failed: then the folder stays, too.

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <ios>
 #include <optional>
 #include <set>
 #include <span>
@@ -83,6 +85,42 @@ TEST_P(ContractTest, BitsOfEveryKindOfElement) {
   for (const Flavour flavour : kFlavours) {
     ASSERT_NO_FATAL_FAILURE(Check(0, 2 * reduction_.leaf_elements() + 3, flavour));
     ASSERT_NO_FATAL_FAILURE(Check(7, reduction_.leaf_elements() - 1, flavour));
+  }
+}
+
+// The bits of an infinity, or 0 for types that have none.
+std::uint64_t InfinityOf(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat16:
+      return 0x7c00;
+    case ElementType::kBfloat16:
+      return 0x7f80;
+    case ElementType::kFloat32:
+      return 0x7f800000;
+    case ElementType::kFloat64:
+      return 0x7ff0000000000000;
+    default:
+      return 0;
+  }
+}
+
+// Ways that look at bits instead of values must not take what is rare for what is common.
+TEST_P(ContractTest, BitsWithOneRareElementAmongTameOnes) {
+  const std::uint64_t infinity = InfinityOf(GetParam().spec.element_type);
+  if (infinity == 0) return;
+  const std::uint64_t bytes = ElementTypeBytes(GetParam().spec.element_type);
+  const std::uint64_t sign = std::uint64_t{1} << (8 * bytes - 1);
+  const std::uint64_t least_normal = infinity & ~(infinity << 1);
+  const std::uint64_t count = 2 * reduction_.leaf_elements();
+  for (const std::uint64_t bits : {infinity, infinity | least_normal >> 1, infinity + 1, infinity - 1,
+                                   std::uint64_t{1}, least_normal - 1, std::uint64_t{0}}) {
+    for (const std::uint64_t signed_bits : {bits, bits | sign}) {
+      SCOPED_TRACE(testing::Message() << std::hex << signed_bits);
+      std::vector<std::byte> data = RandomArray(reduction_, count, Flavour::kTame, random_);
+      std::memcpy(data.data() + random_() % (data.size() / bytes) * bytes, &signed_bits, bytes);
+      ExpectSame(DeviceUnderTest::Get().Reduce(reduction_, 0, data), 0, GetParam().Reference(0, data));
+      if (HasFatalFailure()) return;
+    }
   }
 }
 
