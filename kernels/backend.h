@@ -175,9 +175,10 @@ class Backend {
 
   virtual std::span<const std::unique_ptr<Slot>> slots() = 0;
 
-  // Has the device read `bytes` of the host from now on until the Memory is destroyed. They must stay mapped
-  // so long, and never shrink. Where the system does not let them be registered with the device they are
-  // copied by way of the driver's own buffers: slower, but the same bits. May take 50 ms for each GiB.
+  // Has the device read `bytes` of the host from now on until the Memory is destroyed. Until then
+  // they must stay mapped, and never shrink. Where the system does not let them be registered with the device
+  // they are copied by way of the driver's own buffers: slower, but the same bits. May take 50 ms for each
+  // GiB.
   virtual absl::StatusOr<std::unique_ptr<Memory>> Register(std::span<const std::byte> bytes) = 0;
 
   // Whether slots may take pieces: those of a GPU.
@@ -185,7 +186,7 @@ class Backend {
 
   // Has slots take pieces that lie in `bytes` of the host (Slot::StartPieces), whole pages, which must stay
   // mapped until the backend is destroyed. At most once, before any slot is used. UNIMPLEMENTED where the
-  // device takes no pieces; RESOURCE_EXHAUSTED where the system does not let it read so many bytes.
+  // device takes no pieces; RESOURCE_EXHAUSTED where the system does not let it read that many bytes.
   virtual absl::Status OpenPieces(std::span<const std::byte>) {
     return absl::UnimplementedError("this device takes no pieces");
   }
@@ -197,7 +198,7 @@ class Backend {
   // thing. While it is open the memory stays, even if the other process ends.
   virtual absl::StatusOr<std::unique_ptr<Memory>> Open(const ProcessMemory& memory) = 0;
 
-  // Memory of one of the devices for arrays that stay. RESOURCE_EXHAUSTED where it has not so much.
+  // Memory of one of the devices for arrays that stay. RESOURCE_EXHAUSTED where it has less.
   virtual absl::StatusOr<std::unique_ptr<Memory>> Allocate(int device, std::uint64_t bytes) = 0;
 
   // OK until the device has failed in a way that only a new process mends. Cheap; poll it.
@@ -213,7 +214,7 @@ struct BackendOptions {
   // A multiple of 64 KiB, at least 64 KiB; 0 for what suits the device: large buffers for a bus, small ones
   // that stay in a core's cache for the CPU.
   std::size_t slot_bytes = 0;
-  // The CPU backend has so many threads, or one per core for 0. Start reduces on the calling thread, whose
+  // How many threads the CPU backend has: one per core for 0. Start reduces on the calling thread, whose
   // cache holds the bytes, for inline_time at most, and hands the rest to those threads; while groups compete
   // for them and most are busy, a group that has had more than others stays on its own for some milliseconds.
   int threads = 0;

@@ -38,7 +38,7 @@ struct ReductionSpec {
   Algorithm algorithm = Algorithm::kAuto;
 };
 inline constexpr int kMaxOperators = 16;
-// The most bytes that the states of one node have, all operators together. Slots have memory for so many, and
+// The most bytes that the states of one node have, all operators together. Slots have memory for that, and
 // the partial states of arrays of 2^50 bytes fit messages.
 inline constexpr std::size_t kMaxNodeBytes = std::size_t{32} << 10;
 

@@ -1,21 +1,22 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/costs.h"
 
 #include <algorithm>
 
 #include "absl/hash/hash.h"
+#include "kernels/cpu/tuning.h"
 
 namespace warpfold::kernels::cpu {
 namespace {
 
 constexpr std::uint64_t kLowerHalf = 0xffffffff;
 
-// Slow operators take 1 to 4 ns for a byte. Products of matrices take the longer the larger these are.
+// Products of matrices take the longer the larger these are.
 std::uint64_t AssumedPicoseconds(const ReductionPlan& reduction) {
-  constexpr std::uint64_t kOfAnOperator = 1500;
   const std::uint64_t rows = std::max<std::uint64_t>(reduction.spec().shape.rows, 4);
-  return kOfAnOperator * reduction.operators().size() * rows / 4;
+  return kAssumedPicoseconds * reduction.operators().size() * rows / 4;
 }
 
 }  // namespace

@@ -14,18 +14,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/tuning.h"
+
 namespace warpfold::kernels::cpu {
 
 class GroupTimes {
  public:
   using Time = std::chrono::nanoseconds;
-  // A group is far behind if it has had kFarBehind less than the group that has had most. None counts as
-  // further behind than kMostBehind, so that nobody saves up for later by being idle.
-  static constexpr Time kFarBehind = std::chrono::milliseconds(8);
-  static constexpr Time kMostBehind = 2 * kFarBehind;
-  // A group competes if threads worked for it within the last kLately of work, that of all threads added up.
-  static constexpr Time kLately = std::chrono::milliseconds(256);
-
   // Threads have worked for the group for `took`.
   void Charge(std::uint64_t group, Time took);
 

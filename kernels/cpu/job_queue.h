@@ -25,6 +25,8 @@
 #include <list>
 #include <map>
 
+#include "kernels/cpu/tuning.h"
+
 namespace warpfold::kernels::cpu {
 
 struct Job {
@@ -39,9 +41,7 @@ struct Job {
 class JobQueue {
  public:
   using Time = std::chrono::nanoseconds;
-  // Long beside what it takes to pick a batch, short beside what a caller notices.
-  static constexpr Time kTurn = std::chrono::microseconds(500);
-  // When there are so many groups, those without jobs are forgotten whatever they have had.
+  // When there are kMostGroups, those without jobs are forgotten whatever they have had.
   static constexpr std::size_t kMostGroups = 1024;
 
   // Tasks [begin, end) of a job that were handed out to one thread.
@@ -55,8 +55,8 @@ class JobQueue {
 
   // Whose turn it is. Only while has_tasks().
   Batch Pick();
-  // The batch has run, and took so long. Returns what its job wants to be called at its end where this was
-  // the last of it; the queue knows the job no more.
+  // The batch has run, and took `took`. If it was the last of its job, returns what the job wants to be
+  // called at its end, and the queue does not know the job any more.
   std::function<void()> End(const Batch& batch, Time took);
 
   // How many groups are remembered.

@@ -18,8 +18,7 @@ constexpr std::uint64_t TaskBytes(std::uint64_t operators) {
   return operators <= kTaskOperators ? kTaskBytes : kTaskBytes / (operators / kTaskOperators);
 }
 
-// A subtree of 2^TaskLevel leaves, of so many bytes at most, is one task: as many leaves as make a task, but
-// one at least.
+// A subtree of 2^TaskLevel leaves is one task. It has TaskBytes at most, or is one leaf.
 constexpr std::uint32_t TaskLevel(std::uint64_t leaf_bytes, std::uint64_t operators) {
   std::uint32_t level = 0;
   while (leaf_bytes << (level + 1) <= TaskBytes(operators)) ++level;

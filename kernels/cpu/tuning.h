@@ -16,7 +16,7 @@ namespace warpfold::kernels::cpu {
 // segments has as many bytes, and no more segments than take about as long where these are tiny.
 inline constexpr std::uint32_t kTaskLevel = 5;
 inline constexpr std::uint64_t kTaskSegments = 4096;
-// Tasks get smaller from twice so many operators on: threads take turns between tasks, and the slowest
+// Tasks get smaller from twice kTaskOperators on: threads take turns between tasks, and the slowest
 // operators take some 1 ms for 128 KiB.
 inline constexpr std::uint64_t kTaskOperators = 4;
 
@@ -30,6 +30,20 @@ inline constexpr std::size_t kMostBytesFromMemory = 32 << 20;
 // A StartFrom also takes no more than one thread reduces in this time, as far as is known, but at least as
 // much as a slot has. So calls wait for a slot for a few such times, however slow others' operators are.
 inline constexpr std::chrono::nanoseconds kTimeFromMemory = std::chrono::milliseconds(10);
+
+// A turn of a job (job_queue.h): long beside what it takes to pick a batch, and short beside what a caller
+// notices.
+inline constexpr std::chrono::nanoseconds kTurn = std::chrono::microseconds(500);
+// What an operator is assumed to take for a byte until it has been measured (costs.h). Slow ones take 1 to 4
+// ns.
+inline constexpr std::uint64_t kAssumedPicoseconds = 1500;
+
+// A group is far behind if it has had kFarBehind less than the group that has had most (group_times.h). None
+// counts as further behind than kMostBehind, so that nobody saves up for later by being idle.
+inline constexpr std::chrono::nanoseconds kFarBehind = std::chrono::milliseconds(8);
+inline constexpr std::chrono::nanoseconds kMostBehind = 2 * kFarBehind;
+// A group competes if threads worked for it within the last kLately of work, that of all threads added up.
+inline constexpr std::chrono::nanoseconds kLately = std::chrono::milliseconds(256);
 
 // A Start that yields to other groups stays on its own thread for up to kYieldingTime, as long as at least
 // one in kBusyPart of the other threads works: with fewer, processors are idle. Measured with 72 callers on

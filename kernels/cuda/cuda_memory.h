@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<Memory>> RegisterHostMemory(std::span<const Gpu> 
 // not let it be registered, or a GPU has other addresses for it.
 absl::StatusOr<std::unique_ptr<Memory>> RegisterPieces(std::span<const Gpu> gpus,
                                                        std::span<const std::byte> bytes, Fault& fault);
-// On the GPU that knows the handle.
+// Opens the memory on the GPU that knows the handle.
 absl::StatusOr<std::unique_ptr<Memory>> OpenProcessMemory(std::span<const Gpu> gpus,
                                                           const ProcessMemory& memory, Fault& fault);
 absl::StatusOr<std::unique_ptr<Memory>> AllocateDeviceMemory(Gpu gpu, std::uint64_t bytes, Fault& fault);

@@ -20,7 +20,7 @@ namespace warpfold::kernels::cuda {
 // launch and a completion: smaller ones took more of its time, larger ones only more memory
 // (docs/data-path.md).
 inline constexpr std::size_t kDefaultSlotBytes = 8 << 20;
-// A slot's reducer has workspace for so many bytes of matrices at once where they lie on the device; of
+// A slot's reducer has workspace for kSlotReducerBytes of matrices at once where they lie on the device. Of
 // scalars it takes much more.
 inline constexpr std::size_t kSlotReducerBytes = 32 << 20;
 
@@ -65,7 +65,7 @@ inline constexpr LeavesTuning kExactTuning = {8, 2, 17};
 // last block's fold short; the largest level keeps blocks from ending late.
 inline constexpr std::uint64_t kManyUnits = 1024;
 
-// From so many multiprocessors on, units of every kernel are so small that the edges beside them are few
+// From kManyMultiprocessors on, units of every kernel are so small that the edges beside them are few
 // leaves (DeviceReducer::Capacity).
 inline constexpr std::uint32_t kManyMultiprocessors = 32;
 
@@ -120,9 +120,9 @@ inline constexpr std::uint32_t kMostTileSharedBytes = 96 << 10;
 inline constexpr std::uint64_t kSmallestUnitBytes = 8192;
 
 // How the lanes of a block share the product of two matrices: rows and columns of lanes, each of which
-// computes a tile of so many rows and columns. A fixed dimension has a kernel of its own, which reads whole
-// vectors; the others take all dimensions up to theirs, which the tiles of all lanes cover. From 16 rows on
-// integers of 32 bits go to the tensor cores where the dimension is fixed.
+// computes a tile with these numbers of rows and columns. A fixed dimension has a kernel of its own, which
+// reads whole vectors; the others take all dimensions up to theirs, which the tiles of all lanes cover. From
+// 16 rows on integers of 32 bits go to the tensor cores where the dimension is fixed.
 struct TileTuning {
   std::uint32_t largest_dimension;
   bool is_fixed;

@@ -85,7 +85,7 @@ struct ArgExtremum {
     return {leaf.offset == kNoOffset ? Outcome::kNoIndex : first + leaf.offset, leaf.key};
   }
   WARPFOLD_FN LeafState LeafIdentity() const { return {Keys::kWorst, kNoOffset}; }
-  // What elements are compared by: the best rank wins.
+  // Elements are compared by their ranks, of which the best one wins.
   WARPFOLD_FN Key<T> RankOf(T x) const { return Rank(Keys{}.Lift(x, 0)); }
   WARPFOLD_FN State Identity() const { return {Outcome::kNoIndex, Keys::kWorst}; }
 

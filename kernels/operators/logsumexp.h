@@ -70,7 +70,7 @@ struct Logsumexp<T, kIgnoreNan> {
   bool IsPossible(const State& s, std::uint64_t, std::uint64_t count) const {
     if (s.sum == 0) return kIgnoreNan && s.largest == kLowest;  // nothing but NaN
     if (s.largest != s.largest) return !kIgnoreNan && s.sum != s.sum;
-    // The largest itself gives 1, and no element more.
+    // The largest element gives 1, and no element gives more.
     return s.sum >= 1 && s.sum <= static_cast<double>(count) * (1 + 0x1p-40) &&
            IsSumOfFloats<T>(s.largest, 1);
   }

@@ -34,7 +34,7 @@ inline constexpr double kLargestFloat = std::same_as<T, double>    ? 0x1.fffffff
                                         : std::same_as<T, float>   ? 0x1.fffffep127
                                                                    : 0x1.fep127;
 
-// Whether this can be a sum in float64 of so many elements, or of their magnitudes to the power kPower. It is
+// Whether this can be a sum in float64 of `count` elements, or of their magnitudes to the power kPower. It is
 // if an infinity or a NaN may have been among them, or if it is small enough; rounding may lift it a little.
 template <FloatElement T, int kPower = 1>
 bool IsSumOfFloats(double sum, std::uint64_t count) {

@@ -64,10 +64,10 @@ struct Spread {
     return spread;
   }
 
-  // The nearest double.
+  // Returns the nearest double.
   WARPFOLD_FN double Rounded() const {
     if (words[3] == 0) return kernels::Rounded(Uint192{{words[0], words[1], words[2]}});
-    // The upper 128 bits, and whether anything is below them: more than rounding needs.
+    // Rounding needs no more than the upper 128 bits, and whether anything is below them.
     const Uint128 high = Uint128{words[3]} << 64 | words[2];
     return std::ldexp(RoundedQuotient(high | Uint128{(words[1] | words[0]) != 0}, 1), 128);
   }

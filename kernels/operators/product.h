@@ -95,7 +95,7 @@ struct Product<T, false> {
     const bool zero = s.magnitude == 0 && s.overflow == 0;
     const bool may_be_negative = std::is_signed_v<Key<T>> && !zero;
     if (s.overflow > 1 || s.negative > (may_be_negative ? 1u : 0u)) return false;
-    // The largest product of so many elements, as long as it is below 2^64: of bool it always is.
+    // The largest product of `count` elements, as long as it is below 2^64, as that of bool always is.
     Uint128 largest = 1;
     for (std::uint64_t i = 0; i < count && i < 64; ++i) {
       largest *= kLargestMagnitude<T>;

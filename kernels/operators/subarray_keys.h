@@ -94,8 +94,8 @@ struct SubarrayKeys {
             Store(IsLess(prefix, all) ? all | EndAt(offset) : Key{prefix}), Store(ends_here)};
   }
 
-  // The keys of the same elements, so many places further on. The sums do not feel it, for no position is
-  // less than the distance to the last one.
+  // Returns the keys of the same elements, `distance` places further on. That changes no sum, because no
+  // position is less than the distance to the last one.
   WARPFOLD_FN SubarrayKeys Moved(std::uint32_t distance) const {
     return {total, Store(Key{best} - Key{distance << kIndexBits | distance}),
             Store(Key{prefix} - Key{distance}), Store(Key{suffix} - Key{distance << kIndexBits})};

@@ -24,7 +24,8 @@ namespace warpfold::kernels::simt {
 namespace {
 
 constexpr int kMostSlots = 4;
-// A slot reduces so many bytes of matrices at once. Few: every block has a view of all memory that is shared.
+// The most bytes of matrices that a slot reduces at once. They are few, because every block has a view of all
+// memory that is shared.
 constexpr std::size_t kReducerBytes = 128 << 10;
 
 bool HasKernel(const ReductionPlan& reduction, const BoundOperator& op) {

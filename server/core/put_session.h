@@ -23,7 +23,7 @@ namespace warpfold::server {
 
 class PutSession : public ArraySession {
  public:
-  // As Session's.
+  // The arguments are those of Session's constructor.
   PutSession(Service& service, SlotUse slots, std::function<void()> listener)
       : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
 

@@ -5,7 +5,7 @@
 // shard, so that neither needs a lock. Whoever owns the thread (rpc/rpc_shard.h, or a simulation) brings the
 // events: those of calls, a device that has finished something, time.
 //
-// Threads: one.
+// Threads: a shard is used by one thread.
 #pragma once
 
 #include <atomic>

@@ -218,6 +218,14 @@ class _Reduce:
             self.assertEqual((done.returncode, done.stderr), (1, error))
             self.assertEqual(json.loads(done.stdout)["results"] if done.stdout else None, results)
 
+    def test_an_overflow_recommends_nothing_that_would_be_refused(self):
+        overflow = self.save("o.npy", numpy.array([2**63 - 1, 1], "<i8"))
+        done = self.call("--op", "max_subarray_sum", overflow)
+        self.assertEqual((done.returncode, done.stderr), (
+            1, "warpfold: OUT_OF_RANGE: max_subarray_sum: the exact value does not fit 64 bits\n"))
+        self.assert_exit(1, self.call("--op", "max_subarray_sum", "--wrap", overflow), "INVALID_ARGUMENT",
+                         "sums modulo 2^bits have no order")
+
     def test_info_and_health(self):
         info = json.loads(warpfold("info", "--target", self.address, "--json").stdout)
         self.assertEqual(info["backend"], DEVICE.split(":")[0])

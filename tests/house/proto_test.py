@@ -24,8 +24,28 @@ def _find(things, name: str):
     return next(thing for thing in things if thing.name == name)
 
 
+def _text(path: str) -> str:
+    return (protos.ROOT / path).read_text(encoding="utf-8")
+
+
 class ProtoTest(unittest.TestCase):
     maxDiff = None
+
+    def test_libraries_know_the_element_types_of_the_api(self):
+        enum = _find([e for file in protos.compile_tree().file for e in file.enum_type], "ElementType")
+        names = {value.name.removeprefix("ELEMENT_TYPE_").lower() for value in enum.value if value.number}
+        in_python = _text("client/python/warpfold/element_types.py").split("frozenset({")[1].split("})")[0]
+        in_cpp = _text("proto/element_type.h").split("kElementTypes[kElementTypeCount] = {")[1].split("};")[0]
+        self.assertEqual(set(re.findall(r'"(\w+)"', in_python)), names)
+        self.assertEqual(set(re.findall(r'"(\w+)"', in_cpp)), names)
+
+    def test_python_names_reasons_that_errors_have(self):
+        reasons = set(re.findall(r'"([A-Z_]+)"', _text("proto/error_reasons.h")))
+        asked = {reason for path in (protos.ROOT / "client/python/warpfold").glob("*.py")
+                 for line in _text(str(path)).splitlines() if "reason" in line
+                 for reason in re.findall(r'"([A-Z]+(?:_[A-Z]+)*)"', line)}
+        self.assertIn("TOO_MANY_REDUCTIONS", asked)
+        self.assertEqual(asked - reasons, set())
 
     def test_names_follow_the_rules(self):
         current = protos.compile_tree()

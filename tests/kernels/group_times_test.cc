@@ -34,7 +34,7 @@ TEST(GroupTimesTest, EqualsYieldToEachOther) {
 TEST(GroupTimesTest, WhoIsFarBehindDoesNotYield) {
   GroupTimes times;
   times.Charge(1, kLittle);
-  times.Charge(2, GroupTimes::kFarBehind);
+  times.Charge(2, kFarBehind);
   EXPECT_TRUE(times.Yields(1)) << "a nanosecond less than far";
   times.Charge(2, kLittle);
   EXPECT_FALSE(times.Yields(1));
@@ -47,8 +47,8 @@ TEST(GroupTimesTest, WhoIsFarBehindDoesNotYield) {
 TEST(GroupTimesTest, NobodySavesUp) {
   GroupTimes times;
   times.Charge(1, kLittle);
-  times.Charge(2, 100 * GroupTimes::kMostBehind);
-  times.Charge(1, GroupTimes::kMostBehind - GroupTimes::kFarBehind);
+  times.Charge(2, 100 * kMostBehind);
+  times.Charge(1, kMostBehind - kFarBehind);
   EXPECT_FALSE(times.Yields(1));
   times.Charge(1, kLittle);
   EXPECT_TRUE(times.Yields(1)) << "only kMostBehind of what the other has had counts";
@@ -58,7 +58,7 @@ TEST(GroupTimesTest, NobodySavesUp) {
 TEST(GroupTimesTest, WhoHasHadNothingLatelyDoesNotCompete) {
   GroupTimes times;
   times.Charge(2, kLittle);
-  times.Charge(1, GroupTimes::kLately);
+  times.Charge(1, kLately);
   EXPECT_TRUE(times.Yields(1));
   times.Charge(1, kLittle);
   EXPECT_FALSE(times.Yields(1));
@@ -71,7 +71,7 @@ TEST(GroupTimesTest, WhoHasHadNothingLatelyDoesNotCompete) {
 TEST(GroupTimesTest, WorkIsCountedAndCharged) {
   GroupTimes times;
   times.Charge(2, kLittle);
-  times.Charge(1, GroupTimes::kLately);
+  times.Charge(1, kLately);
   times.Charge(1, kLittle);
   EXPECT_FALSE(times.Yields(1));
   EXPECT_EQ(times.working(), 0);
@@ -81,7 +81,7 @@ TEST(GroupTimesTest, WorkIsCountedAndCharged) {
     EXPECT_EQ(times.working(), 2);
   }
   EXPECT_EQ(times.working(), 0);
-  times.Charge(1, GroupTimes::kLately / 2);
+  times.Charge(1, kLately / 2);
   EXPECT_TRUE(times.Yields(1)) << "3 was charged, too";
 }
 

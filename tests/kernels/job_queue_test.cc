@@ -82,7 +82,7 @@ TEST_F(JobQueueTest, TimeCountsNotTasks) {
 }
 
 TEST_F(JobQueueTest, JobsOfAGroupTakeTurns) {
-  for (const char* name : {"a", "b", "c"}) Add(kGreedy, name, 3, JobQueue::kTurn);
+  for (const char* name : {"a", "b", "c"}) Add(kGreedy, name, 3, kTurn);
   RunAll();
   EXPECT_EQ(ran_, (std::vector<std::string>{"a", "b", "c", "a", "b", "c", "a", "b", "c"}));
   EXPECT_EQ(ended_, (std::vector<std::string>{"a", "b", "c"}));

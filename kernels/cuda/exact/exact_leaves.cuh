@@ -173,7 +173,7 @@ class ExactLeaves {
       }
     });
     const double sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    // 40 bits of magnitude and 64 elements: a float16's sum is always exact.
+    // A float16 has 40 bits of magnitude, so that the sum of 64 is always exact.
     if constexpr (std::is_same_v<T, Float16>) return {sum, IsFinite(sum)};
     const std::uint32_t highest = largest >> 23;
     const std::uint32_t lowest = (smallest + 1) >> 23;

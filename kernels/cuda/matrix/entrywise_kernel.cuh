@@ -19,9 +19,9 @@
 
 namespace warpfold::kernels::cuda {
 
-// Matrices with more entries are cut into parts of so many.
+// Matrices with more entries are cut into parts of kPartEntries.
 inline constexpr std::uint32_t kPartEntries = kEntrywiseThreads;
-// A thread's stretch of leaves is one at least, and eight at a time.
+// A thread folds a stretch of neighbouring leaves, one at least, eight at a time.
 inline constexpr std::uint32_t kEight = 1u << kEightLevel;
 
 struct EntrywisePlan {

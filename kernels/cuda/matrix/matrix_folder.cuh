@@ -75,7 +75,7 @@ class MatrixFolder {
   }
 
  private:
-  // The batch that is folded, whose place its products take; the other one arrives.
+  // Where the batch is that is being folded. Its products take its place, while the other batch arrives.
   __device__ __forceinline__ std::uint32_t Here() const { return layout_.Buffer(arriving_ ^ 1); }
 
   // Begins to load batch `i` of a span of elements.

@@ -120,7 +120,7 @@ constexpr TreePlan PlanTree(std::uint64_t first_leaf, std::uint64_t elements, st
   return plan;
 }
 
-// The tickets of a launch over so many bytes, whose units have at least kSmallestUnitBytes for each of their
+// The tickets of a launch over `array_bytes`, whose units have at least kSmallestUnitBytes for each of their
 // parts. Each round has half as many groups as the one before, or less, and up to two that are not full. One
 // more is for the draws.
 constexpr std::size_t TreeTickets(std::size_t array_bytes) {

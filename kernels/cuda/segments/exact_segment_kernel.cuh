@@ -109,7 +109,7 @@ class ExactSegmentWarp {
       if (lane_ == 0 && sum != 0) memory_.digits.Add(sum, bins.LowestBit(i));
     }
   }
-  // The upper half of a magnitude's bits, which orders as the magnitudes do.
+  // Returns the upper half of a magnitude's bits. Of two magnitudes the larger one has no smaller half.
   static __device__ __forceinline__ std::uint32_t UpperHalf(double x) {
     return static_cast<std::uint32_t>(BitCast<std::uint64_t>(x) >> 32) & 0x7fffffffu;
   }

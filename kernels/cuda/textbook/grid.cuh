@@ -17,8 +17,8 @@ namespace warpfold::kernels::cuda::textbook {
 // blocks wait for others to end.
 inline constexpr unsigned kThreadsPerMultiprocessor = 2048;
 
-// The blocks of so many threads that all multiprocessors hold; but no more than have something to do, if a
-// block takes `items_per_block` of the `count` items at a time.
+// The blocks of `threads` that all multiprocessors hold, but no more than have something to do if a block
+// takes `items_per_block` of the `count` items at a time.
 inline unsigned FixedGrid(const Workspace& workspace, std::uint64_t count, unsigned threads,
                           std::uint64_t items_per_block) {
   const std::uint64_t useful = (count + items_per_block - 1) / items_per_block;
