@@ -9,6 +9,8 @@
 #include <string>
 
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/device_reducer.h"
+#include "kernels/cuda/segments/segment_reducer.h"
 #include "kernels/error.h"
 #include "tests/kernels/cuda_shim/shim.h"
 
@@ -33,6 +35,18 @@ class StartTest : public testing::Test {
 TEST_F(StartTest, GpuThatWorksIsOpened) {
   Shim::Get().Begin({});
   EXPECT_TRUE(Open().ok()) << Open();
+}
+
+// Tickets are zeroed on a stream for which the slots' streams do not wait: a first launch that came before it
+// would find its last block by wrong numbers. Each reducer waits by itself, whoever is made after it.
+TEST_F(StartTest, TicketsOfReducersAreZeroBeforeAnybodyCanLaunch) {
+  Shim::Get().Begin({});
+  const auto reducer = DeviceReducer::Create(1 << 20);
+  ASSERT_TRUE(reducer.ok()) << reducer.status();
+  EXPECT_FALSE(Shim::Get().HasWork());
+  const auto segments = SegmentReducer::Create(1 << 20, 1);
+  ASSERT_TRUE(segments.ok()) << segments.status();
+  EXPECT_FALSE(Shim::Get().HasWork());
 }
 
 // Not NOT_FOUND, for which --device=auto would take the CPU: the GPU is there, and is missed.
