@@ -26,8 +26,8 @@ struct Moments {
   std::uint64_t count;
 };
 
-// What rounding takes from a + b, given that sum: the error of a two-sum, exact. D. E. Knuth, The Art of
-// Computer Programming, volume 2, 4.2.2, theorem B. Real is double, or a vector of doubles.
+// Returns what rounding has taken from a + b, given that rounded sum. The result is exact (a two-sum): D. E.
+// Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B. Real is double, or a vector of doubles.
 template <class Real>
 WARPFOLD_FN Real RoundedOff(Real a, Real b, Real sum) {
   const Real b_part = sum - a;

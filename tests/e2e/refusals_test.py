@@ -147,10 +147,10 @@ class RefusalsTest(TestCase):
                 self.skipTest("no control group can be made")
             self.assert_refused(_WRONG, "--max_concurrent_reductions=64",
                                 "memory: at most [0-9]+ MiB .* the control group .* allows 1024 MiB",
-                                "--device=cpu", prefix=inside)
+                                "--device=cpu", "--slots=2", prefix=inside)
             self.assert_refused(_WRONG, "--slots=256 --slot_bytes=1073741824", "of memory are available",
                                 "--device=cpu", "--slots=256", f"--slot_bytes={1 << 30}", prefix=inside)
-            with Server("--max_concurrent_reductions=4", "--max_connections=16", device="cpu",
+            with Server("--max_concurrent_reductions=4", "--max_connections=16", "--slots=2", device="cpu",
                         prefix=inside) as server:
                 self.assertEqual(value(server.address, "max", "--iota", "1000000"), 999999)
 

@@ -18,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/geometry.h"
+#include "kernels/operators/element_types.h"
 #include "kernels/operators/table.h"
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
@@ -92,13 +93,13 @@ TEST_P(ContractTest, BitsOfEveryKindOfElement) {
 std::uint64_t InfinityOf(ElementType type) {
   switch (type) {
     case ElementType::kFloat16:
-      return 0x7c00;
+      return kInfinityBits<Float16>;
     case ElementType::kBfloat16:
-      return 0x7f80;
+      return kInfinityBits<Bfloat16>;
     case ElementType::kFloat32:
-      return 0x7f800000;
+      return kInfinityBits<float>;
     case ElementType::kFloat64:
-      return 0x7ff0000000000000;
+      return kInfinityBits<double>;
     default:
       return 0;
   }

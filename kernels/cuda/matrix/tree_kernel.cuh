@@ -12,8 +12,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// What a block folds at once: elements, or the states of other spans, that stand one after the other. In the
-// complete subtree there are 2^level leaves, or states.
+// A block folds a span at once. It has elements, or the states of other spans, which stand one after the
+// other. If the span is a complete subtree, these are 2^level leaves, or as many states.
 struct TreeSpan {
   const std::byte* data = nullptr;
   std::uint64_t first_leaf = 0;
