@@ -21,18 +21,9 @@
 #include "kernels/cpu/vectors.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/element_types.h"
+#include "kernels/operators/half_as_double.h"
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
-
-template <HalfElement T>
-struct HalfAsDouble {
-  static constexpr bool kFloat16 = std::same_as<T, Float16>;
-  // How far down from the top of a double's bits those of T go; a double has 11 bits of exponent.
-  static constexpr int kShift = 11 - (kFloat16 ? 5 : 8);
-  static constexpr std::uint64_t kMask =
-      std::uint64_t{1} << 63 | std::uint64_t{0x7fff} << (64 - 16 - kShift);  // sign; exponent and fraction
-  static constexpr double kUnit = kFloat16 ? 0x1p1008 : 0x1p896;             // by the exponents' biases
-};
 
 // The sums of a block of columns, whose rows have kBlockBytes each.
 template <HalfElement T>

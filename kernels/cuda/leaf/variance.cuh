@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cmath>
-#include <concepts>
 #include <cstdint>
 #include <type_traits>
 
@@ -16,6 +15,7 @@
 #include "kernels/cuda/leaf/lane_leaf.cuh"
 #include "kernels/cuda/leaf/packed.cuh"
 #include "kernels/cuda/leaf/sum.cuh"
+#include "kernels/operators/half_as_double.h"
 #include "kernels/operators/variance.h"
 
 namespace warpfold::kernels::cuda {
@@ -126,25 +126,21 @@ requires(sizeof(T) == 4) __device__ __forceinline__ typename PowerSumsOperator<T
   return {sum, AsWords(squares)};
 }
 
-// The first of variance's two sweeps over halves, without conversions, of which a GPU has few in each cycle.
-// A half's bits are moved into the places that they have in a double. There its exponent is too small by the
-// difference of the biases: the half is divided by kScale. What is 0 or subnormal is so there, too, and
-// exact. A sum that is scaled by a power of 2 rounds as it does otherwise.
+// The first of variance's two sweeps over halves, which are read as doubles that are scaled by a power of 2:
+// a GPU has few conversions in each cycle. A sum that is scaled so rounds as it does otherwise.
 template <HalfElement T>
 struct ScaledSweep : Variance<T, false> {
   using Base = Variance<T, false>;
+  using Half = HalfAsDouble<T>;
   using typename Base::Second;
-  static constexpr int kFractionBits = std::same_as<T, Float16> ? 10 : 7;
-  static constexpr double kScale = std::same_as<T, Float16> ? 0x1p1008 : 0x1p896;  // 2^(1023 - bias)
 
   __device__ double LiftFirst(T x) const {
-    constexpr int kShift = 16 + kFractionBits - 20;  // a double's upper half has 20 bits of fraction
-    constexpr std::uint32_t kPlaces = 0x80000000u | 0x7fff0000u >> kShift;
+    constexpr auto kUpperMask = static_cast<std::int32_t>(Half::kMask >> 32);
     const auto bits = static_cast<std::int32_t>(std::uint32_t{x.bits} << 16);
-    return __hiloint2double((bits >> kShift) & static_cast<std::int32_t>(kPlaces), 0);
+    return __hiloint2double((bits >> Half::kShift) & kUpperMask, 0);
   }
   __device__ double Center(double first, std::uint32_t present) const {
-    return Base::Center(first * kScale, present);
+    return Base::Center(first * Half::kUnit, present);
   }
   // This sweep takes an infinity or a NaN for a number, but the second one does not: the sum of its
   // deviations is finite exactly if all elements are. If not, there is no variance.
