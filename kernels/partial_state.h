@@ -19,22 +19,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/nodes.h"
 #include "kernels/reduction.h"
 
 namespace warpfold::kernels {
-
-// A complete subtree: leaves [index << level, (index + 1) << level).
-struct NodePosition {
-  std::uint32_t level = 0;
-  std::uint64_t index = 0;
-  friend bool operator==(NodePosition a, NodePosition b) = default;
-};
-
-// A range has at most two maximal subtrees of each level, and levels are fewer than 64.
-inline constexpr int kMaxStateNodes = 2 * 64;
-
-// The positions of the maximal complete subtrees of leaves [first, first + count), in order.
-std::vector<NodePosition> MaximalSubtrees(std::uint64_t first_leaf, std::uint64_t leaf_count);
 
 class PartialState {
  public:

@@ -38,7 +38,6 @@ inline constexpr char kUnknownMethod[] = "UNKNOWN_METHOD";
 inline constexpr char kUnknownOperator[] = "UNKNOWN_OPERATOR";
 inline constexpr char kUnsupportedAlgorithm[] = "UNSUPPORTED_ALGORITHM";
 inline constexpr char kNoResidentArrays[] = "NO_RESIDENT_ARRAYS";
-// The device refused one request, and goes on: INTERNAL.
 inline constexpr char kLaunchRefused[] = "LAUNCH_REFUSED";
 // All of these.
 inline constexpr const char* kOfCalls[] = {

@@ -15,8 +15,9 @@ namespace warpfold::kernels::cuda {
 
 // On these GPUs, each with options.slots slots, or on all there are if none is named. NOT_FOUND if there is
 // no such GPU, or no driver at all; FAILED_PRECONDITION if the driver is too old; RESOURCE_EXHAUSTED if there
-// is not enough memory for the slots; else UNAVAILABLE (DEVICE_LOST) if it is there but cannot be used. A GPU
-// may be named twice, for tests: it then counts as two.
+// is not enough memory for the slots; INTERNAL (LAUNCH_REFUSED) if there are no kernels for this GPU, or CUDA
+// refuses something else; UNAVAILABLE (DEVICE_LOST) if it is there but cannot be used. A GPU may be named
+// twice, for tests: it then counts as two.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(std::span<const int> ordinals,
                                                          const BackendOptions& options);
 

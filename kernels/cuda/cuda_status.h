@@ -15,7 +15,7 @@ namespace warpfold::kernels::cuda {
 // unusable until the process ends, and an unknown error must not be waited out.
 bool IsRefusal(cudaError_t error);
 
-// OK; INTERNAL (LAUNCH_REFUSED) for a refusal, of which CUDA has then forgotten; else UNAVAILABLE
+// OK; INTERNAL (LAUNCH_REFUSED) for a refusal, which is then no longer CUDA's last error; else UNAVAILABLE
 // (DEVICE_LOST). Both have the error's number and name. `what` says what was being done.
 absl::Status StatusOf(cudaError_t error, const char* what);
 

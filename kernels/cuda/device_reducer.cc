@@ -32,6 +32,14 @@ std::size_t Twin(const ReductionPlan& reduction, std::size_t i) {
   return twin;
 }
 
+cudaError_t LaunchTextbook(const ReductionSpec& spec, const BoundOperator& op,
+                           const textbook::Section& section, const Workspace& workspace,
+                           cudaStream_t stream) {
+  const textbook::LaunchersByOverflow& launchers =
+      *textbook::Rows()[op.entry->reducer]->For(*op.entry, spec.element_type, spec.shape);
+  return launchers.For(spec.algorithm, op.parameters)(op.parameters, section, workspace, stream);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DeviceReducer>> DeviceReducer::Create(std::size_t array_bytes,
@@ -125,18 +133,15 @@ absl::Status DeviceReducer::Launch(const ReductionPlan& reduction, std::uint64_t
     if (Twin(reduction, i) != i) continue;
     const BoundOperator& op = reduction.operators()[i];
     workspace.nodes = device_nodes_ + op.state_offset;
-    if (reduction.canonical()) {
-      const LaunchFunction launch = Rows()[op.entry->reducer]->For(*op.entry, spec.element_type, spec.shape);
-      WARPFOLD_RETURN_IF_CUDA_ERROR(launch(op.parameters, range, workspace, stream));
-    } else {
-      const textbook::LaunchersByOverflow& launchers =
-          *textbook::Rows()[op.entry->reducer]->For(*op.entry, spec.element_type, spec.shape);
-      const auto launch = launchers.For(spec.algorithm, op.parameters);
+    if (!reduction.canonical()) {
+      const textbook::Section section = {data, element_count, first_element};
       // Natural states are shorter than what Collect takes.
       std::memset(nodes_ + op.state_offset, 0, op.state_bytes);
-      const textbook::Section section = {data, element_count, first_element};
-      WARPFOLD_RETURN_IF_CUDA_ERROR(launch(op.parameters, section, workspace, stream));
+      WARPFOLD_RETURN_IF_CUDA_ERROR(LaunchTextbook(spec, op, section, workspace, stream));
+      continue;
     }
+    const LaunchFunction launch = Rows()[op.entry->reducer]->For(*op.entry, spec.element_type, spec.shape);
+    WARPFOLD_RETURN_IF_CUDA_ERROR(launch(op.parameters, range, workspace, stream));
   }
   return absl::OkStatus();
 }

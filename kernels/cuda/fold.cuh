@@ -12,15 +12,15 @@
 #include "kernels/cuda/tuning.h"
 #include "kernels/cuda/warp_folder.cuh"
 #include "kernels/geometry.h"
-#include "kernels/operators/traits.h"
+#include "kernels/operators/operator.h"
 
 namespace warpfold::kernels::cuda {
 
-// All lanes of a WarpFolder combine, also those whose result nobody reads: that must be cheap.
-template <class Op>
-using NodeFolderFor =
-    std::conditional_t<sizeof(typename Op::State) <= kMostWarpFoldedBytes && !TakesModulus<Op>,
-                       WarpFolder<Op>, NodeFolder<Op>>;
+// All lanes of a WarpFolder combine at each level, also those whose result nobody reads. In all that is more
+// work than a NodeFolder has: so states are to be small, and the divisions by a modulus are not done in vain.
+template <class Op, bool kHasModulus = false>
+using NodeFolderFor = std::conditional_t<sizeof(typename Op::State) <= kMostWarpFoldedBytes && !kHasModulus,
+                                         WarpFolder<Op>, NodeFolder<Op>>;
 
 // Folds the partials of a launch: of edge leaves, which start at `edges`, and of units behind them.
 //
@@ -31,8 +31,9 @@ __device__ __forceinline__ void FoldPartials(const Op& op, const Range& range, c
                                              const Workspace& workspace, typename Op::State* edges) {
   using State = typename Op::State;
   WARPFOLD_SHARED(std::byte, shared, [Folder::kSharedBytes]);
-  // There is room for 1 KiB a leaf (DeviceReducer::Create, and Capacity for longer ranges); a state for each
-  // and a third for what they are folded into take no more than 683 bytes of that.
+  // There is room for 1 KiB a leaf in ranges of up to DeviceReducer's array_bytes; a state for each leaf and
+  // a third for what they are folded into take no more than 683 bytes of that. What longer ranges need is in
+  // DeviceReducer::Capacity.
   static_assert(sizeof(State) <= 512);
   State* const units = edges + geometry.edge_leaves();
   Folder folder(op, workspace, reinterpret_cast<State*>(shared), units + geometry.units + 1);

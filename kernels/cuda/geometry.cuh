@@ -3,7 +3,7 @@
 //
 // How a range of leaves is shared out among blocks. The bits of the result do not depend on it.
 //
-//      edge leaves         units: aligned runs of 2^unit_level leaves      edge leaves
+//      edge leaves      units: aligned stretches of 2^unit_level leaves    edge leaves
 //   [first_leaf ....)[first_unit ..................... end_unit)[.... first_leaf + leaf_count)
 //
 // A block takes as many edge leaves as it has warps, or one unit after another. In ReduceKernel the edge

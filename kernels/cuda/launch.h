@@ -26,7 +26,10 @@ struct Range {
 // Where partials and results go. It belongs to one stream, whose kernels use it one after the other.
 struct Workspace {
   std::byte* partials = nullptr;  // device memory: see DeviceReducer::Capacity
-  unsigned* tickets = nullptr;    // device memory, 0 between launches: they wrap by themselves
+  // Device memory, 0 between launches: what is counted here wraps by itself. In kernels with a last block
+  // [0] is its ticket, and [1] counts the units that were drawn. In trees of matrices [0] counts the spans of
+  // elements that were drawn, and from [1] on each group has a ticket.
+  unsigned* tickets = nullptr;
   // The states of the range's maximal subtrees, in order, `node_stride` bytes apart. Mapped host memory.
   std::byte* nodes = nullptr;
   std::size_t node_stride = 0;

@@ -66,7 +66,7 @@ class NodeFolder {
   }
 
  private:
-  static constexpr int kBatch = PairsInFlight(sizeof(State));
+  static constexpr int kInFlight = PairsInFlight(sizeof(State));
 
   __device__ void Write(std::uint32_t node, const State& state) const {
     if (threadIdx.x == 0) *reinterpret_cast<State*>(workspace_.nodes + node * workspace_.node_stride) = state;
@@ -75,8 +75,9 @@ class NodeFolder {
   // Combines aligned groups of four, two levels at once; returns where the resulting states are: not where
   // others have yet to be read, so that no thread waits for another. Nodes outside the groups are written.
   //
-  // No barrier is needed before this. After its last barrier an earlier Fold reads only state 0, and only in
-  // thread 0, since edges are aligned at their inner end; here thread 0 overwrites state 0.
+  // No barrier is needed between an earlier Fold and this one, though both use the same shared memory. What
+  // the earlier one still reads after its last barrier is its last node, if one is left: state 0, which only
+  // thread 0 reads, to return it. No other thread overwrites state 0 here: the first group is thread 0's.
   __device__ State* CombineFours(const State* states, std::uint64_t& begin, std::uint64_t& end) {
     const std::uint64_t first = (begin + 3) / 4;
     const std::uint64_t last = end / 4;
@@ -100,15 +101,15 @@ class NodeFolder {
   }
 
   // Combines each node with its right neighbour; returns where the `count` resulting states are: in place, or
-  // in shared memory once they fit. In place is safe because each batch is read before it is written, and
-  // never written beyond what has been read.
+  // in shared memory once they fit. In place is safe because what is in flight is read before it is written,
+  // and never written beyond what has been read.
   __device__ State* CombinePairs(State* states, std::uint64_t count) {
     State* const out = count <= kSharedStates ? shared_ : states;
     if (count == 0) return out;
-    for (std::uint64_t base = 0; base < count; base += std::uint64_t{kBatch} * blockDim.x) {
-      State combined[kBatch];
+    for (std::uint64_t base = 0; base < count; base += std::uint64_t{kInFlight} * blockDim.x) {
+      State combined[kInFlight];
 #pragma unroll
-      for (int b = 0; b < kBatch; ++b) {
+      for (int b = 0; b < kInFlight; ++b) {
         const std::uint64_t i = base + b * blockDim.x + threadIdx.x;
         if (i < count) {
           combined[b] = op_.Combine(states[2 * i], states[2 * i + 1]);
@@ -116,7 +117,7 @@ class NodeFolder {
       }
       __syncthreads();
 #pragma unroll
-      for (int b = 0; b < kBatch; ++b) {
+      for (int b = 0; b < kInFlight; ++b) {
         const std::uint64_t i = base + b * blockDim.x + threadIdx.x;
         if (i < count) out[i] = combined[b];
       }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/geometry.cuh"
@@ -18,7 +19,7 @@
 namespace warpfold::kernels::cuda {
 
 // A block is given its first two units. While it folds one, it draws the number of the unit after the next:
-// unit 2 * unit_blocks + drawn. There is one draw for each unit, so that the ticket ends at zero.
+// unit 2 * unit_blocks + drawn. There is one draw for each unit, so that their count ends at zero.
 __device__ __forceinline__ unsigned DrawUnit(const Geometry& geometry, const Workspace& workspace) {
   return atomicInc(workspace.tickets + 1, geometry.units - 1);
 }
@@ -35,29 +36,47 @@ __device__ __forceinline__ typename Op::State FoldWarps(const Op& op, const type
   return folded;
 }
 
+// What the host hands over of an operator. With a modulus it is the operator itself, whose reciprocals take
+// divisions that each thread would do for itself.
+template <class Op, bool kHasModulus>
+using KernelParameters = std::conditional_t<kHasModulus, Op, OperatorParameters>;
+
+template <class Op, bool kHasModulus>
+__device__ __forceinline__ Op OperatorOf(const KernelParameters<Op, kHasModulus>& parameters) {
+  if constexpr (kHasModulus) {
+    if (!parameters.residues.any()) __builtin_unreachable();
+    return parameters;
+  } else if constexpr (TakesModulus<Op>) {
+    return Op();
+  } else {
+    return MakeOperator<Op>(parameters);
+  }
+}
+
 // Leaves is the class with which a warp reduces leaves: ScalarLeaves, OrderedLeaves or EndLeaves. It has:
 //
 //   Operation, kLeafElements, kWarps and kThreads of a block, kBlocksPerMultiprocessor
 //   kLargestLevel                   of runs: 2^level aligned leaves, the warp's share of a unit
 //   Prefetch(leaf)                  begins to load the leaf with which the next run starts
-//   PrefetchEdge(leaf)              the same of a leaf that is folded alone, and is not FoldShort's
+//   PrefetchEdge(leaf)              the same of a leaf that is folded alone, and is not short (IsShort)
 //   FoldRun(first, level, next)     the run's state, in lane 0 at least; ends by prefetching leaf `next`,
 //                                   unless that is kNoLeaf
 //   kHasShort                       whether leaves with too few elements are not for FoldRun; if so:
 //   IsShort(leaf), FoldShort(leaf)  whether a leaf is one of those, and its state then
 //
-// Where an operator may have a modulus there are two kernels, but for matrices of one entry: the compiler
-// knows that an operator made without the parameters has none, and does not ask at each step.
+// Where an operator may have a modulus there are two kernels: the compiler knows that an operator made
+// without the parameters has none, and does not ask at each step.
 //
 // After its last unit a block has nothing to prefetch: it loads the first leaves of that unit again, and
 // nobody uses them. Where units are not drawn, `next` becomes a number that no unit has, so that a block ends
 // after its second one.
 template <class Leaves, bool kHasModulus>
 __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiprocessor)
-    ReduceKernel(OperatorParameters parameters, Range range, Geometry geometry, Workspace workspace) {
+    ReduceKernel(KernelParameters<typename Leaves::Operation, kHasModulus> parameters, Range range,
+                 Geometry geometry, Workspace workspace) {
   using Op = typename Leaves::Operation;
   using State = typename Op::State;
-  const Op op = kHasModulus || !TakesModulus<Op> ? MakeOperator<Op>(parameters) : Op();
+  const Op op = OperatorOf<Op, kHasModulus>(parameters);
   constexpr std::uint32_t kWarps = Leaves::kWarps;
   Leaves leaves(op, range);
   const std::uint32_t warp = threadIdx.x / kLanes;
@@ -99,7 +118,6 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
   std::uint32_t next = block + geometry.unit_blocks;
   while (folds) {
     // A warp that has nothing to combine draws: waiting for the number takes about as long as combining.
-    static_assert(kWarps > 1);
     if (threadIdx.x == kLanes) drawn[turn] = geometry.draws && !is_edge ? DrawUnit(geometry, workspace) : 0;
     const State state = leaves.FoldRun(is_edge ? geometry.EdgeLeaf(range, edge()) : run(unit), level,
                                        is_edge ? kNoLeaf : run(next < geometry.units ? next : unit));
@@ -120,13 +138,14 @@ __global__ void __launch_bounds__(Leaves::kThreads, Leaves::kBlocksPerMultiproce
     folds = unit < geometry.units;
   }
   if (IsLastBlock(workspace.tickets)) {
-    FoldPartials<NodeFolderFor<Op>>(op, range, geometry, workspace, edges);
+    FoldPartials<NodeFolderFor<Op, kHasModulus>>(op, range, geometry, workspace, edges);
   }
 }
 
 template <class Leaves>
 cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& range, const Workspace& workspace,
                          cudaStream_t stream) {
+  static_assert(Leaves::kWarps > 1);  // the second warp draws units
   Geometry geometry;
   auto threads = static_cast<unsigned>(Leaves::kThreads);
   if (range.leaf_count <= Leaves::kWarps) {
@@ -142,18 +161,13 @@ cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& rang
       geometry.unit_blocks + (geometry.edge_leaves() + Leaves::kWarps - 1) / Leaves::kWarps;
   const LaunchShape shape = {static_cast<unsigned>(blocks), threads};
   using Op = typename Leaves::Operation;
-  // Matrices of one entry have one kernel for both: there are to be no more than 600 kernels in all.
-  if constexpr (RowsOf<Op>() == 1) {
-    return LaunchKernel<ReduceKernel<Leaves, true>>(shape, stream, parameters, range, geometry, workspace);
-  } else {
-    if constexpr (TakesModulus<Op>) {
-      if (parameters.modulus != 0) {
-        return LaunchKernel<ReduceKernel<Leaves, true>>(shape, stream, parameters, range, geometry,
-                                                        workspace);
-      }
+  if constexpr (TakesModulus<Op>) {
+    if (parameters.modulus != 0) {
+      return LaunchKernel<ReduceKernel<Leaves, true>>(shape, stream, MakeOperator<Op>(parameters), range,
+                                                      geometry, workspace);
     }
-    return LaunchKernel<ReduceKernel<Leaves, false>>(shape, stream, parameters, range, geometry, workspace);
   }
+  return LaunchKernel<ReduceKernel<Leaves, false>>(shape, stream, parameters, range, geometry, workspace);
 }
 
 }  // namespace warpfold::kernels::cuda

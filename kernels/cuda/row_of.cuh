@@ -5,6 +5,7 @@
 // (kernels/row.in).
 #pragma once
 
+#include "kernels/cuda/ends.h"
 #include "kernels/cuda/exact/exact_kernel.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/leaf/end_leaves.cuh"
@@ -19,12 +20,21 @@
 namespace warpfold::kernels::cuda {
 
 template <class Op>
+constexpr LaunchFunction EndLauncher() {
+  if constexpr (Op::kSkipsElements) {
+    return LaunchReduce<EndLeaves<Op>>;
+  } else {
+    return LaunchEnds<Op>;
+  }
+}
+
+template <class Op>
 constexpr LaunchFunction OrderedLauncher() {
   // A lane has registers for matrices of 2 x 2. The products of larger ones are shared among lanes.
   if constexpr (RowsOf<Op>() > 2) {
     return LaunchMatrices<typename Op::Large::Entry>;
   } else if constexpr (EndOperator<Op>) {
-    return LaunchReduce<EndLeaves<Op>>;
+    return EndLauncher<Op>();
   } else {
     return LaunchReduce<OrderedLeaves<Op>>;
   }

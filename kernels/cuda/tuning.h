@@ -54,7 +54,8 @@ constexpr LeavesTuning OrderedLeavesTuning(std::size_t state_bytes) {
   return {4, state_bytes > 16 ? 3 : 4, 4};
 }
 
-// first and last: a long run costs no more than a short one.
+// first and last where they ignore NaN: a long run costs no more than a short one, unless it begins with many
+// NaN, for one warp reads them to the first number.
 inline constexpr LeavesTuning kEndLeavesTuning = {4, 8, 20};
 
 // exact_sum (exact/). No more units than resident blocks, of any size: a state of up to 280 bytes takes the
@@ -142,13 +143,14 @@ constexpr std::uint32_t TensorTileWaitingLevels(int dimension) { return dimensio
 inline constexpr int kMostSumWords = 64;
 inline constexpr int kUnrolledSteps = 2;
 // Loads of a thread that are in flight at once, in loops whose length is known at run time only: of entries,
-// and of asynchronous copies to shared memory.
+// and of asynchronous copies to shared memory. Segments (segment_copy.cuh) have copies of their own below.
 inline constexpr int kLoadsInFlight = 4;
 inline constexpr int kCopiesInFlight = 8;
 
 // --- Segments (segments/) ---------------------------------------------------------------------------------
 
 inline constexpr std::uint32_t kSegmentWarps = 4;  // of a block
+inline constexpr int kSegmentCopiesInFlight = 4;   // of a thread
 // A warp takes no more than 2^3 leaves for one run unless there are too many runs; and fewer, so that each
 // warp of the device has several of them. No run has more than 2^20.
 inline constexpr std::uint32_t kUsualRunLevel = 3;

@@ -93,11 +93,14 @@ __device__ __forceinline__ State ShuffleFrom(const State& state, int source) {
 
 // The largest value of any lane. All lanes take part.
 __device__ __forceinline__ std::uint32_t MaxOfWarp(std::uint32_t value) {
-#if defined(WARPFOLD_SIMT) || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   return __reduce_max_sync(kFullWarp, value);
 #else
 #pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) value = max(value, ShuffleXor(value, mask));
+  for (int mask = 16; mask > 0; mask /= 2) {
+    const std::uint32_t other = ShuffleXor(value, mask);
+    if (other > value) value = other;
+  }
   return value;
 #endif
 }

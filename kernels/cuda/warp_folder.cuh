@@ -53,7 +53,7 @@ class WarpFolder {
 
  private:
   static constexpr std::uint32_t kGroupLevels = 5;
-  static constexpr std::uint32_t kBatch = kGroupsInFlight;
+  static constexpr std::uint32_t kInFlight = kGroupsInFlight;
 
   // Folds up to 32 nodes, one a lane, as Fold does. Every warp does the same; warp 0 writes. Returns the node
   // that is left, if one is.
@@ -99,20 +99,20 @@ class WarpFolder {
   }
 
   // Folds `groups` aligned groups of 32 nodes into one each, which go to shared memory if they fit and else
-  // to `beyond`. Both may be where the nodes are: each batch is read before it is written, and results never
-  // reach beyond what has been read.
+  // to `beyond`. Both may be where the nodes are: what is in flight is read before it is written, and results
+  // never reach beyond what has been read.
   __device__ State* FoldGroups(const State* nodes, std::uint64_t groups, State* beyond) {
     State* const out = groups * sizeof(State) <= kSharedBytes ? shared_ : beyond;
     const std::uint32_t warps = blockDim.x / kLanes;
-    for (std::uint64_t base = 0; base < groups; base += kBatch * warps) {
-      State states[kBatch];
+    for (std::uint64_t base = 0; base < groups; base += kInFlight * warps) {
+      State states[kInFlight];
 #pragma unroll
-      for (std::uint32_t b = 0; b < kBatch; ++b) {
+      for (std::uint32_t b = 0; b < kInFlight; ++b) {
         const std::uint64_t group = base + b * warps + warp_;
         states[b] = group < groups ? nodes[group * kLanes + lane_] : State{};
       }
 #pragma unroll
-      for (std::uint32_t b = 0; b < kBatch; ++b) {
+      for (std::uint32_t b = 0; b < kInFlight; ++b) {
         // Lanes whose partner is not a right neighbour compute nothing of use, and lane 0 never reads them.
         for (std::uint32_t width = 1; width < kLanes; width *= 2) {
           states[b] = op_.Combine(states[b], ShuffleDown(states[b], width));
@@ -120,7 +120,7 @@ class WarpFolder {
       }
       __syncthreads();
 #pragma unroll
-      for (std::uint32_t b = 0; b < kBatch; ++b) {
+      for (std::uint32_t b = 0; b < kInFlight; ++b) {
         const std::uint64_t group = base + b * warps + warp_;
         if (lane_ == 0 && group < groups) out[group] = states[b];
       }

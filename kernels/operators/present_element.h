@@ -8,23 +8,26 @@
 
 namespace warpfold::kernels {
 
+struct PresentState {
+  std::uint64_t bits;
+  std::uint64_t present;  // 1, or 0 where all elements are ignored
+};
+
 template <AnyElement T, bool kIgnoreNan>
 struct PresentElement {
   struct LeafState {
     Bits<T> bits;
-    Bits<T> present;  // 1, or 0 before the first element that is not ignored
+    Bits<T> present;
   };
-  struct State {
-    std::uint64_t bits;
-    std::uint64_t present;
-  };
+  using State = PresentState;
+  static constexpr bool kSkipsElements = FloatElement<T> && kIgnoreNan;
   using Element = T;
   static constexpr bool kCommutative = false;
   static constexpr bool kHasIdentity = false;
   static constexpr bool kScalarsOnly = true;
 
   WARPFOLD_FN LeafState Lift(T x, std::uint32_t) const {
-    if constexpr (FloatElement<T> && kIgnoreNan) {
+    if constexpr (kSkipsElements) {
       if (IsNan(x)) return LeafIdentity();
     }
     return {BitCast<Bits<T>>(x), 1};
@@ -34,8 +37,8 @@ struct PresentElement {
   WARPFOLD_FN State Identity() const { return {0, 0}; }
 
   bool IsPossible(const State& s, std::uint64_t, std::uint64_t) const {
-    if (s.present == 0) return kIgnoreNan && FloatElement<T> && s.bits == 0;
-    if constexpr (kIgnoreNan && FloatElement<T>) {
+    if (s.present == 0) return kSkipsElements && s.bits == 0;
+    if constexpr (kSkipsElements) {
       if (IsNan(BitCast<T>(static_cast<Bits<T>>(s.bits)))) return false;
     }
     return s.present == 1 && s.bits == static_cast<Bits<T>>(s.bits);

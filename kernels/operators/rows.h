@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A row is what a backend has for one operator: a function for each element type and shape. This header is
-// the one place that builds rows, for every backend: cpu, cuda, its textbook, and simt. No abseil: nvcc
+// the one place that builds the rows over ranges, for every backend: cpu, cuda, its textbook, and simt. Those
+// over segments are built beside their kernels (cpu/row_of.h, cuda/segments/row_of.cuh). No abseil: nvcc
 // compiles it.
 #pragma once
 
@@ -43,7 +44,7 @@ constexpr auto ScalarFunction() {
   }
 }
 
-// What MakeRow is told by a backend's `Functions`, which has all of these:
+// What MakeRow is told by a backend's `Functions`, which has those that its operators need:
 //
 //   Serves(type, ignore_nan)           whether the backend has scalars and entries of this kind
 //   ServesWhole(type, dimension)       the same for whole matrices; of pairs and of large ones dimension is 0

@@ -6,7 +6,8 @@
 // an operator has a member, and never look for one themselves.
 //
 // Functions are found by their name alone: a member with the right name and other parameters is an error
-// where it is called, and not a member that nobody calls.
+// where it is called, and not a member that nobody calls. Where a trait has a flag (kCombinesEqual, kAppends,
+// kMoves) its function without the flag does not compile.
 #pragma once
 
 #include <concepts>
@@ -64,6 +65,10 @@ concept CombinesEqual = requires {
 };
 template <class Op, class S>
 WARPFOLD_FN S CombineEqualStates(const Op& op, const S& a, const S& b) {
+  // The flag may be false: of variance where NaN is ignored, for one.
+  static_assert(
+      requires { Op::kCombinesEqual; } || !requires { &Op::CombineEqual; },
+      "CombineEqual without kCombinesEqual would be called by nobody");
   if constexpr (CombinesEqual<Op>) {
     return op.CombineEqual(a, b);
   } else {
@@ -90,7 +95,7 @@ WARPFOLD_FN typename Op::LeafState AppendTo(const Op& op, const typename Op::Lea
 }
 
 // kMoves, Moved(leaf, distance), of ordered operators: it makes the leaf state of the same elements,
-// `distance` places further on. The states of others do not say where their elements are.
+// `distance` places further on. The states of other ordered operators do not say where their elements are.
 template <class Op>
 concept Moves = requires {
   requires Op::kMoves;
@@ -130,10 +135,11 @@ concept AccumulatingOperator = Operator<Op> && requires {
 };
 
 // kFromTheLeft: the state is that of the first (true), or the last (false) element whose state is `present`.
-// Backends need not look at the others.
+// Backends need not look at the others. kSkipsElements: there may be elements whose state is not `present`.
 template <class Op>
 concept EndOperator = Operator<Op> && requires {
   { Op::kFromTheLeft } -> std::convertible_to<bool>;
+  { Op::kSkipsElements } -> std::convertible_to<bool>;
 };
 
 // kRows: elements are square matrices of so many rows; else 0. Large: the same operator for matrices of any

@@ -4,8 +4,8 @@
 // The words of CUDA C++ that kernels use, for the host's compiler: with them the same source runs on a
 // simt::Device. Meanings are those of the CUDA C++ Programming Guide.
 //
-// No kernel that runs here uses __shfl_up_sync, the __reduce_... words, atomicAdd and __threadfence. They are
-// here because published reductions are written in them, so that readers can run one beside ours;
+// No kernel that runs here uses any of __shfl_up_sync, the __reduce_... words, atomicAdd and __threadfence.
+// They are here because published reductions are written in them, so that readers can run one beside ours;
 // executor_test.cc tests them.
 //
 // Sources that include this are compiled with -Dcuda=simt: kernels, whose namespace is kernels::cuda, are

@@ -18,7 +18,7 @@ std::vector<std::string> AllOperators() {
   const auto names = kernels::OperatorNames();
   return {names.begin(), names.end()};
 }
-// Those of the API's .proto files, and LAUNCH_REFUSED; CANCELLED has no ErrorInfo and counts as its code.
+// Those of the API's .proto files; CANCELLED has no ErrorInfo and counts as its code.
 std::vector<std::string> Reasons() {
   std::vector<std::string> reasons(std::begin(reason::kOfCalls), std::end(reason::kOfCalls));
   reasons.emplace_back("CANCELLED");

@@ -8,6 +8,9 @@
 //   first_calls cuda:0          in a process that has done nothing yet
 //   first_calls cuda:0 --warm   in one that was warmed up as a server's start does it (Crossovers::Measure)
 //
+// With --warm it also prints what that has measured: for each operator, from how many bytes on arrays go to
+// the device.
+//
 // Without --warm the kinds come in the order in which they are printed: scalars and whole matrices are what
 // Crossovers::Measure has always run at a start, the others are what warm_up.h runs besides.
 #include <algorithm>
@@ -19,6 +22,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "kernels/devices.h"
 #include "kernels/operators/table.h"
@@ -52,6 +56,10 @@ constexpr Kind kKinds[] = {
     {.name = "pieces", .way = Way::kPieces},
     {.name = "textbook: last_block", .algorithm = kernels::Algorithm::kLastBlock},
 };
+
+// Scalars, rows, small and large matrices.
+constexpr kernels::ElementShape kCrossoverShapes[] = {{}, {1, 2}, {1, 1}, {2, 2}, {8, 8}, {32, 32}};
+constexpr std::uint64_t kCrossoverModulus = 65521;  // the modulus does not matter; it must fit all types
 
 // Over one leaf in the slot's staging buffer; false where the slot fails or has no such call.
 bool Call(kernels::Slot& slot, const kernels::ReductionPlan& reduction, Way way) {
@@ -140,6 +148,30 @@ void Print(const std::string& subject, const Times& times) {
       times.slowest.c_str(), Median(times.second_us), *std::ranges::max_element(times.second_us));
 }
 
+// One line for the operator: its crossovers over the elements that it takes, in bytes.
+void PrintCrossovers(const server::Crossovers& crossovers, const std::string& op) {
+  std::vector<std::string> bytes;
+  for (int type = 0; type < kElementTypeCount; ++type) {
+    for (const kernels::ElementShape shape : kCrossoverShapes) {
+      for (const bool has_modulus : {false, true}) {
+        kernels::ReductionSpec spec;
+        spec.operators = {op};
+        spec.element_type = ElementTypeAt(type);
+        spec.shape = shape;
+        if (has_modulus) spec.modulus = kCrossoverModulus;
+        const auto reduction = kernels::ReductionPlan::Create(spec);
+        if (!reduction.ok() || crossovers.BytesFor(*reduction) == 0) continue;
+        if (shape.is_matrix() && !reduction->operators()[0].entry->whole_matrix) continue;  // as for scalars
+        const std::string matrices =
+            shape.is_matrix() ? absl::StrCat(" ", shape.rows, "x", shape.columns) : "";
+        bytes.push_back(absl::StrCat("\"", ElementTypeName(spec.element_type), matrices,
+                                     has_modulus ? " mod" : "", "\":", crossovers.BytesFor(*reduction)));
+      }
+    }
+  }
+  std::printf("{\"crossovers\":\"%s\",\"bytes\":{%s}}\n", op.c_str(), absl::StrJoin(bytes, ",").c_str());
+}
+
 int Run(const std::string& device, bool warm) {
   std::string note;
   const auto backend = kernels::MakeBackend(device, {.slots = 1}, &note);
@@ -156,6 +188,9 @@ int Run(const std::string& device, bool warm) {
     std::printf("{\"warm_up\":true,\"operators\":%d,\"ms\":%.1f,\"other_calls\":%d,\"others_ms\":%.1f}\n",
                 warm_up.operators, absl::ToDoubleMilliseconds(warm_up.took), warm_up.other_calls,
                 absl::ToDoubleMilliseconds(warm_up.others_took));
+    for (const absl::string_view op : kernels::OperatorNames()) {
+      PrintCrossovers(*crossovers, std::string(op));
+    }
   }
   for (const Kind& kind : kKinds) {
     Times all;

@@ -4,14 +4,15 @@
 """Breaks the server or the client in one place for each promise of docs/reliability.md, and sees a test of
 processes fail.
 
-What unit tests show is mutate.py's business. Needs warpfold-server, warpfold, faulting_server and
-steady_callers in --build. Each breakage is a line of JSON in --output; the exit code is 1 if one was not
-noticed.
+What unit tests show is mutate.py's business; a breakage is compiled as its mutants are. Each breakage is a
+line of JSON in --output; the exit code is 1 if one was not noticed.
 
-    tests/mutation/breakages.py --build build/dev [NAME...]
+    cmake --preset mutation && cmake --build --preset mutation
+    tests/mutation/breakages.py [NAME...]
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -21,6 +22,7 @@ import tempfile
 from typing import NamedTuple
 
 from mutate import ROOT, Build
+from suites import with_mutant
 
 _LEAK = "Call::~Call() {\n  thread_local std::vector<std::string> kept;\n  kept.emplace_back(%d, 'x');"
 
@@ -165,15 +167,18 @@ BREAKAGES = (
 )
 
 
-def passes(build: Build, breakage: Breakage, changed: dict[str, str]) -> bool:
-    """Whether its test passes with the build's executables, but for those that are changed."""
+def passes(build: Build, breakage: Breakage, scratch: pathlib.Path | None) -> bool:
+    """Whether its test passes; with the breakage if `scratch` has it."""
     built = {"WARPFOLD_SERVER": "warpfold-server", "WARPFOLD_CLI": "warpfold",
              "WARPFOLD_STEADY_CALLERS": "steady_callers"}
     paths = {key: str(build.folder / "bin" / name) for key, name in built.items()}
+    executable = str(build.folder / "bin" / breakage.executable)
+    key = "WARPFOLD_CLI" if breakage.executable == "warpfold" else "WARPFOLD_SERVER"
+    paths[key] = executable if scratch is None else with_mutant(executable, scratch)
     suite, name = breakage.test.split()
     try:
         return subprocess.run(["/usr/bin/python3", "-B", str(ROOT / "tests" / suite), name], check=False,
-                              env={**os.environ, **paths, **breakage.environment, **changed},
+                              env={**os.environ, **paths, **breakage.environment},
                               timeout=breakage.timeout_s, capture_output=True).returncode == 0
     except subprocess.TimeoutExpired:
         return False
@@ -183,30 +188,31 @@ def outcome_of(build: Build, breakage: Breakage) -> str:
     text = (ROOT / breakage.file).read_text()
     if text.count(breakage.before) != 1:
         return "the source has changed: describe the breakage anew"
-    key = "WARPFOLD_CLI" if breakage.executable == "warpfold" else "WARPFOLD_SERVER"
-    if not passes(build, breakage, {key: str(build.folder / "bin" / breakage.executable)}):
+    if not passes(build, breakage, None):
         return "the test fails without it"
-    if not build.compile(breakage.file, text.replace(breakage.before, breakage.after)):
-        return "not compiled"
-    if not build.link(breakage.executable):
-        return "not linked"
-    noticed = not passes(build, breakage, {key: str(build.scratch / breakage.executable)})
-    return "noticed" if noticed else "not noticed"
+    with tempfile.TemporaryDirectory(prefix="warpfold_broken_") as folder:
+        scratch = pathlib.Path(folder)
+        if not build.compile(breakage.file, text.replace(breakage.before, breakage.after), scratch):
+            return "not compiled"
+        return "not noticed" if passes(build, breakage, scratch) else "noticed"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("names", nargs="*", help="words of their names; all without any")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/dev")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/mutation")
+    parser.add_argument("--jobs", type=int, default=1, help="breakages at a time")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("breakages.jsonl"))
     arguments = parser.parse_args()
+    build = Build(arguments.build.resolve())
+    wanted = [breakage for breakage in BREAKAGES
+              if not arguments.names or any(name in breakage.name for name in arguments.names)]
     all_noticed = True
-    with tempfile.TemporaryDirectory(prefix="warpfold_broken_") as scratch, arguments.output.open("a") as out:
-        build = Build(arguments.build.resolve(), pathlib.Path(scratch))
-        for breakage in BREAKAGES:
-            if arguments.names and not any(name in breakage.name for name in arguments.names):
-                continue
-            outcome = outcome_of(build, breakage)
+    with (concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool,
+          arguments.output.open("a") as out):
+        list(pool.map(build.precompile, {breakage.file for breakage in wanted}))
+        outcomes = pool.map(lambda breakage: outcome_of(build, breakage), wanted)
+        for breakage, outcome in zip(wanted, outcomes):
             all_noticed &= outcome == "noticed"
             print(f"{breakage.name}: {outcome}", flush=True)
             out.write(json.dumps({"name": breakage.name, "file": breakage.file, "test": breakage.test,

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Suites of tests/e2e over a command line that has a mutant in it, for mutate.py."""
+"""Suites of tests/e2e over a command line or a server that has a mutant in it, for mutate.py."""
 
 import os
 import pathlib
@@ -17,17 +17,24 @@ def is_suite(test: str) -> bool:
     return test.endswith("_test.py")
 
 
+def with_mutant(executable: str, scratch: pathlib.Path) -> str:
+    """Writes what runs the executable with the mutant that lies in `scratch`."""
+    wrapper = scratch / "executable"
+    wrapper.write_text(f'#!/bin/sh\nexec prlimit --data={_MOST_BYTES} env LD_PRELOAD="'
+                       f'{scratch / "mutant.so"}" "{executable}" "$@"\n')
+    wrapper.chmod(0o755)
+    return str(wrapper)
+
+
 def suite_passes(build: pathlib.Path, suite: str, scratch: pathlib.Path | None, timeout_s: float) -> bool:
     """With the mutant that lies in `scratch`, if one does. Its processes have ended then."""
-    command = str(build / "bin/warpfold")
-    if scratch is not None:
-        wrapper = scratch / "warpfold"
-        wrapper.write_text(f'#!/bin/sh\nexec prlimit --data={_MOST_BYTES} env LD_PRELOAD="'
-                           f'{scratch / "mutant.so"}" "{command}" "$@"\n')
-        wrapper.chmod(0o755)
-        command = str(wrapper)
-    environment = {**os.environ, "WARPFOLD_CLI": command,
+    executables = {"WARPFOLD_CLI": str(build / "bin/warpfold"),
                    "WARPFOLD_SERVER": str(build / "bin/warpfold-server")}
+    if scratch is not None:
+        # mutate.py writes the changed source to the same folder of `scratch`.
+        broken = "WARPFOLD_CLI" if (scratch / "client").is_dir() else "WARPFOLD_SERVER"
+        executables[broken] = with_mutant(executables[broken], scratch)
+    environment = {**os.environ, **executables}
     with subprocess.Popen(["/usr/bin/python3", "-B", str(ROOT / "tests/e2e" / suite), "--failfast"],
                           env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:

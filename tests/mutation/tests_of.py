@@ -20,6 +20,9 @@ _KERNELS = _STATES + ("kernels_contract_test", "server_cuts_test", "server_merge
                       "server_segments_test", "server_segments_device_test",
                       "server_stream_mutation_test")
 
+_CPU = ("kernels_values_test", "kernels_thread_pool_test", "kernels_contract_test",
+        "kernels_short_leaves_test", "kernels_variance_accuracy_test", "server_segments_test")
+
 _STREAMS = _server("""
     array_parser checksum cuts request_parser session session_device whole_array protocol stream_mutation
     simulation""")
@@ -31,6 +34,11 @@ _SLOTS = _server("""
     array_reducer crossover session session_device slot_share slot_share_devices whole_array simulation""")
 
 TESTS = {
+    "proto/crc32c": ("crc32c_test", "server_checksum_test"),
+    "proto/system_memory": ("system_memory_test", "server_memory_budget_test"),
+    "server/": _server("""
+        flags log_line log_queue memory_budget process process_end admin rpc rpc_end trace"""),
+    "server/admin/": _server("admin trace process"),
     "server/core/": _CORE,
     "server/core/admission.cc": _CALLS,
     "server/core/allow_list.cc": _server("allow_list"),
@@ -75,7 +83,13 @@ TESTS = {
     "server/core/turns.cc": _server("turns call simulation"),
     "server/core/warm_up.cc": _server("device_health crossover"),
     "server/core/wire_guard.cc": _server("wire_guard"),
+    "server/log": _server("log_line log_queue process"),
+    "server/memory/": _server("handle_prober unix_peers rpc_memory_socket") + ("memory_connection_test",),
     "server/memory_budget.cc": _server("memory_budget"),
+    "server/net/": _server("frame_heads frame_watch peer_resets unix_peers rpc rpc_bad_input rpc_admission"),
+    "server/rpc/": _server("""
+        receive_arena status_translation rpc rpc_admission rpc_bad_input rpc_end rpc_kept_arrays rpc_segments
+        rpc_shard trace admin""") + ("draining_test", "client_failure_test"),
     "client/": _CLIENT,
     "client/answer_check.cc": ("answer_check_test", "segment_answer_test"),
     "client/argument_check.cc": ("argument_check_test", "client_test"),
@@ -101,7 +115,16 @@ TESTS = {
     "client/stripes.cc": ("stripes_test",),
     "client/translate.cc": ("translate_test", "answer_check_test", "client_test"),
     "client/wire.cc": ("wire_test", "client_test"),
+    "client/advice.cc": ("streams_test", "asking_first_test", "client_test"),
+    "client/questions.cc": ("asking_first_test", "client_test"),
     "kernels/": _KERNELS,
+    "kernels/cpu/": _CPU,
+    "kernels/cpu/costs": _CPU + ("kernels_values_test",),
+    "kernels/devices.cc": ("textbook_test", "server_process_test", "server_several_devices_test"),
+    "kernels/error.cc": _STATES + _server("status_translation merge"),
+    "kernels/reduction.cc": ("textbook_refusals_test", "kernels_operators_table_test") + _KERNELS +
+                            _server("algorithm"),
+    "kernels/segment": _CPU + _SEGMENTS,
     "kernels/partial_state.cc": _STATES + _server("cuts merge segments") + ("kernels_contract_test",),
 }
 
@@ -117,6 +140,10 @@ SERVED = {
                     "kept_arrays_test.py", "client_process_test.py"),
     "client/cli/bench/": ("bench_test.py",),
     "client/cli/server": ("client_process_test.py", "tls_test.py"),
+    "server/": ("server_process_test.py", "log_test.py", "admin_test.py", "identity_test.py"),
+    "server/net/": ("connections_test.py", "descriptors_test.py", "server_process_test.py"),
+    "server/rpc/": ("tls_test.py", "identity_test.py", "leaving_test.py"),
+    "server/tls": ("tls_test.py", "identity_test.py"),
 }
 
 

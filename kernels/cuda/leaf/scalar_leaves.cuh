@@ -31,7 +31,8 @@ class ScalarLeaves {
   static constexpr int kBlocksPerMultiprocessor = kTuning.blocks;
   static constexpr std::uint32_t kLeafElements = kLeafBytes / sizeof(T);
   static constexpr std::uint32_t kLargestLevel = kTuning.largest_level;
-  // Other short leaves are filled up with elements that change nothing.
+  // Short leaves need code of their own only where no element is neutral. Those of other operators are filled
+  // up with such elements.
   static constexpr bool kHasShort = !HasNeutralElement<Op>;
 
   __device__ ScalarLeaves(const Op& op, const Range& range)

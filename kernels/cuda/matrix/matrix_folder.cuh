@@ -18,7 +18,7 @@ namespace warpfold::kernels::cuda {
 
 // A folder for FoldTree. A span of states is a batch at most. Lift turns an entry of an element into one of a
 // product, and that into one of a state (InRing, InResidues).
-template <class Tile, class Lift>
+template <class Tile, class Ring>
 class MatrixFolder {
  public:
   using Entry = typename Tile::Entry;
@@ -27,8 +27,8 @@ class MatrixFolder {
   static constexpr std::uint32_t kBatch = 2 * kProducts;
   static constexpr std::uint32_t kHalf = kProducts > 1 ? kProducts / 2 : 1;
 
-  __device__ MatrixFolder(const typename Tile::Terms& terms, const Lift& lift, const MatrixPlan& plan)
-      : lift_(lift),
+  __device__ MatrixFolder(const typename Tile::Terms& terms, const Ring& ring, const MatrixPlan& plan)
+      : ring_(ring),
         plan_(plan),
         layout_(plan),
         product_(threadIdx.x / Tile::kLanesEach),
@@ -59,8 +59,8 @@ class MatrixFolder {
         }
         WaitForAllButLastCopies();
         Tile::Synchronize();
-        if constexpr (Lift::kMayLift) {
-          if (lift_.lifts) LiftBatch();
+        if constexpr (Ring::kMayLift) {
+          if (ring_.lifts) LiftBatch();
         }
       }
       FoldBatch(min(span.count - i * kBatch, kBatch), i, batches);
@@ -69,7 +69,7 @@ class MatrixFolder {
 
   __device__ __forceinline__ void Write(Entry* out) const {
     for (std::uint32_t i = threadIdx.x; i < states(); i += Tile::kThreads) {
-      out[i] = lift_.Finish(SharedEntries<Entry>()[Here() + layout_.PlaceOf(i)]);
+      out[i] = ring_.Finish(SharedEntries<Entry>()[Here() + layout_.PlaceOf(i)]);
     }
     Tile::Synchronize();  // before something else takes its place
   }
@@ -90,7 +90,7 @@ class MatrixFolder {
     Entry* const batch = SharedEntries<Entry>() + Here();
 #pragma unroll kLoadsInFlight
     for (std::uint32_t i = threadIdx.x; i < layout_.Buffer(1); i += Tile::kThreads)
-      batch[i] = lift_.Lift(batch[i]);
+      batch[i] = ring_.Lift(batch[i]);
     Tile::Synchronize();
   }
 
@@ -133,7 +133,7 @@ class MatrixFolder {
     return (count + 1) / 2;
   }
 
-  const Lift lift_;
+  const Ring ring_;
   const MatrixPlan& plan_;
   const MatrixLayout<Tile> layout_;
   const std::uint32_t product_;  // that this thread takes part in, of those that the block computes at once

@@ -53,10 +53,10 @@ struct InResidues {
   bool lifts;
 };
 
-template <class Tile, class Lift>
+template <class Tile, class Ring>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerMultiprocessor)
-    MatrixKernel(Lift lift, Range range, MatrixPlan plan, Workspace workspace) {
-  MatrixFolder<Tile, Lift> folder(lift.terms(), lift, plan);
+    MatrixKernel(Ring ring, Range range, MatrixPlan plan, Workspace workspace) {
+  MatrixFolder<Tile, Ring> folder(ring.terms(), ring, plan);
   FoldTree(range, plan.tree, workspace, folder);
 }
 
@@ -74,7 +74,7 @@ inline cudaError_t MostSharedBytes(std::uint32_t* bytes) {
 
 // How many blocks with so much shared memory a multiprocessor of the current device holds at once: asked once
 // for each device and size, not at every launch.
-template <class Tile, class Lift>
+template <class Tile, class Ring>
 cudaError_t ResidentTileBlocks(std::uint32_t shared_bytes, std::uint32_t most_shared_bytes, int* blocks) {
   static std::mutex mutex;
   static std::map<std::pair<int, std::uint32_t>, int> known;  // by device and size
@@ -87,7 +87,7 @@ cudaError_t ResidentTileBlocks(std::uint32_t shared_bytes, std::uint32_t most_sh
     *blocks = found->second;
     return cudaSuccess;
   }
-  const auto kernel = MatrixKernel<Tile, Lift>;
+  const auto kernel = MatrixKernel<Tile, Ring>;
   // The kernel takes all shared memory that the GPU has, for as many warps as fit: the first-level cache is
   // of no use to them.
   const cudaError_t preferred = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
@@ -102,7 +102,7 @@ cudaError_t ResidentTileBlocks(std::uint32_t shared_bytes, std::uint32_t most_sh
   return counted;
 }
 
-template <class Tile, class Lift>
+template <class Tile, class Ring>
 cudaError_t LaunchTile(const OperatorParameters& parameters, bool is_signed, const Range& range,
                        std::uint32_t dimension, const Workspace& workspace, cudaStream_t stream) {
   static const PairStrides strides = PairStridesOf(Tile::Shape());
@@ -112,12 +112,12 @@ cudaError_t LaunchTile(const OperatorParameters& parameters, bool is_signed, con
   const MatrixPlan plan = PlanMatrices(Tile::Shape(), dimension, strides[dimension], range.first_leaf,
                                        range.element_count, workspace.multiprocessors, most_shared_bytes);
   int resident = 0;
-  const cudaError_t counted = ResidentTileBlocks<Tile, Lift>(plan.shared_bytes, most_shared_bytes, &resident);
+  const cudaError_t counted = ResidentTileBlocks<Tile, Ring>(plan.shared_bytes, most_shared_bytes, &resident);
   if (counted != cudaSuccess) return counted;
   const auto most = static_cast<std::uint64_t>(resident) * workspace.multiprocessors;
   const std::uint64_t blocks = std::min(plan.tree.tasks(), most);
-  return LaunchKernel<MatrixKernel<Tile, Lift>>(
-      {static_cast<unsigned>(blocks), Tile::kThreads, plan.shared_bytes}, stream, Lift(parameters, is_signed),
+  return LaunchKernel<MatrixKernel<Tile, Ring>>(
+      {static_cast<unsigned>(blocks), Tile::kThreads, plan.shared_bytes}, stream, Ring(parameters, is_signed),
       range, plan, workspace);
 }
 
@@ -134,10 +134,10 @@ constexpr auto TileOf() {
   }
 }
 
-template <class Lift>
+template <class Ring>
 cudaError_t LaunchAnyTile(const OperatorParameters& parameters, bool is_signed, const Range& range,
                           const Workspace& workspace, cudaStream_t stream) {
-  using Terms = typename Lift::Terms;
+  using Terms = typename Ring::Terms;
   std::uint32_t d = 1;
   while (d * d < range.entries) ++d;
   // With the first tile of the table that covers the dimension.
@@ -145,7 +145,7 @@ cudaError_t LaunchAnyTile(const OperatorParameters& parameters, bool is_signed, 
   const auto launched = [&]<std::size_t kTuning>() {
     if (d > kTileTunings[kTuning].largest_dimension) return false;
     using Tile = typename decltype(TileOf<Terms, kTuning>())::type;
-    error = LaunchTile<Tile, Lift>(parameters, is_signed, range, d, workspace, stream);
+    error = LaunchTile<Tile, Ring>(parameters, is_signed, range, d, workspace, stream);
     return true;
   };
   [&]<std::size_t... kTuning>(std::index_sequence<kTuning...>) {

@@ -8,7 +8,7 @@
 // A leaf of such matrices has at most 32 lanes of at most two elements, or is folded by one thread, so that
 // what is above is one balanced binary tree. It is folded in rounds:
 //
-//   round 0   units, aligned runs of 2^unit_level leaves, each by one block
+//   round 0   units, aligned stretches of 2^unit_level leaves, each by one block
 //   round r   aligned groups of 2^group_level nodes of round r - 1, each by the block that finishes its last
 //             node: none waits for another one
 //

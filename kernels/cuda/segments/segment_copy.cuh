@@ -37,7 +37,7 @@ __device__ __forceinline__ void BeginCopy(const std::byte* from, std::uint32_t b
   const std::uint32_t skipped = InVector(from);
   const std::byte* const first = from - skipped;
   const std::uint32_t vectors = (skipped + bytes + kVectorBytes - 1) / kVectorBytes;
-#pragma unroll kLoadsInFlight
+#pragma unroll kSegmentCopiesInFlight
   for (std::uint32_t v = threadIdx.x % kLanes; v < vectors; v += kLanes) {
     CopyAsync<kVectorBytes>(to.bytes + Leaf::VectorPlace(v) * kVectorBytes, first + v * kVectorBytes);
   }

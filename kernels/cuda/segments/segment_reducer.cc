@@ -136,8 +136,10 @@ absl::Status SegmentReducer::Launch(const ReductionPlan& reduction, const Segmen
     const SegmentEntry& entry = EntryFor(reduction, bound);
     if (!plan.has_value() || planned.leaf_elements != entry.leaf_elements ||
         planned.has_registers != entry.has_registers) {
-      // The kernels of the plan before may have yet to read its tables.
-      if (plan.has_value()) WARPFOLD_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream));
+      // The copies of the tables of the plan before may have yet to read them in the host's memory.
+      if (plan.has_value() && !cut.lengths.empty()) {
+        WARPFOLD_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream));
+      }
       absl::StatusOr<SegmentPlan> made = Plan(reduction, cut, data, entry, stream);
       if (!made.ok()) return made.status();
       plan = *made;

@@ -13,7 +13,8 @@
 // suffix of the warp is computed: it is half a scan (Hillis and Steele, "Data Parallel Algorithms", 1986).
 // Bound by: latency of shared memory, two accesses for each of five steps. Order: kept.
 //
-// The published form relies on volatile instead of __syncwarp(), and pads with 0 whatever the operator.
+// The published form relies on volatile instead of two __syncwarp() in each step, and pads with 0 whatever
+// the operator.
 #pragma once
 
 #include "kernels/cuda/textbook/block.cuh"

@@ -96,7 +96,7 @@ std::string FoldsTwice(KernelRuns::Bench& bench, std::uint64_t seed) {
 template <class Op>
 __global__ void FoldKernel(Range range, Geometry geometry, Workspace workspace) {
   auto* const edges = reinterpret_cast<typename Op::State*>(workspace.partials);
-  FoldPartials<NodeFolderFor<Op>>(Op(), range, geometry, workspace, edges);
+  FoldPartials<NodeFolderFor<Op, TakesModulus<Op>>>(Op(), range, geometry, workspace, edges);
 }
 
 // The state of a subtree, of the states of edge leaves and units below it.

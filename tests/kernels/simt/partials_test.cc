@@ -57,7 +57,7 @@ KernelShape ShapeOf(ElementType type, bool ignore_nan, ElementShape elements) {
   shape.spec.shape = elements;
   shape.spec.ignore_nan = ignore_nan;
   shape.state_bytes = sizeof(typename Op::State);
-  if constexpr (std::is_same_v<NodeFolderFor<Op>, NodeFolder<Op>>) {
+  if constexpr (std::is_same_v<NodeFolderFor<Op, TakesModulus<Op>>, NodeFolder<Op>>) {
     shape.shared_states = NodeFolder<Op>::kSharedStates;
   }
   if constexpr (AccumulatingOperator<Op>) {

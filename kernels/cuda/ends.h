@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// first and last where every element counts: nothing is searched, and nothing reduced. The state of a node is
+// the element at one of its ends.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "kernels/cuda/launch.h"
+#include "kernels/operators/present_element.h"
+#include "kernels/operators/traits.h"
+
+namespace warpfold::kernels::cuda {
+
+// Copies for each maximal subtree of the range its first element, of `element_bytes` bytes (1 to 8), or its
+// last one. States are PresentElement's. One kernel serves all types. Returns cudaGetLastError().
+cudaError_t CopyEnds(std::size_t element_bytes, bool from_the_left, const Range& range,
+                     const Workspace& workspace, cudaStream_t stream);
+
+// The LaunchFunction of an EndOperator that skips no element.
+template <EndOperator Op>
+cudaError_t LaunchEnds(const OperatorParameters&, const Range& range, const Workspace& workspace,
+                       cudaStream_t stream) {
+  static_assert(!Op::kSkipsElements);
+  static_assert(std::is_same_v<typename Op::State, PresentState>);
+  return CopyEnds(sizeof(typename Op::Element), Op::kFromTheLeft, range, workspace, stream);
+}
+
+}  // namespace warpfold::kernels::cuda
