@@ -5,13 +5,24 @@
 // and instruction set that instantiates it (kernels/row.in).
 #pragma once
 
+#include "kernels/cpu/end.h"
 #include "kernels/cpu/exact.h"
 #include "kernels/cpu/row.h"
 #include "kernels/cpu/segments.h"
 #include "kernels/cpu/subtree.h"
 #include "kernels/operators/rows.h"
+#include "kernels/operators/traits.h"
 
 namespace warpfold::kernels::cpu::WARPFOLD_ISA {
+
+template <class Op>
+constexpr SubtreeFunction OrderedFunction() {
+  if constexpr (EndOperator<Op>) {
+    return ReduceEnd<Op>;
+  } else {
+    return ReduceLeaves<Op, OrderedLeaf<Op>>;
+  }
+}
 
 struct Functions {
   static constexpr bool Serves(ElementType, bool) { return true; }
@@ -23,7 +34,7 @@ struct Functions {
   template <class Op>
   static constexpr SubtreeFunction kEntrywise = ReduceEntrywise<Op>;
   template <class Op>
-  static constexpr SubtreeFunction kOrdered = ReduceLeaves<Op, OrderedLeaf<Op>>;
+  static constexpr SubtreeFunction kOrdered = OrderedFunction<Op>();
   template <class Op>
   static constexpr SubtreeFunction kLarge = ReduceLarge<Op>;
 };

@@ -10,8 +10,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <future>
+#include <memory>
 #include <set>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -370,6 +373,20 @@ TEST(AdminOpenTest, NamesTheAddressThatIsInUse) {
   const auto second = Admin::Open((*first)->address());
   EXPECT_EQ(second.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("Address already in use"));
+}
+
+TEST(CallTableTest, LiveCallsComeOldestFirst) {
+  CallTable table({"Reduce"});
+  for (const int second : {3, 1, 2, 5, 4}) {
+    auto call = std::make_shared<LiveCall>();
+    call->method = "Reduce";
+    call->begin = absl::UnixEpoch() + absl::Seconds(second);
+    table.Add(call);
+  }
+  std::vector<absl::Time> begins;
+  for (const auto& call : table.Live()) begins.push_back(call->begin);
+  EXPECT_EQ(begins.size(), 5u);
+  EXPECT_TRUE(std::is_sorted(begins.begin(), begins.end()));
 }
 
 }  // namespace

@@ -37,6 +37,9 @@ TEST(ServerInfoTest, TellsTheLimits) {
                          .slot_bytes = 64 << 10},
                   [] { return absl::UnixEpoch(); });
   service.cpu_crossover_bytes = 123;
+  service.residents.Open(
+      backend.AllocateOfEach(8192),
+      {.owner_bytes = 4096, .default_time_to_live = absl::Seconds(7), .max_time_to_live = absl::Seconds(8)});
   const v1::GetServerInfoResponse info = GetServerInfo(service);
   EXPECT_FALSE(info.version().empty());
   EXPECT_EQ(info.backend(), "fake");
@@ -49,6 +52,10 @@ TEST(ServerInfoTest, TellsTheLimits) {
   EXPECT_EQ(info.limits().max_stream_seconds(), 6u);
   EXPECT_EQ(info.limits().slots(), 2u);
   EXPECT_EQ(info.limits().slot_bytes(), 64u << 10);
+  EXPECT_EQ(info.limits().resident_bytes(), 8192u);
+  EXPECT_EQ(info.limits().resident_owner_bytes(), 4096u);
+  EXPECT_EQ(info.limits().default_time_to_live_seconds(), 7u);
+  EXPECT_EQ(info.limits().max_time_to_live_seconds(), 8u);
   EXPECT_EQ(info.limits().max_matrix_dimension(), static_cast<unsigned>(kernels::kMaxMatrixDimension));
 }
 
@@ -67,6 +74,8 @@ TEST(OperatorNamesTest, ProtoAndKernelsKnowTheSame) {
   }
   EXPECT_EQ(OperatorByName("no_such"), v1::OPERATOR_UNSPECIFIED);
   EXPECT_EQ(OperatorName(static_cast<v1::Operator>(63)), "");
+  EXPECT_EQ(ElementTypeFromProto(static_cast<v1::ElementType>(63)), std::nullopt);
+  EXPECT_EQ(AlgorithmFromProto(static_cast<v1::Algorithm>(63)), std::nullopt);
 }
 
 TEST(ServerInfoTest, SaysHowToSendAndWhereStripesMayStart) {

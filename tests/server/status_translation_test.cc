@@ -32,6 +32,16 @@ TEST(StatusTranslationTest, AFullServerSaysWhenToComeAgain) {
   EXPECT_EQ(retry.retry_delay().nanos(), 100'000'000);
 }
 
+TEST(StatusTranslationTest, APauseOfSecondsHasSeconds) {
+  const google::rpc::Status details = DetailsOf(kernels::Error(
+      absl::StatusCode::kResourceExhausted, "TOO_MANY_REDUCTIONS", "x", {{"retry_ms", "2500"}}));
+  google::rpc::RetryInfo retry;
+  ASSERT_EQ(details.details_size(), 2);
+  ASSERT_TRUE(details.details(1).UnpackTo(&retry));
+  EXPECT_EQ(retry.retry_delay().seconds(), 2);
+  EXPECT_EQ(retry.retry_delay().nanos(), 500'000'000);
+}
+
 TEST(StatusTranslationTest, OtherErrorsDoNot) {
   EXPECT_EQ(DetailsOf(kernels::Error(absl::StatusCode::kInvalidArgument, "BAD_HEADER", "x")).details_size(),
             1);
