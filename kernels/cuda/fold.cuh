@@ -16,8 +16,8 @@
 
 namespace warpfold::kernels::cuda {
 
-// All lanes of a WarpFolder combine at each level, also those whose result nobody reads. In all that is more
-// work than a NodeFolder has: so states are to be small, and the divisions by a modulus are not done in vain.
+// All lanes of a WarpFolder combine at each level, also those whose result nobody reads. A NodeFolder does
+// not. It folds states that are large, and those with a modulus, whose combining takes long.
 template <class Op, bool kHasModulus = false>
 using NodeFolderFor = std::conditional_t<sizeof(typename Op::State) <= kMostWarpFoldedBytes && !kHasModulus,
                                          WarpFolder<Op>, NodeFolder<Op>>;

@@ -75,9 +75,11 @@ class NodeFolder {
   // Combines aligned groups of four, two levels at once; returns where the resulting states are: not where
   // others have yet to be read, so that no thread waits for another. Nodes outside the groups are written.
   //
-  // No barrier is needed between an earlier Fold and this one, though both use the same shared memory. What
-  // the earlier one still reads after its last barrier is its last node, if one is left: state 0, which only
-  // thread 0 reads, to return it. No other thread overwrites state 0 here: the first group is thread 0's.
+  // No barrier is needed between an earlier Fold and this one, though both use the same shared memory. An
+  // edge is aligned at its inner end, so that at each level at most one node stays behind, at the outer end.
+  // What the earlier Fold reads after its last barrier, to write or to return it, is therefore one state,
+  // state 0, and only thread 0 reads it. Here no other thread overwrites state 0: the first group is thread
+  // 0's.
   __device__ State* CombineFours(const State* states, std::uint64_t& begin, std::uint64_t& end) {
     const std::uint64_t first = (begin + 3) / 4;
     const std::uint64_t last = end / 4;

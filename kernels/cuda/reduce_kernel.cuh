@@ -162,9 +162,9 @@ cudaError_t LaunchReduce(const OperatorParameters& parameters, const Range& rang
   const LaunchShape shape = {static_cast<unsigned>(blocks), threads};
   using Op = typename Leaves::Operation;
   if constexpr (TakesModulus<Op>) {
-    if (parameters.modulus != 0) {
-      return LaunchKernel<ReduceKernel<Leaves, true>>(shape, stream, MakeOperator<Op>(parameters), range,
-                                                      geometry, workspace);
+    const Op op(parameters);
+    if (op.residues.any()) {
+      return LaunchKernel<ReduceKernel<Leaves, true>>(shape, stream, op, range, geometry, workspace);
     }
   }
   return LaunchKernel<ReduceKernel<Leaves, false>>(shape, stream, parameters, range, geometry, workspace);

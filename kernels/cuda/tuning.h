@@ -54,8 +54,8 @@ constexpr LeavesTuning OrderedLeavesTuning(std::size_t state_bytes) {
   return {4, state_bytes > 16 ? 3 : 4, 4};
 }
 
-// first and last where they ignore NaN: a long run costs no more than a short one, unless it begins with many
-// NaN, for one warp reads them to the first number.
+// first and last where they ignore NaN: a long run costs no more than a short one, unless there are many NaN
+// where the search begins, all of which one warp reads.
 inline constexpr LeavesTuning kEndLeavesTuning = {4, 8, 20};
 
 // exact_sum (exact/). No more units than resident blocks, of any size: a state of up to 280 bytes takes the
@@ -84,8 +84,8 @@ inline constexpr std::uint32_t kTileBytes = 16 << 10;
 
 // Shared memory for states.
 inline constexpr std::uint32_t kFoldBytes = 16384;
-// States up to this size are folded by warps, which combine more than they need, unless the operator may have
-// a modulus, with which combining takes long. Other states are folded by threads.
+// States up to this size are folded by warps, which combine more than they need, unless there is a modulus,
+// with which combining takes long. Other states are folded by threads.
 inline constexpr std::size_t kMostWarpFoldedBytes = 16;
 // So many nodes and fewer are combined in pairs, more of them in fours.
 inline constexpr std::uint32_t kFewNodes = 128;

@@ -7,7 +7,7 @@
 //
 // Functions are found by their name alone: a member with the right name and other parameters is an error
 // where it is called, and not a member that nobody calls. Where a trait has a flag (kCombinesEqual, kAppends,
-// kMoves) its function without the flag does not compile.
+// kMoves) kernels of an operator that has its function without the flag do not compile.
 #pragma once
 
 #include <concepts>
@@ -67,7 +67,7 @@ template <class Op, class S>
 WARPFOLD_FN S CombineEqualStates(const Op& op, const S& a, const S& b) {
   // The flag may be false: of variance where NaN is ignored, for one.
   static_assert(
-      requires { Op::kCombinesEqual; } || !requires { &Op::CombineEqual; },
+      requires { Op::kCombinesEqual; } || !requires { op.CombineEqual(a, b); },
       "CombineEqual without kCombinesEqual would be called by nobody");
   if constexpr (CombinesEqual<Op>) {
     return op.CombineEqual(a, b);
@@ -86,7 +86,8 @@ template <Operator Op>
 WARPFOLD_FN typename Op::LeafState AppendTo(const Op& op, const typename Op::LeafState& leaf,
                                             const typename Op::Element& x, std::uint32_t offset) {
   static_assert(
-      Appends<Op> || !requires { &Op::Append; }, "Append without kAppends would be called by nobody");
+      Appends<Op> || !requires { op.Append(leaf, x, offset); },
+      "Append without kAppends would be called by nobody");
   if constexpr (Appends<Op>) {
     return op.Append(leaf, x, offset);
   } else {
@@ -104,7 +105,7 @@ template <Operator Op>
 WARPFOLD_FN typename Op::LeafState MovedBy(const Op& op, const typename Op::LeafState& leaf,
                                            std::uint32_t distance) {
   static_assert(
-      Moves<Op> || !requires { &Op::Moved; }, "Moved without kMoves would be called by nobody");
+      Moves<Op> || !requires { op.Moved(leaf, distance); }, "Moved without kMoves would be called by nobody");
   if constexpr (Moves<Op>) {
     return op.Moved(leaf, distance);
   } else {
@@ -135,11 +136,11 @@ concept AccumulatingOperator = Operator<Op> && requires {
 };
 
 // kFromTheLeft: the state is that of the first (true), or the last (false) element whose state is `present`.
-// Backends need not look at the others. kSkipsElements: there may be elements whose state is not `present`.
+// Backends need not look at the others. kSkipsElements, which it has, too: there may be elements whose
+// state is not `present`.
 template <class Op>
 concept EndOperator = Operator<Op> && requires {
   { Op::kFromTheLeft } -> std::convertible_to<bool>;
-  { Op::kSkipsElements } -> std::convertible_to<bool>;
 };
 
 // kRows: elements are square matrices of so many rows; else 0. Large: the same operator for matrices of any

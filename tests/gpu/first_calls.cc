@@ -57,8 +57,8 @@ constexpr Kind kKinds[] = {
     {.name = "textbook: last_block", .algorithm = kernels::Algorithm::kLastBlock},
 };
 
-// Scalars, rows, small and large matrices.
-constexpr kernels::ElementShape kCrossoverShapes[] = {{}, {1, 2}, {1, 1}, {2, 2}, {8, 8}, {32, 32}};
+// Scalars, rows, small and large matrices. Larger ones have the crossover of 16 x 16.
+constexpr kernels::ElementShape kCrossoverShapes[] = {{}, {1, 2}, {1, 1}, {2, 2}, {8, 8}, {16, 16}};
 constexpr std::uint64_t kCrossoverModulus = 65521;  // the modulus does not matter; it must fit all types
 
 // Over one leaf in the slot's staging buffer; false where the slot fails or has no such call.
@@ -149,7 +149,7 @@ void Print(const std::string& subject, const Times& times) {
 }
 
 // One line for the operator: its crossovers over the elements that it takes, in bytes.
-void PrintCrossovers(const server::Crossovers& crossovers, const std::string& op) {
+void PrintCrossovers(const server::Crossovers& crossovers, const std::string& device, const std::string& op) {
   std::vector<std::string> bytes;
   for (int type = 0; type < kElementTypeCount; ++type) {
     for (const kernels::ElementShape shape : kCrossoverShapes) {
@@ -169,7 +169,8 @@ void PrintCrossovers(const server::Crossovers& crossovers, const std::string& op
       }
     }
   }
-  std::printf("{\"crossovers\":\"%s\",\"bytes\":{%s}}\n", op.c_str(), absl::StrJoin(bytes, ",").c_str());
+  std::printf("{\"crossovers\":\"%s\",\"device\":\"%s\",\"bytes\":{%s}}\n", op.c_str(), device.c_str(),
+              absl::StrJoin(bytes, ",").c_str());
 }
 
 int Run(const std::string& device, bool warm) {
@@ -189,7 +190,7 @@ int Run(const std::string& device, bool warm) {
                 warm_up.operators, absl::ToDoubleMilliseconds(warm_up.took), warm_up.other_calls,
                 absl::ToDoubleMilliseconds(warm_up.others_took));
     for (const absl::string_view op : kernels::OperatorNames()) {
-      PrintCrossovers(*crossovers, std::string(op));
+      PrintCrossovers(*crossovers, (*backend)->device(), std::string(op));
     }
   }
   for (const Kind& kind : kKinds) {

@@ -167,14 +167,14 @@ BREAKAGES = (
 )
 
 
-def passes(build: Build, breakage: Breakage, scratch: pathlib.Path | None) -> bool:
-    """Whether its test passes; with the breakage if `scratch` has it."""
+def passes(build: Build, breakage: Breakage, scratch: pathlib.Path) -> bool:
+    """Whether its test passes with what was compiled to `scratch`."""
     built = {"WARPFOLD_SERVER": "warpfold-server", "WARPFOLD_CLI": "warpfold",
              "WARPFOLD_STEADY_CALLERS": "steady_callers"}
     paths = {key: str(build.folder / "bin" / name) for key, name in built.items()}
     executable = str(build.folder / "bin" / breakage.executable)
     key = "WARPFOLD_CLI" if breakage.executable == "warpfold" else "WARPFOLD_SERVER"
-    paths[key] = executable if scratch is None else with_mutant(executable, scratch)
+    paths[key] = with_mutant(executable, scratch)
     suite, name = breakage.test.split()
     try:
         return subprocess.run(["/usr/bin/python3", "-B", str(ROOT / "tests" / suite), name], check=False,
@@ -188,10 +188,11 @@ def outcome_of(build: Build, breakage: Breakage) -> str:
     text = (ROOT / breakage.file).read_text()
     if text.count(breakage.before) != 1:
         return "the source has changed: describe the breakage anew"
-    if not passes(build, breakage, None):
-        return "the test fails without it"
     with tempfile.TemporaryDirectory(prefix="warpfold_broken_") as folder:
         scratch = pathlib.Path(folder)
+        # The source as it is, loaded in the same way: what fails then is not the breakage's doing.
+        if not build.compile(breakage.file, text, scratch) or not passes(build, breakage, scratch):
+            return "the test fails without it"
         if not build.compile(breakage.file, text.replace(breakage.before, breakage.after), scratch):
             return "not compiled"
         return "not noticed" if passes(build, breakage, scratch) else "noticed"

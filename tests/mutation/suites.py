@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Suites of tests/e2e over a command line or a server that has a mutant in it, for mutate.py."""
+"""Suites of tests/e2e over a command line or a server that has a mutant in it, for mutate.py; breakages.py
+loads its own in the same way."""
 
 import os
 import pathlib

@@ -119,8 +119,7 @@ TESTS = {
     "client/questions.cc": ("asking_first_test", "client_test"),
     "kernels/": _KERNELS,
     "kernels/cpu/": _CPU,
-    "kernels/cpu/costs": _CPU + ("kernels_values_test",),
-    "kernels/devices.cc": ("textbook_test", "server_process_test", "server_several_devices_test"),
+    "kernels/devices.cc": _server("process several_devices"),
     "kernels/error.cc": _STATES + _server("status_translation merge"),
     "kernels/reduction.cc": ("textbook_refusals_test", "kernels_operators_table_test") + _KERNELS +
                             _server("algorithm"),

@@ -40,10 +40,10 @@ class SegmentReducer {
 
   // Enqueues the kernels that reduce segments, which lie one after the other in `data` (device memory,
   // aligned to an element). `cut` is no longer needed then. It waits for nothing, unless lengths vary and
-  // operators need different plans: then it waits for the kernels of one before it makes the next.
-  // UNAVAILABLE (DEVICE_LOST) if the device failed; INTERNAL (LAUNCH_REFUSED) if CUDA refused one of the
-  // launches, where others may have been enqueued; INTERNAL, with nothing enqueued, for more segments than
-  // Capacity, or data that are not aligned. Where lengths vary, the stream must have finished the Launch
+  // operators need different plans: then it waits until the device has the tables of one plan before it makes
+  // the next. UNAVAILABLE (DEVICE_LOST) if the device failed; INTERNAL (LAUNCH_REFUSED) if CUDA refused one
+  // of the launches, where others may have been enqueued; INTERNAL, with nothing enqueued, for more segments
+  // than Capacity, or data that are not aligned. Where lengths vary, the stream must have finished the Launch
   // before.
   absl::Status Launch(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data,
                       cudaStream_t stream);

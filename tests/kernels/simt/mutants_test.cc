@@ -12,6 +12,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -79,16 +80,19 @@ std::vector<std::filesystem::path> Files() {
   return files;
 }
 
-// WARPFOLD_SIMT_SEED=7 replays the runs of that seed alone.
+// [first, end), or the one seed that is asked for: WARPFOLD_SIMT_SEED=7 replays what that seed does, with all
+// synchronisation and without each.
+std::pair<std::uint64_t, std::uint64_t> Seeds(std::uint64_t first, std::uint64_t end) {
+  const char* const only = std::getenv("WARPFOLD_SIMT_SEED");
+  std::uint64_t seed = 0;
+  if (only == nullptr || !absl::SimpleAtoi(only, &seed)) return {first, end};
+  return {seed, seed + 1};
+}
+
 TEST(MutantsTest, WithAllSynchronisationNothingIsFound) {
-  std::uint64_t first = 0;
-  std::uint64_t seeds = SmallScale() ? 4 : 40;
-  if (const char* const only = std::getenv("WARPFOLD_SIMT_SEED"); only != nullptr) {
-    ASSERT_TRUE(absl::SimpleAtoi(only, &first)) << only;
-    seeds = 1;
-  }
+  const auto [first, end] = Seeds(0, SmallScale() ? 4 : 40);
   for (const auto& runs : Runs()) {
-    for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
+    for (std::uint64_t seed = first; seed < end; ++seed) {
       ASSERT_EQ(runs->Run(seed), "") << runs->name() << ", seed " << seed;
     }
   }
@@ -123,10 +127,11 @@ std::vector<std::string> RowsOfPage() {
 
 // The page must have each row with the run that finds it first, and none besides.
 TEST(MutantsTest, EachIsFound) {
+  const auto [first, end] = Seeds(1, kSeeds + 1);
   std::vector<std::string> rows;
   for (const auto& [site, all] : Reached()) {
     std::string found;
-    for (std::uint64_t seed = 1; seed <= kSeeds && found.empty(); ++seed) {
+    for (std::uint64_t seed = first; seed < end && found.empty(); ++seed) {
       for (KernelRuns* runs : all) {
         const std::string how = runs->Run(seed, &site);
         if (how.empty()) continue;

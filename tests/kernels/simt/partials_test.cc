@@ -66,7 +66,7 @@ KernelShape ShapeOf(ElementType type, bool ignore_nan, ElementShape elements) {
     shape.blocks_per_multiprocessor = kExactTuning.blocks;
     shape.is_exact = true;
   } else if constexpr (EndOperator<Op>) {
-    UseLeaves<EndLeaves<Op>>(shape);
+    UseLeaves<EndLeaves<Op>>(shape);  // where nothing is skipped there are no partials at all (ends.h)
   } else if constexpr (Op::kCommutative) {
     UseLeaves<ScalarLeaves<Op>>(shape);
   } else {
