@@ -130,6 +130,10 @@ class TlsTest(TestCase):
                         "/CN=w", "-keyout", key, "-out", weak], check=True, capture_output=True)
         done = run_server("--device=cpu", f"--tls_cert={weak}", f"--tls_key={key}")
         self.assert_exit(2, done, "--tls_cert", "key too small")
+        chain = self.folder / "chain.crt"  # a good certificate, and a weak one that it might be signed by
+        chain.write_bytes(pathlib.Path(self.cert).read_bytes() + pathlib.Path(weak).read_bytes())
+        self.assert_exit(2, run_server("--device=cpu", f"--tls_cert={chain}", f"--tls_key={self.key}"),
+                         "--tls_cert", "ca key too small")
         with Server(*self.flags, "--admin_listen=127.0.0.1:0") as server:
             old = str(self.folder / "old.crt")
             shutil.copy(self.cert, old)
