@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-
 #include "kernels/cpu/costs.h"
 
 #include <algorithm>
