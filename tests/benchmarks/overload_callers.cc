@@ -8,6 +8,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <barrier>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -38,10 +39,18 @@ struct Calls {
   }
 };
 
-Calls CallUntil(Clock::time_point end, const std::string& target, const std::vector<std::int32_t>& ones,
-                std::chrono::milliseconds pause) {
+// Its connection is there before the time begins: what a refusal takes is measured, and not what it takes the
+// machine to open so many connections at once.
+Calls CallFor(Clock::duration time, std::barrier<>& all_connected, const std::string& target,
+              const std::vector<std::int32_t>& ones, std::chrono::milliseconds pause) {
   warpfold::Client client(target, {.max_attempts = 1});
   Calls calls;
+  if (const auto info = client.GetServerInfo(); !info.ok()) {
+    std::cerr << info.status() << std::endl;
+    std::exit(1);
+  }
+  all_connected.arrive_and_wait();
+  const auto end = Clock::now() + time;
   while (Clock::now() < end) {
     const auto begin = Clock::now();
     const auto sum = client.Reduce(warpfold::kSum, ones, {.timeout = absl::Seconds(60), .streams = 1});
@@ -81,16 +90,17 @@ int main(int argc, char** argv) {
   if (argc != 6) return 2;
   PrepareToConnect();
   const std::vector<std::int32_t> ones(std::strtoull(argv[3], nullptr, 10) / sizeof(std::int32_t), 1);
-  const double seconds = std::atof(argv[4]);
+  const auto time =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::atof(argv[4])));
   const std::chrono::milliseconds pause(std::atoi(argv[5]));
-  const auto end =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  const int count = std::atoi(argv[2]);
+  std::barrier all_connected(count);
   std::mutex mutex;
   Calls all;  // guarded by mutex
   std::vector<std::jthread> callers;
-  for (int i = 0; i < std::atoi(argv[2]); ++i) {
+  for (int i = 0; i < count; ++i) {
     callers.emplace_back([&] {
-      const Calls calls = CallUntil(end, argv[1], ones, pause);
+      const Calls calls = CallFor(time, all_connected, argv[1], ones, pause);
       const std::lock_guard lock(mutex);
       all.Add(calls);
     });

@@ -191,7 +191,9 @@ def outcome_of(build: Build, breakage: Breakage) -> str:
     with tempfile.TemporaryDirectory(prefix="warpfold_broken_") as folder:
         scratch = pathlib.Path(folder)
         # The source as it is, loaded in the same way: what fails then is not the breakage's doing.
-        if not build.compile(breakage.file, text, scratch) or not passes(build, breakage, scratch):
+        if not build.compile(breakage.file, text, scratch):
+            return "the source does not compile without it"
+        if not passes(build, breakage, scratch):
             return "the test fails without it"
         if not build.compile(breakage.file, text.replace(breakage.before, breakage.after), scratch):
             return "not compiled"

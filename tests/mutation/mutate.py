@@ -132,11 +132,12 @@ class Build:
         return self.folder / "mutants" / f"{file}.h"
 
     def _command_of(self, file: str) -> tuple[list[str], pathlib.Path]:
-        """What compiles the source at -O0, whatever it warns of, without names of files; and where."""
+        """What compiles the source at -O0, for a shared library, whatever it warns of, without names of
+        files; and where."""
         entry = self.entries[file]
         words = shlex.split(entry["command"])
         del words[words.index("-o"):]  # and "-c", which comes after it
-        return [*words, "-O0", "-w"], pathlib.Path(entry["directory"])
+        return [*words, "-O0", "-fPIC", "-w"], pathlib.Path(entry["directory"])
 
     def compile(self, file: str, text: str, scratch: pathlib.Path) -> bool:
         """Into scratch/mutant.so."""
