@@ -22,9 +22,9 @@ echo "Building build/dev"
 cmake --build --preset dev
 echo "Time of the build: $SECONDS s. Testing build/dev"
 status=0
-# One more than there are cores: several tests wait for seconds (for a keepalive, for a limit) and use none.
+# Two more than there are cores: many tests wait for seconds (for a keepalive, for a limit) and use none.
 # Not by the preset: its filter of labels takes the place of this one.
-ctest --test-dir build/dev --output-on-failure --label-exclude "$excluded" --parallel $(($(nproc) + 1)) \
+ctest --test-dir build/dev --output-on-failure --label-exclude "$excluded" --parallel $(($(nproc) + 2)) \
   --output-log build/dev/tests.log || status=$?
 
 # Whether what failed may have another chance (docs/adr/0119): no crash, and nothing of the label core, whose
