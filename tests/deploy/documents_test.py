@@ -4,14 +4,14 @@
 
 A block of commands runs here as it stands, on other ports, unless the line above it says what it needs or
 which test of ctest runs it: <!-- needs: a cluster -->, <!-- run by: package -->. In a block of the console,
-commands follow a "$", and the other lines are what is printed. Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
+commands follow a "$", and the other lines are what is printed; those of a page run one after the other in
+one shell, as its reader types them. Environment: WARPFOLD_SERVER, WARPFOLD_CLI.
 """
 
 import os
 import pathlib
 import re
 import socket
-import struct
 import subprocess
 import tempfile
 import unittest
@@ -34,7 +34,8 @@ _OTHER_FLAGS = re.compile(r"^(?:docker|cmake|ctest|cpack|dpkg|kubectl|journalctl
                           r"|--build-arg|deploy/test\.sh --all")
 _TIMEOUT_S = 120
 _SHORT = "--duration 0.1 --warm_up 0 --rounds 1"
-_UNTIL_IT_SERVES = "until warpfold health --target 127.0.0.1:50051 2>/dev/null; do sleep 0.2; done"
+_UNTIL_IT_SERVES = ("until warpfold health --target 127.0.0.1:50051 2>/dev/null; "
+                    "do kill -0 $!; sleep 0.2; done")
 
 
 def text_of(page: str) -> str:
@@ -52,22 +53,23 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def npy_of_float64(elements: int) -> bytes:
-    """A file as numpy.save writes it (numpy.lib.format), without NumPy."""
-    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({elements},), }}".ljust(117) + "\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + bytes(8 * elements)
-
-
 class DocumentsTest(unittest.TestCase):
 
     def test_commands(self):
+        consoles: dict[str, str] = {}
         ran = 0
         for page, kind, _, language, text in blocks():
             if kind is not None:
                 continue
+            ran += 1
+            if language == "console":
+                consoles[page] = consoles.get(page, "") + text
+                continue
             with self.subTest(page=page, text=text):
-                (self.run_console if language == "console" else self.run_block)(text)
-                ran += 1
+                self.run_block(text)
+        for page, text in consoles.items():
+            with self.subTest(page=page, text=text):
+                self.run_console(text)
         self.assertGreaterEqual(ran, 5)
 
     def run_block(self, commands: str) -> str:
@@ -75,28 +77,28 @@ class DocumentsTest(unittest.TestCase):
                          os.environ["PATH"]])
         port = f":{free_port()}"
         with tempfile.TemporaryDirectory(prefix="warpfold_documents_") as folder:
-            (pathlib.Path(folder) / "measurements.npy").write_bytes(npy_of_float64(2000))
             # Job control, for %1. A block that fails leaves no server behind.
-            script = f"set -em\ntrap 'kill %1 2>/dev/null || true' EXIT\n{commands}".replace(":50051", port)
+            script = f"set -em\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{commands}".replace(
+                ":50051", port)
             done = subprocess.run(["bash", "-c", script], cwd=folder, env={**os.environ, "PATH": path},
                                   capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout.replace(port, ":50051")
 
     def run_console(self, text: str):
-        """For people, who wait until the server serves, read the token that is printed, and have time."""
+        """For people, who wait until a server serves, or has ended, and have time."""
         script = []
         for line in re.findall(r"^\$ (.*)", text, re.MULTILINE):
-            command = line.replace("build/release/bin/", "").replace("/run/user/1000/", '"$PWD"/')
-            command = re.sub(r"^warpfold (reduce|put|info|bench)\b", r"warpfold \1 --target 127.0.0.1:50051",
-                             command.partition("#")[0].rstrip())
+            command = line.replace("build/release/bin/", "").partition("#")[0].rstrip()
+            command = re.sub(r"\bwarpfold (reduce|put|info|bench)\b", r"warpfold \1 --target 127.0.0.1:50051",
+                             command)
             command = command.replace("warpfold bench", f"warpfold bench {_SHORT}")
             if command.startswith("warpfold-server"):
                 command = command.removesuffix("&") + "--listen=127.0.0.1:50051 &\n" + _UNTIL_IT_SERVES
-            if " put " in command:
-                command = f"TOKEN=$({command} | awk '/^token/ {{ print $2 }}')"
-            script.append(command.replace("--array TOKEN", '--array "$TOKEN"'))
-        printed = self.run_block("\n".join(script) + "\nkill %1")
+            if command.startswith("kill"):
+                command += "\nwait || true"
+            script.append(command)
+        printed = self.run_block("\n".join(script))
         for line in re.findall(r"^[^$\n].*", text, re.MULTILINE):
             self.assertIn(line, printed)
 
