@@ -128,7 +128,7 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
   if (spec.matrix_shape.has_value()) {
     if (ElementBytes(spec, type) == 0) {
       return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                        absl::StrCat("matrix_shape must have 1 to ", kMaxMatrixSide, " rows and columns"));
+                        "matrix_shape must have rows and columns, of which a server takes 32 at most");
     }
     proto.mutable_matrix_shape()->set_rows(spec.matrix_shape->rows);
     proto.mutable_matrix_shape()->set_columns(spec.matrix_shape->columns);

@@ -19,7 +19,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <latch>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 #include "absl/synchronization/mutex.h"
 
@@ -96,6 +99,21 @@ bool UnixSocketInUse(const std::string& path) {
   const bool in_use = connected || (errno != ECONNREFUSED && errno != ENOENT);
   close(probe);
   return in_use;
+}
+
+absl::Status CheckThreads(int count) {
+  std::latch over(1);
+  absl::Status status;
+  std::vector<std::jthread> threads;
+  try {
+    while (threads.size() < static_cast<std::size_t>(count)) {
+      threads.emplace_back([&over] { over.wait(); });
+    }
+  } catch (const std::system_error&) {
+    status = absl::ResourceExhaustedError("the system allows too few threads");
+  }
+  over.count_down();
+  return status;
 }
 
 absl::Time StartTime() { return kStart; }

@@ -31,6 +31,9 @@ void RaiseFileLimit();
 // How many more files the process may open.
 std::size_t FreeDescriptors();
 
+// RESOURCE_EXHAUSTED if the process cannot have so many more threads. It makes them, and ends them again.
+absl::Status CheckThreads(int count);
+
 // Ignores SIGPIPE and SIGHUP. Writing to a pipe that nobody reads any more is an error like any other: a log
 // that goes nowhere is no reason to end. Nor is a request to read files again, which are watched in any case.
 void IgnoreSignals();

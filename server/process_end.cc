@@ -16,6 +16,8 @@ namespace {
 constexpr timespec kSignalInterval = {.tv_sec = 0, .tv_nsec = 10'000'000};
 constexpr auto kMeanwhileInterval = std::chrono::milliseconds(100);
 constexpr auto kOneRequest = std::chrono::milliseconds(200);
+// How long whoever serves may take to hear of a request, and to say how long the end may take.
+constexpr auto kHeardWithin = std::chrono::seconds(5);
 
 sigset_t EndSignals() {
   sigset_t signals;
@@ -83,6 +85,10 @@ void ProcessEnd::TakeSignal(Time now) {
   if (!is_serving_) EndBySignal();
   if (!std::exchange(is_requested_, true)) {
     requested_at_ = now;
+    if (deadline_ == Time::max()) {
+      deadline_ = now + kHeardWithin;
+      exit_code_ = 128 + SIGTERM;
+    }
     return requested_.notify_all();
   }
   if (now - requested_at_ < kOneRequest) return;

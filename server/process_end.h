@@ -24,8 +24,10 @@ class ProcessEnd {
   // needed until the process is gone. Throws std::system_error where there is no thread.
   static ProcessEnd& Make();
 
-  // From now on a signal is a request, which AwaitRequest reports. A second one, later than 0.2 s after it,
-  // ends the process at once: who signals a process and then its group, as timeout(1) does, asks once.
+  // From now on a signal is a request, which AwaitRequest reports. If nobody has heard
+  // of it 5 s later, since the start hangs, the process ends all the same, with 143. A second one, later than
+  // 0.2 s after it, ends the process at once: who signals a process and then its group, as timeout(1) does,
+  // asks once.
   void ServeFromNow();
 
   // Has the thread call `look` a hundred times a second, until Unwatch, which waits for a look that is under

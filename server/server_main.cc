@@ -55,6 +55,9 @@ constexpr absl::Duration kPuttingAway = absl::Seconds(5);
 // How long a drain may last beyond --drain_seconds. Within that time a device or a thread that hangs is
 // noticed, which is another end.
 constexpr absl::Duration kLongestEnd = absl::Seconds(20);
+// What serves has besides its shards' threads: those of gRPC, which waits for ever for one that cannot be
+// made, and the acceptor's, the watchdog's and that which looks at files.
+constexpr int kThreadsOfServing = 12;
 // How long the start waits for whoever reads standard output.
 constexpr absl::Duration kReadersTime = absl::Milliseconds(250);
 constexpr std::size_t kMostOutputBytes = std::size_t{1} << 20;
@@ -124,11 +127,11 @@ int RefuseFor(ProcessEnd& end, const absl::Status& status) {
 }
 
 // Ends the process without running what would touch the device.
-[[noreturn]] void EndAfterFault(RpcServer& server, const Flags& flags) {
+[[noreturn]] void EndAfterFault(RpcServer& server, const MemorySocket* memory_socket) {
   server.WaitUntilIdle(kLastReports);
   absl::SleepFor(kLastReports);
   server.StopListening();
-  if (!flags.memory_socket.empty()) unlink(flags.memory_socket.c_str());
+  if (memory_socket != nullptr) memory_socket->RemoveFile();
   FlushLog();
   std::_Exit(kDeviceFailed);
 }
@@ -208,13 +211,13 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
   }
   RpcServerOptions options = OptionsOf(flags, *tls, *memory);
   options.before_listening = [&end] { end.ServeFromNow(); };  // who can connect is drained
-  const auto server = RpcServer::Start(service, options);
-  if (absl::IsResourceExhausted(server.status())) {
-    return Refuse(end, kNotThere, absl::StrCat("--slots=", flags.slots, ": ", server.status().message()));
+  if (absl::Status status = CheckThreads(kThreadsOfServing + ShardCount(SIZE_MAX)); !status.ok()) {
+    return RefuseFor(end, status);
   }
+  const auto server = RpcServer::Start(service, options);
   if (!server.ok()) return RefuseFor(end, server.status());
   end.Watch([&] {
-    if ((*server)->faulted()) EndAfterFault(**server, flags);
+    if ((*server)->faulted()) EndAfterFault(**server, memory_socket->get());
   });
   if (*admin != nullptr) {
     absl::Status attached =

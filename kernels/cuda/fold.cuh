@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/node_folder.cuh"
 #include "kernels/cuda/tuning.h"
+#include "kernels/cuda/units.cuh"
 #include "kernels/cuda/warp_folder.cuh"
 #include "kernels/geometry.h"
 #include "kernels/operators/operator.h"

@@ -9,9 +9,9 @@
 #include <type_traits>
 
 #include "kernels/cuda/fold.cuh"
-#include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/ticket.cuh"
+#include "kernels/cuda/units.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"
 #include "kernels/operators/traits.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/rows.h"
 
-#include "kernels/cuda/segments/segment_rows.h"
+#include "kernels/cuda/segments/rows.h"
 #include "kernels/operators/operator_list.h"
 
 namespace warpfold::kernels::cuda {

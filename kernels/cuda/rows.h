@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The rows of all operators, in the order of the operator list, of the kernels over ranges. Those over
-// segments are in segments/segment_rows.h: this header also serves the executor on the host, which has no
+// segments are in segments/rows.h: this header also serves the executor on the host, which has no
 // CUDA headers.
 #pragma once
 

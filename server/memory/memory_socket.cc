@@ -29,9 +29,10 @@ absl::StatusOr<std::unique_ptr<MemorySocket>> MemorySocket::Open(const MemorySoc
   absl::StatusOr<FileDescriptor> listener = ListenAt(options.path);
   if (!listener.ok()) return listener.status();
   socket->listener_ = *std::move(listener);
+  socket->inode_ = InodeOfSocket(options.path);
   socket->wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC));
   if (!socket->wake_.is_open()) {
-    unlink(options.path.c_str());
+    socket->RemoveFile();
     return absl::UnavailableError("there is no descriptor for it");
   }
   socket->thread_ = std::thread([raw = socket.get()] { raw->Run(); });
@@ -42,11 +43,15 @@ MemorySocket::~MemorySocket() {
   if (!thread_.joinable()) return;
   ending_ = true;
   // Before the wait for the thread: a driver that hangs may hold it up until the process is ended.
-  unlink(options_.path.c_str());
+  RemoveFile();
   eventfd_write(wake_.get(), 1);
   thread_.join();
   connections_.clear();
   registrar_.Bury();
+}
+
+void MemorySocket::RemoveFile() const {
+  if (inode_ != 0 && InodeOfSocket(options_.path) == inode_) unlink(options_.path.c_str());
 }
 
 void MemorySocket::Run() {

@@ -53,6 +53,9 @@ class MemorySocket {
   // registrations. No reduction may be in progress any more.
   ~MemorySocket();
 
+  // From any thread. Takes the socket's file away, unless another process has put its own there.
+  void RemoveFile() const;
+
   // From any thread.
   const Registrar& registrar() const { return registrar_; }
 
@@ -79,7 +82,8 @@ class MemorySocket {
   // Whose connections there are. Each ends when its socket has been closed, which a client may hold up.
   std::vector<std::weak_ptr<const uid_t>> places_;
   FileDescriptor listener_;
-  FileDescriptor wake_;  // an eventfd: the thread should end
+  std::uint64_t inode_ = 0;  // of the socket's file
+  FileDescriptor wake_;      // an eventfd: the thread should end
   bool accept_failed_ = false;
   std::atomic<bool> ending_ = false;
   std::thread thread_;

@@ -95,6 +95,11 @@ absl::StatusOr<FileDescriptor> ListenAt(const std::string& path) {
   return listener;
 }
 
+std::uint64_t InodeOfSocket(const std::string& path) {
+  struct stat file = {};
+  return lstat(path.c_str(), &file) == 0 && S_ISSOCK(file.st_mode) ? file.st_ino : 0;
+}
+
 FileDescriptor Accept(const FileDescriptor& listener, bool* failed) {
   FileDescriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   *failed = !connection.is_open() && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR;

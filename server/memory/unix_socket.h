@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,10 @@ namespace warpfold::server {
 // PeerUser. A socket file that nobody listens on is replaced. UNAVAILABLE if that cannot be done, without the
 // path.
 absl::StatusOr<FileDescriptor> ListenAt(const std::string& path);
+
+// The number of the socket file at `path`; 0 if there is none. Whoever takes a socket's file away compares it
+// first: another process may have put its own there meanwhile.
+std::uint64_t InodeOfSocket(const std::string& path);
 
 // The next connection, if there is one; does not block. *failed says that there was one, but no descriptor or
 // memory for it.

@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -20,26 +19,24 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "server/memory/foreign_descriptors.h"
+#include "server/memory/unix_socket.h"
 #include "server/process.h"
 
 namespace warpfold::server {
 namespace {
 
 constexpr absl::string_view kUnixPrefix = "unix:";
+// Of a port that is free on all addresses of a name.
+constexpr int kMostTries = 16;
 
 // How long a peer may leave what we send unacknowledged before its connection is given up.
 constexpr int kUserTimeoutMs = 10'000;
 
 absl::Status Refusal(absl::string_view reason) { return absl::InvalidArgumentError(reason); }
 absl::Status SystemRefusal() {
-  // An interface may get its address later.
-  if (errno == EADDRNOTAVAIL) return absl::UnavailableError(std::strerror(errno));
+  // An interface may get its address later, and a system a kind of addresses.
+  if (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT) return absl::UnavailableError(std::strerror(errno));
   return Refusal(std::strerror(errno));
-}
-
-std::uint64_t InodeOfPath(const std::string& path) {
-  struct stat info = {};
-  return lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;
 }
 
 absl::StatusOr<int> NewSocket(int family) {
@@ -153,7 +150,7 @@ bool Listener::is_unix() const { return absl::StartsWith(address_, kUnixPrefix);
 
 void Listener::Close() {
   const std::string path = is_unix() ? address_.substr(kUnixPrefix.size()) : "";
-  if (inode_ != 0 && InodeOfPath(path) == inode_) unlink(path.c_str());
+  if (inode_ != 0 && InodeOfSocket(path) == inode_) unlink(path.c_str());
   inode_ = 0;
   for (const int socket : sockets_) {
     // Clients that still wait to be accepted may have sent something.
@@ -170,14 +167,36 @@ absl::Status Listener::ListenUnix() {
   if (path.size() >= sizeof(address.sun_path)) return Refusal("the path is too long for a socket");
   path.copy(address.sun_path, path.size());
   if (UnixSocketInUse(path)) return Refusal("another server listens on it");
-  if (InodeOfPath(path) != 0) unlink(path.c_str());
+  if (InodeOfSocket(path) != 0) unlink(path.c_str());
   const absl::StatusOr<int> made = NewSocket(AF_UNIX);
   if (!made.ok()) return made.status();
   sockets_.push_back(*made);
   RefuseDescriptors(*made);
   absl::Status status = BindAndListen(*made, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  if (status.ok()) inode_ = InodeOfPath(path);
+  if (status.ok()) inode_ = InodeOfSocket(path);
   return status;
+}
+
+// On all addresses of the name, at the same port: a free one is chosen by the first address and then asked
+// for on the others. The machine may lack addresses, or a kind of them, as long as it has one; but what
+// another process has, or the system forbids, would lead clients of the name elsewhere.
+absl::Status Listener::ListenOnFound(int port) {
+  absl::Status missing;
+  for (addrinfo* info = found_.get(); info != nullptr; info = info->ai_next) {
+    // The port is at the same place in addresses of both families.
+    reinterpret_cast<sockaddr_in*>(info->ai_addr)->sin_port =
+        htons(static_cast<std::uint16_t>(sockets_.empty() ? port : BoundPort(sockets_[0])));
+    const absl::StatusOr<int> made = ListenOn(info->ai_family, info->ai_addr, info->ai_addrlen);
+    if (made.ok()) {
+      sockets_.push_back(*made);
+    } else if (absl::IsUnavailable(made.status())) {
+      missing = made.status();
+    } else {
+      Close();
+      return made.status();
+    }
+  }
+  return sockets_.empty() ? missing : absl::OkStatus();
 }
 
 absl::Status Listener::ListenTcp() {
@@ -189,18 +208,10 @@ absl::Status Listener::ListenTcp() {
     const absl::StatusOr<int> both = ListenOn(AF_INET6, reinterpret_cast<const sockaddr*>(&any), sizeof(any));
     if (both.ok()) sockets_.push_back(*both);
   }
-  if (sockets_.empty()) {
-    // A free port is chosen by the first address and then asked for on the others.
-    absl::Status failure;
-    for (addrinfo* info = found_.get(); info != nullptr; info = info->ai_next) {
-      auto* const address = reinterpret_cast<sockaddr_in*>(info->ai_addr);
-      if (!sockets_.empty()) address->sin_port = htons(static_cast<std::uint16_t>(BoundPort(sockets_[0])));
-      const absl::StatusOr<int> made = ListenOn(info->ai_family, info->ai_addr, info->ai_addrlen);
-      if (made.ok()) sockets_.push_back(*made);
-      if (!made.ok()) failure = made.status();
-    }
-    // A name may have addresses of a kind that this machine lacks: one that can be bound is enough.
-    if (sockets_.empty()) return failure;
+  // A port that one address has free another may not have.
+  for (int tries = port == "0" ? kMostTries : 1; sockets_.empty() && tries > 0; --tries) {
+    const absl::Status status = ListenOnFound(std::stoi(port));
+    if (!status.ok() && tries == 1) return status;
   }
   address_ = absl::StrCat(address_.substr(0, address_.rfind(':') + 1), BoundPort(sockets_[0]));
   return absl::OkStatus();

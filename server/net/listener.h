@@ -48,6 +48,7 @@ class Listener {
 
   absl::Status ListenUnix();
   absl::Status ListenTcp();
+  absl::Status ListenOnFound(int port);
   // With the address before what went wrong.
   absl::Status Named(const absl::Status& status) const;
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/rpc/rpc_server.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/ext/channelz_service_plugin.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
@@ -108,6 +109,9 @@ absl::Status RpcServer::Listen(const RpcServerOptions& options) {
   const int shards = ShardCount(SlotsOfEachDevice(service_.backend));
   const absl::StatusOr<std::size_t> max_connections = MaxConnections(options, shards);
   if (!max_connections.ok()) return max_connections.status();
+  // As long as the process lasts: what is given back in between, as the quota's object, would end gRPC with
+  // the last reference, and wait for its threads.
+  grpc_init();
   // This adds channelz to every server that the process builds from now on.
   if (options.channelz) grpc::channelz::experimental::InitChannelzService();
   grpc::ServerBuilder builder;

@@ -100,8 +100,11 @@ class FloodsTest(TestCase):
         """80 at once; who does not wait with more loses the connection."""
         for calls, seconds in ((80, 0.5), (120, 10)):
             with self.subTest(calls), Server() as server, Connection(server.address) as connection:
-                for _ in range(calls):
-                    connection.begin("/warpfold.v1.ReductionService/Reduce")
+                try:
+                    for _ in range(calls):
+                        connection.begin("/warpfold.v1.ReductionService/Reduce")
+                except ConnectionError:  # the 81st had come before the last was sent
+                    self.assertGreater(calls, 80)
                 connection.await_ends(calls, seconds)
                 self.assertEqual(connection.is_over, calls > 80)
 

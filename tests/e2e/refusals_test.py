@@ -58,6 +58,31 @@ class RefusalsTest(TestCase):
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
             self.assertEqual(list(self.folder.glob("*.sock")), [])
 
+    def test_names_of_which_another_process_has_an_address(self):
+        """Clients of the name would reach that one."""
+        hosts = self.folder / "hosts"
+        hosts.write_text("127.0.0.1 two.test\n::1 two.test\n")
+        inside = ("unshare", "-m", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh")
+        if subprocess.run([*inside, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("no namespace of mounts is to be had")
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            with socket.socket(family) as other:
+                other.bind((host, 0))
+                port = other.getsockname()[1]
+                self.assert_refused(_WRONG, f"--listen: two.test:{port}", "Address already in use",
+                                    f"--listen=two.test:{port}", prefix=inside)
+
+    def test_too_few_threads(self):
+        """gRPC waits for ever for a thread that cannot be made."""
+        user = ("setpriv", "--reuid=61234", "--regid=61234", "--clear-groups")
+        server = os.environ["WARPFOLD_SERVER"]
+        if os.geteuid() != 0 or subprocess.run([*user, server, "--version"], check=False,
+                                               capture_output=True).returncode != 0:
+            self.skipTest("no other user can run the server, and root has as many threads as it likes")
+        for threads in (2, 4, 6, 7, 8, 10, 12, 14):
+            self.assert_refused(_TOO_MUCH, "the system allows", "threads", "--cpu_threads=2",
+                                prefix=(*user, "prlimit", f"--nproc={threads}"))
+
     def test_flags_that_are_unknown_or_have_no_such_value(self):
         self.assert_refused(_WRONG, "--no_such_flag", "not expected", "--no_such_flag")
         self.assert_refused(_WRONG, "no_such_word", "not expected", "no_such_word")

@@ -115,6 +115,18 @@ class ReadyTest(TestCase):
             self.assertEqual(value(server.address, "sum", "--iota", "1000000"), 499999500000)
         self.assertFalse(path.exists())
 
+    def test_the_sockets_of_another_server_stay(self):
+        """Its own were taken away, and another server has put others in their place."""
+        path, memory = self.folder / "warpfold.sock", self.folder / "memory.sock"
+        with Server(f"--memory_socket={memory}", listen=f"unix:{path}") as first:
+            path.unlink()
+            memory.unlink()
+            with Server(f"--memory_socket={memory}", listen=f"unix:{path}"):
+                first.process.terminate()
+                self.assertEqual(first.process.wait(10), 0)
+                self.assertTrue(path.exists() and memory.exists())
+            self.assertFalse(path.exists() or memory.exists())
+
     def test_json_log(self):
         with Server("--log_format=json") as server:
             self.assertEqual(server.stop(), 0)

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/device_reducer.h"
-#include "kernels/cuda/geometry.cuh"
+#include "kernels/cuda/units.cuh"
 #include "kernels/operators/table.h"
 #include "tests/kernels/device_under_test.h"
 #include "tests/kernels/elements.h"

@@ -45,6 +45,15 @@ TEST_F(ProcessEndTest, ASignalIsARequestOnceItServes) {
   EXPECT_EXIT(serve(), testing::ExitedWithCode(7), "");
 }
 
+TEST_F(ProcessEndTest, ARequestThatNobodyHearsEndsTheProcessAllTheSame) {
+  const auto hang = [] {
+    ProcessEnd::Make().ServeFromNow();
+    Signal();
+    StandStill();
+  };
+  EXPECT_EXIT(hang(), testing::ExitedWithCode(128 + SIGTERM), "");
+}
+
 TEST_F(ProcessEndTest, OfTwoSignalsTheLaterOneEndsAProcessThatStandsStill) {
   const auto serve = [](useconds_t pause_us, int code_if_one) {
     ProcessEnd& end = ProcessEnd::Make();

@@ -9,10 +9,10 @@
 
 #include "kernels/cuda/exact/exact_leaves.cuh"
 #include "kernels/cuda/fold.cuh"
-#include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/ticket.cuh"
 #include "kernels/cuda/tuning.h"
+#include "kernels/cuda/units.cuh"
 #include "kernels/geometry.h"
 
 namespace warpfold::kernels::cuda {

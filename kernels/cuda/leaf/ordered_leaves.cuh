@@ -7,10 +7,10 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/geometry.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/pair_up.cuh"
 #include "kernels/cuda/tuning.h"
+#include "kernels/cuda/units.cuh"
 #include "kernels/cuda/vectors.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/geometry.h"

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/segments/rows.h"
 #include "kernels/cuda/segments/segment_items.h"
-#include "kernels/cuda/segments/segment_rows.h"
 #include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
 #include "kernels/operators/table.h"

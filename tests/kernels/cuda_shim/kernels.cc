@@ -14,7 +14,7 @@
 #include "kernels/cuda/gather.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/cuda/rows.h"
-#include "kernels/cuda/segments/segment_rows.h"
+#include "kernels/cuda/segments/rows.h"
 #include "kernels/cuda/textbook/rows.h"
 #include "kernels/operators/operator_list.h"
 #include "kernels/operators/rows.h"
