@@ -27,6 +27,9 @@ constexpr std::int64_t kMaxSeconds = 30 * 24 * 3600;
 
 // Empty if `address` is "host:port" or "unix:/path", as CLI11's validators have it.
 std::string CheckAddress(const std::string& address) {
+  // Addresses are in lines that others read: READY, and the log.
+  if (std::any_of(address.begin(), address.end(), absl::ascii_iscntrl))
+    return "must have no control characters";
   if (absl::StartsWith(address, "unix:/")) return "";
   const std::size_t colon = address.rfind(':');
   int port = -1;
@@ -263,7 +266,8 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
     // Whoever asked for JSON has this one line as well, though it may come before the flag has been taken.
     const bool is_json = log_format->count() > 0 && log_format->results().back() == "json";
     flags->log_format = is_json ? LogFormat::kJson : LogFormat::kText;
-    return app.exit(e, out, error) == 0 ? 0 : kUsageError;
+    const bool is_answer = app.exit(e, out, error) == 0;  // --help, --version
+    return is_answer && out.flush() ? 0 : kUsageError;
   }
   if (const std::string complaint = CheckTogether(*flags); !complaint.empty()) {
     error << complaint << std::endl;

@@ -72,6 +72,11 @@ class RefusalsTest(TestCase):
                 self.assert_refused(_WRONG, f"--listen: two.test:{port}", "Address already in use",
                                     f"--listen=two.test:{port}", prefix=inside)
 
+    def test_help_that_cannot_be_written(self):
+        for flag in ("--help", "--version"):
+            done = run_server(flag, prefix=("sh", "-c", 'exec "$@" >/dev/full', "sh"))
+            self.assertEqual(done.returncode, _WRONG)
+
     def test_too_few_threads(self):
         """gRPC waits for ever for a thread that cannot be made."""
         user = ("setpriv", "--reuid=61234", "--regid=61234", "--clear-groups")

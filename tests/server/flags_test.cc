@@ -98,6 +98,7 @@ TEST(FlagsTest, WrongValuesAreNamed) {
       {"--device=cuda:0,all", "--device"},
       {"--device=cuda:1,cuda:0,cuda:1", "--device: names cuda:1 twice"},
       {"--listen=localhost", "--listen: must be host:port"},
+      {"--listen=unix:/tmp/a\nb", "--listen: must have no control characters"},
       {"--listen=localhost:65536", "--listen"},
       {"--listen=127.0.0.1:1,unix:relative", "--listen"},
       {"--log_format=xml", "--log_format"},
