@@ -41,13 +41,18 @@ int RunPut(const Server& server, const PutFlags& flags) {
       input->type, input->matrix_shape, data, {.time_to_live = flags.time_to_live, .owner = flags.owner},
       {.timeout = TimeLeft(flags.deadline),
        .on_sent = [&progress](std::uint64_t bytes) { progress.Add(bytes); }});
+  const auto delete_it = [&] {
+    static_cast<void>(client.DeleteArray(array->token, {.timeout = kArraysTimeout}));
+  };
   if (absl::Status whole = piece.file.CheckWhole(array.status()); !whole.ok()) {
     // Elements that were not there any more were sent as zeros, and of others both old and new ones.
-    if (array.ok()) static_cast<void>(client.DeleteArray(array->token, {.timeout = kArraysTimeout}));
+    if (array.ok()) delete_it();
     return ReportInputError(flags.input, whole);
   }
   if (!array.ok()) return ReportCallError(array.status());
-  return PrintAnswer(flags.json ? ArrayJson(*array) : ArrayText(*array));
+  const int exit_code = PrintAnswer(flags.json ? ArrayJson(*array) : ArrayText(*array));
+  if (exit_code != kExitOk) delete_it();  // nobody has its token
+  return exit_code;
 }
 
 int RunArrays(const Server& server, const ArraysFlags& flags) {

@@ -70,6 +70,13 @@ class KeptArraysTest(unittest.TestCase):
             none = warpfold("reduce", *target, "--op=sum", "--array", token, "--first=50")
             self.assertEqual(none.returncode, 0, none.stderr)
 
+    def test_is_not_kept_where_its_token_cannot_be_told(self):
+        with Server("--resident_bytes=16777216") as server, open("/dev/full", "wb") as full:
+            done = warpfold("put", "--target", server.address, str(self.file), stdout=full)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            listed = json.loads(warpfold("arrays", "--target", server.address, "--json").stdout)["arrays"]
+            self.assertEqual(listed, [])
+
     def test_expires(self):
         with Server("--resident_bytes=16777216") as server:
             token = self.put(server, "--ttl=1")["token"]
