@@ -24,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 
 namespace warpfold::server {
@@ -110,7 +111,8 @@ absl::Status CheckThreads(int count) {
       threads.emplace_back([&over] { over.wait(); });
     }
   } catch (const std::system_error&) {
-    status = absl::ResourceExhaustedError("the system allows too few threads");
+    status = absl::ResourceExhaustedError(
+        absl::StrCat("the system allows too few threads: ", count, " more are needed"));
   }
   over.count_down();
   return status;

@@ -31,7 +31,7 @@ void RaiseFileLimit();
 // How many more files the process may open.
 std::size_t FreeDescriptors();
 
-// RESOURCE_EXHAUSTED if the process cannot have so many more threads. It makes them, and ends them again.
+// RESOURCE_EXHAUSTED if the process cannot have so many more threads. Makes them, and ends them again.
 absl::Status CheckThreads(int count);
 
 // Ignores SIGPIPE and SIGHUP. Writing to a pipe that nobody reads any more is an error like any other: a log

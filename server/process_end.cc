@@ -16,7 +16,7 @@ namespace {
 constexpr timespec kSignalInterval = {.tv_sec = 0, .tv_nsec = 10'000'000};
 constexpr auto kMeanwhileInterval = std::chrono::milliseconds(100);
 constexpr auto kOneRequest = std::chrono::milliseconds(200);
-// How long whoever serves may take to hear of a request, and to say how long the end may take.
+// How long a start may take to come to the point where it hears of a request.
 constexpr auto kHeardWithin = std::chrono::seconds(5);
 
 sigset_t EndSignals() {
@@ -58,6 +58,7 @@ void ProcessEnd::Watch(std::function<void()> look) {
 
 void ProcessEnd::AwaitRequest(const std::function<void()>& meanwhile) {
   std::unique_lock lock(mutex_);
+  is_awaited_ = true;
   while (!requested_.wait_for(lock, kMeanwhileInterval, [this] { return is_requested_; })) {
     lock.unlock();
     meanwhile();
@@ -85,10 +86,6 @@ void ProcessEnd::TakeSignal(Time now) {
   if (!is_serving_) EndBySignal();
   if (!std::exchange(is_requested_, true)) {
     requested_at_ = now;
-    if (deadline_ == Time::max()) {
-      deadline_ = now + kHeardWithin;
-      exit_code_ = 128 + SIGTERM;
-    }
     return requested_.notify_all();
   }
   if (now - requested_at_ < kOneRequest) return;
@@ -99,6 +96,11 @@ void ProcessEnd::TakeSignal(Time now) {
 
 void ProcessEnd::Look(Time now) {
   if (look_ != nullptr) look_();
+  if (is_requested_ && !is_awaited_ && deadline_ == Time::max() && now >= requested_at_ + kHeardWithin) {
+    Log(LogLevel::kWarning, "the start does not come to its end: ended by a signal");
+    FlushLog();
+    EndBySignal();
+  }
   if (now < deadline_) return;
   Log(LogLevel::kWarning, "not waiting for what does not end: a file, or the device's driver");
   FlushLog();

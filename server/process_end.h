@@ -24,10 +24,10 @@ class ProcessEnd {
   // needed until the process is gone. Throws std::system_error where there is no thread.
   static ProcessEnd& Make();
 
-  // From now on a signal is a request, which AwaitRequest reports. If nobody has heard
-  // of it 5 s later, since the start hangs, the process ends all the same, with 143. A second one, later than
-  // 0.2 s after it, ends the process at once: who signals a process and then its group, as timeout(1) does,
-  // asks once.
+  // From now on a signal is a request, which AwaitRequest reports. If nobody has come to AwaitRequest 5 s
+  // after it, since the start hangs, it ends the process by itself. A second signal, later than 0.2 s after
+  // the first, ends the process at once: who signals a process and then its group, as timeout(1) does, asks
+  // once.
   void ServeFromNow();
 
   // Has the thread call `look` a hundred times a second, until Unwatch, which waits for a look that is under
@@ -53,6 +53,7 @@ class ProcessEnd {
   std::mutex mutex_;
   std::condition_variable requested_;
   bool is_serving_ = false;      // guarded by mutex_
+  bool is_awaited_ = false;      // guarded by mutex_; whether AwaitRequest has been called
   bool is_requested_ = false;    // guarded by mutex_
   std::function<void()> look_;   // guarded by mutex_; empty: nothing to watch
   Time deadline_ = Time::max();  // guarded by mutex_; of the end

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -55,9 +56,6 @@ constexpr absl::Duration kPuttingAway = absl::Seconds(5);
 // How long a drain may last beyond --drain_seconds. Within that time a device or a thread that hangs is
 // noticed, which is another end.
 constexpr absl::Duration kLongestEnd = absl::Seconds(20);
-// What serves has besides its shards' threads: those of gRPC, which waits for ever for one that cannot be
-// made, and the acceptor's, the watchdog's and that which looks at files.
-constexpr int kThreadsOfServing = 12;
 // How long the start waits for whoever reads standard output.
 constexpr absl::Duration kReadersTime = absl::Milliseconds(250);
 constexpr std::size_t kMostOutputBytes = std::size_t{1} << 20;
@@ -211,11 +209,9 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
   }
   RpcServerOptions options = OptionsOf(flags, *tls, *memory);
   options.before_listening = [&end] { end.ServeFromNow(); };  // who can connect is drained
-  if (absl::Status status = CheckThreads(kThreadsOfServing + ShardCount(SIZE_MAX)); !status.ok()) {
-    return RefuseFor(end, status);
-  }
   const auto server = RpcServer::Start(service, options);
   if (!server.ok()) return RefuseFor(end, server.status());
+  const absl::Cleanup stop_watching = [&end] { end.Unwatch(); };  // before the server goes, whatever throws
   end.Watch([&] {
     if ((*server)->faulted()) EndAfterFault(**server, memory_socket->get());
   });

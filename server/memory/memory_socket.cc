@@ -31,19 +31,16 @@ absl::StatusOr<std::unique_ptr<MemorySocket>> MemorySocket::Open(const MemorySoc
   socket->listener_ = *std::move(listener);
   socket->inode_ = InodeOfSocket(options.path);
   socket->wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC));
-  if (!socket->wake_.is_open()) {
-    socket->RemoveFile();
-    return absl::UnavailableError("there is no descriptor for it");
-  }
+  if (!socket->wake_.is_open()) return absl::UnavailableError("there is no descriptor for it");
   socket->thread_ = std::thread([raw = socket.get()] { raw->Run(); });
   return socket;
 }
 
 MemorySocket::~MemorySocket() {
-  if (!thread_.joinable()) return;
-  ending_ = true;
   // Before the wait for the thread: a driver that hangs may hold it up until the process is ended.
   RemoveFile();
+  if (!thread_.joinable()) return;
+  ending_ = true;
   eventfd_write(wake_.get(), 1);
   thread_.join();
   connections_.clear();

@@ -26,7 +26,7 @@ namespace warpfold::server {
 namespace {
 
 constexpr absl::string_view kUnixPrefix = "unix:";
-// Of a port that is free on all addresses of a name.
+// How often a port is looked for that is free on all addresses of a name.
 constexpr int kMostTries = 16;
 
 // How long a peer may leave what we send unacknowledged before its connection is given up.
@@ -34,8 +34,10 @@ constexpr int kUserTimeoutMs = 10'000;
 
 absl::Status Refusal(absl::string_view reason) { return absl::InvalidArgumentError(reason); }
 absl::Status SystemRefusal() {
-  // An interface may get its address later, and a system a kind of addresses.
-  if (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT) return absl::UnavailableError(std::strerror(errno));
+  // The system has no such kind of addresses.
+  if (errno == EAFNOSUPPORT) return absl::UnimplementedError(std::strerror(errno));
+  // An interface may get its address later.
+  if (errno == EADDRNOTAVAIL) return absl::UnavailableError(std::strerror(errno));
   return Refusal(std::strerror(errno));
 }
 
@@ -113,6 +115,31 @@ bool IsLoopback(int socket) {
   return IN6_IS_ADDR_LOOPBACK(&ipv6) || (IN6_IS_ADDR_V4MAPPED(&ipv6) && is_loopback(&ipv6.s6_addr[12]));
 }
 
+// The machine lacks the address, or its kind: nobody else can have it, either.
+bool IsMissing(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsUnimplemented(status);
+}
+
+bool IsSameHost(const addrinfo& a, const addrinfo& b) {
+  if (a.ai_family != b.ai_family) return false;
+  if (a.ai_family == AF_INET) {
+    const auto ipv4 = [](const addrinfo& info) {
+      return reinterpret_cast<const sockaddr_in*>(info.ai_addr)->sin_addr.s_addr;
+    };
+    return ipv4(a) == ipv4(b);
+  }
+  const auto* const left = reinterpret_cast<const sockaddr_in6*>(a.ai_addr);
+  const auto* const right = reinterpret_cast<const sockaddr_in6*>(b.ai_addr);
+  return IN6_ARE_ADDR_EQUAL(&left->sin6_addr, &right->sin6_addr) &&
+         left->sin6_scope_id == right->sin6_scope_id;
+}
+
+// Whether the list has the address before `info`: a file of hosts may name one twice.
+bool IsRepeated(const addrinfo* first, const addrinfo* info) {
+  while (first != info && !IsSameHost(*first, *info)) first = first->ai_next;
+  return first != info;
+}
+
 bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
 }  // namespace
@@ -183,13 +210,14 @@ absl::Status Listener::ListenUnix() {
 absl::Status Listener::ListenOnFound(int port) {
   absl::Status missing;
   for (addrinfo* info = found_.get(); info != nullptr; info = info->ai_next) {
+    if (IsRepeated(found_.get(), info)) continue;
     // The port is at the same place in addresses of both families.
     reinterpret_cast<sockaddr_in*>(info->ai_addr)->sin_port =
         htons(static_cast<std::uint16_t>(sockets_.empty() ? port : BoundPort(sockets_[0])));
     const absl::StatusOr<int> made = ListenOn(info->ai_family, info->ai_addr, info->ai_addrlen);
     if (made.ok()) {
       sockets_.push_back(*made);
-    } else if (absl::IsUnavailable(made.status())) {
+    } else if (IsMissing(made.status())) {
       missing = made.status();
     } else {
       Close();
@@ -207,11 +235,15 @@ absl::Status Listener::ListenTcp() {
     any.sin6_port = htons(static_cast<std::uint16_t>(std::stoi(port)));
     const absl::StatusOr<int> both = ListenOn(AF_INET6, reinterpret_cast<const sockaddr*>(&any), sizeof(any));
     if (both.ok()) sockets_.push_back(*both);
+    // IPv4 alone would lead clients elsewhere, if another process has the port of IPv6.
+    if (!both.ok() && !IsMissing(both.status())) return both.status();
   }
-  // A port that one address has free another may not have.
-  for (int tries = port == "0" ? kMostTries : 1; sockets_.empty() && tries > 0; --tries) {
-    const absl::Status status = ListenOnFound(std::stoi(port));
-    if (!status.ok() && tries == 1) return status;
+  if (sockets_.empty()) {
+    absl::Status status = ListenOnFound(std::stoi(port));
+    for (int tries = 1; !status.ok() && std::stoi(port) == 0 && tries < kMostTries; ++tries) {
+      status = ListenOnFound(0);  // a port that is free on one address may not be on another
+    }
+    if (!status.ok()) return status;
   }
   address_ = absl::StrCat(address_.substr(0, address_.rfind(':') + 1), BoundPort(sockets_[0]));
   return absl::OkStatus();

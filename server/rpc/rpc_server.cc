@@ -6,6 +6,7 @@
 #include <grpcpp/ext/channelz_service_plugin.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -81,6 +82,15 @@ std::size_t SlotsOfEachDevice(kernels::Backend& backend) {
   return backend.slots().size() / static_cast<std::size_t>(backend.devices());
 }
 
+// gRPC waits for ever for a thread of its own that cannot be made. It has a pool, of as many threads as the
+// machine has processors, but 2 at least and 32 at most, and four for timers and callbacks. Beside these and
+// the shards there are the acceptor, the watchdog, and those that look at files and sample devices; and two
+// more, since the system counts a thread for a moment after it has ended.
+int ThreadsOfServing(int shards) {
+  const int processors = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
+  return std::clamp(processors, 2, 32) + 4 + shards + 4 + 2;
+}
+
 }  // namespace
 
 int ShardCount(std::size_t slots) {
@@ -101,16 +111,17 @@ RpcServer::~RpcServer() {
 }
 
 absl::Status RpcServer::Listen(const RpcServerOptions& options) {
+  const int shards = ShardCount(SlotsOfEachDevice(service_.backend));
+  if (absl::Status status = CheckThreads(ThreadsOfServing(shards)); !status.ok()) return status;
   absl::StatusOr<std::vector<Listener>> listeners = OpenListeners(options);
   if (!listeners.ok()) {
     return absl::Status(listeners.status().code(), absl::StrCat("--listen: ", listeners.status().message()));
   }
   for (const Listener& listener : *listeners) addresses_.push_back(listener.address());
-  const int shards = ShardCount(SlotsOfEachDevice(service_.backend));
   const absl::StatusOr<std::size_t> max_connections = MaxConnections(options, shards);
   if (!max_connections.ok()) return max_connections.status();
-  // As long as the process lasts: what is given back in between, as the quota's object, would end gRPC with
-  // the last reference, and wait for its threads.
+  // Never given back: gRPC's last reference, such as that of the quota's object, would shut it down and wait
+  // for its threads.
   grpc_init();
   // This adds channelz to every server that the process builds from now on.
   if (options.channelz) grpc::channelz::experimental::InitChannelzService();

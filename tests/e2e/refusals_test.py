@@ -11,7 +11,7 @@ import subprocess
 import unittest
 from typing import Iterator
 
-from executables import DEVICE, Server, TestCase, run_server, value
+from executables import DEVICE, Server, TestCase, killed_after, run_server, value
 
 _WRONG = 2  # a flag, or what it names
 _TOO_MUCH = 3  # for the device or the system
@@ -61,7 +61,7 @@ class RefusalsTest(TestCase):
     def test_names_of_which_another_process_has_an_address(self):
         """Clients of the name would reach that one."""
         hosts = self.folder / "hosts"
-        hosts.write_text("127.0.0.1 two.test\n::1 two.test\n")
+        hosts.write_text("127.0.0.1 two.test\n127.0.0.1 other two.test\n::1 two.test\n")
         inside = ("unshare", "-m", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh")
         if subprocess.run([*inside, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
             self.skipTest("no namespace of mounts is to be had")
@@ -71,6 +71,17 @@ class RefusalsTest(TestCase):
                 port = other.getsockname()[1]
                 self.assert_refused(_WRONG, f"--listen: two.test:{port}", "Address already in use",
                                     f"--listen=two.test:{port}", prefix=inside)
+
+    def test_a_wildcard_of_which_another_process_has_an_address(self):
+        with socket.socket(socket.AF_INET6) as other:
+            try:
+                other.bind(("::1", 0))
+            except OSError as error:
+                self.skipTest(f"no IPv6: {error}")
+            port = other.getsockname()[1]
+            for host in ("0.0.0.0", "[::]"):
+                self.assert_refused(_WRONG, f"--listen: {host}:{port}", "Address already in use",
+                                    f"--listen={host}:{port}", "--allow_insecure")
 
     def test_help_that_cannot_be_written(self):
         for flag in ("--help", "--version"):
@@ -84,9 +95,26 @@ class RefusalsTest(TestCase):
         if os.geteuid() != 0 or subprocess.run([*user, server, "--version"], check=False,
                                                capture_output=True).returncode != 0:
             self.skipTest("no other user can run the server, and root has as many threads as it likes")
-        for threads in (2, 4, 6, 7, 8, 10, 12, 14):
-            self.assert_refused(_TOO_MUCH, "the system allows", "threads", "--cpu_threads=2",
-                                prefix=(*user, "prlimit", f"--nproc={threads}"))
+        memory = self.folder / "memory"
+        memory.mkdir()
+        memory.chmod(0o777)
+        self.folder.chmod(0o755)
+        command = (server, "--listen=127.0.0.1:0", "--device=cpu", "--cpu_threads=2",
+                   f"--memory_socket={memory}/socket")
+        for threads in range(2, 200):
+            with subprocess.Popen([*user, "prlimit", f"--nproc={threads}", *command],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process, \
+                    killed_after(30, process):
+                ready = process.stdout.readline().startswith("READY")
+                if ready:
+                    process.terminate()
+                said = process.stderr.read()
+                self.assertEqual(process.wait(), 0 if ready else _TOO_MUCH, f"{threads} threads: {said}")
+            self.assertEqual(list(memory.iterdir()), [], f"{threads} threads")
+            if ready:
+                return
+            self.assertIn("the system allows", said)
+        self.fail("200 threads are too few")
 
     def test_flags_that_are_unknown_or_have_no_such_value(self):
         self.assert_refused(_WRONG, "--no_such_flag", "not expected", "--no_such_flag")

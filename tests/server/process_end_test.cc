@@ -51,7 +51,7 @@ TEST_F(ProcessEndTest, ARequestThatNobodyHearsEndsTheProcessAllTheSame) {
     Signal();
     StandStill();
   };
-  EXPECT_EXIT(hang(), testing::ExitedWithCode(128 + SIGTERM), "");
+  EXPECT_EXIT(hang(), testing::KilledBySignal(SIGTERM), "");
 }
 
 TEST_F(ProcessEndTest, OfTwoSignalsTheLaterOneEndsAProcessThatStandsStill) {
