@@ -207,6 +207,21 @@ class StreamsTest(TestCase):
             self.assertEqual((other.await_ends(1, 1), other.is_over), (0, False))
             self.assert_served(server)
 
+    def test_metadata_of_more_than_8_kib_end_the_calls_of_their_connection(self):
+        """As HTTP/2 counts them, with 32 bytes more for each: gRPC 1.51's own limit."""
+        one_header = header(b"x-long", b"a" * 90)
+        with Server() as server, Connection(server.address) as connection, \
+                Connection(server.address) as other:
+            for one, headers in ((connection, b""), (other, b""), (connection, 60 * one_header)):
+                stream = one.begin(_WATCH, headers)
+                one.send(stream, _EMPTY)
+                one.half_close(stream)
+            self.assertEqual((connection.await_ends(1, 0.5), connection.is_over), (0, False))
+            connection.begin(_WATCH, 64 * one_header)
+            self.assertTrue(connection.await_ends(3, 5) == 3 or connection.is_over)
+            self.assertEqual((other.await_ends(1, 0.5), other.is_over), (0, False))
+            self.assert_served(server)
+
 
 if __name__ == "__main__":
     unittest.main()
