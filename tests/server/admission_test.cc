@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ends calls, and what lets them in: limits on one, and admission.
-#include <gmock/gmock.h>
+// What lets calls in: how many places there are for which kind, and how many one party gets.
+#include "server/core/admission.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -14,179 +15,12 @@
 
 #include "absl/time/time.h"
 #include "kernels/error.h"
-#include "server/core/admission.h"
-#include "server/core/call_timer.h"
-#include "server/core/clock.h"
 #include "server/core/party.h"
-#include "server/core/pending_answers.h"
 
 namespace warpfold::server {
 namespace {
 
 const absl::Time kStart = absl::UnixEpoch();
-constexpr CallLimits kLimits = {.idle = absl::Seconds(10), .duration = absl::Seconds(60)};
-
-absl::Time After(int seconds) { return kStart + absl::Seconds(seconds); }
-
-std::string ReasonAt(const CallTimer& timer, int seconds) {
-  const absl::Status overdue = timer.Overdue(After(seconds));
-  EXPECT_TRUE(overdue.ok() || overdue.code() == absl::StatusCode::kDeadlineExceeded) << overdue;
-  return kernels::ErrorReason(overdue);
-}
-
-TEST(CallTimerTest, IdlenessCountsFromTheLastProgress) {
-  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
-  timer.AwaitClient(kStart);
-  EXPECT_EQ(ReasonAt(timer, 9), "");
-  EXPECT_EQ(ReasonAt(timer, 10), "IDLE");
-  EXPECT_EQ(ReasonAt(timer, 11), "IDLE");
-  timer.ClientCame(After(20));
-  timer.Progress(After(20), kLimits.pace_bytes);
-  timer.AwaitClient(After(20));
-  EXPECT_EQ(ReasonAt(timer, 29), "");
-  EXPECT_EQ(ReasonAt(timer, 30), "IDLE");
-}
-
-TEST(CallTimerTest, TheFirstMessageMayHaveToComeSooner) {
-  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
-  timer.AwaitClient(kStart);
-  EXPECT_TRUE(timer.Overdue(After(1), absl::Seconds(2)).ok());
-  EXPECT_EQ(kernels::ErrorReason(timer.Overdue(After(2), absl::Seconds(2))), "IDLE");
-  EXPECT_EQ(ReasonAt(timer, 9), "") << "where nobody says so";
-  EXPECT_EQ(kernels::ErrorReason(timer.Overdue(After(10), absl::Seconds(20))), "IDLE");
-  timer.ClientCame(After(1));
-  timer.Progress(After(1), 1);
-  timer.AwaitClient(After(1));
-  EXPECT_TRUE(timer.Overdue(After(10), absl::Seconds(2)).ok());
-}
-
-TEST(CallTimerTest, EmptyChunksAreNoProgress) {
-  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
-  timer.AwaitClient(kStart);
-  for (int second = 1; second < 10; ++second) {
-    timer.ClientCame(After(second));
-    timer.AwaitClient(After(second));
-  }
-  EXPECT_EQ(ReasonAt(timer, 9), "");
-  EXPECT_EQ(ReasonAt(timer, 10), "IDLE");
-}
-
-TEST(CallTimerTest, NobodyIsIdleWhileTheServerIsAtWork) {
-  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
-  EXPECT_EQ(ReasonAt(timer, 59), "") << "nothing has been asked of the client";
-  EXPECT_EQ(ReasonAt(timer, 60), "DURATION");
-  timer.AwaitClient(kStart);
-  timer.ClientCame(After(9));
-  EXPECT_EQ(ReasonAt(timer, 59), "");
-}
-
-TEST(CallTimerTest, TheServersTimeIsNotTheClients) {
-  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
-  timer.AwaitClient(After(3));   // the server's: 3 seconds
-  timer.ClientCame(After(7));    // the client's: 4
-  timer.AwaitClient(After(27));  // the server's: 20
-  EXPECT_EQ(ReasonAt(timer, 32), "");
-  EXPECT_EQ(ReasonAt(timer, 33), "IDLE");
-  // With progress before the server's time began.
-  timer.ClientCame(After(30));
-  timer.Progress(After(30), kLimits.pace_bytes);
-  timer.AwaitClient(After(40));
-  EXPECT_EQ(ReasonAt(timer, 49), "");
-  EXPECT_EQ(ReasonAt(timer, 50), "IDLE");
-}
-
-TEST(CallTimerTest, AwaitingTwiceIsAwaiting) {
-  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
-  timer.AwaitClient(kStart);
-  timer.AwaitClient(After(5));
-  EXPECT_EQ(ReasonAt(timer, 10), "IDLE");
-  timer.ClientCame(After(6));
-  timer.ClientCame(After(8));
-  timer.AwaitClient(After(8));
-  EXPECT_EQ(ReasonAt(timer, 11), "") << "it came after 6 seconds";
-  EXPECT_EQ(ReasonAt(timer, 12), "IDLE");
-}
-
-// A byte for each idle period would keep a place for as long as a stream may last.
-TEST(CallTimerTest, ATrickleIsNoPace) {
-  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
-  timer.AwaitClient(kStart);
-  for (int second = 5; second < 20; second += 5) {
-    EXPECT_EQ(ReasonAt(timer, second), "");
-    timer.ClientCame(After(second));
-    timer.Progress(After(second), static_cast<std::uint64_t>(second));
-    timer.AwaitClient(After(second));
-  }
-  EXPECT_EQ(ReasonAt(timer, 19), "");
-  EXPECT_EQ(ReasonAt(timer, 20), "RATE");
-  timer.Progress(After(19), kLimits.pace_bytes - 1);
-  EXPECT_EQ(ReasonAt(timer, 20), "RATE") << "no full measure";
-  EXPECT_EQ(ReasonAt(timer, 21), "RATE");
-  for (const std::uint64_t more : {0, 1}) {
-    CallTimer enough = timer;
-    enough.Progress(After(19), kLimits.pace_bytes + more);
-    EXPECT_EQ(ReasonAt(enough, 28), "");
-  }
-}
-
-// Else room for a large array would be had by a trickle.
-TEST(CallTimerTest, WhoReservesMuchMustBeFaster) {
-  constexpr std::uint64_t kReserved = std::uint64_t{1} << 30;
-  for (const int short_of : {0, 1}) {
-    CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
-    timer.AwaitClient(kStart);
-    timer.Reserve(kReserved);
-    timer.Progress(After(9), kReserved / 16 - short_of);
-    timer.Progress(After(18), kReserved / 16 - short_of);
-    EXPECT_EQ(ReasonAt(timer, 20), short_of > 0 ? "RATE" : "");
-  }
-  CallTimer modest(kStart, absl::InfiniteFuture(), kLimits);
-  modest.AwaitClient(kStart);
-  modest.Reserve(16 * kLimits.pace_bytes - 1);
-  modest.Progress(After(18), kLimits.pace_bytes - 1);
-  EXPECT_EQ(ReasonAt(modest, 20), "RATE") << "never less than others";
-}
-
-TEST(CallTimerTest, DurationAndDeadline) {
-  CallTimer timer(kStart, absl::InfiniteFuture(), {.duration = absl::Seconds(60)});
-  timer.AwaitClient(kStart);
-  EXPECT_EQ(ReasonAt(timer, 59), "");
-  EXPECT_EQ(ReasonAt(timer, 60), "DURATION");
-  EXPECT_EQ(ReasonAt(timer, 61), "DURATION");
-  const absl::Status overdue = timer.Overdue(After(60));
-  EXPECT_THAT(kernels::ErrorDetails(overdue),
-              testing::UnorderedElementsAre(testing::Pair("limit", "max_stream_seconds"),
-                                            testing::Pair("seconds", "60")));
-
-  const CallTimer hurried(kStart, After(5), kLimits);
-  EXPECT_EQ(ReasonAt(hurried, 4), "");
-  EXPECT_EQ(ReasonAt(hurried, 5), "DEADLINE");
-  EXPECT_EQ(hurried.start(), kStart);
-}
-
-TEST(PendingAnswersTest, PatienceUpToTheLimit) {
-  for (const int beyond : {-1, 0, 1}) {
-    PendingAnswers answers;
-    {
-      const PendingAnswers::Entry entry(answers, kMaxPendingAnswerBytes - PendingAnswers::kCallBytes + beyond,
-                                        /*half_closed=*/true);
-      EXPECT_EQ(answers.Patience(kLimits.idle) < kLimits.idle, beyond > 0) << beyond;
-    }
-    EXPECT_EQ(answers.Patience(kLimits.idle), kLimits.idle) << "it was taken";
-  }
-}
-
-TEST(ClockTest, ADeadlineKeepsItsDistance) {
-  absl::Time now = kStart;
-  absl::Time wall_now = kStart + absl::Hours(7);
-  const Clock clock = [&] { return now; };
-  const Clock wall_clock = [&] { return wall_now; };
-  EXPECT_EQ(DeadlineOn(clock, wall_clock, wall_now + absl::Seconds(5)), After(5));
-  now += absl::Seconds(3);
-  wall_now -= absl::Hours(1);  // it was set
-  EXPECT_EQ(DeadlineOn(clock, wall_clock, wall_now + absl::Seconds(5)), After(8));
-  EXPECT_EQ(DeadlineOn(clock, wall_clock, absl::InfiniteFuture()), absl::InfiniteFuture());
-}
 
 TEST(AdmissionTest, AdmitsUpToTheLimit) {
   Admission admission(2);
