@@ -20,10 +20,12 @@ class Listener {
  public:
   // "host:port" (port 0: a free one), or "unix:/path". Looks the host's name up, which may take long; nobody
   // can connect yet. INVALID_ARGUMENT with the address and the system's reason; UNAVAILABLE where the
-  // address, or the service that knows names, may come later. The same for Listen.
+  // address, or the service that knows names, may come later. The same for Listen; and UNIMPLEMENTED where
+  // the system has no such kind of addresses.
   static absl::StatusOr<Listener> Resolve(const std::string& address);
 
-  // A host that has several addresses is listened to on each of them, and a wildcard on IPv4 and IPv6 alike.
+  // A host that has several addresses is listened to on each of them that the machine has, and a wildcard on
+  // IPv4 and IPv6 alike. An error if another process has one of them at this port.
   // A Unix socket that nobody listens on is replaced.
   absl::Status Listen();
 

@@ -39,14 +39,24 @@ struct Calls {
   }
 };
 
+void Connect(warpfold::Client& client) {
+  absl::Status status = client.GetServerInfo().status();
+  while (absl::IsResourceExhausted(status)) {  // so many may not ask at once, either
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    status = client.GetServerInfo().status();
+  }
+  if (status.ok()) return;
+  std::cerr << status << std::endl;
+  std::_Exit(1);
+}
+
 // Its connection is there before the time begins: what a refusal takes is measured, and not what it takes the
 // machine to open so many connections at once.
 Calls CallFor(Clock::duration time, std::barrier<>& all_connected, const std::string& target,
               const std::vector<std::int32_t>& ones, std::chrono::milliseconds pause) {
   warpfold::Client client(target, {.max_attempts = 1});
   Calls calls;
-  // So many may not ask at once, either.
-  while (!client.GetServerInfo().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  Connect(client);
   all_connected.arrive_and_wait();
   const auto end = Clock::now() + time;
   while (Clock::now() < end) {
