@@ -48,6 +48,8 @@
 // before calls have returned and Writers are gone. Processes: gRPC 1.51 does not survive a fork, so a process
 // that was forked must not use its parent's Client, nor one of its own if its parent had one.
 //
+// Speed: a program that sends much, or from many threads, calls TuneGrpc (tune_grpc.h) at the start of main.
+//
 // Callbacks: what a generator, a visitor, on_sent or keep_going throws ends the call, and comes out of the
 // method on the thread that called it, on however many streams the array goes. A Writer is then to be
 // destroyed. A generator or a visitor that is empty is INVALID_ARGUMENT.

@@ -14,6 +14,7 @@
 
 #include "absl/time/time.h"
 #include "client/options.h"
+#include "client/queue_pool.h"
 #include "client/refusals.h"
 #include "client/sockets.h"
 
@@ -44,6 +45,7 @@ class Connection {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   Refusals& refusals() const { return *refusals_; }
+  QueuePool& queues() const { return *queues_; }
 
   // Whether there is a connection at present. A call on one that is being made waits for it.
   bool IsReady() const;
@@ -60,6 +62,7 @@ class Connection {
   const Sockets sockets_;
   std::shared_ptr<grpc::Channel> channel_;
   const std::shared_ptr<Refusals> refusals_;
+  const std::unique_ptr<QueuePool> queues_ = std::make_unique<QueuePool>();
 };
 
 // The context of one call, with its deadline and its cancellation. Must outlive the call.
@@ -73,6 +76,7 @@ class CallScope {
   const std::shared_ptr<grpc::Channel>& channel() const { return connection_.channel(); }
   grpc::ClientContext& context() { return context_; }
   Refusals& refusals() const { return connection_.refusals(); }
+  QueuePool& queues() const { return connection_.queues(); }
 
   // To be called by the calling thread whenever it waits. Asks keep_going if it is time, and cancels the call
   // if keep_going says so. `blocked_since`: from when on the thread has waited for a message that gRPC holds;

@@ -25,13 +25,14 @@ constexpr std::chrono::system_clock::time_point kAtOnce = {};
 RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Load load)
     : scope_(scope),
       on_message_(std::move(on_message)),
+      queue_(scope.queues().Take()),
       too_late_(absl::Now() >= scope.end()),
       asks_first_(load == Load::kArray && scope.refusals().AsksFirst(absl::Now())) {
   if (too_late_) return;
   if (asks_first_) scope.context().AddMetadata(metadata::kExpect, metadata::kAdmission);
   // The call's metadata go out with the first message: one packet, and one waking of the server, less.
   scope.context().set_initial_metadata_corked(true);
-  call_ = grpc::GenericStub(scope.channel()).PrepareCall(&scope.context(), method, &queue_);
+  call_ = grpc::GenericStub(scope.channel()).PrepareCall(&scope.context(), method, queue_.get());
   call_->StartCall(nullptr);
 }
 
@@ -42,10 +43,8 @@ RawCall::~RawCall() {
     grpc::ByteBuffer ignored;
     Finish(&ignored).IgnoreError();
   }
-  queue_.Shutdown();
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue_.Next(&tag, &ok)) continue;
+  TakeRest();
+  scope_.queues().GiveBack(std::move(queue_));
 }
 
 bool RawCall::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
@@ -150,14 +149,22 @@ bool RawCall::Await(const Operation& operation) {
   return operation.ok;
 }
 
+void RawCall::TakeRest() {
+  for (const Operation* operation : {&write_, &metadata_, &read_, &writes_done_, &finish_}) {
+    void* tag = nullptr;
+    bool ok = false;
+    while (operation->pending && queue_->Next(&tag, &ok)) static_cast<Operation*>(tag)->pending = false;
+  }
+}
+
 bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
   if (Look(tag, ok)) return true;
   const bool sends = write_.pending || writes_done_.pending;
   const absl::Time blocked_since = sends ? absl::Now() : absl::InfiniteFuture();
   while (true) {
     const absl::Time until = std::min(scope_.AskWhetherToGoOn(blocked_since), end);
-    if (until == absl::InfiniteFuture()) return queue_.Next(tag, ok);
-    const auto event = queue_.AsyncNext(tag, ok, absl::ToChronoTime(until));
+    if (until == absl::InfiniteFuture()) return queue_->Next(tag, ok);
+    const auto event = queue_->AsyncNext(tag, ok, absl::ToChronoTime(until));
     if (event != grpc::CompletionQueue::TIMEOUT) return event == grpc::CompletionQueue::GOT_EVENT;
     if (absl::Now() >= end) return false;
   }
@@ -166,7 +173,7 @@ bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
 // Other threads that have work for this processor get it between two looks.
 bool RawCall::Look(void** tag, bool* ok) {
   while (absl::Now() < looks_until_) {
-    const auto event = queue_.AsyncNext(tag, ok, kAtOnce);
+    const auto event = queue_->AsyncNext(tag, ok, kAtOnce);
     if (event != grpc::CompletionQueue::TIMEOUT) return event == grpc::CompletionQueue::GOT_EVENT;
     std::this_thread::yield();
   }

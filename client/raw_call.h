@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A call of any kind whose messages are raw bytes. It has a completion queue of its own,
+// A call of any kind whose messages are raw bytes. As long as it lives it has a completion queue for itself,
 // drained by the calling thread: no thread of gRPC's is between the caller and the network. Internal.
 #pragma once
 
@@ -95,10 +95,12 @@ class RawCall {
   bool Look(void** tag, bool* ok);
   // Waits until it is not pending: whether it succeeded.
   bool Await(const Operation& operation);
+  // Takes the events that are still to come, after the call's end.
+  void TakeRest();
 
   CallScope& scope_;
   const OnMessage on_message_;
-  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::CompletionQueue> queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
   grpc::ByteBuffer response_;
   grpc::Status status_;

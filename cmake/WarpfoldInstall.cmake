@@ -11,7 +11,7 @@ include(GNUInstallDirs)
 # this tree they are "client/client.h", too common a name for a system's include folder (docs/adr/0050).
 set(public_headers
   client/array client/array_reference client/client client/error client/operators client/options
-  client/partial_state client/result client/segments client/shared_memory client/writer
+  client/partial_state client/result client/segments client/shared_memory client/tune_grpc client/writer
   proto/element_type proto/leaf)
 set(staged ${CMAKE_BINARY_DIR}/include)
 foreach(header IN LISTS public_headers)

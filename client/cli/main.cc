@@ -9,6 +9,7 @@
 #include "client/cli/flags.h"
 #include "client/cli/output.h"
 #include "client/cli/server.h"
+#include "client/tune_grpc.h"
 #include "proto/standard_descriptors.h"
 
 namespace warpfold::cli {
@@ -34,6 +35,8 @@ int Main(int argc, const char* const* argv) {
   const auto line = ParseCommandLine(argc, argv);
   if (const int* exit_code = std::get_if<int>(&line)) return *exit_code;
   const CommandLine& command_line = std::get<CommandLine>(line);
+  // A sink is a server, which chooses for itself.
+  if (!std::holds_alternative<BenchSinkFlags>(command_line.command)) TuneGrpc();
   const absl::StatusOr<Server> server = FindServer(command_line.server);
   if (!server.ok()) return ReportInputError("--tls_*", server.status());
   return std::visit(Run{*server}, command_line.command);

@@ -22,6 +22,7 @@
 
 #include "client/client.h"
 #include "client/grpc_process.h"
+#include "client/tune_grpc.h"
 
 namespace {
 
@@ -82,6 +83,7 @@ Calls CallFor(Clock::duration time, std::barrier<>& all_connected, const std::st
 void PrepareToConnect() {
   mallopt(M_ARENA_MAX, 8);
   warpfold::LookUpCpuFrequency();
+  warpfold::TuneGrpc();
 }
 
 // 0 where there are none.

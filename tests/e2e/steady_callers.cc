@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "client/client.h"
+#include "client/tune_grpc.h"
 
 namespace {
 
@@ -30,6 +31,7 @@ constexpr int kStreams = 2;
 
 int main(int argc, char** argv) {
   if (argc != 3 && argc != 4) return 2;
+  warpfold::TuneGrpc();
   // A semicolon is between servers, since a comma is between the addresses of one name.
   warpfold::Client client(std::vector<std::string>(absl::StrSplit(argv[1], ';')));
   const int calls = std::atoi(argv[2]);

@@ -32,6 +32,7 @@
 #include "client/python/native/strided_reader.h"
 #include "client/python/native/view.h"
 #include "client/python/native/watch.h"
+#include "client/tune_grpc.h"
 
 namespace warpfold::python {
 namespace nb = nanobind;
@@ -44,6 +45,8 @@ using PemFiles = std::tuple<std::string, std::string, std::string>;  // authorit
 
 std::shared_ptr<Client> MakeClient(std::vector<std::string> targets, int connections, int max_attempts,
                                    const std::optional<PemFiles>& tls) {
+  // Python's lock keeps those away who change the environment from Python.
+  TuneGrpc();
   ClientOptions options = {.connections = connections, .max_attempts = max_attempts};
   if (tls.has_value()) {
     const auto& [authority, certificate, key] = *tls;

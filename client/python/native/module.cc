@@ -4,7 +4,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "absl/synchronization/mutex.h"
 #include "client/python/native/client_binding.h"
 #include "client/python/native/gpu_driver.h"
 #include "client/python/native/memory_binding.h"
@@ -15,8 +14,6 @@
 NB_MODULE(_native, module) {
   // Objects that live until the interpreter's end are Python's to free, or not.
   nanobind::set_leak_warnings(false);
-  // gRPC's locks, as in the server (docs/adr/0092).
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   warpfold::python::BindView(module);
   warpfold::python::BindClient(module);
   warpfold::python::BindMemory(module);

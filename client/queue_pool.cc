@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/queue_pool.h"
+
+#include <utility>
+
+namespace warpfold {
+namespace {
+
+// Each may hold a descriptor.
+constexpr std::size_t kMostIdle = 16;
+
+void End(grpc::CompletionQueue& queue) {
+  queue.Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue.Next(&tag, &ok)) continue;
+}
+
+}  // namespace
+
+QueuePool::~QueuePool() {
+  for (const auto& queue : idle_) End(*queue);
+}
+
+std::unique_ptr<grpc::CompletionQueue> QueuePool::Take() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!idle_.empty()) {
+      auto queue = std::move(idle_.back());
+      idle_.pop_back();
+      return queue;
+    }
+  }
+  return std::make_unique<grpc::CompletionQueue>();
+}
+
+void QueuePool::GiveBack(std::unique_ptr<grpc::CompletionQueue> queue) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (idle_.size() < kMostIdle) return idle_.push_back(std::move(queue));
+  }
+  End(*queue);
+}
+
+std::size_t QueuePool::idle() const {
+  absl::MutexLock lock(&mutex_);
+  return idle_.size();
+}
+
+}  // namespace warpfold

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Completion queues between calls: a new one costs a small call some microseconds, since gRPC's strategy
+// `poll` makes a descriptor to wake it by, and closes that with it (docs/adr/0123). Internal.
+#pragma once
+
+#include <grpcpp/completion_queue.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace warpfold {
+
+// The queues of one connection's calls: with `poll` a queue watches every socket that it has ever had a call
+// on. Threads: may be used from any thread. Destroyed after its calls.
+class QueuePool {
+ public:
+  QueuePool() = default;
+  ~QueuePool();
+  QueuePool(const QueuePool&) = delete;
+  QueuePool& operator=(const QueuePool&) = delete;
+
+  // A queue for one call at a time, without events.
+  std::unique_ptr<grpc::CompletionQueue> Take();
+
+  // Every operation that was begun on `queue` has given its event.
+  void GiveBack(std::unique_ptr<grpc::CompletionQueue> queue);
+
+  // Queues that wait for a call.
+  std::size_t idle() const;
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::vector<std::unique_ptr<grpc::CompletionQueue>> idle_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace warpfold
