@@ -7,7 +7,7 @@
 namespace warpfold {
 namespace {
 
-// Each may hold a descriptor.
+// Of a connection. Each may hold a descriptor.
 constexpr std::size_t kMostIdle = 16;
 
 void End(grpc::CompletionQueue& queue) {

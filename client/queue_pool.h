@@ -28,7 +28,8 @@ class QueuePool {
   // A queue for one call at a time, without events.
   std::unique_ptr<grpc::CompletionQueue> Take();
 
-  // Every operation that was begun on `queue` has given its event.
+  // The caller has taken the event of every operation that was begun on `queue`: the next call would take it
+  // for its own.
   void GiveBack(std::unique_ptr<grpc::CompletionQueue> queue);
 
   // Queues that wait for a call.

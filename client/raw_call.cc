@@ -3,6 +3,7 @@
 #include "client/raw_call.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -43,7 +44,9 @@ RawCall::~RawCall() {
     grpc::ByteBuffer ignored;
     Finish(&ignored).IgnoreError();
   }
-  TakeRest();
+  // Finish has waited for all that was begun, so that no event is left for the next call on this queue.
+  assert(!write_.pending && !metadata_.pending && !read_.pending && !writes_done_.pending &&
+         !finish_.pending);
   scope_.queues().GiveBack(std::move(queue_));
 }
 
@@ -147,14 +150,6 @@ bool RawCall::Await(const Operation& operation) {
   bool ok = false;
   while (operation.pending && Next(&tag, &ok)) Complete(tag, ok);
   return operation.ok;
-}
-
-void RawCall::TakeRest() {
-  for (const Operation* operation : {&write_, &metadata_, &read_, &writes_done_, &finish_}) {
-    void* tag = nullptr;
-    bool ok = false;
-    while (operation->pending && queue_->Next(&tag, &ok)) static_cast<Operation*>(tag)->pending = false;
-  }
 }
 
 bool RawCall::Next(void** tag, bool* ok, absl::Time end) {

@@ -95,8 +95,6 @@ class RawCall {
   bool Look(void** tag, bool* ok);
   // Waits until it is not pending: whether it succeeded.
   bool Await(const Operation& operation);
-  // Takes the events that are still to come, after the call's end.
-  void TakeRest();
 
   CallScope& scope_;
   const OnMessage on_message_;

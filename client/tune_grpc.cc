@@ -14,15 +14,12 @@ constexpr char kPollStrategy[] = "GRPC_POLL_STRATEGY";
 
 bool Tune() {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  if (std::getenv(kPollStrategy) != nullptr) {
-    KeepGrpcRunning();
-    return true;
-  }
-  // gRPC reads the variable when it starts, and nobody else is to: programs that this one starts have gRPC's
-  // default.
-  setenv(kPollStrategy, "poll", /*overwrite=*/0);
+  // gRPC reads the variable when it starts. It is taken away again, so that programs that this one starts
+  // later have gRPC's default.
+  const bool is_chosen = std::getenv(kPollStrategy) != nullptr;
+  if (!is_chosen) setenv(kPollStrategy, "poll", /*overwrite=*/0);
   KeepGrpcRunning();
-  unsetenv(kPollStrategy);
+  if (!is_chosen) unsetenv(kPollStrategy);
   return true;
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 // Sets gRPC up as warpfold-server does (docs/adr/0029, 0084), where the sink is a server on completion queues
 // like it. The plain service keeps gRPC's own settings.
-void TuneGrpc(SinkKind kind) {
+void TuneAsServer(SinkKind kind) {
   if (kind == SinkKind::kPlainService) return;
   setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0);
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
@@ -79,7 +79,7 @@ absl::Status Serve(const BenchSinkFlags& flags) {
 
 int RunBenchSink(const BenchSinkFlags& flags) {
   TuneAllocator();
-  TuneGrpc(flags.kind);
+  TuneAsServer(flags.kind);
   const absl::Status served = Serve(flags);
   return served.ok() ? 0 : ReportCallError(served);
 }

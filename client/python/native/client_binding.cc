@@ -45,7 +45,8 @@ using PemFiles = std::tuple<std::string, std::string, std::string>;  // authorit
 
 std::shared_ptr<Client> MakeClient(std::vector<std::string> targets, int connections, int max_attempts,
                                    const std::optional<PemFiles>& tls) {
-  // Python's lock keeps those away who change the environment from Python.
+  // Python's lock keeps away those who change the environment from Python. Threads that read it in C at this
+  // very moment are not kept away (docs/adr/0123).
   TuneGrpc();
   ClientOptions options = {.connections = connections, .max_attempts = max_attempts};
   if (tls.has_value()) {
