@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <vector>
 
 #include "client/connection.h"
 #include "client/raw_call.h"
+#include "tests/client/full_listener.h"
 
 namespace warpfold {
 namespace {
@@ -38,27 +40,58 @@ TEST(QueuePoolTest, KeepsNoMoreThanAFew) {
   EXPECT_GT(pool.idle(), 1U);
 }
 
-// The next call on the queue would take the events of the one before for its own.
+void ExpectEmpty(const Connection& connection) {
+  ASSERT_EQ(connection.queues().idle(), 1U);
+  const Queue queue = connection.queues().Take();
+  queue->Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  // An operation that is still to end would make this wait for it, and then give its event.
+  EXPECT_FALSE(queue->Next(&tag, &ok));
+}
+
+// The next call on the queue would take what is left of this one for its own.
 TEST(QueuePoolTest, ACallGivesItsQueueBackEmpty) {
-  const Connection connection("unix:/nobody-listens", {});
-  for (const bool finishes : {false, true}) {
+  for (const int step : {0, 1, 2}) {
+    SCOPED_TRACE(step);
+    const Connection connection("unix:/nobody-listens", {});
     CallScope scope(connection, absl::Now() + absl::Milliseconds(50), {});
     {
       RawCall call(scope, "/warpfold.v1.ReductionService/ReduceArray");
-      call.Write({});
+      if (step > 0) call.Write({});
       grpc::ByteBuffer answer;
-      if (finishes) {
+      if (step > 1) {
         EXPECT_FALSE(call.Finish(&answer).ok());
       }
     }
-    ASSERT_EQ(connection.queues().idle(), 1U);
-    Queue queue = connection.queues().Take();
-    void* tag = nullptr;
-    bool ok = false;
-    EXPECT_EQ(queue->AsyncNext(&tag, &ok, std::chrono::system_clock::now() + std::chrono::milliseconds(100)),
-              grpc::CompletionQueue::TIMEOUT);
-    connection.queues().GiveBack(std::move(queue));
+    ExpectEmpty(connection);
   }
+}
+
+TEST(QueuePoolTest, ACallThatAsksForItsAdmissionGivesItsQueueBackEmpty) {
+  const Connection connection("unix:/nobody-listens", {});
+  connection.refusals().Refused(absl::Now());
+  CallScope scope(connection, absl::Now() + absl::Milliseconds(50), {});
+  {
+    RawCall call(scope, "/warpfold.v1.ReductionService/Reduce", nullptr, RawCall::Load::kArray);
+    call.Write({});
+    EXPECT_FALSE(call.AwaitAdmission());
+  }
+  ExpectEmpty(connection);
+}
+
+TEST(QueuePoolTest, ACallGivesItsQueueBackEmptyIfKeepGoingThrows) {
+  const FullListener nobody_answers;
+  const Connection connection(nobody_answers.target(), {});
+  const Interrupts interrupts = {.keep_going = []() -> bool { throw std::runtime_error("no more"); }};
+  CallScope scope(connection, absl::Now() + absl::Seconds(10), interrupts);
+  {
+    RawCall call(scope, "/warpfold.v1.ReductionService/ReduceArray");
+    call.Write({});
+    grpc::ByteBuffer answer;
+    EXPECT_THROW(call.Finish(&answer).IgnoreError(), std::runtime_error);
+  }
+  ExpectEmpty(connection);
 }
 
 }  // namespace

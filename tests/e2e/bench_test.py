@@ -51,6 +51,15 @@ def runs(pid: int) -> bool:
     return False
 
 
+def has_epoll_set(pid: int) -> bool:
+    """gRPC's default has one for the process; its strategy `poll` has none (docs/adr/0029, 0123)."""
+    for path in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if os.readlink(path) == "anon_inode:[eventpoll]":
+                return True
+    return False
+
+
 class BenchTest(TestCase):
 
     @classmethod
@@ -131,6 +140,18 @@ class BenchTest(TestCase):
         table = warpfold(*arguments).stdout
         for side in _SIDES:
             self.assertIn(side, table)
+
+    def test_who_waits_for_its_own_sockets(self):
+        process = self.start("bench", "--target", self.server.address, "--baseline", "--method", "health",
+                             "--duration", "60", stdout=subprocess.DEVNULL)
+        self.wait_for(lambda: len(children_of(process.pid)) == len(_SIDES) - 1)
+        sinks = {pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[2].decode(): pid
+                 for pid in children_of(process.pid)}
+        self.wait_for(lambda: has_epoll_set(sinks["plain_service"]))
+        for side in ("async_copy", "async_drop", "async_hold"):
+            self.assertFalse(has_epoll_set(sinks[side]), side)
+        self.assertFalse(has_epoll_set(process.pid))
+        process.kill()
 
     def test_sinks_end_with_a_bench_that_is_killed(self):
         process = self.start("bench", "--target", self.server.address, "--baseline", "--method", "health",

@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A greedy caller beside a modest one, and how the server's work is shared between them.
 
-python3 fairness.py [SECONDS [WORD]] prints a JSON object for each transport and kind of load, or for those
+python3 fairness.py [SECONDS [WORD [apart]]] prints a JSON object for each transport and kind of load, or for those
 with the word in their names: what the modest one gets alone and beside 64 streams of the greedy one, with one
 stream and with eight; and Jain's index of what the two get by the second, where the modest one has eight. In
 the last kind the greedy one is eight callers who have a kept array reduced by slow operators, and the modest
 one sends small arrays to sum: there is no index. In the control the greedy one calls another server process:
 what is then lost, no server has taken, but the machine. Both begin and end together, so that neither's figure
 holds a time when it was alone. They are told apart by certificates, over TLS, and if root runs this by their
-users, on a Unix socket. Environment: as executables.py; needs openssl.
+users, on a Unix socket. With `apart` the servers have half of the processors for themselves, the modest one an
+eighth, and the greedy one the others: as on machines of their own, clients take no processor from a server.
+Environment: as executables.py; needs openssl.
 """
 
 import contextlib
@@ -65,9 +67,11 @@ class Caller:
     command: str  # the command line's executable
     flags: tuple[str, ...]
     user: int | None = None
+    processors: tuple[int, ...] = ()  # all if empty
 
     def start(self, load: tuple[str, ...], streams: int, seconds: float) -> subprocess.Popen:
-        return subprocess.Popen([self.command, "bench", *self.flags, *load, "--callers", str(streams),
+        where = ("taskset", "-c", ",".join(map(str, self.processors))) if self.processors else ()
+        return subprocess.Popen([*where, self.command, "bench", *self.flags, *load, "--callers", str(streams),
                                  "--duration", str(seconds), "--warm_up", str(_WARM_UP_S), "--rounds", "1",
                                  "--json"],
                                 stdout=subprocess.PIPE, text=True, user=self.user, env={})
@@ -88,6 +92,15 @@ class Callers:
     greedy: Caller
     modest: Caller
     elsewhere: Caller  # the greedy one at another server
+
+
+def apart(callers: Callers, processors: list[int]) -> Callers:
+    """On the half that servers do not have."""
+    modest = tuple(processors[-max(len(processors) // 8, 1):])
+    greedy = tuple(processors[len(processors) // 2:-len(modest)]) or modest
+    return Callers(dataclasses.replace(callers.greedy, processors=greedy),
+                   dataclasses.replace(callers.modest, processors=modest),
+                   dataclasses.replace(callers.elsewhere, processors=greedy))
 
 
 def measure(callers: Callers, load: Load, seconds: float) -> dict:
@@ -147,6 +160,10 @@ def by_users(folder: str) -> Iterator[Callers]:
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
     word = sys.argv[2] if len(sys.argv) > 2 else ""
+    processors = sorted(os.sched_getaffinity(0))
+    is_apart = sys.argv[3:] == ["apart"]
+    if is_apart:
+        os.sched_setaffinity(0, processors[:len(processors) // 2])  # of this process and its servers
     for transport, connect in (("TLS", by_certificates), ("Unix socket", by_users)):
         if connect is by_users and os.geteuid() != 0:
             continue
@@ -154,7 +171,7 @@ def main() -> None:
             for name, load in _LOADS.items():
                 if word not in name:
                     continue
-                result = measure(callers, load, seconds)
+                result = measure(apart(callers, processors) if is_apart else callers, load, seconds)
                 print(json.dumps({"transport": transport, "arrays": name, **result}), flush=True)
 
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lets calls in: how many places there are for which kind, and how many one party gets.
+// Admission lets calls in: these tests show how many places there are for each kind of call, and how many of
+// them one party gets.
 #include "server/core/admission.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ends calls: limits on the time of one, and on answers that nobody takes.
+// Limits end calls: these tests are of the limits on the time of one, and on answers that nobody takes.
 #include "server/core/call_timer.h"
 
 #include <gmock/gmock.h>
