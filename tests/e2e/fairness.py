@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A greedy caller beside a modest one, and how the server's work is shared between them.
 
-python3 fairness.py [SECONDS [WORD [apart]]] prints a JSON object for each transport and kind of load, or for those
-with the word in their names: what the modest one gets alone and beside 64 streams of the greedy one, with one
-stream and with eight; and Jain's index of what the two get by the second, where the modest one has eight. In
-the last kind the greedy one is eight callers who have a kept array reduced by slow operators, and the modest
-one sends small arrays to sum: there is no index. In the control the greedy one calls another server process:
-what is then lost, no server has taken, but the machine. Both begin and end together, so that neither's figure
-holds a time when it was alone. They are told apart by certificates, over TLS, and if root runs this by their
-users, on a Unix socket. With `apart` the servers have half of the processors for themselves, the modest one an
-eighth, and the greedy one the others: as on machines of their own, clients take no processor from a server.
+python3 fairness.py [SECONDS [WORD [apart]]] prints a JSON object for each transport and kind of load, or
+for those with the word in their names: what the modest one gets alone and beside 64 streams of the greedy
+one, with one stream and with eight; and Jain's index of what the two get by the second, where the modest
+one has eight. In the last kind the greedy one is eight callers who have a kept array reduced by slow
+operators, and the modest one sends small arrays to sum: there is no index. In the control the greedy one
+calls another server process: what is then lost, no server has taken, but the machine. Both begin and end
+together, so that neither's figure holds a time when it was alone. They are told apart by certificates, over
+TLS, and if root runs this by their users, on a Unix socket.
+
+With `apart` the servers have half of the processors for themselves, the modest one an eighth, and the greedy
+one the others: as on machines of their own, clients take no processor from a server.
+
 Environment: as executables.py; needs openssl.
 """
 
