@@ -126,6 +126,7 @@ void Call::Read() {
   if (reading_ || answered_) return;
   reading_ = true;
   timer_.AwaitClient(shard_.Now());
+  if (turns_.has_value()) turns_->Expect();
   transport_.Read();
 }
 
@@ -274,6 +275,7 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
     record.took = now - timer_.start();
     if (session_ != nullptr) session_->Describe(&record);
   }
+  if (turns_.has_value() && status.ok()) turns_->Expect();
   turns_.reset();
   arrived_.reset();
   if (session_ != nullptr) session_->Release();

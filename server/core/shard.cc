@@ -3,6 +3,7 @@
 #include "server/core/shard.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace warpfold::server {
 namespace {
@@ -13,6 +14,9 @@ constexpr absl::Duration kLookInterval = absl::Milliseconds(10);
 }  // namespace
 
 absl::Duration Shard::LongestWait(absl::Duration until_tick) const {
+  if (const std::optional<absl::Time> held = turns_.held_until(); held.has_value()) {
+    until_tick = std::min(until_tick, *held - Now());
+  }
   if (slots_.in_flight() > 0) return std::min(until_tick, kLookInterval);
   if (is_busy()) return until_tick;
   return std::max(until_tick, canary_.next() - Now());
@@ -54,6 +58,7 @@ void Shard::OnTick() {
   const absl::Time now = Now();
   slots_.LookAtDevice(now);
   canary_.OnTick(now);
+  turns_.OnTick();
   service_.residents.Expire(now);
   ForEach([now](Call& call) { call.CheckTime(now); });
   if (const absl::Status fault = service_.device.fault(); !fault.ok()) StopAll(fault);

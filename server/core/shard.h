@@ -39,7 +39,7 @@ class Shard {
   Shard(Service& service, const std::vector<kernels::Slot*>& slots)
       : service_(service),
         slots_(slots, &service.device),
-        turns_(service.tags),
+        turns_(service.tags, service.clock),
         canary_(slots_, service.device, service.clock()) {
     PublishGauges();
   }
@@ -63,14 +63,14 @@ class Shard {
   // the device is to be tried. Ends all reductions once the device is lost.
   void OnTick();
   // How long the shard's thread may wait for events, where its next tick is so far away: less while the
-  // device is at work, and until the device is tried next (canary.h) while there is nothing to do. After it,
-  // OnDeviceFinished is to be called.
+  // device is at work or messages are held, and until the device is tried next (canary.h) while there is
+  // nothing to do. After it, OnDeviceFinished is to be called.
   absl::Duration LongestWait(absl::Duration until_tick) const;
   // The server ends: tries the device no more.
   void Retire() { canary_.Retire(); }
 
   // Takes messages whose turn it is. To be called while turns().has_waiting(), when there is no other event,
-  // or have been many.
+  // or have been many; while they are held (turns().held_until()), after that time, which LongestWait knows.
   void ServeTurns();
 
   // To be called after each event of a call: what the call gave back, or the device has finished meanwhile,

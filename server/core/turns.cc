@@ -3,6 +3,7 @@
 #include "server/core/turns.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace warpfold::server {
@@ -18,14 +19,14 @@ Turns::Member::~Member() {
   // The party's count of how much has passed it over belongs to its first message, and ends with it.
   if (!waiters.empty() && waiters.front().member == this) party_->second.passed_over = 0;
   turns_.waiting_ -= std::erase_if(waiters, [this](const Waiter& waiter) { return waiter.member == this; });
-  if (--party_->second.members > 0) return;
-  turns_.tags_.Leave(party_->first);
-  turns_.parties_.erase(party_);
+  --party_->second.members;
+  turns_.ForgetIfGone(party_);
 }
 
 bool Turns::Member::Ask(std::uint64_t bytes) {
   if (!turns_.has_waiting() && !turns_.tags_.has_several()) return true;
   Party& party = party_->second;
+  if (turns_.hold_.has_value() && turns_.hold_->party == party_) turns_.EndHold(turns_.clock_(), /*times=*/1);
   const std::uint64_t cost = bytes + kMessageCost;
   if (party.waiters.empty() && turns_.IsNext(party) &&
       (!turns_.has_waiting() || turns_.Overdue() == nullptr)) {
@@ -38,10 +39,26 @@ bool Turns::Member::Ask(std::uint64_t bytes) {
   return false;
 }
 
+void Turns::Member::Expect() {
+  Party& party = party_->second;
+  if (party.credit <= absl::ZeroDuration()) return;
+  party.expected_until = turns_.clock_() + std::min(party.credit, kPatience);
+}
+
+Turns::~Turns() {
+  for (const auto& [name, party] : parties_) tags_.Leave(name);
+}
+
+std::optional<absl::Time> Turns::held_until() const {
+  if (!hold_.has_value()) return std::nullopt;
+  return hold_->party->second.expected_until;
+}
+
 void Turns::Serve() {
   for (std::uint64_t served = 0; served < kServedAtOnce && has_waiting();) {
     Party* const overdue = Overdue();
     Party& party = overdue != nullptr ? *overdue : LowestWaiting();
+    if (overdue == nullptr && IsHeld(party)) return;
     const Waiter next = party.waiters.front();
     party.waiters.pop_front();
     --waiting_;
@@ -58,6 +75,54 @@ void Turns::Take(Party& party, std::uint64_t cost) {
   tags_.Charge(*party.tag, cost);
   for (auto& [name, other] : parties_) other.passed_over += cost;
   party.passed_over = 0;
+  party.credit = std::min(party.credit + kHeldPerByte * static_cast<std::int64_t>(cost), kMostCredit);
+}
+
+// Whether a message is expected, for which `next` is held.
+bool Turns::IsHeld(const Party& next) {
+  const absl::Time now = clock_();
+  if (hold_.has_value()) {
+    if (now < hold_->party->second.expected_until) return true;
+    EndHold(now, kInVain);
+  }
+  const Parties::iterator expected = Expected(next, now);
+  if (expected != parties_.end()) hold_ = {.party = expected, .since = now};
+  return hold_.has_value();
+}
+
+// A party that is far behind the other one and whose message is expected; the end if there is none.
+Turns::Parties::iterator Turns::Expected(const Party& instead_of, absl::Time now) {
+  const std::uint64_t start = tags_.Start(*instead_of.tag);
+  return std::find_if(parties_.begin(), parties_.end(), [&](const auto& party) {
+    return party.second.expected_until > now && tags_.Start(*party.second.tag) + kFarBehind <= start;
+  });
+}
+
+// The time for which others were held counts so many times.
+void Turns::EndHold(absl::Time now, int times) {
+  Party& party = hold_->party->second;
+  party.credit -= times * (std::min(now, party.expected_until) - hold_->since);
+  party.expected_until = absl::InfinitePast();
+  hold_.reset();
+}
+
+void Turns::OnTick() {
+  const absl::Time now = clock_();
+  for (auto party = parties_.begin(); party != parties_.end();) {
+    const auto next = std::next(party);
+    if (party->second.expected_until <= now) {
+      if (hold_.has_value() && hold_->party == party) EndHold(now, kInVain);
+      party->second.expected_until = absl::InfinitePast();
+      ForgetIfGone(party);
+    }
+    party = next;
+  }
+}
+
+void Turns::ForgetIfGone(Parties::iterator party) {
+  if (party->second.members > 0 || party->second.expected_until != absl::InfinitePast()) return;
+  tags_.Leave(party->first);
+  parties_.erase(party);
 }
 
 // Whether no other party of this shard has had less, be it that its messages wait or are yet to come.

@@ -10,10 +10,12 @@
 // (party_tags.h), so that a party whose calls lie on a few of them has these until it has had as much as the
 // others: without that a party with fewer calls than there are shards would get half of each of its shards.
 //
-// One stream still gets no more than half of its shard: its next message comes a moment after the last one
-// was taken, and by then the thread is busy with somebody else's. ADR 117 says why nobody is held for it.
-// That its party is behind helps it elsewhere: who has had more leaves the CPU backend's pool to it (ADR
-// 122).
+// The next message of a stream comes a moment after the last one was taken, and a large one comes in pieces,
+// each of which the thread has to receive. If it took somebody else's message after each piece, one stream
+// would get a fifth of its shard. So the thread expects the message of a party that is far behind, and holds
+// the others for it, as a disk's scheduler does that expects the next read (anticipatory scheduling: Iyer and
+// Druschel, 2001). A party has others held for some time for each byte that it sends, and so cannot stop the
+// thread with little. ADR 124 has the figures.
 //
 // Whoever is behind, others get a small part of the shard's thread (kMostPassedOver): their calls go on.
 //
@@ -25,8 +27,11 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "absl/time/time.h"
+#include "server/core/clock.h"
 #include "server/core/party_tags.h"
 
 namespace warpfold::server {
@@ -42,6 +47,17 @@ class Turns {
   // A message that waits is taken when others have got so many times what it counts: all of them together, or
   // each of them where several wait with it.
   static constexpr std::uint64_t kMostPassedOver = 16;
+  // Others are held for a party if those who would be served instead have had so much more than it,
+  static constexpr std::uint64_t kFarBehind = 4 << 20;
+  // for so long at once at most,
+  static constexpr absl::Duration kPatience = absl::Milliseconds(2);
+  // and in all for no longer than this for each byte that its messages have counted. Over TLS a message may
+  // take half of that to arrive.
+  static constexpr absl::Duration kHeldPerByte = absl::Nanoseconds(3);
+  // What a party has left of that is kept up to here.
+  static constexpr absl::Duration kMostCredit = absl::Milliseconds(8);
+  // Time in which no message came counts so many times: of who sends too slowly, few messages are expected.
+  static constexpr int kInVain = 4;
 
  private:
   struct Party;
@@ -61,6 +77,9 @@ class Turns {
     // Not while the member waits.
     bool Ask(std::uint64_t bytes);
 
+    // The client has what it needs to send its next message, be it of this call or of its next one.
+    void Expect();
+
    private:
     friend class Turns;
     Turns& turns_;
@@ -68,13 +87,22 @@ class Turns {
     const std::function<void()> on_turn_;
   };
 
-  // `tags` must outlive the turns.
-  explicit Turns(PartyTags& tags) : tags_(tags) {}
+  // `tags` and `clock` must outlive the turns.
+  Turns(PartyTags& tags, const Clock& clock) : tags_(tags), clock_(clock) {}
+  ~Turns();
+  Turns(const Turns&) = delete;
+  Turns& operator=(const Turns&) = delete;
 
   bool has_waiting() const { return waiting_ > 0; }
+  // Until when those who wait are held for a message that is expected; none if they are not. Serve tells when
+  // it has not come by then.
+  std::optional<absl::Time> held_until() const;
 
-  // Calls those whose turn it is, up to kServedAtOnce.
+  // Calls those whose turn it is, up to kServedAtOnce; nobody while a message is expected.
   void Serve();
+
+  // Forgets parties whose calls have ended and of which nothing is expected. To be called now and then.
+  void OnTick();
 
  private:
   struct Waiter {
@@ -86,16 +114,28 @@ class Turns {
     int members = 0;
     PartyTags::Tag* tag = nullptr;
     std::uint64_t passed_over = 0;  // what others got while the first of them has waited
+    absl::Duration credit;          // for so long others may be held for it
+    absl::Time expected_until = absl::InfinitePast();
+  };
+  struct Hold {
+    Parties::iterator party;  // whose message is expected
+    absl::Time since;
   };
 
   bool IsNext(const Party& party) const;
   Party* Overdue();
   Party& LowestWaiting();
   void Take(Party& party, std::uint64_t cost);
+  bool IsHeld(const Party& next);
+  Parties::iterator Expected(const Party& instead_of, absl::Time now);
+  void EndHold(absl::Time now, int times);
+  void ForgetIfGone(Parties::iterator party);
 
   PartyTags& tags_;
-  Parties parties_;  // those with members
+  const Clock& clock_;
+  Parties parties_;  // those with members, and for a while those of which a message is expected
   std::size_t waiting_ = 0;
+  std::optional<Hold> hold_;
 };
 
 }  // namespace warpfold::server

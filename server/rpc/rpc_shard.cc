@@ -87,7 +87,8 @@ void RpcShard::Run() {
     void* tag = nullptr;
     bool ok = false;
     beat_.Beat();
-    const bool looks = LooksAgain(has_events) || core_.turns().has_waiting();
+    const bool serves = core_.turns().has_waiting() && !core_.turns().held_until().has_value();
+    const bool looks = LooksAgain(has_events) || serves;
     if (!looks) core_.BeforeWaiting();
     switch (queue_->AsyncNext(&tag, &ok, looks ? kAtOnce : DeadlineOf(next_tick))) {
       case grpc::CompletionQueue::SHUTDOWN:

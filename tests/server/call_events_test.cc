@@ -220,9 +220,55 @@ TEST_F(CallEventsTest, MergesAndListsAreTakenInTurns) {
     EXPECT_FALSE(greedy[1].answered()) << method << ": another party may come first";
     modest.Say("");
     EXPECT_TRUE(modest.answered());
-    while (shard_.turns().has_waiting()) shard_.ServeTurns();
+    while (shard_.turns().has_waiting()) {
+      now_ += Turns::kPatience;
+      shard_.ServeTurns();
+    }
     for (Caller& caller : greedy) EXPECT_EQ(caller.Reason(), "BAD_MESSAGE");
   }
+}
+
+// Others are held for the next message of its call, and for that of its next one (server/core/turns.h).
+TEST_F(CallEventsTest, WhoHasLessIsExpectedOnceItCanSend) {
+  std::deque<Caller> greedy;
+  for (int i = 0; i < 10; ++i) greedy.emplace_back(shard_, kMerge, "192.0.2.2");
+  auto greet = [&greedy, next = 0]() mutable { greedy[next++].Say(std::string(1 << 20, 'x')); };
+  const auto is_held = [this] {
+    shard_.ServeTurns();
+    return shard_.turns().held_until().has_value();
+  };
+  Caller silent(shard_, kMerge);  // keeps what is known of its party
+  greet();
+  greet();
+  EXPECT_FALSE(is_held()) << "nothing is known of who has sent nothing";
+  Caller refused(shard_, kReduceArray);
+  refused.Say(std::string(1 << 20, 'x'));
+  EXPECT_EQ(refused.Reason(), "BAD_MESSAGE");
+  greet();
+  EXPECT_FALSE(is_held()) << "it has no reason to send more";
+
+  Caller begins(shard_, kListArrays);
+  greet();
+  EXPECT_TRUE(is_held());
+  now_ += Turns::kPatience;
+  begins.Say("");
+  EXPECT_EQ(begins.Reason(), "");
+  EXPECT_TRUE(is_held()) << "its next call is expected";
+  EXPECT_EQ(shard_.LongestWait(absl::Seconds(1)), Turns::kPatience);
+
+  Caller stream(shard_, kReduce);
+  now_ += Turns::kPatience / 2;
+  stream.Say(Header({v1::OPERATOR_SUM}).SerializeAsString());
+  EXPECT_TRUE(stream.reading());
+  greet();
+  EXPECT_TRUE(is_held()) << "its array is expected";
+
+  silent.call().OnLeft();
+  stream.call().OnLeft();
+  EXPECT_TRUE(shard_.turns().held_until().has_value());
+  Wait(Turns::kPatience);
+  EXPECT_FALSE(shard_.turns().held_until().has_value()) << "nothing is known of it any more";
+  EXPECT_FALSE(service_.tags.has_several());
 }
 
 TEST_F(CallEventsTest, AMergeThatWaitsForItsTurnCanBeStopped) {

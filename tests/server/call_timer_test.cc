@@ -89,6 +89,31 @@ TEST(CallTimerTest, TheServersTimeIsNotTheClients) {
   EXPECT_EQ(ReasonAt(timer, 50), "IDLE");
 }
 
+// A message may wait for its turn before it is taken, and its call for a slot then.
+TEST(CallTimerTest, WhatComesLateIntoTheServersTimeIsNotCountedTwice) {
+  CallTimer idle(kStart, absl::InfiniteFuture(), kLimits);
+  idle.AwaitClient(kStart);
+  idle.ClientCame(After(1));
+  idle.Progress(After(6), 1);
+  idle.AwaitClient(After(8));
+  EXPECT_EQ(ReasonAt(idle, 17), "");
+  EXPECT_EQ(ReasonAt(idle, 18), "IDLE");
+
+  CallTimer slow(kStart, absl::InfiniteFuture(), kLimits);
+  slow.AwaitClient(kStart);
+  slow.ClientCame(After(1));
+  slow.Progress(After(6), kLimits.pace_bytes);
+  slow.AwaitClient(After(8));
+  slow.ClientCame(After(17));
+  slow.Progress(After(17), kLimits.pace_bytes + 1);
+  slow.AwaitClient(After(17));
+  slow.ClientCame(After(26));
+  slow.Progress(After(26), kLimits.pace_bytes + 2);
+  slow.AwaitClient(After(26));
+  EXPECT_EQ(ReasonAt(slow, 27), "");
+  EXPECT_EQ(ReasonAt(slow, 28), "RATE");
+}
+
 TEST(CallTimerTest, AwaitingTwiceIsAwaiting) {
   CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
   timer.AwaitClient(kStart);

@@ -105,9 +105,12 @@ void SimulatedClient::Say(Random& random) {
     if ((IsStream(script_) || IsReflection(script_)) && line.carries_something) idle_ = absl::ZeroDuration();
     CountProgress(line.array_bytes);
     call_->OnMessage(std::move(message));
-    while (ledger_.has_turns_at_once && shard_.turns().has_waiting()) shard_.ServeTurns();
+    const Turns& turns = shard_.turns();
+    while (ledger_.has_turns_at_once && turns.has_waiting() && !turns.held_until().has_value()) {
+      shard_.ServeTurns();
+    }
     // Where messages wait for their turns, this one perhaps waits for no slot yet.
-    waits_for_slot_ = is_chunk && !shard_.turns().has_waiting();
+    waits_for_slot_ = is_chunk && !turns.has_waiting();
     starts_of_others_.clear();
   }
   shard_.AfterEvent();

@@ -33,7 +33,7 @@ struct Ledger {
   std::string closed_to_merges;
   bool stopped = false;
   bool device_lost = false;        // and all have been told
-  bool has_turns_at_once = false;  // no message waits for its turn for longer than an event lasts
+  bool has_turns_at_once = false;  // no message waits for longer than an event lasts, unless it is held
   SimulatedArrays arrays;
   std::map<std::string, int> answers;  // how many of each reason, or code where there is none
   std::string violation;               // the first

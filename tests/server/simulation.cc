@@ -9,6 +9,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "server/core/allow_list.h"
+#include "server/core/party.h"
 #include "tests/server/kept_arrays.h"
 
 namespace warpfold::server {
@@ -130,12 +132,20 @@ World::World(std::uint64_t seed)
   service_.observer = &counter_;
   service_.reflection = true;
   ledger_.has_turns_at_once = OneIn(random_, 2);
+  if (OneIn(random_, 2)) MakeOneFarAhead();
   MakeShards();
   FillPlaces();
   MakeClients();
 }
 
 World::~World() = default;
+
+// It has had so much that others are held when they wait for it, and it is held for others.
+void World::MakeOneFarAhead() {
+  const std::string party = PartyOf(kAnonymous, RandomPeer(random_));
+  service_.tags.Charge(service_.tags.Join(party), PartyTags::kMostBehind);
+  service_.tags.Leave(party);
+}
 
 void World::MakeShards() {
   backend_.behaviour.SetBlocked(true);
@@ -273,20 +283,25 @@ void World::Notify(SimulatedShard& shard) {
 
 void World::TakeTurns(SimulatedShard& shard) {
   if (!shard.shard->turns().has_waiting()) return;
+  if (const std::optional<absl::Time> held = shard.shard->turns().held_until(); held.has_value()) {
+    MomentPasses(std::max(*held - ledger_.now, absl::ZeroDuration()));
+  }
   shard.shard->ServeTurns();
   shard.shard->BeforeWaiting();
 }
 
-// Before a shard's thread waits, nobody waits for a turn.
+void World::MomentPasses(absl::Duration time) {
+  ledger_.now += time;
+  for (SimulatedClient& client : clients_) client.TimePasses(time);
+}
+
+// Before a shard's thread waits for long, nobody waits for a turn.
 void World::TimePasses(absl::Duration time) {
   for (SimulatedShard& shard : shards_) {
     while (shard.shard->turns().has_waiting()) TakeTurns(shard);
   }
-  ledger_.now += time;
-  for (SimulatedClient& client : clients_) {
-    client.TimePasses(time);
-    client.OnLook();
-  }
+  MomentPasses(time);
+  for (SimulatedClient& client : clients_) client.OnLook();
   for (SimulatedShard& shard : shards_) {
     shard.shard->OnTick();
     shard.shard->BeforeWaiting();

@@ -63,6 +63,7 @@ class World {
     Admission::Ticket ticket;
   };
 
+  void MakeOneFarAhead();
   void MakeShards();
   void FillPlaces();
   void LeaveAPlace();
@@ -83,6 +84,8 @@ class World {
   void FinishSlots();
   void Notify(SimulatedShard& shard);
   void TakeTurns(SimulatedShard& shard);
+  // Nobody notices that it has passed, until the next look.
+  void MomentPasses(absl::Duration time);
   void TimePasses(absl::Duration time);
   void WatchTheDevice();
   void Check();

@@ -17,6 +17,9 @@
 namespace warpfold::server {
 namespace {
 
+// Nothing is expected here: expected_messages_test.cc has that.
+const Clock kNoTime = [] { return absl::UnixEpoch(); };
+
 constexpr std::uint64_t kMostBytes = 4 << 20;
 constexpr std::uint64_t kMostCost = kMostBytes + Turns::kMessageCost;
 
@@ -62,7 +65,7 @@ std::uint64_t Difference(std::uint64_t a, std::uint64_t b) { return std::max(a, 
 
 TEST(TurnsTest, WhoIsAloneNeverWaits) {
   PartyTags tags;
-  Turns turns(tags);
+  Turns turns(tags, kNoTime);
   BusyParty party(turns, "alone", 2, 1);
   for (int i = 0; i < 100; ++i) {
     EXPECT_TRUE(party.members[0].Ask(kMostBytes));
@@ -77,7 +80,7 @@ TEST(TurnsTest, PartiesGetTheSameWhateverTheNumberOfTheirCalls) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     PartyTags tags;
-    Turns turns(tags);
+    Turns turns(tags, kNoTime);
     std::deque<BusyParty> parties;
     for (std::uint64_t i = 0; i < 2 + seed % 4; ++i) {
       parties.emplace_back(turns, "party " + std::to_string(i), static_cast<int>(1 + random() % 64),
@@ -96,7 +99,7 @@ TEST(TurnsTest, PartiesGetTheSameWhateverTheNumberOfTheirCalls) {
 
 TEST(TurnsTest, SilenceEarnsLittle) {
   PartyTags tags;
-  Turns turns(tags);
+  Turns turns(tags, kNoTime);
   BusyParty busy(turns, "busy", 8, 1);
   BusyParty seldom(turns, "seldom", 8, 2);
   busy.Begin();
@@ -112,8 +115,8 @@ TEST(TurnsTest, SilenceEarnsLittle) {
 // half of the server.
 TEST(TurnsTest, APartyOnFewShardsGetsAsMuchOfAllAsAnother) {
   PartyTags tags;
-  Turns first(tags);
-  Turns second(tags);
+  Turns first(tags, kNoTime);
+  Turns second(tags, kNoTime);
   BusyParty greedy_on_first(first, "greedy", 32, 1);
   BusyParty greedy_on_second(second, "greedy", 32, 2);
   BusyParty modest(first, "modest", 1, 3);
@@ -134,7 +137,7 @@ TEST(TurnsTest, APartyOnFewShardsGetsAsMuchOfAllAsAnother) {
 
 TEST(TurnsTest, AMessageOfWhoHadLessDoesNotWaitForThoseOfOthers) {
   PartyTags tags;
-  Turns turns(tags);
+  Turns turns(tags, kNoTime);
   BusyParty greedy(turns, "greedy", 64, 1);
   BusyParty modest(turns, "modest", 1, 2);
   greedy.Begin();
@@ -149,7 +152,7 @@ TEST(TurnsTest, AMessageOfWhoHadLessDoesNotWaitForThoseOfOthers) {
 
 TEST(TurnsTest, EventsAreLookedForBetweenTurns) {
   PartyTags tags;
-  Turns turns(tags);
+  Turns turns(tags, kNoTime);
   int served = 0;
   std::deque<Turns::Member> members;
   members.emplace_back(turns, "another", [] {});
@@ -164,7 +167,7 @@ TEST(TurnsTest, EventsAreLookedForBetweenTurns) {
 
 TEST(TurnsTest, CallsEndWhileTheyWaitAndInTheirTurns) {
   PartyTags tags;
-  Turns turns(tags);
+  Turns turns(tags, kNoTime);
   std::vector<int> served;
   std::vector<std::unique_ptr<Turns::Member>> members(5);
   for (int i = 0; i < 5; ++i) {
@@ -185,7 +188,7 @@ TEST(TurnsTest, CallsEndWhileTheyWaitAndInTheirTurns) {
 // Those that wait when the last other party leaves must not be passed by others of their own.
 TEST(TurnsTest, WhoWaitsStaysFirstWhenTheOthersLeave) {
   PartyTags tags;
-  Turns turns(tags);
+  Turns turns(tags, kNoTime);
   int served = 0;
   auto other = std::make_unique<Turns::Member>(turns, "other", [] {});
   Turns::Member first(turns, "party", [] {});
@@ -201,7 +204,7 @@ TEST(TurnsTest, WhoWaitsStaysFirstWhenTheOthersLeave) {
 
 TEST(TurnsTest, OthersGetALittleOfWhoeverIsBehind) {
   PartyTags tags;
-  Turns turns(tags);
+  Turns turns(tags, kNoTime);
   PartyTags::Tag& elsewhere = tags.Join("greedy");
   BusyParty greedy(turns, "greedy", 4, 1);
   BusyParty modest(turns, "modest", 4, 2);
@@ -242,7 +245,7 @@ class OneInARowTest : public ::testing::Test {
 
   PartyTags tags_;
   PartyTags::Tag& elsewhere_ = tags_.Join("greedy");
-  Turns turns_{tags_};
+  Turns turns_{tags_, kNoTime};
   std::optional<Turns::Member> modest_{std::in_place, turns_, "modest", [] {}};
   std::deque<Turns::Member> greedy_;
   int greedy_served_ = 0;
