@@ -139,7 +139,8 @@ void Call::OnMessage(Message message) {
   arrived_ = std::move(message);
   // What is too large is refused at once, so that it does not lie here until its turn.
   const bool is_too_large = TotalBytes(arrived_->slices) > kMaxPayloadBytes + kMaxFramingBytes;
-  if (!turns_.has_value() || is_too_large || turns_->Ask(TurnCost())) TakeMessage();
+  if (!turns_.has_value() || is_too_large || turns_->Ask(TurnCost(), TotalBytes(arrived_->slices)))
+    TakeMessage();
 }
 
 // About how many bytes of an array the thread could take in the time that the message takes it: a merge of
@@ -169,6 +170,7 @@ void Call::OnEnd() {
   reading_ = false;
   half_closed_ = true;
   if (answered_) return;
+  if (turns_.has_value()) turns_->ExpectNothing();
   if (!sending_) timer_.ClientCame(shard_.Now());
   if (session_ != nullptr) return Follow(session_->OnEnd());
   if (method_ == Method::kReflection) return Answer(absl::OkStatus());
@@ -275,7 +277,13 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
     record.took = now - timer_.start();
     if (session_ != nullptr) session_->Describe(&record);
   }
-  if (turns_.has_value() && status.ok()) turns_->Expect();
+  if (turns_.has_value()) {
+    if (status.ok()) {
+      turns_->Expect();
+    } else {
+      turns_->ExpectNothing();
+    }
+  }
   turns_.reset();
   arrived_.reset();
   if (session_ != nullptr) session_->Release();

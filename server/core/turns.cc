@@ -11,7 +11,9 @@ namespace warpfold::server {
 Turns::Member::Member(Turns& turns, const std::string& party, std::function<void()> on_turn)
     : turns_(turns), party_(turns.parties_.try_emplace(party).first), on_turn_(std::move(on_turn)) {
   Party& own = party_->second;
-  if (own.members++ == 0) own.tag = &turns_.tags_.Join(party);
+  ++own.members;
+  // Of a party that is expected its calls may all have ended, and it has not left.
+  if (own.tag == nullptr) own.tag = &turns_.tags_.Join(party);
 }
 
 Turns::Member::~Member() {
@@ -19,30 +21,38 @@ Turns::Member::~Member() {
   // The party's count of how much has passed it over belongs to its first message, and ends with it.
   if (!waiters.empty() && waiters.front().member == this) party_->second.passed_over = 0;
   turns_.waiting_ -= std::erase_if(waiters, [this](const Waiter& waiter) { return waiter.member == this; });
+  if (!turns_.has_waiting()) turns_.hold_.reset();
   --party_->second.members;
   turns_.ForgetIfGone(party_);
 }
 
-bool Turns::Member::Ask(std::uint64_t bytes) {
+bool Turns::Member::Ask(std::uint64_t costs_bytes, std::uint64_t bytes) {
+  ExpectNothing();
   if (!turns_.has_waiting() && !turns_.tags_.has_several()) return true;
   Party& party = party_->second;
-  if (turns_.hold_.has_value() && turns_.hold_->party == party_) turns_.EndHold(turns_.clock_(), /*times=*/1);
-  const std::uint64_t cost = bytes + kMessageCost;
+  const Waiter message{.member = this, .cost = costs_bytes + kMessageCost, .bytes = bytes};
   if (party.waiters.empty() && turns_.IsNext(party) &&
       (!turns_.has_waiting() || turns_.Overdue() == nullptr)) {
-    turns_.Take(party, cost);
+    turns_.Take(party, message);
     return true;
   }
   if (party.waiters.empty()) party.passed_over = 0;
-  party.waiters.push_back({.member = this, .cost = cost});
+  party.waiters.push_back(message);
   ++turns_.waiting_;
+  turns_.LetGo(party);
   return false;
 }
 
 void Turns::Member::Expect() {
   Party& party = party_->second;
-  if (party.credit <= absl::ZeroDuration()) return;
+  // Who is held for already gains no time by a call that begins or ends.
+  if (party.credit < kLeastPatience || turns_.IsHoldOf(party_)) return;
   party.expected_until = turns_.clock_() + std::min(party.credit, kPatience);
+}
+
+void Turns::Member::ExpectNothing() {
+  if (turns_.IsHoldOf(party_)) turns_.EndHold(turns_.clock_(), /*factor=*/1);
+  party_->second.expected_until = absl::InfinitePast();
 }
 
 Turns::~Turns() {
@@ -58,11 +68,11 @@ void Turns::Serve() {
   for (std::uint64_t served = 0; served < kServedAtOnce && has_waiting();) {
     Party* const overdue = Overdue();
     Party& party = overdue != nullptr ? *overdue : LowestWaiting();
-    if (overdue == nullptr && IsHeld(party)) return;
+    if (overdue == nullptr && HoldsBack(party)) return;
     const Waiter next = party.waiters.front();
     party.waiters.pop_front();
-    --waiting_;
-    Take(party, next.cost);
+    if (--waiting_ == 0) hold_.reset();
+    Take(party, next);
     served += next.cost;
     // A copy, since the member may end by its turn.
     const std::function<void()> on_turn = next.member->on_turn_;
@@ -71,39 +81,60 @@ void Turns::Serve() {
 }
 
 // Counts a message of the party that is taken now.
-void Turns::Take(Party& party, std::uint64_t cost) {
-  tags_.Charge(*party.tag, cost);
-  for (auto& [name, other] : parties_) other.passed_over += cost;
+void Turns::Take(Party& party, const Waiter& message) {
+  Count(party, message.cost);
   party.passed_over = 0;
-  party.credit = std::min(party.credit + kHeldPerByte * static_cast<std::int64_t>(cost), kMostCredit);
+  party.credit =
+      std::min(party.credit + kHeldPerByte * static_cast<std::int64_t>(message.bytes), kMostCredit);
 }
 
-// Whether a message is expected, for which `next` is held.
-bool Turns::IsHeld(const Party& next) {
+void Turns::Count(Party& party, std::uint64_t cost) {
+  tags_.Charge(*party.tag, cost);
+  for (auto& [name, other] : parties_) other.passed_over += cost;
+}
+
+// Whether a message is expected, for which `next` has to wait; if so, others are held from now on.
+bool Turns::HoldsBack(const Party& next) {
   const absl::Time now = clock_();
   if (hold_.has_value()) {
     if (now < hold_->party->second.expected_until) return true;
-    EndHold(now, kInVain);
+    EndHold(now, kInVainFactor);
   }
   const Parties::iterator expected = Expected(next, now);
   if (expected != parties_.end()) hold_ = {.party = expected, .since = now};
   return hold_.has_value();
 }
 
-// A party that is far behind the other one and whose message is expected; the end if there is none.
-Turns::Parties::iterator Turns::Expected(const Party& instead_of, absl::Time now) {
-  const std::uint64_t start = tags_.Start(*instead_of.tag);
-  return std::find_if(parties_.begin(), parties_.end(), [&](const auto& party) {
-    return party.second.expected_until > now && tags_.Start(*party.second.tag) + kFarBehind <= start;
-  });
+bool Turns::IsFarBehind(const Party& party, const Party& next) const {
+  return tags_.Start(*party.tag) + kFarBehind <= tags_.Start(*next.tag);
 }
 
-// The time for which others were held counts so many times.
-void Turns::EndHold(absl::Time now, int times) {
+// Of those whose message is expected and who are far behind the other one, the one that has had least; the
+// end if there is none.
+Turns::Parties::iterator Turns::Expected(const Party& instead_of, absl::Time now) {
+  auto lowest = parties_.end();
+  for (auto party = parties_.begin(); party != parties_.end(); ++party) {
+    if (party->second.expected_until <= now || !IsFarBehind(party->second, instead_of)) continue;
+    if (lowest == parties_.end() || tags_.Start(*party->second.tag) < tags_.Start(*lowest->second.tag)) {
+      lowest = party;
+    }
+  }
+  return lowest;
+}
+
+// A message of the party waits now. Nobody is held for one that has had about as much.
+void Turns::LetGo(const Party& party) {
+  if (hold_.has_value() && !IsFarBehind(hold_->party->second, party)) EndHold(clock_(), /*factor=*/1);
+}
+
+// The time for which others were held takes so many times its credit. gRPC's queue may wait a little longer
+// than it was told; what is longer than that is not the party's doing, as where the machine was suspended.
+void Turns::EndHold(absl::Time now, int factor) {
   Party& party = hold_->party->second;
-  party.credit -= times * (std::min(now, party.expected_until) - hold_->since);
-  party.expected_until = absl::InfinitePast();
+  const absl::Duration held = std::min(now, party.expected_until + kLeastPatience) - hold_->since;
   hold_.reset();
+  party.credit -= factor * held;
+  Count(party, static_cast<std::uint64_t>(held / kHeldPerByte));
 }
 
 void Turns::OnTick() {
@@ -111,7 +142,7 @@ void Turns::OnTick() {
   for (auto party = parties_.begin(); party != parties_.end();) {
     const auto next = std::next(party);
     if (party->second.expected_until <= now) {
-      if (hold_.has_value() && hold_->party == party) EndHold(now, kInVain);
+      if (IsHoldOf(party)) EndHold(now, kInVainFactor);
       party->second.expected_until = absl::InfinitePast();
       ForgetIfGone(party);
     }

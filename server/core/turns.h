@@ -14,8 +14,9 @@
 // each of which the thread has to receive. If it took somebody else's message after each piece, one stream
 // would get a fifth of its shard. So the thread expects the message of a party that is far behind, and holds
 // the others for it, as a disk's scheduler does that expects the next read (anticipatory scheduling: Iyer and
-// Druschel, 2001). A party has others held for some time for each byte that it sends, and so cannot stop the
-// thread with little. ADR 124 has the figures.
+// Druschel, 2001). It may hold them for a few nanoseconds for each byte that has come from it, and what it
+// holds them for counts as if those bytes had come again: who sends little, or nothing, holds up nobody. ADR
+// 124 has the figures.
 //
 // Whoever is behind, others get a small part of the shard's thread (kMostPassedOver): their calls go on.
 //
@@ -49,15 +50,16 @@ class Turns {
   static constexpr std::uint64_t kMostPassedOver = 16;
   // Others are held for a party if those who would be served instead have had so much more than it,
   static constexpr std::uint64_t kFarBehind = 4 << 20;
-  // for so long at once at most,
+  // for so long at once at most, and at least, or not at all: gRPC's queue counts in milliseconds.
   static constexpr absl::Duration kPatience = absl::Milliseconds(2);
-  // and in all for no longer than this for each byte that its messages have counted. Over TLS a message may
-  // take half of that to arrive.
+  static constexpr absl::Duration kLeastPatience = absl::Milliseconds(1);
+  // Each byte of a message gives its party credit for so long, of which so much is kept; over TLS a message
+  // may take half of that to arrive.
   static constexpr absl::Duration kHeldPerByte = absl::Nanoseconds(3);
-  // What a party has left of that is kept up to here.
   static constexpr absl::Duration kMostCredit = absl::Milliseconds(8);
-  // Time in which no message came counts so many times: of who sends too slowly, few messages are expected.
-  static constexpr int kInVain = 4;
+  // Time in which no message came takes so many times its credit: of who sends too slowly, and stays, few
+  // messages are expected.
+  static constexpr int kInVainFactor = 4;
 
  private:
   struct Party;
@@ -73,12 +75,16 @@ class Turns {
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
-    // A message of so many bytes has come. True: it is to be taken now; otherwise Serve calls `on_turn`.
-    // Not while the member waits.
-    bool Ask(std::uint64_t bytes);
+    // A message has come that costs the thread as much as so many bytes of an array, and of which so many
+    // bytes have come. True: it is to be taken now; otherwise Serve calls `on_turn`. Not while the member
+    // waits.
+    bool Ask(std::uint64_t costs_bytes, std::uint64_t bytes);
+    bool Ask(std::uint64_t bytes) { return Ask(bytes, bytes); }
 
     // The client has what it needs to send its next message, be it of this call or of its next one.
     void Expect();
+    // It has sent something else, or will not send anything.
+    void ExpectNothing();
 
    private:
     friend class Turns;
@@ -94,8 +100,8 @@ class Turns {
   Turns& operator=(const Turns&) = delete;
 
   bool has_waiting() const { return waiting_ > 0; }
-  // Until when those who wait are held for a message that is expected; none if they are not. Serve tells when
-  // it has not come by then.
+  // Until when those who wait are held for a message that is expected; none if they are not. Then Serve is to
+  // be called.
   std::optional<absl::Time> held_until() const;
 
   // Calls those whose turn it is, up to kServedAtOnce; nobody while a message is expected.
@@ -108,6 +114,7 @@ class Turns {
   struct Waiter {
     Member* member;
     std::uint64_t cost;
+    std::uint64_t bytes;
   };
   struct Party {
     std::deque<Waiter> waiters;  // the one that came first is first
@@ -125,10 +132,14 @@ class Turns {
   bool IsNext(const Party& party) const;
   Party* Overdue();
   Party& LowestWaiting();
-  void Take(Party& party, std::uint64_t cost);
-  bool IsHeld(const Party& next);
+  void Take(Party& party, const Waiter& message);
+  void Count(Party& party, std::uint64_t cost);
+  bool HoldsBack(const Party& next);
+  bool IsFarBehind(const Party& party, const Party& next) const;
   Parties::iterator Expected(const Party& instead_of, absl::Time now);
-  void EndHold(absl::Time now, int times);
+  bool IsHoldOf(Parties::iterator party) const { return hold_.has_value() && hold_->party == party; }
+  void LetGo(const Party& party);
+  void EndHold(absl::Time now, int factor);
   void ForgetIfGone(Parties::iterator party);
 
   PartyTags& tags_;

@@ -231,7 +231,7 @@ TEST_F(CallEventsTest, MergesAndListsAreTakenInTurns) {
 // Others are held for the next message of its call, and for that of its next one (server/core/turns.h).
 TEST_F(CallEventsTest, WhoHasLessIsExpectedOnceItCanSend) {
   std::deque<Caller> greedy;
-  for (int i = 0; i < 10; ++i) greedy.emplace_back(shard_, kMerge, "192.0.2.2");
+  for (int i = 0; i < 20; ++i) greedy.emplace_back(shard_, kMerge, "192.0.2.2");
   auto greet = [&greedy, next = 0]() mutable { greedy[next++].Say(std::string(1 << 20, 'x')); };
   const auto is_held = [this] {
     shard_.ServeTurns();
@@ -241,8 +241,13 @@ TEST_F(CallEventsTest, WhoHasLessIsExpectedOnceItCanSend) {
   greet();
   greet();
   EXPECT_FALSE(is_held()) << "nothing is known of who has sent nothing";
+  Caller asks_little(shard_, kListArrays);
+  asks_little.Say("");
+  EXPECT_EQ(asks_little.Reason(), "");
+  greet();
+  EXPECT_FALSE(is_held()) << "a list costs the thread much, but has few bytes";
   Caller refused(shard_, kReduceArray);
-  refused.Say(std::string(1 << 20, 'x'));
+  refused.Say(std::string(3 << 20, 'x'));
   EXPECT_EQ(refused.Reason(), "BAD_MESSAGE");
   greet();
   EXPECT_FALSE(is_held()) << "it has no reason to send more";
@@ -257,18 +262,33 @@ TEST_F(CallEventsTest, WhoHasLessIsExpectedOnceItCanSend) {
   EXPECT_EQ(shard_.LongestWait(absl::Seconds(1)), Turns::kPatience);
 
   Caller stream(shard_, kReduce);
+  Caller stream_that_ends(shard_, kReduce);
   now_ += Turns::kPatience / 2;
   stream.Say(Header({v1::OPERATOR_SUM}).SerializeAsString());
   EXPECT_TRUE(stream.reading());
   greet();
   EXPECT_TRUE(is_held()) << "its array is expected";
 
-  silent.call().OnLeft();
   stream.call().OnLeft();
-  EXPECT_TRUE(shard_.turns().held_until().has_value());
+  EXPECT_FALSE(shard_.turns().held_until().has_value()) << "it has left";
+  // The device works on it for long.
+  backend_.behaviour.SetBlocked(true);
+  const std::vector<int> elements(1 << 15);
+  stream_that_ends.Say(Header({v1::OPERATOR_SUM}).SerializeAsString());
+  stream_that_ends.Say(Chunk(elements).SerializeAsString());
+  stream_that_ends.Say(Commit(elements.size(), elements.size() * sizeof(int)).SerializeAsString());
+  EXPECT_TRUE(is_held());
+  stream_that_ends.HalfClose();
+  EXPECT_FALSE(stream_that_ends.answered());
+  EXPECT_FALSE(shard_.turns().held_until().has_value()) << "no message will come";
+  stream_that_ends.call().OnLeft();
+
+  Caller last(shard_, kListArrays);
+  silent.call().OnLeft();
+  last.Say("");
+  EXPECT_TRUE(service_.tags.has_several());
   Wait(Turns::kPatience);
-  EXPECT_FALSE(shard_.turns().held_until().has_value()) << "nothing is known of it any more";
-  EXPECT_FALSE(service_.tags.has_several());
+  EXPECT_FALSE(service_.tags.has_several()) << "it has not come again";
 }
 
 TEST_F(CallEventsTest, AMergeThatWaitsForItsTurnCanBeStopped) {

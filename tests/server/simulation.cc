@@ -132,19 +132,28 @@ World::World(std::uint64_t seed)
   service_.observer = &counter_;
   service_.reflection = true;
   ledger_.has_turns_at_once = OneIn(random_, 2);
-  if (OneIn(random_, 2)) MakeOneFarAhead();
   MakeShards();
+  if (OneIn(random_, 2)) MakeOneFarAhead();
   FillPlaces();
   MakeClients();
 }
 
 World::~World() = default;
 
-// It has had so much that others are held when they wait for it, and it is held for others.
+// One party has had so much that it is held for the others, of which all shards know that they send much.
 void World::MakeOneFarAhead() {
-  const std::string party = PartyOf(kAnonymous, RandomPeer(random_));
-  service_.tags.Charge(service_.tags.Join(party), PartyTags::kMostBehind);
-  service_.tags.Leave(party);
+  const auto party = [](std::size_t host) { return PartyOf(kAnonymous, PeerOf(host)); };
+  const std::size_t ahead = Below(random_, kHosts);
+  service_.tags.Charge(service_.tags.Join(party(ahead)), PartyTags::kMostBehind);
+  service_.tags.Leave(party(ahead));
+  for (SimulatedShard& shard : shards_) {
+    for (std::size_t host = 0; host < kHosts; ++host) {
+      silent_.emplace_back(shard.shard->turns(), party(host), [] {});
+    }
+    for (std::size_t host = 0; host < kHosts; ++host) {
+      if (host != ahead) silent_[silent_.size() - kHosts + host].Ask(0, std::uint64_t{4} << 20);
+    }
+  }
 }
 
 void World::MakeShards() {

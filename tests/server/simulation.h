@@ -106,6 +106,7 @@ class World {
   std::vector<OtherCall> others_;
   std::vector<std::unique_ptr<WatchedSlot>> slots_;
   std::vector<SimulatedShard> shards_;
+  std::deque<Turns::Member> silent_;  // of each party in each shard, where one is far ahead
   std::deque<SimulatedClient> clients_;
   std::vector<std::uint64_t> working_;  // whose ranges the device works on, as in backend_.behaviour
   // Odds: one in so many, 0 for never.

@@ -316,8 +316,13 @@ Script SmallScript(Random& random) {
 
 }  // namespace
 
+std::string PeerOf(std::size_t host, std::size_t port) {
+  return absl::StrCat("ipv4:192.0.2.", host, ":", port);
+}
+
 std::string RandomPeer(Random& random) {
-  return absl::StrCat("ipv4:192.0.2.", Below(random, 3), ":", 1024 + Below(random, 1000));
+  const std::size_t host = Below(random, kHosts);
+  return PeerOf(host, 1024 + Below(random, 1000));
 }
 
 std::span<const std::byte> ArrayData(bool floats) {

@@ -70,6 +70,8 @@ inline bool IsWork(Admission::Kind kind) {
 }
 
 // One of three clients, by one of its connections.
+inline constexpr std::size_t kHosts = 3;
+std::string PeerOf(std::size_t host, std::size_t port = 1024);
 std::string RandomPeer(Random& random);
 
 // The tokens of arrays that the server keeps: of the integers and of the floats of ArrayData.
