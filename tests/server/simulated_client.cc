@@ -149,11 +149,13 @@ void SimulatedClient::TakeAnswer() {
 }
 
 void SimulatedClient::TimePasses(absl::Duration time) {
-  if (answered_) untaken_ += std::min(time, WatchedTime::kLongestGap);
+  if (answered_) unseen_ += time;
   if (!IsAwaited() || answered_) return;
   idle_ += time;
   slow_ += time;
 }
+
+void SimulatedClient::OnTick() { untaken_ += std::min(std::exchange(unseen_, {}), WatchedTime::kLongestGap); }
 
 void SimulatedClient::OnOwnStart(bool failed) {
   Expect(!answered_, "starts a slot after its answer");

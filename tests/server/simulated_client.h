@@ -81,6 +81,8 @@ class SimulatedClient : private Transport {
 
   // What happens around it.
   void TimePasses(absl::Duration time);
+  // The shard looks at the clock.
+  void OnTick();
   void OnOwnStart(bool failed);
   // `party_size`: how many clients of its own shard its party has.
   void OnStartOfOther(std::uint64_t other, bool same_party, int party_size);
@@ -153,6 +155,7 @@ class SimulatedClient : private Transport {
   bool gone_ = false;
   bool answered_ = false;
   absl::Duration untaken_;    // for how long, as its shard counts time
+  absl::Duration unseen_;     // not in it yet: since the shard looked at the clock
   bool undelivered_ = false;  // the answer has not been taken
   bool sending_ = false;
   std::size_t sending_bytes_ = 0;

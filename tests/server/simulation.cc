@@ -310,7 +310,10 @@ void World::TimePasses(absl::Duration time) {
     while (shard.shard->turns().has_waiting()) TakeTurns(shard);
   }
   MomentPasses(time);
-  for (SimulatedClient& client : clients_) client.OnLook();
+  for (SimulatedClient& client : clients_) {
+    client.OnTick();
+    client.OnLook();
+  }
   for (SimulatedShard& shard : shards_) {
     shard.shard->OnTick();
     shard.shard->BeforeWaiting();
