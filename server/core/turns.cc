@@ -21,9 +21,10 @@ Turns::Member::~Member() {
   // The party's count of how much has passed it over belongs to its first message, and ends with it.
   if (!waiters.empty() && waiters.front().member == this) party_->second.passed_over = 0;
   turns_.waiting_ -= std::erase_if(waiters, [this](const Waiter& waiter) { return waiter.member == this; });
-  if (!turns_.has_waiting()) turns_.hold_.reset();
+  if (!turns_.has_waiting() && turns_.hold_.has_value()) turns_.EndHold(/*factor=*/1);
   --party_->second.members;
-  turns_.ForgetIfGone(party_);
+  // A party does not lose its debt by leaving: that takes until the next tick.
+  if (party_->second.credit >= absl::ZeroDuration()) turns_.ForgetIfGone(party_);
 }
 
 bool Turns::Member::Ask(std::uint64_t costs_bytes, std::uint64_t bytes) {
@@ -51,7 +52,7 @@ void Turns::Member::Expect() {
 }
 
 void Turns::Member::ExpectNothing() {
-  if (turns_.IsHoldOf(party_)) turns_.EndHold(turns_.clock_(), /*factor=*/1);
+  if (turns_.IsHoldOf(party_)) turns_.EndHold(/*factor=*/1);
   party_->second.expected_until = absl::InfinitePast();
 }
 
@@ -66,12 +67,15 @@ std::optional<absl::Time> Turns::held_until() const {
 
 void Turns::Serve() {
   for (std::uint64_t served = 0; served < kServedAtOnce && has_waiting();) {
+    if (hold_.has_value() && clock_() >= hold_->party->second.expected_until) EndHold(kInVainFactor);
     Party* const overdue = Overdue();
     Party& party = overdue != nullptr ? *overdue : LowestWaiting();
     if (overdue == nullptr && HoldsBack(party)) return;
+    // What an overdue message takes is not the doing of the party for which others are held.
+    if (hold_.has_value()) EndHold(/*factor=*/1);
     const Waiter next = party.waiters.front();
     party.waiters.pop_front();
-    if (--waiting_ == 0) hold_.reset();
+    --waiting_;
     Take(party, next);
     served += next.cost;
     // A copy, since the member may end by its turn.
@@ -95,11 +99,8 @@ void Turns::Count(Party& party, std::uint64_t cost) {
 
 // Whether a message is expected, for which `next` has to wait; if so, others are held from now on.
 bool Turns::HoldsBack(const Party& next) {
+  if (hold_.has_value()) return true;
   const absl::Time now = clock_();
-  if (hold_.has_value()) {
-    if (now < hold_->party->second.expected_until) return true;
-    EndHold(now, kInVainFactor);
-  }
   const Parties::iterator expected = Expected(next, now);
   if (expected != parties_.end()) hold_ = {.party = expected, .since = now};
   return hold_.has_value();
@@ -124,14 +125,14 @@ Turns::Parties::iterator Turns::Expected(const Party& instead_of, absl::Time now
 
 // A message of the party waits now. Nobody is held for one that has had about as much.
 void Turns::LetGo(const Party& party) {
-  if (hold_.has_value() && !IsFarBehind(hold_->party->second, party)) EndHold(clock_(), /*factor=*/1);
+  if (hold_.has_value() && !IsFarBehind(hold_->party->second, party)) EndHold(/*factor=*/1);
 }
 
 // The time for which others were held takes so many times its credit. gRPC's queue may wait a little longer
 // than it was told; what is longer than that is not the party's doing, as where the machine was suspended.
-void Turns::EndHold(absl::Time now, int factor) {
+void Turns::EndHold(int factor) {
   Party& party = hold_->party->second;
-  const absl::Duration held = std::min(now, party.expected_until + kLeastPatience) - hold_->since;
+  const absl::Duration held = std::min(clock_(), party.expected_until + kLeastPatience) - hold_->since;
   hold_.reset();
   party.credit -= factor * held;
   Count(party, static_cast<std::uint64_t>(held / kHeldPerByte));
@@ -141,8 +142,8 @@ void Turns::OnTick() {
   const absl::Time now = clock_();
   for (auto party = parties_.begin(); party != parties_.end();) {
     const auto next = std::next(party);
-    if (party->second.expected_until <= now) {
-      if (IsHoldOf(party)) EndHold(now, kInVainFactor);
+    // Serve ends a hold: somebody waits.
+    if (party->second.expected_until <= now && !IsHoldOf(party)) {
       party->second.expected_until = absl::InfinitePast();
       ForgetIfGone(party);
     }

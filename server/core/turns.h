@@ -15,8 +15,9 @@
 // would get a fifth of its shard. So the thread expects the message of a party that is far behind, and holds
 // the others for it, as a disk's scheduler does that expects the next read (anticipatory scheduling: Iyer and
 // Druschel, 2001). It may hold them for a few nanoseconds for each byte that has come from it, and what it
-// holds them for counts as if those bytes had come again: who sends little, or nothing, holds up nobody. ADR
-// 124 has the figures.
+// holds them for counts as if those bytes had come again: who sends little, or nothing, holds up nobody.
+// Several parties may hold up others one after the other, each for what it has credit. ADR 124 has the
+// figures.
 //
 // Whoever is behind, others get a small part of the shard's thread (kMostPassedOver): their calls go on.
 //
@@ -50,7 +51,8 @@ class Turns {
   static constexpr std::uint64_t kMostPassedOver = 16;
   // Others are held for a party if those who would be served instead have had so much more than it,
   static constexpr std::uint64_t kFarBehind = 4 << 20;
-  // for so long at once at most, and at least, or not at all: gRPC's queue counts in milliseconds.
+  // for so long at once at most. Nothing is expected for less than kLeastPatience: gRPC's queue counts in
+  // milliseconds.
   static constexpr absl::Duration kPatience = absl::Milliseconds(2);
   static constexpr absl::Duration kLeastPatience = absl::Milliseconds(1);
   // Each byte of a message gives its party credit for so long, of which so much is kept; over TLS a message
@@ -139,7 +141,7 @@ class Turns {
   Parties::iterator Expected(const Party& instead_of, absl::Time now);
   bool IsHoldOf(Parties::iterator party) const { return hold_.has_value() && hold_->party == party; }
   void LetGo(const Party& party);
-  void EndHold(absl::Time now, int factor);
+  void EndHold(int factor);
   void ForgetIfGone(Parties::iterator party);
 
   PartyTags& tags_;

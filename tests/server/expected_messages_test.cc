@@ -4,13 +4,9 @@
 // Messages that a shard's thread expects, and for which it holds others (server/core/turns.h).
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <optional>
-#include <vector>
 
 #include "absl/time/time.h"
 #include "server/core/turns.h"
@@ -78,6 +74,17 @@ TEST_F(ExpectedMessagesTest, NobodyIsHeldForLonger) {
   EXPECT_EQ(Served(absl::Nanoseconds(1)), 1);
   EXPECT_EQ(turns_.held_until(), std::nullopt);
   EXPECT_EQ(Served(), 1) << "nor for another message";
+}
+
+TEST_F(ExpectedMessagesTest, ATickEndsNoHold) {
+  Send();
+  modest_.reset();
+  EXPECT_EQ(Served(), 0);
+  const std::optional<absl::Time> until = turns_.held_until();
+  now_ += Turns::kPatience;
+  turns_.OnTick();
+  EXPECT_EQ(turns_.held_until(), until);
+  EXPECT_EQ(Served(), 1);
 }
 
 TEST_F(ExpectedMessagesTest, PatienceBeginsWhenTheClientCanSend) {
@@ -307,19 +314,49 @@ TEST_F(ExpectedMessagesTest, WhoWasHeldMayLeave) {
   EXPECT_EQ(Served(), 0) << "nothing was waited for in vain";
 }
 
-// It has been passed over for long, so that it was not held.
-TEST_F(ExpectedMessagesTest, NobodyIsHeldOnceTheLastThatWaitedIsTaken) {
+// It has been passed over for long, so that it is not held. What it takes is not charged to who is expected.
+TEST_F(ExpectedMessagesTest, AnOverdueMessageEndsTheHold) {
   greedy_.clear();
-  for (greedy_served_ = 0; !turns_.has_waiting();) Greet();
-  const int before = greedy_served_;
+  while (!turns_.has_waiting()) Greet();
+  greedy_.pop_back();
+  greedy_.emplace_back(turns_, "greedy", [this] {
+    ++greedy_served_;
+    now_ += Turns::kPatience / 2;
+  });
+  ASSERT_FALSE(greedy_.back().Ask(kLarge));
   Turns::Member another(turns_, "another", [] {});
   Send();
   EXPECT_EQ(Served(), 0);
+  now_ += Turns::kPatience / 4;
   ASSERT_TRUE(another.Ask(Turns::kMostPassedOver * (kLarge + Turns::kMessageCost)));
   EXPECT_NE(turns_.held_until(), std::nullopt);
   EXPECT_EQ(Served(), 1);
-  EXPECT_EQ(greedy_served_, before + 1);
   EXPECT_EQ(turns_.held_until(), std::nullopt);
+  modest_->ExpectNothing();
+  modest_->Expect();
+  Greet();
+  EXPECT_EQ(Served(), 0) << "it has credit left";
+}
+
+// What others were held for in vain is remembered until the next tick.
+TEST_F(ExpectedMessagesTest, WhoLeavesDoesNotLoseItsDebt) {
+  const auto leaves_and_comes_again = [this] {
+    modest_->ExpectNothing();
+    modest_.reset();
+    modest_.emplace(turns_, "modest", [] {});
+    Send();
+  };
+  Send();
+  EXPECT_EQ(Served(), 0);
+  EXPECT_EQ(Served(Turns::kPatience), 1);
+  leaves_and_comes_again();
+  EXPECT_EQ(Served(), 1);
+  modest_->ExpectNothing();
+  modest_.reset();
+  turns_.OnTick();
+  modest_.emplace(turns_, "modest", [] {});
+  Send();
+  EXPECT_EQ(Served(), 0);
 }
 
 TEST_F(ExpectedMessagesTest, WhoComesAgainWhileItIsExpectedHasNotComeTwice) {
@@ -342,155 +379,6 @@ TEST_F(ExpectedMessagesTest, ShardsThatEndLeaveNobody) {
   EXPECT_TRUE(tags_.has_several());
   only_.reset();
   EXPECT_FALSE(tags_.has_several());
-}
-
-// How a stream sends: how long a message keeps the thread busy, in how many pieces it comes, how long each of
-// them is on its way once the thread has received the one before, and keeps the thread.
-struct Pace {
-  std::uint64_t bytes;
-  absl::Duration taken;
-  int pieces;
-  absl::Duration pause;
-  absl::Duration received;
-};
-constexpr Pace kLargeMessages{.bytes = 1 << 20,
-                              .taken = absl::Milliseconds(1),
-                              .pieces = 5,
-                              .pause = absl::Microseconds(40),
-                              .received = absl::Microseconds(60)};
-constexpr Pace kSmallMessages{.bytes = 0,
-                              .taken = absl::Microseconds(10),
-                              .pieces = 1,
-                              .pause = absl::Microseconds(150),
-                              .received = absl::Microseconds(5)};
-// Each comes just too late, or at the last moment.
-constexpr Pace kLateMessages{.bytes = 1 << 20,
-                             .taken = absl::Milliseconds(1),
-                             .pieces = 1,
-                             .pause = absl::Microseconds(2100),
-                             .received = absl::Microseconds(60)};
-constexpr Pace kLazyMessages{.bytes = 1 << 20,
-                             .taken = absl::Microseconds(50),
-                             .pieces = 1,
-                             .pause = absl::Microseconds(1900),
-                             .received = absl::Microseconds(60)};
-
-// A shard's thread in its own time, with one stream of a modest party and four of a greedy one, which has
-// what fifteen other shards can do beside.
-class OneOfManyShards {
- public:
-  explicit OneOfManyShards(const Pace& modest) : modest_(modest) {
-    AddStream("modest");
-    for (int i = 0; i < 4; ++i) AddStream("greedy");
-  }
-
-  // For which part of the time the thread receives and takes messages of each party.
-  struct Shares {
-    double modest;
-    double greedy;
-  };
-  Shares Run(absl::Duration time) {
-    const absl::Time end = now_ + time;
-    for (absl::Time tick = now_; now_ < end;) {
-      if (now_ >= tick) {
-        turns_.OnTick();
-        tick += absl::Milliseconds(50);
-      }
-      now_ += absl::Microseconds(10);
-      ReceiveAll();
-      if (whole_.empty()) {
-        turns_.Serve();
-      } else {
-        const std::size_t number = whole_.front();
-        whole_.pop_front();
-        if (streams_[number].member->Ask(PaceOf(number).bytes)) Take(number);
-      }
-    }
-    return {.modest = Share(0, 1, time), .greedy = Share(1, streams_.size(), time)};
-  }
-
- private:
-  static constexpr int kOtherShards = 15;
-  struct Stream {
-    std::unique_ptr<Turns::Member> member;
-    absl::Time next = absl::UnixEpoch();  // when its next piece comes
-    int pieces = 0;                       // of its next message, that have come
-    absl::Duration served = {};
-  };
-
-  void AddStream(const char* party) {
-    const std::size_t number = streams_.size();
-    streams_.push_back(
-        {.member = std::make_unique<Turns::Member>(turns_, party, [this, number] { Take(number); })});
-  }
-
-  const Pace& PaceOf(std::size_t number) const { return number == 0 ? modest_ : kLargeMessages; }
-
-  double Share(std::size_t first, std::size_t end, absl::Duration time) const {
-    absl::Duration served;
-    for (std::size_t i = first; i < end; ++i) served += streams_[i].served;
-    return absl::FDivDuration(served, time);
-  }
-
-  void Spend(std::size_t number, absl::Duration time) {
-    now_ += time;
-    streams_[number].served += time;
-    const auto nanoseconds = static_cast<std::uint64_t>(absl::ToInt64Nanoseconds(time));
-    tags_.Charge(greedy_, kOtherShards * nanoseconds);
-  }
-
-  // One look at all sockets: a piece of each that has one.
-  void ReceiveAll() {
-    for (std::size_t number = 0; number < streams_.size(); ++number) {
-      Stream& stream = streams_[number];
-      if (stream.next > now_) continue;
-      const Pace& pace = PaceOf(number);
-      Spend(number, pace.received);
-      stream.next = now_ + pace.pause;
-      if (++stream.pieces < pace.pieces) continue;
-      stream.pieces = 0;
-      stream.next = absl::InfiniteFuture();
-      whole_.push_back(number);
-    }
-  }
-
-  void Take(std::size_t number) {
-    Spend(number, PaceOf(number).taken);
-    streams_[number].next = now_ + PaceOf(number).pause;
-    streams_[number].member->Expect();
-  }
-
-  const Pace& modest_;
-  PartyTags tags_;
-  PartyTags::Tag& greedy_ = tags_.Join("greedy");
-  absl::Time now_ = absl::UnixEpoch();
-  const Clock clock_ = [this] { return now_; };
-  Turns turns_{tags_, clock_};
-  std::vector<Stream> streams_;
-  std::deque<std::size_t> whole_;  // streams whose message is whole, and has not been seen
-};
-
-TEST(OneStreamTest, HasMostOfItsShardWhereItsPartyHasNoOther) {
-  const auto [modest, greedy] = OneOfManyShards(kLargeMessages).Run(absl::Seconds(2));
-  EXPECT_GT(modest, 0.75) << "it would be a fifth";
-  EXPECT_GT(greedy, 0.04) << "a seventeenth, less than a tenth of the time in which the thread waits";
-}
-
-TEST(OneStreamTest, DoesNotStopTheOthersWithSmallMessages) {
-  const auto [modest, greedy] = OneOfManyShards(kSmallMessages).Run(absl::Seconds(2));
-  EXPECT_GT(greedy, 0.9);
-}
-
-TEST(OneStreamTest, DoesNotStopTheOthersWithMessagesThatComeTooLate) {
-  const auto [modest, greedy] = OneOfManyShards(kLateMessages).Run(absl::Seconds(2));
-  EXPECT_GT(modest, 0.2);
-  EXPECT_GT(greedy, 0.4);
-}
-
-// It pays for that with bytes, and the others get a part of what counts.
-TEST(OneStreamTest, LeavesALittleToTheOthersWithMessagesThatComeAtTheLastMoment) {
-  const auto [modest, greedy] = OneOfManyShards(kLazyMessages).Run(absl::Seconds(2));
-  EXPECT_GT(greedy, 0.03);
 }
 
 }  // namespace
