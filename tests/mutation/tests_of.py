@@ -8,10 +8,11 @@ def _server(names: str) -> tuple[str, ...]:
 
 
 _CORE = _server("""
-    algorithm allow_list array_parser array_reducer array_writer call call_events checksum crossover cuts
-    device_health merge party_tags protocol request_parser resident resident_pool segments segments_device
-    server_info session session_device several_devices slot_share slot_share_devices thread_beat
-    trace_context turns whole_array wire_guard stream_mutation simulation""")
+    admission algorithm allow_list array_parser array_reducer array_writer call_events call_timer call_turns
+    checksum crossover cuts device_health expected_messages merge one_stream party_tags protocol
+    request_parser resident resident_pool segments segments_device server_info session session_device
+    several_devices slot_share slot_share_devices thread_beat trace_context turns whole_array wire_guard
+    stream_mutation simulation""")
 _CLIENT = tuple(f"{name}_test" for name in """
     argument_check asking_first callbacks client client_failure draining keep_going late_call look_ahead parts
     refusals resting retry segment_answer share_queue side_by_side streams translate wire""".split())
@@ -29,7 +30,7 @@ _STREAMS = _server("""
 _SEGMENTS = _server("""
     cuts segment_results segments segments_device protocol stream_mutation simulation""")
 _KEPT = _server("array_writer call_events resident several_devices stream_mutation simulation")
-_CALLS = _server("call call_events device_health protocol turns simulation")
+_CALLS = _server("admission call_events call_timer call_turns device_health protocol turns simulation")
 _SLOTS = _server("""
     array_reducer crossover session session_device slot_share slot_share_devices whole_array simulation""")
 
@@ -61,7 +62,7 @@ TESTS = {
     "server/core/merge.cc": _server("merge algorithm"),
     "server/core/messages.cc": _STREAMS + _server("merge segments resident server_info algorithm"),
     "server/core/operator_names.cc": _server("algorithm merge server_info request_parser"),
-    "server/core/party.cc": _server("call party_tags turns simulation"),
+    "server/core/party.cc": _server("admission party_tags turns simulation"),
     "server/core/party_tags.cc": _server("party_tags turns simulation"),
     "server/core/plan_cache.cc": _STREAMS + _server("resident algorithm"),
     "server/core/put_session.cc": _KEPT,
@@ -80,7 +81,7 @@ TESTS = {
     "server/core/slot_share.cc": _SLOTS,
     "server/core/state_messages.cc": _server("merge algorithm"),
     "server/core/trace_context.cc": _server("trace_context"),
-    "server/core/turns.cc": _server("turns call simulation"),
+    "server/core/turns.cc": _server("turns expected_messages one_stream call_turns party_tags simulation"),
     "server/core/warm_up.cc": _server("device_health crossover"),
     "server/core/wire_guard.cc": _server("wire_guard"),
     "server/log": _server("log_line log_queue process"),

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls without a transport: the test brings the events, one after the other, and sees what each call asks
-// for.
+// Which events a call answers, and how: admission, watches, answers, parts of arrays, what is reserved.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,81 +13,14 @@
 #include <vector>
 
 #include "kernels/error.h"
-#include "server/core/call.h"
-#include "server/core/shard.h"
-#include "tests/server/drive_session.h"
-#include "tests/server/fake_backend.h"
+#include "tests/server/call_fixture.h"
 #include "tests/server/requests.h"
 #include "warpfold/v1/arrays.pb.h"
 
 namespace warpfold::server {
 namespace {
 
-constexpr char kReduce[] = "/warpfold.v1.ReductionService/Reduce";
-constexpr char kWatch[] = "/grpc.health.v1.Health/Watch";
-constexpr char kMerge[] = "/warpfold.v1.ReductionService/Merge";
-constexpr char kReduceArray[] = "/warpfold.v1.ReductionService/ReduceArray";
-constexpr char kListArrays[] = "/warpfold.v1.ArrayService/ListArrays";
-constexpr char kServerInfo[] = "/warpfold.v1.ReductionService/GetServerInfo";
-
-// A call, and what it has asked of its transport so far.
-class Caller : private Transport {
- public:
-  Caller(Shard& shard, const std::string& method, const std::string& host = "192.0.2.1",
-         bool expects_admission = false)
-      : call_(shard, *this,
-              {.method = method,
-               .peer = "ipv4:" + host + ":1024",
-               .array = "an array",
-               .expects_admission = expects_admission}) {
-    call_.Begin();
-  }
-
-  void Say(std::string message) {
-    EXPECT_TRUE(std::exchange(reading_, false));
-    call_.OnMessage(Message::Of(std::move(message)));
-  }
-  void HalfClose() {
-    EXPECT_TRUE(std::exchange(reading_, false));
-    call_.OnEnd();
-  }
-
-  Call& call() { return call_; }
-  bool reading() const { return reading_; }
-  int sent() const { return sent_; }
-  bool told_admitted() const { return told_admitted_; }
-  bool answered() const { return status_.has_value(); }
-  // Of the answer.
-  std::string Reason() const { return status_.has_value() ? kernels::ErrorReason(*status_) : "no answer"; }
-
- private:
-  void Read() override { reading_ = true; }
-  void TellAdmitted() override { EXPECT_FALSE(reading_ || std::exchange(told_admitted_, true)); }
-  void Send(std::string) override { ++sent_; }
-  void Answer(const absl::Status& status, std::optional<std::string>) override { status_ = status; }
-  void CutOff() override {}
-
-  bool reading_ = false;
-  bool told_admitted_ = false;
-  int sent_ = 0;
-  std::optional<absl::Status> status_;
-  Call call_;
-};
-
-class CallEventsTest : public testing::Test {
- protected:
-  static constexpr std::uint64_t kPoolBytes = std::uint64_t{64} << 20;
-
-  void Wait(absl::Duration time) {
-    now_ += time;
-    shard_.OnTick();
-  }
-
-  absl::Time now_ = absl::UnixEpoch();
-  FakeBackend backend_;
-  Service service_{backend_, Limits(), [this] { return now_; }};
-  Shard shard_{service_, SlotsOf(backend_)};
-};
+using CallEventsTest = CallTest;
 
 TEST_F(CallEventsTest, WhoAsksIsToldOfItsAdmissionAndNobodyElse) {
   Caller silent(shard_, kReduce);
@@ -206,111 +138,6 @@ TEST_F(CallEventsTest, AnAnswerToWhoCanStillSendCountsAWindow) {
     calls.emplace_back(shard_, kServerInfo).HalfClose();
   }
   EXPECT_TRUE(is_patient());
-}
-
-TEST_F(CallEventsTest, MergesAndListsAreTakenInTurns) {
-  for (const std::string method : {kMerge, kListArrays}) {
-    // Each method has parties of its own, because what a party has had is remembered.
-    std::deque<Caller> greedy;
-    for (int i = 0; i < 50; ++i) greedy.emplace_back(shard_, method, method + " by the greedy one");
-    Caller modest(shard_, method, method + " by the modest one");
-    const std::string nonsense(1 << 20, 'x');
-    for (Caller& caller : greedy) caller.Say(nonsense);
-    EXPECT_TRUE(greedy[0].answered());
-    EXPECT_FALSE(greedy[1].answered()) << method << ": another party may come first";
-    modest.Say("");
-    EXPECT_TRUE(modest.answered());
-    while (shard_.turns().has_waiting()) {
-      now_ += Turns::kPatience;
-      shard_.ServeTurns();
-    }
-    for (Caller& caller : greedy) EXPECT_EQ(caller.Reason(), "BAD_MESSAGE");
-  }
-}
-
-// Others are held for the next message of its call, and for that of its next one (server/core/turns.h).
-TEST_F(CallEventsTest, WhoHasLessIsExpectedOnceItCanSend) {
-  std::deque<Caller> greedy;
-  for (int i = 0; i < 20; ++i) greedy.emplace_back(shard_, kMerge, "192.0.2.2");
-  auto greet = [&greedy, next = 0]() mutable { greedy[next++].Say(std::string(1 << 20, 'x')); };
-  const auto is_held = [this] {
-    shard_.ServeTurns();
-    return shard_.turns().held_until().has_value();
-  };
-  Caller silent(shard_, kMerge);  // keeps what is known of its party
-  greet();
-  greet();
-  EXPECT_FALSE(is_held()) << "nothing is known of who has sent nothing";
-  Caller asks_little(shard_, kListArrays);
-  asks_little.Say("");
-  EXPECT_EQ(asks_little.Reason(), "");
-  greet();
-  EXPECT_FALSE(is_held()) << "a list costs the thread much, but has few bytes";
-  Caller refused(shard_, kReduceArray);
-  refused.Say(std::string(3 << 20, 'x'));
-  EXPECT_EQ(refused.Reason(), "BAD_MESSAGE");
-  greet();
-  EXPECT_FALSE(is_held()) << "it has no reason to send more";
-
-  Caller begins(shard_, kListArrays);
-  greet();
-  EXPECT_TRUE(is_held());
-  now_ += Turns::kPatience;
-  begins.Say("");
-  EXPECT_EQ(begins.Reason(), "");
-  EXPECT_TRUE(is_held()) << "its next call is expected";
-  EXPECT_EQ(shard_.LongestWait(absl::Seconds(1)), Turns::kPatience);
-
-  Caller stream(shard_, kReduce);
-  Caller stream_that_ends(shard_, kReduce);
-  now_ += Turns::kPatience / 2;
-  stream.Say(Header({v1::OPERATOR_SUM}).SerializeAsString());
-  EXPECT_TRUE(stream.reading());
-  greet();
-  EXPECT_TRUE(is_held()) << "its array is expected";
-
-  stream.call().OnLeft();
-  EXPECT_FALSE(shard_.turns().held_until().has_value()) << "it has left";
-  // The device works on it for long.
-  backend_.behaviour.SetBlocked(true);
-  const std::vector<int> elements(1 << 15);
-  stream_that_ends.Say(Header({v1::OPERATOR_SUM}).SerializeAsString());
-  stream_that_ends.Say(Chunk(elements).SerializeAsString());
-  stream_that_ends.Say(Commit(elements.size(), elements.size() * sizeof(int)).SerializeAsString());
-  EXPECT_TRUE(is_held());
-  stream_that_ends.HalfClose();
-  EXPECT_FALSE(stream_that_ends.answered());
-  EXPECT_FALSE(shard_.turns().held_until().has_value()) << "no message will come";
-  stream_that_ends.call().OnLeft();
-
-  Caller last(shard_, kListArrays);
-  silent.call().OnLeft();
-  last.Say("");
-  EXPECT_TRUE(service_.tags.has_several());
-  Wait(Turns::kPatience);
-  EXPECT_FALSE(service_.tags.has_several()) << "it has not come again";
-}
-
-TEST_F(CallEventsTest, AMergeThatWaitsForItsTurnCanBeStopped) {
-  Caller other(shard_, kMerge, "192.0.2.2");
-  Caller first(shard_, kMerge);
-  Caller second(shard_, kMerge);
-  first.Say("x");
-  second.Say("x");
-  EXPECT_FALSE(second.answered());
-  shard_.StopAll(kernels::Error(absl::StatusCode::kUnavailable, "DRAINING", "the server ends"));
-  EXPECT_EQ(second.Reason(), "DRAINING");
-  EXPECT_FALSE(shard_.turns().has_waiting());
-}
-
-// It is refused anyway, and would lie in memory meanwhile.
-TEST_F(CallEventsTest, AMessageThatIsTooLargeWaitsForNoTurn) {
-  Caller other(shard_, kMerge, "192.0.2.2");
-  Caller first(shard_, kMerge);
-  Caller second(shard_, kMerge);
-  first.Say("x");
-  second.Say(std::string(kMaxPayloadBytes + kMaxFramingBytes + 1, 'x'));
-  EXPECT_EQ(second.Reason(), "MESSAGE_TOO_LARGE");
 }
 
 TEST_F(CallEventsTest, OnlyReductionsAndMergesArePartsOfArrays) {
