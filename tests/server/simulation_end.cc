@@ -4,6 +4,7 @@
 // The fair end of a simulated world: everybody gets turns until all calls are answered, those that stay
 // silent time out, and nothing may be left.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "tests/server/simulation.h"
