@@ -15,6 +15,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "client/send_buffer.h"
 
 // What gRPC calls on each socket before it connects. The setter is public,
 // ChannelArguments::SetSocketMutator, but the type is not: this is that of
@@ -117,6 +118,7 @@ class Sockets::Reporter : public grpc_socket_mutator {
 
  private:
   static bool Report(int descriptor, grpc_socket_mutator* self) {
+    WidenSendBuffer(descriptor);
     static_cast<Reporter*>(self)->known_->Add(descriptor);
     return true;
   }

@@ -88,7 +88,8 @@ void RpcShard::Run() {
     bool ok = false;
     beat_.Beat();
     const bool serves = core_.turns().has_waiting() && !core_.turns().held_until().has_value();
-    const bool looks = LooksAgain(has_events) || serves;
+    const bool looks_at_device = LooksAgain(has_events);
+    const bool looks = looks_at_device || serves;
     if (!looks) core_.BeforeWaiting();
     switch (queue_->AsyncNext(&tag, &ok, looks ? kAtOnce : DeadlineOf(next_tick))) {
       case grpc::CompletionQueue::SHUTDOWN:
@@ -100,6 +101,8 @@ void RpcShard::Run() {
         ++events;
         break;
       case grpc::CompletionQueue::TIMEOUT:
+        // Meanwhile the processor is for who has something to do: the clients, where it is theirs, too.
+        if (looks_at_device) std::this_thread::yield();
         core_.OnDeviceFinished();
         has_events = false;
         events = kEventsBeforeTurns;

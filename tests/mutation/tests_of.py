@@ -110,6 +110,7 @@ TESTS = {
     "client/refusals.cc": ("refusals_test", "asking_first_test"),
     "client/registrations.cc": ("memory_connection_test", "server_rpc_memory_socket_test"),
     "client/shared_memory.cc": ("memory_connection_test", "server_rpc_memory_socket_test"),
+    "client/send_buffer": ("send_buffer_test",),
     "client/sockets.cc": ("memory_connection_test", "dead_connection_test", "late_call_test"),
     "client/share_queue.cc": ("share_queue_test", "streams_test", "look_ahead_test"),
     "client/side_by_side.cc": ("side_by_side_test", "callbacks_test", "keep_going_test", "streams_test"),

@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/send_buffer.h"
 
 namespace warpfold::cli {
 namespace {
@@ -71,6 +72,7 @@ absl::StatusOr<RawSocket> RawSocket::Connect(const std::string& address) {
     return absl::UnavailableError(absl::StrCat("cannot connect to ", address));
   }
   socket.SendWithoutDelay();
+  WidenSendBuffer(socket.descriptor_);
   return socket;
 }
 

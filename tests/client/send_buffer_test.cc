@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/send_buffer.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "client/client.h"
+
+namespace warpfold {
+namespace {
+
+int SendBuffer(int descriptor) {
+  int bytes = 0;
+  socklen_t size = sizeof(bytes);
+  EXPECT_EQ(getsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &bytes, &size), 0);
+  return bytes;
+}
+
+// What the kernel makes of the request: twice as much, but not of more than an administrator allows.
+int WideSendBuffer() {
+  int most = 0;
+  std::ifstream("/proc/sys/net/core/wmem_max") >> most;
+  return 2 * std::min(most, kUnixSendBufferBytes);
+}
+
+TEST(SendBufferTest, OfAUnixSocketIsWidened) {
+  std::array<int, 2> pair = {};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()), 0);
+  WidenSendBuffer(pair[0]);
+  EXPECT_EQ(SendBuffer(pair[0]), WideSendBuffer());
+  for (const int descriptor : pair) close(descriptor);
+}
+
+TEST(SendBufferTest, OfAUnixSocketThatHasMoreStaysAsItIs) {
+  const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int more = 2 * kUnixSendBufferBytes;
+  setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &more, sizeof(more));
+  const int before = SendBuffer(descriptor);
+  WidenSendBuffer(descriptor);
+  EXPECT_EQ(SendBuffer(descriptor), before);
+  close(descriptor);
+}
+
+// The kernel grows the buffer of a TCP socket by itself, but not once it was told a size.
+TEST(SendBufferTest, OfATcpSocketIsLeftToTheKernel) {
+  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_GE(descriptor, 0);
+  const int before = SendBuffer(descriptor);
+  WidenSendBuffer(descriptor);
+  EXPECT_EQ(SendBuffer(descriptor), before);
+  close(descriptor);
+}
+
+sockaddr_un AddressOf(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  return address;
+}
+
+// This process' socket that is connected to the path.
+std::optional<int> ConnectedTo(const std::string& path) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int descriptor = std::stoi(entry.path().filename());
+    sockaddr_un peer = {};
+    socklen_t size = sizeof(peer);
+    if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    if (peer.sun_family == AF_UNIX && path == peer.sun_path) return descriptor;
+  }
+  return std::nullopt;
+}
+
+TEST(SendBufferTest, OfAClientsConnectionIsWidened) {
+  const std::string path = testing::TempDir() + "/send_buffer_test" + std::to_string(getpid());
+  const sockaddr_un address = AddressOf(path);
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(listener, 8), 0);
+  Client client("unix:" + path);
+  // Nobody answers; the connection stays until the client goes, or gRPC gives up connecting after 3 s.
+  EXPECT_FALSE(client.GetServerInfo({.timeout = absl::Milliseconds(200)}).ok());
+  const std::optional<int> connection = ConnectedTo(path);
+  ASSERT_TRUE(connection.has_value());
+  EXPECT_EQ(SendBuffer(*connection), WideSendBuffer());
+  close(listener);
+  unlink(path.c_str());
+}
+
+}  // namespace
+}  // namespace warpfold
