@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/core/array_segment_reducer.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -30,6 +31,10 @@ absl::StatusOr<std::size_t> ArraySegmentReducer::AppendOwned(ByteSlice bytes,
   std::size_t taken = 0;
   while (taken < bytes.size()) {
     if (!in_segment_) {
+      const absl::StatusOr<std::size_t> whole = PutWholeSegments(bytes.subspan(taken), owner);
+      if (!whole.ok()) return whole.status();
+      taken += *whole;
+      if (*whole > 0) continue;
       const absl::StatusOr<bool> begun = BeginSegment();
       if (!begun.ok()) return begun.status();
       if (!*begun) break;
@@ -44,6 +49,24 @@ absl::StatusOr<std::size_t> ArraySegmentReducer::AppendOwned(ByteSlice bytes,
     if (missing_bytes_ > 0) continue;
     if (absl::Status status = EndSegment(); !status.ok()) return status;
   }
+  return taken;
+}
+
+absl::StatusOr<std::size_t> ArraySegmentReducer::PutWholeSegments(ByteSlice bytes,
+                                                                  const std::shared_ptr<const void>& owner) {
+  if (!batch_.has_value()) return 0;
+  const std::size_t room = std::min(bytes.size(), batch_->free_bytes());
+  std::size_t taken = 0;
+  for (; batch_->segments < batch_->most_segments && cursor_.HasNext(); ++batch_->segments) {
+    const std::uint64_t segment_bytes = cursor_.NextLength() * reduction().element_bytes();
+    if (segment_bytes > room - taken) break;
+    if (!cursor_.length().has_value()) batch_->lengths.push_back(cursor_.NextLength());
+    cursor_.Pass();
+    taken += segment_bytes;
+  }
+  if (taken > 0) batch_->filling.Append(bytes.first(taken), owner);
+  batch_->whole_bytes = batch_->filling.bytes();
+  if (absl::Status status = StartIfFull(); !status.ok()) return status;
   return taken;
 }
 
@@ -106,6 +129,10 @@ absl::Status ArraySegmentReducer::EndSegment() {
   ++batch_->segments;
   batch_->whole_bytes = batch_->filling.bytes();
   if (!cursor_.length().has_value()) batch_->lengths.push_back(length_);
+  return StartIfFull();
+}
+
+absl::Status ArraySegmentReducer::StartIfFull() {
   const bool is_full = batch_->segments == batch_->most_segments || batch_->filling.is_full() ||
                        (cursor_.length().has_value() &&
                         batch_->free_bytes() < *cursor_.length() * reduction().element_bytes());

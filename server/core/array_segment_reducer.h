@@ -58,11 +58,16 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
 
   void OnSlotWanted() override;
 
+  // Takes the next segments that are whole in these bytes, as far as the batch has room, all at once: a
+  // million rows of 1 KiB are then as many pieces as the messages that they come in. Returns their bytes. 0:
+  // the next one begins by itself.
+  absl::StatusOr<std::size_t> PutWholeSegments(ByteSlice bytes, const std::shared_ptr<const void>& owner);
   absl::StatusOr<bool> BeginSegment();
   absl::StatusOr<std::size_t> Put(ByteSlice bytes, const std::shared_ptr<const void>& owner);
   absl::Status EndSegment();
   void BeginWhole(std::uint64_t bytes);
   bool StartFilling();
+  absl::Status StartIfFull();
   absl::Status StartFilled();
 
   const ByteSlice piece_memory_;

@@ -11,7 +11,9 @@ namespace warpfold::server {
 
 std::size_t Filling::Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) {
   const ByteSlice taken = bytes.first(std::min(bytes.size(), capacity_ - bytes_));
-  if (owner != nullptr && IsPiece(taken)) {
+  if (owner != nullptr && Continue(taken, owner)) {
+    pieces_.back() = {pieces_.back().data(), pieces_.back().size() + taken.size()};
+  } else if (owner != nullptr && taken.size() >= kLeastPieceBytes && IsReadable(taken)) {
     pieces_.push_back(taken);
     if (owners_.empty() || owners_.back() != owner) owners_.push_back(owner);
   } else {
@@ -21,12 +23,17 @@ std::size_t Filling::Append(ByteSlice bytes, const std::shared_ptr<const void>& 
   return taken.size();
 }
 
-bool Filling::IsPiece(ByteSlice bytes) const {
+bool Filling::IsReadable(ByteSlice bytes) const {
   // Pointers into different objects are ordered by std::less alone.
   constexpr std::less_equal<> kNotAfter;
-  return bytes.size() >= kLeastPieceBytes && !piece_memory_.empty() &&
-         kNotAfter(piece_memory_.data(), bytes.data()) &&
+  return !piece_memory_.empty() && kNotAfter(piece_memory_.data(), bytes.data()) &&
          kNotAfter(bytes.data() + bytes.size(), piece_memory_.data() + piece_memory_.size());
+}
+
+bool Filling::Continue(ByteSlice bytes, const std::shared_ptr<const void>& owner) const {
+  return !owners_.empty() && owners_.back() == owner && !pieces_.empty() &&
+         pieces_.back().data() + pieces_.back().size() == bytes.data() && IsReadable(pieces_.back()) &&
+         IsReadable(bytes);
 }
 
 void Filling::Copy(ByteSlice bytes) {

@@ -54,7 +54,10 @@ class Filling {
   std::shared_ptr<const void> TakeOwners();
 
  private:
-  bool IsPiece(ByteSlice bytes) const;
+  // Whether the device can read these bytes where they lie.
+  bool IsReadable(ByteSlice bytes) const;
+  // Whether they lie behind the last piece, in what its owner holds.
+  bool Continue(ByteSlice bytes, const std::shared_ptr<const void>& owner) const;
   void Copy(ByteSlice bytes);
 
   kernels::Slot* slot_;

@@ -54,7 +54,7 @@ TESTS = {
     "server/core/canary": _server("device_health"),
     "server/core/crossover.cc": _SLOTS,
     "server/core/device_health": _server("device_health session_device"),
-    "server/core/filling.cc": _KEPT + _server("session whole_array"),
+    "server/core/filling.cc": _server("filling session whole_array") + _KEPT,
     "server/core/incoming_array.cc": _STREAMS,
     "server/core/memory_reducer.cc": _STREAMS + _server("resident"),
     "server/core/memory_registry.cc": _KEPT,

@@ -42,8 +42,9 @@ class FakeBehaviour {
   std::atomic<bool> ends_in_start = true;  // where it is not blocked
   std::atomic<bool> stuck = false;         // Start does not return, as long as this is so
   std::atomic<int> starts = 0;
-  std::atomic<int> piece_starts = 0;   // of them, on pieces
-  std::atomic<int> starts_across = 0;  // of them, on parts of several memories
+  std::atomic<int> piece_starts = 0;    // of them, on pieces
+  std::atomic<std::size_t> pieces = 0;  // of all these
+  std::atomic<int> starts_across = 0;   // of them, on parts of several memories
   std::atomic<int> waits = 0;
   std::atomic<int> notices = 0;             // that were asked for
   std::atomic<std::uint64_t> elements = 0;  // of all starts
@@ -297,6 +298,7 @@ class FakeSlot : public kernels::Slot {
     }
     if (pieces.size() > kMaxPieces || SizeOf(pieces) != bytes) ++behaviour_.misuses;
     ++behaviour_.piece_starts;
+    behaviour_.pieces += pieces.size();
   }
 
   static std::vector<std::byte> BytesOf(const Work& work) {

@@ -73,6 +73,37 @@ TEST(SegmentsDeviceTest, MessagesAreReadWhereTheyLie) {
   EXPECT_EQ(backend.behaviour.misuses, 0);
 }
 
+// The pieces that an array's rows are read in, which all come in one message.
+std::size_t PiecesOf(std::uint64_t rows, std::uint64_t length, bool is_ragged) {
+  PieceHeap heap;
+  FakeBackend backend(2);
+  EXPECT_TRUE(backend.OpenPieces(heap.memory()).ok());
+  Service service(backend, Limits(), [] { return absl::UnixEpoch(); });
+  SlotShare share(SlotsOf(backend));
+  SegmentedArray array = {.header = SegmentsHeader({v1::OPERATOR_SUM, v1::OPERATOR_ARGMAX}),
+                          .data = {},
+                          .lengths = std::vector<std::uint64_t>(rows, length)};
+  for (std::uint64_t i = 0; i < rows * length * 4; ++i) array.data.push_back(static_cast<char>(i * i / 7));
+  if (!is_ragged) array.header.set_segment_length(length);
+  const absl::StatusOr<SegmentRows> results = DriveSegments(
+      service, share, array.Requests({}, rows), [] {},
+      [&](const std::string& bytes) { return heap.MessageIn(bytes, {}, 0); });
+  EXPECT_TRUE(results.ok() && *results == array.Expected()) << results.status();
+  EXPECT_EQ(backend.behaviour.misuses, 0);
+  return backend.behaviour.pieces;
+}
+
+// A million rows are not a million pieces, which the device would read one by one, or copies.
+TEST(SegmentsDeviceTest, RowsOfAMessageAreOnePiece) {
+  for (const bool is_ragged : {false, true}) {
+    SCOPED_TRACE(is_ragged);
+    EXPECT_EQ(PiecesOf(20, 256, is_ragged), 1u);
+    // The first row is too short to be held for, and copied. The slot takes 100 segments.
+    EXPECT_EQ(PiecesOf(90, 8, is_ragged), 2u);
+    EXPECT_EQ(PiecesOf(150, 64, is_ragged), 4u);
+  }
+}
+
 // Where others have all slots, a kept array's segments are not at their end.
 TEST(SegmentsDeviceTest, SegmentsOfAKeptArrayWaitForASlot) {
   FakeBackend backend(2);
