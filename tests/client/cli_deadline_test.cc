@@ -16,6 +16,7 @@
 #include "client/cli/npz.h"
 #include "tests/client/fake_service.h"
 #include "tests/client/zip_file.h"
+#include "tests/temporary_folder.h"
 #include "warpfold/v1/arrays.grpc.pb.h"
 
 namespace warpfold::cli {
@@ -76,7 +77,8 @@ TEST_F(CliDeadlineTest, BothCallsForAKeptArrayShareIt) {
 }
 
 TEST_F(CliDeadlineTest, AnArrayThatIsPutHasOne) {
-  const std::string path = testing::TempDir() + "/put.raw";
+  const TemporaryFolder folder;
+  const std::string path = folder.Path("put.raw");
   std::ofstream(path) << "12345678";
   PutFlags flags;
   flags.input = path;

@@ -16,6 +16,7 @@
 #include "client/connection.h"
 #include "tests/client/fake_service.h"
 #include "tests/client/zip_file.h"
+#include "tests/temporary_folder.h"
 
 namespace warpfold::cli {
 namespace {
@@ -66,7 +67,8 @@ class CliFilesTest : public testing::Test {
     return ReduceFiles(client_, {.operators = {"sum"}}, ElementType::kInt32, files, options);
   }
 
-  const std::string path_ = testing::TempDir() + "/cli_files_test" + std::to_string(getpid());
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.Path("file");
   FakeService service_;
   const FakeServer server_{service_};
   Client client_{server_.target(), {.max_attempts = 1}};

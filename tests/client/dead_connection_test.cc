@@ -18,6 +18,7 @@
 #include "client/client.h"
 #include "tests/client/fake_service.h"
 #include "tests/client/stalling_proxy.h"
+#include "tests/temporary_folder.h"
 
 namespace warpfold {
 namespace {
@@ -62,7 +63,8 @@ class CallThatEndsTest : public testing::TestWithParam<const char*> {
 
   FakeService service_;
   const FakeServer server_{service_};
-  StallingProxy proxy_{server_.port(), *GetParam() == '\0' ? "" : testing::TempDir() + "/" + GetParam()};
+  const TemporaryFolder folder_;
+  StallingProxy proxy_{server_.port(), *GetParam() == '\0' ? "" : folder_.Path(GetParam())};
 };
 INSTANTIATE_TEST_SUITE_P(Transports, CallThatEndsTest, testing::Values("", "stalling_proxy"));
 

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/temporary_folder.h"
+
 namespace warpfold::cli {
 namespace {
 
@@ -25,13 +27,15 @@ class MappedFileTest : public testing::Test {
   MappedFileTest() { SurviveShortenedFiles(); }
 
   std::string File(const std::string& name) {
-    const std::string path = testing::TempDir() + "/" + name + std::to_string(getpid());
+    const std::string path = folder_.Path(name);
     std::ofstream(path) << std::string(kBytes, 'x');
     // So that a write of the same tick of the system's clock gives it another time.
     std::filesystem::last_write_time(path,
                                      std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
     return path;
   }
+
+  const TemporaryFolder folder_;
 };
 
 TEST_F(MappedFileTest, TheOneThatWasCutIsBlamed) {
@@ -90,7 +94,6 @@ TEST_F(MappedFileTest, OneThatHasANewNameOrModeIsNot) {
   std::filesystem::rename(path, path + ".old");
   std::filesystem::permissions(path + ".old", std::filesystem::perms::owner_read);
   EXPECT_TRUE(file->CheckWhole().ok());
-  std::filesystem::remove(path + ".old");
   EXPECT_TRUE(file->CheckWhole().ok());
 }
 

@@ -26,6 +26,7 @@
 #include "absl/time/clock.h"
 #include "client/shared_memory.h"
 #include "client/status.h"
+#include "tests/temporary_folder.h"
 #include "warpfold/v1/memory.pb.h"
 
 namespace warpfold {
@@ -132,7 +133,8 @@ class MemoryConnectionTest : public testing::Test {
     return connection_.Allocate(4096, options).status().code();
   }
 
-  const std::string path_ = testing::TempDir() + "memory_connection" + std::to_string(getpid());
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.Path("socket");
   Peer peer_{path_};
   MemoryConnection connection_ = *MemoryConnection::Open(path_);
   const absl::Time start_ = absl::Now();

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "client/client.h"
+#include "tests/temporary_folder.h"
 
 namespace warpfold {
 namespace {
@@ -82,7 +83,8 @@ std::optional<int> ConnectedTo(const std::string& path) {
 }
 
 TEST(SendBufferTest, OfAClientsConnectionIsWidened) {
-  const std::string path = testing::TempDir() + "/send_buffer_test" + std::to_string(getpid());
+  const TemporaryFolder folder;
+  const std::string path = folder.Path("socket");
   const sockaddr_un address = AddressOf(path);
   const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
@@ -94,7 +96,6 @@ TEST(SendBufferTest, OfAClientsConnectionIsWidened) {
   ASSERT_TRUE(connection.has_value());
   EXPECT_EQ(SendBuffer(*connection), WideSendBuffer());
   close(listener);
-  unlink(path.c_str());
 }
 
 }  // namespace

@@ -10,13 +10,14 @@
 #include <optional>
 #include <string>
 
+#include "tests/temporary_folder.h"
+
 namespace warpfold {
 namespace {
 
 class ControlGroupTest : public testing::Test {
  protected:
-  ControlGroupTest() : root_(std::filesystem::path(testing::TempDir()) / "warpfold_groups") { Clear(); }
-  ~ControlGroupTest() override { std::filesystem::remove_all(root_); }
+  ControlGroupTest() { Clear(); }
 
   void Clear() {
     std::filesystem::remove_all(root_);
@@ -34,7 +35,8 @@ class ControlGroupTest : public testing::Test {
     return AvailableMemory((root_ / "proc").string(), (root_ / "sys").string());
   }
 
-  const std::filesystem::path root_;
+  const TemporaryFolder folder_;
+  const std::filesystem::path root_ = folder_.path() / "groups";
 };
 
 TEST_F(ControlGroupTest, TheLeastLimitOnTheWayUp) {

@@ -13,6 +13,7 @@ _FILE_MAX_LINES = 500
 _FUNCTION_MAX_LINES = 70
 _README_MAX_LINES = 150
 _MAX_COLUMNS = 110
+_TEMPORARY_FOLDER = "tests/temporary_folder.h"
 
 _SPDX = ("SPDX-FileCopyrightText: The Warpfold Authors", "SPDX-License-Identifier: Apache-2.0")
 # Split, so that this file does not contain what it looks for.
@@ -95,6 +96,12 @@ class FormTest(unittest.TestCase):
             elif path.endswith(".py"):
                 complaints += long_python_functions(path, text)
         self.assert_none(complaints)
+
+    def test_tests_leave_no_files(self):
+        self.assert_none([f"{path} has testing::TempDir. Remedy: {_TEMPORARY_FOLDER}."
+                          for path, text in self.code.items()
+                          if path.endswith(tree.CXX_SUFFIXES) and path != _TEMPORARY_FOLDER
+                          and any("testing::TempDir" in line for line in text)])
 
     def test_readme_is_short(self):
         if (tree.ROOT / "README.md").exists():

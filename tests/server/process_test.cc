@@ -11,19 +11,14 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/temporary_folder.h"
+
 namespace warpfold::server {
 namespace {
 
 class UnixSocketTest : public testing::Test {
  protected:
-  UnixSocketTest() {
-    std::string folder = testing::TempDir() + "warpfold_process_XXXXXX";
-    EXPECT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-  }
-  ~UnixSocketTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string path() const { return folder_ / "socket"; }
+  std::string path() const { return folder_.Path("socket"); }
 
   // A socket that is bound to the path, and listens with a queue of this length.
   int Listen(int type, int queue) const {
@@ -36,7 +31,7 @@ class UnixSocketTest : public testing::Test {
     return socket_here;
   }
 
-  std::filesystem::path folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(UnixSocketTest, IsInUseWhereAProcessListensByAnyKindOfSocket) {

@@ -12,6 +12,7 @@
 #include "server/process.h"
 #include "tests/server/raw_call.h"
 #include "tests/server/rpc_fixture.h"
+#include "tests/temporary_folder.h"
 
 namespace warpfold::server {
 namespace {
@@ -221,7 +222,8 @@ TEST_F(RpcTest, DrainStopsWhatDoesNotFinish) {
 TEST_F(RpcTest, WhoeverIsRefusedByADrainFindsTheAddressClosed) {
   constexpr int kDrains = 20;
   for (int i = 0; i < kDrains; ++i) {
-    const std::string path = testing::TempDir() + "drain" + std::to_string(getpid());
+    const TemporaryFolder folder;
+    const std::string path = folder.Path("socket");
     FakeBackend backend;
     Service service(backend, kLimits, absl::Now);
     auto server = RpcServer::Start(service, {.listen = {"unix:" + path}, .tls = std::nullopt});
@@ -282,7 +284,8 @@ TEST_F(RpcTest, DrainWaitsForSlowUploadsAndEndsThemWithItsReason) {
 
 // A signal before that ends the process; who can connect is drained.
 TEST_F(RpcTest, SaysWhenTheFirstAddressIsAboutToListen) {
-  const std::string path = testing::TempDir() + "early" + std::to_string(getpid());
+  const TemporaryFolder folder;
+  const std::string path = folder.Path("socket");
   int called = 0;
   const auto start = [&] {
     ++called;

@@ -19,6 +19,7 @@
 #include "client/shared_memory.h"
 #include "server/memory/memory_socket.h"
 #include "tests/server/elsewhere_fixture.h"
+#include "tests/temporary_folder.h"
 
 namespace warpfold::server {
 namespace {
@@ -48,7 +49,8 @@ class MemorySocketTest : public ElsewhereTest {
     return fd;
   }
 
-  const std::string path_ = testing::TempDir() + "mem" + std::to_string(getpid());
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.Path("socket");
   std::unique_ptr<MemorySocket> socket_;
   std::optional<warpfold::MemoryConnection> connection_;
 };
