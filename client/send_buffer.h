@@ -6,14 +6,14 @@
 
 namespace warpfold {
 
-// The kernel counts twice as much as it is asked for, since it counts its own overhead, too: a message of
-// kChunkBytes, which is twice this, just fits.
+// The kernel takes this for net.core.wmem_max at most, 208 KiB by default, and doubles it, since it counts
+// its own overhead, too: in 1 MiB of its count a message of kChunkBytes just fits.
 inline constexpr int kUnixSendBufferBytes = 512 << 10;
 
-// Asks for as much where the socket is a Unix socket; others stay as they are. The kernel gives no more than
-// net.core.wmem_max, 208 KiB by default. Without it a message of 1 MiB goes through in five pieces, and for
-// each of them the two processes wait for one another (docs/adr/0125). TCP sockets get larger by themselves,
-// and no longer do once they are told a size.
+// Gives a Unix socket a send buffer of that size, unless it has a larger one. Through the usual one, which
+// counts 208 KiB, a message of 1 MiB goes in about five parts, and for each of them the two processes wait
+// for one another (docs/adr/0125). Other sockets stay as they are: those of TCP grow by themselves, but no
+// longer once they are told a size.
 void WidenSendBuffer(int descriptor);
 
 }  // namespace warpfold

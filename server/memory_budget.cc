@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/devices.h"
+#include "kernels/segments.h"
 #include "server/core/admission.h"
 #include "server/core/limits.h"
 #include "server/core/pending_answers.h"
@@ -29,6 +30,12 @@ constexpr std::uint64_t kMessageBytes = kMaxPayloadBytes + kMaxFramingBytes;
 // segments, which has results that wait, a message of them that is under way, and lengths besides.
 constexpr std::uint64_t kReductionBytes = kMessageBytes + kStreamWindowBytes + kMaxWaitingResultBytes +
                                           kMaxResultBytes + kMaxLengthsAhead * sizeof(std::uint64_t);
+// What results may be more than kMaxWaitingResultBytes: those of one slot, where they are that many.
+std::uint64_t MoreResultBytes(const Flags& flags) {
+  return std::max(flags.slot_bytes / kernels::kSegmentResultShare, kMaxWaitingResultBytes) -
+         kMaxWaitingResultBytes;
+}
+
 // A shard that merges holds the message in one piece, and what protobuf makes of as many fields as there may
 // be (wire_guard.h), at 96 bytes each.
 constexpr std::uint64_t kMergingBytes = kMessageBytes + kMaxFields * 96;
@@ -45,16 +52,17 @@ MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
   const auto places = static_cast<std::uint64_t>(flags.max_concurrent_reductions);
   const std::uint64_t shards = static_cast<std::uint64_t>(backend.shards);
   const auto streams = static_cast<std::uint64_t>(StreamsOfConnection(flags.max_concurrent_reductions));
-  return {.base = kBaseBytes + static_cast<std::uint64_t>(backend.gpus) * kDriverBytes,
-          .connections = ConnectionsOf(flags) * (kConnectionBytes + streams * kStreamBytes),
-          .slots = backend.slot_bytes,
-          .receive = backend.receive_bytes,
-          // There are as many places for merges as for reductions.
-          .calls = places * (kReductionBytes + kMessageBytes) + shards * kMergingBytes,
-          .small = (Admission::kSmallPlaces + Admission::kCheckPlaces) * kMaxFramingBytes +
-                   Admission::kWatchPlaces * PendingAnswers::kCallBytes,
-          .answers = kMaxPendingAnswerBytes,
-          .resident = backend.gpus > 0 ? 0 : flags.resident_bytes};
+  return {
+      .base = kBaseBytes + static_cast<std::uint64_t>(backend.gpus) * kDriverBytes,
+      .connections = ConnectionsOf(flags) * (kConnectionBytes + streams * kStreamBytes),
+      .slots = backend.slot_bytes,
+      .receive = backend.receive_bytes,
+      // There are as many places for merges as for reductions.
+      .calls = places * (kReductionBytes + MoreResultBytes(flags) + kMessageBytes) + shards * kMergingBytes,
+      .small = (Admission::kSmallPlaces + Admission::kCheckPlaces) * kMaxFramingBytes +
+               Admission::kWatchPlaces * PendingAnswers::kCallBytes,
+      .answers = kMaxPendingAnswerBytes,
+      .resident = backend.gpus > 0 ? 0 : flags.resident_bytes};
 }
 
 std::string ToText(const MemoryBudget& budget) {

@@ -31,10 +31,10 @@ absl::StatusOr<std::size_t> ArraySegmentReducer::AppendOwned(ByteSlice bytes,
   std::size_t taken = 0;
   while (taken < bytes.size()) {
     if (!in_segment_) {
-      const absl::StatusOr<std::size_t> whole = PutWholeSegments(bytes.subspan(taken), owner);
-      if (!whole.ok()) return whole.status();
-      taken += *whole;
-      if (*whole > 0) continue;
+      const absl::StatusOr<std::size_t> complete = PutCompleteSegments(bytes.subspan(taken), owner);
+      if (!complete.ok()) return complete.status();
+      taken += *complete;
+      if (*complete > 0) continue;
       const absl::StatusOr<bool> begun = BeginSegment();
       if (!begun.ok()) return begun.status();
       if (!*begun) break;
@@ -52,8 +52,8 @@ absl::StatusOr<std::size_t> ArraySegmentReducer::AppendOwned(ByteSlice bytes,
   return taken;
 }
 
-absl::StatusOr<std::size_t> ArraySegmentReducer::PutWholeSegments(ByteSlice bytes,
-                                                                  const std::shared_ptr<const void>& owner) {
+absl::StatusOr<std::size_t> ArraySegmentReducer::PutCompleteSegments(
+    ByteSlice bytes, const std::shared_ptr<const void>& owner) {
   if (!batch_.has_value()) return 0;
   const std::size_t room = std::min(bytes.size(), batch_->free_bytes());
   std::size_t taken = 0;
@@ -65,7 +65,7 @@ absl::StatusOr<std::size_t> ArraySegmentReducer::PutWholeSegments(ByteSlice byte
     taken += segment_bytes;
   }
   if (taken > 0) batch_->filling.Append(bytes.first(taken), owner);
-  batch_->whole_bytes = batch_->filling.bytes();
+  batch_->complete_bytes = batch_->filling.bytes();
   if (absl::Status status = StartIfFull(); !status.ok()) return status;
   return taken;
 }
@@ -86,27 +86,27 @@ absl::StatusOr<bool> ArraySegmentReducer::BeginSegment() {
   missing_bytes_ = bytes;
   in_segment_ = true;
   cursor_.Pass();
-  if (bytes > batch_->filling.capacity()) BeginWhole(bytes);
+  if (bytes > batch_->filling.capacity()) BeginLong(bytes);
   if (bytes > 0) return true;
   const absl::Status status = EndSegment();
   return status.ok() ? absl::StatusOr<bool>(true) : status;
 }
 
-void ArraySegmentReducer::BeginWhole(std::uint64_t bytes) {
+void ArraySegmentReducer::BeginLong(std::uint64_t bytes) {
   share_.Return(batch_->filling.slot());
   batch_.reset();
-  auto whole = std::make_unique<ArrayReducer>(
+  auto reducer = std::make_unique<ArrayReducer>(
       SlotUse(share_, party()), clock_,
       ArrayReducer::Options{.reduction = reduction(), .least_bytes = bytes, .piece_memory = piece_memory_},
-      [this] { OnWholeProgress(); });
-  whole_ = whole.get();
-  AddWhole(std::move(whole));
+      [this] { OnLongProgress(); });
+  long_ = reducer.get();
+  AddLong(std::move(reducer));
 }
 
 absl::StatusOr<std::size_t> ArraySegmentReducer::Put(ByteSlice bytes,
                                                      const std::shared_ptr<const void>& owner) {
-  if (whole_ != nullptr) return whole_->AppendOwned(bytes, owner);
-  // Only pieces can be used up here: there is room for the whole segment.
+  if (long_ != nullptr) return long_->AppendOwned(bytes, owner);
+  // The slot has room for the segment's bytes: it can only be full since it has kMaxPieces pieces.
   if (batch_.has_value() && batch_->filling.is_full()) {
     if (absl::Status status = StartFilled(); !status.ok()) return status;
   }
@@ -120,14 +120,14 @@ absl::StatusOr<std::size_t> ArraySegmentReducer::Put(ByteSlice bytes,
 
 absl::Status ArraySegmentReducer::EndSegment() {
   in_segment_ = false;
-  if (whole_ != nullptr) {
-    whole_ = nullptr;
-    EndWhole();
-    FinishWholes();
+  if (long_ != nullptr) {
+    long_ = nullptr;
+    EndLong();
+    FinishLongs();
     return status_;
   }
   ++batch_->segments;
-  batch_->whole_bytes = batch_->filling.bytes();
+  batch_->complete_bytes = batch_->filling.bytes();
   if (!cursor_.length().has_value()) batch_->lengths.push_back(length_);
   return StartIfFull();
 }
@@ -140,7 +140,7 @@ absl::Status ArraySegmentReducer::StartIfFull() {
 }
 
 absl::Status ArraySegmentReducer::Pause() {
-  if (whole_ != nullptr) return whole_->Pause();
+  if (long_ != nullptr) return long_->Pause();
   if (!batch_.has_value()) return absl::OkStatus();
   if (share_.waiting() > 0) return StartFilled();
   share_.SetAwaitingClient(batch_->filling.slot(), true);
@@ -174,11 +174,11 @@ bool ArraySegmentReducer::StartFilling() {
   return true;
 }
 
-// Starts the slot on its whole segments, and keeps the bytes of the one that is not.
+// Starts the slot on its complete segments, and keeps the bytes of the one that is not.
 absl::Status ArraySegmentReducer::StartFilled() {
   Batch filled = *std::exchange(batch_, std::nullopt);
   Filling& filling = filled.filling;
-  held_ = filling.CutTail(filling.bytes() - filled.whole_bytes);
+  held_ = filling.CutTail(filling.bytes() - filled.complete_bytes);
   if (filled.segments == 0) {
     share_.Return(filling.slot());
     return absl::OkStatus();

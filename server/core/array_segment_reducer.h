@@ -49,8 +49,8 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
   struct Batch {
     Filling filling;
     std::uint64_t most_segments;              // that it has memory for results of
-    std::size_t whole_bytes = 0;              // of whole segments
-    std::uint64_t segments = 0;               // whole ones
+    std::size_t complete_bytes = 0;           // of complete segments
+    std::uint64_t segments = 0;               // complete ones
     std::vector<std::uint64_t> lengths = {};  // theirs, where they differ
 
     std::size_t free_bytes() const { return filling.capacity() - filling.bytes(); }
@@ -58,14 +58,15 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
 
   void OnSlotWanted() override;
 
-  // Takes the next segments that are whole in these bytes, as far as the batch has room, all at once: a
-  // million rows of 1 KiB are then as many pieces as the messages that they come in. Returns their bytes. 0:
-  // the next one begins by itself.
-  absl::StatusOr<std::size_t> PutWholeSegments(ByteSlice bytes, const std::shared_ptr<const void>& owner);
+  // Takes the next segments that are complete in these bytes, as far as the batch has room, all at once: the
+  // device then reads as many pieces as the rows came in slices, and not as many as there are rows. Returns
+  // their bytes: 0 also where it took only segments without elements. The next segment after that has to be
+  // begun by BeginSegment.
+  absl::StatusOr<std::size_t> PutCompleteSegments(ByteSlice bytes, const std::shared_ptr<const void>& owner);
   absl::StatusOr<bool> BeginSegment();
   absl::StatusOr<std::size_t> Put(ByteSlice bytes, const std::shared_ptr<const void>& owner);
   absl::Status EndSegment();
-  void BeginWhole(std::uint64_t bytes);
+  void BeginLong(std::uint64_t bytes);
   bool StartFilling();
   absl::Status StartIfFull();
   absl::Status StartFilled();
@@ -75,7 +76,7 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
   bool in_segment_ = false;          // one has begun, and its last byte has not come
   std::uint64_t length_ = 0;         // of that one
   std::uint64_t missing_bytes_ = 0;  // of that one
-  ArrayReducer* whole_ = nullptr;    // takes that one, if it is longer than a slot
+  ArrayReducer* long_ = nullptr;     // takes that one, if it is longer than a slot
   std::vector<std::byte> held_;      // of that one, while there is no slot
 };
 

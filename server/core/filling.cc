@@ -11,7 +11,7 @@ namespace warpfold::server {
 
 std::size_t Filling::Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) {
   const ByteSlice taken = bytes.first(std::min(bytes.size(), capacity_ - bytes_));
-  if (owner != nullptr && Continue(taken, owner)) {
+  if (owner != nullptr && Continues(taken, owner)) {
     pieces_.back() = {pieces_.back().data(), pieces_.back().size() + taken.size()};
   } else if (owner != nullptr && taken.size() >= kLeastPieceBytes && IsReadable(taken)) {
     pieces_.push_back(taken);
@@ -30,7 +30,7 @@ bool Filling::IsReadable(ByteSlice bytes) const {
          kNotAfter(bytes.data() + bytes.size(), piece_memory_.data() + piece_memory_.size());
 }
 
-bool Filling::Continue(ByteSlice bytes, const std::shared_ptr<const void>& owner) const {
+bool Filling::Continues(ByteSlice bytes, const std::shared_ptr<const void>& owner) const {
   return !owners_.empty() && owners_.back() == owner && !pieces_.empty() &&
          pieces_.back().data() + pieces_.back().size() == bytes.data() && IsReadable(pieces_.back()) &&
          IsReadable(bytes);
@@ -41,7 +41,8 @@ void Filling::Copy(ByteSlice bytes) {
   std::byte* const to = slot_->staging().data() + staged_;
   std::memcpy(to, bytes.data(), bytes.size());
   staged_ += bytes.size();
-  if (!pieces_.empty() && pieces_.back().data() + pieces_.back().size() == to) {
+  const bool is_next = !pieces_.empty() && pieces_.back().data() + pieces_.back().size() == to;
+  if (is_next && !IsReadable(pieces_.back())) {
     pieces_.back() = {pieces_.back().data(), pieces_.back().size() + bytes.size()};
   } else {
     pieces_.emplace_back(to, bytes.size());

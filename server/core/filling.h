@@ -5,9 +5,9 @@
 // are not copied: the slot is started on pieces of them, and whoever owns them is held until the device has
 // read them. All others are copied to the slot's staging buffer.
 //
-// A piece keeps a whole message, and so up to a block of the memory that messages are received into, from
-// being used again. Together they never keep more than that memory has; when it is used up, messages come in
-// other memory, and are copied.
+// A piece keeps its whole message, with all the blocks that this was received into, from being used again.
+// Together they never keep more than there are blocks; when these are used up, messages come in other memory,
+// and are copied.
 //
 // Threads: the shard's only.
 #pragma once
@@ -25,7 +25,8 @@ namespace warpfold::server {
 
 class Filling {
  public:
-  // Bytes in fewer than so many are copied: that costs less than to hold what they lie in.
+  // Fewer bytes than this are copied, unless they follow the last piece in its message: that costs less than
+  // to hold what they lie in.
   static constexpr std::size_t kLeastPieceBytes = 1024;
 
   // `slot` has been taken, and one start of it takes up to `capacity_bytes`. `piece_memory` is where the
@@ -56,8 +57,8 @@ class Filling {
  private:
   // Whether the device can read these bytes where they lie.
   bool IsReadable(ByteSlice bytes) const;
-  // Whether they lie behind the last piece, in what its owner holds.
-  bool Continue(ByteSlice bytes, const std::shared_ptr<const void>& owner) const;
+  // Whether they follow the last piece in the memory of the same owner.
+  bool Continues(ByteSlice bytes, const std::shared_ptr<const void>& owner) const;
   void Copy(ByteSlice bytes);
 
   kernels::Slot* slot_;

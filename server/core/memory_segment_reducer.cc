@@ -30,7 +30,7 @@ absl::StatusOr<bool> MemorySegmentReducer::PlaceLengths() {
         slot->CapacityFrom(reduction(), *from.memory, from.byte_offset), from.byte_count / element_bytes);
     if (cursor_.NextLength() > most_elements) {
       share_.Return(slot);
-      status_.Update(StartWhole());
+      status_.Update(StartLong());
     } else {
       status_.Update(Start(slot, from, most_elements));
     }
@@ -70,18 +70,18 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::Mem
                  {.memory = options_.memory, .look = is_fetched ? absl::ZeroDuration() : kLookForMemory});
 }
 
-absl::Status MemorySegmentReducer::StartWhole() {
+absl::Status MemorySegmentReducer::StartLong() {
   const std::uint64_t length = cursor_.NextLength();
-  AddWhole(std::make_unique<MemoryReducer>(SlotUse(share_, party()), clock_,
-                                           MemoryReducer::Options{.reduction = reduction(),
-                                                                  .memory = options_.memory,
-                                                                  .byte_offset = NextByte(),
-                                                                  .element_count = length},
-                                           [this] { OnWholeProgress(); }));
-  EndWhole();
+  AddLong(std::make_unique<MemoryReducer>(SlotUse(share_, party()), clock_,
+                                          MemoryReducer::Options{.reduction = reduction(),
+                                                                 .memory = options_.memory,
+                                                                 .byte_offset = NextByte(),
+                                                                 .element_count = length},
+                                          [this] { OnLongProgress(); }));
+  EndLong();
   cursor_.Pass();
   next_element_ += length;
-  FinishWholes();
+  FinishLongs();
   return status_;
 }
 

@@ -42,7 +42,7 @@ class MemorySegmentReducer : public SegmentReducer {
 
   bool HasNext() const;
   absl::Status Start(kernels::Slot* slot, const kernels::MemoryPart& from, std::uint64_t most_elements);
-  absl::Status StartWhole();
+  absl::Status StartLong();
   std::uint64_t NextByte() const;
 
   Options options_;

@@ -12,7 +12,7 @@ namespace {
 
 // Long segments that are reduced at once: so many that the next one's bytes need not wait for the last one's
 // results.
-constexpr std::ptrdiff_t kMostWholes = 4;
+constexpr std::ptrdiff_t kMostLongs = 4;
 
 }  // namespace
 
@@ -41,15 +41,17 @@ void SegmentReducer::Release() {
   share_.Leave(*this);
   for (Pending& pending : pending_) {
     // Not destroyed: this may be its own call of its listener.
-    if (pending.whole != nullptr) pending.whole->Release();
+    if (pending.reducer != nullptr) pending.reducer->Release();
   }
   messages_.clear();
 }
 
 bool SegmentReducer::HasRoom() const {
-  return message_bytes_ < kMaxWaitingResultBytes &&
-         std::count_if(pending_.begin(), pending_.end(),
-                       [](const Pending& p) { return p.whole != nullptr && !p.done; }) < kMostWholes;
+  // A slot that is started may have as many results as it has memory for.
+  const std::uint64_t next = share_.slot_bytes() / kernels::kSegmentResultShare;
+  const bool fits = message_bytes_ == 0 || message_bytes_ + next <= kMaxWaitingResultBytes;
+  return fits && std::count_if(pending_.begin(), pending_.end(),
+                               [](const Pending& p) { return p.reducer != nullptr && !p.done; }) < kMostLongs;
 }
 
 kernels::Slot* SegmentReducer::TakeSlot(std::optional<int> device) {
@@ -116,33 +118,33 @@ void SegmentReducer::End(Pending& pending, std::vector<std::string> messages) {
   }
 }
 
-void SegmentReducer::AddWhole(std::unique_ptr<SlotReducer> reducer) {
-  pending_.push_back({.first_segment = started_segments_++, .whole = std::move(reducer)});
+void SegmentReducer::AddLong(std::unique_ptr<SlotReducer> reducer) {
+  pending_.push_back({.first_segment = started_segments_++, .reducer = std::move(reducer)});
 }
 
-void SegmentReducer::FinishWholes() {
+void SegmentReducer::FinishLongs() {
   for (std::size_t i = 0; i < pending_.size();) {
     Pending& pending = pending_[i];
-    if (pending.whole == nullptr || pending.done || !pending.whole_has_all) {
+    if (pending.reducer == nullptr || pending.done || !pending.has_all_bytes) {
       ++i;
       continue;
     }
-    const absl::StatusOr<bool> finished = pending.whole->TryFinish();
+    const absl::StatusOr<bool> finished = pending.reducer->TryFinish();
     status_.Update(finished.status());
     if (!status_.ok()) return;
     if (!*finished) {
       ++i;
       continue;
     }
-    const ReducerTimings timings = pending.whole->timings();
+    const ReducerTimings timings = pending.reducer->timings();
     timings_.queue += timings.queue;
     timings_.copy += timings.copy;
     timings_.kernel += timings.kernel;
     std::vector<std::string> message = {
-        results_.Encode(pending.first_segment, pending.whole->state(), &error_count_)};
+        results_.Encode(pending.first_segment, pending.reducer->state(), &error_count_)};
     // Not destroyed: this may be its own call of its listener.
-    pending.whole->Release();
-    finished_.push_back(std::move(pending.whole));
+    pending.reducer->Release();
+    finished_.push_back(std::move(pending.reducer));
     const std::size_t before = pending_.size();
     End(pending, std::move(message));
     // Those that were done are gone, from the front on. This one is among them now, or is the next to be
@@ -151,16 +153,16 @@ void SegmentReducer::FinishWholes() {
   }
 }
 
-void SegmentReducer::OnWholeProgress() {
+void SegmentReducer::OnLongProgress() {
   for (const Pending& pending : pending_) {
-    if (pending.whole != nullptr) status_.Update(pending.whole->status());
+    if (pending.reducer != nullptr) status_.Update(pending.reducer->status());
   }
-  if (status_.ok()) FinishWholes();
+  if (status_.ok()) FinishLongs();
   listener_();
 }
 
 bool SegmentReducer::AllCollected() {
-  FinishWholes();
+  FinishLongs();
   if (!pending_.empty()) share_.AwaitFinish(*this);
   return pending_.empty();
 }

@@ -6,7 +6,7 @@
 // longer than what a slot takes is reduced as an array of its own, by the reducers of arrays.
 //
 // Results that the client has not taken are bounded: with those that are being made they are at most
-// kMaxWaitingResultBytes, and what one more slot has.
+// kMaxWaitingResultBytes, or, where a single slot may have more, what that has.
 //
 // Threads: the shard's only. After an error only Release and the destructor may follow.
 #pragma once
@@ -85,13 +85,14 @@ class SegmentReducer : protected SlotShare::Holder {
   // The slot has been started, or could not be, on the next segments.
   absl::Status Started(kernels::Slot* slot, const Cut& cut, absl::Status status, InUse in_use = {});
 
-  // The next segment is reduced by `reducer`, which calls OnWholeProgress.
-  void AddWhole(std::unique_ptr<SlotReducer> reducer);
+  // The next segment, which is longer than what a slot takes, is reduced by `reducer`, which calls
+  // OnLongProgress.
+  void AddLong(std::unique_ptr<SlotReducer> reducer);
   // Says that the reducer that was added last has all its bytes.
-  void EndWhole() { pending_.back().whole_has_all = true; }
+  void EndLong() { pending_.back().has_all_bytes = true; }
   // Tries to finish the reducers that have all their bytes.
-  void FinishWholes();
-  void OnWholeProgress();
+  void FinishLongs();
+  void OnLongProgress();
 
   // Whether all that was started is messages by now; otherwise it is waited for.
   bool AllCollected();
@@ -110,8 +111,8 @@ class SegmentReducer : protected SlotShare::Holder {
     std::uint64_t first_segment = 0;
     kernels::Slot* slot = nullptr;   // null once it is finished
     std::uint64_t result_bytes = 0;  // that the slot will have
-    std::unique_ptr<SlotReducer> whole = nullptr;
-    bool whole_has_all = false;
+    std::unique_ptr<SlotReducer> reducer = nullptr;
+    bool has_all_bytes = false;
     std::vector<std::string> messages = {};
     bool done = false;
   };

@@ -56,7 +56,7 @@ void Shard::EndAll(const absl::Status& why) {
 void Shard::OnTick() {
   slots_.Poll();
   const absl::Time now = Now();
-  slots_.LookAtDevice(now);
+  slots_.CheckDeadlines(now);
   canary_.OnTick(now);
   turns_.OnTick();
   service_.residents.Expire(now);

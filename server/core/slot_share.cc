@@ -145,7 +145,7 @@ void SlotShare::Poll() {
   Serve();
 }
 
-void SlotShare::LookAtDevice(absl::Time now) {
+void SlotShare::CheckDeadlines(absl::Time now) {
   if (device_ == nullptr) return;
   for (Entry& entry : entries_) {
     if (entry.state != State::kInFlight || entry.lasts.Look(now) < entry.deadline) continue;

@@ -118,13 +118,15 @@ class SlotShare {
   void Poll();
   // Declares the device lost if it has worked on a slot for longer than its deadline. To be called often,
   // after Poll.
-  void LookAtDevice(absl::Time now);
+  void CheckDeadlines(absl::Time now);
   // Whoever calls a slot must wrap the call in a DeviceCalls::Scope on this. SlotShare wraps its own calls.
   DeviceCalls& device_calls() { return device_calls_; }
   // Hands free slots to waiting holders.
   void Serve();
 
   std::size_t size() const { return entries_.size(); }
+  // Of each slot's staging().
+  std::size_t slot_bytes() const { return entries_.empty() ? 0 : entries_.front().slot->staging().size(); }
   // How many devices the slots belong to: each has at least one of them.
   int devices() const { return devices_; }
   std::size_t free() const;

@@ -101,9 +101,9 @@ void RpcShard::Run() {
         ++events;
         break;
       case grpc::CompletionQueue::TIMEOUT:
-        // Meanwhile the processor is for who has something to do: the clients, where it is theirs, too.
-        if (looks_at_device) std::this_thread::yield();
         core_.OnDeviceFinished();
+        // Between two looks other threads run: on a busy machine these may be the clients.
+        if (looks_at_device && !serves && core_.LookTime().has_value()) std::this_thread::yield();
         has_events = false;
         events = kEventsBeforeTurns;
         break;
@@ -119,9 +119,10 @@ void RpcShard::Run() {
   }
 }
 
-// Whether to look at the queue and the device again at once instead of waiting for the device's notice. A
-// result that is due within microseconds would be noticed much later; and while there are events the thread
-// does not wait, so that a notice would only cost.
+// Whether to ask the queue without waiting, and to look at the device in between, instead of asking for its
+// notice. While there are events the thread would not wait, so that a notice would only cost. And a result
+// that is due soon is seen sooner by looking: until looks_until_, which counts from the first look for any of
+// the slots that are awaited, and not anew for each.
 bool RpcShard::LooksAgain(bool has_events) {
   const std::optional<absl::Duration> look = core_.LookTime();
   if (!look.has_value()) {

@@ -85,7 +85,7 @@ class RpcShard : private EventTag {
   Shard core_;
   bool accepting_ = true;
   bool joined_ = false;
-  Clock::time_point looks_until_ = Clock::time_point::min();  // of the thread's; min(): nothing is awaited
+  Clock::time_point looks_until_ = Clock::time_point::min();  // the thread's; min(): it does not look
   std::thread thread_;
   ThreadBeat beat_;
 

@@ -94,6 +94,7 @@ TEST_F(MappedFileTest, OneThatHasANewNameOrModeIsNot) {
   std::filesystem::rename(path, path + ".old");
   std::filesystem::permissions(path + ".old", std::filesystem::perms::owner_read);
   EXPECT_TRUE(file->CheckWhole().ok());
+  std::filesystem::remove(path + ".old");
   EXPECT_TRUE(file->CheckWhole().ok());
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/send_buffer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -28,18 +29,29 @@ int SendBuffer(int descriptor) {
   return bytes;
 }
 
-// What the kernel makes of the request: twice as much, but not of more than an administrator allows.
-int WideSendBuffer() {
+// Of a Unix socket that nobody has changed.
+int UsualSendBuffer() {
+  const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int bytes = SendBuffer(descriptor);
+  close(descriptor);
+  return bytes;
+}
+
+// What the kernel makes of the request: twice as much, but not of more than an administrator allows. Before
+// Linux 6.10 a container is not told how much that is.
+testing::Matcher<int> IsWide() {
   int most = 0;
-  std::ifstream("/proc/sys/net/core/wmem_max") >> most;
-  return 2 * std::min(most, kUnixSendBufferBytes);
+  if (std::ifstream("/proc/sys/net/core/wmem_max") >> most) {
+    return testing::Eq(2 * std::min(most, kUnixSendBufferBytes));
+  }
+  return testing::AllOf(testing::Gt(UsualSendBuffer()), testing::Le(2 * kUnixSendBufferBytes));
 }
 
 TEST(SendBufferTest, OfAUnixSocketIsWidened) {
   std::array<int, 2> pair = {};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()), 0);
   WidenSendBuffer(pair[0]);
-  EXPECT_EQ(SendBuffer(pair[0]), WideSendBuffer());
+  EXPECT_THAT(SendBuffer(pair[0]), IsWide());
   for (const int descriptor : pair) close(descriptor);
 }
 
@@ -48,6 +60,7 @@ TEST(SendBufferTest, OfAUnixSocketThatHasMoreStaysAsItIs) {
   const int more = 2 * kUnixSendBufferBytes;
   setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &more, sizeof(more));
   const int before = SendBuffer(descriptor);
+  if (before <= 2 * kUnixSendBufferBytes) GTEST_SKIP() << "net.core.wmem_max allows no more";
   WidenSendBuffer(descriptor);
   EXPECT_EQ(SendBuffer(descriptor), before);
   close(descriptor);
@@ -94,7 +107,7 @@ TEST(SendBufferTest, OfAClientsConnectionIsWidened) {
   EXPECT_FALSE(client.GetServerInfo({.timeout = absl::Milliseconds(200)}).ok());
   const std::optional<int> connection = ConnectedTo(path);
   ASSERT_TRUE(connection.has_value());
-  EXPECT_EQ(SendBuffer(*connection), WideSendBuffer());
+  EXPECT_THAT(SendBuffer(*connection), IsWide());
   close(listener);
 }
 

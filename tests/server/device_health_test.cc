@@ -71,7 +71,7 @@ class DeviceHealthTest : public testing::Test {
   void Watch(absl::Duration time) {
     for (const absl::Time end = now_ + time; now_ < end; now_ += kTick) {
       share_.Poll();
-      share_.LookAtDevice(now_);
+      share_.CheckDeadlines(now_);
     }
   }
   void Start(SlotShare& share, std::uint64_t bytes) {
@@ -222,7 +222,7 @@ class CanaryTest : public DeviceHealthTest {
   void Tick(absl::Duration time) {
     now_ += time;
     share_.Poll();
-    share_.LookAtDevice(now_);
+    share_.CheckDeadlines(now_);
     canary_.OnTick(now_);
   }
 

@@ -36,6 +36,17 @@ class RecordingSlot : public FakeSlot {
   std::vector<std::byte> bytes_;    // of all of them
 };
 
+// Its staging buffer lies where the test says.
+class NeighbourSlot : public RecordingSlot {
+ public:
+  NeighbourSlot(FakeBehaviour& behaviour, std::span<std::byte> staging)
+      : RecordingSlot(behaviour, staging.size(), 0), staging_(staging) {}
+  std::span<std::byte> staging() override { return staging_; }
+
+ private:
+  const std::span<std::byte> staging_;
+};
+
 kernels::ReductionPlan SumOfBytes() {
   kernels::ReductionSpec spec;
   spec.operators = {"sum"};
@@ -129,15 +140,6 @@ TEST_F(FillingTest, CopiesAreNoPieceThatOthersBelongTo) {
 
 // The backend knows the two as different memories.
 TEST_F(FillingTest, AMessageThatLiesBehindTheStagingBufferIsAnotherPiece) {
-  class NeighbourSlot : public RecordingSlot {
-   public:
-    NeighbourSlot(FakeBehaviour& behaviour, std::span<std::byte> staging)
-        : RecordingSlot(behaviour, staging.size(), 0), staging_(staging) {}
-    std::span<std::byte> staging() override { return staging_; }
-
-   private:
-    std::span<std::byte> staging_;
-  };
   NeighbourSlot slot(behaviour_, std::span(memory_).first(500));
   const ByteSlice readable = Bytes(500, 5000);
   Filling filling(&slot, 10'000, readable);
@@ -146,6 +148,16 @@ TEST_F(FillingTest, AMessageThatLiesBehindTheStagingBufferIsAnotherPiece) {
   filling.Append(readable.first(2000), message_);
   EXPECT_TRUE(filling.Start(SumOfBytes(), 0).ok());
   EXPECT_EQ(slot.sizes(), std::vector<std::size_t>({2000, 500, 2000}));
+}
+
+TEST_F(FillingTest, ACopyBehindTheMessageIsAnotherPieceToo) {
+  NeighbourSlot slot(behaviour_, std::span(memory_).subspan(5000, 500));
+  Filling filling(&slot, 10'000, Bytes(0, 5000));
+  filling.Append(Bytes(3000, 2000), message_);
+  filling.Append(Bytes(60'000, 300), nullptr);
+  filling.Append(Bytes(61'000, 200), nullptr);
+  EXPECT_TRUE(filling.Start(SumOfBytes(), 0).ok());
+  EXPECT_EQ(slot.sizes(), std::vector<std::size_t>({2000, 500}));
 }
 
 TEST_F(FillingTest, TheOwnerIsHeldOnceForAllItsBytes) {

@@ -35,7 +35,7 @@ TEST(SegmentsDeviceTest, MessagesAreReadWhereTheyLie) {
                             .data = {},
                             .lengths = std::vector<std::uint64_t>(1 + random() % 60)};
     for (std::uint64_t& length : array.lengths)
-      length = random() % 8 == 0 ? random() % 20'000 : random() % 900;
+      length = random() % 8 == 0 ? random() % 20'000 : random() % 3 == 0 ? 0 : random() % 900;
     const std::uint64_t count = std::accumulate(array.lengths.begin(), array.lengths.end(), std::uint64_t{0});
     for (std::uint64_t i = 0; i < count * 4; ++i) array.data.push_back(static_cast<char>(random()));
     std::vector<std::size_t> cuts(random() % 12);
@@ -73,8 +73,10 @@ TEST(SegmentsDeviceTest, MessagesAreReadWhereTheyLie) {
   EXPECT_EQ(backend.behaviour.misuses, 0);
 }
 
-// The pieces that an array's rows are read in, which all come in one message.
-std::size_t PiecesOf(std::uint64_t rows, std::uint64_t length, bool is_ragged) {
+// The pieces that an array's rows are read in, which come in one message, or in as many as there are `cuts`
+// and one more, each with other bytes in front of it.
+std::size_t PiecesOf(std::uint64_t rows, std::uint64_t length, bool is_ragged,
+                     const std::vector<std::size_t>& cuts = {}) {
   PieceHeap heap;
   FakeBackend backend(2);
   EXPECT_TRUE(backend.OpenPieces(heap.memory()).ok());
@@ -86,8 +88,8 @@ std::size_t PiecesOf(std::uint64_t rows, std::uint64_t length, bool is_ragged) {
   for (std::uint64_t i = 0; i < rows * length * 4; ++i) array.data.push_back(static_cast<char>(i * i / 7));
   if (!is_ragged) array.header.set_segment_length(length);
   const absl::StatusOr<SegmentRows> results = DriveSegments(
-      service, share, array.Requests({}, rows), [] {},
-      [&](const std::string& bytes) { return heap.MessageIn(bytes, {}, 0); });
+      service, share, array.Requests(cuts, rows), [] {},
+      [&](const std::string& bytes) { return heap.MessageIn(bytes, {}, 8); });
   EXPECT_TRUE(results.ok() && *results == array.Expected()) << results.status();
   EXPECT_EQ(backend.behaviour.misuses, 0);
   return backend.behaviour.pieces;
@@ -101,6 +103,10 @@ TEST(SegmentsDeviceTest, RowsOfAMessageAreOnePiece) {
     // The first row is too short to be held for, and copied. The slot takes 100 segments.
     EXPECT_EQ(PiecesOf(90, 8, is_ragged), 2u);
     EXPECT_EQ(PiecesOf(150, 64, is_ragged), 4u);
+    // Of a row that two messages share, both parts are long enough to be held for.
+    EXPECT_EQ(PiecesOf(20, 512, is_ragged, {10 * 2048 + 1024}), 2u);
+    // Here the second one is copied, and the rows behind it are a piece of their own.
+    EXPECT_EQ(PiecesOf(20, 512, is_ragged, {10 * 2048 + 1500}), 3u);
   }
 }
 

@@ -125,6 +125,25 @@ TEST_F(SegmentsTest, TheLayoutNamesColumns) {
   EXPECT_EQ(layout.columns(4).kind(), v1::SEGMENT_VALUE_KIND_BOOL);
 }
 
+// With slots of 5 MiB, each of which may have 1.25 MiB of results: three of them are all that may wait.
+TEST_F(SegmentsTest, ResultsOfLargeSlotsDoNotWaitBeyondTheLimit) {
+  std::string note;
+  const auto backend = kernels::MakeBackend("cpu", {.slots = 3, .slot_bytes = 5 << 20}, &note).value();
+  Service service(*backend, Limits{.max_stream_bytes = 1 << 26}, [] { return absl::UnixEpoch(); });
+  SlotShare share(SlotsOf(*backend));
+  const SegmentedArray rows = Fixed(Array({v1::OPERATOR_SUM, v1::OPERATOR_MAX, v1::OPERATOR_MIN},
+                                          v1::ELEMENT_TYPE_UINT8, std::vector<std::uint64_t>(400'000, 1)));
+  std::vector<std::size_t> cuts;
+  for (std::size_t cut = 10'000; cut < rows.data.size(); cut += 10'000) cuts.push_back(cut);
+  SegmentDriver driver(service, share);
+  for (const v1::ReduceSegmentsRequest& request : rows.Requests(cuts)) {
+    if (driver.need() == ArraySession::Need::kMessage) driver.OnMessage(MessageOf(request));
+  }
+  EXPECT_EQ(driver.need(), ArraySession::Need::kDevice);
+  // 24 bytes of results for each byte of elements, and the message that does not fit.
+  EXPECT_LE(driver.session().array_bytes(), kMaxWaitingResultBytes / 24 + 10'000);
+}
+
 // Nobody takes results: the session asks for no more than fits the limit, and goes on when they are taken.
 TEST_F(SegmentsTest, WhoDoesNotReadIsNotReadFrom) {
   const SegmentedArray rows = Fixed(Array({v1::OPERATOR_SUM, v1::OPERATOR_MAX}, v1::ELEMENT_TYPE_UINT8,
