@@ -17,8 +17,8 @@ class Sockets {
  public:
   Sockets();
 
-  // A channel with these arguments reports its sockets here, also those that it opens later. Those of Unix get
-  // wider send buffers, too (send_buffer.h): gRPC has one hook for new sockets.
+  // A channel with these arguments reports its sockets here, also those that it opens later. Those of Unix
+  // get wider send buffers, too (send_buffer.h): gRPC has one hook for new sockets.
   void ReportFrom(grpc::ChannelArguments& arguments) const;
 
   // Shuts down those that are open. Their calls end with UNAVAILABLE; the next one connects anew. False where

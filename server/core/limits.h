@@ -37,9 +37,9 @@ constexpr int StreamsOfConnection(int max_concurrent_reductions) {
 inline constexpr std::uint64_t kConnectionBytes = std::uint64_t{100} << 10;
 inline constexpr std::uint64_t kStreamBytes = std::uint64_t{16} << 10;
 
-// Limits of segments: how many bytes of values one message of results has; how many bytes of results may wait for the
-// client, or be on their way from the device, before the server reads no further; and how many lengths may be
-// ahead of their elements.
+// Limits of segments: how many bytes of values one message of results has; how many bytes of results may wait
+// for the client, or be on their way from the device, before the server reads no further; and how many
+// lengths may be ahead of their elements.
 inline constexpr std::uint64_t kMaxResultBytes = std::uint64_t{512} << 10;
 inline constexpr std::uint64_t kMaxWaitingResultBytes = std::uint64_t{4} << 20;
 inline constexpr std::uint64_t kMaxLengthsAhead = std::uint64_t{1} << 17;

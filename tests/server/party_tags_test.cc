@@ -93,6 +93,17 @@ TEST(PartyTagsTest, StrangersWhoHadNothingAreForgottenBeforeOneWhoHadMuch) {
   EXPECT_EQ(tags.Start(tags.Join("had much")), kCost);
 }
 
+TEST(PartyTagsTest, OfThoseWhoHadSomethingNoMoreThanSoManyAreRemembered) {
+  PartyTags tags;
+  for (std::size_t i = 0; i < 3 * PartyTags::kMostAbsent; ++i) {
+    const std::string party = "stranger " + std::to_string(i);
+    tags.Charge(tags.Join(party), kCost);
+    tags.Leave(party);
+    ASSERT_LE(tags.size(), PartyTags::kMostAbsent);
+    ASSERT_TRUE(tags.size() == i + 1 || i >= PartyTags::kMostAbsent) << i;
+  }
+}
+
 // For ThreadSanitizer, too: shards come and go and charge at the same time.
 TEST(PartyTagsTest, NothingIsLostBetweenThreads) {
   constexpr int kThreads = 4;
