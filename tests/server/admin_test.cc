@@ -320,10 +320,12 @@ TEST_F(AdminTest, TheStatusPageIsSafeToLookAt) {
   call->identity = "<script>alert('x')</script>";
   call->begin = service_.clock() - absl::Seconds(75);
   call->bytes = 3 << 20;
+  call->trace.emplace().trace_id = "4bf92f3577b34da6a3ce929d0e0e4736";
   admin_->OnBegin(call);
   const std::string page = Page("/statusz");
   EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;"));
   EXPECT_THAT(page, HasSubstr("<td>1m15s</td><td>3 MiB</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>4bf92f3577b34da6a3ce929d0e0e4736</td>"));
   EXPECT_THAT(page, HasSubstr("&lt;fake&gt;"));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   CallRecord record;

@@ -29,7 +29,10 @@ class TraceTest : public RpcTest, public CallObserver {
   TraceTest() { service_.observer = this; }
   ~TraceTest() override { server_.reset(); }
 
-  void OnBegin(const std::shared_ptr<const LiveCall>&) override {}
+  void OnBegin(const std::shared_ptr<const LiveCall>& call) override {
+    const std::lock_guard lock(mutex_);
+    begun_.push_back(call->trace.has_value() ? call->trace->span_id : "");
+  }
   void OnEnd(const std::shared_ptr<const LiveCall>&, const CallRecord& record) override {
     const std::lock_guard lock(mutex_);
     records_.push_back(record);
@@ -41,6 +44,7 @@ class TraceTest : public RpcTest, public CallObserver {
 
   std::mutex mutex_;
   std::vector<CallRecord> records_;  // guarded by mutex_
+  std::vector<std::string> begun_;   // likewise; the spans of calls
 };
 
 TEST_F(TraceTest, EveryCallOfARequestCarriesIt) {
@@ -63,6 +67,8 @@ TEST_F(TraceTest, EveryCallOfARequestCarriesIt) {
     ++methods[record.method];
   }
   EXPECT_EQ(spans.size(), Records().size());
+  // A call that is in progress has its span already.
+  EXPECT_THAT(begun_, testing::UnorderedElementsAreArray(spans));
   EXPECT_GE(methods["Reduce"], 2);
   EXPECT_EQ(methods["Merge"], 1);
   EXPECT_EQ(methods["Check"], 1);
