@@ -125,23 +125,45 @@ TEST_F(SegmentsTest, TheLayoutNamesColumns) {
   EXPECT_EQ(layout.columns(4).kind(), v1::SEGMENT_VALUE_KIND_BOOL);
 }
 
-// With slots of 5 MiB, each of which may have 1.25 MiB of results: three of them are all that may wait.
+// Of slots of 5 MiB each may have 1.25 MiB of results: three of them are all that may wait. One of 20 MiB may
+// have more than may wait otherwise, and is started when nothing waits.
 TEST_F(SegmentsTest, ResultsOfLargeSlotsDoNotWaitBeyondTheLimit) {
-  std::string note;
-  const auto backend = kernels::MakeBackend("cpu", {.slots = 3, .slot_bytes = 5 << 20}, &note).value();
-  Service service(*backend, Limits{.max_stream_bytes = 1 << 26}, [] { return absl::UnixEpoch(); });
-  SlotShare share(SlotsOf(*backend));
   const SegmentedArray rows = Fixed(Array({v1::OPERATOR_SUM, v1::OPERATOR_MAX, v1::OPERATOR_MIN},
                                           v1::ELEMENT_TYPE_UINT8, std::vector<std::uint64_t>(400'000, 1)));
+  constexpr std::uint64_t kRowBytes = 24;
+  constexpr std::uint64_t kMessage = 10'000;
   std::vector<std::size_t> cuts;
-  for (std::size_t cut = 10'000; cut < rows.data.size(); cut += 10'000) cuts.push_back(cut);
-  SegmentDriver driver(service, share);
-  for (const v1::ReduceSegmentsRequest& request : rows.Requests(cuts)) {
-    if (driver.need() == ArraySession::Need::kMessage) driver.OnMessage(MessageOf(request));
+  for (std::size_t cut = kMessage; cut < rows.data.size(); cut += kMessage) cuts.push_back(cut);
+  const std::vector<v1::ReduceSegmentsRequest> requests = rows.Requests(cuts);
+  for (const std::uint64_t slot_bytes : {5 << 20, 20 << 20}) {
+    std::string note;
+    const auto backend = kernels::MakeBackend("cpu", {.slots = 3, .slot_bytes = slot_bytes}, &note).value();
+    Service service(*backend, Limits{.max_stream_bytes = 1 << 26}, [] { return absl::UnixEpoch(); });
+    SlotShare share(SlotsOf(*backend));
+    SegmentDriver driver(service, share);
+    std::size_t next = 0;
+    const auto send = [&] {
+      while (next < requests.size() && driver.need() == ArraySession::Need::kMessage && !driver.ended()) {
+        driver.OnMessage(MessageOf(requests[next++]));
+      }
+    };
+    send();
+    EXPECT_EQ(driver.need(), ArraySession::Need::kDevice);
+    // What waits, and the message that does not fit.
+    EXPECT_LE(driver.session().array_bytes(),
+              std::max(kMaxWaitingResultBytes, slot_bytes / 4) / kRowBytes + kMessage);
+    while (next < requests.size()) {
+      driver.TakeOutput();
+      driver.AwaitDevice();
+      send();
+    }
+    driver.OnEnd();
+    driver.AwaitDevice();
+    driver.TakeOutput();
+    ASSERT_TRUE(driver.ended());
+    EXPECT_TRUE(driver.status().ok()) << driver.status();
+    EXPECT_TRUE(driver.reader().rows() == rows.Expected());
   }
-  EXPECT_EQ(driver.need(), ArraySession::Need::kDevice);
-  // 24 bytes of results for each byte of elements, and the message that does not fit.
-  EXPECT_LE(driver.session().array_bytes(), kMaxWaitingResultBytes / 24 + 10'000);
 }
 
 // Nobody takes results: the session asks for no more than fits the limit, and goes on when they are taken.
