@@ -184,7 +184,7 @@ TEST_F(FillingTest, ATailIsCutOutOfAPieceOfManyParts) {
   Append(Bytes(2000, 3000), message_);
   Append(Bytes(5000, 100), message_);
   const std::vector<std::byte> tail = filling_.CutTail(150);
-  expected_.resize(expected_.size() - 150);
+  expected_.erase(expected_.end() - 150, expected_.end());
   EXPECT_TRUE(std::ranges::equal(tail, Bytes(4950, 150)));
   EXPECT_EQ(Started(), std::vector<std::size_t>({1000, 2950}));
 }
