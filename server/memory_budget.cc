@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/devices.h"
-#include "kernels/segments.h"
 #include "server/core/admission.h"
 #include "server/core/limits.h"
 #include "server/core/pending_answers.h"
@@ -30,10 +29,9 @@ constexpr std::uint64_t kMessageBytes = kMaxPayloadBytes + kMaxFramingBytes;
 // segments, which has results that wait, a message of them that is under way, and lengths besides.
 constexpr std::uint64_t kReductionBytes = kMessageBytes + kStreamWindowBytes + kMaxWaitingResultBytes +
                                           kMaxResultBytes + kMaxLengthsAhead * sizeof(std::uint64_t);
-// What results may be more than kMaxWaitingResultBytes: those of one slot, where they are that many.
+// Where slots are so large that more than kMaxWaitingResultBytes of results may wait: how many more.
 std::uint64_t MoreResultBytes(const Flags& flags) {
-  return std::max(flags.slot_bytes / kernels::kSegmentResultShare, kMaxWaitingResultBytes) -
-         kMaxWaitingResultBytes;
+  return WaitingResultBytes(flags.slot_bytes) - kMaxWaitingResultBytes;
 }
 
 // A shard that merges holds the message in one piece, and what protobuf makes of as many fields as there may

@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "kernels/geometry.h"
+#include "kernels/segments.h"
 
 namespace warpfold::server {
 
@@ -42,6 +43,10 @@ inline constexpr std::uint64_t kStreamBytes = std::uint64_t{16} << 10;
 // lengths may be ahead of their elements.
 inline constexpr std::uint64_t kMaxResultBytes = std::uint64_t{512} << 10;
 inline constexpr std::uint64_t kMaxWaitingResultBytes = std::uint64_t{4} << 20;
+// Two slots' results may wait in any case, so that one slot is filled while another works.
+constexpr std::uint64_t WaitingResultBytes(std::uint64_t slot_bytes) {
+  return std::max(kMaxWaitingResultBytes, 2 * (slot_bytes / kernels::kSegmentResultShare));
+}
 inline constexpr std::uint64_t kMaxLengthsAhead = std::uint64_t{1} << 17;
 
 // What may be held of answers that clients do not take. Beyond it such clients are cut off at once, and not

@@ -49,7 +49,7 @@ void SegmentReducer::Release() {
 bool SegmentReducer::HasRoom() const {
   // A slot that is started may have as many results as it has memory for.
   const std::uint64_t next = share_.slot_bytes() / kernels::kSegmentResultShare;
-  const bool fits = message_bytes_ == 0 || message_bytes_ + next <= kMaxWaitingResultBytes;
+  const bool fits = message_bytes_ + next <= WaitingResultBytes(share_.slot_bytes());
   return fits && std::count_if(pending_.begin(), pending_.end(),
                                [](const Pending& p) { return p.reducer != nullptr && !p.done; }) < kMostLongs;
 }

@@ -6,7 +6,7 @@
 // longer than what a slot takes is reduced as an array of its own, by the reducers of arrays.
 //
 // Results that the client has not taken are bounded: with those that are being made they are at most
-// kMaxWaitingResultBytes, or, where a single slot may have more, what that has.
+// WaitingResultBytes (limits.h).
 //
 // Threads: the shard's only. After an error only Release and the destructor may follow.
 #pragma once

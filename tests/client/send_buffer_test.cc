@@ -37,8 +37,8 @@ int UsualSendBuffer() {
   return bytes;
 }
 
-// What the kernel makes of the request: twice as much, but not of more than an administrator allows. Before
-// Linux 6.10 a container is not told how much that is.
+// The kernel gives twice what it is asked for, where an administrator allows as much, or else twice what is
+// allowed. Before Linux 6.10 a container cannot read how much that is.
 testing::Matcher<int> IsWide() {
   int most = 0;
   if (std::ifstream("/proc/sys/net/core/wmem_max") >> most) {

@@ -49,14 +49,14 @@ TEST(MemoryBudgetTest, IsTheSumOfWhatTheFlagsAllow) {
   EXPECT_EQ(two.total(), calls + kSmall + kConnections + (64 + 2 * 512 + 16 + 32 + 64) * kMiB);
 }
 
-// A slot has memory for a quarter of its bytes of results, all of which may wait for their client.
+// A slot has memory for results that is a quarter of its bytes. Those of two slots may wait for their client.
 TEST(MemoryBudgetTest, LargeSlotsHaveMoreResultsThanWaitOtherwise) {
   Flags flags;
   flags.max_concurrent_reductions = 10;
   const std::uint64_t usual = BudgetOf(flags, {}).calls;
-  flags.slot_bytes = 16 * kMiB;
+  flags.slot_bytes = 8 * kMiB;
   EXPECT_EQ(BudgetOf(flags, {}).calls, usual);
-  flags.slot_bytes = 20 * kMiB;
+  flags.slot_bytes = 10 * kMiB;
   EXPECT_EQ(BudgetOf(flags, {}).calls, usual + 10 * kMiB);
 }
 

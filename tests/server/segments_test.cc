@@ -125,11 +125,11 @@ TEST_F(SegmentsTest, TheLayoutNamesColumns) {
   EXPECT_EQ(layout.columns(4).kind(), v1::SEGMENT_VALUE_KIND_BOOL);
 }
 
-// Of slots of 5 MiB each may have 1.25 MiB of results: three of them are all that may wait. One of 20 MiB may
-// have more than may wait otherwise, and is started when nothing waits.
+// Of slots of 5 MiB each may have 1.25 MiB of results: three of them are all that may wait. Of 20 MiB two may
+// have more than may wait otherwise.
 TEST_F(SegmentsTest, ResultsOfLargeSlotsDoNotWaitBeyondTheLimit) {
   const SegmentedArray rows = Fixed(Array({v1::OPERATOR_SUM, v1::OPERATOR_MAX, v1::OPERATOR_MIN},
-                                          v1::ELEMENT_TYPE_UINT8, std::vector<std::uint64_t>(400'000, 1)));
+                                          v1::ELEMENT_TYPE_UINT8, std::vector<std::uint64_t>(600'000, 1)));
   constexpr std::uint64_t kRowBytes = 24;
   constexpr std::uint64_t kMessage = 10'000;
   std::vector<std::size_t> cuts;
@@ -151,7 +151,7 @@ TEST_F(SegmentsTest, ResultsOfLargeSlotsDoNotWaitBeyondTheLimit) {
     EXPECT_EQ(driver.need(), ArraySession::Need::kDevice);
     // What waits, and the message that does not fit.
     EXPECT_LE(driver.session().array_bytes(),
-              std::max(kMaxWaitingResultBytes, slot_bytes / 4) / kRowBytes + kMessage);
+              std::max(kMaxWaitingResultBytes, slot_bytes / 2) / kRowBytes + kMessage);
     while (next < requests.size()) {
       driver.TakeOutput();
       driver.AwaitDevice();
