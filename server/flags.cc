@@ -136,7 +136,8 @@ void AddLimits(CLI::App& app, Flags* flags) {
                  "Bytes of each of them; a GPU's server takes twice as many more to receive messages into")
       ->check(CLI::Validator(CheckSlotBytes, "BYTES"))
       ->default_str("what suits the device");
-  app.add_option("--cpu_threads", flags->cpu_threads, "Threads of the CPU backend; 0: one per core")
+  app.add_option("--cpu_threads", flags->cpu_threads,
+                 "Threads of the CPU backend; 0: one per processor that the process may use")
       ->check(CLI::Range(0, 1024));
   app.add_option("--max_concurrent_reductions", flags->max_concurrent_reductions,
                  "Reductions at once; more are refused")

@@ -21,7 +21,7 @@ struct Flags {
   std::string device = "auto";
   int slots = 0;                 // 0: two for each shard
   std::uint64_t slot_bytes = 0;  // 0: what suits the device
-  int cpu_threads = 0;           // 0: one per core
+  int cpu_threads = 0;           // 0: one per processor that the process may use
   int max_concurrent_reductions = 64;
   std::size_t max_connections = 0;  // 0: what the limit on open files leaves room for
   std::uint64_t max_stream_bytes = std::uint64_t{1} << 40;

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "kernels/devices.h"
+#include "proto/processors.h"
 #include "proto/standard_descriptors.h"
 #include "server/logging.h"
 #include "server/memory/handle_prober.h"
@@ -23,8 +24,9 @@ absl::StatusOr<std::unique_ptr<kernels::Backend>> OpenDevice(const Flags& flags)
   // One fills while the device has the other.
   constexpr int kSlotsPerShard = 2;
   const int slots = flags.slots > 0 ? flags.slots : kSlotsPerShard * ShardCount(SIZE_MAX);
+  const int threads = flags.cpu_threads > 0 ? flags.cpu_threads : ProcessorCount();
   auto backend = kernels::MakeBackend(
-      flags.device, {.slots = slots, .slot_bytes = flags.slot_bytes, .threads = flags.cpu_threads}, &note);
+      flags.device, {.slots = slots, .slot_bytes = flags.slot_bytes, .threads = threads}, &note);
   if (!note.empty()) Log(LogLevel::kInfo, note);
   return backend;
 }

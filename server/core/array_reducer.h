@@ -54,6 +54,7 @@ class ArrayReducer : public SlotReducer, public ArraySink {
   // UNAVAILABLE (DEVICE_LOST).
   absl::StatusOr<std::size_t> Append(ByteSlice bytes) override { return AppendOwned(bytes, nullptr); }
   absl::StatusOr<std::size_t> AppendOwned(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
+  bool waits_for_slot() const override { return SlotReducer::waits_for_slot(); }
   // The slot that is being filled may be called in.
   absl::Status Pause() override;
 

@@ -36,6 +36,9 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
   // UNAVAILABLE (DEVICE_LOST). INVALID_ARGUMENT (BAD_LENGTHS) for bytes that no length cuts.
   absl::StatusOr<std::size_t> Append(ByteSlice bytes) override { return AppendOwned(bytes, nullptr); }
   absl::StatusOr<std::size_t> AppendOwned(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
+  bool waits_for_slot() const override {
+    return long_ != nullptr ? long_->waits_for_slot() : share_.Waits(*this);
+  }
   absl::Status Pause() override;
 
   // Reduces the announced segments without elements that come next.

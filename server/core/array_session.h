@@ -58,6 +58,11 @@ class ArraySession {
   // could hold its place among the reductions for ever.
   bool made_progress() const { return made_progress_; }
 
+  // Whether the last message can only be placed when a slot is free.
+  bool waits_for_slot() const {
+    return incoming_.has_value() && incoming_->is_placing() && sink_->waits_for_slot();
+  }
+
   virtual const std::string& request_id() const = 0;
   // For logs and metrics: what is known of the array and its reduction.
   virtual void Describe(CallRecord* record) const {

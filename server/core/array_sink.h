@@ -25,6 +25,8 @@ class ArraySink {
     static_cast<void>(owner);
     return Append(bytes);
   }
+  // Whether it takes no more bytes until a slot is free.
+  virtual bool waits_for_slot() const = 0;
   // Says that no more bytes are at hand for now.
   virtual absl::Status Pause() = 0;
 };

@@ -38,6 +38,7 @@ class ArrayWriter : public ArraySink, private SlotShare::Holder {
   // UNAVAILABLE (DEVICE_LOST). No more than memory has room for.
   absl::StatusOr<std::size_t> Append(ByteSlice bytes) override { return AppendOwned(bytes, nullptr); }
   absl::StatusOr<std::size_t> AppendOwned(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
+  bool waits_for_slot() const override { return share_.Waits(*this); }
   absl::Status Pause() override;
 
   // To be called when all bytes have been appended. True once they are in the memory.

@@ -184,6 +184,7 @@ void Call::OnProgress() {
 
 void Call::Follow(const absl::StatusOr<ArraySession::Need>& need) {
   if (!need.ok()) return Answer(need.status());
+  if (turns_.has_value()) turns_->SetWaitsForSlot(session_->waits_for_slot());
   SendOutput();
   if (*need == ArraySession::Need::kMessage) Read();
   // The answer follows once the client has taken what comes before it.

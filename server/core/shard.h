@@ -69,9 +69,13 @@ class Shard {
   // The server ends: tries the device no more.
   void Retire() { canary_.Retire(); }
 
-  // Takes messages whose turn it is. To be called while turns().has_waiting(), when there is no other event,
-  // or have been many; while they are held (turns().held_until()), after that time, which LongestWait knows.
+  // Takes messages whose turn it is, and serves who waits for a slot. To be called while has_turns(), when
+  // there is no other event, or have been many; while messages are held (turns().held_until()), after that
+  // time, which LongestWait knows.
   void ServeTurns();
+  bool has_turns() const {
+    return (turns_.has_ready() && !turns_.held_until().has_value()) || slots_.can_serve();
+  }
 
   // To be called after each event of a call: what the call gave back, or the device has finished meanwhile,
   // may be what others wait for.

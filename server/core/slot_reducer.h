@@ -71,6 +71,7 @@ class SlotReducer : private SlotShare::Holder {
   // The slot has been started, or could not be, on the next `elements` elements.
   absl::Status Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
                        const InUse& in_use = {});
+  bool waits_for_slot() const { return share_.Waits(*this); }
   // Reduces the next elements on this thread. All that was started before must have been collected.
   void ReduceHere(std::span<const std::byte> data);
 

@@ -65,6 +65,7 @@ absl::Status SlotShare::Started(Holder& holder, kernels::Slot* slot, absl::Statu
            .holder = &holder,
            .party = std::move(entry.party),
            .in_use = in_use};
+  if (slot->EndsInStart()) has_worked_ = true;
   if (device_ != nullptr) entry.deadline = DeviceDeadline(device_->Begin(in_use.bytes));
   return started;
 }
@@ -155,28 +156,29 @@ void SlotShare::CheckDeadlines(absl::Time now) {
 }
 
 void SlotShare::Serve() {
-  while (const std::optional<Turn> turn = Next()) {
+  has_worked_ = false;
+  while (!has_worked_) {
+    const std::optional<Turn> turn = FindTurn();
+    if (!turn.has_value()) return;
     Holder* const holder = turn->waiter->holder;
-    Party& party = turn->party->second;
-    party.waiters.erase(turn->waiter);
+    const auto party = parties_.find(turn->party->first);
+    party->second.waiters.erase(turn->waiter);
     --waiting_;
     // The party counts as served even if it takes no slot: otherwise it would be the next one for ever.
-    party.served = ++given_out_;
-    ForgetIfGone(turn->party);
+    party->second.served = ++given_out_;
+    ForgetIfGone(party);
     served_ = holder;
     holder->OnSlotFree();
     served_ = nullptr;
   }
 }
 
-std::optional<SlotShare::Turn> SlotShare::Next() {
+std::optional<SlotShare::Turn> SlotShare::FindTurn() const {
   if (waiting_ == 0 || free() == 0) return std::nullopt;
-  const auto has_slot = [this](const Waiter& waiter) {
-    return FindFree(waiter.device, /*has_turn=*/true) != nullptr;
-  };
+  const auto has_slot = [this](const Waiter& waiter) { return HasFree(waiter.device); };
   std::optional<Turn> next;
   for (auto party = parties_.begin(); party != parties_.end(); ++party) {
-    Waiters& waiters = party->second.waiters;
+    const Waiters& waiters = party->second.waiters;
     const auto rank = [](const Party& p) { return std::pair(p.slots, p.served); };
     if (next.has_value() && rank(next->party->second) < rank(party->second)) continue;
     const auto waiter = std::find_if(waiters.begin(), waiters.end(), has_slot);
@@ -218,6 +220,11 @@ std::size_t SlotShare::in_flight() const {
 SlotShare::Entry& SlotShare::EntryOf(const kernels::Slot* slot) {
   return *std::find_if(entries_.begin(), entries_.end(),
                        [slot](const Entry& entry) { return entry.slot == slot; });
+}
+
+bool SlotShare::HasFree(std::optional<int> device) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const Entry& e) { return e.state == State::kFree && Suits(e, device); });
 }
 
 SlotShare::Entry* SlotShare::FindFree(std::optional<int> device, bool has_turn) {

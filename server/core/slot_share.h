@@ -94,6 +94,9 @@ class SlotShare {
   // been given back.
   absl::Status Started(Holder& holder, kernels::Slot* slot, absl::Status started, const InUse& in_use = {});
 
+  // Whether the holder will hear of a free slot.
+  bool Waits(const Holder& holder) const;
+
   // Says that the holder can do nothing until what it started is done.
   void AwaitFinish(const Holder& holder);
 
@@ -114,15 +117,18 @@ class SlotShare {
   // back when it is done. It must have returned what it took.
   void Leave(Holder& holder);
 
-  // Reports finished slots to their holders, then hands free slots to waiting ones.
+  // Reports finished slots to their holders, then serves waiting ones.
   void Poll();
   // Declares the device lost if it has worked on a slot for longer than its deadline. To be called often,
   // after Poll.
   void CheckDeadlines(absl::Time now);
   // Whoever calls a slot must wrap the call in a DeviceCalls::Scope on this. SlotShare wraps its own calls.
   DeviceCalls& device_calls() { return device_calls_; }
-  // Hands free slots to waiting holders.
+  // Hands free slots to waiting holders; where work ends in Start, until it has worked for one of them:
+  // before the next one the shard's thread should look for events.
   void Serve();
+  // Whether Serve has to go on.
+  bool can_serve() const { return FindTurn().has_value(); }
 
   std::size_t size() const { return entries_.size(); }
   // Of each slot's staging().
@@ -154,8 +160,8 @@ class SlotShare {
   using Parties = std::map<std::string, Party>;
   // Who gets a slot next.
   struct Turn {
-    Parties::iterator party;
-    Waiters::iterator waiter;
+    Parties::const_iterator party;
+    Waiters::const_iterator waiter;
   };
   struct Entry {
     kernels::Slot* slot = nullptr;
@@ -182,14 +188,14 @@ class SlotShare {
     return !device.has_value() || entry.slot->device() == *device;
   }
   Entry& EntryOf(const kernels::Slot* slot);
+  bool HasFree(std::optional<int> device) const;
   // A free slot that suits; one that others wait for only for who has its turn.
   Entry* FindFree(std::optional<int> device, bool has_turn);
   bool IsWaitedFor(const Entry& entry) const;
   void CallInALoan(std::optional<int> device);
   // Whom the free slots are for; none where nobody waits for one of them.
-  std::optional<Turn> Next();
+  std::optional<Turn> FindTurn() const;
   void Queue(Holder& holder, std::optional<int> device);
-  bool Waits(const Holder& holder) const;
   void ForgetIfGone(Parties::iterator party);
 
   DeviceHealth* const device_;
@@ -200,6 +206,7 @@ class SlotShare {
   std::size_t waiting_ = 0;         // of all parties
   std::uint64_t given_out_ = 0;     // slots given out and parties come, since the start
   const Holder* served_ = nullptr;  // has its turn: the next Take of this one does not queue
+  bool has_worked_ = false;         // this thread has, within Start
 };
 
 // The slots of a shard, for one party.

@@ -17,10 +17,13 @@ Turns::Member::Member(Turns& turns, const std::string& party, std::function<void
 }
 
 Turns::Member::~Member() {
-  std::deque<Waiter>& waiters = party_->second.waiters;
-  // The party's count of how much has passed it over belongs to its first message, and ends with it.
-  if (!waiters.empty() && waiters.front().member == this) party_->second.passed_over = 0;
-  turns_.waiting_ -= std::erase_if(waiters, [this](const Waiter& waiter) { return waiter.member == this; });
+  SetWaitsForSlot(false);
+  for (std::deque<Waiter>* const waiters : {&party_->second.small, &party_->second.large}) {
+    // The party's count of how much has passed it over belongs to its first message, and ends with it.
+    if (!waiters->empty() && waiters->front().member == this) party_->second.passed_over = 0;
+    turns_.waiting_ -=
+        std::erase_if(*waiters, [this](const Waiter& waiter) { return waiter.member == this; });
+  }
   if (!turns_.has_waiting() && turns_.hold_.has_value()) turns_.EndHold(/*factor=*/1);
   --party_->second.members;
   // A party does not lose its debt by leaving: that takes until the next tick.
@@ -32,16 +35,21 @@ bool Turns::Member::Ask(std::uint64_t costs_bytes, std::uint64_t bytes) {
   if (!turns_.has_waiting() && !turns_.tags_.has_several()) return true;
   Party& party = party_->second;
   const Waiter message{.member = this, .cost = costs_bytes + kMessageCost, .bytes = bytes};
-  if (party.waiters.empty() && turns_.IsNext(party) &&
-      (!turns_.has_waiting() || turns_.Overdue() == nullptr)) {
-    turns_.Take(party, message);
+  const Size size = SizeOf(costs_bytes);
+  if (turns_.MayTakeNow(party, size)) {
+    turns_.Take(party, message, size);
     return true;
   }
-  if (party.waiters.empty()) party.passed_over = 0;
-  party.waiters.push_back(message);
+  if (!party.has_waiting()) party.passed_over = 0;
+  party.OfSize(size).push_back(message);
   ++turns_.waiting_;
   turns_.LetGo(party);
   return false;
+}
+
+void Turns::Member::SetWaitsForSlot(bool waits) {
+  party_->second.waiting_for_slots += static_cast<int>(waits) - static_cast<int>(waits_for_slot_);
+  waits_for_slot_ = waits;
 }
 
 void Turns::Member::Expect() {
@@ -66,17 +74,19 @@ std::optional<absl::Time> Turns::held_until() const {
 }
 
 void Turns::Serve() {
-  for (std::uint64_t served = 0; served < kServedAtOnce && has_waiting();) {
+  for (std::uint64_t served = 0; served < kServedAtOnce;) {
     if (hold_.has_value() && clock_() >= hold_->party->second.expected_until) EndHold(kInVainFactor);
+    if (!has_ready()) return;
     Party* const overdue = Overdue();
-    Party& party = overdue != nullptr ? *overdue : LowestWaiting();
+    Party& party = overdue != nullptr ? *overdue : LowestReady();
     if (overdue == nullptr && HoldsBack(party)) return;
     // What an overdue message takes is not the doing of the party for which others are held.
     if (hold_.has_value()) EndHold(/*factor=*/1);
-    const Waiter next = party.waiters.front();
-    party.waiters.pop_front();
+    const Size size = *party.Next();
+    const Waiter next = party.OfSize(size).front();
+    party.OfSize(size).pop_front();
     --waiting_;
-    Take(party, next);
+    Take(party, next, size);
     served += next.cost;
     // A copy, since the member may end by its turn.
     const std::function<void()> on_turn = next.member->on_turn_;
@@ -85,9 +95,10 @@ void Turns::Serve() {
 }
 
 // Counts a message of the party that is taken now.
-void Turns::Take(Party& party, const Waiter& message) {
+void Turns::Take(Party& party, const Waiter& message, Size size) {
   Count(party, message.cost);
   party.passed_over = 0;
+  party.large_is_next = size == Size::kSmall;
   party.credit =
       std::min(party.credit + kHeldPerByte * static_cast<std::int64_t>(message.bytes), kMostCredit);
 }
@@ -164,25 +175,43 @@ bool Turns::IsNext(const Party& party) const {
                       [this, start](const auto& other) { return tags_.Start(*other.second.tag) < start; });
 }
 
+bool Turns::has_ready() const {
+  return has_waiting() &&
+         std::any_of(parties_.begin(), parties_.end(), [](const auto& party) { return party.second.Next(); });
+}
+
+std::optional<Turns::Size> Turns::Party::Next() const {
+  const bool has_large = !large.empty() && MayTakeLarge();
+  if (!small.empty() && !(has_large && large_is_next)) return Size::kSmall;
+  return has_large ? std::optional(Size::kLarge) : std::nullopt;
+}
+
+// Whether a message that has come need not wait for its turn.
+bool Turns::MayTakeNow(Party& party, Size size) {
+  const bool is_first = size == Size::kLarge ? !party.has_waiting() && party.MayTakeLarge()
+                                             : party.small.empty() && party.Next() != Size::kLarge;
+  return is_first && IsNext(party) && (!has_waiting() || Overdue() == nullptr);
+}
+
 // A party that was passed over for so long that its message is next, however much others are behind; null if
 // there is none.
 Turns::Party* Turns::Overdue() {
-  const auto waits = [](const auto& party) { return !party.second.waiters.empty(); };
-  const std::int64_t others = std::count_if(parties_.begin(), parties_.end(), waits) - 1;
+  const auto is_ready = [](const auto& party) { return party.second.Next().has_value(); };
+  const std::int64_t others = std::count_if(parties_.begin(), parties_.end(), is_ready) - 1;
   const std::uint64_t most = kMostPassedOver * static_cast<std::uint64_t>(std::max<std::int64_t>(others, 1));
   Party* overdue = nullptr;
   for (auto& [name, party] : parties_) {
-    if (party.waiters.empty() || party.passed_over < most * party.waiters.front().cost) continue;
+    if (!party.Next().has_value() || party.passed_over < most * party.First().cost) continue;
     if (overdue == nullptr || party.passed_over > overdue->passed_over) overdue = &party;
   }
   return overdue;
 }
 
-// The party that has had least of those with waiters, of which there is one.
-Turns::Party& Turns::LowestWaiting() {
+// The party that has had least of those with a message that is ready, of which there is one.
+Turns::Party& Turns::LowestReady() {
   Party* lowest = nullptr;
   for (auto& [name, party] : parties_) {
-    if (party.waiters.empty()) continue;
+    if (!party.Next().has_value()) continue;
     if (lowest == nullptr || tags_.Start(*party.tag) < tags_.Start(*lowest->tag)) lowest = &party;
   }
   return *lowest;

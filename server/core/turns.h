@@ -21,6 +21,11 @@
 //
 // Whoever is behind, others get a small part of the shard's thread (kMostPassedOver): their calls go on.
 //
+// A message that has had its turn may still find no slot free. Until it has one, the party's other large
+// messages get no turn: they would all wait for slots, which nobody is expected for, and on a CPU the thread
+// reduces what it fills a slot with. Small messages need no slot, or little of one, and do not wait behind
+// large ones: each in its turn, a party's small and large messages alternate.
+//
 // Threads: the shard's only.
 #pragma once
 
@@ -46,6 +51,8 @@ class Turns {
   // So much is served before the thread looks for events again, among which may be a message that comes
   // first.
   static constexpr std::uint64_t kServedAtOnce = 256 << 10;
+  // What costs no more is small.
+  static constexpr std::uint64_t kSmallCost = 64 << 10;
   // A message that waits is taken when others have got so many times what it counts: all of them together, or
   // each of them where several wait with it.
   static constexpr std::uint64_t kMostPassedOver = 16;
@@ -83,6 +90,9 @@ class Turns {
     bool Ask(std::uint64_t costs_bytes, std::uint64_t bytes);
     bool Ask(std::uint64_t bytes) { return Ask(bytes, bytes); }
 
+    // Whether the message that was taken last waits for a slot.
+    void SetWaitsForSlot(bool waits);
+
     // The client has what it needs to send its next message, be it of this call or of its next one.
     void Expect();
     // It has sent something else, or will not send anything.
@@ -93,6 +103,7 @@ class Turns {
     Turns& turns_;
     const Parties::iterator party_;
     const std::function<void()> on_turn_;
+    bool waits_for_slot_ = false;
   };
 
   // `tags` and `clock` must outlive the turns.
@@ -102,11 +113,13 @@ class Turns {
   Turns& operator=(const Turns&) = delete;
 
   bool has_waiting() const { return waiting_ > 0; }
+  // Whether one of those who wait may have its turn.
+  bool has_ready() const;
   // Until when those who wait are held for a message that is expected; none if they are not. Then Serve is to
   // be called.
   std::optional<absl::Time> held_until() const;
 
-  // Calls those whose turn it is, up to kServedAtOnce; nobody while a message is expected.
+  // Calls those whose turn it is, up to kServedAtOnce; nobody while a message is expected, or none is ready.
   void Serve();
 
   // Forgets parties whose calls have ended and of which nothing is expected. To be called now and then.
@@ -118,11 +131,23 @@ class Turns {
     std::uint64_t cost;
     std::uint64_t bytes;
   };
+  enum class Size : std::uint8_t { kSmall, kLarge };
+  static Size SizeOf(std::uint64_t cost) { return cost <= kSmallCost ? Size::kSmall : Size::kLarge; }
   struct Party {
-    std::deque<Waiter> waiters;  // the one that came first is first
+    bool has_waiting() const { return !small.empty() || !large.empty(); }
+    bool MayTakeLarge() const { return waiting_for_slots == 0; }
+    // Of which size the party's next message is; none if it has none that is ready.
+    std::optional<Size> Next() const;
+    std::deque<Waiter>& OfSize(Size size) { return size == Size::kSmall ? small : large; }
+    const Waiter& First() { return OfSize(*Next()).front(); }
+
+    std::deque<Waiter> small;  // the one that came first is first
+    std::deque<Waiter> large;
+    bool large_is_next = false;  // since a small one was taken last
+    int waiting_for_slots = 0;   // members
     int members = 0;
     PartyTags::Tag* tag = nullptr;
-    std::uint64_t passed_over = 0;  // what others got while the first of them has waited
+    std::uint64_t passed_over = 0;  // what others got while the first of its messages has waited
     absl::Duration credit;          // for so long others may be held for it
     absl::Time expected_until = absl::InfinitePast();
   };
@@ -132,9 +157,10 @@ class Turns {
   };
 
   bool IsNext(const Party& party) const;
+  bool MayTakeNow(Party& party, Size size);
   Party* Overdue();
-  Party& LowestWaiting();
-  void Take(Party& party, const Waiter& message);
+  Party& LowestReady();
+  void Take(Party& party, const Waiter& message, Size size);
   void Count(Party& party, std::uint64_t cost);
   bool HoldsBack(const Party& next);
   bool IsFarBehind(const Party& party, const Party& next) const;

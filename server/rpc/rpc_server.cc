@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
+#include "proto/processors.h"
 #include "server/core/limits.h"
 #include "server/logging.h"
 #include "server/net/watched_sockets.h"
@@ -94,7 +95,7 @@ int ThreadsOfServing(int shards) {
 }  // namespace
 
 int ShardCount(std::size_t slots) {
-  const auto cores = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMaxShards);
+  const auto cores = std::clamp<std::size_t>(static_cast<std::size_t>(ProcessorCount()), 1, kMaxShards);
   return static_cast<int>(std::clamp<std::size_t>(slots, 1, cores));
 }
 

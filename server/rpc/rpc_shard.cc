@@ -87,7 +87,7 @@ void RpcShard::Run() {
     void* tag = nullptr;
     bool ok = false;
     beat_.Beat();
-    const bool serves = core_.turns().has_waiting() && !core_.turns().held_until().has_value();
+    const bool serves = core_.has_turns();
     const bool looks_at_device = LooksAgain(has_events);
     const bool looks = looks_at_device || serves;
     if (!looks) core_.BeforeWaiting();

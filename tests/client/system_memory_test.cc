@@ -5,41 +5,20 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <optional>
-#include <string>
 
-#include "tests/temporary_folder.h"
+#include "tests/client/control_groups.h"
 
 namespace warpfold {
 namespace {
 
-class ControlGroupTest : public testing::Test {
+class MemoryGroupTest : public ControlGroupTest {
  protected:
-  ControlGroupTest() { Clear(); }
-
-  void Clear() {
-    std::filesystem::remove_all(root_);
-    std::filesystem::create_directories(root_ / "proc/self");
-  }
-  void Write(const std::string& path, const std::string& text) {
-    std::filesystem::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
-  std::optional<std::uint64_t> Limit() const {
-    return ControlGroupLimit((root_ / "proc").string(), (root_ / "sys").string());
-  }
-
-  std::uint64_t Available() const {
-    return AvailableMemory((root_ / "proc").string(), (root_ / "sys").string());
-  }
-
-  const TemporaryFolder folder_;
-  const std::filesystem::path root_ = folder_.path() / "groups";
+  std::optional<std::uint64_t> Limit() const { return ControlGroupLimit(proc(), sys()); }
+  std::uint64_t Available() const { return AvailableMemory(proc(), sys()); }
 };
 
-TEST_F(ControlGroupTest, TheLeastLimitOnTheWayUp) {
+TEST_F(MemoryGroupTest, TheLeastLimitOnTheWayUp) {
   EXPECT_EQ(Limit(), std::nullopt) << "no /proc";
   Write("proc/self/cgroup", "0::/a/b\n");
   EXPECT_EQ(Limit(), std::nullopt) << "no files";
@@ -55,7 +34,7 @@ TEST_F(ControlGroupTest, TheLeastLimitOnTheWayUp) {
   EXPECT_EQ(Limit(), 500u) << "another's";
 }
 
-TEST_F(ControlGroupTest, AContainersRoot) {
+TEST_F(MemoryGroupTest, AContainersRoot) {
   Write("proc/self/cgroup", "0::/\n");
   Write("sys/fs/cgroup/memory.max", "4096\n");
   EXPECT_EQ(Limit(), 4096u);
@@ -63,7 +42,7 @@ TEST_F(ControlGroupTest, AContainersRoot) {
   EXPECT_EQ(Limit(), 4096u);
 }
 
-TEST_F(ControlGroupTest, VersionOne) {
+TEST_F(MemoryGroupTest, VersionOne) {
   Write("proc/self/cgroup", "9:name=systemd:/a\n4:cpu,memory:/a\n0::/\n");
   Write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
   EXPECT_EQ(Limit(), std::nullopt);
@@ -71,7 +50,7 @@ TEST_F(ControlGroupTest, VersionOne) {
   EXPECT_EQ(Limit(), 77u);
 }
 
-TEST_F(ControlGroupTest, WhatIsAvailable) {
+TEST_F(MemoryGroupTest, WhatIsAvailable) {
   EXPECT_EQ(Available(), UINT64_MAX) << "no /proc";
   Write("proc/meminfo", "MemTotal:       24000 kB\nMemFree: 7 kB\nMemAvailable:   20000 kB\n");
   EXPECT_EQ(Available(), 20'480'000u);
@@ -91,7 +70,7 @@ TEST_F(ControlGroupTest, WhatIsAvailable) {
   EXPECT_EQ(Available(), 1024u);
 }
 
-TEST_F(ControlGroupTest, WhatIsLeftOfVersionOne) {
+TEST_F(MemoryGroupTest, WhatIsLeftOfVersionOne) {
   Write("proc/self/cgroup", "4:cpu,memory:/a\n");
   Write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1000\n");
   Write("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "400\n");
@@ -100,7 +79,7 @@ TEST_F(ControlGroupTest, WhatIsLeftOfVersionOne) {
   EXPECT_EQ(Available(), 720u);
 }
 
-TEST_F(ControlGroupTest, NonsenseIsNoLimit) {
+TEST_F(MemoryGroupTest, NonsenseIsNoLimit) {
   Write("proc/self/cgroup", "\n0\n::\n0::a\n0::/a:b\n");
   Write("sys/fs/cgroup/a:b/memory.max", "some\n");
   EXPECT_EQ(Limit(), std::nullopt);

@@ -11,8 +11,8 @@ calls another server process: what is then lost, no server has taken, but the ma
 together, so that neither's figure holds a time when it was alone. They are told apart by certificates, over
 TLS, and if root runs this by their users, on a Unix socket.
 
-With `apart` the servers have half of the processors for themselves, the modest one an eighth, and the greedy
-one the others: as on machines of their own, clients take no processor from a server.
+With `apart` the servers have half of the processors for themselves, and each of the two a quarter: as on
+machines of their own, clients take no processor from a server, nor from each other.
 
 Environment: as executables.py; needs openssl.
 """
@@ -99,7 +99,7 @@ class Callers:
 
 def apart(callers: Callers, processors: list[int]) -> Callers:
     """On the half that servers do not have."""
-    modest = tuple(processors[-max(len(processors) // 8, 1):])
+    modest = tuple(processors[-max(len(processors) // 4, 1):])
     greedy = tuple(processors[len(processors) // 2:-len(modest)]) or modest
     return Callers(dataclasses.replace(callers.greedy, processors=greedy),
                    dataclasses.replace(callers.modest, processors=modest),

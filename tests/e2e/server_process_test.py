@@ -176,6 +176,16 @@ class ReadyTest(TestCase):
             with Server(environment={"NOTIFY_SOCKET": nobody}) as server:
                 self.assertEqual(value(server.address, "sum", "--iota", "10"), 45)
 
+    def test_threads_are_for_the_processors_that_it_may_use(self):
+        def threads(*prefix: str) -> int:
+            with Server(prefix=prefix) as server:
+                return len(os.listdir(f"/proc/{server.process.pid}/task"))
+
+        processors = sorted(os.sched_getaffinity(0))
+        if len(processors) == 1:
+            self.skipTest("there is one processor")
+        self.assertLess(threads("taskset", "-c", str(processors[0])), threads())
+
     def test_auto_takes_what_there_is(self):
         environment = {"CUDA_VISIBLE_DEVICES": ""} if DEVICE == "cpu" else {}
         with Server(device="auto", environment=environment) as server:

@@ -96,9 +96,10 @@ void World::Notify(SimulatedShard& shard) {
 }
 
 void World::TakeTurns(SimulatedShard& shard) {
-  if (!shard.shard->turns().has_waiting()) return;
   if (const std::optional<absl::Time> held = shard.shard->turns().held_until(); held.has_value()) {
     MomentPasses(std::max(*held - ledger_.now, absl::ZeroDuration()));
+  } else if (!shard.shard->has_turns()) {
+    return;
   }
   shard.shard->ServeTurns();
   shard.shard->BeforeWaiting();
@@ -109,10 +110,12 @@ void World::MomentPasses(absl::Duration time) {
   for (SimulatedClient& client : clients_) client.TimePasses(time);
 }
 
-// Before a shard's thread waits for long, nobody waits for a turn.
+// Before a shard's thread waits for long, nobody waits for a turn but behind those who wait for slots.
 void World::TimePasses(absl::Duration time) {
   for (SimulatedShard& shard : shards_) {
-    while (shard.shard->turns().has_waiting()) TakeTurns(shard);
+    while (shard.shard->has_turns() || shard.shard->turns().held_until().has_value()) TakeTurns(shard);
+    ledger_.Expect(!shard.shard->turns().has_waiting() || shard.shard->slots().waiting() > 0,
+                   "messages wait for turns that nobody else has");
   }
   MomentPasses(time);
   for (SimulatedClient& client : clients_) {
@@ -121,7 +124,12 @@ void World::TimePasses(absl::Duration time) {
   }
   for (SimulatedShard& shard : shards_) {
     shard.shard->OnTick();
+    while (shard.shard->has_turns()) shard.shard->ServeTurns();
     shard.shard->BeforeWaiting();
+    const SlotShare& slots = shard.shard->slots();
+    // Of several devices, it may be another's that is free.
+    ledger_.Expect(slots.waiting() == 0 || slots.free() == 0 || (devices_ > 1 && slots.free() < slots.size()),
+                   "a slot is free and somebody waits");
   }
   for (const SimulatedClient& client : clients_) {
     client.CheckTime();
@@ -233,9 +241,6 @@ void World::Check() {
                  "admission does not count the calls in progress");
   for (const SimulatedShard& shard : shards_) {
     const SlotShare& slots = shard.shard->slots();
-    // Of several devices, it may be another's that is free.
-    ledger_.Expect(slots.waiting() == 0 || slots.free() == 0 || (devices_ > 1 && slots.free() < slots.size()),
-                   "a slot is free and somebody waits");
     const auto in_progress =
         std::count_if(clients_.begin(), clients_.end(), [&](const SimulatedClient& client) {
           return client.begun() && !client.answered() && &client.shard() == shard.shard.get();

@@ -90,6 +90,35 @@ TEST_F(OneSlotTest, ServesInTheOrderOfAsking) {
   EXPECT_EQ(share_.free(), 1u);
 }
 
+// Where the thread itself works for whom it serves, what has come meanwhile may be more urgent than the next
+// one.
+TEST_F(SlotShareTest, ServesOneAtATimeWhereTheThreadWorksForIt) {
+  for (const bool works : {true, false}) {
+    backend_.behaviour.ends_in_start = works;
+    CountingHolder busy;
+    for (int slot = 0; slot < 2; ++slot) Occupy(busy);
+    std::deque<CountingHolder> holders(4);
+    int served = 0;
+    for (CountingHolder& holder : holders) {
+      holder.on_free = [&] {
+        ++served;
+        EXPECT_TRUE(Start(holder, share_.Take(holder)).ok());
+      };
+      EXPECT_EQ(share_.Take(holder), nullptr);
+    }
+    backend_.behaviour.FinishAll();
+    share_.Poll();
+    EXPECT_EQ(served, works ? 1 : 2);
+    EXPECT_EQ(share_.can_serve(), works);
+    backend_.behaviour.SetBlocked(false);
+    while (share_.waiting() > 0) share_.Poll();
+    EXPECT_EQ(served, 4);
+    EXPECT_FALSE(share_.can_serve());
+    share_.Poll();
+    ASSERT_EQ(share_.free(), 2u);
+  }
+}
+
 // One party has many calls, another two: the slots go to them in turns.
 TEST_F(OneSlotTest, PartiesTakeTurns) {
   CountingHolder busy;

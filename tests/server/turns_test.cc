@@ -41,7 +41,8 @@ struct BusyParty {
   void Ask(std::size_t call) {
     // A message is charged to its party when it is taken, and costs nothing while it waits.
     while (!paused) {
-      const std::uint64_t bytes = random() % kMostBytes;
+      // Small ones would pass others of their party.
+      const std::uint64_t bytes = Turns::kSmallCost + 1 + random() % (kMostBytes - Turns::kSmallCost);
       waiting.push_back(bytes);
       if (!members[call].Ask(bytes)) return;
       waiting.pop_back();

@@ -15,12 +15,13 @@
 #include "client/cli/bench/staging.h"
 #include "client/wire.h"
 #include "grpc/health/v1/health.pb.h"
+#include "proto/processors.h"
 
 namespace warpfold::cli {
 namespace {
 
 // As warpfold-server has them.
-constexpr unsigned kMaxThreads = 16;
+constexpr int kMaxThreads = 16;
 constexpr int kCallsAsked = 16;
 
 // Most chunks are larger; a message up to this size may be the commit.
@@ -151,8 +152,8 @@ absl::Status ServeAsync(const std::string& listen, SinkKind kind, const Ready& r
   int port = 0;
   builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
   std::vector<Shard> shards;
-  const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1u, kMaxThreads);
-  for (unsigned i = 0; i < count; ++i) {
+  const int count = std::min(ProcessorCount(), kMaxThreads);
+  for (int i = 0; i < count; ++i) {
     shards.push_back({.methods = methods,
                       .queue = builder.AddCompletionQueue(),
                       .staging = kind == SinkKind::kAsyncCopy ? std::make_unique<Staging>() : nullptr,
