@@ -19,6 +19,20 @@ std::string TextOf(const std::string& path) {
   return text.str();
 }
 
+namespace {
+
+// In a container the path may be one of the host's, of which only the root is there.
+void AddOnTheWayUp(const ControlGroup& root, absl::string_view path, std::vector<ControlGroup>& groups) {
+  while (true) {
+    while (absl::EndsWith(path, "/")) path.remove_suffix(1);
+    groups.push_back({.folder = absl::StrCat(root.folder, path, "/"), .is_version_2 = root.is_version_2});
+    if (path.empty()) return;
+    path = path.substr(0, path.rfind('/'));
+  }
+}
+
+}  // namespace
+
 std::vector<ControlGroup> ControlGroupsOf(absl::string_view controller, const std::string& proc,
                                           const std::string& sys) {
   std::vector<ControlGroup> groups;
@@ -27,19 +41,19 @@ std::vector<ControlGroup> ControlGroupsOf(absl::string_view controller, const st
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
     if (fields.size() != 3 || !absl::StartsWith(fields[2], "/")) continue;
-    const bool is_second = fields[0] == "0" && fields[1].empty();
+    const bool is_version_2 = fields[0] == "0" && fields[1].empty();
     const std::vector<absl::string_view> controllers = absl::StrSplit(fields[1], ',');
-    if (!is_second && std::find(controllers.begin(), controllers.end(), controller) == controllers.end()) {
+    if (!is_version_2 && std::find(controllers.begin(), controllers.end(), controller) == controllers.end()) {
       continue;
     }
-    const std::string root = absl::StrCat(sys, "/fs/cgroup", is_second ? "" : absl::StrCat("/", controller));
-    // In a container the path may be one of the host's, of which only the root is there.
-    absl::string_view path = fields[2];
-    while (true) {
-      while (absl::EndsWith(path, "/")) path.remove_suffix(1);
-      groups.push_back({.folder = absl::StrCat(root, path, "/"), .is_second = is_second});
-      if (path.empty()) break;
-      path = path.substr(0, path.rfind('/'));
+    const std::string root = sys + "/fs/cgroup";
+    if (is_version_2) {
+      AddOnTheWayUp({.folder = root, .is_version_2 = true}, fields[2], groups);
+      continue;
+    }
+    // Its folder has the name of all its controllers, and mostly links with that of each.
+    for (const absl::string_view name : {controller, fields[1]}) {
+      AddOnTheWayUp({.folder = absl::StrCat(root, "/", name), .is_version_2 = false}, fields[2], groups);
     }
   }
   return groups;

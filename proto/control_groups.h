@@ -13,7 +13,7 @@ namespace warpfold {
 
 struct ControlGroup {
   std::string folder;  // of its files, with a slash at the end
-  bool is_second;      // version 2, whose files have other names than those of version 1
+  bool is_version_2;   // version 2, whose files have other names than those of version 1
 };
 
 // The groups of a controller, such as "memory", that the process is in, and those above them, whose limits

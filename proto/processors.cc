@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -33,29 +33,30 @@ int ProcessorsToRunOn() {
   return static_cast<int>(std::thread::hardware_concurrency());
 }
 
-// The time of how many processors the group grants; nothing where it grants all.
-std::optional<double> GrantOf(const ControlGroup& group) {
-  const std::string text = group.is_second ? TextOf(group.folder + "cpu.max")
-                                           : TextOf(group.folder + "cpu.cfs_quota_us") + " " +
-                                                 TextOf(group.folder + "cpu.cfs_period_us");
+// The time of how many processors the group grants, rounded up; nothing where it grants all.
+std::optional<std::int64_t> GrantOf(const ControlGroup& group) {
+  const std::string text = group.is_version_2 ? TextOf(group.folder + "cpu.max")
+                                              : TextOf(group.folder + "cpu.cfs_quota_us") + " " +
+                                                    TextOf(group.folder + "cpu.cfs_period_us");
   const std::vector<absl::string_view> words =
       absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipWhitespace());
-  double quota = 0;  // in microseconds, as the period; "max" or -1 for no limit
-  double period = 0;
-  if (words.size() != 2 || !absl::SimpleAtod(words[0], &quota) || !absl::SimpleAtod(words[1], &period)) {
+  std::int64_t quota = 0;  // in microseconds, as the period; "max" or -1 for no limit
+  std::int64_t period = 0;
+  if (words.size() != 2 || !absl::SimpleAtoi(words[0], &quota) || !absl::SimpleAtoi(words[1], &period)) {
     return std::nullopt;
   }
-  return quota > 0 && period > 0 ? std::optional(quota / period) : std::nullopt;
+  if (quota <= 0 || period <= 0) return std::nullopt;
+  return quota / period + static_cast<std::int64_t>(quota % period > 0);
 }
 
 }  // namespace
 
 int ProcessorCount(const std::string& proc, const std::string& sys) {
-  double count = ProcessorsToRunOn();
+  std::int64_t count = ProcessorsToRunOn();
   for (const ControlGroup& group : ControlGroupsOf("cpu", proc, sys)) {
-    count = std::min(count, std::ceil(GrantOf(group).value_or(count)));
+    count = std::min(count, GrantOf(group).value_or(count));
   }
-  return std::max(static_cast<int>(count), 1);
+  return static_cast<int>(std::max(count, std::int64_t{1}));
 }
 
 }  // namespace warpfold

@@ -44,7 +44,7 @@ std::optional<std::uint64_t> NumberOf(absl::string_view name, const std::string&
 }
 
 const GroupFiles& FilesOf(const ControlGroup& group) {
-  return group.is_second ? kSecondVersion : kFirstVersion;
+  return group.is_version_2 ? kSecondVersion : kFirstVersion;
 }
 
 // Without a limit version 2 says "max", and version 1 some 2^63.

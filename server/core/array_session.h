@@ -60,7 +60,8 @@ class ArraySession {
 
   // Whether the last message can only be placed when a slot is free.
   bool waits_for_slot() const {
-    return incoming_.has_value() && incoming_->is_placing() && sink_->waits_for_slot();
+    const bool is_placing = placing_lengths_ || (incoming_.has_value() && incoming_->is_placing());
+    return is_placing && sink_ != nullptr && sink_->waits_for_slot();
   }
 
   virtual const std::string& request_id() const = 0;

@@ -139,19 +139,29 @@ void Call::OnMessage(Message message) {
   arrived_ = std::move(message);
   // What is too large is refused at once, so that it does not lie here until its turn.
   const bool is_too_large = TotalBytes(arrived_->slices) > kMaxPayloadBytes + kMaxFramingBytes;
-  if (!turns_.has_value() || is_too_large || turns_->Ask(TurnCost(), TotalBytes(arrived_->slices)))
-    TakeMessage();
+  if (!turns_.has_value() || is_too_large || turns_->Ask(TurnArrival())) TakeMessage();
 }
 
 // About how many bytes of an array the thread could take in the time that the message takes it: a merge of
 // small states takes 90 times as long for each byte, one of large states 7 times (docs/adr/0091). A list is
 // short or long, whatever its request.
-std::uint64_t Call::TurnCost() const {
+//
+// A header or a commit needs no slot, and neither does a small array where there is a GPU, or little of one.
+Turns::Arrival Call::TurnArrival() const {
   constexpr std::uint64_t kMergeFactor = 32;
   constexpr std::uint64_t kListBytes = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kMostOfLightMessage = 1 << 10;
+  constexpr std::uint64_t kMostOfLightArray = (64 << 10) + kMostOfLightMessage;
   const std::uint64_t bytes = TotalBytes(arrived_->slices);
-  if (method_ == Method::kMerge) return kMergeFactor * bytes;
-  return method_ == Method::kListArrays ? kListBytes : bytes;
+  Turns::Arrival arrival = {.costs_bytes = bytes, .bytes = bytes, .kind = Turns::Kind::kLight};
+  if (method_ == Method::kMerge) {
+    arrival.costs_bytes *= kMergeFactor;
+  } else if (method_ == Method::kListArrays) {
+    arrival.costs_bytes = kListBytes;
+  } else if (bytes > (method_ == Method::kReduceArray ? kMostOfLightArray : kMostOfLightMessage)) {
+    arrival.kind = Turns::Kind::kBulk;
+  }
+  return arrival;
 }
 
 void Call::TakeMessage() {

@@ -107,7 +107,7 @@ class Call {
 
   void Admit();
   void Read();
-  std::uint64_t TurnCost() const;
+  Turns::Arrival TurnArrival() const;
   void TakeMessage();
   void TakeRequest(Message message);
   void OnProgress();

@@ -36,9 +36,9 @@ void Shard::ForEach(const std::function<void(Call&)>& visit) {
   AfterEvent();
 }
 
-void Shard::ServeTurns() {
+void Shard::Work() {
+  slots_.Poll();
   turns_.Serve();
-  AfterEvent();
 }
 
 void Shard::OnHealthChanged() {

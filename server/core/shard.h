@@ -69,11 +69,11 @@ class Shard {
   // The server ends: tries the device no more.
   void Retire() { canary_.Retire(); }
 
-  // Takes messages whose turn it is, and serves who waits for a slot. To be called while has_turns(), when
-  // there is no other event, or have been many; while messages are held (turns().held_until()), after that
-  // time, which LongestWait knows.
-  void ServeTurns();
-  bool has_turns() const {
+  // Looks at the device, serves who waits for a slot, and takes messages whose turn it is. To be called while
+  // has_work(), when there is no other event, or have been many; while messages are held
+  // (turns().held_until()), after that time, which LongestWait knows.
+  void Work();
+  bool has_work() const {
     return (turns_.has_ready() && !turns_.held_until().has_value()) || slots_.can_serve();
   }
 

@@ -18,8 +18,8 @@ Turns::Member::Member(Turns& turns, const std::string& party, std::function<void
 
 Turns::Member::~Member() {
   SetWaitsForSlot(false);
-  for (std::deque<Waiter>* const waiters : {&party_->second.small, &party_->second.large}) {
-    // The party's count of how much has passed it over belongs to its first message, and ends with it.
+  for (std::deque<Waiter>* const waiters : {&party_->second.light, &party_->second.bulk}) {
+    // What has passed the party over has passed over its first message, and is forgotten with it.
     if (!waiters->empty() && waiters->front().member == this) party_->second.passed_over = 0;
     turns_.waiting_ -=
         std::erase_if(*waiters, [this](const Waiter& waiter) { return waiter.member == this; });
@@ -30,26 +30,28 @@ Turns::Member::~Member() {
   if (party_->second.credit >= absl::ZeroDuration()) turns_.ForgetIfGone(party_);
 }
 
-bool Turns::Member::Ask(std::uint64_t costs_bytes, std::uint64_t bytes) {
+bool Turns::Member::Ask(const Arrival& arrival) {
+  kind_ = arrival.kind;
   ExpectNothing();
-  if (!turns_.has_waiting() && !turns_.tags_.has_several()) return true;
+  turns_.have_several_ = turns_.tags_.has_several();
+  if (!turns_.has_waiting() && !turns_.have_several_) return true;
   Party& party = party_->second;
-  const Waiter message{.member = this, .cost = costs_bytes + kMessageCost, .bytes = bytes};
-  const Size size = SizeOf(costs_bytes);
-  if (turns_.MayTakeNow(party, size)) {
-    turns_.Take(party, message, size);
+  const Waiter message{.member = this, .cost = arrival.costs_bytes + kMessageCost, .bytes = arrival.bytes};
+  if (turns_.MayTakeNow(party, arrival.kind)) {
+    turns_.Take(party, message, arrival.kind);
     return true;
   }
   if (!party.has_waiting()) party.passed_over = 0;
-  party.OfSize(size).push_back(message);
+  party.Of(arrival.kind).push_back(message);
   ++turns_.waiting_;
   turns_.LetGo(party);
   return false;
 }
 
 void Turns::Member::SetWaitsForSlot(bool waits) {
-  party_->second.waiting_for_slots += static_cast<int>(waits) - static_cast<int>(waits_for_slot_);
-  waits_for_slot_ = waits;
+  const bool counts = waits && kind_ == Kind::kBulk;
+  party_->second.waiting_for_slots += static_cast<int>(counts) - static_cast<int>(waits_for_slot_);
+  waits_for_slot_ = counts;
 }
 
 void Turns::Member::Expect() {
@@ -76,17 +78,20 @@ std::optional<absl::Time> Turns::held_until() const {
 void Turns::Serve() {
   for (std::uint64_t served = 0; served < kServedAtOnce;) {
     if (hold_.has_value() && clock_() >= hold_->party->second.expected_until) EndHold(kInVainFactor);
-    if (!has_ready()) return;
+    if (!has_ready()) {
+      if (hold_.has_value()) EndHold(/*factor=*/1);
+      return;
+    }
     Party* const overdue = Overdue();
     Party& party = overdue != nullptr ? *overdue : LowestReady();
     if (overdue == nullptr && HoldsBack(party)) return;
     // What an overdue message takes is not the doing of the party for which others are held.
     if (hold_.has_value()) EndHold(/*factor=*/1);
-    const Size size = *party.Next();
-    const Waiter next = party.OfSize(size).front();
-    party.OfSize(size).pop_front();
+    const Kind kind = *NextOf(party);
+    const Waiter next = party.Of(kind).front();
+    party.Of(kind).pop_front();
     --waiting_;
-    Take(party, next, size);
+    Take(party, next, kind);
     served += next.cost;
     // A copy, since the member may end by its turn.
     const std::function<void()> on_turn = next.member->on_turn_;
@@ -95,10 +100,10 @@ void Turns::Serve() {
 }
 
 // Counts a message of the party that is taken now.
-void Turns::Take(Party& party, const Waiter& message, Size size) {
+void Turns::Take(Party& party, const Waiter& message, Kind kind) {
   Count(party, message.cost);
   party.passed_over = 0;
-  party.large_is_next = size == Size::kSmall;
+  party.light_cost = kind == Kind::kBulk || party.bulk.empty() ? 0 : party.light_cost + message.cost;
   party.credit =
       std::min(party.credit + kHeldPerByte * static_cast<std::int64_t>(message.bytes), kMostCredit);
 }
@@ -126,7 +131,9 @@ bool Turns::IsFarBehind(const Party& party, const Party& next) const {
 Turns::Parties::iterator Turns::Expected(const Party& instead_of, absl::Time now) {
   auto lowest = parties_.end();
   for (auto party = parties_.begin(); party != parties_.end(); ++party) {
-    if (party->second.expected_until <= now || !IsFarBehind(party->second, instead_of)) continue;
+    // Who waits for a slot could not take what comes.
+    if (party->second.expected_until <= now || !MayTakeBulk(party->second)) continue;
+    if (!IsFarBehind(party->second, instead_of)) continue;
     if (lowest == parties_.end() || tags_.Start(*party->second.tag) < tags_.Start(*lowest->second.tag)) {
       lowest = party;
     }
@@ -150,6 +157,7 @@ void Turns::EndHold(int factor) {
 }
 
 void Turns::OnTick() {
+  have_several_ = tags_.has_several();
   const absl::Time now = clock_();
   for (auto party = parties_.begin(); party != parties_.end();) {
     const auto next = std::next(party);
@@ -176,32 +184,33 @@ bool Turns::IsNext(const Party& party) const {
 }
 
 bool Turns::has_ready() const {
-  return has_waiting() &&
-         std::any_of(parties_.begin(), parties_.end(), [](const auto& party) { return party.second.Next(); });
+  return has_waiting() && std::any_of(parties_.begin(), parties_.end(),
+                                      [this](const auto& party) { return NextOf(party.second).has_value(); });
 }
 
-std::optional<Turns::Size> Turns::Party::Next() const {
-  const bool has_large = !large.empty() && MayTakeLarge();
-  if (!small.empty() && !(has_large && large_is_next)) return Size::kSmall;
-  return has_large ? std::optional(Size::kLarge) : std::nullopt;
+std::optional<Turns::Kind> Turns::NextOf(const Party& party) const {
+  const bool has_bulk = !party.bulk.empty() && MayTakeBulk(party);
+  if (!has_bulk) return party.light.empty() ? std::nullopt : std::optional(Kind::kLight);
+  return party.light.empty() || party.light_cost >= party.bulk.front().cost ? Kind::kBulk : Kind::kLight;
 }
 
 // Whether a message that has come need not wait for its turn.
-bool Turns::MayTakeNow(Party& party, Size size) {
-  const bool is_first = size == Size::kLarge ? !party.has_waiting() && party.MayTakeLarge()
-                                             : party.small.empty() && party.Next() != Size::kLarge;
+bool Turns::MayTakeNow(const Party& party, Kind kind) {
+  const bool is_first = kind == Kind::kLight ? party.light.empty() && NextOf(party) != Kind::kBulk
+                                             : !party.has_waiting() && MayTakeBulk(party);
   return is_first && IsNext(party) && (!has_waiting() || Overdue() == nullptr);
 }
 
 // A party that was passed over for so long that its message is next, however much others are behind; null if
 // there is none.
 Turns::Party* Turns::Overdue() {
-  const auto is_ready = [](const auto& party) { return party.second.Next().has_value(); };
+  const auto is_ready = [this](const auto& party) { return NextOf(party.second).has_value(); };
   const std::int64_t others = std::count_if(parties_.begin(), parties_.end(), is_ready) - 1;
   const std::uint64_t most = kMostPassedOver * static_cast<std::uint64_t>(std::max<std::int64_t>(others, 1));
   Party* overdue = nullptr;
   for (auto& [name, party] : parties_) {
-    if (!party.Next().has_value() || party.passed_over < most * party.First().cost) continue;
+    const std::optional<Kind> next = NextOf(party);
+    if (!next.has_value() || party.passed_over < most * party.Of(*next).front().cost) continue;
     if (overdue == nullptr || party.passed_over > overdue->passed_over) overdue = &party;
   }
   return overdue;
@@ -211,7 +220,7 @@ Turns::Party* Turns::Overdue() {
 Turns::Party& Turns::LowestReady() {
   Party* lowest = nullptr;
   for (auto& [name, party] : parties_) {
-    if (!party.Next().has_value()) continue;
+    if (!NextOf(party).has_value()) continue;
     if (lowest == nullptr || tags_.Start(*party.tag) < tags_.Start(*lowest->tag)) lowest = &party;
   }
   return *lowest;

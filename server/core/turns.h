@@ -21,10 +21,11 @@
 //
 // Whoever is behind, others get a small part of the shard's thread (kMostPassedOver): their calls go on.
 //
-// A message that has had its turn may still find no slot free. Until it has one, the party's other large
-// messages get no turn: they would all wait for slots, which nobody is expected for, and on a CPU the thread
-// reduces what it fills a slot with. Small messages need no slot, or little of one, and do not wait behind
-// large ones: each in its turn, a party's small and large messages alternate.
+// A message that has had its turn may still find no slot free. Until it has one, the party's other messages
+// that may need slots, its bulk, get no turn where parties compete. They would all wait for slots instead,
+// and then others are held for nobody; yet on a CPU it is the thread that works for whom it has a slot.
+// Messages that need no slot are light. They get turns meanwhile, and do not queue behind the party's bulk:
+// of what the party gets, both kinds get the same while both wait. ADR 126 has the figures.
 //
 // Threads: the shard's only.
 #pragma once
@@ -45,14 +46,20 @@ namespace warpfold::server {
 
 class Turns {
  public:
+  enum class Kind : std::uint8_t { kLight, kBulk };
+  // A message that has come.
+  struct Arrival {
+    std::uint64_t costs_bytes;  // it costs the thread as much as so many bytes of an array
+    std::uint64_t bytes;        // that have come
+    Kind kind;
+  };
+
   // A message counts so many bytes more than it has: the thread receives it and sends an answer, and could
   // copy and checksum about as much in that time.
   static constexpr std::uint64_t kMessageCost = 64 << 10;
   // So much is served before the thread looks for events again, among which may be a message that comes
   // first.
   static constexpr std::uint64_t kServedAtOnce = 256 << 10;
-  // What costs no more is small.
-  static constexpr std::uint64_t kSmallCost = 64 << 10;
   // A message that waits is taken when others have got so many times what it counts: all of them together, or
   // each of them where several wait with it.
   static constexpr std::uint64_t kMostPassedOver = 16;
@@ -84,13 +91,13 @@ class Turns {
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
-    // A message has come that costs the thread as much as so many bytes of an array, and of which so many
-    // bytes have come. True: it is to be taken now; otherwise Serve calls `on_turn`. Not while the member
+    // True: the message is to be taken now; otherwise Serve calls `on_turn`. Not while the member
     // waits.
-    bool Ask(std::uint64_t costs_bytes, std::uint64_t bytes);
-    bool Ask(std::uint64_t bytes) { return Ask(bytes, bytes); }
+    bool Ask(const Arrival& message);
+    // Bytes of an array.
+    bool Ask(std::uint64_t bytes) { return Ask({.costs_bytes = bytes, .bytes = bytes, .kind = Kind::kBulk}); }
 
-    // Whether the message that was taken last waits for a slot.
+    // Whether the message that was taken last waits for a slot. Of a light one it does not matter.
     void SetWaitsForSlot(bool waits);
 
     // The client has what it needs to send its next message, be it of this call or of its next one.
@@ -103,6 +110,7 @@ class Turns {
     Turns& turns_;
     const Parties::iterator party_;
     const std::function<void()> on_turn_;
+    Kind kind_ = Kind::kLight;  // of the message that came last
     bool waits_for_slot_ = false;
   };
 
@@ -122,7 +130,8 @@ class Turns {
   // Calls those whose turn it is, up to kServedAtOnce; nobody while a message is expected, or none is ready.
   void Serve();
 
-  // Forgets parties whose calls have ended and of which nothing is expected. To be called now and then.
+  // Forgets parties whose calls have ended and of which nothing is expected, and notices whether there are
+  // several still. To be called now and then.
   void OnTick();
 
  private:
@@ -131,23 +140,17 @@ class Turns {
     std::uint64_t cost;
     std::uint64_t bytes;
   };
-  enum class Size : std::uint8_t { kSmall, kLarge };
-  static Size SizeOf(std::uint64_t cost) { return cost <= kSmallCost ? Size::kSmall : Size::kLarge; }
   struct Party {
-    bool has_waiting() const { return !small.empty() || !large.empty(); }
-    bool MayTakeLarge() const { return waiting_for_slots == 0; }
-    // Of which size the party's next message is; none if it has none that is ready.
-    std::optional<Size> Next() const;
-    std::deque<Waiter>& OfSize(Size size) { return size == Size::kSmall ? small : large; }
-    const Waiter& First() { return OfSize(*Next()).front(); }
+    bool has_waiting() const { return !light.empty() || !bulk.empty(); }
+    std::deque<Waiter>& Of(Kind kind) { return kind == Kind::kLight ? light : bulk; }
 
-    std::deque<Waiter> small;  // the one that came first is first
-    std::deque<Waiter> large;
-    bool large_is_next = false;  // since a small one was taken last
-    int waiting_for_slots = 0;   // members
+    std::deque<Waiter> light;  // the one that came first is first
+    std::deque<Waiter> bulk;
+    std::uint64_t light_cost = 0;  // that was taken while bulk waited, since some of that was taken
+    int waiting_for_slots = 0;     // members
     int members = 0;
     PartyTags::Tag* tag = nullptr;
-    std::uint64_t passed_over = 0;  // what others got while the first of its messages has waited
+    std::uint64_t passed_over = 0;  // what others got since the party was taken from, or began to wait
     absl::Duration credit;          // for so long others may be held for it
     absl::Time expected_until = absl::InfinitePast();
   };
@@ -157,10 +160,13 @@ class Turns {
   };
 
   bool IsNext(const Party& party) const;
-  bool MayTakeNow(Party& party, Size size);
+  bool MayTakeBulk(const Party& party) const { return party.waiting_for_slots == 0 || !have_several_; }
+  // Of which kind the party's next message is; none if none is ready.
+  std::optional<Kind> NextOf(const Party& party) const;
+  bool MayTakeNow(const Party& party, Kind kind);
   Party* Overdue();
   Party& LowestReady();
-  void Take(Party& party, const Waiter& message, Size size);
+  void Take(Party& party, const Waiter& message, Kind kind);
   void Count(Party& party, std::uint64_t cost);
   bool HoldsBack(const Party& next);
   bool IsFarBehind(const Party& party, const Party& next) const;
@@ -175,6 +181,7 @@ class Turns {
   Parties parties_;  // those with members, and for a while those of which a message is expected
   std::size_t waiting_ = 0;
   std::optional<Hold> hold_;
+  bool have_several_ = false;  // what tags_.has_several() said last: it may change at any time
 };
 
 }  // namespace warpfold::server

@@ -23,7 +23,7 @@ constexpr auto kTick = std::chrono::milliseconds(50);
 constexpr std::chrono::system_clock::time_point kAtOnce = {};
 
 // Messages wait for their turn until there is no other event, or so many have been: more may come for ever.
-constexpr int kEventsBeforeTurns = 256;
+constexpr int kEventsBeforeWork = 256;
 
 }  // namespace
 
@@ -81,17 +81,16 @@ void RpcShard::OnEvent(bool) {
 void RpcShard::Run() {
   // Ticks are steady, whatever happens to the time of day, in which gRPC has its deadlines.
   auto next_tick = Clock::now() + kTick;
-  int events = 0;           // since messages took turns
+  int events = 0;           // since the shard worked last
   bool has_events = false;  // the queue had one when it was asked last
   while (true) {
     void* tag = nullptr;
     bool ok = false;
     beat_.Beat();
-    const bool serves = core_.has_turns();
-    const bool looks_at_device = LooksAgain(has_events);
-    const bool looks = looks_at_device || serves;
-    if (!looks) core_.BeforeWaiting();
-    switch (queue_->AsyncNext(&tag, &ok, looks ? kAtOnce : DeadlineOf(next_tick))) {
+    const bool has_work = core_.has_work();
+    const bool looks = LooksAgain(has_events);
+    if (!looks && !has_work) core_.BeforeWaiting();
+    switch (queue_->AsyncNext(&tag, &ok, looks || has_work ? kAtOnce : DeadlineOf(next_tick))) {
       case grpc::CompletionQueue::SHUTDOWN:
         return;
       case grpc::CompletionQueue::GOT_EVENT:
@@ -101,15 +100,15 @@ void RpcShard::Run() {
         ++events;
         break;
       case grpc::CompletionQueue::TIMEOUT:
-        core_.OnDeviceFinished();
+        core_.Work();
         // Between two looks other threads run: on a busy machine these may be the clients.
-        if (looks_at_device && !serves && core_.LookTime().has_value()) std::this_thread::yield();
+        if (looks && !has_work && core_.LookTime().has_value()) std::this_thread::yield();
         has_events = false;
-        events = kEventsBeforeTurns;
+        events = 0;
         break;
     }
-    if (events >= kEventsBeforeTurns) {
-      core_.ServeTurns();
+    if (events >= kEventsBeforeWork) {
+      core_.Work();
       events = 0;
     }
     if (const auto now = Clock::now(); now >= next_tick) {

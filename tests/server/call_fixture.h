@@ -21,6 +21,8 @@
 namespace warpfold::server {
 
 inline constexpr char kReduce[] = "/warpfold.v1.ReductionService/Reduce";
+inline constexpr char kReduceSegments[] = "/warpfold.v1.SegmentService/ReduceSegments";
+inline constexpr char kPutArray[] = "/warpfold.v1.ArrayService/PutArray";
 inline constexpr char kWatch[] = "/grpc.health.v1.Health/Watch";
 inline constexpr char kMerge[] = "/warpfold.v1.ReductionService/Merge";
 inline constexpr char kReduceArray[] = "/warpfold.v1.ReductionService/ReduceArray";

@@ -32,7 +32,7 @@ TEST_F(CallTurnsTest, MergesAndListsAreTakenInTurns) {
     EXPECT_TRUE(modest.answered());
     while (shard_.turns().has_waiting()) {
       now_ += Turns::kPatience;
-      shard_.ServeTurns();
+      shard_.Work();
     }
     for (Caller& caller : greedy) EXPECT_EQ(caller.Reason(), "BAD_MESSAGE");
   }
@@ -44,7 +44,7 @@ TEST_F(CallTurnsTest, WhoHasLessIsExpectedOnceItCanSend) {
   for (int i = 0; i < 20; ++i) greedy.emplace_back(shard_, kMerge, "192.0.2.2");
   auto greet = [&greedy, next = 0]() mutable { greedy[next++].Say(std::string(1 << 20, 'x')); };
   const auto is_held = [this] {
-    shard_.ServeTurns();
+    shard_.Work();
     return shard_.turns().held_until().has_value();
   };
   Caller silent(shard_, kMerge);  // keeps what is known of its party

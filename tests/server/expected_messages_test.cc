@@ -116,7 +116,7 @@ TEST_F(ExpectedMessagesTest, WhoSendsLittleIsNotExpected) {
     EXPECT_EQ(Served(), 1) << i;
   }
   // What a message costs the thread is not what has come.
-  ASSERT_TRUE(modest_->Ask(std::uint64_t{1} << 20, 0));
+  ASSERT_TRUE(modest_->Ask({.costs_bytes = std::uint64_t{1} << 20, .bytes = 0, .kind = Turns::Kind::kLight}));
   modest_->Expect();
   EXPECT_EQ(Served(), 1);
   for (int i = 0; i < 2; ++i) Send(little);

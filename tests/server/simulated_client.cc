@@ -106,7 +106,7 @@ void SimulatedClient::Say(Random& random) {
     CountProgress(line.array_bytes);
     call_->OnMessage(std::move(message));
     const Turns& turns = shard_.turns();
-    while (ledger_.has_turns_at_once && shard_.has_turns()) shard_.ServeTurns();
+    while (ledger_.has_turns_at_once && shard_.has_work()) shard_.Work();
     // Where messages wait for their turns, this one perhaps waits for no slot yet.
     waits_for_slot_ = is_chunk && !turns.has_waiting();
     starts_of_others_.clear();

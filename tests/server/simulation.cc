@@ -98,10 +98,10 @@ void World::Notify(SimulatedShard& shard) {
 void World::TakeTurns(SimulatedShard& shard) {
   if (const std::optional<absl::Time> held = shard.shard->turns().held_until(); held.has_value()) {
     MomentPasses(std::max(*held - ledger_.now, absl::ZeroDuration()));
-  } else if (!shard.shard->has_turns()) {
+  } else if (!shard.shard->has_work()) {
     return;
   }
-  shard.shard->ServeTurns();
+  shard.shard->Work();
   shard.shard->BeforeWaiting();
 }
 
@@ -113,7 +113,7 @@ void World::MomentPasses(absl::Duration time) {
 // Before a shard's thread waits for long, nobody waits for a turn but behind those who wait for slots.
 void World::TimePasses(absl::Duration time) {
   for (SimulatedShard& shard : shards_) {
-    while (shard.shard->has_turns() || shard.shard->turns().held_until().has_value()) TakeTurns(shard);
+    while (shard.shard->has_work() || shard.shard->turns().held_until().has_value()) TakeTurns(shard);
     ledger_.Expect(!shard.shard->turns().has_waiting() || shard.shard->slots().waiting() > 0,
                    "messages wait for turns that nobody else has");
   }
@@ -124,7 +124,7 @@ void World::TimePasses(absl::Duration time) {
   }
   for (SimulatedShard& shard : shards_) {
     shard.shard->OnTick();
-    while (shard.shard->has_turns()) shard.shard->ServeTurns();
+    while (shard.shard->has_work()) shard.shard->Work();
     shard.shard->BeforeWaiting();
     const SlotShare& slots = shard.shard->slots();
     // Of several devices, it may be another's that is free.

@@ -139,7 +139,9 @@ void World::MakeOneFarAhead() {
       silent_.emplace_back(shard.shard->turns(), party(host), [] {});
     }
     for (std::size_t host = 0; host < kHosts; ++host) {
-      if (host != ahead) silent_[silent_.size() - kHosts + host].Ask(0, std::uint64_t{4} << 20);
+      if (host != ahead)
+        silent_[silent_.size() - kHosts + host].Ask(
+            {.costs_bytes = 0, .bytes = std::uint64_t{4} << 20, .kind = Turns::Kind::kBulk});
     }
   }
 }

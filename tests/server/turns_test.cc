@@ -41,8 +41,7 @@ struct BusyParty {
   void Ask(std::size_t call) {
     // A message is charged to its party when it is taken, and costs nothing while it waits.
     while (!paused) {
-      // Small ones would pass others of their party.
-      const std::uint64_t bytes = Turns::kSmallCost + 1 + random() % (kMostBytes - Turns::kSmallCost);
+      const std::uint64_t bytes = random() % kMostBytes;
       waiting.push_back(bytes);
       if (!members[call].Ask(bytes)) return;
       waiting.pop_back();
@@ -203,6 +202,24 @@ TEST(TurnsTest, WhoWaitsStaysFirstWhenTheOthersLeave) {
   EXPECT_TRUE(first.Ask(0)) << "alone, and nobody waits";
 }
 
+TEST(TurnsTest, WhoIsNextByNowDoesNotPassThoseOfItsParty) {
+  PartyTags tags;
+  Turns turns(tags, kNoTime);
+  PartyTags::Tag& elsewhere = tags.Join("other");
+  const Turns::Member other(turns, "other", [] {});
+  std::vector<int> served;
+  std::deque<Turns::Member> members;
+  for (int i = 0; i < 3; ++i) {
+    members.emplace_back(turns, "party", [&served, i] { served.push_back(i); });
+  }
+  EXPECT_TRUE(members[0].Ask(kMostBytes));
+  EXPECT_FALSE(members[1].Ask(kMostBytes));
+  tags.Charge(elsewhere, 2 * kMostCost);
+  EXPECT_FALSE(members[2].Ask(kMostBytes)) << "another one of its party came before";
+  while (turns.has_waiting()) turns.Serve();
+  EXPECT_EQ(served, (std::vector<int>{1, 2}));
+}
+
 TEST(TurnsTest, OthersGetALittleOfWhoeverIsBehind) {
   PartyTags tags;
   Turns turns(tags, kNoTime);
@@ -260,6 +277,15 @@ TEST_F(OneInARowTest, AfterMuchOfOnePartyAMessageOfAnotherIsNext) {
   EXPECT_EQ(Served(), 1);
   EXPECT_EQ(Served(), 0) << "it is the modest one's turn again";
   EXPECT_TRUE(Ask());
+}
+
+TEST_F(OneInARowTest, WhoAsksMeanwhileTakesNoTimeFromItsFirst) {
+  while (!turns_.has_waiting()) Greet();
+  for (std::uint64_t cost = 0; cost < kMostCostInARow; cost += kCost) {
+    ASSERT_TRUE(Ask()) << cost;
+    Greet();
+  }
+  EXPECT_FALSE(Ask());
 }
 
 TEST_F(OneInARowTest, WhatAPartyHadWhileNobodyWaitedDoesNotCount) {
