@@ -101,8 +101,12 @@ void RpcShard::Run() {
         break;
       case grpc::CompletionQueue::TIMEOUT:
         core_.Work();
-        // Between two looks other threads run: on a busy machine these may be the clients.
-        if (looks && !has_work && core_.LookTime().has_value()) std::this_thread::yield();
+        // Between two looks other threads run: on a busy machine these may be the clients, and for long. What
+        // the device has ended meanwhile needs no notice.
+        if (looks && !has_work && core_.LookTime().has_value()) {
+          std::this_thread::yield();
+          core_.OnDeviceFinished();
+        }
         has_events = false;
         events = 0;
         break;
