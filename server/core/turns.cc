@@ -103,7 +103,13 @@ void Turns::Serve() {
 void Turns::Take(Party& party, const Waiter& message, Kind kind) {
   Count(party, message.cost);
   party.passed_over = 0;
-  party.light_cost = kind == Kind::kBulk || party.bulk.empty() ? 0 : party.light_cost + message.cost;
+  if (party.bulk.empty()) {
+    party.light_cost = 0;
+  } else if (kind == Kind::kBulk) {
+    party.light_cost -= std::min(party.light_cost, message.cost);
+  } else if (MayTakeBulk(party)) {
+    party.light_cost += message.cost;
+  }
   party.credit =
       std::min(party.credit + kHeldPerByte * static_cast<std::int64_t>(message.bytes), kMostCredit);
 }
@@ -115,7 +121,11 @@ void Turns::Count(Party& party, std::uint64_t cost) {
 
 // Whether a message is expected, for which `next` has to wait; if so, others are held from now on.
 bool Turns::HoldsBack(const Party& next) {
-  if (hold_.has_value()) return true;
+  if (hold_.has_value()) {
+    const Party& expected = hold_->party->second;
+    if (MayTakeBulk(expected) && IsFarBehind(expected, next)) return true;
+    EndHold(/*factor=*/1);
+  }
   const absl::Time now = clock_();
   const Parties::iterator expected = Expected(next, now);
   if (expected != parties_.end()) hold_ = {.party = expected, .since = now};
@@ -157,7 +167,6 @@ void Turns::EndHold(int factor) {
 }
 
 void Turns::OnTick() {
-  have_several_ = tags_.has_several();
   const absl::Time now = clock_();
   for (auto party = parties_.begin(); party != parties_.end();) {
     const auto next = std::next(party);
@@ -168,6 +177,7 @@ void Turns::OnTick() {
     }
     party = next;
   }
+  have_several_ = tags_.has_several();
 }
 
 void Turns::ForgetIfGone(Parties::iterator party) {

@@ -22,10 +22,11 @@
 // Whoever is behind, others get a small part of the shard's thread (kMostPassedOver): their calls go on.
 //
 // A message that has had its turn may still find no slot free. Until it has one, the party's other messages
-// that may need slots, its bulk, get no turn where parties compete. They would all wait for slots instead,
-// and then others are held for nobody; yet on a CPU it is the thread that works for whom it has a slot.
-// Messages that need no slot are light. They get turns meanwhile, and do not queue behind the party's bulk:
-// of what the party gets, both kinds get the same while both wait. ADR 126 has the figures.
+// that may need slots, its bulk, get no turn where parties compete. If all had turns they would queue for
+// slots. That queue knows no tags and holds nobody back, and on a CPU this thread does the reducing, so that
+// it would work for them one after the other. Headers, small arrays and all that needs no slot are light.
+// They get turns meanwhile, and do not queue behind the party's bulk: of what the party gets, both kinds get
+// the same while both could be taken. ADR 126 has the figures.
 //
 // Threads: the shard's only.
 #pragma once
@@ -60,8 +61,8 @@ class Turns {
   // So much is served before the thread looks for events again, among which may be a message that comes
   // first.
   static constexpr std::uint64_t kServedAtOnce = 256 << 10;
-  // A message that waits is taken when others have got so many times what it counts: all of them together, or
-  // each of them where several wait with it.
+  // A message that waits is taken when others have got so many times what it counts, for each other party that
+  // waits, but once at least.
   static constexpr std::uint64_t kMostPassedOver = 16;
   // Others are held for a party if those who would be served instead have had so much more than it,
   static constexpr std::uint64_t kFarBehind = 4 << 20;
@@ -97,7 +98,7 @@ class Turns {
     // Bytes of an array.
     bool Ask(std::uint64_t bytes) { return Ask({.costs_bytes = bytes, .bytes = bytes, .kind = Kind::kBulk}); }
 
-    // Whether the message that was taken last waits for a slot. Of a light one it does not matter.
+    // Whether the message that was taken last waits for a slot. Of a light one this is ignored.
     void SetWaitsForSlot(bool waits);
 
     // The client has what it needs to send its next message, be it of this call or of its next one.
@@ -146,7 +147,7 @@ class Turns {
 
     std::deque<Waiter> light;  // the one that came first is first
     std::deque<Waiter> bulk;
-    std::uint64_t light_cost = 0;  // that was taken while bulk waited, since some of that was taken
+    std::uint64_t light_cost = 0;  // what light messages have had more than bulk, while both could be taken
     int waiting_for_slots = 0;     // members
     int members = 0;
     PartyTags::Tag* tag = nullptr;

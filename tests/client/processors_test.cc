@@ -67,6 +67,13 @@ TEST_F(ProcessorsTest, VersionOne) {
   EXPECT_EQ(Count(), 1);
 }
 
+TEST_F(ProcessorsTest, VersionOneByTheNameOfAllItsControllers) {
+  Write("proc/self/cgroup", "3:cpu,cpuacct:/a\n");
+  Write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+  Write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "50000\n");
+  EXPECT_EQ(Count(), 1);
+}
+
 TEST_F(ProcessorsTest, NonsenseIsNoLimit) {
   const int all = Count();
   Write("proc/self/cgroup", "0::/\n");

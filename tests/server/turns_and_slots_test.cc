@@ -91,8 +91,11 @@ TEST_F(TurnsAndSlotsTest, WhoIsAloneIsNotHeldBack) {
   EXPECT_TRUE(first.Ask(kBulkBytes));
   first.SetWaitsForSlot(true);
   EXPECT_FALSE(second.Ask(kBulkBytes));
+  EXPECT_TRUE(other->Ask(kBulkBytes));
+  other->Expect();
   other.reset();
   EXPECT_FALSE(turns_.has_ready());
+  now_ += Turns::kPatience;
   turns_.OnTick();
   EXPECT_EQ(Taken(), std::vector<std::string>{"second"}) << "nobody competes any more";
   EXPECT_TRUE(second.Ask(kBulkBytes));
@@ -123,16 +126,14 @@ TEST_F(TurnsAndSlotsTest, BothKindsOfAPartyGetTheSame) {
   EXPECT_TRUE(AskLight(Add("party", "light")));
   EXPECT_FALSE(AskLight(Add("party", "light"), 2 * kBulkBytes))
       << "the party has had more than the other one";
-  for (int i = 0; i < 2; ++i) Add("party", "bulk").Ask(kBulkBytes);
-  const int lights = 2 * kBulkBytes / Turns::kMessageCost;  // more than a bulk message counts
-  for (int i = 0; i < lights; ++i) AskLight(Add("party", "light"));
-  const std::vector<std::string> taken = Taken();
-  ASSERT_EQ(taken.size(), lights + 3u);
-  EXPECT_EQ(taken[0], "light");
-  EXPECT_EQ(taken[1], "bulk") << "the first one cost as much";
-  constexpr int kAsMuch = kBulkBytes / Turns::kMessageCost + 1;
-  for (int i = 2; i < 2 + kAsMuch; ++i) EXPECT_EQ(taken[i], "light") << i;
-  EXPECT_EQ(taken[2 + kAsMuch], "bulk");
+  for (int i = 0; i < 3; ++i) Add("party", "bulk").Ask(kBulkBytes);
+  constexpr std::size_t kAsMuch = kBulkBytes / Turns::kMessageCost + 1;  // as a bulk message counts
+  for (std::size_t i = 0; i < kAsMuch + 1; ++i) AskLight(Add("party", "light"));
+  std::vector<std::string> expected = {"light", "bulk", "light",
+                                       "bulk"};  // the first one cost as much as two
+  expected.insert(expected.end(), kAsMuch, "light");
+  expected.emplace_back("bulk");
+  EXPECT_EQ(Taken(), expected);
 }
 
 // While no bulk waits nothing is counted that it would have to make up for.
@@ -145,6 +146,19 @@ TEST_F(TurnsAndSlotsTest, LightMessagesOfBeforeDoNotCount) {
   EXPECT_EQ(Taken(), (std::vector<std::string>{"light", "bulk"}));
 }
 
+TEST_F(TurnsAndSlotsTest, LightMessagesMeanwhileDoNotCount) {
+  Turns::Member& waits = Add("party", "waits");
+  Add("other", "other");
+  EXPECT_TRUE(waits.Ask(kBulkBytes));
+  waits.SetWaitsForSlot(true);
+  for (int i = 0; i < 2; ++i) Add("party", "bulk").Ask(kBulkBytes);
+  for (int i = 0; i < 100; ++i) AskLight(Add("party", "light"));
+  EXPECT_EQ(Taken().size(), 100u);
+  waits.SetWaitsForSlot(false);
+  AskLight(Add("party", "light"));
+  EXPECT_EQ(Taken(), (std::vector<std::string>{"light", "bulk", "bulk"}));
+}
+
 TEST_F(TurnsAndSlotsTest, WhatIsLightAndOfWhoHasHadLeastIsTakenAtOnce) {
   Turns::Member& party = Add("party", "party");
   EXPECT_TRUE(Add("other", "other").Ask(8 * kBulkBytes));
@@ -154,8 +168,8 @@ TEST_F(TurnsAndSlotsTest, WhatIsLightAndOfWhoHasHadLeastIsTakenAtOnce) {
   EXPECT_TRUE(AskLight(Add("party", "light"), 2 * kBulkBytes));
   EXPECT_TRUE(AskLight(Add("party", "light")));
   party.SetWaitsForSlot(false);
-  EXPECT_FALSE(AskLight(Add("party", "light"))) << "it is the bulk's turn";
-  EXPECT_EQ(Taken(), (std::vector<std::string>{"bulk", "light"}));
+  EXPECT_FALSE(AskLight(Add("party", "light"))) << "bulk waits for a turn, too";
+  EXPECT_EQ(Taken(), (std::vector<std::string>{"light", "bulk"}));
 }
 
 // A party that others have passed over for long comes next, but for its message that may not be taken.
@@ -192,6 +206,15 @@ TEST_F(HeldForOneTest, AHoldEndsWhereNobodyIsReady) {
   turns_.Serve();
   EXPECT_FALSE(turns_.held_until().has_value());
   EXPECT_EQ(Taken(), std::vector<std::string>{});
+}
+
+TEST_F(HeldForOneTest, AHoldEndsWhereItsPartyBeginsToWaitForASlot) {
+  turns_.Serve();
+  ASSERT_TRUE(turns_.held_until().has_value());
+  modest_.SetWaitsForSlot(true);
+  turns_.Serve();
+  EXPECT_FALSE(turns_.held_until().has_value());
+  EXPECT_EQ(taken_, std::vector<std::string>{"waits"});
 }
 
 TEST_F(HeldForOneTest, NobodyIsHeldForWhoWaitsForASlot) {
