@@ -137,6 +137,7 @@ void Call::OnMessage(Message message) {
   }
   if (!sending_) timer_.ClientCame(shard_.Now());
   arrived_ = std::move(message);
+  arrived_at_ = shard_.Now();
   // What is too large is refused at once, so that it does not lie here until its turn.
   const bool is_too_large = TotalBytes(arrived_->slices) > kMaxPayloadBytes + kMaxFramingBytes;
   if (!turns_.has_value() || is_too_large || turns_->Ask(TurnArrival())) TakeMessage();
@@ -170,7 +171,7 @@ void Call::TakeMessage() {
   if (session_ == nullptr) return TakeRequest(std::move(message));
   const absl::StatusOr<ArraySession::Need> need = session_->OnMessage(std::move(message));
   timer_.Reserve(session_->reserved_bytes());
-  if (session_->made_progress()) ReportProgress();
+  if (session_->made_progress()) ReportProgress(arrived_at_);
   if (live_ != nullptr) live_->bytes.store(session_->array_bytes(), std::memory_order_relaxed);
   if (session_->returns_state()) ticket_.MarkAsPart();
   Follow(need);
@@ -216,11 +217,13 @@ void Call::Send(std::string message) {
 void Call::OnOutputTaken() {
   if (!awaits_message()) timer_.ClientCame(shard_.Now());
   output_bytes_ += sending_bytes_;
-  ReportProgress();
+  ReportProgress(shard_.Now());
   OnProgress();
 }
 
-void Call::ReportProgress() { timer_.Progress(shard_.Now(), session_->progress_bytes() + output_bytes_); }
+void Call::ReportProgress(absl::Time when) {
+  timer_.Progress(when, session_->progress_bytes() + output_bytes_);
+}
 
 void Call::AnswerSession() {
   absl::StatusOr<std::string> response = session_->Response();

@@ -120,7 +120,7 @@ class Call {
   void Send(std::string message);
   void SendOutput();
   void OnOutputTaken();
-  void ReportProgress();
+  void ReportProgress(absl::Time when);
   void AnswerSession();
   void AnswerArrays(const Message& message);
   void Reflect(const Message& message);
@@ -144,6 +144,7 @@ class Call {
   std::optional<Turns::Member> turns_;     // of methods that keep the thread for long, until the answer
   bool reading_ = false;                   // from the request for a message until it is taken
   std::optional<Message> arrived_;         // and waits for its turn
+  absl::Time arrived_at_;                  // the message that came last
   bool half_closed_ = false;               // the client can send no more
   bool answered_ = false;
   WatchedTime untaken_;                                  // since the answer

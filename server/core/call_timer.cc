@@ -46,10 +46,10 @@ void CallTimer::ClientCame(absl::Time now) {
   client_came_ = now;
 }
 
-void CallTimer::Progress(absl::Time now, std::uint64_t bytes) {
-  progress_ = now;
+void CallTimer::Progress(absl::Time when, std::uint64_t bytes) {
+  progress_ = std::max(progress_, when);
   if (bytes - bytes_then_ < pace_bytes_) return;
-  pace_begin_ = now;
+  pace_begin_ = std::max(pace_begin_, when);
   bytes_then_ = bytes;
 }
 

@@ -25,8 +25,9 @@ class CallTimer {
   void AwaitClient(absl::Time now);
   void ClientCame(absl::Time now);
   // A client may not be slow without end, either: it must send limits.pace_bytes more, or the rest of the
-  // array, within twice the time that it may be idle. `bytes` is how much of the array has arrived.
-  void Progress(absl::Time now, std::uint64_t bytes);
+  // array, within twice the time that it may be idle. `bytes` is how much of the array has arrived by then:
+  // `when` is in the past for a message that has waited for its turn.
+  void Progress(absl::Time when, std::uint64_t bytes);
   // The call keeps `bytes` from others until all of them have come: in each of those windows a sixteenth of
   // them must come, where that is more.
   void Reserve(std::uint64_t bytes);

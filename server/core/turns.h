@@ -61,8 +61,8 @@ class Turns {
   // So much is served before the thread looks for events again, among which may be a message that comes
   // first.
   static constexpr std::uint64_t kServedAtOnce = 256 << 10;
-  // A message that waits is taken when others have got so many times what it counts, for each other party that
-  // waits, but once at least.
+  // A message that waits is taken when others have got so many times what it counts, for each other party
+  // that waits, but once at least.
   static constexpr std::uint64_t kMostPassedOver = 16;
   // Others are held for a party if those who would be served instead have had so much more than it,
   static constexpr std::uint64_t kFarBehind = 4 << 20;

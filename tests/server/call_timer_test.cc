@@ -54,6 +54,19 @@ TEST(CallTimerTest, TheFirstMessageMayHaveToComeSooner) {
   EXPECT_TRUE(timer.Overdue(After(10), absl::Seconds(2)).ok());
 }
 
+// It came while the client was awaited for what it is sent, and waited for its turn.
+TEST(CallTimerTest, ProgressCountsFromWhenTheMessageCame) {
+  CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
+  timer.AwaitClient(kStart);
+  timer.Progress(After(3), kLimits.pace_bytes);  // found out at 8
+  EXPECT_EQ(ReasonAt(timer, 12), "");
+  EXPECT_EQ(ReasonAt(timer, 13), "IDLE");
+  timer.Progress(After(9), 2 * kLimits.pace_bytes);
+  timer.Progress(After(4), 3 * kLimits.pace_bytes);  // what has come since stays
+  EXPECT_EQ(ReasonAt(timer, 18), "");
+  EXPECT_EQ(ReasonAt(timer, 19), "IDLE");
+}
+
 TEST(CallTimerTest, EmptyChunksAreNoProgress) {
   CallTimer timer(kStart, absl::InfiniteFuture(), kLimits);
   timer.AwaitClient(kStart);

@@ -124,7 +124,11 @@ void World::TimePasses(absl::Duration time) {
   }
   for (SimulatedShard& shard : shards_) {
     shard.shard->OnTick();
-    while (shard.shard->has_work()) shard.shard->Work();
+    // Who asks its client for more only then may be overdue, which the next tick notices.
+    while (shard.shard->has_work()) {
+      while (shard.shard->has_work()) shard.shard->Work();
+      shard.shard->OnTick();
+    }
     shard.shard->BeforeWaiting();
     const SlotShare& slots = shard.shard->slots();
     // Of several devices, it may be another's that is free.
