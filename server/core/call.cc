@@ -140,7 +140,11 @@ void Call::OnMessage(Message message) {
   arrived_at_ = shard_.Now();
   // What is too large is refused at once, so that it does not lie here until its turn.
   const bool is_too_large = TotalBytes(arrived_->slices) > kMaxPayloadBytes + kMaxFramingBytes;
-  if (!turns_.has_value() || is_too_large || turns_->Ask(TurnArrival())) TakeMessage();
+  if (!turns_.has_value() || is_too_large) return TakeMessage();
+  const Turns::Arrival arrival = TurnArrival();
+  if (turns_->Ask(arrival)) return TakeMessage();
+  // It may wait for seconds, where the device is slow. Bulk is never without bytes.
+  if (arrival.kind == Turns::Kind::kBulk) ReportProgress(arrived_at_);
 }
 
 // About how many bytes of an array the thread could take in the time that the message takes it: a merge of

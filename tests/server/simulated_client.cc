@@ -109,6 +109,7 @@ void SimulatedClient::Say(Random& random) {
     while (ledger_.has_turns_at_once && shard_.has_work()) shard_.Work();
     // Where messages wait for their turns, this one perhaps waits for no slot yet.
     waits_for_slot_ = is_chunk && !turns.has_waiting();
+    counts_in_order_ &= !turns.has_waiting();
     starts_of_others_.clear();
   }
   shard_.AfterEvent();
@@ -189,7 +190,7 @@ bool SimulatedClient::IsMessageLetGo() const {
 bool SimulatedClient::IsOverdue() const {
   const CallLimits& limits = shard_.service().limits.call;
   return ledger_.now >= begun_at_ + script_.patience || ledger_.now - begun_at_ >= limits.duration ||
-         (IsAwaited() && (idle_ >= MostIdle() || slow_ >= 2 * idle_limit_));
+         (IsAwaited() && (idle_ >= MostIdle() || slow_ >= (counts_in_order_ ? 2 : 4) * idle_limit_));
 }
 
 // Who has yet to send its one message has less time: always, or, where that is large, while places are short.
@@ -340,7 +341,7 @@ void SimulatedClient::JudgeError(const absl::Status& status) const {
   if (reason == "UNKNOWN_MEMORY" || reason == "RESIDENT_FULL") deserved = of_arrays;
   const CallLimits& limits = shard_.service().limits.call;
   if (reason == "IDLE") deserved = IsAwaited() && idle_ >= LeastIdle();
-  if (reason == "RATE") deserved = IsAwaited() && slow_ >= 2 * idle_limit_;
+  if (reason == "RATE") deserved = IsAwaited() && (slow_ >= 2 * idle_limit_ || !counts_in_order_);
   if (reason == "DEADLINE") deserved = ledger_.now >= begun_at_ + script_.patience;
   if (reason == "DURATION") deserved = ledger_.now - begun_at_ >= limits.duration;
   if (absl::IsCancelled(status)) deserved = gone_;

@@ -145,8 +145,11 @@ class SimulatedClient : private Transport {
   bool begun_ = false;
   std::string refusal_;  // the reason that it should be refused with at its begin, if any
   absl::Time begun_at_;
-  absl::Duration idle_;         // while it was awaited, since it last said something
-  absl::Duration slow_;         // while it was awaited, since it last had said enough
+  absl::Duration idle_;  // while it was awaited, since it last said something
+  absl::Duration slow_;  // while it was awaited, since it last had said enough
+  // The call counts a message that waited for its turn behind results that were taken meanwhile, so that its
+  // windows of the pace may begin elsewhere: it then has one window more, or one less.
+  bool counts_in_order_ = true;
   std::size_t said_since_ = 0;  // bytes of the array since then
   std::size_t next_line_ = 0;
   bool told_admitted_ = false;
