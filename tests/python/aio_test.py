@@ -311,8 +311,8 @@ def is_closed(memory):
     return True
 
 
-# When the time is over the thread may be within the iterator. Nobody can take from it what it has, and the call
-# does not wait for it.
+# When the time is over the thread may be within the iterator. Nobody can take from it what it has, and the
+# call does not wait for it.
 def test_memory_that_an_iterator_gave_can_be_closed_soon_after_its_call(server):
     async def scenario(client):
         for _ in range(30):
