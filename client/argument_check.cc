@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "client/chunk_stream.h"
 #include "client/status.h"
 #include "proto/error_reasons.h"
@@ -44,6 +45,17 @@ bool HasGoodPort(absl::string_view target) {
   int number = 0;
   // Text that is no number may end an IPv6 address without a port, or a name that gRPC resolves.
   return !is_number || (absl::SimpleAtoi(port, &number) && number >= 1 && number <= 65535);
+}
+
+bool IsOfThisMachine(absl::string_view target) {
+  if (absl::StartsWith(target, "unix:") || absl::StartsWith(target, "unix-abstract:")) return true;
+  for (const absl::string_view scheme : {"dns:///", "dns:", "ipv4:", "ipv6:"}) {
+    if (absl::ConsumePrefix(&target, scheme)) break;
+  }
+  if (target == "::1" || target == "[::1]" || absl::StartsWith(target, "[::1]:")) return true;
+  const std::string host = absl::AsciiStrToLower(target.substr(0, target.find(':')));
+  const bool is_ipv4 = host.find_first_not_of("0123456789.") == std::string::npos;
+  return host == "localhost" || (is_ipv4 && absl::StartsWith(host, "127."));
 }
 
 absl::Status CheckTargets(const std::vector<std::string>& targets) {

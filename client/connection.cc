@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "client/argument_check.h"
 #include "proto/metadata.h"
 
 namespace warpfold {
@@ -22,8 +23,11 @@ constexpr absl::Duration kStopCheckedEvery = absl::Milliseconds(10);
 constexpr absl::Duration kShortestKeepalive = absl::Seconds(1);
 constexpr absl::Duration kLongestKeepalive = absl::Hours(24);
 
-grpc::ChannelArguments Arguments(const ClientOptions& options, const Sockets& sockets) {
+grpc::ChannelArguments Arguments(const std::string& target, const ClientOptions& options,
+                                 const Sockets& sockets) {
   grpc::ChannelArguments arguments;
+  // gRPC asks a proxy that the environment names (http_proxy), which cannot reach this machine's own address.
+  if (IsOfThisMachine(target)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   sockets.ReportFrom(arguments);
   // Without this, channels to the same target would share one socket.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -84,7 +88,7 @@ Connection::Connection(const std::string& target, const ClientOptions& options,
                        std::shared_ptr<Refusals> refusals)
     : channel_(grpc::CreateCustomChannel(
           target, options.credentials == nullptr ? grpc::InsecureChannelCredentials() : options.credentials,
-          Arguments(options, sockets_))),
+          Arguments(target, options, sockets_))),
       refusals_(std::move(refusals)) {}
 
 bool Connection::IsReady() const {
@@ -109,9 +113,19 @@ bool Connection::PauseAndConnect(absl::Duration pause, const Interrupts& interru
       grpc::experimental::ChannelResetConnectionBackoff(channel_.get());
       asked_to_connect = true;
     }
-    channel_->WaitForStateChange(state, absl::ToChronoTime(std::min(end, absl::Now() + kStopCheckedEvery)));
+    AwaitChange(state, std::min(end, absl::Now() + kStopCheckedEvery));
   }
   return true;
+}
+
+// gRPC's WaitForStateChange does not take the event where it cannot wait, and aborts when that comes later.
+void Connection::AwaitChange(grpc_connectivity_state state, absl::Time until) const {
+  std::unique_ptr<grpc::CompletionQueue> queue = queues_->Take();
+  channel_->NotifyOnStateChange(state, absl::ToChronoTime(until), queue.get(), /*tag=*/nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  while (AwaitEvent(*queue, &tag, &ok, absl::InfiniteFuture()) != Waited::kEvent) continue;
+  queues_->GiveBack(std::move(queue));
 }
 
 CallScope::CallScope(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,

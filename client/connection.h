@@ -59,6 +59,9 @@ class Connection {
   bool BreakOff() const { return sockets_.ShutDown(); }
 
  private:
+  // Waits until the channel is in another state, or for so long.
+  void AwaitChange(grpc_connectivity_state state, absl::Time until) const;
+
   const Sockets sockets_;
   std::shared_ptr<grpc::Channel> channel_;
   const std::shared_ptr<Refusals> refusals_;

@@ -2,13 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/queue_pool.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
+
+#include "absl/time/clock.h"
 
 namespace warpfold {
 namespace {
 
 // Of a connection. Each may hold a descriptor.
 constexpr std::size_t kMostIdle = 16;
+
+// After a wait that failed: each writes two lines to gRPC's log.
+constexpr absl::Duration kPauseAfterFailure = absl::Milliseconds(20);
 
 void End(grpc::CompletionQueue& queue) {
   queue.Shutdown();
@@ -18,6 +25,16 @@ void End(grpc::CompletionQueue& queue) {
 }
 
 }  // namespace
+
+Waited AwaitEvent(grpc::CompletionQueue& queue, void** tag, bool* ok, absl::Time end) {
+  const auto until =
+      end == absl::InfiniteFuture() ? std::chrono::system_clock::time_point::max() : absl::ToChronoTime(end);
+  if (queue.AsyncNext(tag, ok, until) == grpc::CompletionQueue::GOT_EVENT) return Waited::kEvent;
+  const absl::Time now = absl::Now();
+  if (now >= end) return Waited::kTimeout;
+  absl::SleepFor(std::min(kPauseAfterFailure, end - now));
+  return Waited::kFailed;
+}
 
 QueuePool::~QueuePool() {
   for (const auto& queue : idle_) End(*queue);

@@ -13,8 +13,16 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 
 namespace warpfold {
+
+enum class Waited { kEvent, kTimeout, kFailed };
+
+// The queue's next event, if it comes before `end`. The queue must not have been shut down. kFailed where
+// gRPC cannot wait and says so in its log: with `poll` a queue's first wait makes a descriptor, and the
+// process may have none left. It has then paused for a moment, and may be called again.
+Waited AwaitEvent(grpc::CompletionQueue& queue, void** tag, bool* ok, absl::Time end);
 
 // The queues of one connection's calls: with `poll` a queue watches every socket that it has ever had a call
 // on. Threads: may be used from any thread. Destroyed after its calls.

@@ -21,6 +21,9 @@ namespace {
 // A time that is long gone, and that gRPC can still count in nanoseconds.
 constexpr std::chrono::system_clock::time_point kAtOnce = {};
 
+// Other threads may give descriptors back.
+constexpr absl::Duration kLongestWithoutDescriptor = absl::Seconds(1);
+
 }  // namespace
 
 RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Load load)
@@ -107,6 +110,9 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, Wait wait) {
   if (!std::exchange(finishes_, true)) call_->Finish(&status_, Begin(finish_));
   Await(finish_);
   finished_ = true;
+  if (could_not_wait_) {
+    return absl::ResourceExhaustedError("this process has no file descriptor left to wait for an answer by");
+  }
   if (scope_.given_up()) return Cancelled();
   if (status_.ok() && !has_response && !on_message_)
     return absl::InternalError("the server answered OK without a message");
@@ -158,18 +164,32 @@ bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
   const absl::Time blocked_since = sends ? absl::Now() : absl::InfiniteFuture();
   while (true) {
     const absl::Time until = std::min(scope_.AskWhetherToGoOn(blocked_since), end);
-    if (until == absl::InfiniteFuture()) return queue_->Next(tag, ok);
-    const auto event = queue_->AsyncNext(tag, ok, absl::ToChronoTime(until));
-    if (event != grpc::CompletionQueue::TIMEOUT) return event == grpc::CompletionQueue::GOT_EVENT;
+    switch (AwaitEvent(*queue_, tag, ok, until)) {
+      case Waited::kEvent:
+        cannot_wait_since_ = absl::InfiniteFuture();
+        return true;
+      case Waited::kTimeout:
+        break;
+      case Waited::kFailed:
+        CouldNotWait();
+        break;
+    }
     if (absl::Now() >= end) return false;
   }
+}
+
+void RawCall::CouldNotWait() {
+  cannot_wait_since_ = std::min(cannot_wait_since_, absl::Now());
+  if (could_not_wait_ || absl::Now() - cannot_wait_since_ < kLongestWithoutDescriptor) return;
+  could_not_wait_ = true;
+  scope_.Cancel();  // gRPC reports the end of the call without a wait
 }
 
 // Other threads that have work for this processor get it between two looks.
 bool RawCall::Look(void** tag, bool* ok) {
   while (absl::Now() < looks_until_) {
     const auto event = queue_->AsyncNext(tag, ok, kAtOnce);
-    if (event != grpc::CompletionQueue::TIMEOUT) return event == grpc::CompletionQueue::GOT_EVENT;
+    if (event == grpc::CompletionQueue::GOT_EVENT) return true;
     std::this_thread::yield();
   }
   return false;

@@ -88,11 +88,12 @@ class RawCall {
   void Complete(void* tag, bool ok);
   void TakeMetadata();
   void TakeMessage();
-  // The next event; false if there will be none, or none before `end`.
+  // The next event; false if there is none before `end`.
   bool Next(void** tag, bool* ok, absl::Time end = absl::InfiniteFuture());
-  // The next event if it comes within kLookTime of the first look; false if there is none, or the queue has
-  // ended.
+  // The next event if it comes within kLookTime of the first look.
   bool Look(void** tag, bool* ok);
+  // gRPC could not wait for an event: gives the call up if that is so for too long.
+  void CouldNotWait();
   // Waits until it is not pending: whether it succeeded.
   bool Await(const Operation& operation);
 
@@ -116,6 +117,8 @@ class RawCall {
   bool finished_by_client_ = false;  // on_message said so, or nobody wants more messages
   bool finishes_ = false;            // gRPC has been asked for the status
   bool finished_ = false;
+  absl::Time cannot_wait_since_ = absl::InfiniteFuture();
+  bool could_not_wait_ = false;  // for so long that the call was given up
 };
 
 // One message each way, on a raw call. *response is the answer where the status is OK.

@@ -16,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "kernels/devices.h"
 #include "kernels/geometry.h"
+#include "proto/decimal.h"
 #include "server/version.h"
 
 namespace warpfold::server {
@@ -261,6 +262,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
                "Tell clients of connections and calls, by gRPC's channelz service")
       ->disable_flag_override();
   const CLI::Option* const log_format = AddLog(app, flags);
+  ReadNumbersAsDecimal<CLI::App, CLI::Validator>(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -1,15 +1,14 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the files that the TLS flags name, and checks them before anything is served with them. gRPC does not
-// report keys that it cannot use: clients would only see connections that break.
+// Reads the files that the TLS flags name, and checks them (proto/tls_pem.h) before anything is served with
+// them.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "server/flags.h"
 
 namespace warpfold::server {
@@ -24,8 +23,5 @@ struct TlsKeys {
 // The keys that the flags name; nothing without them. INVALID_ARGUMENT with the flag and what is wrong with
 // its file.
 absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags);
-
-// When the first certificate of a PEM text stops to be valid.
-absl::Time ExpiryOf(const std::string& certificate);
 
 }  // namespace warpfold::server

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "proto/tls_pem.h"
 #include "server/logging.h"
 
 namespace warpfold::server {

@@ -19,6 +19,7 @@
 #include "client/cli/plain_words.h"
 #include "client/cli/validators.h"
 #include "client/translate.h"
+#include "proto/decimal.h"
 
 namespace warpfold::cli {
 namespace {
@@ -120,7 +121,7 @@ void AddSegments(CLI::App& app, ReduceFlags& flags, CLI::Option& streams) {
   CLI::Option* axis = app.add_option("--axis", flags.axis,
                                      "The same along this axis of an .npy file, which must be its last one")
                           ->option_text("INT")
-                          ->check(IntegerValidator())
+                          ->transform(IntegerValidator())
                           ->excludes(length)
                           ->excludes(lengths);
   for (CLI::Option* cut : {length, lengths, axis}) cut->excludes(&streams);
@@ -219,12 +220,20 @@ void AddArrays(CLI::App& app, ArraysFlags& flags) {
   app.add_flag("--json", flags.json, "Answer with one JSON object");
 }
 
+void CheckCommand(const CLI::App& app, const std::vector<std::string>& words) {
+  if (words.empty() || absl::StartsWith(words.front(), "-")) return;
+  const auto is_named = [&words](const CLI::App* command) { return command->get_name() == words.front(); };
+  if (app.get_subcommands(is_named).empty()) {
+    throw CLI::ValidationError(words.front(), "there is no such command");
+  }
+}
+
 // Says what is wrong with the command line, which it quotes; or prints the help that was asked for.
 int Explain(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream out;
   std::ostringstream complaint;
-  const bool is_help = app.exit(error, out, complaint) == 0;
-  if (is_help) return PrintAnswer(out.str());
+  const bool is_answer = app.exit(error, out, complaint) == 0;  // --help, --version
+  if (is_answer) return PrintAnswer(out.str());
   for (const absl::string_view line : absl::StrSplit(complaint.str(), '\n', absl::SkipEmpty())) {
     std::cerr << Printable(line) << "\n";
   }
@@ -244,6 +253,7 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   BenchSinkFlags sink_flags;
 
   CLI::App app("Reduces arrays on a Warpfold server.", "warpfold");
+  app.set_version_flag("--version", WARPFOLD_VERSION);
   app.require_subcommand(1);
   CLI::App& reduce = *app.add_subcommand("reduce", "Reduce an array");
   CLI::App& put = *app.add_subcommand("put", "Leave an array with the server, for many reductions");
@@ -265,8 +275,12 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   AddBench(bench, bench_flags);
   AddBenchSink(sink, sink_flags);
 
+  for (CLI::App* command : {&reduce, &put, &arrays, &bench})
+    ReadNumbersAsDecimal<CLI::App, CLI::Validator>(*command);
+
   try {
     std::vector<std::string> words = PlainWords(app, argc, argv);
+    CheckCommand(app, words);
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
     app.parse(std::move(words));
     TakeTargetOfEnvironment(app, line.server);

@@ -3,6 +3,9 @@
 //
 // warpfold: arrays reduced from the command line.
 #include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <new>
 #include <variant>
 
 #include "client/cli/commands.h"
@@ -27,11 +30,7 @@ struct Run {
   int operator()(const BenchSinkFlags& flags) const { return RunBenchSink(flags); }
 };
 
-}  // namespace
-
-int Main(int argc, const char* const* argv) {
-  // A reader of the answer that is gone is an error to report, not a death.
-  std::signal(SIGPIPE, SIG_IGN);
+int Perform(int argc, const char* const* argv) {
   const auto line = ParseCommandLine(argc, argv);
   if (const int* exit_code = std::get_if<int>(&line)) return *exit_code;
   const CommandLine& command_line = std::get<CommandLine>(line);
@@ -40,6 +39,22 @@ int Main(int argc, const char* const* argv) {
   const absl::StatusOr<Server> server = FindServer(command_line.server);
   if (!server.ok()) return ReportInputError("--tls_*", server.status());
   return std::visit(Run{*server}, command_line.command);
+}
+
+}  // namespace
+
+int Main(int argc, const char* const* argv) {
+  // A reader of the answer that is gone is an error to report, not a death.
+  std::signal(SIGPIPE, SIG_IGN);
+  // What gRPC would write beside the error that we report says no more, in lines that are not ours.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
+  try {
+    return Perform(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return ReportCallError(absl::ResourceExhaustedError("there is not enough memory"));
+  } catch (const std::exception& error) {  // as where the system gives no thread
+    return ReportCallError(absl::ResourceExhaustedError(error.what()));
+  }
 }
 
 }  // namespace warpfold::cli

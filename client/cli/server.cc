@@ -4,9 +4,9 @@
 
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/mapped_file.h"
+#include "proto/tls_pem.h"
 
 namespace warpfold::cli {
 
@@ -15,10 +15,11 @@ namespace {
 absl::StatusOr<std::string> ReadPem(const std::string& path) {
   const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();
-  std::string text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
-  // An empty authority would be the system's, for gRPC.
-  if (!absl::StrContains(text, "-----BEGIN ")) return absl::InvalidArgumentError("not a PEM file");
-  return text;
+  return std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+}
+
+absl::Status Of(const std::string& path, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
 }  // namespace
@@ -31,10 +32,16 @@ absl::StatusOr<Server> FindServer(const ServerFlags& flags) {
         std::pair(&flags.tls_key, &keys.pem_private_key)}) {
     if (path->empty()) continue;
     absl::StatusOr<std::string> pem = ReadPem(*path);
-    if (!pem.ok()) {
-      return absl::Status(pem.status().code(), absl::StrCat(*path, ": ", pem.status().message()));
-    }
+    if (!pem.ok()) return Of(*path, pem.status());
     *text = *std::move(pem);
+  }
+  absl::Status status = CheckAuthorities(keys.pem_root_certs);
+  if (!status.ok()) return Of(flags.tls_ca, status);
+  if (!flags.tls_cert.empty()) {
+    status = CheckCertificates(keys.pem_cert_chain);
+    if (!status.ok()) return Of(flags.tls_cert, status);
+    status = CheckKey(keys.pem_private_key, keys.pem_cert_chain);
+    if (!status.ok()) return Of(flags.tls_key, status);
   }
   return Server{flags.targets.front(), grpc::SslCredentials(keys), flags.targets};
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/translate.h"
+#include "proto/decimal.h"
 
 namespace warpfold::cli {
 namespace {
@@ -35,12 +36,16 @@ std::string CheckUnsigned(std::string& text) {
   const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   if (!digits) return "'" + text + "' is not a whole number of 0 or more";
   std::uint64_t number = 0;
-  return absl::SimpleAtoi(text, &number) ? "" : "'" + text + "' is not less than 2^64";
+  if (!absl::SimpleAtoi(text, &number)) return "'" + text + "' is not less than 2^64";
+  text = WithoutLeadingZeros(text);
+  return "";
 }
 
 std::string CheckInteger(std::string& text) {
   std::int64_t number = 0;
-  return absl::SimpleAtoi(text, &number) ? "" : "'" + text + "' is not a whole number of 64 bits";
+  if (!absl::SimpleAtoi(text, &number)) return "'" + text + "' is not a whole number of 64 bits";
+  text = WithoutLeadingZeros(text);
+  return "";
 }
 
 std::string CheckSeconds(std::string& text) {

@@ -6,10 +6,13 @@
 // float64, infinities of both signs), this answers what the exact sum rounds to, or NaN.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "kernels/operators/operator.h"
+#include "kernels/operators/ordered_key.h"
 #include "kernels/operators/superaccumulator.h"
 
 namespace warpfold::kernels {
@@ -56,10 +59,11 @@ struct ExactSum<T, kIgnoreNan> {
 
   bool IsPossible(const State& s, std::uint64_t, std::uint64_t count) const {
     if (s.special > kIsNan || (kIgnoreNan && s.special == kIsNan && count == 1)) return false;
-    // Elements are below 2^kLargestExponent in magnitude, and count of them below 2^(bits of count) of that.
-    const int most = kLargestExponent - FixedPoint<T>::kUnit + 64 - __builtin_clzll(count);
-    const int bits = BitLength(Magnitude(s));
-    return s.special == 0 ? bits <= most : bits == 0;
+    const State magnitude = Magnitude(s);
+    if (s.special != 0) return BitLength(magnitude) == 0;
+    const State most = LargestTimes(count);
+    return !std::lexicographical_compare(std::rbegin(most.words), std::rend(most.words),
+                                         std::rbegin(magnitude.words), std::rend(magnitude.words));
   }
 
   WARPFOLD_FN Outcome Finish(const State& s, std::uint64_t) const {
@@ -76,9 +80,24 @@ struct ExactSum<T, kIgnoreNan> {
 
  private:
   static constexpr int kWords = FixedPoint<T>::kWords;
-  static constexpr int kLargestExponent = std::is_same_v<T, Float16>  ? 16
-                                          : std::is_same_v<T, double> ? 1024
-                                                                      : 128;
+  static constexpr int kPrecision = std::is_same_v<T, Float16>    ? 11
+                                    : std::is_same_v<T, Bfloat16> ? 8
+                                    : std::is_same_v<T, float>    ? 24
+                                                                  : 53;
+
+  // The largest element, so many times: an integer of kPrecision bits times `count`, and zeros below it.
+  static State LargestTimes(std::uint64_t count) {
+    int exponent = 0;
+    const double fraction = std::frexp(kLargestFloat<T>, &exponent);
+    const Uint128 product = Uint128{static_cast<std::uint64_t>(std::ldexp(fraction, kPrecision))} * count;
+    const int zeros = exponent - kPrecision - FixedPoint<T>::kUnit;
+    State most = {};
+    for (int bit = 0; bit < 128; ++bit) {
+      const auto one = static_cast<std::uint64_t>(product >> bit & 1);
+      if (one != 0) most.words[(zeros + bit) / 64] |= one << ((zeros + bit) % 64);
+    }
+    return most;
+  }
 
   static WARPFOLD_FN bool IsNegative(const State& s) { return s.words[kWords - 1] >> 63 != 0; }
   static WARPFOLD_FN State Magnitude(State s) {

@@ -66,7 +66,7 @@ struct L1Norm<T, kIgnoreNan> {
   State Canonical(State s) const { return CanonicalNan(s); }
 
   bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
-    return !(s < 0) && !(kIgnoreNan && s != s) && IsSumOfFloats<T>(s, count);
+    return !IsBelowZero(s) && !(kIgnoreNan && s != s) && IsSumOfFloats<T>(s, count);
   }
   WARPFOLD_FN Outcome Finish(State s, std::uint64_t) const { return {.value = Scalar::Of(CanonicalNan(s))}; }
 };

@@ -3,7 +3,8 @@
 //
 // log(sum(exp(x))), a double, as the largest element plus the logarithm of a sum of numbers up to 1, so that
 // nothing overflows. exp and the logarithm at the end are our own, so that states and results have the same
-// bits everywhere. Within 1e-14 of the sum's relative size.
+// bits everywhere. The value is within 1e-14 of the exact one,
+// relative to it or, where that is below 1 in magnitude, in all.
 #pragma once
 
 #include <limits>

@@ -34,6 +34,9 @@ inline constexpr double kLargestFloat = std::same_as<T, double>    ? 0x1.fffffff
                                         : std::same_as<T, float>   ? 0x1.fffffep127
                                                                    : 0x1.fep127;
 
+// Also -0.0, which is no sum of magnitudes.
+inline bool IsBelowZero(double x) { return x <= 0 && std::signbit(x); }
+
 // Whether this can be a sum in float64 of `count` elements, or of their magnitudes to the power kPower. It is
 // if an infinity or a NaN may have been among them, or if it is small enough; rounding may lift it a little.
 template <FloatElement T, int kPower = 1>

@@ -5,7 +5,9 @@
 // integers, variance and describe share.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <type_traits>
 
 #include "kernels/operators/integer_result.h"
@@ -78,10 +80,25 @@ struct Squares<T, false> {
   WARPFOLD_FN State Identity() const { return State{}; }
   bool IsPossible(const State& s, std::uint64_t, std::uint64_t count) const {
     if constexpr (sizeof(T) == 8) {
-      return s.words[2] < count;  // each square is below 2^128
+      return IsAtMost(s, LargestTimes(count));
     } else {
       return s <= Uint128{kLargestMagnitude<T> * kLargestMagnitude<T>} * count;
     }
+  }
+
+ private:
+  // The largest square, so many times. It fits: there are fewer than 2^64 elements.
+  static Uint192 LargestTimes(std::uint64_t count) {
+    const Uint128 square = Uint128{kLargestMagnitude<T>} * kLargestMagnitude<T>;
+    const Uint128 low = Uint128{static_cast<std::uint64_t>(square)} * count;
+    const Uint128 high = Uint128{static_cast<std::uint64_t>(square >> 64)} * count + (low >> 64);
+    return {{static_cast<std::uint64_t>(low), static_cast<std::uint64_t>(high),
+             static_cast<std::uint64_t>(high >> 64)}};
+  }
+  static bool IsAtMost(const Uint192& a, const Uint192& b) {
+    return std::lexicographical_compare(std::rbegin(a.words), std::rend(a.words), std::rbegin(b.words),
+                                        std::rend(b.words)) ||
+           std::equal(std::begin(a.words), std::end(a.words), std::begin(b.words));
   }
 
  protected:
@@ -114,7 +131,7 @@ struct Squares<T, kIgnoreNan> {
   WARPFOLD_FN State Identity() const { return 0.0; }
   State Canonical(State s) const { return CanonicalNan(s); }
   bool IsPossible(State s, std::uint64_t, std::uint64_t count) const {
-    return !(s < 0) && !(kIgnoreNan && s != s) && IsSumOfFloats<T, 2>(s, count);
+    return !IsBelowZero(s) && !(kIgnoreNan && s != s) && IsSumOfFloats<T, 2>(s, count);
   }
 };
 

@@ -30,8 +30,12 @@ absl::Status BadMemory(absl::string_view what) {
 // Mappings that clients have stay writable.
 absl::Status KeepHolesOut(int fd, int seals, struct stat* file) {
   constexpr int kAgainstHoles = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
-  const bool is_sealed = (seals & kAgainstHoles) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0;
-  // This frees what was allocated beyond the end (FALLOC_FL_KEEP_SIZE), which would make up for holes.
+  // With F_SEAL_GROW nothing more is allocated beyond the end (FALLOC_FL_KEEP_SIZE), where it would make up
+  // for holes in our count.
+  const int missing = ((seals & kAgainstHoles) == 0 ? F_SEAL_FUTURE_WRITE : 0) |
+                      ((seals & F_SEAL_GROW) == 0 ? F_SEAL_GROW : 0);
+  const bool is_sealed = missing == 0 || fcntl(fd, F_ADD_SEALS, missing) == 0;
+  // This frees what had been allocated there before.
   if (!is_sealed || ftruncate(fd, file->st_size) != 0 || fstat(fd, file) != 0) {
     return BadMemory("the server cannot seal the memfd against holes: it must be open for writing");
   }

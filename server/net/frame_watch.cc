@@ -20,6 +20,7 @@ const char* FrameWatch::TakeHead(const FrameHead& head, Time now) {
     free_frames_ = kFreeFrames;
     if (type == kContinuation) return TakeHeaders(length);
     header_bytes_ = 0;
+    free_small_frames_ = kFreeSmallFrames;
     // A client's second header block on a stream, its trailers, is no call.
     if (stream > last_call_) ++call_count_;
     last_call_ = std::max(last_call_, stream);
@@ -28,6 +29,7 @@ const char* FrameWatch::TakeHead(const FrameHead& head, Time now) {
   }
   if (type == kData && (length > 0 || (flags & kEndStream) != 0)) {
     free_frames_ = kFreeFrames;
+    CountData(length, flags);
     return nullptr;
   }
   if (type == kResetStream) {
@@ -53,6 +55,18 @@ const char* FrameWatch::TakeCall(Time now) {
   if (early_calls_++ == 0) first_call_ = now;
   const bool is_early = early_calls_ <= kMostEarlyCalls && now - first_call_ <= kSettingsTimeout;
   return is_early ? nullptr : "calls, and does not acknowledge settings";
+}
+
+void FrameWatch::CountData(std::uint32_t length, unsigned flags) {
+  if (length >= kSmallFrame) {
+    free_small_frames_ = std::max(free_small_frames_, 1);
+  } else if ((flags & kEndStream) == 0) {
+    if (free_small_frames_ > 0) {
+      --free_small_frames_;
+    } else {
+      ++small_frame_count_;
+    }
+  }
 }
 
 const char* FrameWatch::TakeIdle(Time now) {

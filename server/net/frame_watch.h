@@ -4,7 +4,7 @@
 // Reads the nine-byte heads of the HTTP/2 frames that a client sends, and reports patterns that no client of
 // a gRPC service has reason to send: headers without an end, floods of resets, floods of empty frames, and
 // calls of who does not acknowledge the server's settings, among which is how many calls it may have at once.
-// gRPC 1.51 has no limits on these (docs/adr/0045).
+// It also counts frames of a few bytes. gRPC 1.51 has no limits on these (docs/adr/0045).
 #pragma once
 
 #include <chrono>
@@ -34,6 +34,11 @@ class FrameWatch {
   static constexpr double kMostIdleFrames = 1000;
   static constexpr double kIdleFramesPerSecond = 100;
   static constexpr int kFreeFrames = 4;
+  // Data frames of fewer bytes. gRPC keeps some 44 bytes beside those of each frame, which no quota counts,
+  // until the message that they are part of is complete. Small messages have small frames, too: so many of
+  // each call are free, and its last one, and one for each larger frame. The others are counted.
+  static constexpr std::uint32_t kSmallFrame = 1024;
+  static constexpr int kFreeSmallFrames = 2;
   // Window updates. A client that takes results sends one for some tens of KiB; gRPC keeps no memory for
   // them.
   static constexpr double kMostWindows = 100'000;
@@ -54,16 +59,20 @@ class FrameWatch {
   // How many calls were begun, and were taken back, so far.
   std::uint64_t calls() const { return call_count_; }
   std::uint64_t resets() const { return reset_count_; }
+  // How many small frames that are not free have come so far.
+  std::uint64_t small_frames() const { return small_frame_count_; }
 
  private:
   const char* TakeHead(const FrameHead& head, Time now);
   const char* TakeHeaders(std::uint32_t length);
   const char* TakeCall(Time now);
   const char* TakeIdle(Time now);
+  void CountData(std::uint32_t length, unsigned flags);
 
   FrameHeads heads_{24};  // after the connection's preface
   std::uint64_t header_bytes_ = 0;
   int free_frames_ = 0;
+  int free_small_frames_ = 0;
   bool server_speaks_ = false;
   bool acknowledged_ = false;  // the server's settings
   int early_calls_ = 0;
@@ -71,6 +80,7 @@ class FrameWatch {
   std::uint32_t last_call_ = 0;  // its stream
   std::uint64_t call_count_ = 0;
   std::uint64_t reset_count_ = 0;
+  std::uint64_t small_frame_count_ = 0;
   Allowance resets_{kMostResets, kResetsPerSecond};
   Allowance idle_frames_{kMostIdleFrames, kIdleFramesPerSecond};
   Allowance windows_{kMostWindows, kWindowsPerSecond};

@@ -22,7 +22,7 @@
 #include "server/memory/foreign_descriptors.h"
 #include "server/net/connections.h"
 #include "server/net/frame_watch.h"
-#include "server/net/peer_resets.h"
+#include "server/net/peer_allowances.h"
 
 namespace warpfold::server {
 namespace {
@@ -35,7 +35,7 @@ struct Watched {
   ino_t inode = 0;
   bool may_bring_descriptors = false;
   std::atomic<bool> server_speaks = false;
-  std::shared_ptr<PeerResets> of_peer;
+  std::shared_ptr<PeerAllowances> of_peer;
   FrameWatch frames;
   CallEnds ends;
   bool is_over = false;
@@ -73,8 +73,8 @@ void Complain(int descriptor, const char* complaint) {
 }
 
 // The connections of all peers, until the process ends.
-AllPeersResets& OfPeers() {
-  static AllPeersResets& of_peers = *new AllPeersResets;
+AllPeersAllowances& OfPeers() {
+  static AllPeersAllowances& of_peers = *new AllPeersAllowances;
   return of_peers;
 }
 
@@ -83,6 +83,7 @@ const char* Look(Watched& connection, const msghdr& message, std::size_t size) {
   const auto now = std::chrono::steady_clock::now();
   if (connection.server_speaks.load(std::memory_order_acquire)) connection.frames.ServerSpeaks();
   const std::uint64_t resets_before = connection.frames.resets();
+  const std::uint64_t small_frames_before = connection.frames.small_frames();
   const char* complaint = nullptr;
   for (std::size_t i = 0; i < message.msg_iovlen && size > 0 && complaint == nullptr; ++i) {
     const iovec& part = message.msg_iov[i];
@@ -90,9 +91,17 @@ const char* Look(Watched& connection, const msghdr& message, std::size_t size) {
     size -= n;
     complaint = connection.frames.Take({static_cast<const std::byte*>(part.iov_base), n}, now);
   }
+  if (complaint != nullptr) return complaint;
+  PeerAllowances& of_peer = *connection.of_peer;
   const std::uint64_t resets = connection.frames.resets() - resets_before;
-  if (resets == 0 || connection.of_peer->Spend(static_cast<double>(resets), now)) return complaint;
-  return complaint != nullptr ? complaint : "calls that are taken back, as its peer's other connections do";
+  if (resets > 0 && !of_peer.Spend(static_cast<double>(resets), now)) {
+    return "calls that are taken back, as its peer's other connections do";
+  }
+  const std::uint64_t small_frames = connection.frames.small_frames() - small_frames_before;
+  if (small_frames > 0 && !of_peer.SpendSmallFrames(static_cast<double>(small_frames), now)) {
+    return "its data in frames of a few bytes";
+  }
+  return nullptr;
 }
 
 // Takes so many bytes off the socket; they have been read before.

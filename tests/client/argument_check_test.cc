@@ -166,5 +166,16 @@ TEST(TargetsTest, WhatFollowsAColonIsAPortOnlyWhereThereAreSome) {
   }
 }
 
+TEST(TargetTest, WhatIsOfThisMachine) {
+  for (const char* own : {"localhost:1", "LocalHost", "127.0.0.1:50051", "127.1.2.3", "ipv4:127.0.0.1:1",
+                          "dns:///localhost:1", "[::1]:1", "ipv6:[::1]:1", "unix:/a", "unix-abstract:a"}) {
+    EXPECT_TRUE(IsOfThisMachine(own)) << own;
+  }
+  for (const char* other : {"10.0.0.1:1", "localhost.example:1", "127.example:1", "host", "[::2]:1",
+                            "dns:///host:1", "0.0.0.0:1", ""}) {
+    EXPECT_FALSE(IsOfThisMachine(other)) << other;
+  }
+}
+
 }  // namespace
 }  // namespace warpfold

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/cli/deadline.h"
@@ -47,6 +48,41 @@ TEST(FlagsTest, UsageErrorsExitWith2) {
   }
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--target", "a:1,,b:2"}), 2);
   EXPECT_EQ(ExitCodeOf({"reduce", "--help"}), 0);
+}
+
+TEST(FlagsTest, NumbersAreDecimal) {
+  const std::vector<const char*> reduce = {"warpfold", "reduce", "--op",      "sum",
+                                           "--iota",   "0100",   "--streams", "012"};
+  const auto line = ParseCommandLine(static_cast<int>(reduce.size()), reduce.data());
+  const auto& flags = std::get<ReduceFlags>(std::get<CommandLine>(line).command);
+  EXPECT_EQ(flags.iota, 100);
+  EXPECT_EQ(flags.streams, 12);
+  const std::vector<const char*> bench = {"warpfold",  "bench", "--bytes",       "0070000",
+                                          "--callers", "010",   "--chunk_bytes", "04096"};
+  const auto load = ParseCommandLine(static_cast<int>(bench.size()), bench.data());
+  const auto& load_flags = std::get<BenchFlags>(std::get<CommandLine>(load).command);
+  EXPECT_EQ(load_flags.bytes, 70000);
+  EXPECT_EQ(load_flags.callers, 10);
+  EXPECT_EQ(load_flags.chunk_bytes, 4096);
+  EXPECT_EQ(ExitCodeOf({"bench", "--rounds", "00"}), 2);
+}
+
+TEST(FlagsTest, TheVersionIsAnAnswer) {
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(ExitCodeOf({"--version"}), 0);
+  EXPECT_NE(testing::internal::GetCapturedStdout(), "");
+}
+
+TEST(FlagsTest, ComplaintsNameWhatIsWrong) {
+  const std::vector<std::pair<std::vector<const char*>, const char*>> cases = {
+      {{"fold"}, "fold: there is no such command\n"},
+      {{"bench", "--method", "fold"}, "fold not in {array,health,info,reduce}\n"},
+      {{"bench", "--source", "disk"}, "disk not in {chunks,ipc,memory,resident}\n"}};
+  for (const auto& [words, complaint] : cases) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(ExitCodeOf(words), 2);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr(complaint));
+  }
 }
 
 TEST(FlagsTest, AKeptArrayTakesNoFlagsOfWhatIsSent) {

@@ -3,18 +3,23 @@
 #include "client/queue_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <stdexcept>
 #include <vector>
 
 #include "client/connection.h"
 #include "client/raw_call.h"
+#include "client/tune_grpc.h"
 #include "tests/client/full_listener.h"
 
 namespace warpfold {
 namespace {
 
 using Queue = std::unique_ptr<grpc::CompletionQueue>;
+
+// Before gRPC starts, which it does for the first queue.
+[[maybe_unused]] const bool kTuned = (TuneGrpc(), true);
 
 TEST(QueuePoolTest, GivesAQueueAgain) {
   QueuePool pool;
@@ -39,6 +44,20 @@ TEST(QueuePoolTest, KeepsNoMoreThanAFew) {
   EXPECT_LT(pool.idle(), taken.size());
   EXPECT_GT(pool.idle(), 1U);
 }
+
+// While it lives, the process can open nothing.
+class AllDescriptorsTaken {
+ public:
+  AllDescriptorsTaken() {
+    getrlimit(RLIMIT_NOFILE, &limit_);
+    const rlimit none = {.rlim_cur = 3, .rlim_max = limit_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~AllDescriptorsTaken() { setrlimit(RLIMIT_NOFILE, &limit_); }
+
+ private:
+  rlimit limit_ = {};
+};
 
 void ExpectEmpty(const Connection& connection) {
   ASSERT_EQ(connection.queues().idle(), 1U);
@@ -90,6 +109,23 @@ TEST(QueuePoolTest, ACallGivesItsQueueBackEmptyIfKeepGoingThrows) {
     call.Write({});
     grpc::ByteBuffer answer;
     EXPECT_THROW(call.Finish(&answer).IgnoreError(), std::runtime_error);
+  }
+  ExpectEmpty(connection);
+}
+
+// With the strategy `poll`, which is what this process has, a queue waits by a descriptor of its own. gRPC
+// aborts where an event comes to a queue that is gone; e2e_client_process has what callers are told.
+TEST(QueuePoolTest, WhereNoDescriptorIsLeftCallsEndAndTheirQueuesAreEmpty) {
+  const FullListener nobody_answers;
+  const Connection connection(nobody_answers.target(), {});
+  const AllDescriptorsTaken none_left;
+  EXPECT_TRUE(connection.PauseAndConnect(absl::Milliseconds(100), {}));
+  CallScope scope(connection, absl::Now() + absl::Seconds(1), {});
+  {
+    RawCall call(scope, "/warpfold.v1.ReductionService/ReduceArray");
+    call.WriteLast({});
+    grpc::ByteBuffer answer;
+    EXPECT_FALSE(call.Finish(&answer).ok());
   }
   ExpectEmpty(connection);
 }

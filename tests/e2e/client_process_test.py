@@ -4,6 +4,7 @@
 
 import io
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -84,6 +85,11 @@ class NoServerTest(TestCase):
             with self.subTest(target):
                 self.assert_exit(2, warpfold("health", "--target", target), target, "1 to 65535")
 
+    def test_files_that_are_no_keys_are_named(self):
+        garbage = self.folder / "garbage.pem"
+        garbage.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+        self.assert_exit(2, warpfold("health", "--tls_ca", str(garbage)), f"{garbage}: certificate 1")
+
     def test_the_environment_names_a_target(self):
         environment = {**os.environ, "WARPFOLD_TARGET": self.target}
         for flags, named in (((), self.target), (("--target", "unix:/nobody"), "/nobody")):
@@ -94,6 +100,25 @@ class NoServerTest(TestCase):
         done = subprocess.run([os.environ["WARPFOLD_CLI"], "info"], env=environment, text=True,
                               capture_output=True, timeout=60, check=False)
         self.assert_exit(2, done, "host:0", "1 to 65535")
+
+    def test_no_proxy_for_this_machine(self):
+        environment = {**os.environ, "http_proxy": f"http://{self.target}", "https_proxy": "http://nobody"}
+        with Server() as server:
+            done = subprocess.run([os.environ["WARPFOLD_CLI"], "health", "--target", server.address],
+                                  env=environment, text=True, capture_output=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "SERVING\n"), done.stderr)
+
+    def test_where_descriptors_are_short(self):
+        with Server() as server:
+            for most in (6, 8, 10):
+                with self.subTest(most):
+                    limits = (most, most)
+                    done = subprocess.run(
+                        [os.environ["WARPFOLD_CLI"], "reduce", "--target", server.address, "--op", "sum",
+                         "--iota", "10000000"], text=True, capture_output=True, timeout=60, check=False,
+                        preexec_fn=lambda limits=limits: resource.setrlimit(resource.RLIMIT_NOFILE, limits))
+                    self.assert_exit(1, done, "no file descriptor left")
+                    self.assertEqual(done.stderr.count("\n"), 1)
 
     def test_names_do_not_steer_the_terminal(self):
         name = str(self.folder / "\x1b[31mred\x07\u009b")

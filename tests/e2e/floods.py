@@ -125,6 +125,13 @@ def empty_data() -> Iterator[bytes]:
     yield from itertools.repeat(frame(_DATA, 0, 1) * 1000)
 
 
+def tiny_data() -> Iterator[bytes]:
+    """A message of 4 MiB, byte by byte: 44 bytes of the server's for each."""
+    yield frame(_HEADERS, _END_HEADERS, 1, _HEADER_BLOCK)
+    yield frame(_DATA, 0, 1, struct.pack(">BI", 0, 4 << 20))
+    yield from itertools.repeat(frame(_DATA, 0, 1, b"\n") * 1000)
+
+
 def settings() -> Iterator[bytes]:
     """Settings to be acknowledged, again and again, by one who does not read."""
     yield from itertools.repeat(frame(_SETTINGS, 0, 0) * 1000)
@@ -135,7 +142,7 @@ def pings() -> Iterator[bytes]:
     yield from itertools.repeat(frame(_PING, 0, 0, bytes(8)) * 1000)
 
 
-FLOODS = (resets, continuations, long_string, empty_data, settings, pings)
+FLOODS = (resets, continuations, long_string, empty_data, tiny_data, settings, pings)
 
 
 class Flood:

@@ -96,7 +96,7 @@ class TlsTest(TestCase):
 
     def test_bad_flags(self):
         empty, none = self.file("empty.pem", b""), str(self.folder / "none.pem")
-        for reason, *flags in (("empty.pem: not a PEM file", "--tls_ca", empty),
+        for reason, *flags in (("empty.pem: the file holds no PEM block CERTIFICATE", "--tls_ca", empty),
                                ("none.pem", "--tls_ca", none),
                                ("--tls_key", "--tls_ca", self.cert, "--tls_cert", self.client[0]),
                                ("--tls_cert", "--tls_ca", self.cert, "--tls_key", self.client[1]),

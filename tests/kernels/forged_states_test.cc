@@ -92,11 +92,16 @@ std::vector<Forged> OfOneNumber() {
       {"more than there are", "any", kI32, 3, {4}},
       {"too large", "sum_of_squares", kI8, 3, {3 * 16384 + 1, 0}},
       {"negative", "sum_of_squares", kF64, 3, {Bits(-1)}},
+      {"one more than the largest square", "sum_of_squares", kI64, 1, {1, std::uint64_t{1} << 62, 0}},
+      {"a negative zero", "sum_of_squares", kF64, 3, {Bits(-0.0)}},
       {"1e300, of float32", "sum_of_squares", kF32, 3, {Bits(1e300)}},
       {"negative", "l1_norm", kF32, 3, {Bits(-1)}},
+      {"a negative zero", "l1_norm", kF32, 3, {Bits(-0.0)}},
       {"1e300, of float32", "l1_norm", kF32, 3, {Bits(1e300)}},
       {"too large", "l1_norm", kI8, 3, {385, 0}},
       {"negative", "l2_norm", kF64, 3, {Bits(-1)}},
+      {"a negative zero", "l2_norm", kF32, 3, {Bits(-0.0)}},
+      {"more than the largest square", "l2_norm", kI64, 1, {kAbove, kAbove, 0}},
   };
 }
 
@@ -130,6 +135,8 @@ std::vector<Forged> OfSeveralNumbers() {
        {900, 0, 900, 0, 900, 0, 900, 0, 0, 3, 3, 0, 1}},
       {"a part outside", "max_subarray_sum", kI32, 3, {5, 0, 5, 0, 5, 0, 5, 0, 0, 4, 3, 0, 1}},
       {"a sum wider than its elements", "exact_sum", kF16, 3, {0, std::uint64_t{1} << 60, 0}},
+      {"one unit more than the largest", "exact_sum", kF16, 1, {(std::uint64_t{65504} << 24) + 1, 0, 0}},
+      {"as many units as three have, of two", "exact_sum", kF16, 2, {std::uint64_t{3 * 65504} << 24, 0, 0}},
       {"infinity and a number", "exact_sum", kF16, 3, {1, 0, 1}},
       {"an unknown mark", "exact_sum", kF16, 3, {0, 0, 4}},
   };

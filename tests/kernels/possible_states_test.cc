@@ -164,8 +164,12 @@ TEST(PossibleStatesTest, SumsOfMagnitudesAreBounded) {
     ExpectRefused(Of(name, ElementType::kInt32), kLargest * kLargest * kCount + 1);
     ExpectTaken(Of(name, ElementType::kBool), Uint128{kCount});
     ExpectRefused(Of(name, ElementType::kBool), Uint128{kCount + 1});
-    ExpectTaken(Of(name, ElementType::kInt64), Uint192{{0, 0, kCount - 1}});
-    ExpectRefused(Of(name, ElementType::kInt64), Uint192{{0, 0, kCount}});
+    constexpr std::uint64_t kTop = kCount << 62;  // 2^126 is the largest square
+    ExpectTaken(Of(name, ElementType::kInt64), Uint192{{0, kTop, 0}});
+    ExpectRefused(Of(name, ElementType::kInt64), Uint192{{1, kTop, 0}});
+    // (2^64 - 1)^2 = 2^128 - 2^65 + 1, three times.
+    ExpectTaken(Of(name, ElementType::kUint64), Uint192{{3, UINT64_MAX - 5, 2}});
+    ExpectRefused(Of(name, ElementType::kUint64), Uint192{{4, UINT64_MAX - 5, 2}});
   }
   for (const char* name : {"l1_norm", "sum_of_squares", "l2_norm"}) {
     const ReductionSpec spec = Of(name, ElementType::kFloat32);
@@ -173,6 +177,7 @@ TEST(PossibleStatesTest, SumsOfMagnitudesAreBounded) {
       ExpectTaken(either, 0.0);
       ExpectTaken(either, kInfinity);
       ExpectRefused(either, -1.0);
+      ExpectRefused(either, -0.0);
     }
     ExpectTaken(spec, kNan);
     ExpectRefused(Ignoring(spec), kNan);

@@ -87,7 +87,8 @@ TESTS = {
     "server/log": _server("log_line log_queue process"),
     "server/memory/": _server("handle_prober unix_peers rpc_memory_socket") + ("memory_connection_test",),
     "server/memory_budget.cc": _server("memory_budget"),
-    "server/net/": _server("frame_heads frame_watch peer_resets unix_peers rpc rpc_bad_input rpc_admission"),
+    "server/net/": _server("""frame_heads frame_watch peer_allowances unix_peers rpc rpc_bad_input
+                           rpc_admission"""),
     "server/rpc/": _server("""
         receive_arena status_translation rpc rpc_admission rpc_bad_input rpc_end rpc_kept_arrays rpc_segments
         rpc_shard trace admin""") + ("draining_test", "client_failure_test"),

@@ -325,6 +325,25 @@ def test_memory_that_an_iterator_gave_can_be_closed_soon_after_its_call(server):
         run(scenario, server.address)
 
 
+def test_memory_of_a_call_that_waited_for_its_turn_can_be_closed_right_after_it(server):
+    async def scenario(client):
+        async with all_threads_held(client):
+            for end in (asyncio.CancelledError, TimeoutError):
+                memory = mmap.mmap(-1, 4096)
+                task = asyncio.create_task(client.sum(memoryview(memory),
+                                                      timeout=0.01 if end is TimeoutError else LONG_S))
+                await asyncio.sleep(0)
+                if end is asyncio.CancelledError:
+                    task.cancel()
+                with pytest.raises(end) as raised:
+                    await task
+                memory.close()
+                assert raised.value.__traceback__ is not None  # nor does the error keep the array
+
+    with no_collection():
+        run(scenario, server.address)
+
+
 async def ends(task):
     """Whether the task ends though its thread is held."""
     return (await asyncio.wait((task,), timeout=20))[0] == {task}

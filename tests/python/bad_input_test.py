@@ -117,6 +117,24 @@ def test_interfaces_with_masks(client, name):
             call(other)
 
 
+class OnGpu:
+    """As far as it says; nothing else is known of it."""
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, **unused):
+        pytest.fail("it is not asked")
+
+
+def test_arrays_on_a_gpu_that_say_no_shape(client):
+    nameless = type("Nameless", (), {"__cuda_array_interface__": numpy.ones(3).__array_interface__})()
+    for other in (nameless, OnGpu()):
+        for call in (client.sum, client.put, lambda x: client.sum(iter([x]))):
+            with pytest.raises(TypeError, match="on a GPU|in the host's memory"):
+                call(other)
+
+
 def test_lists_with_masks(client):
     x = numpy.ma.array([1.0, 2.0], mask=[True, False])
     other = Interface("__array_interface__", numpy.ones(2), mask=numpy.array([True, False]))

@@ -80,8 +80,7 @@ def test_the_server_proves_who_it_is(keys, secure, server, total_by):
 @BOTH
 def test_the_client_proves_who_it_is(keys, mutual, total_by):
     assert total_by(mutual, **keys.own(keys.client)) == X.sum()
-    for tls in ({}, {"tls_ca": keys.server[0]}, keys.own(keys.other),
-                keys.own((keys.client[0], keys.other[1]))):
+    for tls in ({}, {"tls_ca": keys.server[0]}, keys.own(keys.other)):
         with pytest.raises(errors.UnavailableError):
             total_by(mutual, **tls)
 
@@ -110,6 +109,16 @@ def test_chunks_of_dask(keys, mutual):
         else:
             with pytest.raises(errors.UnavailableError):
                 delayed.compute(scheduler="threads")
+
+
+@pytest.mark.parametrize("connect", [warpfold.connect, aio.connect])
+def test_files_that_are_no_keys_are_named(keys, connect, tmp_path):
+    garbage = tmp_path / "garbage.pem"
+    garbage.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    with pytest.raises(ValueError, match=r"garbage\.pem"):
+        connect("127.0.0.1:1", tls_ca=garbage)
+    with pytest.raises(ValueError, match="other.*KEY_VALUES_MISMATCH"):
+        connect("127.0.0.1:1", **keys.own((keys.client[0], keys.other[1])))
 
 
 @pytest.mark.parametrize("connect", [warpfold.connect, aio.connect])

@@ -58,6 +58,17 @@ TEST(FlagsTest, ValuesAreTaken) {
   EXPECT_EQ(parsed.flags.log_format, LogFormat::kJson);
 }
 
+TEST(FlagsTest, NumbersAreDecimal) {
+  const Parsed parsed = Parse({"--slots=010", "--slot_bytes=0131072", "--max_stream_bytes=0100",
+                               "--max_stream_seconds=00060", "--cpu_threads=000"});
+  EXPECT_EQ(parsed.exit_code, std::nullopt) << parsed.error;
+  EXPECT_EQ(parsed.flags.slots, 10);
+  EXPECT_EQ(parsed.flags.slot_bytes, 131072u);
+  EXPECT_EQ(parsed.flags.max_stream_bytes, 100u);
+  EXPECT_EQ(parsed.flags.max_stream_seconds, 60);
+  EXPECT_EQ(parsed.flags.cpu_threads, 0);
+}
+
 TEST(FlagsTest, AllAreListedAsPeopleWriteThem) {
   using testing::Contains;
   using testing::Pair;

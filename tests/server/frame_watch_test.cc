@@ -162,6 +162,18 @@ TEST_F(FrameWatchTest, SettingsAreAcknowledgedInTime) {
   EXPECT_TRUE(Pass(Frame(kHeaders, 100)));
 }
 
+TEST_F(FrameWatchTest, SmallFramesAreCountedBeyondThoseOfSmallMessages) {
+  for (int call = 0; call < 100; ++call) {
+    ASSERT_TRUE(
+        Pass(Frame(kHeaders, 100) + Frame(kData, 60) + Frame(kData, 1000) + Frame(kData, 5, kEndStream)));
+  }
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(Pass(Frame(kData, FrameWatch::kSmallFrame) + Frame(kData, 1)));
+  EXPECT_EQ(watch_->small_frames(), 0u);
+  ASSERT_TRUE(Pass(Frame(kData, FrameWatch::kSmallFrame) + Frame(kData, FrameWatch::kSmallFrame)));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(Pass(Frame(kData, FrameWatch::kSmallFrame - 1)));
+  EXPECT_EQ(watch_->small_frames(), 4u) << "what is free is not saved up";
+}
+
 // Who takes 3 GB of results a second opens the window for each 32 KiB.
 TEST_F(FrameWatchTest, WindowsMayBeOpenedFarButNotWithoutEnd) {
   for (int second = 0; second < 3; ++second) {

@@ -222,6 +222,19 @@ TEST_F(MemorySocketTest, BytesBeyondTheEndDoNotMakeUpForHoles) {
   close(fd);
 }
 
+// Bytes that come there while the server counts would make up for holes, too.
+TEST_F(MemorySocketTest, NothingIsAllocatedBeyondTheEndOfWhatIsRegistered) {
+  constexpr off_t kBytes = 1 << 19;
+  const int fd = Memfd(kBytes, true, F_SEAL_SHRINK);
+  EXPECT_TRUE(connection_->Register(fd, kBytes).ok());
+  EXPECT_EQ(fallocate(fd, FALLOC_FL_KEEP_SIZE, kBytes, 4096), -1);
+  const int closed = Memfd(kBytes, true, F_SEAL_SHRINK | F_SEAL_SEAL);
+  EXPECT_THAT(std::string(connection_->Register(closed, kBytes).status().message()),
+              testing::HasSubstr("cannot seal"));
+  close(closed);
+  close(fd);
+}
+
 TEST_F(MemorySocketTest, ADescriptorForReadingCannotBeSealed) {
   const int fd = Memfd(4096, true, F_SEAL_SHRINK);
   const int reading = open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDONLY);

@@ -6,7 +6,9 @@
 #include <bit>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/validators.h"
@@ -63,11 +65,23 @@ const std::map<std::string, BenchSource>& Sources() {
   return *sources;
 }
 
+// CLI11's own transformer of names quotes the values, too, which no one can read.
+template <typename Value>
+void AddChoice(CLI::App& app, const std::string& name, Value& value,
+               const std::map<std::string, Value>& choices, const std::string& help) {
+  std::vector<std::string> names;
+  for (const auto& [choice, unused] : choices) names.push_back(choice);
+  app.add_option_function<std::string>(
+         name, [&value, &choices](const std::string& choice) { value = choices.at(choice); }, help)
+      ->option_text("NAME")
+      ->check(CLI::IsMember(names));
+}
+
 CLI::Validator ChunkValidator() {
   const auto check = [](const std::string& text) -> std::string {
     std::uint64_t bytes = 0;
     const bool good =
-        CLI::detail::lexical_cast(text, bytes) && std::has_single_bit(bytes) && bytes >= kLeastChunkBytes;
+        absl::SimpleAtoi(text, &bytes) && std::has_single_bit(bytes) && bytes >= kLeastChunkBytes;
     return good ? "" : absl::StrCat("'", text, "' is not a power of two of ", kLeastChunkBytes, " or more");
   };
   return CLI::Validator(check, "N");
@@ -135,7 +149,7 @@ void AddSides(CLI::App& app, BenchFlags& flags) {
       ->capture_default_str();
   app.add_option("--server_pid", flags.server_pid,
                  "The process at --target, on this machine: for its CPU time")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1 << 22))  // the most that Linux gives
       ->excludes(server);
   app.add_flag("--generated", flags.generated, "Load the server by generated classes, too, and compare");
   app.add_flag("--baseline", flags.baseline, "Load sinks, too, and compare; see below");
@@ -143,13 +157,10 @@ void AddSides(CLI::App& app, BenchFlags& flags) {
 
 // Returns --bytes.
 CLI::Option* AddLoad(CLI::App& app, BenchFlags& flags) {
-  app.add_option("--method", flags.method,
-                 "What a call is: reduce (a stream), array (a message), info, health")
-      ->transform(CLI::CheckedTransformer(Methods()).description("NAME"));
-  app.add_option(
-         "--source", flags.source,
-         "Where the arrays are: chunks (sent), memory (shared), ipc (of the GPU), resident (put once)")
-      ->transform(CLI::CheckedTransformer(Sources()).description("NAME"));
+  AddChoice(app, "--method", flags.method, Methods(),
+            "What a call is: reduce (a stream), array (a message), info, health");
+  AddChoice(app, "--source", flags.source, Sources(),
+            "Where the arrays are: chunks (sent), memory (shared), ipc (of the GPU), resident (put once)");
   app.add_option("--memory_socket", flags.memory_socket,
                  "That of the server at --target, for --source memory and ipc")
       ->option_text("PATH")

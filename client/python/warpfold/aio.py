@@ -16,7 +16,7 @@ import math
 import os
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from warpfold import _native
@@ -55,8 +55,8 @@ def connect(target: str | Sequence[str] = DEFAULT_TARGET, *, connections: int = 
                               tls_cert=tls_cert, tls_key=tls_key, memory_socket=memory_socket))
 
 
-class AsyncClient(Methods[Awaitable[Any], Awaitable[Result]],
-                  Parts[Awaitable[Result], Awaitable[PartialState]]):
+class AsyncClient(Methods[Coroutine[Any, Any, Any], Coroutine[Any, Any, Result]],
+                  Parts[Coroutine[Any, Any, Result], Coroutine[Any, Any, PartialState]]):
     """See connect. Its methods are those of warpfold.Client, and answer coroutines.
 
     A method checks its options at once, and its timeout begins; the call is made when the coroutine is

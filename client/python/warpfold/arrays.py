@@ -398,6 +398,9 @@ def _staged(array: Any) -> Elements:
     """The elements of an array on a GPU, copied to the host part by part."""
     from warpfold import gpu
 
+    if not hasattr(array, "shape"):
+        raise TypeError(f"{name_of(array)} is on a GPU and has no shape, by which it could be copied to the "
+                        "host in parts")
     gpu.finish(array)
     pieces = (elements_of(_to_host(part), None) for part in _parts(array))
     elements = _of_pieces(pieces, None, "staged")

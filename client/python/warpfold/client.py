@@ -76,6 +76,8 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         if memory_socket is not None and len(self._targets) > 1:
             raise ValueError("a memory socket is one server's: pass one target")
         tls = None if tls_ca is None else (_pem(tls_ca), _pem(tls_cert), _pem(tls_key))
+        if tls_ca is not None:
+            _check_tls(tls_ca, tls_cert, tls_key)
         forks.start()
         if memory_socket is not None:
             from warpfold.memory import Memory
@@ -200,6 +202,23 @@ def allocating(memory: Memory | None, shape: Shape, dtype: Any, timeout: float |
         raise RuntimeError("this client has no memory socket: connect(target, memory_socket=path)")
     settings = settings_of({"timeout": timeout})
     return Work(settings, lambda client, stop: memory.empty(shape, dtype, settings, stop))
+
+
+def _check_tls(ca: str | os.PathLike[str], cert: str | os.PathLike[str] | None,
+               key: str | os.PathLike[str] | None) -> None:
+    """gRPC does not say what is wrong with a file: it has no server then."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    path = ca
+    try:
+        context.load_verify_locations(ca)
+        if cert is not None and key is not None:
+            path = f"{os.fspath(cert)} with {os.fspath(key)}"
+            # Without a password OpenSSL would ask for one at the terminal; gRPC takes no encrypted key.
+            context.load_cert_chain(cert, key, password="")
+    except ssl.SSLError as error:
+        raise ValueError(f"{os.fspath(path)}: {error.reason or error}") from error
 
 
 def _pem(path: str | os.PathLike[str] | None) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from warpfold import _native
@@ -206,7 +206,7 @@ class ResidentArray(_Whole[Any, Result]):
                 raise
 
 
-class AsyncResidentArray(_Whole[Awaitable[Any], Awaitable[Result]]):
+class AsyncResidentArray(_Whole[Coroutine[Any, Any, Any], Coroutine[Any, Any, Result]]):
     """As ResidentArray, for `async with await client.put(array) as kept`."""
 
     def delete(self, *, timeout: float | None = None) -> Coroutine[Any, Any, None]:

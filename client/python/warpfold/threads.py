@@ -41,6 +41,10 @@ class Job(Generic[A]):
         finally:
             del future
 
+    def forget(self) -> None:
+        """Of a job that is never run: lets go of what was to be done."""
+        del self._do
+
 
 class _Line:
     """The jobs that wait for a thread, and the threads' turns to take one."""
@@ -80,7 +84,10 @@ class Threads:
     def withdraw(self, job: Job[Any]) -> bool:
         """Whether the job was still waiting: then it is never done, and nothing of it is held."""
         with self._line.lock:
-            return self._line.waiting.pop(job, self) is None
+            was_waiting = self._line.waiting.pop(job, self) is None
+        if was_waiting:
+            job.forget()
+        return was_waiting
 
     def close(self) -> None:
         """The threads end when all that was added is done. Nothing may be added any more."""

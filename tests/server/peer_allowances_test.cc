@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/net/peer_resets.h"
+#include "server/net/peer_allowances.h"
 
 #include <gtest/gtest.h>
 
@@ -12,13 +12,13 @@ namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): 1s
 
-class PeerResetsTest : public testing::Test {
+class PeerAllowancesTest : public testing::Test {
  protected:
-  AllPeersResets peers_;
+  AllPeersAllowances peers_;
   Allowance::Time now_ = Allowance::Time() + 1h;
 };
 
-TEST_F(PeerResetsTest, AreThoseOfAllConnections) {
+TEST_F(PeerAllowancesTest, AreThoseOfAllConnections) {
   const auto first = peers_.Of("192.0.2.1", now_);
   const auto second = peers_.Of("192.0.2.1", now_);
   EXPECT_TRUE(first->Spend(4000, now_));
@@ -31,7 +31,18 @@ TEST_F(PeerResetsTest, AreThoseOfAllConnections) {
   EXPECT_FALSE(first->Spend(1, now_));
 }
 
-TEST_F(PeerResetsTest, WhoHasSpentAllMayConnectSoonAgain) {
+TEST_F(PeerAllowancesTest, SmallFramesAreApartFromCalls) {
+  const auto peer = peers_.Of("192.0.2.1", now_);
+  EXPECT_TRUE(peer->SpendSmallFrames(100'000, now_));
+  EXPECT_FALSE(peer->SpendSmallFrames(1, now_));
+  EXPECT_TRUE(peer->Spend(5000, now_));
+  now_ += 3s;
+  EXPECT_FALSE(peer->IsWhole(now_));
+  EXPECT_TRUE(peers_.Of("192.0.2.1", now_)->SpendSmallFrames(59'000, now_));
+  EXPECT_FALSE(peer->SpendSmallFrames(2000, now_));
+}
+
+TEST_F(PeerAllowancesTest, WhoHasSpentAllMayConnectSoonAgain) {
   const auto peer = peers_.Of("192.0.2.1", now_);
   EXPECT_TRUE(peer->Spend(5000, now_));
   EXPECT_TRUE(peer->HasSome(now_)) << "nothing is owed";
@@ -43,7 +54,7 @@ TEST_F(PeerResetsTest, WhoHasSpentAllMayConnectSoonAgain) {
   EXPECT_TRUE(peer->HasSome(now_));
 }
 
-TEST_F(PeerResetsTest, OfManyConnectionsAtAPaceGoOnForEver) {
+TEST_F(PeerAllowancesTest, OfManyConnectionsAtAPaceGoOnForEver) {
   for (int second = 0; second < 1000; ++second, now_ += 1s) {
     for (int connection = 0; connection < 100; ++connection) {
       ASSERT_TRUE(peers_.Of("192.0.2.1", now_)->Spend(25, now_));
@@ -51,13 +62,13 @@ TEST_F(PeerResetsTest, OfManyConnectionsAtAPaceGoOnForEver) {
   }
 }
 
-TEST_F(PeerResetsTest, AreNotMoreForWhoConnectsAnew) {
+TEST_F(PeerAllowancesTest, AreNotMoreForWhoConnectsAnew) {
   EXPECT_TRUE(peers_.Of("192.0.2.1", now_)->Spend(5000, now_));
   peers_.Of("192.0.2.2", now_);
   EXPECT_FALSE(peers_.Of("192.0.2.1", now_)->Spend(1, now_));
 }
 
-TEST_F(PeerResetsTest, AreForgottenWhenTheyAreWholeAndNobodyIsConnected) {
+TEST_F(PeerAllowancesTest, AreForgottenWhenTheyAreWholeAndNobodyIsConnected) {
   const auto connected = peers_.Of("192.0.2.1", now_);
   for (int i = 0; i < 1000; ++i) peers_.Of("198.51.100." + std::to_string(i), now_);
   EXPECT_LE(peers_.size(), 2u);

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks the PEM texts of TLS before a connection is tried with them, for the server and for `warpfold`: gRPC
+// does not report what it cannot use, so that each side would only see connections that break. Errors are
+// INVALID_ARGUMENT and say what is wrong with the file; whose it is, the caller knows.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace warpfold {
+
+// Certificates of authorities.
+absl::Status CheckAuthorities(const std::string& pem);
+
+// A chain of certificates, the owner's own first, that TLS takes.
+absl::Status CheckCertificates(const std::string& pem);
+
+// The key, unencrypted, of the first of these certificates, which CheckCertificates has passed.
+absl::Status CheckKey(const std::string& pem, const std::string& certificates);
+
+// When the first certificate of a PEM text stops to be valid.
+absl::Time ExpiryOf(const std::string& certificates);
+
+}  // namespace warpfold

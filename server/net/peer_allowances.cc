@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/net/peer_allowances.h"
+
+namespace warpfold::server {
+
+bool PeerAllowances::Spend(double calls, Allowance::Time now) {
+  const std::lock_guard lock(mutex_);
+  return resets_.Spend(calls, now);
+}
+
+bool PeerAllowances::SpendSmallFrames(double frames, Allowance::Time now) {
+  const std::lock_guard lock(mutex_);
+  return small_frames_.Spend(frames, now);
+}
+
+bool PeerAllowances::HasSome(Allowance::Time now) { return Spend(0, now); }
+
+bool PeerAllowances::IsWhole(Allowance::Time now) {
+  const std::lock_guard lock(mutex_);
+  return resets_.IsWhole(now) && small_frames_.IsWhole(now);
+}
+
+std::shared_ptr<PeerAllowances> AllPeersAllowances::Of(const std::string& peer, Allowance::Time now) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = peers_.find(peer); known != peers_.end()) return known->second;
+  // Only those that have a connection can be in use, and there are no more of these than connections.
+  std::erase_if(peers_, [now](const auto& entry) {
+    return entry.second.use_count() == 1 && entry.second->IsWhole(now);
+  });
+  return peers_.emplace(peer, std::make_shared<PeerAllowances>()).first->second;
+}
+
+std::size_t AllPeersAllowances::size() const {
+  const std::lock_guard lock(mutex_);
+  return peers_.size();
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a peer may do over all its connections: each could keep below what one may do, and all together make
+// gRPC hold gigabytes (docs/adr/0045).
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "server/net/allowance.h"
+
+namespace warpfold::server {
+
+// Threads: any.
+class PeerAllowances {
+ public:
+  // Calls that it takes back, at once and in a second for ever: as many as five connections may.
+  static constexpr double kMost = 5000;
+  static constexpr double kPerSecond = 2500;
+
+  // Small frames (frame_watch.h), likewise. A message that never ends has them for as long as an idle stream
+  // lives.
+  static constexpr double kMostSmallFrames = 100'000;
+  static constexpr double kSmallFramesPerSecond = 20'000;
+
+  // Whether the peer may take back so many calls.
+  bool Spend(double calls, Allowance::Time now);
+  // Whether it may take back any.
+  bool HasSome(Allowance::Time now);
+  // Whether it may send so many small frames.
+  bool SpendSmallFrames(double frames, Allowance::Time now);
+  // Whether it may do as much as ever.
+  bool IsWhole(Allowance::Time now);
+
+ private:
+  std::mutex mutex_;
+  Allowance resets_{kMost, kPerSecond};                              // guarded by mutex_
+  Allowance small_frames_{kMostSmallFrames, kSmallFramesPerSecond};  // guarded by mutex_
+};
+
+// Threads: any.
+class AllPeersAllowances {
+ public:
+  // Those of a peer, for one of its connections. They are remembered after its last connection until they are
+  // whole again: connecting anew brings no others.
+  std::shared_ptr<PeerAllowances> Of(const std::string& peer, Allowance::Time now);
+
+  std::size_t size() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<PeerAllowances>> peers_;  // guarded by mutex_
+};
+
+}  // namespace warpfold::server
