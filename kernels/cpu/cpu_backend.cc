@@ -125,7 +125,8 @@ class CpuSlot : public Slot {
   }
 
   absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) override {
-    ReduceSegments(reduction, cut, staging().data(), Yields());
+    // Of one message there may be hundreds of Starts, so that none of them keeps to this thread for long.
+    ReduceSegments(reduction, cut, staging().data(), false);
     return absl::OkStatus();
   }
 

@@ -22,6 +22,7 @@ void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, con
   states_.clear();
   errors_.resize(std::max<std::size_t>(errors_.size(), cut.segment_count * reduction.operators().size()));
   const std::uint64_t task_bytes = TaskBytes(reduction.operators().size());
+  const std::uint64_t task_segments = TaskSegments(reduction.operators().size());
   std::uint64_t segment = 0;
   while (segment < cut.segment_count) {
     const std::uint64_t first_bytes = cut.LengthOf(segment) * reduction.element_bytes();
@@ -34,7 +35,7 @@ void SegmentJob::Plan(const ReductionPlan& reduction, const SegmentCut& cut, con
     task.begin = task.end = segment;
     task.data = data;
     std::uint64_t bytes = 0;
-    while (task.end < cut.segment_count && task.end - task.begin < kTaskSegments && bytes < task_bytes) {
+    while (task.end < cut.segment_count && task.end - task.begin < task_segments && bytes < task_bytes) {
       const std::uint64_t next = cut.LengthOf(task.end) * reduction.element_bytes();
       if (next > 2 * task_bytes) break;
       bytes += next;

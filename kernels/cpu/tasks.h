@@ -18,6 +18,10 @@ constexpr std::uint64_t TaskBytes(std::uint64_t operators) {
   return operators <= kTaskOperators ? kTaskBytes : kTaskBytes / (operators / kTaskOperators);
 }
 
+constexpr std::uint64_t TaskSegments(std::uint64_t operators) {
+  return operators < kTaskResults ? kTaskResults / operators : 1;
+}
+
 // A subtree of 2^TaskLevel leaves is one task. It has TaskBytes at most, or is one leaf.
 constexpr std::uint32_t TaskLevel(std::uint64_t leaf_bytes, std::uint64_t operators) {
   std::uint32_t level = 0;

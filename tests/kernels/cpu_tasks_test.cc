@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one thread of the CPU backend does in one go: others wait for so long where it is a shard's.
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cpu/segment_job.h"
+#include "kernels/cpu/tasks.h"
+
+namespace warpfold::kernels::cpu {
+namespace {
+
+std::size_t TasksOf(const std::vector<std::string>& operators, std::uint64_t segments, std::uint64_t length) {
+  ReductionSpec spec;
+  spec.operators = operators;
+  spec.element_type = ElementType::kFloat32;
+  const ReductionPlan plan = ReductionPlan::Create(spec).value();
+  const std::vector<std::byte> elements(segments * length * sizeof(float));
+  SegmentJob job(BestInstructionSet(), std::size_t{16} << 20);
+  SegmentCut cut;
+  cut.segment_count = segments;
+  cut.length = length;
+  job.Plan(plan, cut, elements.data());
+  return job.tasks();
+}
+
+TEST(TasksTest, ManyResultsAreManyTasksHoweverShortSegmentsAre) {
+  const std::vector<std::string> sixteen = {
+      "sum",    "min",           "max",    "mean",           "product",  "l1_norm", "l2_norm", "max_abs",
+      "argmin", "count_nonzero", "argmax", "sum_of_squares", "variance", "stddev",  "first",   "last"};
+  EXPECT_EQ(TasksOf({"sum"}, 10 * kTaskResults, 1), 10u);
+  EXPECT_EQ(TasksOf(sixteen, 10 * kTaskResults, 1), 160u);
+  EXPECT_EQ(TasksOf({"sum"}, kTaskResults, kTaskBytes / sizeof(float) / 128), kTaskResults / 128)
+      << "longer ones are bounded by their bytes";
+}
+
+}  // namespace
+}  // namespace warpfold::kernels::cpu
