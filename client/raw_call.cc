@@ -21,7 +21,7 @@ namespace {
 // A time that is long gone, and that gRPC can still count in nanoseconds.
 constexpr std::chrono::system_clock::time_point kAtOnce = {};
 
-// Other threads may give descriptors back.
+// For so long a call waits for a descriptor to wait by, which other threads of the process may give back.
 constexpr absl::Duration kLongestWithoutDescriptor = absl::Seconds(1);
 
 }  // namespace
@@ -169,8 +169,10 @@ bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
         cannot_wait_since_ = absl::InfiniteFuture();
         return true;
       case Waited::kTimeout:
+        cannot_wait_since_ = absl::InfiniteFuture();
         break;
       case Waited::kFailed:
+        looks_until_ = absl::InfinitePast();  // to look needs a descriptor, too
         CouldNotWait();
         break;
     }

@@ -125,14 +125,13 @@ class CpuSlot : public Slot {
   }
 
   absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) override {
-    // Of one message there may be hundreds of Starts, so that none of them keeps to this thread for long.
-    ReduceSegments(reduction, cut, staging().data(), false);
+    ReduceSegments(reduction, cut, staging().data());
     return absl::OkStatus();
   }
 
   absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut, const Memory& memory,
                                  std::uint64_t byte_offset) override {
-    ReduceSegments(reduction, cut, memory.data() + byte_offset, false);
+    ReduceSegments(reduction, cut, memory.data() + byte_offset);
     return absl::OkStatus();
   }
 
@@ -179,15 +178,15 @@ class CpuSlot : public Slot {
     RunTasks(reduction, data.size(), yields);
   }
 
-  void ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data,
-                      bool yields) {
+  // Of one message there may be hundreds of Starts, so that none of them keeps to this thread for long.
+  void ReduceSegments(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data) {
     work_ = Work::kSegments;
     segments_.Plan(reduction, cut, data);
-    RunTasks(reduction, cut.ElementCount() * reduction.element_bytes(), yields);
+    RunTasks(reduction, cut.ElementCount() * reduction.element_bytes(), /*yields=*/false);
   }
 
-  // Whether what was sent keeps to this thread and leaves the pool to other groups. What lies in memory does
-  // not: its caller starts one piece of it after the other.
+  // Whether a range that was sent keeps to this thread and leaves the pool to other groups. What lies in
+  // memory does not: its caller starts one piece of it after the other.
   bool Yields() const { return shared_.pool.times().Yields(group_); }
   // So many of the threads work beside this one that the pool's would have to wait for a processor.
   bool IsBusy() const { return (shared_.pool.times().working() - 1) * kBusyPart >= shared_.pool.size(); }

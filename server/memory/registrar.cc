@@ -34,6 +34,11 @@ absl::Status KeepHolesOut(int fd, int seals, struct stat* file) {
   // for holes in our count.
   const int missing = ((seals & kAgainstHoles) == 0 ? F_SEAL_FUTURE_WRITE : 0) |
                       ((seals & F_SEAL_GROW) == 0 ? F_SEAL_GROW : 0);
+  if (missing != 0 && (seals & F_SEAL_SEAL) != 0) {
+    return BadMemory(
+        "the server cannot seal the memfd against holes: F_SEAL_SEAL without F_SEAL_FUTURE_WRITE and "
+        "F_SEAL_GROW");
+  }
   const bool is_sealed = missing == 0 || fcntl(fd, F_ADD_SEALS, missing) == 0;
   // This frees what had been allocated there before.
   if (!is_sealed || ftruncate(fd, file->st_size) != 0 || fstat(fd, file) != 0) {

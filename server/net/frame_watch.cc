@@ -20,16 +20,18 @@ const char* FrameWatch::TakeHead(const FrameHead& head, Time now) {
     free_frames_ = kFreeFrames;
     if (type == kContinuation) return TakeHeaders(length);
     header_bytes_ = 0;
-    free_small_frames_ = kFreeSmallFrames;
     // A client's second header block on a stream, its trailers, is no call.
-    if (stream > last_call_) ++call_count_;
-    last_call_ = std::max(last_call_, stream);
+    if (stream > last_call_) {
+      ++call_count_;
+      free_small_frames_ = kFreeSmallFrames;
+      last_call_ = stream;
+    }
     const char* const complaint = TakeCall(now);
     return complaint != nullptr ? complaint : TakeHeaders(length);
   }
   if (type == kData && (length > 0 || (flags & kEndStream) != 0)) {
     free_frames_ = kFreeFrames;
-    CountData(length, flags);
+    CountData(head);
     return nullptr;
   }
   if (type == kResetStream) {
@@ -57,10 +59,10 @@ const char* FrameWatch::TakeCall(Time now) {
   return is_early ? nullptr : "calls, and does not acknowledge settings";
 }
 
-void FrameWatch::CountData(std::uint32_t length, unsigned flags) {
-  if (length >= kSmallFrame) {
+void FrameWatch::CountData(const FrameHead& head) {
+  if (head.length >= kSmallFrame) {
     free_small_frames_ = std::max(free_small_frames_, 1);
-  } else if ((flags & kEndStream) == 0) {
+  } else if ((head.flags & kEndStream) == 0) {
     if (free_small_frames_ > 0) {
       --free_small_frames_;
     } else {

@@ -67,7 +67,7 @@ class FrameWatch {
   const char* TakeHeaders(std::uint32_t length);
   const char* TakeCall(Time now);
   const char* TakeIdle(Time now);
-  void CountData(std::uint32_t length, unsigned flags);
+  void CountData(const FrameHead& head);
 
   FrameHeads heads_{24};  // after the connection's preface
   std::uint64_t header_bytes_ = 0;

@@ -14,7 +14,10 @@ bool PeerAllowances::SpendSmallFrames(double frames, Allowance::Time now) {
   return small_frames_.Spend(frames, now);
 }
 
-bool PeerAllowances::HasSome(Allowance::Time now) { return Spend(0, now); }
+bool PeerAllowances::HasSome(Allowance::Time now) {
+  const std::lock_guard lock(mutex_);
+  return resets_.Spend(0, now) && small_frames_.Spend(0, now);
+}
 
 bool PeerAllowances::IsWhole(Allowance::Time now) {
   const std::lock_guard lock(mutex_);

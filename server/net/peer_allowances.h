@@ -29,7 +29,7 @@ class PeerAllowances {
 
   // Whether the peer may take back so many calls.
   bool Spend(double calls, Allowance::Time now);
-  // Whether it may take back any.
+  // Whether it may take back any, and send any small frame.
   bool HasSome(Allowance::Time now);
   // Whether it may send so many small frames.
   bool SpendSmallFrames(double frames, Allowance::Time now);

@@ -164,14 +164,23 @@ TEST_F(FrameWatchTest, SettingsAreAcknowledgedInTime) {
 
 TEST_F(FrameWatchTest, SmallFramesAreCountedBeyondThoseOfSmallMessages) {
   for (int call = 0; call < 100; ++call) {
-    ASSERT_TRUE(
-        Pass(Frame(kHeaders, 100) + Frame(kData, 60) + Frame(kData, 1000) + Frame(kData, 5, kEndStream)));
+    std::string headers = Frame(kHeaders, 100);
+    headers[8] = static_cast<char>(3 + call);  // a stream of its own
+    ASSERT_TRUE(Pass(headers + Frame(kData, 60) + Frame(kData, 1000) + Frame(kData, 5, kEndStream)));
   }
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(Pass(Frame(kData, FrameWatch::kSmallFrame) + Frame(kData, 1)));
   EXPECT_EQ(watch_->small_frames(), 0u);
   ASSERT_TRUE(Pass(Frame(kData, FrameWatch::kSmallFrame) + Frame(kData, FrameWatch::kSmallFrame)));
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(Pass(Frame(kData, FrameWatch::kSmallFrame - 1)));
   EXPECT_EQ(watch_->small_frames(), 4u) << "what is free is not saved up";
+}
+
+// gRPC passes over headers of streams that are older than the newest one.
+TEST_F(FrameWatchTest, HeadersThatBeginNoCallMakeNoSmallFrameFree) {
+  ASSERT_TRUE(Pass(Frame(kHeaders, 1) + Frame(kData, 1) + Frame(kData, 1)));
+  const std::uint64_t before = watch_->small_frames();
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(Pass(Frame(kHeaders, 1) + Frame(kData, 1)));
+  EXPECT_EQ(watch_->small_frames(), before + 100);
 }
 
 // Who takes 3 GB of results a second opens the window for each 32 KiB.

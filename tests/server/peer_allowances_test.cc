@@ -34,7 +34,9 @@ TEST_F(PeerAllowancesTest, AreThoseOfAllConnections) {
 TEST_F(PeerAllowancesTest, SmallFramesAreApartFromCalls) {
   const auto peer = peers_.Of("192.0.2.1", now_);
   EXPECT_TRUE(peer->SpendSmallFrames(100'000, now_));
+  EXPECT_TRUE(peer->HasSome(now_));
   EXPECT_FALSE(peer->SpendSmallFrames(1, now_));
+  EXPECT_FALSE(peer->HasSome(now_)) << "it owes one";
   EXPECT_TRUE(peer->Spend(5000, now_));
   now_ += 3s;
   EXPECT_FALSE(peer->IsWhole(now_));

@@ -76,8 +76,8 @@ class Client(Methods[Any, Result], Parts[Result, PartialState]):
         if memory_socket is not None and len(self._targets) > 1:
             raise ValueError("a memory socket is one server's: pass one target")
         tls = None if tls_ca is None else (_pem(tls_ca), _pem(tls_cert), _pem(tls_key))
-        if tls_ca is not None:
-            _check_tls(tls_ca, tls_cert, tls_key)
+        if tls is not None and tls_ca is not None:
+            _check_tls(tls[0], tls_ca, tls_cert, tls_key)
         forks.start()
         if memory_socket is not None:
             from warpfold.memory import Memory
@@ -204,7 +204,7 @@ def allocating(memory: Memory | None, shape: Shape, dtype: Any, timeout: float |
     return Work(settings, lambda client, stop: memory.empty(shape, dtype, settings, stop))
 
 
-def _check_tls(ca: str | os.PathLike[str], cert: str | os.PathLike[str] | None,
+def _check_tls(authorities: str, ca: str | os.PathLike[str], cert: str | os.PathLike[str] | None,
                key: str | os.PathLike[str] | None) -> None:
     """gRPC does not say what is wrong with a file: it has no server then."""
     import ssl
@@ -212,13 +212,15 @@ def _check_tls(ca: str | os.PathLike[str], cert: str | os.PathLike[str] | None,
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     path = ca
     try:
-        context.load_verify_locations(ca)
-        if cert is not None and key is not None:
+        context.load_verify_locations(cadata=authorities)
+        # What is a pipe cannot be read again, and Python's OpenSSL takes these two as files alone.
+        if cert is not None and key is not None and os.path.isfile(cert) and os.path.isfile(key):
             path = f"{os.fspath(cert)} with {os.fspath(key)}"
             # Without a password OpenSSL would ask for one at the terminal; gRPC takes no encrypted key.
             context.load_cert_chain(cert, key, password="")
     except ssl.SSLError as error:
-        raise ValueError(f"{os.fspath(path)}: {error.reason or error}") from error
+        what = error.reason or "it cannot be read, or the key is encrypted"
+        raise ValueError(f"{os.fspath(path)}: {what}") from error
 
 
 def _pem(path: str | os.PathLike[str] | None) -> str:
