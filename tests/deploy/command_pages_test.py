@@ -61,7 +61,7 @@ class ManualPagesTest(unittest.TestCase):
 class CompletionTest(unittest.TestCase):
 
     def test_commands(self):
-        self.assertEqual(complete("warpfold", ""), set(flags.commands()) | {"-h", "--help"})
+        self.assertEqual(complete("warpfold", ""), set(flags.commands()) | {"-h", "--help", "--version"})
         self.assertEqual(complete("warpfold", "he"), {"health"})
 
     def test_flags(self):

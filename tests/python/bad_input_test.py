@@ -131,7 +131,7 @@ def test_arrays_on_a_gpu_that_say_no_shape(client):
     nameless = type("Nameless", (), {"__cuda_array_interface__": numpy.ones(3).__array_interface__})()
     for other in (nameless, OnGpu()):
         for call in (client.sum, client.put, lambda x: client.sum(iter([x]))):
-            with pytest.raises(TypeError, match="on a GPU|in the host's memory"):
+            with pytest.raises(TypeError, match=r"on a GPU|in the host's memory"):
                 call(other)
 
 

@@ -117,7 +117,7 @@ def test_files_that_are_no_keys_are_named(keys, connect, tmp_path):
     garbage.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     with pytest.raises(ValueError, match=r"garbage\.pem"):
         connect("127.0.0.1:1", tls_ca=garbage)
-    with pytest.raises(ValueError, match="other.*KEY_VALUES_MISMATCH"):
+    with pytest.raises(ValueError, match=r"other.*KEY_VALUES_MISMATCH"):
         connect("127.0.0.1:1", **keys.own((keys.client[0], keys.other[1])))
 
 
