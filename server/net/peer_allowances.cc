@@ -4,7 +4,7 @@
 
 namespace warpfold::server {
 
-bool PeerAllowances::Spend(double calls, Allowance::Time now) {
+bool PeerAllowances::SpendResets(double calls, Allowance::Time now) {
   const std::lock_guard lock(mutex_);
   return resets_.Spend(calls, now);
 }

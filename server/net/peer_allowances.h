@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a peer may do over all its connections: each could keep below what one may do, and all together make
-// gRPC hold gigabytes (docs/adr/0045).
+// Limits what a peer does over all its connections. Each connection could keep below its own limits, and all
+// together would make gRPC hold gigabytes (docs/adr/0045).
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ namespace warpfold::server {
 class PeerAllowances {
  public:
   // Calls that it takes back, at once and in a second for ever: as many as five connections may.
-  static constexpr double kMost = 5000;
-  static constexpr double kPerSecond = 2500;
+  static constexpr double kMostResets = 5000;
+  static constexpr double kResetsPerSecond = 2500;
 
   // Small frames (frame_watch.h), likewise. A message that never ends has them for as long as an idle stream
   // lives.
@@ -28,7 +28,7 @@ class PeerAllowances {
   static constexpr double kSmallFramesPerSecond = 20'000;
 
   // Whether the peer may take back so many calls.
-  bool Spend(double calls, Allowance::Time now);
+  bool SpendResets(double calls, Allowance::Time now);
   // Whether it may take back any, and send any small frame.
   bool HasSome(Allowance::Time now);
   // Whether it may send so many small frames.
@@ -38,7 +38,7 @@ class PeerAllowances {
 
  private:
   std::mutex mutex_;
-  Allowance resets_{kMost, kPerSecond};                              // guarded by mutex_
+  Allowance resets_{kMostResets, kResetsPerSecond};                  // guarded by mutex_
   Allowance small_frames_{kMostSmallFrames, kSmallFramesPerSecond};  // guarded by mutex_
 };
 

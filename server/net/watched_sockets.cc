@@ -94,7 +94,7 @@ const char* Look(Watched& connection, const msghdr& message, std::size_t size) {
   if (complaint != nullptr) return complaint;
   PeerAllowances& of_peer = *connection.of_peer;
   const std::uint64_t resets = connection.frames.resets() - resets_before;
-  if (resets > 0 && !of_peer.Spend(static_cast<double>(resets), now)) {
+  if (resets > 0 && !of_peer.SpendResets(static_cast<double>(resets), now)) {
     return "calls that are taken back, as its peer's other connections do";
   }
   const std::uint64_t small_frames = connection.frames.small_frames() - small_frames_before;
@@ -132,7 +132,7 @@ void CountLeftCalls(Watched& connection) {
   if (std::exchange(connection.is_over, true)) return;
   const std::uint64_t over = connection.ends.count() + connection.frames.resets();
   const std::uint64_t left = connection.frames.calls() - std::min(connection.frames.calls(), over);
-  if (left > 0) connection.of_peer->Spend(static_cast<double>(left), std::chrono::steady_clock::now());
+  if (left > 0) connection.of_peer->SpendResets(static_cast<double>(left), std::chrono::steady_clock::now());
 }
 
 void TakeSent(Watched& connection, const msghdr& message, std::size_t size) {
