@@ -14,7 +14,7 @@ namespace {
 // Of a connection. Each may hold a descriptor.
 constexpr std::size_t kMostIdle = 16;
 
-// After a wait that failed: each writes two lines to gRPC's log.
+// Each wait that fails writes two lines to gRPC's log, so that the next one is tried only after a pause.
 constexpr absl::Duration kPauseAfterFailure = absl::Milliseconds(20);
 
 void End(grpc::CompletionQueue& queue) {

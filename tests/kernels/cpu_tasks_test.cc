@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one thread of the CPU backend does in one go: others wait for so long where it is a shard's.
+// A thread of the CPU backend looks at the time between two tasks. Where it is a shard's, all calls of that
+// shard wait for a task, which must be short therefore.
 #include <cstddef>
 #include <string>
 #include <vector>

@@ -42,7 +42,7 @@ class Job(Generic[A]):
             del future
 
     def forget(self) -> None:
-        """Of a job that is never run: lets go of what was to be done."""
+        """Drops what was to be done. The job is never run."""
         del self._do
 
 
