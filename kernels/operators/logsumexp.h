@@ -3,8 +3,8 @@
 //
 // log(sum(exp(x))), a double, as the largest element plus the logarithm of a sum of numbers up to 1, so that
 // nothing overflows. exp and the logarithm at the end are our own, so that states and results have the same
-// bits everywhere. The value is within 1e-14 of the exact one,
-// relative to it or, where that is below 1 in magnitude, in all.
+// bits everywhere. The value differs from the exact one by at most 1e-14, absolutely where the exact one is
+// below 1 in magnitude, and relatively elsewhere.
 #pragma once
 
 #include <limits>

@@ -34,7 +34,7 @@ inline constexpr double kLargestFloat = std::same_as<T, double>    ? 0x1.fffffff
                                         : std::same_as<T, float>   ? 0x1.fffffep127
                                                                    : 0x1.fep127;
 
-// Also -0.0, which is no sum of magnitudes.
+// True for -0.0, too, which no sum of magnitudes is. False for NaN, whatever its sign.
 inline bool IsBelowZero(double x) { return x <= 0 && std::signbit(x); }
 
 // Whether this can be a sum in float64 of `count` elements, or of their magnitudes to the power kPower. It is
