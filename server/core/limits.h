@@ -30,13 +30,13 @@ inline constexpr std::uint64_t kStreamWindowBytes = std::uint64_t{4} << 20;
 // Connections at once, unless a flag says otherwise; half of them for one peer.
 inline constexpr std::size_t kDefaultConnections = 512;
 // Calls that a connection may have at once. Clients let more wait, or connect once more.
-inline constexpr int kMaxStreams = 80;
+inline constexpr int kMaxStreams = 64;
 constexpr int StreamsOfConnection(int max_concurrent_reductions) {
   return std::min(2 * max_concurrent_reductions + 16, kMaxStreams);
 }
 // What gRPC takes for a connection, and for a call before the service has admitted it (docs/adr/0107).
 inline constexpr std::uint64_t kConnectionBytes = std::uint64_t{100} << 10;
-inline constexpr std::uint64_t kStreamBytes = std::uint64_t{16} << 10;
+inline constexpr std::uint64_t kStreamBytes = std::uint64_t{22} << 10;
 
 // Limits of segments: how many bytes of values one message of results has; how many bytes of results may wait
 // for the client, or be on their way from the device, before the server reads no further; and how many

@@ -7,9 +7,7 @@
 namespace warpfold::server {
 
 std::optional<FrameHead> FrameHeads::Next(std::span<const std::byte>* bytes) {
-  const std::size_t skipped = std::min<std::uint64_t>(skip_, bytes->size());
-  skip_ -= skipped;
-  *bytes = bytes->subspan(skipped);
+  TakePayload(bytes);
   const std::size_t n = std::min(head_.size() - head_bytes_, bytes->size());
   std::copy_n(bytes->begin(), n, head_.begin() + static_cast<std::ptrdiff_t>(head_bytes_));
   head_bytes_ += n;
@@ -23,6 +21,14 @@ std::optional<FrameHead> FrameHeads::Next(std::span<const std::byte>* bytes) {
                           .stream = (at(5) << 24 | at(6) << 16 | at(7) << 8 | at(8)) & 0x7fffffff};
   skip_ = head.length;
   return head;
+}
+
+std::span<const std::byte> FrameHeads::TakePayload(std::span<const std::byte>* bytes) {
+  const std::size_t n = std::min<std::uint64_t>(skip_, bytes->size());
+  skip_ -= n;
+  const std::span<const std::byte> payload = bytes->first(n);
+  *bytes = bytes->subspan(n);
+  return payload;
 }
 
 void CallEnds::Take(std::span<const std::byte> bytes) {

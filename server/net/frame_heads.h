@@ -24,6 +24,7 @@ enum FrameType : std::uint8_t {
 };
 inline constexpr unsigned kEndStream = 1;
 inline constexpr unsigned kAck = 1;
+inline constexpr unsigned kHasPriority = 0x20;
 
 struct FrameHead {
   std::uint32_t length;
@@ -40,9 +41,12 @@ class FrameHeads {
 
   // The next head in `*bytes`, of which those behind it are left; nothing where it is not there yet.
   std::optional<FrameHead> Next(std::span<const std::byte>* bytes);
+  // As much of the payload of the last head as there is in `*bytes`, of which what is behind it is left. Next
+  // skips the payload where nobody takes it.
+  std::span<const std::byte> TakePayload(std::span<const std::byte>* bytes);
 
  private:
-  std::uint64_t skip_;  // bytes that are no head
+  std::uint64_t skip_;  // bytes that are no head, and are still to come
   std::array<std::byte, 9> head_ = {};
   std::size_t head_bytes_ = 0;  // of head_, that have come
 };

@@ -8,10 +8,17 @@
 namespace warpfold::server {
 
 const char* FrameWatch::Take(std::span<const std::byte> bytes, Time now) {
-  while (const std::optional<FrameHead> head = heads_.Next(&bytes)) {
+  while (true) {
+    if (in_headers_) {
+      if (const char* const complaint = TakeFields(heads_.TakePayload(&bytes)); complaint != nullptr) {
+        return complaint;
+      }
+    }
+    const std::optional<FrameHead> head = heads_.Next(&bytes);
+    if (!head.has_value()) return nullptr;
+    in_headers_ = head->type == kHeaders || head->type == kContinuation;
     if (const char* const complaint = TakeHead(*head, now); complaint != nullptr) return complaint;
   }
-  return nullptr;
 }
 
 const char* FrameWatch::TakeHead(const FrameHead& head, Time now) {
@@ -20,7 +27,9 @@ const char* FrameWatch::TakeHead(const FrameHead& head, Time now) {
     free_frames_ = kFreeFrames;
     if (type == kContinuation) return TakeHeaders(length);
     header_bytes_ = 0;
+    fields_.Begin((flags & kHasPriority) != 0);
     // A client's second header block on a stream, its trailers, is no call.
+    most_fields_ = stream > last_call_ ? kMostFields : kMostTrailers;
     if (stream > last_call_) {
       ++call_count_;
       free_small_frames_ = kFreeSmallFrames;
@@ -50,6 +59,14 @@ const char* FrameWatch::TakeHead(const FrameHead& head, Time now) {
 const char* FrameWatch::TakeHeaders(std::uint32_t length) {
   header_bytes_ += length + kFrameCost;
   return header_bytes_ <= kMaxHeaderBytes ? nullptr : "headers without an end";
+}
+
+const char* FrameWatch::TakeFields(std::span<const std::byte> bytes) {
+  const int before = fields_.count();
+  fields_.Take(bytes);
+  if (!acknowledged_) early_fields_ += fields_.count() - before;
+  const bool are_few = fields_.count() <= most_fields_ && early_fields_ <= kMostEarlyFields;
+  return are_few ? nullptr : "calls of very many header fields";
 }
 
 const char* FrameWatch::TakeCall(Time now) {

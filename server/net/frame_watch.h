@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads the nine-byte heads of the HTTP/2 frames that a client sends, and reports patterns that no client of
-// a gRPC service has reason to send: headers without an end, floods of resets, floods of empty frames, and
-// calls of who does not acknowledge the server's settings, among which is how many calls it may have at once.
-// It also counts frames of a few bytes. gRPC 1.51 has no limits on these (docs/adr/0045).
+// a gRPC service has reason to send: headers without an end or of very many fields, floods of resets, floods
+// of empty frames, and calls of who does not acknowledge the server's settings, among which is how many calls
+// it may have at once. It also counts frames of a few bytes. gRPC 1.51 has no limits on these
+// (docs/adr/0045).
 #pragma once
 
 #include <chrono>
@@ -14,6 +15,7 @@
 
 #include "server/net/allowance.h"
 #include "server/net/frame_heads.h"
+#include "server/net/header_fields.h"
 
 namespace warpfold::server {
 
@@ -26,6 +28,10 @@ class FrameWatch {
   // announces 8 KiB (gRPC's default), to which clients keep.
   static constexpr std::uint64_t kMaxHeaderBytes = 64 << 10;
   static constexpr std::uint64_t kFrameCost = 64;
+  // Fields of it, and of a second block, the trailers, of which gRPC's clients send none. gRPC takes some 200
+  // bytes for each beside its text, so that 8 KiB of the shortest fields would be 45 KiB (docs/adr/0107).
+  static constexpr int kMostFields = 64;
+  static constexpr int kMostTrailers = 8;
   // Calls that the client takes back: so many at once, and so many in a second for ever.
   static constexpr double kMostResets = 1000;
   static constexpr double kResetsPerSecond = 500;
@@ -45,9 +51,10 @@ class FrameWatch {
   static constexpr double kWindowsPerSecond = 100'000;
 
   // What may come before the settings are acknowledged, which clients do as soon as they have read them: so
-  // many calls, in so long from the first of them on. Some clients read nothing before they call, and take
-  // 100 for the limit until then (RFC 9113, 6.5.2).
+  // many calls, of so many fields, in so long from the first of them on. Some clients read nothing before
+  // they call, and take 100 for the limit until then (RFC 9113, 6.5.2).
   static constexpr int kMostEarlyCalls = 100;
+  static constexpr int kMostEarlyFields = 32 * kMostEarlyCalls;
   static constexpr auto kSettingsTimeout = std::chrono::seconds(10);
 
   // To be called once the server has begun to send its settings, before the client can have read them.
@@ -65,17 +72,22 @@ class FrameWatch {
  private:
   const char* TakeHead(const FrameHead& head, Time now);
   const char* TakeHeaders(std::uint32_t length);
+  const char* TakeFields(std::span<const std::byte> bytes);
   const char* TakeCall(Time now);
   const char* TakeIdle(Time now);
   void CountData(const FrameHead& head);
 
   FrameHeads heads_{24};  // after the connection's preface
   std::uint64_t header_bytes_ = 0;
+  HeaderFields fields_;
+  int most_fields_ = kMostFields;  // that they may be
+  bool in_headers_ = false;        // whether what comes is part of a header block
   int free_frames_ = 0;
   int free_small_frames_ = 0;
   bool server_speaks_ = false;
   bool acknowledged_ = false;  // the server's settings
   int early_calls_ = 0;
+  int early_fields_ = 0;
   Time first_call_;
   std::uint32_t last_call_ = 0;  // its stream
   std::uint64_t call_count_ = 0;

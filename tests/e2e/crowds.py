@@ -26,6 +26,8 @@ _TICK_S = 0.1
 _UNKNOWN = floods.request_headers("/flood.Service/Method")
 _KNOWN = floods.request_headers("/warpfold.v1.ReductionService/Reduce")
 _LONG_HEADERS = b"".join(b"\x00\x06x-%04d\x7f\x99\x05" % i + b"a" * 792 for i in range(9))
+_MOST_FIELDS = 64  # of a call, of which _KNOWN has six
+_SHORT_HEADERS = [b"\x10\x04x%03d\x00" % i for i in range(205)]
 SOURCE = "127.0.0.2"  # none of the honest callers has it
 
 
@@ -45,6 +47,16 @@ def begun(stream: int) -> bytes:
 def with_long_headers(stream: int) -> bytes:
     """As long as the server announces that it takes, almost."""
     return frame(1, 5, stream, _UNKNOWN + _LONG_HEADERS)
+
+
+def with_short_headers(stream: int) -> bytes:
+    """As many as a call may have."""
+    return frame(1, 4, stream, _KNOWN + b"".join(_SHORT_HEADERS[:_MOST_FIELDS - 6]))
+
+
+def with_very_many_headers(stream: int) -> bytes:
+    """As many as gRPC takes: 45 KiB of memory, or 64 with as many trailers."""
+    return frame(1, 4, stream, _KNOWN + b"".join(_SHORT_HEADERS))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +142,7 @@ class Comings:
         return len(refused)
 
 
-COMINGS = Comings("connections that leave 80 calls each", 8, complete, 80)
+COMINGS = Comings("connections that leave 64 calls each", 8, complete, 64)
 TAKE_BACK = (
     Crowd("resets, 100 x 450 a second", 100, taken_back, 0, 450),
     Crowd("resets, 200 x 900 at once", 200, taken_back, 900),
@@ -138,11 +150,13 @@ TAKE_BACK = (
 # As many connections as one peer gets, each with as many calls as it may have; 2,522 MiB where these were
 # 2,000 and 140.
 AS_ALLOWED = (
-    Crowd("unknown methods, 250 x 80 at once, nothing read", 250, complete, 80, reads=False),
-    Crowd("calls begun, 250 x 80 at once", 250, begun, 80),
-    Crowd("headers of 7 KiB, 250 x 80 at once", 250, with_long_headers, 80),
+    Crowd("unknown methods, 250 x 64 at once, nothing read", 250, complete, 64, reads=False),
+    Crowd("calls begun, 250 x 64 at once", 250, begun, 64),
+    Crowd("headers of 7 KiB, 250 x 64 at once", 250, with_long_headers, 64),
+    Crowd("64 short headers, 250 x 64 at once", 250, with_short_headers, 64),
 )
-CROWDS = TAKE_BACK + AS_ALLOWED + (COMINGS,) + (
+MANY_HEADERS = Crowd("211 short headers, 250 x 64 at once", 250, with_very_many_headers, 64, reads=False)
+CROWDS = TAKE_BACK + AS_ALLOWED + (COMINGS, MANY_HEADERS) + (
     Crowd("unknown methods, 100 x 450 a second", 100, complete, 0, 450),
     Crowd("the same, nothing read", 100, complete, 0, 450, reads=False),
     Crowd("the same, settings not acknowledged", 100, complete, 0, 450, acknowledges=False, reads=False),

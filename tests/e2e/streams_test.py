@@ -56,7 +56,7 @@ class StreamsTest(TestCase):
 
     def test_watches_that_do_not_begin_hold_little_and_end(self):
         """A watch lasts for ever, and is not read; but it begins only when its client can send no more."""
-        connections, each = 10, 80
+        connections, each = 10, 64
         with Server() as server, contextlib.ExitStack() as stack:
             crowd = [stack.enter_context(Connection(server.address)) for _ in range(connections)]
             most = 0
@@ -209,15 +209,15 @@ class StreamsTest(TestCase):
 
     def test_metadata_of_more_than_8_kib_end_the_calls_of_their_connection(self):
         """As HTTP/2 counts them, with 32 bytes more for each: gRPC 1.51's own limit."""
-        one_header = header(b"x-long", b"a" * 90)
+        one_header = header(b"x-long", b"a" * 126)
         with Server() as server, Connection(server.address) as connection, \
                 Connection(server.address) as other:
-            for one, headers in ((connection, b""), (other, b""), (connection, 60 * one_header)):
+            for one, headers in ((connection, b""), (other, b""), (connection, 46 * one_header)):
                 stream = one.begin(_WATCH, headers)
                 one.send(stream, _EMPTY)
                 one.half_close(stream)
             self.assertEqual((connection.await_ends(1, 0.5), connection.is_over), (0, False))
-            connection.begin(_WATCH, 64 * one_header)
+            connection.begin(_WATCH, 50 * one_header)
             self.assertTrue(connection.await_ends(3, 5) == 3 or connection.is_over)
             self.assertEqual((other.await_ends(1, 0.5), other.is_over), (0, False))
             self.assert_served(server)

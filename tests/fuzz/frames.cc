@@ -32,7 +32,7 @@ std::string AnyBytes(fuzz::Input& input) {
                          0,
                          0,
                          1};
-    frame.append(static_cast<std::size_t>(frame[2]), '\3');
+    frame.append(static_cast<std::size_t>(frame[2]), static_cast<char>(input.Below(256)));
     for (std::uint64_t times = input.OneIn(4) ? input.Below(2048) : 1; times > 0; --times) bytes += frame;
   }
   return bytes;

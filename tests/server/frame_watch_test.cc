@@ -25,6 +25,7 @@ constexpr int kContinuation = 9;
 constexpr int kUnknown = 200;
 constexpr int kEndStream = 1;
 constexpr int kAck = 1;
+constexpr char kTableSize = '\x20';
 
 const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -34,8 +35,16 @@ std::string Frame(int type, std::size_t length, int flags = 0) {
   frame += static_cast<char>(type);
   frame += static_cast<char>(flags);
   frame += std::string(3, '\0') + '\1';
-  // What stands in a frame must not be taken for a head.
-  return frame + std::string(length, '\x03');
+  // What stands in a frame must not be taken for a head. In headers these are changes of HPACK's table.
+  const bool is_headers = type == kHeaders || type == kContinuation;
+  return frame + std::string(length, is_headers ? kTableSize : '\x03');
+}
+
+// Headers of a call on this stream, of so many fields that are in HPACK's table.
+std::string Call(char stream, std::size_t fields, int type = kHeaders) {
+  std::string frame = Frame(type, fields);
+  frame[8] = stream;
+  return frame.substr(0, 9) + std::string(fields, '\x82');
 }
 
 class FrameWatchTest : public testing::Test {
@@ -91,6 +100,28 @@ TEST_F(FrameWatchTest, HeadersHaveAnEnd) {
 TEST_F(FrameWatchTest, EmptyContinuationsCountToo) {
   EXPECT_TRUE(Pass(Frame(kHeaders, 0)));
   EXPECT_EQ(Count(Frame(kContinuation, 0), 2000), 1023);
+}
+
+TEST_F(FrameWatchTest, ACallHasSoManyFields) {
+  EXPECT_TRUE(Pass(Call(3, 64) + Call(5, 64)));
+  EXPECT_FALSE(Pass(Call(7, 65)));
+  Reconnect();
+  EXPECT_TRUE(Pass(Call(3, 60) + Call(3, 4, kContinuation)));
+  EXPECT_FALSE(Pass(Call(3, 1, kContinuation)));
+}
+
+TEST_F(FrameWatchTest, TrailersHaveFewFields) {
+  EXPECT_TRUE(Pass(Call(3, 64) + Call(5, 64) + Call(3, 8)));
+  EXPECT_FALSE(Pass(Call(5, 9)));
+}
+
+// A call costs by its fields, and before the settings are acknowledged there may be 100.
+TEST_F(FrameWatchTest, WhoDoesNotAcknowledgeSettingsMaySendFewFields) {
+  Reconnect(/*acknowledges=*/false);
+  for (int call = 0; call < 50; ++call) ASSERT_TRUE(Pass(Call(static_cast<char>(3 + 2 * call), 64)));
+  EXPECT_FALSE(Pass(Call(120, 1)));
+  Reconnect();
+  for (int call = 0; call < 60; ++call) ASSERT_TRUE(Pass(Call(static_cast<char>(3 + 2 * call), 64)));
 }
 
 TEST_F(FrameWatchTest, CallsMayBeTakenBack) {
@@ -225,6 +256,7 @@ TEST_F(FrameWatchTest, ComplaintsSayWhat) {
   EXPECT_EQ(complaint(Frame(kContinuation, 100)), "headers without an end");
   EXPECT_EQ(complaint(Frame(kReset, 4)), "calls that are taken back");
   EXPECT_EQ(complaint(Frame(kPing, 8)), "frames that carry nothing");
+  EXPECT_EQ(complaint(Call(3, 65)), "calls of very many header fields");
   Reconnect(/*acknowledges=*/false);
   EXPECT_EQ(Count(Frame(kHeaders, 0), 100), 100);
   const std::string call = Frame(kHeaders, 0);
@@ -237,7 +269,8 @@ TEST_F(FrameWatchTest, CutsDoNotMatter) {
   std::string bytes = kPreface + Frame(kSettings, 0, kAck);
   std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same on every run
   for (int i = 0; i < 800; ++i) {
-    bytes += Frame(kHeaders, random() % 300) + Frame(kData, random() % 3) + Frame(kReset, 4);
+    bytes += Call(1, random() % 9) + Frame(kHeaders, random() % 300) + Frame(kData, random() % 3) +
+             Frame(kReset, 4);
   }
   const std::size_t good = bytes.size();
   for (int i = 0; i < 300; ++i) bytes += Frame(kReset, 4);

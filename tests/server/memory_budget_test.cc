@@ -29,8 +29,8 @@ TEST(MemoryBudgetTest, IsTheSumOfWhatTheFlagsAllow) {
   constexpr std::uint64_t kPlace = kMessage + 4 * kMiB + 11 * kMiB / 2 + kMessage;
   const std::uint64_t calls = 10 * kPlace + 2 * (kMessage + 24 * kMiB);
   constexpr std::uint64_t kSmall = 22 * kMiB;
-  // 512 connections of 100 KiB, each with 2 x 10 + 16 calls of 16 KiB.
-  constexpr std::uint64_t kConnections = 512 * (100 + 36 * 16) * kMiB / 1024;
+  // 512 connections of 100 KiB, each with 2 x 10 + 16 calls of 22 KiB.
+  constexpr std::uint64_t kConnections = 512 * (100 + 36 * 22) * kMiB / 1024;
   EXPECT_EQ(cpu.connections, kConnections);
   EXPECT_EQ(cpu.calls, calls);
   EXPECT_EQ(cpu.small, kSmall);
@@ -38,7 +38,7 @@ TEST(MemoryBudgetTest, IsTheSumOfWhatTheFlagsAllow) {
   EXPECT_EQ(cpu.received(), calls + kSmall + 64 * kMiB) << "what gRPC may hold";
   EXPECT_EQ(
       ToText(cpu),
-      "memory: at most 726 MiB (of them base 64, connections 338, staging buffers 2, to receive into 0, "
+      "memory: at most 834 MiB (of them base 64, connections 446, staging buffers 2, to receive into 0, "
       "calls 233, small calls 22, answers 64, resident arrays 3)");
   const MemoryBudget gpu =
       BudgetOf(flags, {.gpus = 1, .slot_bytes = 8 * kMiB, .receive_bytes = 16 * kMiB, .shards = 2});
@@ -69,18 +69,18 @@ TEST(MemoryBudgetTest, IsHeldAgainstTheLimit) {
   const absl::Status above = CheckBudget(budget, flags, budget.total() - 1);
   EXPECT_EQ(above.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(above.message()),
-              testing::StartsWith("--max_concurrent_reductions=64: memory: at most 2001 MiB"));
+              testing::StartsWith("--max_concurrent_reductions=64: memory: at most 2065 MiB"));
 }
 
 TEST(MemoryBudgetTest, ConnectionsHaveSoManyCallsAtMost) {
   Flags flags;
   flags.max_connections = 3;
   flags.max_concurrent_reductions = 1000;
-  EXPECT_EQ(BudgetOf(flags, {}).connections, 3 * (100 + 80 * 16) * kMiB / 1024);
+  EXPECT_EQ(BudgetOf(flags, {}).connections, 3 * (100 + 64 * 22) * kMiB / 1024);
   flags.max_concurrent_reductions = 1;
-  EXPECT_EQ(BudgetOf(flags, {}).connections, 3 * (100 + 18 * 16) * kMiB / 1024);
+  EXPECT_EQ(BudgetOf(flags, {}).connections, 3 * (100 + 18 * 22) * kMiB / 1024);
   flags.max_connections = 1;
-  EXPECT_EQ(BudgetOf(flags, {}).connections, (100 + 18 * 16) * kMiB / 1024);
+  EXPECT_EQ(BudgetOf(flags, {}).connections, (100 + 18 * 22) * kMiB / 1024);
 }
 
 TEST(MemoryBudgetTest, TheFlagOfTheLargestPartIsNamed) {
