@@ -176,5 +176,15 @@ TEST_F(CpuYieldingTest, WhatLiesInMemoryIsLeftToThePool) {
   EXPECT_LT(EndedInStart(kGreedy, true, start), kMost);
 }
 
+// One message may have hundreds of them.
+TEST_F(CpuYieldingTest, SegmentsAreLeftToThePool) {
+  Open(1);
+  SegmentCut cut;
+  cut.segment_count = 2 * kTaskResults;
+  cut.length = 1;
+  const auto start = [&](Slot& slot) { return slot.StartSegments(PlanOf({"sum"}), cut); };
+  EXPECT_LT(EndedInStart(kGreedy, true, start), kMost);
+}
+
 }  // namespace
 }  // namespace warpfold::kernels::cpu
