@@ -9,6 +9,7 @@
 #include "client/raw_call.h"
 #include "client/retry.h"
 #include "client/stripes.h"
+#include "proto/limits.h"
 
 namespace warpfold {
 namespace {
@@ -54,7 +55,7 @@ absl::StatusOr<v1::Reduction> MergeStates(const ReduceJob& job, std::vector<v1::
   for (v1::PartialState& state : states) {
     const std::size_t state_bytes = state.ByteSizeLong();
     // A call with a single state would merge nothing.
-    const bool full = static_cast<std::uint64_t>(request.states_size()) == kMaxMergedStates;
+    const bool full = request.states_size() == kMaxMergedStates;
     if (full || (request.states_size() > 1 && bytes + state_bytes > kMaxStatesBytes)) {
       request.set_return_state(true);
       absl::StatusOr<v1::Reduction> merged = Merge(job, request);

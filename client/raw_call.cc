@@ -102,7 +102,7 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, Wait wait) {
     return MakeError(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
                      "the deadline passed before the call began");
   }
-  if (wait == Wait::kAwakeFirst) looks_until_ = absl::Now() + kLookTime;
+  if (wait == Wait::kAwakeFirst) polls_until_ = absl::Now() + kPollTime;
   Await(write_);
   Await(writes_done_);
   const bool has_response = Await(read_);
@@ -159,7 +159,7 @@ bool RawCall::Await(const Operation& operation) {
 }
 
 bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
-  if (Look(tag, ok)) return true;
+  if (Poll(tag, ok)) return true;
   const bool sends = write_.pending || writes_done_.pending;
   const absl::Time blocked_since = sends ? absl::Now() : absl::InfiniteFuture();
   while (true) {
@@ -172,7 +172,7 @@ bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
         cannot_wait_since_ = absl::InfiniteFuture();
         break;
       case Waited::kFailed:
-        looks_until_ = absl::InfinitePast();  // to look needs a descriptor, too
+        polls_until_ = absl::InfinitePast();  // to look needs a descriptor, too
         CouldNotWait();
         break;
     }
@@ -188,8 +188,8 @@ void RawCall::CouldNotWait() {
 }
 
 // Other threads that have work for this processor get it between two looks.
-bool RawCall::Look(void** tag, bool* ok) {
-  while (absl::Now() < looks_until_) {
+bool RawCall::Poll(void** tag, bool* ok) {
+  while (absl::Now() < polls_until_) {
     const auto event = queue_->AsyncNext(tag, ok, kAtOnce);
     if (event == grpc::CompletionQueue::GOT_EVENT) return true;
     std::this_thread::yield();

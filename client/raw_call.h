@@ -30,9 +30,9 @@ class RawCall {
 
   // How a thread waits for the end of a call. A thread that sleeps for a millisecond is woken late, by tens
   // of microseconds and more on a virtual machine, so that for an answer which comes that soon it pays to
-  // stay awake for kLookTime first, as CUDA's own waits do (docs/adr/0116).
+  // stay awake for kPollTime first, as CUDA's own waits do (docs/adr/0116).
   enum class Wait { kAsleep, kAwakeFirst };
-  static constexpr absl::Duration kLookTime = absl::Milliseconds(3);
+  static constexpr absl::Duration kPollTime = absl::Milliseconds(3);
 
   // Prepares the call, which starts with the first message. `scope` must outlive it. Without `on_message` the
   // server sends one message, the response. A call whose deadline has passed is over before it starts, with
@@ -90,8 +90,8 @@ class RawCall {
   void TakeMessage();
   // The next event; false if there is none before `end`.
   bool Next(void** tag, bool* ok, absl::Time end = absl::InfiniteFuture());
-  // The next event if it comes within kLookTime of the first look.
-  bool Look(void** tag, bool* ok);
+  // The next event if it comes within kPollTime of the first poll.
+  bool Poll(void** tag, bool* ok);
   // gRPC could not wait for an event: gives the call up if that is so for too long.
   void CouldNotWait();
   // Waits until it is not pending: whether it succeeded.
@@ -113,7 +113,7 @@ class RawCall {
   const bool asks_first_;
   bool admitted_ = false;  // the server says so
   bool started_ = false;
-  absl::Time looks_until_ = absl::InfinitePast();
+  absl::Time polls_until_ = absl::InfinitePast();
   bool finished_by_client_ = false;  // on_message said so, or nobody wants more messages
   bool finishes_ = false;            // gRPC has been asked for the status
   bool finished_ = false;

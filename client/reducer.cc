@@ -10,12 +10,11 @@
 #include "client/retry.h"
 #include "client/status.h"
 #include "client/wire.h"
+#include "proto/limits.h"
 
 namespace warpfold {
 namespace {
 
-// Arrays up to this size go in a single message: no stream to set up.
-constexpr std::uint64_t kSmallArrayBytes = 64 << 10;
 constexpr char kReduceArrayMethod[] = "/warpfold.v1.ReductionService/ReduceArray";
 
 absl::StatusOr<v1::Reduction> SendSmall(const ReduceJob& job, const Connection& connection,

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "proto/limits.h"
+
 namespace warpfold {
 namespace {
 

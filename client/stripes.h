@@ -11,9 +11,6 @@
 
 namespace warpfold {
 
-// How many states servers take in one Merge.
-inline constexpr std::uint64_t kMaxMergedStates = 1024;
-
 // A contiguous range of the array, in elements.
 struct Stripe {
   std::uint64_t first_element = 0;

@@ -21,10 +21,10 @@ class AllowFile {
   AllowFile(const std::string& path, Access& access);
 
   // Puts the list into force. INVALID_ARGUMENT with the flag and what is wrong with the file.
-  absl::Status Use();
+  absl::Status Load();
 
   // To be called often: a new list is put into force. A bad one is refused in the log, and the old one stays.
-  void Look(absl::Time now);
+  void ReloadIfChanged(absl::Time now);
 
   // What became of the file. From any thread.
   Reload last_reload() const { return reloads_.Last("allow"); }
@@ -34,7 +34,7 @@ class AllowFile {
   Access& access_;
   FileWatch watch_;
   ReloadRecord reloads_;
-  std::string refusal_;  // of the last look; empty if there was none
+  std::string refusal_;  // of the last attempt; empty if there was none
 };
 
 }  // namespace warpfold::server

@@ -11,15 +11,15 @@
 namespace warpfold::server {
 namespace {
 
-constexpr absl::Duration kLookInterval = absl::Seconds(1);
+constexpr absl::Duration kCheckInterval = absl::Seconds(1);
 
 }  // namespace
 
 FileWatch::FileWatch(std::vector<std::string> paths) : paths_(std::move(paths)), seen_(Signature()) {}
 
 bool FileWatch::HasChanged(absl::Time now) {
-  if (now < next_look_) return false;
-  next_look_ = now + kLookInterval;
+  if (now < next_check_) return false;
+  next_check_ = now + kCheckInterval;
   std::string signature = Signature();
   if (signature == seen_) return false;
   seen_ = std::move(signature);

@@ -17,20 +17,20 @@ class FileWatch {
   // Paths; empty ones are no files.
   explicit FileWatch(std::vector<std::string> paths);
 
-  // Whether they have since the last time it was true. To be called often; looks once a second. It is true
-  // before the files are read: what changes meanwhile is seen at the next look.
+  // Whether they have since the last time it was true. To be called often; checks once a second. It is true
+  // before the files are read: what changes meanwhile is seen at the next check.
   bool HasChanged(absl::Time now);
 
   // Tells that the files as they are could not be used. This may pass without a change of the files, so
-  // HasChanged is true at the next look, too.
-  void LookAgain() { seen_.clear(); }
+  // HasChanged is true at the next check, too.
+  void TryAgain() { seen_.clear(); }
 
  private:
   std::string Signature() const;
 
   const std::vector<std::string> paths_;
   std::string seen_;
-  absl::Time next_look_ = absl::InfinitePast();
+  absl::Time next_check_ = absl::InfinitePast();
 };
 
 }  // namespace warpfold::server

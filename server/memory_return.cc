@@ -32,15 +32,15 @@ void MakeAllocatorEager() {
 MemoryReturn::MemoryReturn(absl::Time now, std::uint64_t most_bytes)
     : enough_bytes_(ResidentBytes() / 4 * 5),
       much_bytes_(std::max(most_bytes / 2, enough_bytes_)),
-      next_look_(now + kTrimInterval),
+      next_check_(now + kTrimInterval),
       last_return_(now),
       pause_(kTrimInterval),
       cpu_time_(CpuTime()) {}
 
-void MemoryReturn::Look(absl::Time now) {
+void MemoryReturn::TrimIfLarge(absl::Time now) {
   if (ResidentBytes() > much_bytes_) return ReturnAtOnce(now);
-  if (now < next_look_) return;
-  next_look_ = now + kTrimInterval;
+  if (now < next_check_) return;
+  next_check_ = now + kTrimInterval;
   const bool quiet = IsQuiet();
   if (std::exchange(is_eager_, false)) TuneAllocator();
   if (!quiet) pause_ = kTrimInterval;

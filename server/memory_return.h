@@ -19,11 +19,11 @@ class MemoryReturn {
   // hold at most (memory_budget.h).
   MemoryReturn(absl::Time now, std::uint64_t most_bytes);
 
-  // To be called often. Every five seconds, while the process has more than a quarter beyond what it had at
-  // first, frees what it can: once a minute while the process is busy, less and less often where that does
-  // not help. Beyond half of the most, at once and again and again: each thread has an arena of its
-  // own, and a client that comes by one thread after the other would leave the most in each.
-  void Look(absl::Time now);
+  // To be called often. Where the process holds a quarter more than it had at first, trims what it can: after
+  // five seconds of quiet, less and less often while that does not help, and once a minute while the process
+  // is busy. Above half of most_bytes it trims at once, every 200 ms at most: each thread has an arena of its
+  // own, and a client that moves from thread to thread would fill them all.
+  void TrimIfLarge(absl::Time now);
 
  private:
   bool IsQuiet();
@@ -31,7 +31,7 @@ class MemoryReturn {
 
   const std::uint64_t enough_bytes_;
   const std::uint64_t much_bytes_;
-  absl::Time next_look_;
+  absl::Time next_check_;
   absl::Time last_return_;
   absl::Duration pause_;     // before the next one, while the process is quiet
   absl::Duration cpu_time_;  // at the last look

@@ -10,7 +10,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -85,21 +84,6 @@ void TellManager(const std::string& state) {
          reinterpret_cast<const sockaddr*>(&address),
          static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size));
   close(manager);
-}
-
-bool UnixSocketInUse(const std::string& path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return false;
-  path.copy(address.sun_path, path.size());
-  // A listener that is stopped, and whose queue is full, would be waited for.
-  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (probe < 0) return false;
-  // A socket of another kind (EPROTOTYPE), or one whose queue is full (EAGAIN), has a listener as well.
-  const bool connected = connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  const bool in_use = connected || (errno != ECONNREFUSED && errno != ENOENT);
-  close(probe);
-  return in_use;
 }
 
 absl::Status CheckThreads(int count) {

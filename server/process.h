@@ -42,10 +42,6 @@ void IgnoreSignals();
 // "STOPPING=1".
 void TellManager(const std::string& state);
 
-// Whether a process listens on the Unix socket at `path`. Does not wait for it. A killed server leaves the
-// file behind, on which nobody listens.
-bool UnixSocketInUse(const std::string& path);
-
 // When the process began, about: the time of day at which its globals were made.
 absl::Time StartTime();
 

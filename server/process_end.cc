@@ -51,9 +51,9 @@ void ProcessEnd::ServeFromNow() {
   is_serving_ = true;
 }
 
-void ProcessEnd::Watch(std::function<void()> look) {
+void ProcessEnd::Watch(std::function<void()> check) {
   const std::lock_guard lock(mutex_);
-  look_ = std::move(look);
+  check_ = std::move(check);
 }
 
 void ProcessEnd::AwaitRequest(const std::function<void()>& meanwhile) {
@@ -78,7 +78,7 @@ void ProcessEnd::Run() {
     const bool is_signalled = sigtimedwait(&signals, nullptr, &kSignalInterval) > 0;
     const std::lock_guard lock(mutex_);
     if (is_signalled) TakeSignal(std::chrono::steady_clock::now());
-    Look(std::chrono::steady_clock::now());
+    Check(std::chrono::steady_clock::now());
   }
 }
 
@@ -94,8 +94,8 @@ void ProcessEnd::TakeSignal(Time now) {
   EndBySignal();
 }
 
-void ProcessEnd::Look(Time now) {
-  if (look_ != nullptr) look_();
+void ProcessEnd::Check(Time now) {
+  if (check_ != nullptr) check_();
   if (is_requested_ && !is_awaited_ && deadline_ == Time::max() && now >= requested_at_ + kHeardWithin) {
     Log(LogLevel::kWarning, "the start does not come to its end: ended by a signal");
     FlushLog();

@@ -32,7 +32,7 @@ class ProcessEnd {
 
   // Has the thread call `look` a hundred times a second, until Unwatch, which waits for a look that is under
   // way. It may end the process, and should take no time otherwise.
-  void Watch(std::function<void()> look);
+  void Watch(std::function<void()> check);
   void Unwatch() { Watch(nullptr); }
 
   // Blocks until a signal has asked the process to end. Calls `meanwhile` ten times a second.
@@ -48,14 +48,14 @@ class ProcessEnd {
   ProcessEnd() = default;
   void Run();
   void TakeSignal(Time now);
-  void Look(Time now);
+  void Check(Time now);
 
   std::mutex mutex_;
   std::condition_variable requested_;
   bool is_serving_ = false;      // guarded by mutex_
   bool is_awaited_ = false;      // guarded by mutex_; whether AwaitRequest has been called
   bool is_requested_ = false;    // guarded by mutex_
-  std::function<void()> look_;   // guarded by mutex_; empty: nothing to watch
+  std::function<void()> check_;  // guarded by mutex_; empty: nothing to watch
   Time deadline_ = Time::max();  // guarded by mutex_; of the end
   int exit_code_ = 0;            // guarded by mutex_; at the deadline
   Time requested_at_;            // the thread's

@@ -135,9 +135,9 @@ int RefuseFor(ProcessEnd& end, const absl::Status& status) {
 }
 
 // Takes new keys and a new list of callers into use.
-void LookAtFiles(RpcServer& server, TlsRenewal& tls_renewal, AllowFile& allow_file, absl::Time now) {
-  allow_file.Look(now);
-  if (const std::optional<TlsKeys> keys = tls_renewal.Look(now); keys.has_value()) {
+void ReloadChangedFiles(RpcServer& server, TlsRenewal& tls_renewal, AllowFile& allow_file, absl::Time now) {
+  allow_file.ReloadIfChanged(now);
+  if (const std::optional<TlsKeys> keys = tls_renewal.ReadIfChanged(now); keys.has_value()) {
     server.UseTls(*keys);
     tls_renewal.Used(*keys);
   }
@@ -159,7 +159,7 @@ void Serve(ProcessEnd& end, const Flags& flags, RpcServer& server, CallLog& call
   MemoryReturn memory_return(clock(), memory.total());
   end.AwaitRequest([&] {
     call_log.SayLeftOut();
-    memory_return.Look(clock());
+    memory_return.TrimIfLarge(clock());
   });
   TellManager("STOPPING=1");
   Log(LogLevel::kInfo,
@@ -191,7 +191,7 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
   OpenReceiving(**backend);
   Service service(**backend, LimitsOf(flags, **backend), MonotonicClock());
   AllowFile allow_file(flags.allow, service.access);
-  if (absl::Status status = allow_file.Use(); !status.ok()) return Refuse(end, kBadFlags, status.message());
+  if (absl::Status status = allow_file.Load(); !status.ok()) return Refuse(end, kBadFlags, status.message());
   CallLog call_log(service.clock);
   service.reflection = flags.reflection;
   Observers observers;
@@ -222,7 +222,7 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
   }
   std::optional<FileReader> file_reader;
   if (tls->has_value() || !flags.allow.empty()) {
-    file_reader.emplace([&] { LookAtFiles(**server, tls_renewal, allow_file, service.clock()); });
+    file_reader.emplace([&] { ReloadChangedFiles(**server, tls_renewal, allow_file, service.clock()); });
   }
   SayReady(output, **server, admin->get(), service, *memory);
   Serve(end, flags, **server, call_log, *memory, service.clock);

@@ -19,12 +19,12 @@ std::string UtcDateOf(absl::Time time) { return absl::FormatTime(time, absl::UTC
 TlsRenewal::TlsRenewal(const Flags& flags)
     : flags_(flags), files_({flags.tls_cert, flags.tls_key, flags.tls_client_ca}) {}
 
-std::optional<TlsKeys> TlsRenewal::Look(absl::Time now) {
+std::optional<TlsKeys> TlsRenewal::ReadIfChanged(absl::Time now) {
   if (flags_.tls_cert.empty() || !files_.HasChanged(now)) return std::nullopt;
   absl::StatusOr<std::optional<TlsKeys>> keys = ReadTlsKeys(flags_);
   if (!keys.ok()) {
     reloads_.Failed();
-    files_.LookAgain();
+    files_.TryAgain();
     if (std::exchange(refusal_, std::string(keys.status().message())) != keys.status().message()) {
       Log(LogLevel::kWarning,
           absl::StrCat("new keys are refused, the old ones stay in use: ", keys.status().message()));

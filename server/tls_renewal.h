@@ -26,7 +26,7 @@ class TlsRenewal {
 
   // To be called often; looks at the files once a second. The keys to use from now on, if they are new ones
   // and good. Says in the log what was found.
-  std::optional<TlsKeys> Look(absl::Time now);
+  std::optional<TlsKeys> ReadIfChanged(absl::Time now);
 
   // These keys are in use from now on. Says in the log if their certificate has expired, or will within a
   // week: clients would refuse it and say so only to their own users.
@@ -45,7 +45,7 @@ class TlsRenewal {
   const Flags& flags_;
   FileWatch files_;
   ReloadRecord reloads_;
-  std::string refusal_;  // of the last look; empty if there was none
+  std::string refusal_;  // of the last attempt; empty if there was none
   std::atomic<std::int64_t> expiry_s_ = kNone;
 };
 

@@ -37,9 +37,23 @@ absl::Status NoPlace(Admission::Kind kind, int limit) {
 
 }  // namespace
 
-Admission::Admission(int max_concurrent_reductions)
-    : limits_({max_concurrent_reductions, max_concurrent_reductions, kSmallPlaces, kWatchPlaces,
-               max_concurrent_reductions, kCheckPlaces}) {}
+Admission::Admission(int max_concurrent_reductions) : max_concurrent_reductions_(max_concurrent_reductions) {}
+
+int Admission::LimitOf(Kind kind) const {
+  switch (kind) {
+    case Kind::kSmall:
+      return kSmallPlaces;
+    case Kind::kCheck:
+      return kCheckPlaces;
+    case Kind::kWatch:
+      return kWatchPlaces;
+    case Kind::kReduction:
+    case Kind::kArray:
+    case Kind::kMerge:
+      break;
+  }
+  return max_concurrent_reductions_;
+}
 
 // Reductions share their places.
 int Admission::TakenOf(const Counts& counts, Kind kind) {
@@ -50,17 +64,17 @@ int Admission::TakenOf(const Counts& counts, Kind kind) {
 
 bool Admission::IsShort(Kind kind) const {
   const std::lock_guard lock(mutex_);
-  const int limit = limits_[static_cast<std::size_t>(kind)];
-  return TakenOf(in_progress_, kind) >= limit - limit / 8;
+  const int limit = LimitOf(kind);
+  return TakenOf(in_progress_, kind) >= limit - limit / kKeptForOthers;
 }
 
-bool Admission::HasPlaceLocked(Kind kind, const std::string& peer) const {
-  const int limit = limits_[static_cast<std::size_t>(kind)];
+bool Admission::HasPlaceLocked(Kind kind, const std::string& party) const {
+  const int limit = LimitOf(kind);
   const int taken = TakenOf(in_progress_, kind);
-  if (kind == Kind::kReduction && taken >= limit - limit / 16) return false;
-  if (taken < limit - limit / 8) return true;
-  const auto found = of_peers_.find(peer);
-  return taken < limit && (found == of_peers_.end() || 2 * TakenOf(found->second, kind) <= limit);
+  if (kind == Kind::kReduction && taken >= limit - limit / kKeptForArrays) return false;
+  if (taken < limit - limit / kKeptForOthers) return true;
+  const auto found = of_parties_.find(party);
+  return taken < limit && (found == of_parties_.end() || 2 * TakenOf(found->second, kind) <= limit);
 }
 
 absl::StatusOr<Admission::Ticket> Admission::Enter(Kind kind, const Caller& caller) {
@@ -70,11 +84,11 @@ absl::StatusOr<Admission::Ticket> Admission::Enter(Kind kind, const Caller& call
   const bool goes_on = has_begun && closed_to_merges_.ok();
   if (IsReduction(kind) && !closed_.ok() && !goes_on) return closed_;
   if (kind == Kind::kMerge && !closed_to_merges_.ok()) return closed_to_merges_;
-  if (!HasPlaceLocked(kind, caller.peer)) return NoPlace(kind, limits_[k]);
+  if (!HasPlaceLocked(kind, caller.party)) return NoPlace(kind, LimitOf(kind));
   ++in_progress_[k];
-  ++of_peers_[caller.peer][k];
+  ++of_parties_[caller.party][k];
   if (IsReduction(kind) && !caller.array.empty()) RememberLocked(caller.array);
-  return Ticket(this, kind, caller.peer);
+  return Ticket(this, kind, caller.party);
 }
 
 void Admission::RememberLocked(const std::string& array) {
@@ -133,12 +147,12 @@ void Admission::Ticket::MarkAsPart() {
   ++admission_->parts_;
 }
 
-void Admission::Leave(Kind kind, bool part, const std::string& peer) {
+void Admission::Leave(Kind kind, bool part, const std::string& party) {
   const std::lock_guard lock(mutex_);
   if (part) --parts_;
-  const auto of_peer = of_peers_.find(peer);
+  const auto of_peer = of_parties_.find(party);
   --of_peer->second[static_cast<std::size_t>(kind)];
-  if (of_peer->second == Counts{}) of_peers_.erase(of_peer);
+  if (of_peer->second == Counts{}) of_parties_.erase(of_peer);
   --in_progress_[static_cast<std::size_t>(kind)];
   if (InProgressLocked() == 0) empty_.notify_all();
 }

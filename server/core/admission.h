@@ -31,11 +31,13 @@ class Admission {
   // Each kind has places of its own. A Merge completes reductions that were admitted before: it must find a
   // place where its own stripes fill the server. kSmall are calls about the server, kCheck those for its
   // health, which decide whether the process is kept, and kWatch those that wait for it to change and whose
-  // clients have half-closed, so that they hold next to nothing. kArray are
-  // reductions of a single message: they share the places of kReduction, of which one in sixteen is kept for
-  // them, since a stream may last for an hour.
+  // clients have half-closed, so that they hold next to nothing. kArray are reductions of a single message:
+  // they share the places of kReduction, of which one in kKeptForArrays is kept for them, since a stream may
+  // last for an hour.
   enum class Kind : std::uint8_t { kReduction, kMerge, kSmall, kWatch, kArray, kCheck };
   static constexpr int kKinds = 6;
+  static constexpr int kKeptForArrays = 16;
+  static constexpr int kKeptForOthers = 8;
   // A flag says how many places reductions and merges have.
   static constexpr int kSmallPlaces = 64;
   static constexpr int kCheckPlaces = 64;
@@ -45,8 +47,8 @@ class Admission {
   struct Caller {
     // The client's name for the array of which this call reduces a part, "" for none.
     std::string array = "";
-    // A client that has more than half of a kind's places does not get the last eighth of them.
-    std::string peer = "";
+    // One that has more than half of a kind's places does not get the last of them, one in kKeptForOthers.
+    std::string party = "";
   };
 
   // A place among the calls in progress, given back at destruction.
@@ -57,16 +59,16 @@ class Admission {
         : admission_(std::exchange(other.admission_, nullptr)),
           kind_(other.kind_),
           part_(other.part_),
-          peer_(std::move(other.peer_)) {}
+          party_(std::move(other.party_)) {}
     Ticket& operator=(Ticket&& other) noexcept {
       std::swap(admission_, other.admission_);
       std::swap(kind_, other.kind_);
       std::swap(part_, other.part_);
-      std::swap(peer_, other.peer_);
+      std::swap(party_, other.party_);
       return *this;
     }
     ~Ticket() {
-      if (admission_ != nullptr) admission_->Leave(kind_, part_, peer_);
+      if (admission_ != nullptr) admission_->Leave(kind_, part_, party_);
     }
 
     // The call reduces a part of an array: others and a Merge will follow from the same client. Nothing
@@ -75,12 +77,12 @@ class Admission {
 
    private:
     friend class Admission;
-    Ticket(Admission* admission, Kind kind, std::string peer)
-        : admission_(admission), kind_(kind), peer_(std::move(peer)) {}
+    Ticket(Admission* admission, Kind kind, std::string party)
+        : admission_(admission), kind_(kind), party_(std::move(party)) {}
     Admission* admission_ = nullptr;
     Kind kind_ = Kind::kReduction;
     bool part_ = false;
-    std::string peer_;
+    std::string party_;
   };
 
   // There are as many places for merges as for reductions.
@@ -93,7 +95,7 @@ class Admission {
   absl::StatusOr<Ticket> Enter(Kind kind, const Caller& caller);
   absl::StatusOr<Ticket> Enter(Kind kind = Kind::kReduction) { return Enter(kind, Caller()); }
 
-  // Whether less than an eighth of this kind's places are left.
+  // Whether of this kind's places no more are left than are kept for others.
   bool IsShort(Kind kind) const;
 
   // Admits no more reductions but parts of arrays that have begun, and merges.
@@ -123,17 +125,18 @@ class Admission {
  private:
   using Counts = std::array<int, kKinds>;
 
-  void Leave(Kind kind, bool part, const std::string& peer);
+  int LimitOf(Kind kind) const;
+  void Leave(Kind kind, bool part, const std::string& party);
   static int TakenOf(const Counts& counts, Kind kind);
-  bool HasPlaceLocked(Kind kind, const std::string& peer) const;
+  bool HasPlaceLocked(Kind kind, const std::string& party) const;
   void RememberLocked(const std::string& array);
   int InProgressLocked() const;
 
-  const Counts limits_;
+  const int max_concurrent_reductions_;
   mutable std::mutex mutex_;
   std::condition_variable empty_;
   Counts in_progress_ = {};                                 // guarded by mutex_
-  std::unordered_map<std::string, Counts> of_peers_;        // guarded by mutex_; those with calls
+  std::unordered_map<std::string, Counts> of_parties_;      // guarded by mutex_; those with calls
   int parts_ = 0;                                           // guarded by mutex_; in progress
   absl::Status closed_;                                     // guarded by mutex_; OK while open
   absl::Status closed_to_merges_;                           // guarded by mutex_; likewise

@@ -86,7 +86,7 @@ bool AllowList::Allows(const std::string& identity, Method method) const {
   return found != of_identities_.end() && found->second[bit];
 }
 
-void Access::Use(AllowList list) {
+void Access::SetList(AllowList list) {
   auto shared = std::make_shared<const AllowList>(std::move(list));
   const std::lock_guard lock(mutex_);
   list_ = std::move(shared);

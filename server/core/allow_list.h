@@ -57,7 +57,7 @@ class AllowList {
 class Access {
  public:
   // Each call from now on is judged by this list; until the first one everybody may call everything.
-  void Use(AllowList list);
+  void SetList(AllowList list);
 
   // PERMISSION_DENIED (NOT_ALLOWED).
   absl::Status Check(const std::string& identity, Method method) const;

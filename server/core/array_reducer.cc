@@ -14,7 +14,7 @@ constexpr std::uint64_t kSmallestSlots = 8;
 
 }  // namespace
 
-ArrayReducer::ArrayReducer(const SlotUse& slots, const Clock& clock, const Options& options,
+ArrayReducer::ArrayReducer(const PartySlots& slots, const Clock& clock, const Options& options,
                            std::function<void()> listener)
     : SlotReducer(slots, clock, options.reduction, options.first_element, std::move(listener)),
       crossover_bytes_(std::max(options.crossover_bytes, options.reduction.leaf_bytes() + 1)),
@@ -32,8 +32,7 @@ void ArrayReducer::Release() {
   backlog_ = {};
 }
 
-absl::StatusOr<std::size_t> ArrayReducer::AppendOwned(ByteSlice bytes,
-                                                      const std::shared_ptr<const void>& owner) {
+absl::StatusOr<std::size_t> ArrayReducer::Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) {
   if (!status_.ok()) return status_;
   if (!uses_slots_) {
     if (lent_.size() + held_.size() + bytes.size() < crossover_bytes_) {
@@ -156,9 +155,9 @@ absl::Status ArrayReducer::Start(Filling filling) {
     started = filling.Start(reduction(), next_element());
   }
   // Work that a CPU has not ended within Start goes on for long, and looking for its end would take a core.
-  const absl::Duration look = filling.slot()->EndsInStart() ? absl::ZeroDuration() : LookForFetched(bytes);
+  const absl::Duration look = filling.slot()->EndsInStart() ? absl::ZeroDuration() : PollForFetched(bytes);
   return Started(filling.slot(), bytes / reduction().element_bytes(), std::move(started),
-                 {.memory = filling.TakeOwners(), .look = look});
+                 {.memory = filling.TakeOwners(), .poll = look});
 }
 
 }  // namespace warpfold::server

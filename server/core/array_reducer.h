@@ -47,13 +47,12 @@ class ArrayReducer : public SlotReducer, public ArraySink {
   // The share and `clock` must outlive the reducer. `listener` is called from the share when an Append that
   // took less than it was given, or a TryFinish that was not done, should be tried again, or when status() is
   // an error.
-  ArrayReducer(const SlotUse& slots, const Clock& clock, const Options& options,
+  ArrayReducer(const PartySlots& slots, const Clock& clock, const Options& options,
                std::function<void()> listener);
   ~ArrayReducer() override { Release(); }
 
   // UNAVAILABLE (DEVICE_LOST).
-  absl::StatusOr<std::size_t> Append(ByteSlice bytes) override { return AppendOwned(bytes, nullptr); }
-  absl::StatusOr<std::size_t> AppendOwned(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
+  absl::StatusOr<std::size_t> Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
   bool waits_for_slot() const override { return SlotReducer::waits_for_slot(); }
   // The slot that is being filled may be called in.
   absl::Status Pause() override;

@@ -11,7 +11,7 @@
 
 namespace warpfold::server {
 
-ArraySegmentReducer::ArraySegmentReducer(const SlotUse& slots, const Clock& clock,
+ArraySegmentReducer::ArraySegmentReducer(const PartySlots& slots, const Clock& clock,
                                          const kernels::ReductionPlan& reduction,
                                          std::optional<std::uint64_t> segment_length, ByteSlice piece_memory,
                                          std::function<void()> listener)
@@ -25,8 +25,8 @@ void ArraySegmentReducer::Release() {
   held_ = {};
 }
 
-absl::StatusOr<std::size_t> ArraySegmentReducer::AppendOwned(ByteSlice bytes,
-                                                             const std::shared_ptr<const void>& owner) {
+absl::StatusOr<std::size_t> ArraySegmentReducer::Append(ByteSlice bytes,
+                                                        const std::shared_ptr<const void>& owner) {
   if (!status_.ok()) return status_;
   std::size_t taken = 0;
   while (taken < bytes.size()) {
@@ -96,7 +96,7 @@ void ArraySegmentReducer::BeginLong(std::uint64_t bytes) {
   share_.Return(batch_->filling.slot());
   batch_.reset();
   auto reducer = std::make_unique<ArrayReducer>(
-      SlotUse(share_, party()), clock_,
+      PartySlots(share_, party()), clock_,
       ArrayReducer::Options{.reduction = reduction(), .least_bytes = bytes, .piece_memory = piece_memory_},
       [this] { OnLongProgress(); });
   long_ = reducer.get();
@@ -105,7 +105,7 @@ void ArraySegmentReducer::BeginLong(std::uint64_t bytes) {
 
 absl::StatusOr<std::size_t> ArraySegmentReducer::Put(ByteSlice bytes,
                                                      const std::shared_ptr<const void>& owner) {
-  if (long_ != nullptr) return long_->AppendOwned(bytes, owner);
+  if (long_ != nullptr) return long_->Append(bytes, owner);
   // The slot has room for the segment's bytes: it can only be full since it has kMaxPieces pieces.
   if (batch_.has_value() && batch_->filling.is_full()) {
     if (absl::Status status = StartFilled(); !status.ok()) return status;

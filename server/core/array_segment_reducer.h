@@ -28,14 +28,13 @@ namespace warpfold::server {
 class ArraySegmentReducer : public SegmentReducer, public ArraySink {
  public:
   // As SegmentReducer's. Without `segment_length` all lengths are announced. `piece_memory` is the backend's.
-  ArraySegmentReducer(const SlotUse& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
+  ArraySegmentReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
                       std::optional<std::uint64_t> segment_length, ByteSlice piece_memory,
                       std::function<void()> listener);
   ~ArraySegmentReducer() override { Release(); }
 
   // UNAVAILABLE (DEVICE_LOST). INVALID_ARGUMENT (BAD_LENGTHS) for bytes that no length cuts.
-  absl::StatusOr<std::size_t> Append(ByteSlice bytes) override { return AppendOwned(bytes, nullptr); }
-  absl::StatusOr<std::size_t> AppendOwned(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
+  absl::StatusOr<std::size_t> Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
   bool waits_for_slot() const override {
     return long_ != nullptr ? long_->waits_for_slot() : share_.Waits(*this);
   }

@@ -17,14 +17,10 @@ class ArraySink {
  public:
   virtual ~ArraySink() = default;
   // Takes the next bytes of the array and returns how many it took. It takes fewer than it was given if no
-  // slot is free; the sink's owner then hears when there is room again.
-  virtual absl::StatusOr<std::size_t> Append(ByteSlice bytes) = 0;
-  // Does the same for bytes that stay in place and unchanged for as long as `owner` is held. The sink may
-  // hold `owner` instead of copying the bytes.
-  virtual absl::StatusOr<std::size_t> AppendOwned(ByteSlice bytes, const std::shared_ptr<const void>& owner) {
-    static_cast<void>(owner);
-    return Append(bytes);
-  }
+  // slot is free; the sink's owner then hears when there is room again. The bytes stay in place and unchanged
+  // for as long as `owner` is held, so that the sink may hold `owner` instead of copying them; without an
+  // owner it copies them.
+  virtual absl::StatusOr<std::size_t> Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) = 0;
   // Whether it takes no more bytes until a slot is free.
   virtual bool waits_for_slot() const = 0;
   // Says that no more bytes are at hand for now.

@@ -8,8 +8,7 @@
 
 namespace warpfold::server {
 
-absl::StatusOr<std::size_t> ArrayWriter::AppendOwned(ByteSlice bytes,
-                                                     const std::shared_ptr<const void>& owner) {
+absl::StatusOr<std::size_t> ArrayWriter::Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) {
   if (!status_.ok()) return status_;
   std::size_t taken = 0;
   while (taken < bytes.size()) {
@@ -63,7 +62,7 @@ absl::Status ArrayWriter::StoreFilled() {
   auto held = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
       memory_, filling.TakeOwners());
   const absl::Status started =
-      share_.Started(*this, filling.slot(), tried, {.memory = std::move(held), .look = {}, .bytes = bytes});
+      share_.Started(*this, filling.slot(), tried, {.memory = std::move(held), .poll = {}, .bytes = bytes});
   if (!started.ok()) return started;
   stored_bytes_ += bytes;
   const std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.CollectAtOnce(filling.slot());

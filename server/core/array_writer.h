@@ -26,7 +26,7 @@ class ArrayWriter : public ArraySink, private SlotShare::Holder {
   // The share must outlive the writer. `listener` is called from the share when an Append that took less than
   // it was given, or a TryFinish that was not done, should be tried again, or when status() is an error.
   // `piece_memory` is the backend's.
-  ArrayWriter(const SlotUse& slots, std::shared_ptr<const NamedMemory> memory, ByteSlice piece_memory,
+  ArrayWriter(const PartySlots& slots, std::shared_ptr<const NamedMemory> memory, ByteSlice piece_memory,
               std::function<void()> listener)
       : Holder(slots.party),
         share_(slots.share),
@@ -36,8 +36,7 @@ class ArrayWriter : public ArraySink, private SlotShare::Holder {
   ~ArrayWriter() override { Release(); }
 
   // UNAVAILABLE (DEVICE_LOST). No more than memory has room for.
-  absl::StatusOr<std::size_t> Append(ByteSlice bytes) override { return AppendOwned(bytes, nullptr); }
-  absl::StatusOr<std::size_t> AppendOwned(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
+  absl::StatusOr<std::size_t> Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
   bool waits_for_slot() const override { return share_.Waits(*this); }
   absl::Status Pause() override;
 

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
+#include "proto/limits.h"
 #include "server/core/party.h"
 #include "server/core/put_session.h"
 #include "server/core/refusals.h"
@@ -17,13 +18,6 @@
 
 namespace warpfold::server {
 namespace {
-
-CallLimits LimitsOf(Method method, CallLimits limits) {
-  if (method == Method::kHealthCheck || method == Method::kHealthWatch) {
-    limits.idle = std::min(limits.idle, kCheckIdle);
-  }
-  return limits;
-}
 
 // Other calls take microseconds.
 bool TakesTurns(Method method) {
@@ -48,7 +42,7 @@ Call::Call(Shard& shard, Transport& transport, CallInfo info)
       info_(std::move(info)),
       party_(PartyOf(info_.identity, info_.peer)),
       method_(MethodOf(info_.method)),
-      timer_(shard.Now(), info_.deadline, LimitsOf(method_, shard.service().limits.call)) {}
+      timer_(shard.Now(), info_.deadline, shard.service().limits.call) {}
 
 Call::~Call() { shard_.Remove(this); }
 
@@ -94,7 +88,7 @@ Admission::Kind Call::KindOf(Method method) {
 
 void Call::Admit() {
   absl::StatusOr<Admission::Ticket> ticket =
-      shard_.service().admission.Enter(KindOf(method_), {.array = info_.array, .peer = party_});
+      shard_.service().admission.Enter(KindOf(method_), {.array = info_.array, .party = party_});
   if (!ticket.ok()) return Answer(ticket.status());
   ticket_ = *std::move(ticket);
   if (info_.expects_admission) transport_.TellAdmitted();
@@ -106,7 +100,7 @@ void Call::Admit() {
 
 std::unique_ptr<ArraySession> Call::MakeSession() {
   Service& service = shard_.service();
-  const SlotUse slots(shard_.slots(), party_);
+  const PartySlots slots(shard_.slots(), party_);
   auto listener = [this] { OnProgress(); };
   switch (method_) {
     case Method::kReduce:
@@ -156,7 +150,7 @@ Turns::Arrival Call::TurnArrival() const {
   constexpr std::uint64_t kMergeFactor = 32;
   constexpr std::uint64_t kListBytes = std::uint64_t{1} << 20;
   constexpr std::uint64_t kMostOfLightMessage = 1 << 10;
-  constexpr std::uint64_t kMostOfLightArray = (64 << 10) + kMostOfLightMessage;
+  constexpr std::uint64_t kMostOfLightArray = kSmallArrayBytes + kMostOfLightMessage;
   const std::uint64_t bytes = TotalBytes(arrived_->slices);
   Turns::Arrival arrival = {.costs_bytes = bytes, .bytes = bytes, .kind = Turns::Kind::kLight};
   if (method_ == Method::kMerge) {
@@ -264,7 +258,7 @@ void Call::OnLeft() {
     if (session_ != nullptr) session_->OnNotDelivered();
     return;
   }
-  const absl::Status overdue = timer_.Overdue(shard_.Now());
+  const absl::Status overdue = timer_.Overdue(shard_.Now(), PatienceWithClient());
   Answer(overdue.ok() ? absl::CancelledError("the client left") : overdue);
 }
 
@@ -280,7 +274,7 @@ void Call::End(const absl::Status& why) {
 void Call::Answer(const absl::Status& status, std::optional<std::string> response) {
   answered_ = true;
   const absl::Time now = shard_.Now();
-  untaken_.Look(now);
+  untaken_.Advance(now);
   pending_answer_.emplace(shard_.service().answers, response.has_value() ? response->size() : 0,
                           half_closed_);
   transport_.Answer(status, std::move(response));

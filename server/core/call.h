@@ -122,7 +122,9 @@ class Call {
   void OnOutputTaken();
   void ReportProgress(absl::Time when);
   void AnswerSession();
-  void AnswerArrays(const Message& message);
+  void AnswerList(const Message& message);
+  void AnswerGet(const Message& message);
+  void AnswerDelete(const Message& message);
   void Reflect(const Message& message);
   void Answer(const absl::Status& status, std::optional<std::string> response = std::nullopt);
   std::string MethodName() const;
@@ -130,7 +132,7 @@ class Call {
   bool awaits_message() const { return reading_ && !arrived_.has_value(); }
   bool awaits_taker() const { return answered_ && (sending_ || pending_answer_.has_value()); }
   absl::Duration PatienceWithTaker() const;
-  absl::Duration PatienceWithMessage() const;
+  absl::Duration PatienceWithClient() const;
 
   Shard& shard_;
   Transport& transport_;
@@ -143,16 +145,16 @@ class Call {
   std::unique_ptr<ArraySession> session_;  // of methods that take arrays
   std::optional<Turns::Member> turns_;     // of methods that keep the thread for long, until the answer
   bool reading_ = false;                   // from the request for a message until it is taken
-  std::optional<Message> arrived_;         // and waits for its turn
-  absl::Time arrived_at_;                  // the message that came last
+  std::optional<Message> arrived_;         // a message that has come and waits for its turn
+  absl::Time arrived_at_;                  // when the last message came
   bool half_closed_ = false;               // the client can send no more
   bool answered_ = false;
-  WatchedTime untaken_;                                  // since the answer
-  std::optional<PendingAnswers::Entry> pending_answer_;  // until it is delivered
-  bool stopped_ = false;                                 // by Stop or End
-  bool sending_ = false;                                 // a message that does not end the call
-  std::uint64_t output_bytes_ = 0;                       // that the client has taken
-  std::uint64_t sending_bytes_ = 0;
+  WatchedTime untaken_;                                  // how long the client has not taken the answer
+  std::optional<PendingAnswers::Entry> pending_answer_;  // counts the answer until it is delivered
+  bool stopped_ = false;                                 // Stop or End has ended the call
+  bool sending_ = false;                                 // a message that does not end the call is under way
+  std::uint64_t output_bytes_ = 0;                       // of such messages, that the client has taken
+  std::uint64_t sending_bytes_ = 0;                      // of the one that is under way
 
   // Of a call of Watch.
   bool asked_ = false;                // its request has come

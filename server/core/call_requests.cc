@@ -3,8 +3,10 @@
 //
 // How a Call answers requests of a single message: merges, and calls about the server, its health, its API
 // and the arrays that it keeps. call.cc has all that calls have in common, and those that take an array.
+#include <array>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/string_view.h"
 #include "grpc/health/v1/health.pb.h"
 #include "server/core/call.h"
@@ -22,7 +24,9 @@ namespace {
 using HealthRequest = grpc::health::v1::HealthCheckRequest;
 using HealthResponse = grpc::health::v1::HealthCheckResponse;
 
-constexpr absl::string_view kService = "warpfold.v1.ReductionService";
+// What a client may ask for the health of; "" is the whole server.
+constexpr std::array<absl::string_view, 4> kServices = {
+    "", "warpfold.v1.ReductionService", "warpfold.v1.SegmentService", "warpfold.v1.ArrayService"};
 
 std::string HealthMessage(HealthResponse::ServingStatus status) {
   HealthResponse response;
@@ -43,27 +47,38 @@ void Call::TakeRequest(Message message) {
       return AnswerHealth(std::move(message));
     case Method::kReflection:
       return Reflect(message);
-    default:
-      return AnswerArrays(message);
+    case Method::kListArrays:
+      return AnswerList(message);
+    case Method::kGetArray:
+      return AnswerGet(message);
+    case Method::kDeleteArray:
+      return AnswerDelete(message);
+    case Method::kReduce:
+    case Method::kReduceArray:
+    case Method::kReduceSegments:
+    case Method::kPutArray:
+    case Method::kUnknown:
+      break;  // sessions take the first four, and nothing is read of the last
   }
 }
 
-void Call::AnswerArrays(const Message& message) {
-  Service& service = shard_.service();
-  if (method_ == Method::kListArrays) {
-    v1::ListArraysRequest request;
-    if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
-    return Answer(absl::OkStatus(), ListArrays(service, request).SerializeAsString());
-  }
-  if (method_ == Method::kGetArray) {
-    v1::GetArrayRequest request;
-    if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
-    const absl::StatusOr<v1::GetArrayResponse> response = GetArray(service, request);
-    return Answer(response.status(), response.ok() ? response->SerializeAsString() : "");
-  }
+void Call::AnswerList(const Message& message) {
+  v1::ListArraysRequest request;
+  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+  Answer(absl::OkStatus(), ListArrays(shard_.service(), request).SerializeAsString());
+}
+
+void Call::AnswerGet(const Message& message) {
+  v1::GetArrayRequest request;
+  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+  const absl::StatusOr<v1::GetArrayResponse> response = GetArray(shard_.service(), request);
+  Answer(response.status(), response.ok() ? response->SerializeAsString() : "");
+}
+
+void Call::AnswerDelete(const Message& message) {
   v1::DeleteArrayRequest request;
   absl::Status status = ParseWhole(message.slices, &request);
-  if (status.ok()) status = DeleteArray(service, request);
+  if (status.ok()) status = DeleteArray(shard_.service(), request);
   Answer(status, v1::DeleteArrayResponse().SerializeAsString());
 }
 
@@ -88,7 +103,7 @@ void Call::AnswerHealth(Message message) {
   const absl::Status status = ParseWhole(message.slices, &request);
   message = {};  // whoever is read holds no message
   if (!status.ok()) return Answer(status);
-  knows_service_ = request.service().empty() || request.service() == kService;
+  knows_service_ = absl::c_linear_search(kServices, request.service());
   if (method_ == Method::kHealthWatch) {
     asked_ = true;
     return Read();
@@ -101,7 +116,7 @@ void Call::AnswerHealth(Message message) {
 // A watch may last for ever, and is not read any more: it begins once the client can send nothing on it.
 void Call::BeginWatch() {
   absl::StatusOr<Admission::Ticket> place =
-      shard_.service().admission.Enter(Admission::Kind::kWatch, {.peer = party_});
+      shard_.service().admission.Enter(Admission::Kind::kWatch, {.party = party_});
   if (!place.ok()) return Answer(place.status());
   ticket_ = *std::move(place);
   SendHealth();

@@ -21,27 +21,30 @@ absl::Duration Call::PatienceWithTaker() const {
   return stopped_ ? std::min(patience, kLastPatience) : patience;
 }
 
-// A call of one message sends it with its headers. Whoever begins some and sends nothing could keep all
-// others out. gRPC tells of a message when it is whole: one of an array, or of states, has megabytes, and may
-// take longer while places are not short.
-absl::Duration Call::PatienceWithMessage() const {
+// How long the client may send nothing, where that is less than the flag says. A call of one message sends it
+// with its headers. Whoever begins some and sends nothing could keep all others out. gRPC tells of a message
+// when it is whole: one of an array, or of states, has megabytes, and may take longer while places are not
+// short.
+absl::Duration Call::PatienceWithClient() const {
   const Admission::Kind kind = KindOf(method_);
+  if (kind == Admission::Kind::kCheck) return kCheckIdle;
+  if (timer_.has_come()) return absl::InfiniteDuration();
   const bool is_array = kind == Admission::Kind::kArray || kind == Admission::Kind::kMerge;
-  const bool is_short = kind == Admission::Kind::kSmall ||
-                        (is_array && !timer_.has_come() && shard_.service().admission.IsShort(kind));
+  const bool is_short =
+      kind == Admission::Kind::kSmall || (is_array && shard_.service().admission.IsShort(kind));
   return is_short ? kCheckIdle : absl::InfiniteDuration();
 }
 
 void Call::CheckTime(absl::Time now) {
   if (answered_) {
-    if (untaken_.Look(now) < PatienceWithTaker() || !awaits_taker()) return;
+    if (untaken_.Advance(now) < PatienceWithTaker() || !awaits_taker()) return;
     sending_ = false;
     pending_answer_.reset();
     ticket_ = {};
     return transport_.CutOff();
   }
   if (method_ == Method::kHealthWatch && told_serving_.has_value()) return;
-  const absl::Status overdue = timer_.Overdue(now, PatienceWithMessage());
+  const absl::Status overdue = timer_.Overdue(now, PatienceWithClient());
   if (!overdue.ok()) Answer(overdue);
 }
 

@@ -58,8 +58,7 @@ void CallTimer::Reserve(std::uint64_t bytes) {
   pace_bytes_ = std::max(limits_.pace_bytes, bytes / kWindows);
 }
 
-absl::Status CallTimer::Overdue(absl::Time now, absl::Duration first_message) const {
-  const absl::Duration idle = has_come_ ? limits_.idle : std::min(limits_.idle, first_message);
+absl::Status CallTimer::Overdue(absl::Time now, absl::Duration patience) const {
   if (now >= deadline_) {
     return kernels::Error(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
                           "the call's deadline has passed");
@@ -67,9 +66,15 @@ absl::Status CallTimer::Overdue(absl::Time now, absl::Duration first_message) co
   if (now - start_ >= limits_.duration) {
     return LimitError(reason::kDuration, "the call outlived", "max_stream_seconds", limits_.duration);
   }
-  if (awaiting_client_ && now - progress_ >= idle) {
+  if (awaiting_client_ && patience < limits_.idle && now - progress_ >= patience) {
+    const std::string seconds = absl::StrCat(absl::ToInt64Seconds(patience));
+    return kernels::Error(absl::StatusCode::kDeadlineExceeded, reason::kIdle,
+                          absl::StrCat("the client sent nothing for ", seconds, " s"),
+                          {{"seconds", seconds}});
+  }
+  if (awaiting_client_ && now - progress_ >= limits_.idle) {
     return LimitError(reason::kIdle, "no bytes came, and no results were taken, for", "idle_timeout_seconds",
-                      idle);
+                      limits_.idle);
   }
   if (awaiting_client_ && now - pace_begin_ >= 2 * limits_.idle) {
     return LimitError(reason::kRate, absl::StrCat("fewer than ", pace_bytes_, " bytes came in twice"),

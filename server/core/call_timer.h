@@ -33,8 +33,8 @@ class CallTimer {
   void Reserve(std::uint64_t bytes);
 
   // DEADLINE_EXCEEDED (DEADLINE, IDLE, RATE or DURATION) once the call has outlived a limit, else OK. The
-  // first message has to come within `first_message`, where that is less than the client may be idle.
-  absl::Status Overdue(absl::Time now, absl::Duration first_message = absl::InfiniteDuration()) const;
+  // client may be idle for `patience`, where that is less than the limit.
+  absl::Status Overdue(absl::Time now, absl::Duration patience = absl::InfiniteDuration()) const;
 
   // Whether the client has sent anything yet.
   bool has_come() const { return has_come_; }

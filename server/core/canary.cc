@@ -68,7 +68,7 @@ void Canary::Start(int device) {
     started = slot->Start(reduction_, 0, array_.size());
   }
   started =
-      share_.Started(*this, slot, std::move(started), {.memory = nullptr, .look = {}, .bytes = bytes.size()});
+      share_.Started(*this, slot, std::move(started), {.memory = nullptr, .poll = {}, .bytes = bytes.size()});
   if (!started.ok()) return Judge(started);
   if (const auto result = share_.CollectAtOnce(slot); result.has_value()) Judge(*result);
 }

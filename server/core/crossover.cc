@@ -66,12 +66,12 @@ Crossovers::Key Crossovers::KeyOf(const kernels::ReductionPlan& reduction, std::
 
 absl::Status Crossovers::MeasureAll(kernels::Slot& slot, const Clock& clock) {
   const auto names = kernels::OperatorNames();
-  for (std::size_t family = 0; family < names.size(); ++family) {
+  for (std::size_t op = 0; op < names.size(); ++op) {
     for (int t = 0; t < kElementTypeCount; ++t) {
       kernels::ReductionSpec spec;
-      spec.operators = {std::string(names[family])};
+      spec.operators = {std::string(names[op])};
       spec.element_type = ElementTypeAt(t);
-      const bool takes_scalars = kernels::OperatorTakesScalars(static_cast<int>(family), spec.element_type);
+      const bool takes_scalars = kernels::OperatorTakesScalars(static_cast<int>(op), spec.element_type);
       std::span<const kernels::ElementShape> shapes = kScalars;
       if (!takes_scalars) shapes = kMatrices;
       for (const kernels::ElementShape shape : shapes) {

@@ -24,17 +24,17 @@ absl::Duration DeviceDeadline(std::uint64_t bytes) {
 absl::Status AwaitSlot(kernels::Slot& slot, std::uint64_t bytes, const Clock& clock) {
   WatchedTime lasts;
   while (!slot.Finished()) {
-    if (lasts.Look(clock()) < DeviceDeadline(bytes)) continue;
+    if (lasts.Advance(clock()) < DeviceDeadline(bytes)) continue;
     return kernels::Error(absl::StatusCode::kUnavailable, reason::kDeviceLost,
                           "the device does not end what it is given");
   }
   return absl::OkStatus();
 }
 
-absl::Duration DeviceCalls::Look(absl::Time now) {
+absl::Duration DeviceCalls::LastsFor(absl::Time now) {
   const std::uint64_t turns = turns_.load(std::memory_order_relaxed);
   if (turns != std::exchange(seen_, turns) || turns % 2 == 0) lasts_ = {};
-  return lasts_.Look(now);
+  return lasts_.Advance(now);
 }
 
 absl::Status DeviceHealth::fault() const {

@@ -44,9 +44,9 @@ class DeviceCalls {
     DeviceCalls& calls_;
   };
 
-  // How long the thread has been in its call, counted from the first Look that found it there. To be called
-  // often, by one other thread.
-  absl::Duration Look(absl::Time now);
+  // How long the thread has been in its call, counted from the first such question that found it there. To be
+  // called often, by one other thread.
+  absl::Duration LastsFor(absl::Time now);
 
  private:
   void Next() { turns_.fetch_add(1, std::memory_order_relaxed); }

@@ -43,9 +43,10 @@ absl::StatusOr<bool> IncomingArray::Place() {
   Pending& pending = *pending_;
   while (pending.slice < pending.chunk.data.size()) {
     const ByteSlice rest = pending.chunk.data[pending.slice].subspan(pending.offset);
-    // If the ordinary parser read the chunk, its bytes lie elsewhere and have another owner than the message.
+    // If the ordinary parser read the chunk, its bytes lie elsewhere, and end with the chunk.
+    const bool are_the_messages = pending.chunk.owned == nullptr;
     const absl::StatusOr<std::size_t> placed =
-        pending.chunk.owned == nullptr ? sink_.AppendOwned(rest, pending.message.owner) : sink_.Append(rest);
+        sink_.Append(rest, are_the_messages ? pending.message.owner : nullptr);
     if (!placed.ok()) return placed.status();
     Checksum(rest.first(*placed));
     if (*placed < rest.size()) {

@@ -7,7 +7,7 @@
 
 namespace warpfold::server {
 
-MemoryReducer::MemoryReducer(const SlotUse& slots, const Clock& clock, const Options& options,
+MemoryReducer::MemoryReducer(const PartySlots& slots, const Clock& clock, const Options& options,
                              std::function<void()> listener)
     : SlotReducer(slots, clock, options.reduction, options.first_element, std::move(listener)),
       options_(options),
@@ -49,7 +49,7 @@ absl::Status MemoryReducer::Start(kernels::Slot* slot, const kernels::MemoryPart
   }
   const bool is_fetched = from.memory->host_can_read();
   return Started(slot, elements, std::move(started),
-                 {.memory = options_.memory, .look = is_fetched ? absl::ZeroDuration() : kLookForMemory});
+                 {.memory = options_.memory, .poll = is_fetched ? absl::ZeroDuration() : kPollForMemory});
 }
 
 void MemoryReducer::Release() {

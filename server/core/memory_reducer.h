@@ -30,7 +30,7 @@ class MemoryReducer : public SlotReducer {
   };
 
   // As SlotReducer's.
-  MemoryReducer(const SlotUse& slots, const Clock& clock, const Options& options,
+  MemoryReducer(const PartySlots& slots, const Clock& clock, const Options& options,
                 std::function<void()> listener);
   ~MemoryReducer() override { Release(); }
 

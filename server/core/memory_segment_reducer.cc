@@ -10,8 +10,8 @@
 
 namespace warpfold::server {
 
-MemorySegmentReducer::MemorySegmentReducer(const SlotUse& slots, const Clock& clock, const Options& options,
-                                           std::function<void()> listener)
+MemorySegmentReducer::MemorySegmentReducer(const PartySlots& slots, const Clock& clock,
+                                           const Options& options, std::function<void()> listener)
     : SegmentReducer(slots, clock, options.reduction, options.segment_length, std::move(listener)),
       options_(options) {}
 
@@ -67,12 +67,12 @@ absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::Mem
   }
   const bool is_fetched = from.memory->host_can_read();
   return Started(slot, cut, std::move(started),
-                 {.memory = options_.memory, .look = is_fetched ? absl::ZeroDuration() : kLookForMemory});
+                 {.memory = options_.memory, .poll = is_fetched ? absl::ZeroDuration() : kPollForMemory});
 }
 
 absl::Status MemorySegmentReducer::StartLong() {
   const std::uint64_t length = cursor_.NextLength();
-  AddLong(std::make_unique<MemoryReducer>(SlotUse(share_, party()), clock_,
+  AddLong(std::make_unique<MemoryReducer>(PartySlots(share_, party()), clock_,
                                           MemoryReducer::Options{.reduction = reduction(),
                                                                  .memory = options_.memory,
                                                                  .byte_offset = NextByte(),

@@ -28,7 +28,7 @@ class MemorySegmentReducer : public SegmentReducer {
   };
 
   // As SegmentReducer's.
-  MemorySegmentReducer(const SlotUse& slots, const Clock& clock, const Options& options,
+  MemorySegmentReducer(const PartySlots& slots, const Clock& clock, const Options& options,
                        std::function<void()> listener);
   ~MemorySegmentReducer() override { Release(); }
 

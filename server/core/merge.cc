@@ -6,6 +6,7 @@
 #include "kernels/error.h"
 #include "kernels/partial_state.h"
 #include "proto/error_reasons.h"
+#include "proto/limits.h"
 #include "server/core/messages.h"
 #include "server/core/state_messages.h"
 

@@ -10,8 +10,6 @@
 
 namespace warpfold::server {
 
-inline constexpr int kMaxMergedStates = 1024;
-
 // Threads: any; takes time in proportion to the states.
 absl::StatusOr<v1::MergeResponse> Merge(const Service& service, const v1::MergeRequest& request);
 

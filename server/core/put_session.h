@@ -24,7 +24,7 @@ namespace warpfold::server {
 class PutSession : public ArraySession {
  public:
   // The arguments are those of Session's constructor.
-  PutSession(Service& service, SlotUse slots, std::function<void()> listener)
+  PutSession(Service& service, PartySlots slots, std::function<void()> listener)
       : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
 
   // From here on clients can name the array.
@@ -45,7 +45,7 @@ class PutSession : public ArraySession {
 
  private:
   Service& service_;
-  const SlotUse slots_;
+  const PartySlots slots_;
   const std::function<void()> listener_;
   v1::PutArrayHeader parsed_header_;  // by Parse
   v1::PutArrayHeader header_;         // of the array

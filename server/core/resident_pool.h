@@ -32,7 +32,7 @@ class ResidentPool {
 
   std::uint64_t bytes() const;
   std::uint64_t free_bytes() const;
-  // Take finds room for so many bytes; for more at most where parts happen to end with the array.
+  // The largest array that Take finds room for in any case. A slightly larger one may happen to fit, too.
   std::uint64_t LargestArray() const;
 
  private:

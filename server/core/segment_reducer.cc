@@ -16,7 +16,7 @@ constexpr std::ptrdiff_t kMostLongs = 4;
 
 }  // namespace
 
-SegmentReducer::SegmentReducer(const SlotUse& slots, const Clock& clock,
+SegmentReducer::SegmentReducer(const PartySlots& slots, const Clock& clock,
                                const kernels::ReductionPlan& reduction,
                                std::optional<std::uint64_t> segment_length, std::function<void()> listener)
     : Holder(slots.party),
@@ -78,13 +78,14 @@ SegmentReducer::Cut SegmentReducer::CutOf(std::uint64_t segment_count,
   return {.cut = {.segment_count = segment_count, .lengths = *owner}, .owner = owner};
 }
 
-absl::Status SegmentReducer::Started(kernels::Slot* slot, const Cut& cut, absl::Status status, InUse in_use) {
-  in_use.segments = true;
-  in_use.bytes = cut.cut.ElementCount() * reduction().element_bytes() * reduction().spec().operators.size();
+absl::Status SegmentReducer::Started(kernels::Slot* slot, const Cut& cut, absl::Status status,
+                                     DeviceWork work) {
+  work.segments = true;
+  work.bytes = cut.cut.ElementCount() * reduction().element_bytes() * reduction().spec().operators.size();
   // The device may read lengths until it is done, whatever becomes of the call.
-  in_use.memory = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
-      std::move(in_use.memory), cut.owner);
-  if (absl::Status started = share_.Started(*this, slot, std::move(status), in_use); !started.ok()) {
+  work.memory = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+      std::move(work.memory), cut.owner);
+  if (absl::Status started = share_.Started(*this, slot, std::move(status), work); !started.ok()) {
     return started;
   }
   const std::uint64_t result_bytes = cut.cut.segment_count * results_.row_bytes();

@@ -69,7 +69,7 @@ class SegmentReducer : protected SlotShare::Holder {
  protected:
   // The share and `clock` must outlive the reducer. `listener` is called when what could not be done for want
   // of a slot or of room should be tried again, when there are messages, or when status() is an error.
-  SegmentReducer(const SlotUse& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
+  SegmentReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
                  std::optional<std::uint64_t> segment_length, std::function<void()> listener);
 
   // A slot to use, of `device` where one is named, or null: then the listener is called when there is one, or
@@ -83,7 +83,7 @@ class SegmentReducer : protected SlotShare::Holder {
   };
   Cut CutOf(std::uint64_t segment_count, std::vector<std::uint64_t> lengths) const;
   // The slot has been started, or could not be, on the next segments.
-  absl::Status Started(kernels::Slot* slot, const Cut& cut, absl::Status status, InUse in_use = {});
+  absl::Status Started(kernels::Slot* slot, const Cut& cut, absl::Status status, DeviceWork work = {});
 
   // The next segment, which is longer than what a slot takes, is reduced by `reducer`, which calls
   // OnLongProgress.

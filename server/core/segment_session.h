@@ -26,7 +26,7 @@ namespace warpfold::server {
 class SegmentSession : public ArraySession {
  public:
   // As Session's.
-  SegmentSession(const Service& service, SlotUse slots, std::function<void()> listener)
+  SegmentSession(const Service& service, PartySlots slots, std::function<void()> listener)
       : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
 
   absl::StatusOr<Need> OnMessage(Message message) override;
@@ -65,7 +65,7 @@ class SegmentSession : public ArraySession {
   absl::Status CheckCounts(std::uint64_t elements, std::uint64_t segments) const;
 
   const Service& service_;
-  const SlotUse slots_;
+  const PartySlots slots_;
   const std::function<void()> listener_;
   // Parse sets these.
   v1::ReduceSegmentsHeader parsed_header_;

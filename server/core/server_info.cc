@@ -50,10 +50,10 @@ v1::GetServerInfoResponse GetServerInfo(const Service& service) {
   response.set_backend(service.backend.name());
   response.set_device(service.backend.device());
   const auto names = kernels::OperatorNames();
-  for (std::size_t family = 0; family < names.size(); ++family) {
-    const int position = static_cast<int>(family);
+  for (std::size_t op = 0; op < names.size(); ++op) {
+    const int position = static_cast<int>(op);
     v1::OperatorInfo& info = *response.add_operators();
-    info.set_operator_(OperatorByName(names[family]));
+    info.set_operator_(OperatorByName(names[op]));
     for (int i = 0; i < kElementTypeCount; ++i) {
       const auto type = ElementTypeAt(i);
       if (kernels::OperatorTakesScalars(position, type)) info.add_scalar_types(ElementTypeToProto(type));

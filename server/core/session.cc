@@ -131,6 +131,11 @@ absl::Status Session::BeginElsewhere(const kernels::ReductionPlan& reduction) {
       !status.ok())
     return status;
   const v1::ArrayReference& reference = header_.reference();
+  const std::uint64_t most_elements = kMaxArrayBytes / reduction.element_bytes();
+  if (reference.element_count() > most_elements - header_.first_element()) {
+    return BadHeader("first_element", absl::StrCat("and the elements of the reference end after ",
+                                                   most_elements, " elements, the longest array"));
+  }
   absl::StatusOr<std::shared_ptr<const NamedMemory>> memory =
       FindReferenced(service_.memories, reference, reduction, service_.clock);
   if (!memory.ok()) return memory.status();

@@ -26,7 +26,7 @@ namespace warpfold::server {
 class Session : public ArraySession {
  public:
   // `service` and the share must outlive the session. `listener` is called when Resume may get further.
-  Session(const Service& service, SlotUse slots, std::function<void()> listener)
+  Session(const Service& service, PartySlots slots, std::function<void()> listener)
       : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
 
   // The one message of ReduceArray, instead of all others. `plans` are those of the shard.
@@ -64,7 +64,7 @@ class Session : public ArraySession {
   std::uint64_t CrossoverBytes(const kernels::ReductionPlan& reduction) const;
 
   const Service& service_;
-  const SlotUse slots_;
+  const PartySlots slots_;
   const std::function<void()> listener_;
   v1::ReduceHeader parsed_header_;        // by Parse
   v1::ReduceHeader header_;               // of the array
@@ -78,7 +78,8 @@ class Session : public ArraySession {
 class ReduceArraySession : public Session {
  public:
   // As Session. `plans` must outlive the session, too.
-  ReduceArraySession(const Service& service, SlotUse slots, PlanCache& plans, std::function<void()> listener)
+  ReduceArraySession(const Service& service, PartySlots slots, PlanCache& plans,
+                     std::function<void()> listener)
       : Session(service, std::move(slots), std::move(listener)), plans_(plans) {}
   absl::StatusOr<Need> OnMessage(Message message) override { return OnArray(std::move(message), plans_); }
   absl::StatusOr<Need> OnEnd() override;

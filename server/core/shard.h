@@ -83,13 +83,13 @@ class Shard {
     if (slots_.in_flight() > 0 || slots_.waiting() > 0) slots_.Poll();
   }
   // To be called before the shard's thread waits for events: from then on the device tells by an event what
-  // is waited for. For LookTime it pays to look at the device (OnDeviceFinished) instead; none where there is
+  // is waited for. For PollTime it pays to look at the device (OnDeviceFinished) instead; none where there is
   // nothing that the device would have to tell.
   void BeforeWaiting() {
     slots_.AskForNotices();
     PublishGauges();
   }
-  std::optional<absl::Duration> LookTime() const { return slots_.LookTime(); }
+  std::optional<absl::Duration> PollTime() const { return slots_.PollTime(); }
 
   // From any thread.
   const ShardGauges& gauges() const { return gauges_; }

@@ -7,7 +7,7 @@
 
 namespace warpfold::server {
 
-SlotReducer::SlotReducer(const SlotUse& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
+SlotReducer::SlotReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
                          std::uint64_t first_element, std::function<void()> listener)
     : Holder(slots.party),
       share_(slots.share),
@@ -47,8 +47,7 @@ kernels::Slot* SlotReducer::TakeSlot(std::optional<int> device) {
 }
 
 absl::Status SlotReducer::Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
-                                  const InUse& in_use) {
-  InUse work = in_use;
+                                  DeviceWork work) {
   work.bytes = elements * reduction().element_bytes() * reduction().spec().operators.size();
   if (absl::Status started = share_.Started(*this, slot, std::move(status), work); !started.ok()) {
     return started;

@@ -63,14 +63,14 @@ class SlotReducer : private SlotShare::Holder {
  protected:
   // The share and `clock` must outlive the reducer. `listener` is called from the share when what could not
   // be done for want of a slot should be tried again, or when status() is an error.
-  SlotReducer(const SlotUse& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
+  SlotReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
               std::uint64_t first_element, std::function<void()> listener);
 
   // A slot to use, of `device` where one is named, or null: then the listener is called when there is one.
   kernels::Slot* TakeSlot(std::optional<int> device = std::nullopt);
   // The slot has been started, or could not be, on the next `elements` elements.
   absl::Status Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
-                       const InUse& in_use = {});
+                       DeviceWork work = {});
   bool waits_for_slot() const { return share_.Waits(*this); }
   // Reduces the next elements on this thread. All that was started before must have been collected.
   void ReduceHere(std::span<const std::byte> data);

@@ -54,7 +54,7 @@ void SlotShare::SetAwaitingClient(kernels::Slot* slot, bool awaiting) {
 }
 
 absl::Status SlotShare::Started(Holder& holder, kernels::Slot* slot, absl::Status started,
-                                const InUse& in_use) {
+                                const DeviceWork& work) {
   if (!started.ok()) {
     Return(slot);
     return started;
@@ -64,9 +64,9 @@ absl::Status SlotShare::Started(Holder& holder, kernels::Slot* slot, absl::Statu
            .state = State::kInFlight,
            .holder = &holder,
            .party = std::move(entry.party),
-           .in_use = in_use};
+           .work = work};
   if (slot->EndsInStart()) has_worked_ = true;
-  if (device_ != nullptr) entry.deadline = DeviceDeadline(device_->Begin(in_use.bytes));
+  if (device_ != nullptr) entry.deadline = DeviceDeadline(device_->Begin(work.bytes));
   return started;
 }
 
@@ -76,10 +76,10 @@ void SlotShare::AwaitFinish(const Holder& holder) {
   }
 }
 
-std::optional<absl::Duration> SlotShare::LookTime() const {
+std::optional<absl::Duration> SlotShare::PollTime() const {
   std::optional<absl::Duration> longest;
   for (const Entry& entry : entries_) {
-    if (WantsNotice(entry)) longest = std::max(longest, std::optional(entry.in_use.look));
+    if (WantsNotice(entry)) longest = std::max(longest, std::optional(entry.work.poll));
   }
   return longest;
 }
@@ -106,7 +106,7 @@ std::optional<absl::StatusOr<kernels::SlotResult>> SlotShare::Collect(kernels::S
   const DeviceCalls::Scope call(device_calls_);
   if (!slot->Finished()) return std::nullopt;
   absl::StatusOr<kernels::SlotResult> result = slot->Wait();
-  if (device_ != nullptr) device_->End(EntryOf(slot).in_use.bytes);
+  if (device_ != nullptr) device_->End(EntryOf(slot).work.bytes);
   Return(slot);
   return result;
 }
@@ -115,7 +115,7 @@ std::optional<absl::StatusOr<kernels::SegmentsResult>> SlotShare::CollectSegment
   const DeviceCalls::Scope call(device_calls_);
   if (!slot->Finished()) return std::nullopt;
   absl::StatusOr<kernels::SegmentsResult> result = slot->WaitSegments();
-  if (device_ != nullptr) device_->End(EntryOf(slot).in_use.bytes);
+  if (device_ != nullptr) device_->End(EntryOf(slot).work.bytes);
   Return(slot);
   return result;
 }
@@ -135,7 +135,7 @@ void SlotShare::Poll() {
   for (Entry& entry : entries_) {
     if (entry.state != State::kInFlight) continue;
     Holder* const holder = entry.holder;
-    if (entry.in_use.segments) {
+    if (entry.work.segments) {
       const auto segments = CollectSegments(entry.slot);
       if (segments.has_value() && holder != nullptr) holder->OnSegmentsFinished(entry.slot, *segments);
       continue;
@@ -149,7 +149,7 @@ void SlotShare::Poll() {
 void SlotShare::CheckDeadlines(absl::Time now) {
   if (device_ == nullptr) return;
   for (Entry& entry : entries_) {
-    if (entry.state != State::kInFlight || entry.lasts.Look(now) < entry.deadline) continue;
+    if (entry.state != State::kInFlight || entry.lasts.Advance(now) < entry.deadline) continue;
     device_->Lose(absl::StrCat("the device did not end within ", absl::ToInt64Seconds(entry.deadline),
                                " s what it was given"));
   }

@@ -33,19 +33,19 @@
 
 namespace warpfold::server {
 
-// For so long it pays to look for the end of work on memory of the device, which kernels read at terabytes a
+// For so long it pays to poll for the end of work on memory of the device, which kernels read at terabytes a
 // second.
-inline constexpr absl::Duration kLookForMemory = absl::Milliseconds(3);
+inline constexpr absl::Duration kPollForMemory = absl::Milliseconds(3);
 // The same for bytes that the device fetches from the host, at 20 GB/s where it fetches for another slot,
 // too.
-inline absl::Duration LookForFetched(std::uint64_t bytes) {
+inline absl::Duration PollForFetched(std::uint64_t bytes) {
   return absl::Microseconds(50) + absl::Nanoseconds(bytes / 20);
 }
 
-// What the device uses for a slot's work, beside the slot.
-struct InUse {
+// What a slot was started on: what the device needs for that beside the slot, and how it is waited for.
+struct DeviceWork {
   std::shared_ptr<const void> memory = nullptr;
-  absl::Duration look = {};  // for so long it pays to look for the end before a notice of it is asked for
+  absl::Duration poll = {};  // for so long it pays to poll for the end before a notice of it is asked for
   std::uint64_t bytes = 0;   // that it reads, once for each operator: the device may take longer for more
   bool segments = false;     // the slot was started on segments, not on a range
 };
@@ -90,9 +90,10 @@ class SlotShare {
 
   // To be called when the holder has started its slot, or tried to. `started` is what Start, StartFrom or
   // StartStore returned; Started returns it again. OnSlotFinished reports the end, in the next Poll at the
-  // earliest; until then in_use.memory stays alive, also if the holder leaves. After an error the slot has
+  // earliest; until then work.memory stays alive, also if the holder leaves. After an error the slot has
   // been given back.
-  absl::Status Started(Holder& holder, kernels::Slot* slot, absl::Status started, const InUse& in_use = {});
+  absl::Status Started(Holder& holder, kernels::Slot* slot, absl::Status started,
+                       const DeviceWork& work = {});
 
   // Whether the holder will hear of a free slot.
   bool Waits(const Holder& holder) const;
@@ -102,7 +103,7 @@ class SlotShare {
 
   // For how long it is better to Poll than to ask for notices of what somebody waits for, since that mostly
   // ends sooner than a notice would arrive. None where AskForNotices would ask for nothing.
-  std::optional<absl::Duration> LookTime() const;
+  std::optional<absl::Duration> PollTime() const;
   // Asks the device for a notice of the end of everything that somebody waits for. To be called before the
   // shard's thread waits.
   void AskForNotices();
@@ -169,7 +170,7 @@ class SlotShare {
     bool awaiting_client = false;
     Holder* holder = nullptr;  // null in flight: whoever started it has left
     std::string party = "";    // of whoever took it
-    InUse in_use = {};
+    DeviceWork work = {};
     bool awaited = false;                                // by its holder
     bool noticed = false;                                // the device was asked to tell
     absl::Duration deadline = absl::InfiniteDuration();  // of what is in flight
@@ -210,8 +211,9 @@ class SlotShare {
 };
 
 // The slots of a shard, for one party.
-struct SlotUse {
-  SlotUse(SlotShare& share_in, std::string party_in = "")  // NOLINT: a share is one for nobody in particular
+struct PartySlots {
+  PartySlots(SlotShare& share_in,  // NOLINT: a share is one for nobody in particular
+             std::string party_in = "")
       : share(share_in), party(std::move(party_in)) {}
   SlotShare& share;
   std::string party;

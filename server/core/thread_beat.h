@@ -23,12 +23,12 @@ class ThreadBeat {
 
   // For how long it has neither beaten nor computed, where it has had `computed` of processor time so far.
   // To be called often, by one other thread.
-  absl::Duration Look(absl::Time now, absl::Duration computed) {
+  absl::Duration RestsFor(absl::Time now, absl::Duration computed) {
     const std::uint64_t turns = turns_.load(std::memory_order_relaxed);
     const bool beats = turns != std::exchange(seen_, turns);
     const bool computes = computed != std::exchange(computed_, computed);
     if (beats || computes) rests_ = {};
-    return rests_.Look(now);
+    return rests_.Advance(now);
   }
 
  private:

@@ -55,19 +55,20 @@ class Turns {
     Kind kind;
   };
 
-  // A message counts so many bytes more than it has: the thread receives it and sends an answer, and could
-  // copy and checksum about as much in that time.
+  // A message counts so many bytes more than it has. The thread receives it and sends an answer, and could
+  // copy and checksum about as many bytes in that time.
   static constexpr std::uint64_t kMessageCost = 64 << 10;
-  // So much is served before the thread looks for events again, among which may be a message that comes
-  // first.
+  // The thread serves so many bytes before it looks for events again. One of them may be a message that is
+  // to be served first.
   static constexpr std::uint64_t kServedAtOnce = 256 << 10;
-  // A message that waits is taken when others have got so many times what it counts, for each other party
-  // that waits, but once at least.
+  // A waiting message is overdue once others have been served kMostPassedOver times what it counts,
+  // multiplied by the number of other parties that wait (at least one).
   static constexpr std::uint64_t kMostPassedOver = 16;
-  // Others are held for a party if those who would be served instead have had so much more than it,
+  // Others are held for a party that is far behind: those who would be served instead have had kFarBehind
+  // bytes more.
   static constexpr std::uint64_t kFarBehind = 4 << 20;
-  // for so long at once at most. Nothing is expected for less than kLeastPatience: gRPC's queue counts in
-  // milliseconds.
+  // They are held for kPatience at once at most, and not at all for less than kLeastPatience: gRPC's queue
+  // counts in milliseconds.
   static constexpr absl::Duration kPatience = absl::Milliseconds(2);
   static constexpr absl::Duration kLeastPatience = absl::Milliseconds(1);
   // Each byte of a message gives its party credit for so long, of which so much is kept; over TLS a message

@@ -91,13 +91,13 @@ absl::Status WarmUpOtherCalls(kernels::Slot& slot, bool takes_pieces, const Cloc
   // Zeros are numbers of every type.
   std::fill_n(slot.staging().begin(), kLeafBytes, std::byte{0});
   const auto names = kernels::OperatorNames();
-  for (std::size_t family = 0; family < names.size(); ++family) {
+  for (std::size_t op = 0; op < names.size(); ++op) {
     for (int t = 0; t < kElementTypeCount; ++t) {
       kernels::ReductionSpec spec;
-      spec.operators = {std::string(names[family])};
+      spec.operators = {std::string(names[op])};
       spec.element_type = ElementTypeAt(t);
       // Those over whole matrices have no other calls.
-      if (!kernels::OperatorTakesScalars(static_cast<int>(family), spec.element_type)) continue;
+      if (!kernels::OperatorTakesScalars(static_cast<int>(op), spec.element_type)) continue;
       if (absl::Status status = CallAll(others, spec); !status.ok()) return status;
     }
   }

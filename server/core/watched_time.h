@@ -18,7 +18,7 @@ class WatchedTime {
   static constexpr absl::Duration kLongestGap = absl::Seconds(1);
 
   // Looks at `now`. The first look counts nothing.
-  absl::Duration Look(absl::Time now) {
+  absl::Duration Advance(absl::Time now) {
     if (last_.has_value()) total_ += std::clamp(now - *last_, absl::ZeroDuration(), kLongestGap);
     last_ = now;
     return total_;

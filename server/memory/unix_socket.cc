@@ -31,15 +31,6 @@ bool AddressOf(const std::string& path, sockaddr_un* address) {
   return true;
 }
 
-// Whether a process listens there.
-bool IsInUse(const sockaddr_un& address) {
-  const FileDescriptor probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!probe.is_open()) return true;  // not known: better an error than a socket taken from its owner
-  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return true;
-  // A socket of another kind (EPROTOTYPE), or one whose backlog is full, has a listener as well.
-  return errno != ECONNREFUSED && errno != ENOENT;
-}
-
 // Takes a message, or with MSG_PEEK looks at it: then its descriptors stay with it, of which
 // packet->descriptor is a copy.
 Received Read(const FileDescriptor& connection, int flags, Packet* packet) {
@@ -81,7 +72,7 @@ absl::StatusOr<FileDescriptor> ListenAt(const std::string& path) {
   struct stat file = {};
   if (lstat(path.c_str(), &file) == 0) {
     if (!S_ISSOCK(file.st_mode)) return absl::UnavailableError("there is a file that is not a socket");
-    if (IsInUse(address)) return absl::UnavailableError("another process listens there");
+    if (UnixSocketInUse(path)) return absl::UnavailableError("another process listens there");
     unlink(path.c_str());
   }
   FileDescriptor listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -93,6 +84,17 @@ absl::StatusOr<FileDescriptor> ListenAt(const std::string& path) {
   chmod(path.c_str(), 0666);
   if (listen(listener.get(), kBacklog) != 0) return Failed("cannot be listened on", errno);
   return listener;
+}
+
+bool UnixSocketInUse(const std::string& path) {
+  sockaddr_un address;
+  if (!AddressOf(path, &address)) return false;  // no socket can be there
+  // A listener that is stopped, and whose backlog is full, would be waited for.
+  const FileDescriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe.is_open()) return true;
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return true;
+  // A socket of another type (EPROTOTYPE), or one whose backlog is full (EAGAIN), has a listener as well.
+  return errno != ECONNREFUSED && errno != ENOENT;
 }
 
 std::uint64_t InodeOfSocket(const std::string& path) {

@@ -77,7 +77,7 @@ void Acceptor::Run() {
     constexpr int kPollIntervalMs = std::chrono::milliseconds(kPollInterval).count();
     if (poll(polled.data(), polled.size(), kPollIntervalMs) < 0) continue;
     if (polled[0].revents != 0) return;
-    Look();
+    CountOpen();
     bool plenty = true;
     for (std::size_t i = 1; i < polled.size(); ++i) {
       if (polled[i].revents != 0) plenty = AcceptAll(*owners[i], polled[i].fd) && plenty;
@@ -86,11 +86,11 @@ void Acceptor::Run() {
   }
 }
 
-void Acceptor::Look() {
+void Acceptor::CountOpen() {
   const auto now = std::chrono::steady_clock::now();
-  if (now < next_look_) return;
-  next_look_ = now + kPollInterval;
-  connections_.Look();
+  if (now < next_count_) return;
+  next_count_ = now + kPollInterval;
+  connections_.RemoveClosed();
   open_ = connections_.count();
 }
 

@@ -40,7 +40,7 @@ class Acceptor {
  private:
   void Run();
   // Counts the connections that are open, once a second.
-  void Look();
+  void CountOpen();
   // Accepts what waits at a socket; false if the system is short of something, so that it is better to pause.
   bool AcceptAll(const Listener& listener, int socket);
   void Accepted(const Listener& listener, int socket, int descriptor);
@@ -55,7 +55,7 @@ class Acceptor {
   Connections connections_;
   int stop_event_ = -1;
   int reserve_ = -1;  // a descriptor to give up when there is no other
-  std::chrono::steady_clock::time_point next_look_;
+  std::chrono::steady_clock::time_point next_count_;
   std::atomic<std::uint64_t> open_ = 0;
   std::atomic<std::uint64_t> accepted_ = 0;
   std::atomic<std::uint64_t> refused_ = 0;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// So many of something at once, and so many in a second for ever: what is taken out comes back with time.
+// A token bucket: it holds `most` tokens at first and at most, and gains `per_second` tokens each second.
 #pragma once
 
 #include <chrono>
@@ -15,9 +15,10 @@ class Allowance {
 
   Allowance(double most, double per_second) : most_(most), per_second_(per_second), left_(most) {}
 
-  // Whether there was as much as `amount`. What was missing is owed, half a second's worth at most.
+  // Takes `amount` tokens and says whether there were so many. What was missing is owed, up to what half a
+  // second brings.
   bool Spend(double amount, Time now);
-  // Whether all is there again.
+  // Whether it holds as many tokens as it can.
   bool IsWhole(Time now);
 
  private:

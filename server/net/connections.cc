@@ -37,7 +37,7 @@ bool Connections::HasRoom(const std::string& peer) {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_at_ < kIdleLookInterval) return false;
   looked_at_ = now;
-  Look();
+  RemoveClosed();
   return has_room();
 }
 
@@ -54,7 +54,7 @@ std::size_t Connections::CountOf(const std::string& peer) const {
   return found == of_peers_.end() ? 0 : found->second;
 }
 
-void Connections::Look() {
+void Connections::RemoveClosed() {
   for (auto at = connections_.begin(); at != connections_.end();) {
     const auto here = at++;
     const Connection& known = here->second;

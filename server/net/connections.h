@@ -16,8 +16,8 @@
 namespace warpfold::server {
 
 struct ConnectionCounts {
-  std::uint64_t open = 0;   // a second ago, or since
-  std::uint64_t limit = 0;  // on those
+  std::uint64_t open = 0;   // counted a second ago at most
+  std::uint64_t limit = 0;  // the most that may be open
   // Since the start.
   std::uint64_t accepted = 0;
   std::uint64_t beyond_limit = 0;  // closed at once
@@ -34,11 +34,11 @@ class Connections {
 
   void Add(int descriptor, const std::string& peer);
 
-  // The count at the last look: connections that have been closed since then are still counted.
+  // Those that were open at the last RemoveClosed, and those that were added since.
   std::size_t count() const { return connections_.size(); }
   std::size_t CountOf(const std::string& peer) const;
   // Takes out those that are closed.
-  void Look();
+  void RemoveClosed();
 
  private:
   struct Connection {

@@ -79,7 +79,7 @@ AllPeersAllowances& OfPeers() {
 }
 
 // Null, or what is wrong with the `size` bytes that were read into `message`.
-const char* Look(Watched& connection, const msghdr& message, std::size_t size) {
+const char* Inspect(Watched& connection, const msghdr& message, std::size_t size) {
   const auto now = std::chrono::steady_clock::now();
   if (connection.server_speaks.load(std::memory_order_acquire)) connection.frames.ServerSpeaks();
   const std::uint64_t resets_before = connection.frames.resets();
@@ -186,7 +186,7 @@ extern "C" ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
           : syscall(SYS_recvmsg, descriptor, message, flags);
   if (size < 0 || connection == nullptr) return size;
   const char* const complaint =
-      brings_descriptors ? "descriptors" : Look(*connection, *message, static_cast<std::size_t>(size));
+      brings_descriptors ? "descriptors" : Inspect(*connection, *message, static_cast<std::size_t>(size));
   if (complaint == nullptr || !IsStill(*connection, descriptor)) return size;
   Complain(descriptor, complaint);
   Cut(descriptor);

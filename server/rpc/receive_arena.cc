@@ -36,8 +36,8 @@ struct Lease {
   }
 };
 
-// Makes a slice of a block of the arena. False, where that has none: then it is to be made as ever. Not
-// called where gRPC cannot be led here.
+// Makes a slice of a block of the arena. Returns false if the arena has no free block: the caller then makes
+// one as gRPC does. Unused where the build could not replace gRPC's function.
 [[maybe_unused]] bool MakeSliceInArena(MemoryAllocator& allocator, MemoryRequest request, grpc_slice* slice) {
   ReceiveArena* const arena = receiving.load(std::memory_order_acquire);
   if (arena == nullptr || request.min() != ReceiveArena::kBlockBytes) return false;

@@ -84,12 +84,13 @@ std::size_t SlotsOfEachDevice(kernels::Backend& backend) {
 }
 
 // gRPC waits for ever for a thread of its own that cannot be made. It has a pool, of as many threads as the
-// machine has processors, but 2 at least and 32 at most, and four for timers and callbacks. Beside these and
-// the shards there are the acceptor, the watchdog, and those that look at files and sample devices; and two
-// more, since the system counts a thread for a moment after it has ended.
+// machine has processors, but 2 at least and 32 at most.
 int ThreadsOfServing(int shards) {
+  constexpr int kOfGrpcsTimersAndCallbacks = 4;
+  constexpr int kOwn = 4;           // the acceptor, the watchdog, those that read files and sample devices
+  constexpr int kStillCounted = 2;  // the system counts a thread for a moment after it has ended
   const int processors = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
-  return std::clamp(processors, 2, 32) + 4 + shards + 4 + 2;
+  return std::clamp(processors, 2, 32) + kOfGrpcsTimersAndCallbacks + shards + kOwn + kStillCounted;
 }
 
 }  // namespace
@@ -192,7 +193,7 @@ void RpcServer::Watch() {
   while (!stop_watchdog_) {
     for (const auto& shard : shards_) {
       const absl::Time now = service_.clock();
-      if (shard->core().slots().device_calls().Look(now) >= kLongestDeviceCall) {
+      if (shard->core().slots().device_calls().LastsFor(now) >= kLongestDeviceCall) {
         service_.device.Lose("a call to the device does not return");
       } else if (shard->HeldUpFor(now) >= kLongestHoldUp) {
         service_.device.Lose("a thread that serves calls is held up");

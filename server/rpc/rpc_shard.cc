@@ -88,7 +88,7 @@ void RpcShard::Run() {
     bool ok = false;
     beat_.Beat();
     const bool has_work = core_.has_work();
-    const bool looks = LooksAgain(has_events);
+    const bool looks = PollsOn(has_events);
     if (!looks && !has_work) core_.BeforeWaiting();
     switch (queue_->AsyncNext(&tag, &ok, looks || has_work ? kAtOnce : DeadlineOf(next_tick))) {
       case grpc::CompletionQueue::SHUTDOWN:
@@ -103,7 +103,7 @@ void RpcShard::Run() {
         core_.Work();
         // Between two looks other threads run: on a busy machine these may be the clients, and for long. What
         // the device has ended meanwhile needs no notice.
-        if (looks && !has_work && core_.LookTime().has_value()) {
+        if (looks && !has_work && core_.PollTime().has_value()) {
           std::this_thread::yield();
           core_.OnDeviceFinished();
         }
@@ -124,17 +124,17 @@ void RpcShard::Run() {
 
 // Whether to ask the queue without waiting, and to look at the device in between, instead of asking for its
 // notice. While there are events the thread would not wait, so that a notice would only cost. And a result
-// that is due soon is seen sooner by looking: until looks_until_, which counts from the first look for any of
+// that is due soon is seen sooner by looking: until polls_until_, which counts from the first look for any of
 // the slots that are awaited, and not anew for each.
-bool RpcShard::LooksAgain(bool has_events) {
-  const std::optional<absl::Duration> look = core_.LookTime();
+bool RpcShard::PollsOn(bool has_events) {
+  const std::optional<absl::Duration> look = core_.PollTime();
   if (!look.has_value()) {
-    looks_until_ = Clock::time_point::min();
+    polls_until_ = Clock::time_point::min();
     return false;
   }
   const auto now = Clock::now();
-  if (looks_until_ == Clock::time_point::min()) looks_until_ = now + absl::ToChronoNanoseconds(*look);
-  return has_events || now < looks_until_;
+  if (polls_until_ == Clock::time_point::min()) polls_until_ = now + absl::ToChronoNanoseconds(*look);
+  return has_events || now < polls_until_;
 }
 
 RpcShard::Deadline RpcShard::DeadlineOf(Clock::time_point next_tick) const {
@@ -146,7 +146,7 @@ absl::Duration RpcShard::HeldUpFor(absl::Time now) {
   clockid_t clock = {};
   timespec computed = {};
   if (pthread_getcpuclockid(thread_.native_handle(), &clock) == 0) clock_gettime(clock, &computed);
-  return beat_.Look(now, absl::DurationFromTimespec(computed));
+  return beat_.RestsFor(now, absl::DurationFromTimespec(computed));
 }
 
 void RpcShard::Join() {

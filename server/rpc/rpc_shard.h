@@ -75,7 +75,7 @@ class RpcShard : private EventTag {
   using Deadline = std::chrono::system_clock::time_point;
 
   void Run();
-  bool LooksAgain(bool has_events);
+  bool PollsOn(bool has_events);
   Deadline DeadlineOf(Clock::time_point next_tick) const;
   void OnEvent(bool ok) override;
   void PostLocked(std::function<void()> event);
@@ -85,7 +85,7 @@ class RpcShard : private EventTag {
   Shard core_;
   bool accepting_ = true;
   bool joined_ = false;
-  Clock::time_point looks_until_ = Clock::time_point::min();  // the thread's; min(): it does not look
+  Clock::time_point polls_until_ = Clock::time_point::min();  // the thread's; min(): it does not look
   std::thread thread_;
   ThreadBeat beat_;
 

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "proto/limits.h"
+
 namespace warpfold {
 namespace {
 

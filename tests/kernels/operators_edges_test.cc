@@ -92,7 +92,7 @@ void CheckAnyElement(const OperatorCase& c, double x) {
   ExpectAll(x, c, {x});
 }
 
-TEST(OperatorsTableTest, Nan) {
+TEST(OperatorsDocumentTest, ColumnNan) {
   Vocabulary words({{"NaN",
                      [](const OperatorCase& c) {
                        for (const Doubles& array :
@@ -119,7 +119,7 @@ TEST(OperatorsTableTest, Nan) {
   CheckFloatColumn("NaN", words.AsCheck());
 }
 
-TEST(OperatorsTableTest, NanIgnored) {
+TEST(OperatorsDocumentTest, ColumnNanIgnored) {
   const auto counts_as = [](double x) {
     return [x](const OperatorCase& c) {
       EXPECT_EQ(c.Answer({kNan}, true), c.Answer({x}));
@@ -193,7 +193,7 @@ void CheckOrdered(const OperatorCase& c) {
   }
 }
 
-TEST(OperatorsTableTest, Infinity) {
+TEST(OperatorsDocumentTest, ColumnInfinity) {
   const auto kept = [](const OperatorCase& c) {
     ExpectAll(kInf, c, {kInf, 1});
     ExpectAll(kInf, c, {2, kInf});
@@ -252,7 +252,7 @@ void CheckZerosOrdered(const OperatorCase& c) {
   }
 }
 
-TEST(OperatorsTableTest, SignedZero) {
+TEST(OperatorsDocumentTest, ColumnSignedZero) {
   Vocabulary words({{"-0.0 if all are",
                      [](const OperatorCase& c) {
                        ExpectAll(-0.0, c, {-0.0});

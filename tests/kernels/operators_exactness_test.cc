@@ -154,7 +154,7 @@ Vocabulary::Check Within(Tolerance tolerance, bool of_any_size = false) {
   };
 }
 
-TEST(OperatorsTableTest, Exactness) {
+TEST(OperatorsDocumentTest, ColumnExactness) {
   constexpr long double kEpsilon = std::numeric_limits<double>::epsilon();
   const auto roundings = [](long double count) {
     // The plain value itself is rounded, to 64 bits.

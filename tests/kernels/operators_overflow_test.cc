@@ -240,7 +240,7 @@ void CheckWraps(const OperatorCase& c) {
   }
 }
 
-TEST(OperatorsTableTest, Overflow) {
+TEST(OperatorsDocumentTest, ColumnOverflow) {
   Vocabulary words({{"cannot", CheckCannot},
                     {"to infinity", CheckToInfinity},
                     {"to infinity if the whole sum is beyond", CheckToInfinityAtTheEnd},
@@ -252,7 +252,7 @@ TEST(OperatorsTableTest, Overflow) {
   CheckColumn("overflow", words.AsCheck());
 }
 
-TEST(OperatorsTableTest, Ties) {
+TEST(OperatorsDocumentTest, ColumnTies) {
   const auto no_index = [](const OperatorCase& c) {
     const absl::StatusOr<OperatorValue> value = c.Value({1, 0, 1, 0});
     ASSERT_TRUE(value.ok());

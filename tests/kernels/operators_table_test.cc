@@ -24,7 +24,7 @@
 namespace warpfold::kernels {
 namespace {
 
-TEST(OperatorsTableTest, HasARowForEachOperator) {
+TEST(OperatorsDocumentTest, HasARowForEachOperator) {
   std::vector<std::string> documented;
   for (const auto& [name, row] : ReadOperatorsDocument()) {
     EXPECT_EQ(name, row.at("operator"));
@@ -35,7 +35,7 @@ TEST(OperatorsTableTest, HasARowForEachOperator) {
   EXPECT_THAT(documented, testing::UnorderedElementsAreArray(names));
 }
 
-TEST(OperatorsTableTest, ElementsAndMatrices) {
+TEST(OperatorsDocumentTest, ColumnElementsAndMatrices) {
   const std::map<std::string, DocumentRow> table = ReadOperatorsDocument();
   for (int op = 0; op < static_cast<int>(OperatorNames().size()); ++op) {
     const std::string name(OperatorNames()[op]);
@@ -116,7 +116,7 @@ Bytes RandomState(const OperatorCase& c, const ReductionPlan& reduction, Flavour
   return {bytes.begin(), bytes.end()};
 }
 
-TEST(OperatorsTableTest, Identity) {
+TEST(OperatorsDocumentTest, ColumnIdentity) {
   Random random;
   CheckColumn("identity", [&random](const std::string& word, const OperatorCase& c) {
     const ReductionPlan reduction = ReductionPlan::Create(c.spec).value();
@@ -144,7 +144,7 @@ TEST(OperatorsTableTest, Identity) {
   });
 }
 
-TEST(OperatorsTableTest, EmptyArray) {
+TEST(OperatorsDocumentTest, ColumnEmptyArray) {
   CheckColumn("empty array", [](const std::string& word, const OperatorCase& c) {
     if (word == "EMPTY_ARRAY") {
       EXPECT_EQ(c.Answer({}), "EMPTY_ARRAY");
@@ -156,7 +156,7 @@ TEST(OperatorsTableTest, EmptyArray) {
   });
 }
 
-TEST(OperatorsTableTest, Result) {
+TEST(OperatorsDocumentTest, ColumnResult) {
   CheckColumn("result", [](const std::string& word, const OperatorCase& c) {
     const Scalar::Kind wide = IsFloat(c.type)    ? Scalar::Kind::kDouble
                               : IsSigned(c.type) ? Scalar::Kind::kInt64
@@ -191,7 +191,7 @@ TEST(OperatorsTableTest, Result) {
   });
 }
 
-TEST(OperatorsTableTest, Order) {
+TEST(OperatorsDocumentTest, ColumnOrder) {
   Random random;
   CheckColumn("order", [&random](const std::string& word, const OperatorCase& c) {
     const ReductionPlan reduction = ReductionPlan::Create(c.spec).value();

@@ -134,7 +134,7 @@ BREAKAGES = (
              "StreamsOfConnection(max_concurrent_reductions));", "100'000);", "warpfold-server",
              "e2e/floods_test.py FloodsTest.test_a_connection_has_so_many_calls"),
     Breakage("memory is not given back", "server/memory_return.cc",
-             "if (now < next_look_) return;", "return;", "warpfold-server",
+             "if (now < next_check_) return;", "return;", "warpfold-server",
              "e2e/floods_test.py FloodsTest.test_memory_comes_back_of_what_is_not_seen"),
     Breakage("calls leave memory behind", "server/core/call.cc",
              "Call::~Call() {", _LEAK % 99_000,

@@ -38,8 +38,8 @@ TESTS = {
     "proto/crc32c": ("crc32c_test", "server_checksum_test"),
     "proto/system_memory": ("system_memory_test", "server_memory_budget_test"),
     "server/": _server("""
-        flags log_line log_queue memory_budget process process_end admin rpc rpc_end trace"""),
-    "server/admin/": _server("admin trace process"),
+        flags log_line log_queue memory_budget process_end unix_socket admin rpc rpc_end trace"""),
+    "server/admin/": _server("admin trace"),
     "server/core/": _CORE,
     "server/core/admission.cc": _CALLS,
     "server/core/allow_list.cc": _server("allow_list"),
@@ -84,8 +84,9 @@ TESTS = {
     "server/core/turns.cc": _server("turns expected_messages one_stream call_turns party_tags simulation"),
     "server/core/warm_up.cc": _server("device_health crossover"),
     "server/core/wire_guard.cc": _server("wire_guard"),
-    "server/log": _server("log_line log_queue process"),
-    "server/memory/": _server("handle_prober unix_peers rpc_memory_socket") + ("memory_connection_test",),
+    "server/log": _server("log_line log_queue"),
+    "server/memory/": (_server("handle_prober unix_peers unix_socket rpc_memory_socket") +
+                       ("memory_connection_test",)),
     "server/memory_budget.cc": _server("memory_budget"),
     "server/net/": _server("""frame_heads frame_watch peer_allowances unix_peers rpc rpc_bad_input
                            rpc_admission"""),
@@ -122,7 +123,7 @@ TESTS = {
     "client/questions.cc": ("asking_first_test", "client_test"),
     "kernels/": _KERNELS,
     "kernels/cpu/": _CPU,
-    "kernels/devices.cc": _server("process several_devices"),
+    "kernels/devices.cc": _server("several_devices"),
     "kernels/error.cc": _STATES + _server("status_translation merge"),
     "kernels/reduction.cc": ("textbook_refusals_test", "kernels_operators_table_test") + _KERNELS +
                             _server("algorithm"),

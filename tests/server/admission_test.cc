@@ -73,8 +73,8 @@ TEST(AdmissionTest, NobodyGetsAllPlaces) {
   std::vector<Admission::Ticket> tickets;
   const auto fill = [&](Kind kind, const std::string& peer) {
     int count = 0;
-    for (auto ticket = admission.Enter(kind, {.peer = peer}); ticket.ok();
-         ticket = admission.Enter(kind, {.peer = peer})) {
+    for (auto ticket = admission.Enter(kind, {.party = peer}); ticket.ok();
+         ticket = admission.Enter(kind, {.party = peer})) {
       tickets.push_back(*std::move(ticket));
       ++count;
     }

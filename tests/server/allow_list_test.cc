@@ -99,13 +99,13 @@ TEST(AccessTest, WithoutAListEverybodyMay) {
 
 TEST(AccessTest, TheLastListIsInForce) {
   Access access;
-  access.Use(ListOf("uid:1 Reduce"));
+  access.SetList(ListOf("uid:1 Reduce"));
   EXPECT_TRUE(access.Check("uid:1", Method::kReduce).ok());
   const absl::Status denied = access.Check("uid:2", Method::kReduce);
   EXPECT_EQ(denied.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(kernels::ErrorReason(denied), "NOT_ALLOWED");
   EXPECT_THAT(denied.message(), testing::Not(testing::HasSubstr("uid")));
-  access.Use(ListOf("uid:2 Reduce"));
+  access.SetList(ListOf("uid:2 Reduce"));
   EXPECT_FALSE(access.Check("uid:1", Method::kReduce).ok());
   EXPECT_TRUE(access.Check("uid:2", Method::kReduce).ok());
 }

@@ -52,7 +52,7 @@ class ArrayReducerTest : public testing::Test {
     ArrayReducer reducer(share_, clock_, {.reduction = plan, .least_bytes = known * sizeof(float)}, [] {});
     before_end_ = at_end_ = {};
     for (ByteSlice rest = std::as_bytes(std::span(elements)); !rest.empty();) {
-      const auto placed = reducer.Append(rest.first(std::min<std::size_t>(rest.size(), 1000)));
+      const auto placed = reducer.Append(rest.first(std::min<std::size_t>(rest.size(), 1000)), nullptr);
       ASSERT_TRUE(placed.ok());
       rest = rest.subspan(*placed);
       NoteStart(before_end_);

@@ -40,11 +40,11 @@ TEST(DeviceDeadlineTest, GrowsWithTheBytes) {
 TEST(WatchedTimeTest, CountsOnlyWhatIsWatched) {
   absl::Time now = absl::UnixEpoch();
   WatchedTime lasts;
-  EXPECT_EQ(lasts.Look(now), absl::ZeroDuration());
-  EXPECT_EQ(lasts.Look(now += absl::Milliseconds(300)), absl::Milliseconds(300));
-  EXPECT_EQ(lasts.Look(now += WatchedTime::kLongestGap), absl::Milliseconds(1300));
-  EXPECT_EQ(lasts.Look(now += absl::Hours(1)), absl::Milliseconds(2300)) << "the process was suspended";
-  EXPECT_EQ(lasts.Look(now - absl::Hours(2)), absl::Milliseconds(2300)) << "a clock that goes back";
+  EXPECT_EQ(lasts.Advance(now), absl::ZeroDuration());
+  EXPECT_EQ(lasts.Advance(now += absl::Milliseconds(300)), absl::Milliseconds(300));
+  EXPECT_EQ(lasts.Advance(now += WatchedTime::kLongestGap), absl::Milliseconds(1300));
+  EXPECT_EQ(lasts.Advance(now += absl::Hours(1)), absl::Milliseconds(2300)) << "the process was suspended";
+  EXPECT_EQ(lasts.Advance(now - absl::Hours(2)), absl::Milliseconds(2300)) << "a clock that goes back";
 }
 
 TEST(DeviceCallsTest, LastUntilTheyReturn) {
@@ -52,7 +52,7 @@ TEST(DeviceCallsTest, LastUntilTheyReturn) {
   DeviceCalls calls;
   const auto watch = [&](absl::Duration time) {
     absl::Duration lasted;
-    for (const absl::Time end = now + time; now < end; now += kTick) lasted = calls.Look(now);
+    for (const absl::Time end = now + time; now < end; now += kTick) lasted = calls.LastsFor(now);
     return lasted;
   };
   EXPECT_LE(watch(absl::Seconds(20)), absl::ZeroDuration()) << "there is none";
@@ -79,7 +79,7 @@ class DeviceHealthTest : public testing::Test {
     ASSERT_NE(slot, nullptr);
     ASSERT_TRUE(share
                     .Started(holder_, slot, slot->Start(SumOfInts(), 0, 1024),
-                             {.memory = nullptr, .look = {}, .bytes = bytes})
+                             {.memory = nullptr, .poll = {}, .bytes = bytes})
                     .ok());
   }
   bool lost() const { return !device_.fault().ok(); }

@@ -10,6 +10,7 @@
 #include "kernels/error.h"
 #include "kernels/operators/operator_list.h"
 #include "kernels/operators/traits.h"
+#include "proto/limits.h"
 #include "server/core/operator_names.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"

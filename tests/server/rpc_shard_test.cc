@@ -59,7 +59,7 @@ class RpcShardTest : public testing::Test {
     SlotShare& slots = shard_->core().slots();
     kernels::Slot* const slot = slots.Take(holder_);
     ASSERT_NE(slot, nullptr);
-    ASSERT_TRUE(slots.Started(holder_, slot, slot->Start(SumOfInts(), 0, 1024), {.look = look}).ok());
+    ASSERT_TRUE(slots.Started(holder_, slot, slot->Start(SumOfInts(), 0, 1024), {.poll = look}).ok());
     slots.AwaitFinish(holder_);
   }
 

@@ -197,6 +197,12 @@ TEST_F(RpcTest, UnknownMethodsAndServices) {
   RawCall check(channel_, "/grpc.health.v1.Health/Check");
   check.Write(HealthRequest("no.Such"));
   EXPECT_EQ(check.Finish().error_code(), grpc::NOT_FOUND);
+  for (const char* service :
+       {"", "warpfold.v1.ReductionService", "warpfold.v1.SegmentService", "warpfold.v1.ArrayService"}) {
+    RawCall of_service(channel_, "/grpc.health.v1.Health/Check");
+    of_service.Write(HealthRequest(service));
+    EXPECT_TRUE(of_service.Finish().ok()) << service;
+  }
   RawCall watch(channel_, "/grpc.health.v1.Health/Watch");
   watch.Write(HealthRequest("no.Such"));
   watch.WritesDone();

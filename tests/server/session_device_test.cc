@@ -121,9 +121,9 @@ TEST_F(SessionDeviceTest, TheEndOfAChunksSlotIsLookedFor) {
   backend_.behaviour.ends_in_start = false;
   const auto driver = Begin();
   driver->OnMessage(Ones(5 * 1024));
-  EXPECT_EQ(share_.LookTime(), std::nullopt) << "nothing is started";
+  EXPECT_EQ(share_.PollTime(), std::nullopt) << "nothing is started";
   driver->OnMessage(CommitOf(5 * 1024));
-  EXPECT_EQ(share_.LookTime(), LookForFetched(5 * 4096));
+  EXPECT_EQ(share_.PollTime(), PollForFetched(5 * 4096));
   driver->OnEnd();
   Finish(0);
   ExpectSum(*driver, 5 * 1024);

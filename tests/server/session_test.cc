@@ -122,6 +122,17 @@ TEST_F(ReferenceTest, APartOfAnArrayIsReadFromTheBeginningOfItsBytes) {
   ExpectUnharmed();
 }
 
+// Else its state would merge with no other.
+TEST_F(ReferenceTest, NoArrayEndsBeyondTheLongest) {
+  const std::size_t most = service_.limits.max_stream_bytes / 4;
+  const std::uint64_t most_first = service_.limits.max_first_byte() / 4;
+  const auto longest = Run({HeaderOfReference(most, most_first)});
+  EXPECT_TRUE(longest.ok()) << longest.status();
+  const auto beyond = Run({HeaderOfReference(most + 1, most_first)});
+  EXPECT_EQ(kernels::ErrorReason(beyond.status()), "BAD_HEADER") << beyond.status();
+  ExpectUnharmed();
+}
+
 TEST_F(ReferenceTest, WhatTheHostCanReadIsReducedBelowTheCrossoverWithoutASlot) {
   service_.cpu_crossover_bytes = 400'000;
   const auto reduction = Run({HeaderOfReference(50'000, 1024)});

@@ -171,7 +171,7 @@ void World::FillPlaces() {
     const std::string peer = RandomPeer(random_);
     const auto kind = OneIn(random_, 2) ? Admission::Kind::kReduction : Admission::Kind::kArray;
     const bool has_place = ledger_.HasPlace(peer, kind, places_);
-    auto ticket = service_.admission.Enter(kind, {.array = "", .peer = peer.substr(0, peer.rfind(':'))});
+    auto ticket = service_.admission.Enter(kind, {.array = "", .party = peer.substr(0, peer.rfind(':'))});
     ledger_.Expect(ticket.ok() == has_place, "a place is given against the rule");
     if (!ticket.ok()) continue;
     ++ledger_.Count(peer, kind);

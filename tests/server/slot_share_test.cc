@@ -443,13 +443,13 @@ TEST_F(SlotShareTest, LooksForTheEndOfShortWorkUntilItIsToldOf) {
   kernels::Slot* const slot = share_.Take(holder);
   EXPECT_TRUE(share_
                   .Started(holder, slot, slot->Start(SumOfInts(), 0, 1024),
-                           {.memory = nullptr, .look = absl::Seconds(1)})
+                           {.memory = nullptr, .poll = absl::Seconds(1)})
                   .ok());
-  EXPECT_EQ(share_.LookTime(), std::nullopt) << "nobody waits for it";
+  EXPECT_EQ(share_.PollTime(), std::nullopt) << "nobody waits for it";
   share_.AwaitFinish(holder);
-  EXPECT_EQ(share_.LookTime(), absl::Seconds(1));
+  EXPECT_EQ(share_.PollTime(), absl::Seconds(1));
   share_.AskForNotices();
-  EXPECT_EQ(share_.LookTime(), std::nullopt);
+  EXPECT_EQ(share_.PollTime(), std::nullopt);
   backend_.behaviour.FinishAll();
   share_.Poll();
 }

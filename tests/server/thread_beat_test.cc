@@ -15,7 +15,7 @@ class ThreadBeatTest : public testing::Test {
     for (const absl::Time end = now_ + time; now_ < end;) {
       now_ += absl::Milliseconds(50);
       computed_ += computes_in_a_look;
-      rests = beat_.Look(now_, computed_);
+      rests = beat_.RestsFor(now_, computed_);
     }
     return rests;
   }

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/process.h"
+#include "server/memory/unix_socket.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -56,6 +57,18 @@ TEST_F(UnixSocketTest, IsInUseWhereTheListenersQueueIsFull) {
   EXPECT_TRUE(UnixSocketInUse(path()));
   close(waiting);
   close(listener);
+}
+
+// Whoever cannot find out must not take the socket for one that a killed server has left.
+TEST_F(UnixSocketTest, IsInUseWhereThatCannotBeFoundOut) {
+  EXPECT_FALSE(UnixSocketInUse(path()));
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none = {.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool in_use = UnixSocketInUse(path());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_TRUE(in_use);
 }
 
 }  // namespace
