@@ -19,6 +19,8 @@ constexpr int kMostAccepted = 64;
 // How often the thread looks again for two things: memory that was still read when its client gave it back,
 // and free descriptors after they had run out.
 constexpr int kLookAgainMs = 50;
+// A number that no user has.
+constexpr auto kNobody = static_cast<uid_t>(-1);
 
 }  // namespace
 
@@ -93,9 +95,9 @@ void MemorySocket::AcceptAll() {
   for (int accepted = 0; accepted < kMostAccepted && CountPlaces() < kMaxConnections; ++accepted) {
     FileDescriptor connection = Accept(listener_, &accept_failed_);
     if (!connection.is_open()) return;
-    const std::optional<uid_t> known = PeerUser(connection);
+    const std::optional<uid_t> known = PeerUser(connection.get());
     const bool may_connect = known.has_value() && MayConnect(*known);
-    auto user = std::make_shared<const uid_t>(known.value_or(geteuid()));
+    auto user = std::make_shared<const uid_t>(known.value_or(kNobody));
     places_.push_back(user);
     if (may_connect) {
       connections_.push_back(

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 
@@ -21,6 +22,19 @@ constexpr int kBacklog = 64;
 
 absl::Status Failed(absl::string_view what, int error) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
+}
+
+// The number that stands for all users who are not of this process' user namespace; nothing where all are.
+std::optional<uid_t> NumberOfStrangers() {
+  std::ifstream map("/proc/self/uid_map");
+  std::uint64_t first = 0;
+  std::uint64_t outside = 0;
+  std::uint64_t count = 0;
+  const bool has_all = (map >> first >> outside >> count) && first == 0 && count == UINT32_MAX;
+  if (has_all || !map) return std::nullopt;  // without the file the kernel has no namespaces of users
+  uid_t number = 65534;
+  std::ifstream("/proc/sys/kernel/overflowuid") >> number;
+  return number;
 }
 
 bool AddressOf(const std::string& path, sockaddr_un* address) {
@@ -108,11 +122,12 @@ FileDescriptor Accept(const FileDescriptor& listener, bool* failed) {
   return connection;
 }
 
-std::optional<uid_t> PeerUser(const FileDescriptor& connection) {
+std::optional<uid_t> PeerUser(int socket) {
+  static const std::optional<uid_t> of_strangers = NumberOfStrangers();
   ucred peer = {};
   socklen_t size = sizeof(peer);
-  if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
-  return peer.uid;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer.uid == of_strangers ? std::nullopt : std::optional(peer.uid);
 }
 
 Received Receive(const FileDescriptor& connection, Packet* packet) {

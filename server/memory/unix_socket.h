@@ -34,8 +34,10 @@ std::uint64_t InodeOfSocket(const std::string& path);
 // memory for it.
 FileDescriptor Accept(const FileDescriptor& listener, bool* failed);
 
-// The user of the process that connected.
-std::optional<uid_t> PeerUser(const FileDescriptor& connection);
+// The user of the process at the other end. Nothing where the system does not say, or where the user is not
+// of this process' user namespace: the system then gives all such users one number, which may also be that of
+// a user who is (user_namespaces(7)).
+std::optional<uid_t> PeerUser(int socket);
 
 // A message, and the descriptor that came with it.
 struct Packet {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/core/party.h"
+#include "server/memory/unix_socket.h"
 
 namespace warpfold::server {
 namespace {
@@ -75,10 +76,8 @@ std::string PeerOf(int descriptor) {
   if (address.ss_family == AF_INET) return HostOf(reinterpret_cast<const sockaddr_in&>(address).sin_addr);
   if (address.ss_family == AF_INET6) return HostOf(reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
   if (address.ss_family != AF_UNIX) return "";
-  ucred credentials = {};
-  socklen_t size = sizeof(credentials);
-  getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size);
-  return absl::StrCat("unix:", credentials.uid);
+  const std::optional<uid_t> user = PeerUser(descriptor);
+  return user.has_value() ? absl::StrCat("unix:", *user) : "unix:unknown";
 }
 
 std::string AddressOf(int descriptor) {

@@ -20,6 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "server/memory/unix_socket.h"
 
 namespace warpfold::server {
 namespace {
@@ -55,12 +56,11 @@ extern "C" int getpeername(int descriptor, sockaddr* address, socklen_t* size) n
   const socklen_t room = *size;
   if (syscall(SYS_getpeername, descriptor, address, size) != 0) return -1;
   if (*size < sizeof(sa_family_t) || address->sa_family != AF_UNIX) return 0;
-  ucred credentials = {};
-  socklen_t credentials_size = sizeof(credentials);
-  if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &credentials_size) != 0) return -1;
+  const std::optional<uid_t> user = PeerUser(descriptor);
+  if (!user.has_value()) return 0;
   sockaddr_un named = {};
   named.sun_family = AF_UNIX;
-  const std::string path = absl::StrCat(Prefix(), credentials.uid);
+  const std::string path = absl::StrCat(Prefix(), *user);
   path.copy(named.sun_path, sizeof(named.sun_path) - 1);
   *size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
   std::memcpy(address, &named, std::min(room, *size));

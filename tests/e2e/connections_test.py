@@ -185,6 +185,28 @@ class ConnectionsTest(TestCase):
             self.assert_served(server)
 
     @_needs_root
+    def test_users_of_other_namespaces_are_not_the_one_whose_number_they_have(self):
+        """In a server's user namespace all users that it does not map have the number 65534."""
+        self.folder.chmod(0o755)
+        path, grpc_path = f"{self.folder}/m", f"{self.folder}/s"
+        allow = self.file("allow", b"uid:65534 *\nuid:1000 *\n")
+        namespace = ("unshare", "--user", "--map-user=1000")
+        if subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("may not make a user namespace")
+        with Server(f"--memory_socket={path}", f"--allow={allow}", listen=f"unix:{grpc_path}",
+                    prefix=namespace) as server:
+            command = shutil.copy(os.environ["WARPFOLD_CLI"], self.folder / "warpfold")
+            os.chmod(command, 0o755)
+            os.chmod(grpc_path, 0o777)
+            for user, code in ((os.geteuid(), 0), (_STRANGER, 1)):
+                with connect_to_memory(path, user) as client:
+                    self.assertEqual(bool(register_a_byte(client)), code == 0, user)
+                done = subprocess.run([command, "info", "--target", server.address], user=user,
+                                      capture_output=True, text=True, timeout=60, env={}, check=False)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertEqual("PERMISSION_DENIED" in done.stderr, code == 1, done.stderr)
+
+    @_needs_root
     def test_the_memory_socket_and_the_pages_have_descriptors_of_their_own(self):
         self.folder.chmod(0o755)
         flags = ("--admin_listen=127.0.0.1:0", f"--listen=unix:{self.folder}/s",
