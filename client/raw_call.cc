@@ -172,7 +172,7 @@ bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
         cannot_wait_since_ = absl::InfiniteFuture();
         break;
       case Waited::kFailed:
-        polls_until_ = absl::InfinitePast();  // to look needs a descriptor, too
+        polls_until_ = absl::InfinitePast();  // to poll needs a descriptor, too
         CouldNotWait();
         break;
     }
@@ -187,7 +187,7 @@ void RawCall::CouldNotWait() {
   scope_.Cancel();  // gRPC reports the end of the call without a wait
 }
 
-// Other threads that have work for this processor get it between two looks.
+// Other threads that have work for this processor get it between two polls.
 bool RawCall::Poll(void** tag, bool* ok) {
   while (absl::Now() < polls_until_) {
     const auto event = queue_->AsyncNext(tag, ok, kAtOnce);

@@ -12,16 +12,16 @@ namespace {
 
 constexpr auto kReadInterval = std::chrono::milliseconds(100);
 
-void Run(const std::stop_token& over, const std::function<void()>& look) {
+void Run(const std::stop_token& over, const std::function<void()>& check) {
   std::mutex mutex;
   std::condition_variable_any stopped;
   std::unique_lock lock(mutex);
-  while (!stopped.wait_for(lock, over, kReadInterval, [&over] { return over.stop_requested(); })) look();
+  while (!stopped.wait_for(lock, over, kReadInterval, [&over] { return over.stop_requested(); })) check();
 }
 
 }  // namespace
 
-FileReader::FileReader(std::function<void()> look)
-    : thread_([look = std::move(look)](const std::stop_token& over) { Run(over, look); }) {}
+FileReader::FileReader(std::function<void()> check)
+    : thread_([check = std::move(check)](const std::stop_token& over) { Run(over, check); }) {}
 
 }  // namespace warpfold::server

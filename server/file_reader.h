@@ -13,9 +13,9 @@ namespace warpfold::server {
 // Threads: one.
 class FileReader {
  public:
-  // Calls `look` ten times a second from now on. Throws std::system_error where there is no thread.
-  explicit FileReader(std::function<void()> look);
-  // Waits for the look that is under way, which may not end: see ProcessEnd::EndWithin.
+  // Calls `check` ten times a second from now on. Throws std::system_error where there is no thread.
+  explicit FileReader(std::function<void()> check);
+  // Waits for the call that is under way, which may not end: see ProcessEnd::EndWithin.
   ~FileReader() = default;
 
  private:

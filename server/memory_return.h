@@ -34,7 +34,7 @@ class MemoryReturn {
   absl::Time next_check_;
   absl::Time last_return_;
   absl::Duration pause_;     // before the next one, while the process is quiet
-  absl::Duration cpu_time_;  // at the last look
+  absl::Duration cpu_time_;  // at the last check
   bool is_eager_ = false;    // the allocator keeps nothing
 };
 

@@ -30,7 +30,7 @@ class ProcessEnd {
   // once.
   void ServeFromNow();
 
-  // Has the thread call `look` a hundred times a second, until Unwatch, which waits for a look that is under
+  // Has the thread call `check` a hundred times a second, until Unwatch, which waits for a call that is under
   // way. It may end the process, and should take no time otherwise.
   void Watch(std::function<void()> check);
   void Unwatch() { Watch(nullptr); }

@@ -150,9 +150,9 @@ void Admission::Ticket::MarkAsPart() {
 void Admission::Leave(Kind kind, bool part, const std::string& party) {
   const std::lock_guard lock(mutex_);
   if (part) --parts_;
-  const auto of_peer = of_parties_.find(party);
-  --of_peer->second[static_cast<std::size_t>(kind)];
-  if (of_peer->second == Counts{}) of_parties_.erase(of_peer);
+  const auto of_party = of_parties_.find(party);
+  --of_party->second[static_cast<std::size_t>(kind)];
+  if (of_party->second == Counts{}) of_parties_.erase(of_party);
   --in_progress_[static_cast<std::size_t>(kind)];
   if (InProgressLocked() == 0) empty_.notify_all();
 }

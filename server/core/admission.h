@@ -95,7 +95,7 @@ class Admission {
   absl::StatusOr<Ticket> Enter(Kind kind, const Caller& caller);
   absl::StatusOr<Ticket> Enter(Kind kind = Kind::kReduction) { return Enter(kind, Caller()); }
 
-  // Whether of this kind's places no more are left than are kept for others.
+  // Whether only those places of this kind are left that are kept for others.
   bool IsShort(Kind kind) const;
 
   // Admits no more reductions but parts of arrays that have begun, and merges.

@@ -154,10 +154,10 @@ absl::Status ArrayReducer::Start(Filling filling) {
     const DeviceCalls::Scope call(share_.device_calls());
     started = filling.Start(reduction(), next_element());
   }
-  // Work that a CPU has not ended within Start goes on for long, and looking for its end would take a core.
-  const absl::Duration look = filling.slot()->EndsInStart() ? absl::ZeroDuration() : PollForFetched(bytes);
+  // Work that a CPU has not ended within Start goes on for long, and polling for its end would take a core.
+  const absl::Duration poll = filling.slot()->EndsInStart() ? absl::ZeroDuration() : PollForFetched(bytes);
   return Started(filling.slot(), bytes / reduction().element_bytes(), std::move(started),
-                 {.memory = filling.TakeOwners(), .poll = look});
+                 {.memory = filling.TakeOwners(), .poll = poll});
 }
 
 }  // namespace warpfold::server

@@ -258,7 +258,7 @@ void Call::OnLeft() {
     if (session_ != nullptr) session_->OnNotDelivered();
     return;
   }
-  const absl::Status overdue = timer_.Overdue(shard_.Now(), PatienceWithClient());
+  const absl::Status overdue = timer_.Overdue(shard_.Now());
   Answer(overdue.ok() ? absl::CancelledError("the client left") : overdue);
 }
 

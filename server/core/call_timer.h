@@ -33,7 +33,7 @@ class CallTimer {
   void Reserve(std::uint64_t bytes);
 
   // DEADLINE_EXCEEDED (DEADLINE, IDLE, RATE or DURATION) once the call has outlived a limit, else OK. The
-  // client may be idle for `patience`, where that is less than the limit.
+  // client may be idle for `patience`, where that is less than limits.idle; the error then names no limit.
   absl::Status Overdue(absl::Time now, absl::Duration patience = absl::InfiniteDuration()) const;
 
   // Whether the client has sent anything yet.

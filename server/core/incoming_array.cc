@@ -43,10 +43,11 @@ absl::StatusOr<bool> IncomingArray::Place() {
   Pending& pending = *pending_;
   while (pending.slice < pending.chunk.data.size()) {
     const ByteSlice rest = pending.chunk.data[pending.slice].subspan(pending.offset);
-    // If the ordinary parser read the chunk, its bytes lie elsewhere, and end with the chunk.
-    const bool are_the_messages = pending.chunk.owned == nullptr;
-    const absl::StatusOr<std::size_t> placed =
-        sink_.Append(rest, are_the_messages ? pending.message.owner : nullptr);
+    // If the ordinary parser read the chunk, its bytes are not the message's, and end with the chunk.
+    static const std::shared_ptr<const void> nobody;
+    const std::shared_ptr<const void>& owner =
+        pending.chunk.owned == nullptr ? pending.message.owner : nobody;
+    const absl::StatusOr<std::size_t> placed = sink_.Append(rest, owner);
     if (!placed.ok()) return placed.status();
     Checksum(rest.first(*placed));
     if (*placed < rest.size()) {

@@ -9,7 +9,7 @@ namespace warpfold::server {
 namespace {
 
 // A device that has failed gives no notice of the end of what it was given, so it is asked.
-constexpr absl::Duration kLookInterval = absl::Milliseconds(10);
+constexpr absl::Duration kPollInterval = absl::Milliseconds(10);
 
 }  // namespace
 
@@ -17,7 +17,7 @@ absl::Duration Shard::LongestWait(absl::Duration until_tick) const {
   if (const std::optional<absl::Time> held = turns_.held_until(); held.has_value()) {
     until_tick = std::min(until_tick, *held - Now());
   }
-  if (slots_.in_flight() > 0) return std::min(until_tick, kLookInterval);
+  if (slots_.in_flight() > 0) return std::min(until_tick, kPollInterval);
   if (is_busy()) return until_tick;
   return std::max(until_tick, canary_.next() - Now());
 }

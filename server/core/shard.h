@@ -83,7 +83,7 @@ class Shard {
     if (slots_.in_flight() > 0 || slots_.waiting() > 0) slots_.Poll();
   }
   // To be called before the shard's thread waits for events: from then on the device tells by an event what
-  // is waited for. For PollTime it pays to look at the device (OnDeviceFinished) instead; none where there is
+  // is waited for. For PollTime it pays to poll the device (OnDeviceFinished) instead; none where there is
   // nothing that the device would have to tell.
   void BeforeWaiting() {
     slots_.AskForNotices();

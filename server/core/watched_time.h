@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long something has lasted, counted from look to look. The time between two looks counts as kLongestGap
+// How long something has lasted, counted from call to call. The time between two calls counts as kLongestGap
 // at most: a process that was suspended must not mistake its own absence for that of a device or a client.
 #pragma once
 
@@ -17,7 +17,7 @@ class WatchedTime {
  public:
   static constexpr absl::Duration kLongestGap = absl::Seconds(1);
 
-  // Looks at `now`. The first look counts nothing.
+  // Counts the time since the last call, and returns all of it. The first call counts nothing.
   absl::Duration Advance(absl::Time now) {
     if (last_.has_value()) total_ += std::clamp(now - *last_, absl::ZeroDuration(), kLongestGap);
     last_ = now;

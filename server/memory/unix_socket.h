@@ -22,8 +22,8 @@ namespace warpfold::server {
 absl::StatusOr<FileDescriptor> ListenAt(const std::string& path);
 
 // Whether a process listens on a Unix socket at `path`, of whichever type. Does not wait for it. A killed
-// server leaves the file behind, on which nobody listens. True also where that cannot be found out: an error
-// is better than a socket that is taken from its owner.
+// server leaves the file behind, on which nobody listens. True also where that cannot be found out, for want
+// of a descriptor: an error is better than a socket that is taken from its owner.
 bool UnixSocketInUse(const std::string& path);
 
 // The number of the socket file at `path`; 0 if there is none. Whoever takes a socket's file away compares it

@@ -14,9 +14,9 @@
 namespace warpfold::server {
 namespace {
 
-// A look asks the system about each connection. It is done seldom, so that clients that are refused again and
-// again cannot keep the server busy with it.
-constexpr auto kIdleLookInterval = std::chrono::milliseconds(20);
+// RemoveClosed asks the system about each connection. It is done seldom, so that clients that are refused
+// again and again cannot keep the server busy with it.
+constexpr auto kIdleCheckInterval = std::chrono::milliseconds(20);
 
 bool Identify(int descriptor, struct stat* info) {
   return fstat(descriptor, info) == 0 && S_ISSOCK(info->st_mode);
@@ -36,8 +36,8 @@ bool Connections::HasRoom(const std::string& peer) {
   const auto has_room = [&] { return connections_.size() < most_ && CountOf(peer) < most_of_a_peer_; };
   if (has_room()) return true;
   const auto now = std::chrono::steady_clock::now();
-  if (now - looked_at_ < kIdleLookInterval) return false;
-  looked_at_ = now;
+  if (now - checked_at_ < kIdleCheckInterval) return false;
+  checked_at_ = now;
   RemoveClosed();
   return has_room();
 }

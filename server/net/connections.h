@@ -53,7 +53,7 @@ class Connections {
   const std::size_t most_of_a_peer_;
   std::map<int, Connection> connections_;  // by descriptor
   std::map<std::string, std::size_t> of_peers_;
-  std::chrono::steady_clock::time_point looked_at_;
+  std::chrono::steady_clock::time_point checked_at_;
 };
 
 // The peer that a connection counts for: the host of its address (server/core/party.h), and "unix:" with the

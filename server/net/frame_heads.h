@@ -41,8 +41,8 @@ class FrameHeads {
 
   // The next head in `*bytes`, of which those behind it are left; nothing where it is not there yet.
   std::optional<FrameHead> Next(std::span<const std::byte>* bytes);
-  // As much of the payload of the last head as there is in `*bytes`, of which what is behind it is left. Next
-  // skips the payload where nobody takes it.
+  // Takes from the front of `*bytes` what belongs to the payload of the last head, and returns it. Next skips
+  // what nobody takes.
   std::span<const std::byte> TakePayload(std::span<const std::byte>* bytes);
 
  private:

@@ -23,20 +23,10 @@ const char* FrameWatch::Take(std::span<const std::byte> bytes, Time now) {
 
 const char* FrameWatch::TakeHead(const FrameHead& head, Time now) {
   const auto [length, type, flags, stream] = head;
-  if (type == kHeaders || type == kContinuation) {
+  if (type == kHeaders) return TakeHeaders(head, now);
+  if (type == kContinuation) {
     free_frames_ = kFreeFrames;
-    if (type == kContinuation) return TakeHeaders(length);
-    header_bytes_ = 0;
-    fields_.Begin((flags & kHasPriority) != 0);
-    // A client's second header block on a stream, its trailers, is no call.
-    most_fields_ = stream > last_call_ ? kMostFields : kMostTrailers;
-    if (stream > last_call_) {
-      ++call_count_;
-      free_small_frames_ = kFreeSmallFrames;
-      last_call_ = stream;
-    }
-    const char* const complaint = TakeCall(now);
-    return complaint != nullptr ? complaint : TakeHeaders(length);
+    return TakeHeaderBytes(length, in_trailers_ ? kMaxTrailerBytes : kMaxContinuedBytes);
   }
   if (type == kData && (length > 0 || (flags & kEndStream) != 0)) {
     free_frames_ = kFreeFrames;
@@ -56,16 +46,39 @@ const char* FrameWatch::TakeHead(const FrameHead& head, Time now) {
   return TakeIdle(now);
 }
 
-const char* FrameWatch::TakeHeaders(std::uint32_t length) {
+const char* FrameWatch::TakeHeaders(const FrameHead& head, Time now) {
+  // gRPC passes over such a stream. It would be the highest here, and hide the calls that follow.
+  if (head.stream % 2 == 0) return "headers of a stream that no client begins";
+  const bool has_priority = (head.flags & kHasPriority) != 0;
+  // gRPC takes the priority's bytes from this frame alone, and would read others as fields than this does.
+  if (has_priority && head.length < HeaderFields::kPriorityBytes) return "headers without their priority";
+  free_frames_ = kFreeFrames;
+  header_bytes_ = 0;
+  fields_.Begin(has_priority);
+  // A client's second header block on a stream, its trailers, is no call.
+  in_trailers_ = head.stream <= last_call_;
+  if (!in_trailers_) {
+    ++call_count_;
+    free_small_frames_ = kFreeSmallFrames;
+    last_call_ = head.stream;
+  }
+  if (const char* const complaint = TakeCall(now); complaint != nullptr) return complaint;
+  return TakeHeaderBytes(head.length, in_trailers_ ? kMaxTrailerBytes : kMaxHeaderBytes);
+}
+
+const char* FrameWatch::TakeHeaderBytes(std::uint32_t length, std::uint64_t most) {
   header_bytes_ += length + kFrameCost;
-  return header_bytes_ <= kMaxHeaderBytes ? nullptr : "headers without an end";
+  if (!acknowledged_) early_bytes_ += length;
+  const bool are_few = header_bytes_ <= most && early_bytes_ <= kMostEarlyBytes;
+  return are_few ? nullptr : "headers without an end";
 }
 
 const char* FrameWatch::TakeFields(std::span<const std::byte> bytes) {
   const int before = fields_.count();
   fields_.Take(bytes);
   if (!acknowledged_) early_fields_ += fields_.count() - before;
-  const bool are_few = fields_.count() <= most_fields_ && early_fields_ <= kMostEarlyFields;
+  const int most = in_trailers_ ? kMostTrailers : kMostFields;
+  const bool are_few = fields_.count() <= most && early_fields_ <= kMostEarlyFields;
   return are_few ? nullptr : "calls of very many header fields";
 }
 

@@ -24,12 +24,16 @@ class FrameWatch {
  public:
   using Time = Allowance::Time;
 
-  // The header block of one call, each frame of it counted with kFrameCost beside its length. The service
-  // announces 8 KiB (gRPC's default), to which clients keep.
+  // The service announces that it takes 8 KiB of headers for each call (gRPC's default), and clients keep to
+  // that. A block of one frame may have more, so that gRPC refuses it, with a status. gRPC holds each frame
+  // to its limit, but not the block: one of several frames has kMaxContinuedBytes, and trailers, of which
+  // gRPC's clients send none, have kMaxTrailerBytes. Each frame counts kFrameCost beside its length.
   static constexpr std::uint64_t kMaxHeaderBytes = 64 << 10;
+  static constexpr std::uint64_t kMaxContinuedBytes = 10 << 10;
+  static constexpr std::uint64_t kMaxTrailerBytes = 1 << 10;
   static constexpr std::uint64_t kFrameCost = 64;
-  // Fields of it, and of a second block, the trailers, of which gRPC's clients send none. gRPC takes some 200
-  // bytes for each beside its text, so that 8 KiB of the shortest fields would be 45 KiB (docs/adr/0107).
+  // A call may have so many header fields, and so many in its trailers. gRPC takes some 200 bytes for each
+  // beside its text, so that 8 KiB of the shortest fields would be 45 KiB (docs/adr/0107).
   static constexpr int kMostFields = 64;
   static constexpr int kMostTrailers = 8;
   // Calls that the client takes back: so many at once, and so many in a second for ever.
@@ -54,7 +58,8 @@ class FrameWatch {
   // many calls, of so many fields, in so long from the first of them on. Some clients read nothing before
   // they call, and take 100 for the limit until then (RFC 9113, 6.5.2).
   static constexpr int kMostEarlyCalls = 100;
-  static constexpr int kMostEarlyFields = 32 * kMostEarlyCalls;
+  static constexpr int kMostEarlyFields = 20 * kMostEarlyCalls;
+  static constexpr std::uint64_t kMostEarlyBytes = 128 << 10;
   static constexpr auto kSettingsTimeout = std::chrono::seconds(10);
 
   // To be called once the server has begun to send its settings, before the client can have read them.
@@ -71,7 +76,8 @@ class FrameWatch {
 
  private:
   const char* TakeHead(const FrameHead& head, Time now);
-  const char* TakeHeaders(std::uint32_t length);
+  const char* TakeHeaders(const FrameHead& head, Time now);
+  const char* TakeHeaderBytes(std::uint32_t length, std::uint64_t most);
   const char* TakeFields(std::span<const std::byte> bytes);
   const char* TakeCall(Time now);
   const char* TakeIdle(Time now);
@@ -80,14 +86,15 @@ class FrameWatch {
   FrameHeads heads_{24};  // after the connection's preface
   std::uint64_t header_bytes_ = 0;
   HeaderFields fields_;
-  int most_fields_ = kMostFields;  // that they may be
-  bool in_headers_ = false;        // whether what comes is part of a header block
+  bool in_trailers_ = false;
+  bool in_headers_ = false;  // what comes is part of a header block
   int free_frames_ = 0;
   int free_small_frames_ = 0;
   bool server_speaks_ = false;
   bool acknowledged_ = false;  // the server's settings
   int early_calls_ = 0;
   int early_fields_ = 0;
+  std::uint64_t early_bytes_ = 0;
   Time first_call_;
   std::uint32_t last_call_ = 0;  // its stream
   std::uint64_t call_count_ = 0;

@@ -7,7 +7,6 @@
 namespace warpfold::server {
 namespace {
 
-constexpr std::uint64_t kPriorityBytes = 5;
 // The bit of a number's byte that says that another follows (RFC 7541, section 5.1). gRPC reads numbers of 32
 // bits; what is beyond that is its error, and not counted here.
 constexpr unsigned kContinues = 0x80;
@@ -46,7 +45,7 @@ void HeaderFields::TakeByte(unsigned byte) {
       if ((byte & kContinues) == 0) BeginPart();
       return;
     case Next::kLength:
-      skipped_ = byte & 0x7f;  // beside the bit of Huffman's code
+      skipped_ = byte & 0x7f;  // the other bit says whether the string is in Huffman's code
       shift_ = 0;
       if (IsFull(byte, 0x7f)) {
         next_ = Next::kMore;
@@ -65,14 +64,15 @@ void HeaderFields::TakeByte(unsigned byte) {
 }
 
 void HeaderFields::TakeField(unsigned byte) {
-  unsigned mask = 0;  // of the number that the byte begins
+  unsigned mask = 0;  // which bits of the byte are the number
   if ((byte & 0x80) != 0) {
-    mask = 0x7f;  // a field of the tables
+    mask = 0x7f;  // the field is in the tables
     ++count_;
   } else if ((byte & 0xe0) == 0x20) {
-    mask = 0x1f;  // a size of the dynamic table, which is no field
+    mask = 0x1f;  // this sets the dynamic table's size, and is no field
   } else {
-    mask = (byte & 0x40) != 0 ? 0x3f : 0x0f;  // a name of the tables, or 0 for one that follows; then a value
+    mask =
+        (byte & 0x40) != 0 ? 0x3f : 0x0f;  // the number of a name in the tables, or 0: then the name follows
     strings_ = (byte & mask) == 0 ? 2 : 1;
     ++count_;
   }

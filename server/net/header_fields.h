@@ -14,7 +14,10 @@ namespace warpfold::server {
 // Threads: one at a time.
 class HeaderFields {
  public:
-  // Begins with a block. A frame with a priority has its five bytes before the first field (RFC 9113, 6.2).
+  // A frame with a priority has so many bytes of it before the first field (RFC 9113, section 6.2).
+  static constexpr std::uint32_t kPriorityBytes = 5;
+
+  // Begins with a block, of which the first frame has at least its priority.
   void Begin(bool has_priority);
   // Takes the bytes that came next.
   void Take(std::span<const std::byte> bytes);
@@ -24,24 +27,24 @@ class HeaderFields {
  private:
   // What the next byte is.
   enum class Next {
-    kField,   // the first of a field, or of a change of the table's size
-    kIndex,   // another of the number that begins a field
-    kLength,  // the first of a string's length
-    kMore,    // another of a string's length
-    kSkipped  // one of a string
+    kField,   // the first byte of a field, or of a change of the table's size
+    kIndex,   // another byte of the number that a field begins with
+    kLength,  // the first byte of a string's length
+    kMore,    // another byte of a string's length
+    kSkipped  // a byte of a string, or of the priority
   };
 
   void TakeByte(unsigned byte);
   void TakeField(unsigned byte);
-  // Goes on with what the field still has, or with the next one.
+  // The next byte begins the field's next string; or the next field, if there is none.
   void BeginPart();
   void SkipString();
 
   Next next_ = Next::kField;
   int count_ = 0;
-  int strings_ = 0;  // that the field still has
-  int shift_ = 0;    // of the next seven bits of a length
-  std::uint64_t skipped_ = 0;
+  int strings_ = 0;            // how many strings of the field are still to come
+  int shift_ = 0;              // where in a length its next seven bits belong
+  std::uint64_t skipped_ = 0;  // how many bytes are to be skipped
 };
 
 }  // namespace warpfold::server

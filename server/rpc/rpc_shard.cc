@@ -88,9 +88,9 @@ void RpcShard::Run() {
     bool ok = false;
     beat_.Beat();
     const bool has_work = core_.has_work();
-    const bool looks = PollsOn(has_events);
-    if (!looks && !has_work) core_.BeforeWaiting();
-    switch (queue_->AsyncNext(&tag, &ok, looks || has_work ? kAtOnce : DeadlineOf(next_tick))) {
+    const bool polls = PollsOn(has_events);
+    if (!polls && !has_work) core_.BeforeWaiting();
+    switch (queue_->AsyncNext(&tag, &ok, polls || has_work ? kAtOnce : DeadlineOf(next_tick))) {
       case grpc::CompletionQueue::SHUTDOWN:
         return;
       case grpc::CompletionQueue::GOT_EVENT:
@@ -101,9 +101,9 @@ void RpcShard::Run() {
         break;
       case grpc::CompletionQueue::TIMEOUT:
         core_.Work();
-        // Between two looks other threads run: on a busy machine these may be the clients, and for long. What
+        // Between two polls other threads run: on a busy machine these may be the clients, and for long. What
         // the device has ended meanwhile needs no notice.
-        if (looks && !has_work && core_.PollTime().has_value()) {
+        if (polls && !has_work && core_.PollTime().has_value()) {
           std::this_thread::yield();
           core_.OnDeviceFinished();
         }
@@ -122,18 +122,18 @@ void RpcShard::Run() {
   }
 }
 
-// Whether to ask the queue without waiting, and to look at the device in between, instead of asking for its
+// Whether to ask the queue without waiting, and to poll the device in between, instead of asking for its
 // notice. While there are events the thread would not wait, so that a notice would only cost. And a result
-// that is due soon is seen sooner by looking: until polls_until_, which counts from the first look for any of
+// that is due soon is seen sooner by polling: until polls_until_, which counts from the first poll for any of
 // the slots that are awaited, and not anew for each.
 bool RpcShard::PollsOn(bool has_events) {
-  const std::optional<absl::Duration> look = core_.PollTime();
-  if (!look.has_value()) {
+  const std::optional<absl::Duration> poll = core_.PollTime();
+  if (!poll.has_value()) {
     polls_until_ = Clock::time_point::min();
     return false;
   }
   const auto now = Clock::now();
-  if (polls_until_ == Clock::time_point::min()) polls_until_ = now + absl::ToChronoNanoseconds(*look);
+  if (polls_until_ == Clock::time_point::min()) polls_until_ = now + absl::ToChronoNanoseconds(*poll);
   return has_events || now < polls_until_;
 }
 

@@ -85,7 +85,7 @@ class RpcShard : private EventTag {
   Shard core_;
   bool accepting_ = true;
   bool joined_ = false;
-  Clock::time_point polls_until_ = Clock::time_point::min();  // the thread's; min(): it does not look
+  Clock::time_point polls_until_ = Clock::time_point::min();  // the thread's; min(): it does not poll
   std::thread thread_;
   ThreadBeat beat_;
 

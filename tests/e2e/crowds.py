@@ -54,6 +54,26 @@ def with_short_headers(stream: int) -> bytes:
     return frame(1, 4, stream, _KNOWN + b"".join(_SHORT_HEADERS[:_MOST_FIELDS - 6]))
 
 
+def in_two_frames(stream: int) -> bytes:
+    """gRPC takes 8 KiB in each frame, and the watch ten in all; with trailers of one."""
+    more = b"".join(b"\x10\x03y%02d\x7f\x99\x05" % i + b"a" * 792 for i in range(2))
+    trailer = b"\x10\x03z00\x7f\xb1\x05" + b"a" * 816
+    return (frame(1, 0, stream, _KNOWN + _LONG_HEADERS) + frame(9, 4, stream, more) +
+            frame(1, 5, stream, trailer))
+
+
+def in_many_frames(stream: int) -> bytes:
+    """60 KiB in eight frames, each of which is within gRPC's limit."""
+    return (frame(1, 0, stream, _KNOWN) +
+            b"".join(frame(9, 4 if last else 0, stream, _LONG_HEADERS) for last in (0, 0, 0, 0, 0, 0, 0, 1)))
+
+
+def with_priority_alone(stream: int) -> bytes:
+    """Whoever looks for a priority in the next frame misses the fields there."""
+    hidden = b"\x00\x01x\x06a\x00\x7f\x80\x80\x04" + b"".join(_SHORT_HEADERS)
+    return frame(1, 0x20, stream) + frame(9, 4, stream, hidden)
+
+
 def with_very_many_headers(stream: int) -> bytes:
     """As many as gRPC takes: 45 KiB of memory, or 64 with as many trailers."""
     return frame(1, 4, stream, _KNOWN + b"".join(_SHORT_HEADERS))
@@ -154,9 +174,15 @@ AS_ALLOWED = (
     Crowd("calls begun, 250 x 64 at once", 250, begun, 64),
     Crowd("headers of 7 KiB, 250 x 64 at once", 250, with_long_headers, 64),
     Crowd("64 short headers, 250 x 64 at once", 250, with_short_headers, 64),
+    Crowd("10 KiB in two frames, and trailers, 250 x 64 at once", 250, in_two_frames, 64),
+    Crowd("begun, settings not acknowledged, 250 x 100 at once", 250, begun, 100, acknowledges=False),
 )
-MANY_HEADERS = Crowd("211 short headers, 250 x 64 at once", 250, with_very_many_headers, 64, reads=False)
-CROWDS = TAKE_BACK + AS_ALLOWED + (COMINGS, MANY_HEADERS) + (
+MANY_HEADERS = (
+    Crowd("211 short headers, 250 x 64 at once", 250, with_very_many_headers, 64, reads=False),
+    Crowd("60 KiB in eight frames, 250 x 64 at once", 250, in_many_frames, 64, reads=False),
+    Crowd("a priority alone, 250 x 64 at once", 250, with_priority_alone, 64, reads=False),
+)
+CROWDS = TAKE_BACK + AS_ALLOWED + (COMINGS,) + MANY_HEADERS + (
     Crowd("unknown methods, 100 x 450 a second", 100, complete, 0, 450),
     Crowd("the same, nothing read", 100, complete, 0, 450, reads=False),
     Crowd("the same, settings not acknowledged", 100, complete, 0, 450, acknowledges=False, reads=False),

@@ -103,7 +103,7 @@ class StreamsTest(TestCase):
         with contextlib.suppress(OSError), Connection(server.address, trusted=trusted) as connection:
             stream = connection.begin("/warpfold.v1.ReductionService/GetServerInfo")
             connection.send(stream, struct.pack(">BI", 0, _LONGEST_MESSAGE))
-            while connection.send(stream, bytes(_MEBIBYTE)) and most < 2 * budget(server):
+            while connection.send(stream, bytes(_MEBIBYTE), patience=10) and most < 2 * budget(server):
                 most = max(most, resident_bytes(server.process.pid))
             self.assertTrue(connection.is_over or stream in connection.ended)
         return most

@@ -88,8 +88,8 @@ TESTS = {
     "server/memory/": (_server("handle_prober unix_peers unix_socket rpc_memory_socket") +
                        ("memory_connection_test",)),
     "server/memory_budget.cc": _server("memory_budget"),
-    "server/net/": _server("""frame_heads frame_watch peer_allowances unix_peers rpc rpc_bad_input
-                           rpc_admission"""),
+    "server/net/": _server("""frame_heads frame_watch header_fields peer_allowances unix_peers rpc
+                           rpc_bad_input rpc_admission"""),
     "server/rpc/": _server("""
         receive_arena status_translation rpc rpc_admission rpc_bad_input rpc_end rpc_kept_arrays rpc_segments
         rpc_shard trace admin""") + ("draining_test", "client_failure_test"),

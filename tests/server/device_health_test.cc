@@ -182,7 +182,7 @@ TEST(AwaitSlotTest, GivesUpAfterTheDeadlineOfTheBytes) {
   backend.behaviour.SetBlocked(true);
   ASSERT_TRUE(slot.Start(SumOfInts(), 0, 1024).ok());
   EXPECT_EQ(kernels::ErrorReason(AwaitSlot(slot, kMegabyte, clock)), "DEVICE_LOST");
-  EXPECT_EQ(now - absl::UnixEpoch(), DeviceDeadline(kMegabyte) + kStep) << "the first look counts nothing";
+  EXPECT_EQ(now - absl::UnixEpoch(), DeviceDeadline(kMegabyte) + kStep) << "the first call counts nothing";
   backend.behaviour.FinishAll();
 }
 
@@ -283,7 +283,7 @@ TEST_F(CanaryTest, NoticesADeviceThatHangs) {
   Tick(Canary::kInterval);
   EXPECT_EQ(share_.in_flight(), 1u);
   while (now_ < absl::UnixEpoch() + Canary::kInterval + DeviceDeadline(0)) Tick(kTick);
-  EXPECT_FALSE(lost()) << "the first look counts nothing";
+  EXPECT_FALSE(lost()) << "the first call counts nothing";
   Tick(kTick);
   Tick(kTick);
   EXPECT_TRUE(lost());

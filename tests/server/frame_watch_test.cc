@@ -40,11 +40,14 @@ std::string Frame(int type, std::size_t length, int flags = 0) {
   return frame + std::string(length, is_headers ? kTableSize : '\x03');
 }
 
+std::string OfStream(char stream, std::string frame) {
+  frame[8] = stream;
+  return frame;
+}
+
 // Headers of a call on this stream, of so many fields that are in HPACK's table.
 std::string Call(char stream, std::size_t fields, int type = kHeaders) {
-  std::string frame = Frame(type, fields);
-  frame[8] = stream;
-  return frame.substr(0, 9) + std::string(fields, '\x82');
+  return OfStream(stream, Frame(type, fields)).substr(0, 9) + std::string(fields, '\x82');
 }
 
 class FrameWatchTest : public testing::Test {
@@ -87,19 +90,53 @@ TEST_F(FrameWatchTest, ServesCallsOfAnySize) {
 }
 
 TEST_F(FrameWatchTest, HeadersHaveAnEnd) {
-  constexpr std::size_t kMost = FrameWatch::kMaxHeaderBytes;
-  constexpr std::size_t kCost = FrameWatch::kFrameCost;
-  EXPECT_TRUE(Pass(Frame(kHeaders, kMost - kCost - 1)));
-  EXPECT_TRUE(Pass(Frame(kHeaders, kMost - kCost)));
-  EXPECT_TRUE(Pass(Frame(kHeaders, kMost / 2 - kCost) + Frame(kContinuation, kMost / 2 - kCost)));
-  EXPECT_FALSE(Pass(Frame(kContinuation, 0)));
+  constexpr std::size_t kMost = FrameWatch::kMaxHeaderBytes - FrameWatch::kFrameCost;
+  EXPECT_TRUE(Pass(OfStream(3, Frame(kHeaders, kMost - 1))));
+  EXPECT_TRUE(Pass(OfStream(5, Frame(kHeaders, kMost))));
+  EXPECT_FALSE(Pass(OfStream(7, Frame(kHeaders, kMost + 1))));
+}
+
+// gRPC looks at the size of each frame, not at that of the block.
+TEST_F(FrameWatchTest, HeadersOfSeveralFramesAreShorter) {
+  constexpr std::size_t kMost = FrameWatch::kMaxContinuedBytes - 2 * FrameWatch::kFrameCost;
+  EXPECT_TRUE(Pass(OfStream(3, Frame(kHeaders, kMost - 100)) + OfStream(3, Frame(kContinuation, 100))));
+  EXPECT_FALSE(Pass(OfStream(5, Frame(kHeaders, kMost - 100)) + OfStream(5, Frame(kContinuation, 101))));
+}
+
+TEST_F(FrameWatchTest, TrailersAreShort) {
+  constexpr std::size_t kMost = FrameWatch::kMaxTrailerBytes - FrameWatch::kFrameCost;
+  const std::string call = OfStream(3, Frame(kHeaders, 9000));
+  EXPECT_TRUE(Pass(call + OfStream(3, Frame(kHeaders, kMost))));
+  EXPECT_FALSE(Pass(OfStream(3, Frame(kContinuation, 0))));
   Reconnect();
-  EXPECT_FALSE(Pass(Frame(kHeaders, kMost - kCost + 1)));
+  EXPECT_FALSE(Pass(call + OfStream(3, Frame(kHeaders, kMost + 1))));
 }
 
 TEST_F(FrameWatchTest, EmptyContinuationsCountToo) {
-  EXPECT_TRUE(Pass(Frame(kHeaders, 0)));
-  EXPECT_EQ(Count(Frame(kContinuation, 0), 2000), 1023);
+  EXPECT_TRUE(Pass(OfStream(3, Frame(kHeaders, 0))));
+  EXPECT_EQ(Count(Frame(kContinuation, 0), 2000), (10 << 10) / 64 - 1);
+}
+
+// gRPC passes over it, and would go on with calls of lower streams.
+TEST_F(FrameWatchTest, AStreamOfAnEvenNumberBeginsNoCall) {
+  for (const char stream : {0, 2, 126}) {
+    Reconnect();
+    EXPECT_FALSE(Pass(OfStream(stream, Frame(kHeaders, 1)))) << static_cast<int>(stream);
+  }
+}
+
+TEST_F(FrameWatchTest, APriorityIsInTheFirstFrame) {
+  constexpr int kPriority = 0x20;
+  const auto with_priority = [](char stream, std::size_t fields) {
+    return OfStream(stream, Frame(kHeaders, 5 + fields, kPriority)).substr(0, 9) + "12345" +
+           std::string(fields, '\x82');
+  };
+  EXPECT_TRUE(Pass(with_priority(3, 64)));
+  EXPECT_FALSE(Pass(with_priority(5, 65)));
+  for (const std::size_t length : {0, 3, 4}) {
+    Reconnect();
+    EXPECT_FALSE(Pass(OfStream(3, Frame(kHeaders, length, kPriority)))) << length;
+  }
 }
 
 TEST_F(FrameWatchTest, ACallHasSoManyFields) {
@@ -118,10 +155,20 @@ TEST_F(FrameWatchTest, TrailersHaveFewFields) {
 // A call costs by its fields, and before the settings are acknowledged there may be 100.
 TEST_F(FrameWatchTest, WhoDoesNotAcknowledgeSettingsMaySendFewFields) {
   Reconnect(/*acknowledges=*/false);
-  for (int call = 0; call < 50; ++call) ASSERT_TRUE(Pass(Call(static_cast<char>(3 + 2 * call), 64)));
-  EXPECT_FALSE(Pass(Call(120, 1)));
+  for (int call = 0; call < 50; ++call) ASSERT_TRUE(Pass(Call(static_cast<char>(3 + 2 * call), 40)));
+  EXPECT_FALSE(Pass(Call(121, 1)));
   Reconnect();
   for (int call = 0; call < 60; ++call) ASSERT_TRUE(Pass(Call(static_cast<char>(3 + 2 * call), 64)));
+}
+
+TEST_F(FrameWatchTest, WhoDoesNotAcknowledgeSettingsMaySendShortHeaders) {
+  constexpr std::size_t kEach = FrameWatch::kMostEarlyBytes / 16;
+  Reconnect(/*acknowledges=*/false);
+  for (char stream = 3; stream < 35; stream += 2) ASSERT_TRUE(Pass(OfStream(stream, Frame(kHeaders, kEach))));
+  EXPECT_FALSE(Pass(OfStream(35, Frame(kHeaders, 1))));
+  Reconnect();
+  for (char stream = 3; stream < 101; stream += 2)
+    ASSERT_TRUE(Pass(OfStream(stream, Frame(kHeaders, kEach))));
 }
 
 TEST_F(FrameWatchTest, CallsMayBeTakenBack) {
@@ -196,7 +243,7 @@ TEST_F(FrameWatchTest, SettingsAreAcknowledgedInTime) {
 TEST_F(FrameWatchTest, SmallFramesAreCountedBeyondThoseOfSmallMessages) {
   for (int call = 0; call < 100; ++call) {
     std::string headers = Frame(kHeaders, 100);
-    headers[8] = static_cast<char>(3 + call);  // a stream of its own
+    headers[8] = static_cast<char>(3 + 2 * call);  // a stream of its own
     ASSERT_TRUE(Pass(headers + Frame(kData, 60) + Frame(kData, 1000) + Frame(kData, 5, kEndStream)));
   }
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(Pass(Frame(kData, FrameWatch::kSmallFrame) + Frame(kData, 1)));

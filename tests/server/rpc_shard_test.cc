@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // When a shard's thread asks the device for a notice: not while it has something else to do, and not while it
-// looks for the end by itself. And how a shard ends while calls arrive.
+// polls for the end by itself. And how a shard ends while calls arrive.
 #include "server/rpc/rpc_shard.h"
 
 #include <grpcpp/create_channel.h>
@@ -55,11 +55,11 @@ class RpcShardTest : public testing::Test {
   }
 
   // On the shard's thread: starts a slot, of which the holder awaits the end.
-  void StartAwaited(absl::Duration look) {
+  void StartAwaited(absl::Duration poll) {
     SlotShare& slots = shard_->core().slots();
     kernels::Slot* const slot = slots.Take(holder_);
     ASSERT_NE(slot, nullptr);
-    ASSERT_TRUE(slots.Started(holder_, slot, slot->Start(SumOfInts(), 0, 1024), {.poll = look}).ok());
+    ASSERT_TRUE(slots.Started(holder_, slot, slot->Start(SumOfInts(), 0, 1024), {.poll = poll}).ok());
     slots.AwaitFinish(holder_);
   }
 

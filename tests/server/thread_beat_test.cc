@@ -9,12 +9,12 @@ namespace {
 
 class ThreadBeatTest : public testing::Test {
  protected:
-  // Looks twenty times a second, as the watchdog does, and returns what the last look said.
-  absl::Duration LookFor(absl::Duration time, absl::Duration computes_in_a_look = absl::ZeroDuration()) {
+  // Asks twenty times a second, as the watchdog does, and returns what was said last.
+  absl::Duration AskFor(absl::Duration time, absl::Duration computes_between = absl::ZeroDuration()) {
     absl::Duration rests;
     for (const absl::Time end = now_ + time; now_ < end;) {
       now_ += absl::Milliseconds(50);
-      computed_ += computes_in_a_look;
+      computed_ += computes_between;
       rests = beat_.RestsFor(now_, computed_);
     }
     return rests;
@@ -26,28 +26,28 @@ class ThreadBeatTest : public testing::Test {
 };
 
 TEST_F(ThreadBeatTest, OneThatDoesNothingIsHeldUp) {
-  LookFor(absl::Milliseconds(50));
-  EXPECT_EQ(LookFor(absl::Seconds(15)), absl::Seconds(15));
+  AskFor(absl::Milliseconds(50));
+  EXPECT_EQ(AskFor(absl::Seconds(15)), absl::Seconds(15));
   beat_.Beat();
-  EXPECT_EQ(LookFor(absl::Milliseconds(50)), absl::ZeroDuration());
-  EXPECT_EQ(LookFor(absl::Seconds(2)), absl::Seconds(2));
+  EXPECT_EQ(AskFor(absl::Milliseconds(50)), absl::ZeroDuration());
+  EXPECT_EQ(AskFor(absl::Seconds(2)), absl::Seconds(2));
 }
 
 TEST_F(ThreadBeatTest, OneThatComesRoundIsNot) {
   for (int turn = 0; turn < 100; ++turn) {
     beat_.Beat();
-    EXPECT_LE(LookFor(ThreadBeat::kLongestRest), ThreadBeat::kLongestRest);
+    EXPECT_LE(AskFor(ThreadBeat::kLongestRest), ThreadBeat::kLongestRest);
   }
 }
 
 TEST_F(ThreadBeatTest, OneThatComputesIsNot) {
-  EXPECT_EQ(LookFor(absl::Hours(1), absl::Nanoseconds(1)), absl::ZeroDuration());
+  EXPECT_EQ(AskFor(absl::Hours(1), absl::Nanoseconds(1)), absl::ZeroDuration());
 }
 
 TEST_F(ThreadBeatTest, AProcessThatWasSuspendedHasNotWatched) {
-  LookFor(absl::Seconds(1));
+  AskFor(absl::Seconds(1));
   now_ += absl::Hours(1);
-  EXPECT_LT(LookFor(absl::Milliseconds(50)), absl::Seconds(3));
+  EXPECT_LT(AskFor(absl::Milliseconds(50)), absl::Seconds(3));
 }
 
 }  // namespace
