@@ -50,7 +50,8 @@ const char* FrameWatch::TakeHeaders(const FrameHead& head, Time now) {
   // gRPC passes over such a stream. It would be the highest here, and hide the calls that follow.
   if (head.stream % 2 == 0) return "headers of a stream that no client begins";
   const bool has_priority = (head.flags & kHasPriority) != 0;
-  // gRPC takes the priority's bytes from this frame alone, and would read others as fields than this does.
+  // gRPC takes the priority's bytes from this frame alone. Were they not there, it would find other fields in
+  // the next frame than this does.
   if (has_priority && head.length < HeaderFields::kPriorityBytes) return "headers without their priority";
   free_frames_ = kFreeFrames;
   header_bytes_ = 0;
