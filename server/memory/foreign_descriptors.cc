@@ -14,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "server/memory/unix_socket.h"
+
 namespace warpfold::server {
 namespace {
 
@@ -90,13 +92,6 @@ void Close(Closer::Left left, uid_t owner) {
   closer.Close(std::move(left), owner);
 }
 
-uid_t PeerOfSocket(int socket) {
-  ucred peer = {};
-  socklen_t size = sizeof(peer);
-  getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-  return peer.uid;
-}
-
 }  // namespace
 
 void RefuseDescriptors(int listener) {
@@ -122,7 +117,7 @@ void CloseConnectionElsewhere(FileDescriptor connection, uid_t owner, std::share
 
 void CloseSocket(FileDescriptor socket) {
   if (!MayBringDescriptors(socket.get())) return;
-  const uid_t owner = PeerOfSocket(socket.get());
+  const uid_t owner = PeerUser(socket.get()).value_or(kNobody);
   CloseConnectionElsewhere(std::move(socket), owner);
 }
 

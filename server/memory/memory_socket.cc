@@ -19,8 +19,6 @@ constexpr int kMostAccepted = 64;
 // How often the thread looks again for two things: memory that was still read when its client gave it back,
 // and free descriptors after they had run out.
 constexpr int kLookAgainMs = 50;
-// A number that no user has.
-constexpr auto kNobody = static_cast<uid_t>(-1);
 
 }  // namespace
 

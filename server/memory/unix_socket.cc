@@ -30,8 +30,8 @@ std::optional<uid_t> NumberOfStrangers() {
   std::uint64_t first = 0;
   std::uint64_t outside = 0;
   std::uint64_t count = 0;
-  const bool has_all = (map >> first >> outside >> count) && first == 0 && count == UINT32_MAX;
-  if (has_all || !map) return std::nullopt;  // without the file the kernel has no namespaces of users
+  if (!map.is_open()) return std::nullopt;  // the kernel has no user namespaces
+  if ((map >> first >> outside >> count) && first == 0 && count == UINT32_MAX) return std::nullopt;
   uid_t number = 65534;
   std::ifstream("/proc/sys/kernel/overflowuid") >> number;
   return number;

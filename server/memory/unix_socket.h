@@ -38,6 +38,8 @@ FileDescriptor Accept(const FileDescriptor& listener, bool* failed);
 // of this process' user namespace: the system then gives all such users one number, which may also be that of
 // a user who is (user_namespaces(7)).
 std::optional<uid_t> PeerUser(int socket);
+// A number that no user has.
+inline constexpr auto kNobody = static_cast<uid_t>(-1);
 
 // A message, and the descriptor that came with it.
 struct Packet {
