@@ -11,7 +11,8 @@ _CORE = _server("""
     admission algorithm allow_list array_parser array_reducer array_writer call_events call_timer call_turns
     checksum crossover cuts device_health expected_messages merge one_stream party_tags protocol
     request_parser resident resident_pool segments segments_device server_info session session_device
-    several_devices slot_share slot_share_devices thread_beat trace_context turns whole_array wire_guard
+    several_devices slot_share slot_share_devices slot_work thread_beat trace_context turns whole_array
+    wire_guard
     stream_mutation simulation""")
 _CLIENT = tuple(f"{name}_test" for name in """
     argument_check asking_first callbacks client client_failure draining keep_going late_call look_ahead parts
@@ -32,7 +33,8 @@ _SEGMENTS = _server("""
 _KEPT = _server("array_writer call_events resident several_devices stream_mutation simulation")
 _CALLS = _server("admission call_events call_timer call_turns device_health protocol turns simulation")
 _SLOTS = _server("""
-    array_reducer crossover session session_device slot_share slot_share_devices whole_array simulation""")
+    array_reducer crossover session session_device slot_share slot_share_devices slot_work
+    whole_array simulation""")
 
 TESTS = {
     "proto/crc32c": ("crc32c_test", "server_checksum_test"),
