@@ -52,8 +52,8 @@ class Crossovers {
 
  private:
   // Operator, element type, and kernels::WholeIndex of the matrices that it takes as a whole, since kernels
-  // have a loop for each; 0 for an operator over scalars, which acts entry by entry on matrices. The
-  // last part says whether there is a modulus: with one, the host divides and is slower than the device.
+  // have a loop for each; 0 for an operator over scalars, which acts entry by entry on matrices. The last
+  // part says whether there is a modulus: with one, the host divides and is slower than the device.
   using Key = std::tuple<std::string, kernels::ElementType, std::uint32_t, bool>;
 
   static Key KeyOf(const kernels::ReductionPlan& reduction, std::size_t op);

@@ -42,11 +42,12 @@ inline absl::Duration PollForFetched(std::uint64_t bytes) {
   return absl::Microseconds(50) + absl::Nanoseconds(bytes / 20);
 }
 
-// What a slot was started on: what the device needs for that beside the slot, and how it is waited for.
+// Describes the work that a slot was started on: what the device needs beside the slot, and how the shard
+// waits for the end.
 struct DeviceWork {
-  std::shared_ptr<const void> memory = nullptr;
+  std::shared_ptr<const void> memory = nullptr;  // stays alive until the work has ended
   absl::Duration poll = {};  // for so long it pays to poll for the end before a notice of it is asked for
-  std::uint64_t bytes = 0;   // that it reads, once for each operator: the device may take longer for more
+  std::uint64_t bytes = 0;   // the device reads so many, counted for each operator; more may take longer
   bool segments = false;     // the slot was started on segments, not on a range
 };
 

@@ -55,8 +55,8 @@ class FrameWatch {
   static constexpr double kWindowsPerSecond = 100'000;
 
   // What may come before the settings are acknowledged, which clients do as soon as they have read them: so
-  // many calls, of so many fields, in so long from the first of them on. Some clients read nothing before
-  // they call, and take 100 for the limit until then (RFC 9113, 6.5.2).
+  // many calls, with so many fields and bytes of headers in all, in so long from the first of them on. Some
+  // clients read nothing before they call, and take 100 for the limit until then (RFC 9113, 6.5.2).
   static constexpr int kMostEarlyCalls = 100;
   static constexpr int kMostEarlyFields = 20 * kMostEarlyCalls;
   static constexpr std::uint64_t kMostEarlyBytes = 128 << 10;
