@@ -17,6 +17,8 @@
 namespace warpfold::server {
 namespace {
 
+constexpr char kOwnExecutable[] = "/proc/self/exe";
+
 // The bytes of all slots together.
 std::size_t SlotBytes(kernels::Backend& backend) {
   return backend.slots().size() * backend.slots().front()->staging().size();
@@ -87,10 +89,11 @@ absl::StatusOr<std::unique_ptr<MemorySocket>> OpenMemorySocket(const Flags& flag
       .users = {flags.memory_socket_users.begin(), flags.memory_socket_users.end()},
       .max_registered_bytes = flags.max_registered_bytes,
       .idle = absl::Seconds(flags.idle_timeout_seconds),
+      .sealer_command = {kOwnExecutable, kSealMemoryFlag},
   };
   if (service.backend.name() == "cuda") {
     const std::string device = service.backend.device();  // "cuda:0,cuda:1 NVIDIA H200"
-    options.prober_command = {"/proc/self/exe",
+    options.prober_command = {kOwnExecutable,
                               absl::StrCat(kProbeMemoryFlag, device.substr(0, device.find(' ')))};
   }
   return MemorySocket::Open(options, service.backend, service.memories);

@@ -29,6 +29,7 @@
 #include "server/file_reader.h"
 #include "server/log_queue.h"
 #include "server/logging.h"
+#include "server/memory/memfd_sealer.h"
 #include "server/memory/memory_socket.h"
 #include "server/memory_budget.h"
 #include "server/memory_return.h"
@@ -243,6 +244,7 @@ int RunOrRefuse(ProcessEnd& end, LogQueue& output, const Flags& flags, const Ope
 }  // namespace
 
 int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backend) {
+  if (argc == 2 && argv[1] == absl::string_view(kSealMemoryFlag)) return ServeSealing(SealAgainstHoles);
   IgnoreSignals();
   TuneAllocator();
   ChoosePolling();

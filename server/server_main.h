@@ -22,8 +22,10 @@ using OpenBackend = std::function<absl::StatusOr<std::unique_ptr<kernels::Backen
 // that fails while it serves ends the process from within, with 4.
 int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backend);
 
-// With "cuda:N" behind it, the one argument with which the server starts itself to probe memory
-// (server/memory/handle_prober.h). Not for users.
+// With one of these alone the server starts itself: to probe memory of other processes', with "cuda:N" behind
+// it (server/memory/handle_prober.h), which its main has to do; or to seal it (server/memory/memfd_sealer.h).
+// Not for users.
 inline constexpr char kProbeMemoryFlag[] = "--probe_memory=";
+inline constexpr char kSealMemoryFlag[] = "--seal_memory";
 
 }  // namespace warpfold::server

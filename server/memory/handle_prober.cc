@@ -2,13 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/memory/handle_prober.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +13,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
@@ -34,36 +28,8 @@ struct Answer {
   std::array<char, 508> message;
 };
 
-absl::Status NoProber(absl::string_view what) {
-  return kernels::Error(absl::StatusCode::kUnavailable, reason::kNoProber,
-                        absl::StrCat("GPU memory of other processes cannot be checked: ", what));
-}
-
 absl::Status BadHandle(absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what, {{"field", "handle"}});
-}
-
-// Runs `command` with `input` as its standard input, no signals held back, and nothing to print to.
-pid_t Spawn(const std::vector<std::string>& command, const FileDescriptor& input) {
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  pid_t process = -1;
-  if (posix_spawn(&process, arguments[0], &actions, &attributes, arguments.data(), environ) != 0)
-    process = -1;
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  return process;
 }
 
 bool CanRead(int fd, absl::Duration timeout) {
@@ -80,19 +46,19 @@ bool CanRead(int fd, absl::Duration timeout) {
 
 absl::Status HandleProber::Probe(const kernels::ProcessMemory& memory) {
   if (IsKnown(memory)) return absl::OkStatus();
-  // The process may have ended since it last answered; the cause is not known.
-  const bool is_new = process_ < 0;
+  const bool is_new = !process_.IsRunning();
   if (is_new) {
-    if (absl::Status status = Start(); !status.ok()) return status;
+    if (absl::Status status = process_.Start(); !status.ok()) return status;
   }
   absl::Status status = Ask(memory);
+  // The process may just have ended over something else.
   if (absl::IsUnavailable(status) && !is_new) {
-    Stop();
-    if (absl::Status started = Start(); !started.ok()) return started;
+    process_.Stop();
+    if (absl::Status started = process_.Start(); !started.ok()) return started;
     status = Ask(memory);
   }
   if (absl::IsUnavailable(status)) {
-    Stop();
+    process_.Stop();
     return BadHandle(status.message());
   }
   if (status.ok()) {
@@ -102,35 +68,16 @@ absl::Status HandleProber::Probe(const kernels::ProcessMemory& memory) {
   return status;
 }
 
-absl::Status HandleProber::Start() {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return NoProber("no descriptors");
-  FileDescriptor ours(ends[0]);
-  const FileDescriptor theirs(ends[1]);
-  process_ = Spawn(command_, theirs);
-  if (process_ < 0) return NoProber("no process can be started");
-  socket_ = std::move(ours);
-  return absl::OkStatus();
-}
-
-void HandleProber::Stop() {
-  if (process_ < 0) return;
-  socket_ = FileDescriptor();
-  kill(process_, SIGKILL);
-  while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) continue;
-  process_ = -1;
-}
-
 // UNAVAILABLE, with what to say of the memory, if the process is of no more use.
 absl::Status HandleProber::Ask(const kernels::ProcessMemory& memory) {
   Answer answer = {};
-  if (send(socket_.get(), &memory, sizeof(memory), MSG_NOSIGNAL) != sizeof(memory)) {
+  if (send(process_.socket().get(), &memory, sizeof(memory), MSG_NOSIGNAL) != sizeof(memory)) {
     return absl::UnavailableError("the process that reads it first has ended");
   }
-  if (!CanRead(socket_.get(), timeout_)) {
+  if (!CanRead(process_.socket().get(), timeout_)) {
     return absl::UnavailableError("reading the memory of the handle does not end");
   }
-  if (recv(socket_.get(), &answer, sizeof(answer), 0) != sizeof(answer)) {
+  if (recv(process_.socket().get(), &answer, sizeof(answer), 0) != sizeof(answer)) {
     return absl::UnavailableError("reading the memory of the handle ends the process that does it");
   }
   answer.message.back() = '\0';
@@ -150,7 +97,7 @@ bool HandleProber::IsKnown(const kernels::ProcessMemory& memory) const {
 }
 
 int ServeProbes(const std::function<absl::Status(const kernels::ProcessMemory&)>& probe) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // of the thread that started this process
+  EndWithParent();
   kernels::ProcessMemory memory;
   while (recv(STDIN_FILENO, &memory, sizeof(memory), 0) == sizeof(memory)) {
     const absl::Status status = probe(memory);

@@ -8,9 +8,6 @@
 // Threads: one.
 #pragma once
 
-#include <sys/types.h>
-
-#include <cstddef>
 #include <deque>
 #include <functional>
 #include <string>
@@ -20,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "kernels/memory.h"
-#include "server/memory/file_descriptor.h"
+#include "server/memory/child_process.h"
 
 namespace warpfold::server {
 
@@ -29,10 +26,7 @@ class HandleProber {
   // `command` is an executable and its arguments; it must call ServeProbes. It is started by the first Probe,
   // and again after it has ended. An answer that takes longer than `timeout` counts as none.
   explicit HandleProber(std::vector<std::string> command, absl::Duration timeout = absl::Seconds(10))
-      : command_(std::move(command)), timeout_(timeout) {}
-  HandleProber(const HandleProber&) = delete;
-  HandleProber& operator=(const HandleProber&) = delete;
-  ~HandleProber() { Stop(); }
+      : process_(std::move(command)), timeout_(timeout) {}
 
   // OK if all bytes of `memory` could be read, now or when the same handle was probed before.
   // INVALID_ARGUMENT (BAD_MEMORY) if not; UNAVAILABLE (NO_PROBER) if the process cannot be started;
@@ -40,15 +34,11 @@ class HandleProber {
   absl::Status Probe(const kernels::ProcessMemory& memory);
 
  private:
-  absl::Status Start();
-  void Stop();
   absl::Status Ask(const kernels::ProcessMemory& memory);
   bool IsKnown(const kernels::ProcessMemory& memory) const;
 
-  const std::vector<std::string> command_;
+  ChildProcess process_;
   const absl::Duration timeout_;
-  pid_t process_ = -1;
-  FileDescriptor socket_;                     // to the process, open while there is one
   std::deque<kernels::ProcessMemory> known_;  // what could be read, the latest last
 };
 

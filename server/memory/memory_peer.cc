@@ -19,61 +19,88 @@ MemoryPeer::~MemoryPeer() {
   CloseConnectionElsewhere(std::move(socket_), *user_, user_);
 }
 
-bool MemoryPeer::Serve(absl::Time now) {
+bool MemoryPeer::Serve(absl::Time now) { return Proceed(now) && now < deadline(); }
+
+bool MemoryPeer::Proceed(absl::Time now) {
+  if (unsealed_.has_value()) return EndRegisterHost(now);
   Packet packet;
   const Received received = Receive(socket_, &packet);
   if (received == Received::kNothingYet) return true;
   if (!tokens_.empty()) last_used_ = now;
   if (received == Received::kEnd) return false;
-  const bool is_sent = SendPacket(socket_, Answer(packet).SerializeAsString());
-  if (received == Received::kPacket) return is_sent;
+  const bool is_taken = TakeRequest(packet, now);
+  if (received == Received::kPacket) return is_taken;
   CloseElsewhere(std::move(packet.descriptor), *user_, user_);
   return false;
 }
 
-v1::MemoryResponse MemoryPeer::Answer(const Packet& packet) {
-  v1::MemoryResponse response;
+absl::Time MemoryPeer::deadline() const {
+  if (unsealed_.has_value()) return unsealed_->deadline;
+  return tokens_.empty() ? last_used_ + patience_.idle : absl::InfiniteFuture();
+}
+
+bool MemoryPeer::TakeRequest(Packet& packet, absl::Time now) {
   v1::MemoryRequest request;
-  const bool is_request = !packet.is_truncated && request.ParseFromString(packet.bytes);
-  absl::StatusOr<std::string> token =
-      is_request ? Act(request, packet)
-                 : BadMessage(absl::StrCat("a message is not a MemoryRequest of at most ", kMaxPacketBytes,
-                                           " bytes"));
+  if (packet.is_truncated || !request.ParseFromString(packet.bytes)) {
+    return Answer(
+        BadMessage(absl::StrCat("a message is not a MemoryRequest of at most ", kMaxPacketBytes, " bytes")));
+  }
+  const bool registers_host = request.request_case() == v1::MemoryRequest::kRegisterHost;
+  if (packet.has_more_descriptors || packet.descriptor.is_open() != registers_host) {
+    return Answer(
+        BadMessage("exactly one file descriptor comes with register_host, and none with other requests"));
+  }
+  if (request.request_case() == v1::MemoryRequest::kUnregister) {
+    return Answer(Unregister(request.unregister().token()));
+  }
+  if (request.request_case() == v1::MemoryRequest::REQUEST_NOT_SET) {
+    return Answer(BadMessage("a MemoryRequest says what to register or unregister; this one nothing"));
+  }
+  if (tokens_.size() >= kMaxRegistrations) {
+    return Answer(
+        kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooMuchMemory,
+                       absl::StrCat("a connection has at most ", kMaxRegistrations, " registrations"),
+                       {{"limit", "registrations"}, {"value", absl::StrCat(kMaxRegistrations)}}));
+  }
+  if (!registers_host) return Answer(RegisterGpu(request.register_gpu()));
+  const absl::Status begun = BeginRegisterHost(packet.descriptor, request.register_host().byte_count(), now);
+  return begun.ok() || Answer(begun);
+}
+
+bool MemoryPeer::Answer(const absl::StatusOr<std::string>& token) {
+  v1::MemoryResponse response;
   if (token.ok()) {
-    response.set_token(*std::move(token));
+    response.set_token(*token);
   } else {
     response.set_code(static_cast<int>(token.status().code()));
     response.set_reason(kernels::ErrorReason(token.status()));
     response.set_message(std::string(token.status().message()));
   }
-  return response;
+  return SendPacket(socket_, response.SerializeAsString());
 }
 
-absl::StatusOr<std::string> MemoryPeer::Act(const v1::MemoryRequest& request, const Packet& packet) {
-  const bool registers_host = request.request_case() == v1::MemoryRequest::kRegisterHost;
-  if (packet.has_more_descriptors || packet.descriptor.is_open() != registers_host) {
-    return BadMessage("exactly one file descriptor comes with register_host, and none with other requests");
+absl::Status MemoryPeer::BeginRegisterHost(FileDescriptor& memfd, std::uint64_t byte_count, absl::Time now) {
+  if (absl::Status status = registrar_.CheckHost(memfd, byte_count, *user_); !status.ok()) return status;
+  absl::StatusOr<std::shared_ptr<const Sealing>> sealing = sealer_.Start(memfd, user_);
+  if (!sealing.ok()) return sealing.status();
+  unsealed_ = {std::move(memfd), byte_count, *std::move(sealing), now + patience_.sealing};
+  return absl::OkStatus();
+}
+
+bool MemoryPeer::EndRegisterHost(absl::Time now) {
+  const std::optional<absl::Status>& result = unsealed_->sealing->result;
+  if (!result.has_value() && now < unsealed_->deadline) return true;
+  const Unsealed unsealed = *std::exchange(unsealed_, std::nullopt);
+  if (!result.has_value()) {
+    // The client gets its answer, and then the end: one that goes on would hold up a process each time.
+    Answer(kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory,
+                          "the memfd takes no seals: somebody is writing to it, or allocating its bytes"));
+    return false;
   }
-  if (request.request_case() == v1::MemoryRequest::kUnregister) {
-    return Unregister(request.unregister().token());
-  }
-  if (request.request_case() == v1::MemoryRequest::REQUEST_NOT_SET) {
-    return BadMessage("a MemoryRequest says what to register or unregister; this one nothing");
-  }
-  if (tokens_.size() >= kMaxRegistrations) {
-    return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooMuchMemory,
-                          absl::StrCat("a connection has at most ", kMaxRegistrations, " registrations"),
-                          {{"limit", "registrations"}, {"value", absl::StrCat(kMaxRegistrations)}});
-  }
-  absl::StatusOr<std::string> token =
-      registers_host ? RegisterHost(request.register_host(), packet) : RegisterGpu(request.register_gpu());
+  if (!result->ok()) return Answer(*result);
+  absl::StatusOr<std::string> token = registrar_.RegisterHost(unsealed.memfd, unsealed.byte_count, *user_);
   if (token.ok()) tokens_.push_back(*token);
-  return token;
-}
-
-absl::StatusOr<std::string> MemoryPeer::RegisterHost(const v1::RegisterHostMemory& request,
-                                                     const Packet& packet) {
-  return registrar_.RegisterHost(packet.descriptor, request.byte_count());
+  return Answer(token);
 }
 
 absl::StatusOr<std::string> MemoryPeer::RegisterGpu(const v1::RegisterGpuMemory& request) {
@@ -92,7 +119,9 @@ absl::StatusOr<std::string> MemoryPeer::RegisterGpu(const v1::RegisterGpuMemory&
   request.pci_bus_id().copy(memory.pci_bus_id.data(), memory.pci_bus_id.size());
   memory.byte_offset = request.byte_offset();
   memory.byte_count = request.byte_count();
-  return registrar_.RegisterGpu(memory);
+  absl::StatusOr<std::string> token = registrar_.RegisterGpu(memory, *user_);
+  if (token.ok()) tokens_.push_back(*token);
+  return token;
 }
 
 absl::StatusOr<std::string> MemoryPeer::Unregister(const std::string& token) {

@@ -8,13 +8,16 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/memory/memfd_sealer.h"
 #include "server/memory/registrar.h"
 #include "server/memory/unix_socket.h"
 #include "warpfold/v1/memory.pb.h"
@@ -25,34 +28,63 @@ inline constexpr std::size_t kMaxRegistrations = 1024;  // of one connection
 
 class MemoryPeer {
  public:
-  // `registrar` must outlive the connection, which `*user` has made at `now`. `user` lives until the socket
-  // is closed, which may be long after the connection's destruction.
-  MemoryPeer(FileDescriptor socket, std::shared_ptr<const uid_t> user, Registrar& registrar, absl::Time now)
-      : socket_(std::move(socket)), user_(std::move(user)), registrar_(registrar), last_used_(now) {}
+  struct Patience {
+    absl::Duration idle;     // with a connection that has nothing registered
+    absl::Duration sealing;  // with a memfd that takes no seals
+  };
+
+  // `registrar` and `sealer` must outlive the connection, which `*user` has made at `now`. `user` lives until
+  // the socket is closed and its last memfd is sealed, which may be long after the connection's destruction.
+  MemoryPeer(FileDescriptor socket, std::shared_ptr<const uid_t> user, Registrar& registrar,
+             MemfdSealer& sealer, Patience patience, absl::Time now)
+      : socket_(std::move(socket)),
+        user_(std::move(user)),
+        registrar_(registrar),
+        sealer_(sealer),
+        patience_(patience),
+        last_used_(now) {}
   MemoryPeer(const MemoryPeer&) = delete;
   MemoryPeer& operator=(const MemoryPeer&) = delete;
   // Gives back what was registered.
   ~MemoryPeer();
 
-  // Answers one request, if one has come. False where the client is gone, does not take its answers, or has
-  // sent a descriptor that is not of a memfd: the connection should then be destroyed.
+  // Answers one request, if one has come, or the one before once its memfd is sealed. False where the client
+  // is gone, does not take its answers, has sent a descriptor that is not of a memfd, or has used up our
+  // patience: the connection should then be destroyed.
   bool Serve(absl::Time now);
 
-  // When it last had something registered; the infinite future while it has.
-  absl::Time last_used() const { return tokens_.empty() ? last_used_ : absl::InfiniteFuture(); }
-  int fd() const { return socket_.get(); }
+  // By when Serve is to be called even if nothing has come.
+  absl::Time deadline() const;
+  // Where requests come; -1 while none is taken.
+  int fd() const { return unsealed_.has_value() ? -1 : socket_.get(); }
 
  private:
-  v1::MemoryResponse Answer(const Packet& packet);
-  absl::StatusOr<std::string> Act(const v1::MemoryRequest& request, const Packet& packet);
-  absl::StatusOr<std::string> RegisterHost(const v1::RegisterHostMemory& request, const Packet& packet);
+  // Memory of the host that waits for its seals.
+  struct Unsealed {
+    FileDescriptor memfd;
+    std::uint64_t byte_count;
+    std::shared_ptr<const Sealing> sealing;
+    absl::Time deadline;
+  };
+
+  // These are false as Serve.
+  bool Proceed(absl::Time now);
+  bool TakeRequest(Packet& packet, absl::Time now);
+  bool EndRegisterHost(absl::Time now);
+  // Whether the client took the answer: a token, or why there is none.
+  bool Answer(const absl::StatusOr<std::string>& token);
+  // Takes the memfd if it is OK; the answer comes later.
+  absl::Status BeginRegisterHost(FileDescriptor& memfd, std::uint64_t byte_count, absl::Time now);
   absl::StatusOr<std::string> RegisterGpu(const v1::RegisterGpuMemory& request);
   absl::StatusOr<std::string> Unregister(const std::string& token);
 
   FileDescriptor socket_;
   const std::shared_ptr<const uid_t> user_;
   Registrar& registrar_;
-  absl::Time last_used_;
+  MemfdSealer& sealer_;
+  const Patience patience_;
+  absl::Time last_used_;  // while something was registered
+  std::optional<Unsealed> unsealed_;
   std::vector<std::string> tokens_;
 };
 

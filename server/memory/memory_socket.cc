@@ -56,11 +56,10 @@ void MemorySocket::Run() {
   while (!ending_) {
     Await(some_left);
     AcceptAll();
+    sealer_.TakeResults();
     // Each in turn, so that one who sends without pause does not keep others waiting.
     const absl::Time now = clock_();
-    std::erase_if(connections_, [&](const auto& connection) {
-      return !connection->Serve(now) || now - connection->last_used() >= options_.idle;
-    });
+    std::erase_if(connections_, [&](const auto& connection) { return !connection->Serve(now); });
     some_left = registrar_.Bury();
   }
 }
@@ -72,6 +71,8 @@ void MemorySocket::Await(bool some_left) {
   if (CountPlaces() < kMaxConnections && !accept_failed_) {
     watched.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
   }
+  // poll(2) passes over what is -1.
+  watched.push_back({.fd = sealer_.fd(), .events = POLLIN, .revents = 0});
   for (const auto& connection : connections_) {
     watched.push_back({.fd = connection->fd(), .events = POLLIN, .revents = 0});
   }
@@ -81,8 +82,8 @@ void MemorySocket::Await(bool some_left) {
 int MemorySocket::LongestWait(bool some_left) const {
   if (some_left || accept_failed_ || places_.size() > connections_.size()) return kLookAgainMs;
   absl::Time first = absl::InfiniteFuture();
-  for (const auto& connection : connections_) first = std::min(first, connection->last_used());
-  const absl::Duration rest = first + options_.idle - clock_();
+  for (const auto& connection : connections_) first = std::min(first, connection->deadline());
+  const absl::Duration rest = first - clock_();
   if (rest == absl::InfiniteDuration()) return -1;
   // A millisecond more, so that it is over when poll returns.
   return static_cast<int>(std::clamp<std::int64_t>(absl::ToInt64Milliseconds(rest) + 1, 0, INT_MAX));
@@ -99,7 +100,8 @@ void MemorySocket::AcceptAll() {
     places_.push_back(user);
     if (may_connect) {
       connections_.push_back(
-          std::make_unique<MemoryPeer>(std::move(connection), std::move(user), registrar_, clock_()));
+          std::make_unique<MemoryPeer>(std::move(connection), std::move(user), registrar_, sealer_,
+                                       MemoryPeer::Patience{options_.idle, options_.sealing}, clock_()));
     } else {
       CloseConnectionElsewhere(std::move(connection), *user, user);
     }

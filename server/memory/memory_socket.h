@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "server/core/clock.h"
 #include "server/core/memory_registry.h"
+#include "server/memory/memfd_sealer.h"
 #include "server/memory/memory_peer.h"
 #include "server/memory/registrar.h"
 
@@ -31,6 +32,9 @@ struct MemorySocketOptions {
   std::uint64_t max_registered_bytes = 0;
   // After how long a connection is closed that has nothing registered.
   absl::Duration idle = absl::InfiniteDuration();
+  // What MemfdSealer starts, and how long a client waits for it at most.
+  std::vector<std::string> sealer_command;
+  absl::Duration sealing = absl::Seconds(10);
   // What HandleProber starts; empty: handles of GPU memory are opened without having been probed.
   std::vector<std::string> prober_command = {};
 };
@@ -41,8 +45,8 @@ class MemorySocket {
   // More of one user are closed: else one who connects and says nothing would keep all others waiting.
   static constexpr std::size_t kMostOfOneUser = kMaxConnections / 2;
   // What it may have open at once after Open: its connections, what each may have sent that is still being
-  // closed, and the two ends of the prober's socket.
-  static constexpr std::size_t kDescriptors = 2 * kMaxConnections + 2;
+  // sealed or closed, and the two ends of the sockets to the prober and to what seals.
+  static constexpr std::size_t kDescriptors = 2 * kMaxConnections + 4;
 
   // Serves from its return on. `backend` and `registry` must outlive the socket. UNAVAILABLE where the path
   // cannot be listened at.
@@ -62,9 +66,11 @@ class MemorySocket {
  private:
   MemorySocket(const MemorySocketOptions& options, kernels::Backend& backend, MemoryRegistry& registry)
       : options_(options),
-        registrar_(backend, registry, options.max_registered_bytes,
+        registrar_(backend, registry,
+                   {.max_bytes = options.max_registered_bytes, .has_several_users = !options.users.empty()},
                    options.prober_command.empty() ? nullptr
-                                                  : std::make_unique<HandleProber>(options.prober_command)) {}
+                                                  : std::make_unique<HandleProber>(options.prober_command)),
+        sealer_(options.sealer_command) {}
 
   void Run();
   void Await(bool some_left);
@@ -77,9 +83,11 @@ class MemorySocket {
 
   const MemorySocketOptions options_;
   Registrar registrar_;
+  MemfdSealer sealer_;
   const Clock clock_ = MonotonicClock();
   std::vector<std::unique_ptr<MemoryPeer>> connections_;
-  // Whose connections there are. Each ends when its socket has been closed, which a client may hold up.
+  // Whose connections there are. Each ends when its socket has been closed and its last memfd is sealed, both
+  // of which a client may hold up.
   std::vector<std::weak_ptr<const uid_t>> places_;
   FileDescriptor listener_;
   std::uint64_t inode_ = 0;  // of the socket's file

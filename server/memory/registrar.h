@@ -1,13 +1,16 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes memory of other processes into the registry: maps memfds, opens handles of GPU memory, counts bytes.
+// Takes memory of other processes into the registry: maps memfds, opens handles of GPU memory, and counts
+// bytes of each user.
 //
 // What has been given back is destroyed by Bury, on the registrar's own thread: a shard that ends the last
 // reduction of it must not wait for the device to forget it.
 //
 // Threads: one, but for what says otherwise.
 #pragma once
+
+#include <sys/types.h>
 
 #include <atomic>
 #include <cstddef>
@@ -28,18 +31,29 @@ namespace warpfold::server {
 
 class Registrar {
  public:
+  struct Limits {
+    std::uint64_t max_bytes = 0;
+    // Several users may register: one of them does not get the last eighth of the bytes and the registrations
+    // while it has more than half of them.
+    bool has_several_users = false;
+  };
+
   // `backend` and `registry` must outlive the registrar. `prober` reads memory of other processes' on the GPU
   // before the backend opens it; without one, nobody does.
-  Registrar(kernels::Backend& backend, MemoryRegistry& registry, std::uint64_t max_bytes,
+  Registrar(kernels::Backend& backend, MemoryRegistry& registry, Limits limits,
             std::unique_ptr<HandleProber> prober)
-      : backend_(backend), registry_(registry), max_bytes_(max_bytes), prober_(std::move(prober)) {}
+      : backend_(backend), registry_(registry), limits_(limits), prober_(std::move(prober)) {}
   // At destruction nothing may name or read the memory any more.
   ~Registrar() = default;
 
-  // Each returns a token. INVALID_ARGUMENT (BAD_MEMORY), RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY), and what the
-  // prober and the backend say.
-  absl::StatusOr<std::string> RegisterHost(const FileDescriptor& memfd, std::uint64_t byte_count);
-  absl::StatusOr<std::string> RegisterGpu(const kernels::ProcessMemory& memory);
+  // Whether a memfd can be registered once it is sealed against holes. INVALID_ARGUMENT (BAD_MEMORY),
+  // RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY).
+  absl::Status CheckHost(const FileDescriptor& memfd, std::uint64_t byte_count, uid_t user);
+
+  // Each returns a token. The memfd has been sealed (memfd_sealer.h). INVALID_ARGUMENT (BAD_MEMORY),
+  // RESOURCE_EXHAUSTED (TOO_MUCH_MEMORY), and what the prober and the backend say.
+  absl::StatusOr<std::string> RegisterHost(const FileDescriptor& memfd, std::uint64_t byte_count, uid_t user);
+  absl::StatusOr<std::string> RegisterGpu(const kernels::ProcessMemory& memory, uid_t user);
 
   // Forgets the name; the memory is buried once no reduction reads it.
   void Unregister(const std::string& token);
@@ -54,21 +68,24 @@ class Registrar {
 
  private:
   struct Registration {
+    uid_t user;
     std::string token;
     std::shared_ptr<const NamedMemory> memory;
   };
 
-  absl::Status CheckRoom(std::uint64_t byte_count);
-  std::string Name(std::shared_ptr<const kernels::Memory> memory);
+  absl::Status CheckRoom(std::uint64_t byte_count, uid_t user);
+  // Whether all but an eighth of `most` would be left, or the user would have half of it at most.
+  bool IsFair(std::uint64_t most, std::uint64_t left, std::uint64_t of_user) const;
+  std::string Name(std::shared_ptr<const kernels::Memory> memory, uid_t user);
 
   kernels::Backend& backend_;
   MemoryRegistry& registry_;
-  const std::uint64_t max_bytes_;
+  const Limits limits_;
   const std::unique_ptr<HandleProber> prober_;  // may be null
   std::atomic<std::uint64_t> registered_bytes_ = 0;
   std::atomic<std::size_t> count_ = 0;
   std::vector<Registration> registrations_;
-  std::vector<std::shared_ptr<const NamedMemory>> given_back_;
+  std::vector<Registration> given_back_;
 };
 
 }  // namespace warpfold::server

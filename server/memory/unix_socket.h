@@ -57,7 +57,7 @@ enum class Received { kPacket, kForeign, kNothingYet, kEnd };
 // Does not block.
 Received Receive(const FileDescriptor& connection, Packet* packet);
 
-// Whether the message went out at once.
-bool SendPacket(const FileDescriptor& connection, const std::string& bytes);
+// Whether the message went out at once, with a copy of `descriptor` unless that is -1.
+bool SendPacket(const FileDescriptor& connection, const std::string& bytes, int descriptor = -1);
 
 }  // namespace warpfold::server

@@ -1,14 +1,18 @@
 # SPDX-FileCopyrightText: The Warpfold Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors that clients send over Unix sockets, and whose close takes hours: no thread that serves
-waits.
+"""Descriptors that clients send over Unix sockets, and whose close takes hours, or their lock: no thread that
+serves waits.
 
 WARPFOLD_SERVER serves with the kernel as it is, WARPFOLD_FAULTING_SERVER as if it could not refuse
 descriptors, as before Linux 6.16.
 """
 
 import contextlib
+import ctypes
+import fcntl
+import mmap
 import os
+import platform
 import socket
 import struct
 import threading
@@ -23,6 +27,10 @@ from floods import frame
 _LINGERING_S = 3600
 _TRIES = 8  # more than there are threads to hang
 _SOON_S = 15.0
+_SEALING_S = 10.0
+_REGISTER_A_BYTE = b"\x0a\x02\x08\x01"  # MemoryRequest, of register_host.byte_count
+_F_ADD_SEALS = 1033
+_F_SEAL_SHRINK = 2
 
 
 class Lingering:
@@ -61,6 +69,39 @@ class Lingering:
     def __exit__(self, *unused) -> None:
         self._peer.close()
         self._listener.close()
+
+
+class Locked:
+    """A memfd to which somebody writes for ever: what is written lies in a page that never comes."""
+
+    def __init__(self):
+        # Of x86-64 and of arm64, whose page faults this process may answer, but does not (userfaultfd(2)).
+        number = {"x86_64": 323, "aarch64": 282}.get(platform.machine())
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._faults = libc.syscall(number, os.O_CLOEXEC) if number is not None else -1
+        if self._faults < 0:
+            raise unittest.SkipTest("may not hold up page faults of the kernel")
+        self._page = mmap.mmap(-1, mmap.PAGESIZE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
+        fcntl.ioctl(self._faults, 0xC018AA3F, struct.pack("QQQ", 0xAA, 0, 0))  # UFFDIO_API
+        fcntl.ioctl(self._faults, 0xC020AA00,  # UFFDIO_REGISTER, of missing pages
+                    struct.pack("QQQQ", start, mmap.PAGESIZE, 1, 0))
+        self.memfd = os.memfd_create("locked", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.write(self.memfd, bytes(mmap.PAGESIZE))
+        fcntl.fcntl(self.memfd, _F_ADD_SEALS, _F_SEAL_SHRINK)
+        libc.write.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
+        self._writer = threading.Thread(target=libc.write, args=(self.memfd, start, mmap.PAGESIZE),
+                                        daemon=True)
+        self._writer.start()
+        time.sleep(0.2)
+
+    def __enter__(self) -> "Locked":
+        return self
+
+    def __exit__(self, *unused) -> None:
+        os.close(self._faults)
+        self._writer.join()
+        os.close(self.memfd)
 
 
 class DescriptorsTest(TestCase):
@@ -201,6 +242,19 @@ class MemorySocketTest(TestCase):
                 lingering.give_away(client, b"?")
                 with contextlib.suppress(ConnectionError):
                     client.recv(4096)
+            self.assert_unharmed(server)
+
+    def test_a_memfd_whose_lock_is_held(self):
+        with Locked() as locked, Server(f"--memory_socket={self.path}") as server:
+            waiting = [self.connect() for _ in range(_TRIES)]
+            for client in waiting:
+                socket.send_fds(client, [_REGISTER_A_BYTE], [locked.memfd])
+            self.assert_answers()
+            waiting[0].settimeout(_SEALING_S + _SOON_S)
+            self.assertIn(b"takes no seals", waiting[0].recv(4096))
+            self.assertEqual(waiting[0].recv(4096), b"")
+            waiting[1].close()
+            socket.send_fds(self.connect(), [_REGISTER_A_BYTE], [locked.memfd])
             self.assert_unharmed(server)
 
     def test_many_of_them(self):

@@ -7,33 +7,56 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "client/error.h"
 #include "client/shared_memory.h"
+#include "server/memory/memfd_sealer.h"
 #include "server/memory/memory_socket.h"
+#include "server/memory/registrar.h"
 #include "tests/server/elsewhere_fixture.h"
 #include "tests/temporary_folder.h"
 
 namespace warpfold::server {
 namespace {
 
+constexpr char kSealFlag[] = "--seal";
+// Memfds of so many bytes get no seal for ever, and those of one more end the process that takes the seals.
+constexpr off_t kHangs = 4096 * 3 + 1;
+constexpr off_t kCrashes = kHangs + 1;
+
+int Seal(int memfd) {
+  struct stat file = {};
+  if (fstat(memfd, &file) == 0 && file.st_size == kHangs) pause();
+  if (file.st_size == kCrashes) kill(getppid(), SIGKILL);
+  return SealAgainstHoles(memfd);
+}
+
 // A socket of the test's own, and a client on it.
 class MemorySocketTest : public ElsewhereTest {
  protected:
   static constexpr std::uint64_t kMaxRegisteredBytes = std::uint64_t{1} << 20;
   static constexpr absl::Duration kIdle = absl::Milliseconds(100);
+  static constexpr absl::Duration kSealing = absl::Seconds(2);
 
   MemorySocketTest() {
-    auto socket = MemorySocket::Open(
-        {.path = path_, .users = {}, .max_registered_bytes = kMaxRegisteredBytes, .idle = kIdle}, backend_,
-        service_.memories);
+    auto socket = MemorySocket::Open({.path = path_,
+                                      .users = {},
+                                      .max_registered_bytes = kMaxRegisteredBytes,
+                                      .idle = kIdle,
+                                      .sealer_command = {"/proc/self/exe", kSealFlag},
+                                      .sealing = kSealing},
+                                     backend_, service_.memories);
     EXPECT_TRUE(socket.ok()) << socket.status();
     socket_ = *std::move(socket);
     auto connection = MemoryConnection::Open(path_);
@@ -269,10 +292,62 @@ TEST_F(MemorySocketTest, GpuMemoryIsReducedAsAnyOther) {
   EXPECT_EQ(Value(), 0);
 }
 
+// Whoever writes to a memfd holds its lock, and may hold it for ever.
+TEST_F(MemorySocketTest, AMemfdThatTakesNoSealsKeepsOnlyItsOwnConnectionWaiting) {
+  const int fd = Memfd(kHangs, true, F_SEAL_SHRINK);
+  const absl::Time start = absl::Now();
+  std::atomic<bool> is_over = false;
+  std::thread waits([&] {
+    const absl::Status status = connection_->Register(fd, 1).status();
+    is_over = true;
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("takes no seals"));
+    EXPECT_GE(absl::Now() - start, kSealing);
+  });
+  for (int i = 0; i < 10; ++i) {
+    auto other = MemoryConnection::Open(path_);
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_TRUE(other->Allocate(4096).ok());
+  }
+  EXPECT_FALSE(is_over) << "the others waited for it";
+  waits.join();
+  // Its connection has been closed. The client makes another.
+  EXPECT_TRUE(connection_->Allocate(4096).ok());
+  close(fd);
+}
+
+// So that no user starts more processes than it may have connections.
+TEST_F(MemorySocketTest, AMemfdThatTakesNoSealsHoldsThePlaceOfItsConnection) {
+  const int fd = Memfd(kHangs, true, F_SEAL_SHRINK);
+  connection_.reset();
+  std::vector<std::thread> waiting;
+  for (std::size_t i = 0; i < MemorySocket::kMostOfOneUser; ++i) {
+    waiting.emplace_back([&] {
+      auto connection = MemoryConnection::Open(path_);
+      EXPECT_TRUE(connection.ok() && !connection->Register(fd, 1).ok());
+    });
+  }
+  for (std::thread& thread : waiting) thread.join();
+  auto connection = MemoryConnection::Open(path_);
+  EXPECT_FALSE(connection.ok() && connection->Allocate(4096).ok());
+  close(fd);
+}
+
+TEST_F(MemorySocketTest, WhatSealsMayEndAndIsStartedAgain) {
+  const int fd = Memfd(kCrashes, true, F_SEAL_SHRINK);
+  for (int i = 0; i < 3; ++i) {
+    // Its answer may be there before the process has ended.
+    const absl::Status status = connection_->Register(fd, 1).status();
+    EXPECT_TRUE(status.ok() || GetErrorInfo(status)->reason == "NO_PROBER") << status;
+    Await([&] { return connection_->Allocate(4096).ok(); });
+  }
+  close(fd);
+}
+
 TEST_F(MemorySocketTest, APathInUseIsRefusedAndAStaleOneReplaced) {
   const auto open = [&] {
-    return MemorySocket::Open({.path = path_, .users = {}, .max_registered_bytes = 1}, backend_,
-                              service_.memories)
+    return MemorySocket::Open({.path = path_, .users = {}, .max_registered_bytes = 1, .sealer_command = {}},
+                              backend_, service_.memories)
         .status();
   };
   EXPECT_TRUE(absl::IsUnavailable(open()));
@@ -286,5 +361,42 @@ TEST_F(MemorySocketTest, APathInUseIsRefusedAndAStaleOneReplaced) {
   EXPECT_TRUE(open().ok());
 }
 
+// Where several users may register, one of them leaves an eighth to others, of either limit.
+TEST(RegistrarTest, AUserWithMoreThanHalfLeavesAnEighth) {
+  constexpr std::uint64_t kMost = 8192;
+  constexpr uid_t kGreedy = 1000;
+  constexpr uid_t kOther = 1001;
+  const int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_EQ(ftruncate(fd, kMost), 0);
+  ASSERT_EQ(posix_fallocate(fd, 0, kMost), 0);
+  ASSERT_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE), 0);
+  const FileDescriptor memfd(fd);
+  FakeBackend backend;
+  MemoryRegistry registry;
+  Registrar registrar(backend, registry, {.max_bytes = kMost, .has_several_users = true}, nullptr);
+  const auto add = [&](std::uint64_t bytes, uid_t user) {
+    return registrar.RegisterHost(memfd, bytes, user);
+  };
+  const absl::StatusOr<std::string> first = add(kMost / 2, kGreedy);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(add(kMost / 8 * 3, kGreedy).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(add(1, kGreedy).status()));
+  EXPECT_TRUE(add(kMost / 8, kOther).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(add(1, kOther).status()));
+  registrar.Unregister(*first);
+  // With half of it at most a user may take all that is free.
+  EXPECT_TRUE(add(kMost / 2, kOther).ok() == false);
+  EXPECT_TRUE(add(kMost / 8 * 3, kOther).ok());
+  EXPECT_TRUE(add(kMost / 8, kGreedy).ok());
+  registrar.Bury();
+}
+
 }  // namespace
 }  // namespace warpfold::server
+
+int main(int argc, char** argv) {
+  using namespace warpfold::server;  // NOLINT(google-build-using-namespace): this is its main
+  if (argc == 2 && std::strcmp(argv[1], kSealFlag) == 0) return ServeSealing(Seal);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
