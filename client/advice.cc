@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "client/answer_check.h"
 #include "client/array_stream.h"
+#include "client/chunk_stream.h"
 #include "client/raw_call.h"
 #include "client/side_by_side.h"
 
@@ -81,7 +82,9 @@ absl::StatusOr<TransferPlan> PlanTransfer(Targets& targets, std::uint64_t byte_c
   streams = std::min(streams, byte_count / stripe_bytes);
   plan.streams =
       static_cast<int>(std::clamp<std::uint64_t>(streams, 1, static_cast<std::uint64_t>(most_streams)));
-  if (chunk_bytes.has_value()) plan.chunk_bytes = std::max(*chunk_bytes, kLeastChunkBytes) / 4096 * 4096;
+  if (chunk_bytes.has_value()) {
+    plan.chunk_bytes = std::max(*chunk_bytes, kLeastChunkBytes) / kMinChunkBytes * kMinChunkBytes;
+  }
   return plan;
 }
 

@@ -79,6 +79,12 @@ absl::Status CheckCallOptions(const CallOptions& options, int connections) {
   return CheckChunkBytes(options.chunk_bytes);
 }
 
+absl::Status CheckWhole(std::uint64_t byte_count, std::uint64_t element_bytes) {
+  if (byte_count % element_bytes == 0) return absl::OkStatus();
+  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
+                    absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
+}
+
 absl::Status CheckOwner(const std::string& owner) { return CheckText("owner", owner); }
 
 }  // namespace warpfold

@@ -5,6 +5,7 @@
 // line.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ absl::Status CheckTargets(const std::vector<std::string>& targets);
 // Checks the options of any call by a client that has this many connections: INVALID_ARGUMENT (BAD_HEADER)
 // for streams, chunk_bytes and a request_id that are not as options.h says.
 absl::Status CheckCallOptions(const CallOptions& options, int connections);
+
+// Whether so many bytes are a whole number of elements: INVALID_ARGUMENT (BAD_HEADER) if not.
+absl::Status CheckWhole(std::uint64_t byte_count, std::uint64_t element_bytes);
 
 // Checks whose array it is that is kept, or of whom arrays are listed: INVALID_ARGUMENT (BAD_HEADER) for more
 // than 128 characters, or others than printable ASCII.

@@ -7,8 +7,10 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <ranges>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -74,7 +76,8 @@ struct Spec {
   std::vector<std::string> operators = {};
   // Absent for an array of scalars.
   std::optional<MatrixShape> matrix_shape = std::nullopt;
-  // Integer sum and product: two's complement in the element type instead of OUT_OF_RANGE.
+  // sum, product and sum_of_squares of integers, and describe's sum: two's complement in the element type
+  // instead of OUT_OF_RANGE.
   bool wrap_overflow = false;
   // Float operators: as if the NaN elements were not there.
   bool ignore_nan = false;
@@ -87,5 +90,10 @@ struct Spec {
   // canonical reduction.
   std::string algorithm = {};
 };
+
+// Writes bytes [offset, offset + buffer.size()) of the array, little-endian and row-major, to buffer: whole
+// numbers always, but not whole matrices.
+// Called from as many threads as there are streams, in any order, and again after a retry.
+using Generator = std::function<void(std::uint64_t offset, std::span<std::byte> buffer)>;
 
 }  // namespace warpfold

@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "client/answer_check.h"
+#include "client/methods.h"
 #include "client/wire.h"
 
 namespace warpfold {
 namespace {
-
-constexpr char kReduceMethod[] = "/warpfold.v1.ReductionService/Reduce";
 
 v1::ReduceRequest RequestOf(const v1::ReduceHeader& header, const CallOptions& options) {
   v1::ReduceRequest request;
@@ -35,7 +34,7 @@ absl::StatusOr<v1::Reduction> ArrayStream::Finish() {
   absl::StatusOr<grpc::ByteBuffer> answer = chunks_.Finish();
   if (!answer.ok()) return answer.status();
   v1::ReduceResponse response;
-  if (!Parse(*std::move(answer), response)) return absl::InternalError("the server's answer is not readable");
+  if (absl::Status status = ParseAnswer(*std::move(answer), response); !status.ok()) return status;
   absl::Status status =
       CheckReduction(header_.spec(), committed_, header_.return_state(), response.reduction());
   if (!status.ok()) return status;

@@ -12,15 +12,6 @@
 #include "proto/error_reasons.h"
 
 namespace warpfold {
-namespace {
-
-// No scalar is cut by the end of a chunk of these sizes, which generators rely on.
-constexpr std::size_t kMinChunkBytes = 4096;
-// The server takes no larger payload.
-constexpr std::size_t kMaxChunkBytes = std::size_t{4} << 20;
-
-}  // namespace
-
 absl::Status CheckChunkBytes(std::size_t chunk_bytes) {
   const bool good =
       std::has_single_bit(chunk_bytes) && chunk_bytes >= kMinChunkBytes && chunk_bytes <= kMaxChunkBytes;
@@ -48,7 +39,7 @@ bool ChunkStream::AwaitAdmission() {
 bool ChunkStream::Send(const grpc::Slice& chunk) {
   if (!AwaitAdmission()) return false;
   if (crc_.has_value()) crc_->Extend(std::as_bytes(std::span(chunk.begin(), chunk.size())));
-  over_ = !call_.Write(ChunkMessage(chunk, std::nullopt));
+  over_ = !call_.Write(ChunkMessage(chunk));
   if (over_) return false;
   byte_count_ += chunk.size();
   if (on_sent_) on_sent_(chunk.size());

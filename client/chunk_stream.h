@@ -27,6 +27,11 @@ namespace warpfold {
 // Bytes of a full chunk, unless the server advises others. Messages of 512 KiB to 2 MiB are fastest.
 inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
+// No scalar is cut by the end of a chunk of a power of two from the first of these on, which generators rely
+// on; the server takes no larger payload than the second.
+inline constexpr std::size_t kMinChunkBytes = 4096;
+inline constexpr std::size_t kMaxChunkBytes = std::size_t{4} << 20;
+
 // OK for what CallOptions::chunk_bytes may be, INVALID_ARGUMENT (BAD_HEADER) for all else.
 absl::Status CheckChunkBytes(std::size_t chunk_bytes);
 
@@ -60,10 +65,12 @@ class ChunkStream {
   absl::StatusOr<grpc::ByteBuffer> Finish();
 
   // Whether the network has taken a part of the array.
-  bool took_data() const { return call_.writes_completed() > 1; }
+  bool took_data() const { return byte_count_ > 0 && call_.writes_completed() > kMessagesBeforeChunks; }
   std::uint64_t sent_bytes() const { return byte_count_; }
 
  private:
+  static constexpr int kMessagesBeforeChunks = 1;  // the header
+
   CallScope scope_;
   RawCall call_;
   const std::function<void(std::uint64_t bytes)>& on_sent_;

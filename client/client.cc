@@ -29,21 +29,8 @@ namespace {
 
 constexpr int kMaxConnections = 64;
 
-absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
-
-absl::Status NotWhole(std::uint64_t byte_count, std::uint64_t element_bytes) {
-  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                    absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
-}
-
 // Seeding a generator costs a microsecond, so only arrays that go in several parts get a name.
 std::string RandomName() { return absl::StrCat(absl::Hex(absl::Uniform<std::uint64_t>(absl::BitGen()))); }
-
-grpc::Slice Generate(const Generator& generator, std::uint64_t offset, std::size_t size) {
-  OwnedChunk chunk = std::make_unique_for_overwrite<std::byte[]>(size);
-  generator(offset, std::span(chunk.get(), size));
-  return SliceOf(std::move(chunk), size);
-}
 
 }  // namespace
 
@@ -65,7 +52,7 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
   absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const std::uint64_t element_bytes = ElementBytes(spec, type);
-  if (byte_count % element_bytes != 0) return NotWhole(byte_count, element_bytes);
+  if (absl::Status status = CheckWhole(byte_count, element_bytes); !status.ok()) return status;
   const bool canonical =
       proto_spec->algorithm() == v1::ALGORITHM_UNSPECIFIED || proto_spec->algorithm() == v1::ALGORITHM_AUTO;
   if (options.streams > 1 && !canonical) {
@@ -79,16 +66,16 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
       planned ? PlanTransfer(*targets_, byte_count, most_streams(), deadline, InterruptsOf(options))
               : PlanTransferOver(std::max(options.streams, 1));
   if (!plan.ok()) return plan.status();
-  const ReduceJob job = {*proto_spec,
-                         element_bytes,
-                         byte_count / element_bytes,
-                         options.chunk_bytes != 0 ? options.chunk_bytes : plan->chunk_bytes,
-                         source,
-                         *targets_,
-                         options_,
-                         options,
-                         deadline,
-                         plan->streams == 1 ? "" : RandomName()};
+  const ReduceJob job = {.spec = *proto_spec,
+                         .element_bytes = element_bytes,
+                         .element_count = byte_count / element_bytes,
+                         .chunk_bytes = options.chunk_bytes != 0 ? options.chunk_bytes : plan->chunk_bytes,
+                         .source = source,
+                         .targets = *targets_,
+                         .client_options = options_,
+                         .options = options,
+                         .deadline = deadline,
+                         .array = plan->streams == 1 ? "" : RandomName()};
   const std::vector<Stripe> shares = CutIntoShares(job.element_count, element_bytes, plan->streams);
   const absl::StatusOr<v1::Reduction> proto = plan->streams == 1 || shares.size() == 1
                                                   ? ReduceOnOneStream(job)
@@ -108,10 +95,7 @@ absl::StatusOr<Reduction> Client::ReduceGenerated(const Spec& spec, ElementType 
                                                   std::uint64_t byte_count, const Generator& generator,
                                                   const CallOptions& options) {
   if (!generator) return NoGenerator();
-  const auto generate = [&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
-    return Generate(generator, offset, size);
-  };
-  return ReduceSource(spec, type, byte_count, {generate}, options);
+  return ReduceSource(spec, type, byte_count, SourceOf(generator), options);
 }
 
 absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, const CallOptions& options) {
@@ -152,15 +136,13 @@ absl::StatusOr<Reduction> Client::ReduceReference(const Spec& spec, ElementType 
   if (!proto_spec.ok()) return proto_spec.status();
   const absl::Time deadline = DeadlineOf(options);
   RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
-  while (true) {
-    const absl::StatusOr<v1::Reduction> proto =
-        SendReference(*proto_spec, reference, options, retry.connection(), deadline, retry.interrupts());
-    if (!proto.ok() && retry.Again(proto.status(), {})) continue;
-    if (!proto.ok()) return proto.status();
-    absl::StatusOr<Reduction> reduction = FromProto(*proto);
-    if (reduction.ok()) reduction->timings.total = absl::Now() - start;
-    return reduction;
-  }
+  const absl::StatusOr<v1::Reduction> proto = retry.Run([&](Attempt&) {
+    return SendReference(*proto_spec, reference, options, retry.connection(), deadline, retry.interrupts());
+  });
+  if (!proto.ok()) return proto.status();
+  absl::StatusOr<Reduction> reduction = FromProto(*proto);
+  if (reduction.ok()) reduction->timings.total = absl::Now() - start;
+  return reduction;
 }
 
 absl::StatusOr<ResidentArray> Client::PutBytes(ElementType type, std::optional<MatrixShape> matrix_shape,
@@ -173,10 +155,7 @@ absl::StatusOr<ResidentArray> Client::PutGenerated(ElementType type, std::option
                                                    std::uint64_t byte_count, const Generator& generator,
                                                    const PutOptions& put, const CallOptions& options) {
   if (!generator) return NoGenerator();
-  const auto generate = [&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
-    return Generate(generator, offset, size);
-  };
-  return PutSource(type, matrix_shape, byte_count, {generate}, put, options);
+  return PutSource(type, matrix_shape, byte_count, SourceOf(generator), put, options);
 }
 
 absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<MatrixShape> matrix_shape,
@@ -188,28 +167,24 @@ absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const std::uint64_t element_bytes = ElementBytes(spec, type);
-  if (byte_count % element_bytes != 0) return NotWhole(byte_count, element_bytes);
+  if (absl::Status status = CheckWhole(byte_count, element_bytes); !status.ok()) return status;
   if (put.time_to_live < absl::ZeroDuration()) {
     return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                       "time_to_live must be 0 or more seconds");
   }
-  const ReduceJob job = {*proto_spec,
-                         element_bytes,
-                         byte_count / element_bytes,
-                         options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes,
-                         source,
-                         *targets_,
-                         options_,
-                         options,
-                         DeadlineOf(options),
-                         ""};
+  const ReduceJob job = {.spec = *proto_spec,
+                         .element_bytes = element_bytes,
+                         .element_count = byte_count / element_bytes,
+                         .chunk_bytes = options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes,
+                         .source = source,
+                         .targets = *targets_,
+                         .client_options = options_,
+                         .options = options,
+                         .deadline = DeadlineOf(options)};
   RetryLoop retry(*targets_, 0, options_, job.deadline, InterruptsOf(options));
-  while (true) {
-    Attempt attempt;
-    absl::StatusOr<ResidentArray> array =
-        SendArray(job, put, retry.connection(), retry.interrupts(), &attempt.took_data);
-    if (array.ok() || !retry.Again(array.status(), attempt)) return array;
-  }
+  return retry.Run([&](Attempt& attempt) {
+    return SendArray(job, put, retry.connection(), retry.interrupts(), &attempt.took_data);
+  });
 }
 
 absl::StatusOr<std::vector<ResidentArray>> Client::ListArrays(const std::string& owner,
@@ -218,22 +193,16 @@ absl::StatusOr<std::vector<ResidentArray>> Client::ListArrays(const std::string&
   if (absl::Status status = CheckOwner(owner); !status.ok()) return status;
   const absl::Time deadline = DeadlineOf(options);
   RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
-  while (true) {
-    absl::StatusOr<std::vector<ResidentArray>> arrays =
-        AskForArrays(owner, retry.connection(), deadline, retry.interrupts());
-    if (arrays.ok() || !retry.Again(arrays.status(), {})) return arrays;
-  }
+  return retry.Run(
+      [&](Attempt&) { return AskForArrays(owner, retry.connection(), deadline, retry.interrupts()); });
 }
 
 absl::StatusOr<ResidentArray> Client::GetArray(const std::string& token, const CallOptions& options) {
   if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
   const absl::Time deadline = DeadlineOf(options);
   RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
-  while (true) {
-    absl::StatusOr<ResidentArray> array =
-        AskForArray(token, retry.connection(), deadline, retry.interrupts());
-    if (array.ok() || !retry.Again(array.status(), {})) return array;
-  }
+  return retry.Run(
+      [&](Attempt&) { return AskForArray(token, retry.connection(), deadline, retry.interrupts()); });
 }
 
 absl::Status Client::DeleteArray(const std::string& token, const CallOptions& options) {
@@ -241,13 +210,13 @@ absl::Status Client::DeleteArray(const std::string& token, const CallOptions& op
   const absl::Time deadline = DeadlineOf(options);
   RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
   bool may_be_done = false;
-  while (true) {
+  return retry.Run([&](Attempt&) {
     absl::Status status = SendDelete(token, retry.connection(), deadline, retry.interrupts());
     // The answer to an attempt before this one may have been lost.
     if (may_be_done && absl::IsNotFound(status)) return absl::OkStatus();
     may_be_done = may_be_done || absl::IsUnavailable(status);
-    if (status.ok() || !retry.Again(status, {})) return status;
-  }
+    return status;
+  });
 }
 
 }  // namespace warpfold

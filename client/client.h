@@ -82,11 +82,6 @@ namespace warpfold {
 struct SliceSource;
 class Targets;
 
-// Writes bytes [offset, offset + buffer.size()) of the array, little-endian and row-major, to buffer: whole
-// numbers always, but not whole matrices.
-// Called from as many threads as there are streams, in any order, and again after a retry.
-using Generator = std::function<void(std::uint64_t offset, std::span<std::byte> buffer)>;
-
 class Client {
  public:
   Client() : Client(kDefaultTarget) {}
@@ -160,9 +155,11 @@ class Client {
                                                          const ArrayReference& reference,
                                                          const SegmentCut& cut, const SegmentVisitor& visitor,
                                                          const CallOptions& options = {});
-  // The table of all that `reduce`, one of the three, hands to the visitor.
+  // Runs `reduce`, which calls one of the three functions above with the visitor that it is given, and
+  // answers all results as one table.
   static absl::StatusOr<SegmentTable> CollectSegments(
       const std::function<absl::StatusOr<SegmentSummary>(const SegmentVisitor&)>& reduce);
+
   // The state of a part of an array, whose elements are those of `pieces`, one behind the other, on one
   // stream; it is sent again as a share of an array is. `first_element` is the index of its first one in the
   // whole array, and a multiple of CutElements. The operators need not have a value of this part alone.

@@ -84,6 +84,8 @@ Interrupts InterruptsOf(const CallOptions& options) {
   return {options.stop, options.keep_going, options.traceparent, options.tracestate};
 }
 
+absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
+
 Connection::Connection(const std::string& target, const ClientOptions& options,
                        std::shared_ptr<Refusals> refusals)
     : channel_(grpc::CreateCustomChannel(

@@ -35,6 +35,8 @@ inline constexpr absl::Duration kAskedEvery = absl::Milliseconds(50);
 inline constexpr absl::Duration kTakenWithin = absl::Seconds(3);
 
 Interrupts InterruptsOf(const CallOptions& options);
+// Of a call that begins now.
+absl::Time DeadlineOf(const CallOptions& options);
 
 // A channel that shares its socket with no other. Threads: may be used from any thread.
 class Connection {

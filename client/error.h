@@ -3,7 +3,7 @@
 //
 // Errors come back as the absl::Status that the server had, or that the client made where it finds the same
 // fault before anything is sent: code and message, and for programs a reason with metadata. The reasons are
-// listed at the top of reduction.proto.
+// those of proto/error_reasons.h; the .proto files say what each means.
 #pragma once
 
 #include <map>

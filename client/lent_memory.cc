@@ -8,9 +8,8 @@
 namespace warpfold {
 
 LentMemory::~LentMemory() {
-  if (AwaitReturn(kTakenWithin)) return;
-  connection_.BreakOff();
-  AwaitReturn(absl::InfiniteDuration());
+  // Breaking off takes a descriptor, which may only be had later.
+  while (!AwaitReturn(kTakenWithin)) connection_.BreakOff();
 }
 
 grpc::Slice LentMemory::Lend(std::span<const std::byte> bytes) {

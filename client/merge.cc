@@ -16,9 +16,9 @@ namespace {
 
 constexpr char kMergeMethod[] = "/warpfold.v1.ReductionService/Merge";
 
-// Servers take messages of up to 4 MiB, and so does gRPC by default as a client. Two states always fit: a
-// node has 32 KiB at most, and a state has at most two nodes of each level (one if it starts with the array),
-// which is 3.6 MiB for two states of an array of 2^50 bytes.
+// Servers take messages of up to 4 MiB, and so does gRPC by default as a client. Two states fit: a node has
+// 32 KiB at most, and a state has at most two nodes of each level (one if it starts with the array). Two that
+// lie in the middle of an array can only be too large beyond 2^46 bytes, where the server says so.
 constexpr std::size_t kMaxStatesBytes = std::size_t{3} << 20;
 
 // The range of the array that adjacent states are of.
@@ -31,18 +31,16 @@ Stripe RangeOf(const v1::MergeRequest& request) {
 absl::StatusOr<v1::Reduction> Merge(const ReduceJob& job, const v1::MergeRequest& request) {
   RetryLoop retry(job.targets, job.targets.Next(), job.client_options, job.deadline,
                   InterruptsOf(job.options));
-  while (true) {
+  v1::MergeResponse response;
+  const auto ask = [&](Attempt&) {
     CallScope scope(retry.connection(), job.deadline, retry.interrupts());
-    v1::MergeResponse response;
-    const absl::Status status = CallUnary(scope, kMergeMethod, request, response);
-    if (status.ok()) {
-      absl::Status check =
-          CheckReduction(job.spec, RangeOf(request), request.return_state(), response.reduction());
-      if (!check.ok()) return check;
-      return std::move(*response.mutable_reduction());
-    }
-    if (!retry.Again(status, {.patient = true})) return status;
-  }
+    return CallUnary(scope, kMergeMethod, request, response);
+  };
+  if (absl::Status status = retry.Run(ask, {.patient = true}); !status.ok()) return status;
+  absl::Status check =
+      CheckReduction(job.spec, RangeOf(request), request.return_state(), response.reduction());
+  if (!check.ok()) return check;
+  return std::move(*response.mutable_reduction());
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/argument_check.h"
 #include "client/chunk_stream.h"
 #include "client/client.h"
 #include "client/merge.h"
@@ -43,7 +44,7 @@ grpc::Slice SliceOfPieces(Pieces pieces, std::uint64_t offset, std::size_t size,
   return SliceOf(std::move(chunk), size);
 }
 
-absl::StatusOr<PartialState> StateOf(const v1::Reduction& reduction) {
+PartialState StateOf(const v1::Reduction& reduction) {
   const v1::PartialState& state = reduction.state();
   return PartialState{state.first_element(), state.element_count(), state.SerializeAsString()};
 }
@@ -66,10 +67,7 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
     byte_count += piece.size();
   }
   const std::uint64_t element_bytes = ElementBytes(spec, type);
-  if (byte_count % element_bytes != 0) {
-    return Refuse(reason::kBadHeader,
-                  absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
-  }
+  if (absl::Status status = CheckWhole(byte_count, element_bytes); !status.ok()) return status;
   std::uint64_t first_byte = 0;
   std::uint64_t end_byte = 0;
   if (__builtin_mul_overflow(first_element, element_bytes, &first_byte) ||
@@ -80,22 +78,25 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
     return SliceOfPieces(filled, offset - first_byte, size, memory);
   };
   const SliceSource source = {slice, [&filled] { return std::ranges::all_of(filled, CanBeRead); }};
-  const absl::Time deadline = absl::Now() + options.timeout;
   const Stripe stripe = {first_element, byte_count / element_bytes};
-  const std::uint64_t chunk_bytes = options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes;
-  const ReduceJob job = {*proto_spec, element_bytes, end_byte / element_bytes,
-                         chunk_bytes, source,        *targets_,
-                         options_,    options,       deadline,
-                         ""};
-  RetryLoop retry(*targets_, targets_->Next(), options_, deadline, InterruptsOf(options));
-  while (true) {
-    bool took_data = false;
-    absl::StatusOr<v1::Reduction> reduction =
-        SendStripe(job, stripe, /*return_state=*/true, retry.connection(), retry.interrupts(), &took_data);
-    if (reduction.ok()) return StateOf(*reduction);
-    // Other parts may have been reduced, for which this one is needed.
-    if (!retry.Again(reduction.status(), {.patient = true})) return reduction.status();
-  }
+  const ReduceJob job = {.spec = *proto_spec,
+                         .element_bytes = element_bytes,
+                         .element_count = end_byte / element_bytes,
+                         .chunk_bytes = options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes,
+                         .source = source,
+                         .targets = *targets_,
+                         .client_options = options_,
+                         .options = options,
+                         .deadline = DeadlineOf(options)};
+  RetryLoop retry(*targets_, targets_->Next(), options_, job.deadline, InterruptsOf(options));
+  const auto send = [&](Attempt&) {
+    bool took_data = false;  // the array is a part, which is sent again
+    return SendStripe(job, stripe, /*return_state=*/true, retry.connection(), retry.interrupts(), &took_data);
+  };
+  // Other parts may have been reduced, for which this one is needed.
+  const absl::StatusOr<v1::Reduction> reduction = retry.Run(send, {.patient = true});
+  if (!reduction.ok()) return reduction.status();
+  return StateOf(*reduction);
 }
 
 absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType type,
@@ -121,9 +122,12 @@ absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType typ
     }
   }
   const SliceSource no_data;
-  const ReduceJob job = {
-      *proto_spec, ElementBytes(spec, type),      0, kChunkBytes, no_data, *targets_, options_,
-      options,     absl::Now() + options.timeout, ""};
+  const ReduceJob job = {.spec = *proto_spec,
+                         .source = no_data,
+                         .targets = *targets_,
+                         .client_options = options_,
+                         .options = options,
+                         .deadline = DeadlineOf(options)};
   return MergeStates(job, std::move(protos), return_state);
 }
 

@@ -52,13 +52,12 @@ absl::StatusOr<bool> AnyServes(Targets& targets, absl::Time deadline, const Inte
 
 absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOptions& options) {
   if (absl::Status status = CheckCall(options); !status.ok()) return status;
-  const absl::Time deadline = absl::Now() + options.timeout;
+  const absl::Time deadline = DeadlineOf(options);
   std::vector<absl::StatusOr<v1::GetServerInfoResponse>> answers(targets_->count());
   const auto ask = [&](std::size_t target, const Interrupts& each) {
     RetryLoop retry(*targets_, target, options_, deadline, each);
-    do {
-      answers[target] = AskServerInfo(retry.connection(), deadline, retry.interrupts());
-    } while (!answers[target].ok() && retry.Again(answers[target].status(), {}));
+    answers[target] =
+        retry.Run([&](Attempt&) { return AskServerInfo(retry.connection(), deadline, retry.interrupts()); });
     return answers[target].ok();
   };
   absl::Status status = RunSideBySide(targets_->count(), InterruptsOf(options), ask);
@@ -71,7 +70,7 @@ absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOption
 
 absl::StatusOr<bool> Client::IsServing(const CallOptions& options) {
   if (absl::Status status = CheckCall(options); !status.ok()) return status;
-  const absl::Time deadline = absl::Now() + options.timeout;
+  const absl::Time deadline = DeadlineOf(options);
   const Interrupts interrupts = InterruptsOf(options);
   absl::StatusOr<bool> serving = AnyServes(*targets_, deadline, interrupts);
   // A server that leaves says so before it closes its connections, or closes one on which it is just asked.

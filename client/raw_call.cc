@@ -203,8 +203,7 @@ absl::Status CallUnary(CallScope& scope, const char* method, const google::proto
   call.WriteLast(Serialize(request));
   grpc::ByteBuffer buffer;
   if (absl::Status status = call.Finish(&buffer, wait); !status.ok()) return status;
-  if (!Parse(std::move(buffer), response)) return absl::InternalError("the server's answer is not readable");
-  return absl::OkStatus();
+  return ParseAnswer(std::move(buffer), response);
 }
 
 }  // namespace warpfold

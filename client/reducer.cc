@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/answer_check.h"
+#include "client/methods.h"
 #include "client/raw_call.h"
 #include "client/retry.h"
 #include "client/status.h"
@@ -14,8 +15,6 @@
 
 namespace warpfold {
 namespace {
-
-constexpr char kReduceArrayMethod[] = "/warpfold.v1.ReductionService/ReduceArray";
 
 absl::StatusOr<v1::Reduction> SendSmall(const ReduceJob& job, const Connection& connection,
                                         const Interrupts& interrupts) {
@@ -32,7 +31,7 @@ absl::StatusOr<v1::Reduction> SendSmall(const ReduceJob& job, const Connection& 
   if (absl::Status status = call.Finish(&buffer); !status.ok()) return BlameSource(status, job.source);
   if (job.options.on_sent) job.options.on_sent(bytes);
   v1::ReduceArrayResponse response;
-  if (!Parse(std::move(buffer), response)) return absl::InternalError("the server's answer is not readable");
+  if (absl::Status status = ParseAnswer(std::move(buffer), response); !status.ok()) return status;
   absl::Status status = CheckReduction(job.spec, {0, job.element_count}, false, response.reduction());
   if (!status.ok()) return status;
   return std::move(*response.mutable_reduction());
@@ -55,6 +54,14 @@ SliceSource SourceOf(std::span<const std::byte> data) {
             return memory.Lend(data.subspan(offset, size));
           },
           [data] { return CanBeRead(data); }};
+}
+
+SliceSource SourceOf(const Generator& generator) {
+  return {[&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
+    OwnedChunk chunk = std::make_unique_for_overwrite<std::byte[]>(size);
+    generator(offset, std::span(chunk.get(), size));
+    return SliceOf(std::move(chunk), size);
+  }};
 }
 
 absl::Status BlameSource(absl::Status status, const SliceSource& source) {
@@ -101,14 +108,11 @@ absl::StatusOr<v1::Reduction> ReduceOnOneStream(const ReduceJob& job) {
   const bool small = job.element_count * job.element_bytes <= kSmallArrayBytes && !job.options.checksum;
   RetryLoop retry(job.targets, job.targets.Next(), job.client_options, job.deadline,
                   InterruptsOf(job.options));
-  while (true) {
-    Attempt attempt;
-    absl::StatusOr<v1::Reduction> reduction =
-        small ? SendSmall(job, retry.connection(), retry.interrupts())
-              : SendStripe(job, {0, job.element_count}, false, retry.connection(), retry.interrupts(),
-                           &attempt.took_data);
-    if (reduction.ok() || !retry.Again(reduction.status(), attempt)) return reduction;
-  }
+  return retry.Run([&](Attempt& attempt) {
+    return small ? SendSmall(job, retry.connection(), retry.interrupts())
+                 : SendStripe(job, {0, job.element_count}, false, retry.connection(), retry.interrupts(),
+                              &attempt.took_data);
+  });
 }
 
 }  // namespace warpfold

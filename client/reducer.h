@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/array.h"
 #include "client/array_stream.h"
 #include "client/connection.h"
 #include "client/lent_memory.h"
@@ -34,6 +35,9 @@ struct SliceSource {
 // An array in one piece, which is lent. `data` must outlive the source.
 SliceSource SourceOf(std::span<const std::byte> data);
 
+// An array that is computed while it is sent. `generator` must outlive the source.
+SliceSource SourceOf(const Generator& generator);
+
 // The status of a call that sent slices of `source`. Where the system could not read its memory, that is
 // INVALID_ARGUMENT: another attempt would not find it either. Where it was the memory of another call on the
 // connection, this one may be tried again.
@@ -49,7 +53,7 @@ struct ReduceJob {
   const ClientOptions& client_options;
   const CallOptions& options;
   absl::Time deadline;
-  std::string array;  // names it to the servers, where it goes in several parts
+  std::string array = {};  // names it to the servers, where it goes in several parts
 };
 
 // One attempt at a part of the array, which its user drives:

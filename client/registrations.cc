@@ -252,7 +252,7 @@ absl::StatusOr<std::string> Registrations::TakeAnswer() {
   v1::MemoryResponse response;
   if (!response.ParseFromArray(bytes.data(), static_cast<int>(size))) {
     Break(EPROTO);
-    return absl::InternalError("the server's answer is not readable");
+    return MakeMismatch("it is not readable");
   }
   if (response.code() == 0) return response.token();
   return MakeError(static_cast<absl::StatusCode>(response.code()), response.reason(), response.message());

@@ -30,7 +30,8 @@ struct Registration {
   std::uint64_t connection = 0;
 };
 
-// It lives as long as anything that was registered over it. Answers have no names: the server gives them in
+// The connection of this process to the memory socket, and what is registered over it. Lives as long as
+// anything that was. Answers have no names: the server gives them in
 // the order of the questions, and what it still owes is remembered. Threads: any; one at a time has the turn
 // to ask. Processes: only the one that has made it; another one that has a copy, from a fork, shares the
 // connection with it, and must leave the connection alone.

@@ -8,6 +8,7 @@
 
 #include "client/answer_check.h"
 #include "client/chunk_stream.h"
+#include "client/methods.h"
 #include "client/raw_call.h"
 #include "client/wire.h"
 #include "warpfold/v1/arrays.pb.h"
@@ -15,13 +16,10 @@
 namespace warpfold {
 namespace {
 
-constexpr char kReduceKeptMethod[] = "/warpfold.v1.ReductionService/Reduce";
 constexpr char kPutMethod[] = "/warpfold.v1.ArrayService/PutArray";
 constexpr char kGetMethod[] = "/warpfold.v1.ArrayService/GetArray";
 constexpr char kListMethod[] = "/warpfold.v1.ArrayService/ListArrays";
 constexpr char kDeleteMethod[] = "/warpfold.v1.ArrayService/DeleteArray";
-
-absl::Status BadAnswer() { return absl::InternalError("the server's answer is not one to this request"); }
 
 v1::PutArrayRequest PutHeaderOf(const ReduceJob& job, const PutOptions& put) {
   v1::PutArrayRequest request;
@@ -77,10 +75,11 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
   *took_data = stream.took_data();
   if (!answer.ok()) return BlameSource(answer.status(), job.source);
   v1::PutArrayResponse response;
-  if (!Parse(*std::move(answer), response) || response.token().empty() ||
-      response.array().element_count() != job.element_count || response.array().byte_count() != byte_count ||
+  if (absl::Status status = ParseAnswer(*std::move(answer), response); !status.ok()) return status;
+  if (response.token().empty() || response.array().element_count() != job.element_count ||
+      response.array().byte_count() != byte_count ||
       response.array().element_type() != job.spec.element_type()) {
-    return BadAnswer();
+    return MakeMismatch("it is of another array");
   }
   ResidentArray array = FromProto(response.array());
   array.token = response.token();
@@ -99,8 +98,7 @@ absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, const
   header.mutable_reference()->set_element_count(reference.element_count);
   CallScope scope(connection, deadline, interrupts);
   v1::ReduceResponse response;
-  if (absl::Status status =
-          CallUnary(scope, kReduceKeptMethod, request, response, RawCall::Wait::kAwakeFirst);
+  if (absl::Status status = CallUnary(scope, kReduceMethod, request, response, RawCall::Wait::kAwakeFirst);
       !status.ok()) {
     return status;
   }
@@ -119,7 +117,7 @@ absl::StatusOr<std::vector<ResidentArray>> AskForArrays(const std::string& owner
   if (absl::Status status = CallUnary(scope, kListMethod, request, response); !status.ok()) return status;
   std::vector<ResidentArray> arrays;
   for (const v1::ResidentArray& array : response.arrays()) {
-    if (!HasKnownType(array)) return BadAnswer();
+    if (!HasKnownType(array)) return MakeMismatch("an array of an unknown type");
     arrays.push_back(FromProto(array));
   }
   return arrays;
@@ -132,7 +130,9 @@ absl::StatusOr<ResidentArray> AskForArray(const std::string& token, const Connec
   CallScope scope(connection, deadline, interrupts);
   v1::GetArrayResponse response;
   if (absl::Status status = CallUnary(scope, kGetMethod, request, response); !status.ok()) return status;
-  if (!response.has_array() || !HasKnownType(response.array())) return BadAnswer();
+  if (!response.has_array() || !HasKnownType(response.array())) {
+    return MakeMismatch("no array, or one of an unknown type");
+  }
   ResidentArray array = FromProto(response.array());
   array.token = token;
   return array;

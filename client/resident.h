@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls behind Client::Put, List, Delete and ReduceReference. Internal.
+// The calls behind Client::PutBytes, GetArray, ListArrays, DeleteArray and ReduceReference. Internal.
 #pragma once
 
 #include <string>

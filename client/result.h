@@ -63,7 +63,7 @@ struct Timings {
   absl::Duration queue;    // waiting for a slot of the device
   absl::Duration receive;  // from the header to the commit
   absl::Duration copy;     // to the device; 0 on a CPU
-  absl::Duration kernel;   // reducing
+  absl::Duration kernel;   // from the start of reducing to its end; on a CPU with the waits for its threads
 };
 
 struct Reduction {

@@ -34,6 +34,7 @@ absl::Duration RestAfter(const absl::Status& status) {
 }  // namespace
 
 bool MayRetry(const absl::Status& status, const Attempt& attempt) {
+  if (attempt.delivered) return false;
   // The server refused the call before it read the data that was already under way.
   if (IsBusy(status)) return true;
   if (!absl::IsUnavailable(status)) return false;
@@ -46,7 +47,7 @@ RetryPolicy::RetryPolicy(const ClientOptions& options, absl::Time deadline)
 }
 
 void RetryPolicy::Reset() {
-  attempts_left_ = max_attempts_ - 1;
+  attempts_left_ = std::max(max_attempts_, 1) - 1;
   could_not_read_ = false;
   pause_ = first_pause_;
 }

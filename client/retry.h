@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <stop_token>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/connection.h"
 #include "client/options.h"
@@ -16,17 +18,25 @@
 
 namespace warpfold {
 
-// What a call that failed may have done, and how much hangs on it.
+// What an attempt that failed has done, and how much hangs on it.
 struct Attempt {
   // A part of an array may have reached the server. A retry would send all of it again, and so double the
   // load on a server in trouble.
   bool took_data = false;
+  // A part of the answer has reached the caller, who must not get it twice.
+  bool delivered = false;
   // Work has been done that only this call can use, so a full server is asked again until the deadline.
   bool patient = false;
 };
 
 // Whether the same call may succeed later or on another server.
 bool MayRetry(const absl::Status& status, const Attempt& attempt);
+
+inline const absl::Status& StatusOf(const absl::Status& answer) { return answer; }
+template <class Answer>
+const absl::Status& StatusOf(const absl::StatusOr<Answer>& answer) {
+  return answer.status();
+}
 
 // How long to wait between the attempts of one call. Threads: one at a time.
 class RetryPolicy {
@@ -67,6 +77,17 @@ class RetryLoop {
   // or at once where another target serves. After a server that drains, a connection is made anew; if that,
   // or another target, leads to one that drains, too, then only after the pause.
   bool Again(const absl::Status& status, const Attempt& attempt);
+
+  // Calls `once` until what it returns, a status or a StatusOr, is OK or is not tried again. Each time it is
+  // given a copy of `begin`, in which it says what it has done.
+  template <class Once>
+  auto Run(const Once& once, const Attempt& begin = {}) -> decltype(once(std::declval<Attempt&>())) {
+    while (true) {
+      Attempt attempt = begin;
+      auto answer = once(attempt);
+      if (answer.ok() || !Again(StatusOf(answer), attempt)) return answer;
+    }
+  }
 
   void Succeeded() {
     policy_.Reset();

@@ -86,12 +86,12 @@ class SegmentStream {
     *request.mutable_header() = header;
     *request.mutable_header()->mutable_spec() = job_.spec;
     request.mutable_header()->set_request_id(job_.options.request_id);
-    return call_.Write(Serialize(request)) && call_.AwaitAdmission();
+    return Write(Serialize(request)) && call_.AwaitAdmission();
   }
   bool SendLengths(std::span<const std::uint64_t> lengths) {
     v1::ReduceSegmentsRequest request;
     request.mutable_lengths()->set_lengths(lengths.data(), lengths.size_bytes());
-    return call_.Write(Serialize(request));
+    return Write(Serialize(request));
   }
   // Bytes [begin, end) of the array, as chunks.
   bool SendBytes(std::uint64_t begin, std::uint64_t end) {
@@ -99,7 +99,8 @@ class SegmentStream {
       const std::size_t size = std::min<std::uint64_t>(job_.chunk_bytes, end - begin);
       const grpc::Slice slice = job_.source.slice(begin, size, memory_);
       if (job_.options.checksum) crc_.Extend(std::as_bytes(std::span(slice.begin(), slice.size())));
-      if (!call_.Write(ChunkMessage(slice, std::nullopt))) return false;
+      if (!first_chunk_.has_value()) first_chunk_ = messages_;
+      if (!Write(ChunkMessage(slice))) return false;
       if (job_.options.on_sent) job_.options.on_sent(size);
       begin += size;
     }
@@ -112,7 +113,7 @@ class SegmentStream {
     commit.mutable_array()->set_byte_count(job_.element_count * job_.element_bytes);
     if (job_.options.checksum) commit.mutable_array()->set_crc32c(crc_.value());
     commit.set_segment_count(segment_count);
-    return call_.Write(Serialize(request));
+    return Write(Serialize(request));
   }
 
   absl::StatusOr<SegmentSummary> Finish() {
@@ -125,10 +126,14 @@ class SegmentStream {
   }
 
   // Whether the network has taken a part of the array.
-  bool took_data() const { return call_.writes_completed() > 1; }
+  bool took_data() const { return first_chunk_.has_value() && call_.writes_completed() > *first_chunk_; }
   bool delivered() const { return answer_.delivered(); }
 
  private:
+  bool Write(const grpc::ByteBuffer& message) {
+    ++messages_;
+    return call_.Write(message);
+  }
   bool Take(grpc::ByteBuffer buffer) {
     answer_status_ = answer_.Add(std::move(buffer));
     return answer_status_.ok();
@@ -141,6 +146,8 @@ class SegmentStream {
   CallScope scope_;
   RawCall call_;
   proto::Crc32c crc_;
+  int messages_ = 0;                // that were handed to the network
+  std::optional<int> first_chunk_;  // how many of them come before it
 };
 
 v1::ReduceSegmentsHeader HeaderOf(const ReduceJob& job, const SegmentCut& cut) {
@@ -170,7 +177,7 @@ bool SendRagged(const ReduceJob& job, std::span<const std::uint64_t> lengths, Se
 
 absl::Status SegmentAnswer::Add(grpc::ByteBuffer buffer) {
   v1::ReduceSegmentsResponse response;
-  if (!Parse(std::move(buffer), response)) return MakeMismatch("a response is not readable");
+  if (absl::Status status = ParseAnswer(std::move(buffer), response); !status.ok()) return status;
   if (summary_.has_value()) return MakeMismatch("a response behind the summary");
   if (response.has_layout()) return AddLayout(response.layout());
   if (columns_.empty()) return MakeMismatch("results before their layout");
@@ -249,7 +256,7 @@ absl::StatusOr<SegmentSummary> SegmentAnswer::Finish() const {
 
 absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentCut& cut,
                                             const SegmentVisitor& visitor, const Connection& connection,
-                                            const Interrupts& interrupts, SegmentAttempt* attempt) {
+                                            const Interrupts& interrupts, Attempt* attempt) {
   v1::ReduceSegmentsHeader header = HeaderOf(job, cut);
   header.set_expected_element_count(job.element_count);
   header.set_with_crc32c(job.options.checksum);
@@ -259,7 +266,8 @@ absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentC
                                         : SendRagged(job, cut.lengths, stream));
   if (goes_on) stream.SendCommit(SegmentCount(job, cut));
   absl::StatusOr<SegmentSummary> summary = stream.Finish();
-  *attempt = {.took_data = stream.took_data(), .delivered = stream.delivered()};
+  attempt->took_data = stream.took_data();
+  attempt->delivered = stream.delivered();
   return summary;
 }
 
@@ -267,7 +275,7 @@ absl::StatusOr<SegmentSummary> SendSegmentsReference(const ReduceJob& job, const
                                                      const ArrayReference& reference,
                                                      const SegmentVisitor& visitor,
                                                      const Connection& connection,
-                                                     const Interrupts& interrupts, SegmentAttempt* attempt) {
+                                                     const Interrupts& interrupts, Attempt* attempt) {
   v1::ReduceSegmentsHeader header = HeaderOf(job, cut);
   header.mutable_reference()->set_token(reference.token);
   header.mutable_reference()->set_byte_offset(reference.byte_offset);
@@ -278,7 +286,7 @@ absl::StatusOr<SegmentSummary> SendSegmentsReference(const ReduceJob& job, const
     goes_on = stream.SendLengths(cut.lengths.subspan(at, std::min(kLengthsAtOnce, cut.lengths.size() - at)));
   }
   absl::StatusOr<SegmentSummary> summary = stream.Finish();
-  *attempt = {.took_data = false, .delivered = stream.delivered()};
+  attempt->delivered = stream.delivered();
   return summary;
 }
 

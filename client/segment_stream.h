@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "client/array_reference.h"
 #include "client/reducer.h"
+#include "client/retry.h"
 #include "client/segments.h"
 #include "warpfold/v1/segments.pb.h"
 
@@ -53,22 +54,16 @@ class SegmentAnswer {
   std::vector<SegmentFailure> failures_;
 };
 
-// What an attempt has done.
-struct SegmentAttempt {
-  bool took_data = false;  // a part of the array may have reached the server
-  bool delivered = false;  // the visitor has seen results: it must not see them again
-};
-
 // One attempt at an array that is sent.
 absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentCut& cut,
                                             const SegmentVisitor& visitor, const Connection& connection,
-                                            const Interrupts& interrupts, SegmentAttempt* attempt);
+                                            const Interrupts& interrupts, Attempt* attempt);
 
 // One attempt at an array that the server can read.
 absl::StatusOr<SegmentSummary> SendSegmentsReference(const ReduceJob& job, const SegmentCut& cut,
                                                      const ArrayReference& reference,
                                                      const SegmentVisitor& visitor,
                                                      const Connection& connection,
-                                                     const Interrupts& interrupts, SegmentAttempt* attempt);
+                                                     const Interrupts& interrupts, Attempt* attempt);
 
 }  // namespace warpfold

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/argument_check.h"
 #include "client/chunk_stream.h"
 #include "client/client.h"
 #include "client/retry.h"
@@ -55,7 +56,7 @@ Scalar ScalarOf(SegmentColumn::Kind kind, std::uint64_t bits) {
   }
 }
 
-// The same text as the server's for an array.
+// The code and the reason are the server's for an array; the text is the client's.
 absl::Status StatusOf(SegmentFailure::Reason reason, absl::string_view name) {
   if (reason == SegmentFailure::Reason::kOverflow) {
     return MakeError(absl::StatusCode::kOutOfRange, reason::kOverflow,
@@ -78,9 +79,9 @@ std::vector<OperatorResult> SegmentResults::Row(std::uint64_t row) const {
     OperatorResult& result = results.back();
     const std::uint64_t bits = Column(i)[row];
     if (column.content == SegmentColumn::Content::kIndex) {
-      result.index = bits;
+      if (bits != SegmentColumn::kNoIndex) result.index = bits;
     } else if (column.content == SegmentColumn::Content::kEndIndex) {
-      result.end_index = bits;
+      if (bits != SegmentColumn::kNoIndex) result.end_index = bits;
     } else if (column.field.empty()) {
       result.value = ScalarOf(column.kind, bits);
     } else {
@@ -109,28 +110,23 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsSource(const Spec& spec, El
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const std::uint64_t element_bytes = ElementBytes(spec, type);
-  if (byte_count % element_bytes != 0) return Refuse("the bytes are not a whole number of elements");
+  if (absl::Status status = CheckWhole(byte_count, element_bytes); !status.ok()) return status;
   if (absl::Status status = CheckCut(cut, byte_count / element_bytes); !status.ok()) return status;
-  const ReduceJob job = {*proto_spec,
-                         element_bytes,
-                         byte_count / element_bytes,
-                         options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes,
-                         source,
-                         *targets_,
-                         options_,
-                         options,
-                         start + options.timeout,
-                         ""};
+  const ReduceJob job = {.spec = *proto_spec,
+                         .element_bytes = element_bytes,
+                         .element_count = byte_count / element_bytes,
+                         .chunk_bytes = options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes,
+                         .source = source,
+                         .targets = *targets_,
+                         .client_options = options_,
+                         .options = options,
+                         .deadline = start + options.timeout};
   RetryLoop retry(*targets_, targets_->Next(), options_, job.deadline, InterruptsOf(options));
-  while (true) {
-    SegmentAttempt attempt;
-    absl::StatusOr<SegmentSummary> summary =
-        SendSegments(job, cut, visitor, retry.connection(), retry.interrupts(), &attempt);
-    const bool may_retry = !summary.ok() && !attempt.delivered;
-    if (may_retry && retry.Again(summary.status(), {.took_data = attempt.took_data})) continue;
-    if (summary.ok()) summary->timings.total = absl::Now() - start;
-    return summary;
-  }
+  absl::StatusOr<SegmentSummary> summary = retry.Run([&](Attempt& attempt) {
+    return SendSegments(job, cut, visitor, retry.connection(), retry.interrupts(), &attempt);
+  });
+  if (summary.ok()) summary->timings.total = absl::Now() - start;
+  return summary;
 }
 
 absl::StatusOr<SegmentSummary> Client::ReduceSegmentsOf(const Spec& spec, ElementType type,
@@ -144,12 +140,7 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsGenerated(
     const Spec& spec, ElementType type, std::uint64_t byte_count, const Generator& generator,
     const SegmentCut& cut, const SegmentVisitor& visitor, const CallOptions& options) {
   if (!generator) return NoGenerator();
-  const auto generate = [&generator](std::uint64_t offset, std::size_t size, LentMemory&) {
-    OwnedChunk chunk = std::make_unique_for_overwrite<std::byte[]>(size);
-    generator(offset, std::span(chunk.get(), size));
-    return SliceOf(std::move(chunk), size);
-  };
-  return ReduceSegmentsSource(spec, type, byte_count, {generate}, cut, visitor, options);
+  return ReduceSegmentsSource(spec, type, byte_count, SourceOf(generator), cut, visitor, options);
 }
 
 absl::StatusOr<SegmentSummary> Client::ReduceSegmentsReference(const Spec& spec, ElementType type,
@@ -164,26 +155,21 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsReference(const Spec& spec,
   if (!proto_spec.ok()) return proto_spec.status();
   if (absl::Status status = CheckCut(cut, reference.element_count); !status.ok()) return status;
   const SliceSource none;
-  const ReduceJob job = {*proto_spec,
-                         ElementBytes(spec, type),
-                         reference.element_count,
-                         kChunkBytes,
-                         none,
-                         *targets_,
-                         options_,
-                         options,
-                         start + options.timeout,
-                         ""};
+  const ReduceJob job = {.spec = *proto_spec,
+                         .element_bytes = ElementBytes(spec, type),
+                         .element_count = reference.element_count,
+                         .source = none,
+                         .targets = *targets_,
+                         .client_options = options_,
+                         .options = options,
+                         .deadline = start + options.timeout};
   RetryLoop retry(*targets_, 0, options_, job.deadline, InterruptsOf(options));
-  while (true) {
-    SegmentAttempt attempt;
-    absl::StatusOr<SegmentSummary> summary =
-        SendSegmentsReference(job, cut, reference, visitor, retry.connection(), retry.interrupts(), &attempt);
-    const bool may_retry = !summary.ok() && !attempt.delivered;
-    if (may_retry && retry.Again(summary.status(), {.took_data = attempt.took_data})) continue;
-    if (summary.ok()) summary->timings.total = absl::Now() - start;
-    return summary;
-  }
+  absl::StatusOr<SegmentSummary> summary = retry.Run([&](Attempt& attempt) {
+    return SendSegmentsReference(job, cut, reference, visitor, retry.connection(), retry.interrupts(),
+                                 &attempt);
+  });
+  if (summary.ok()) summary->timings.total = absl::Now() - start;
+  return summary;
 }
 
 absl::StatusOr<SegmentTable> Client::CollectSegments(

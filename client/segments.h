@@ -34,8 +34,9 @@ struct SegmentCut {
 };
 
 // What a column of results is. An operator has a column for its value, or for each of its fields, then those
-// of its indices if it has any: counted from the start of the segment, 2^64 - 1 where there is none.
+// of its indices if it has any: counted from the start of the segment, kNoIndex where there is none.
 struct SegmentColumn {
+  static constexpr std::uint64_t kNoIndex = ~std::uint64_t{0};
   enum class Content : std::uint8_t { kValue, kIndex, kEndIndex };
   enum class Kind : std::uint8_t { kInt64, kUint64, kDouble, kBool };
 
@@ -45,7 +46,7 @@ struct SegmentColumn {
   Kind kind = Kind::kUint64;  // what the 8 bytes of a value are; a bool is 0 or 1
 };
 
-// A segment without a result of one operator: its values are 0, its indices 2^64 - 1.
+// A segment without a result of one operator: its values are 0, its indices SegmentColumn::kNoIndex.
 struct SegmentFailure {
   enum class Reason : std::uint8_t { kOverflow, kEmptyArray };
 

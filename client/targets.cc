@@ -29,12 +29,12 @@ Targets::Lease Targets::Take(std::size_t preferred, absl::Time now) {
     if (targets_[best].left_out_until <= now) break;
     if (targets_[other].left_out_until < targets_[best].left_out_until) best = other;
   }
-  Line& line = LeastBusy(targets_[best]);
+  Line& line = LeastBusyOrNew(targets_[best]);
   ++line.users;
   return Lease(this, best, &line);
 }
 
-Targets::Line& Targets::LeastBusy(Target& target) {
+Targets::Line& Targets::LeastBusyOrNew(Target& target) {
   const auto less_busy = [](const auto& a, const auto& b) {
     return std::pair(a->users, a->rests_until) < std::pair(b->users, b->rests_until);
   };

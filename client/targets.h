@@ -104,7 +104,7 @@ class Targets {
   void KeepAdvice(std::size_t target, const v1::TransferAdvice& advice);
 
  private:
-  Line& LeastBusy(Target& target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Line& LeastBusyOrNew(Target& target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::size_t names_;
   const ClientOptions options_;

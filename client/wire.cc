@@ -6,14 +6,16 @@
 
 #include <array>
 #include <string>
+#include <utility>
+
+#include "client/status.h"
 
 namespace warpfold {
 namespace {
 
-// Field 15, length-delimited: the chunk in ReduceRequest, and data in ReduceChunk and ReduceArrayRequest.
+// Field 15, length-delimited: the chunk in requests of a stream, and data in ReduceChunk and
+// ReduceArrayRequest.
 constexpr char kField15 = (15 << 3) | 2;
-// ReduceChunk.crc32c: field 1, 32 bits.
-constexpr char kCrc32cField = (1 << 3) | 5;
 
 void AppendVarint(std::uint64_t value, std::string& out) {
   while (value >= 0x80) {
@@ -44,13 +46,13 @@ bool Parse(grpc::ByteBuffer buffer, google::protobuf::MessageLite& message) {
   return reader.status().ok() && message.ParseFromZeroCopyStream(&reader);
 }
 
-grpc::ByteBuffer ChunkMessage(const grpc::Slice& data, std::optional<std::uint32_t> crc32c) {
-  std::string chunk;
-  if (crc32c.has_value()) {
-    chunk.push_back(kCrc32cField);
-    for (int shift = 0; shift < 32; shift += 8) chunk.push_back(static_cast<char>(*crc32c >> shift));
-  }
-  chunk.push_back(kField15);
+absl::Status ParseAnswer(grpc::ByteBuffer buffer, google::protobuf::MessageLite& message) {
+  if (Parse(std::move(buffer), message)) return absl::OkStatus();
+  return MakeMismatch("it is not readable");
+}
+
+grpc::ByteBuffer ChunkMessage(const grpc::Slice& data) {
+  std::string chunk(1, kField15);
   AppendVarint(data.size(), chunk);
 
   std::string prefix(1, kField15);

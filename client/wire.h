@@ -11,8 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 
+#include "absl/status/status.h"
 #include "google/protobuf/message_lite.h"
 #include "warpfold/v1/reduction.pb.h"
 
@@ -28,8 +28,12 @@ grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
 // False if the buffer does not hold such a message.
 bool Parse(grpc::ByteBuffer buffer, google::protobuf::MessageLite& message);
 
-// A ReduceRequest with a chunk.
-grpc::ByteBuffer ChunkMessage(const grpc::Slice& data, std::optional<std::uint32_t> crc32c);
+// The same, of a server's answer: INTERNAL.
+absl::Status ParseAnswer(grpc::ByteBuffer buffer, google::protobuf::MessageLite& message);
+
+// A request with a chunk, which is field 15 of ReduceRequest, PutArrayRequest and ReduceSegmentsRequest
+// alike.
+grpc::ByteBuffer ChunkMessage(const grpc::Slice& data);
 
 // `request`, which has no data, with `data`.
 grpc::ByteBuffer ArrayMessage(const v1::ReduceArrayRequest& request, const grpc::Slice& data);

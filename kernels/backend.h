@@ -42,7 +42,7 @@ struct SlotResult {
   // The state of the range that was started. After a StartStore it is empty and of no operator.
   std::optional<PartialState> state;
   absl::Duration copy;    // to the device; zero on the CPU
-  absl::Duration kernel;  // reducing
+  absl::Duration kernel;  // from the start of reducing to its end; on a CPU with the waits for its threads
 };
 
 // A part of an array's bytes, which lies anywhere on the host.
@@ -74,9 +74,10 @@ class Slot {
   virtual void NotifyBy(std::function<void()> on_finished) = 0;
 
   // Has the function given to NotifyBy run once, when what was started is done: on a thread of the device's,
-  // or at once on this one. It must return soon and must not touch the slot. A device that fails may never
-  // run it: whoever relies on it also has to ask Finished() now and then. At most once between a Start and
-  // its Wait. It costs some microseconds, and a caller that polls Finished() need not call it.
+  // or at once on this one, which may also be too soon where the device cannot tell. It must return soon and
+  // must not touch the slot. A device that fails may never run it: whoever relies on it also has to ask
+  // Finished() now and then. At most once between a Start and its Wait. It costs some microseconds, and a
+  // caller that polls Finished() need not call it.
   virtual void Notify() = 0;
 
   // How many elements one Start can take: a positive multiple of reduction.leaf_elements().
@@ -216,7 +217,8 @@ struct BackendOptions {
   std::size_t slot_bytes = 0;
   // How many threads the CPU backend has: one per core for 0. Start reduces on the calling thread, whose
   // cache holds the bytes, for inline_time at most, and hands the rest to those threads; while groups compete
-  // for them and most are busy, a group that has had more than others stays on its own for some milliseconds.
+  // for them and a quarter of them are busy, a group that is not far behind stays on its own for some
+  // milliseconds (docs/adr/0122).
   int threads = 0;
   absl::Duration inline_time = absl::Microseconds(200);
 };

@@ -17,7 +17,7 @@ namespace warpfold::kernels {
 
 using ErrorMetadata = std::vector<std::pair<std::string, std::string>>;
 
-// `reason` is one of the UPPER_SNAKE_CASE reasons listed at the top of reduction.proto.
+// `reason` is one of proto/error_reasons.h.
 absl::Status Error(absl::StatusCode code, absl::string_view reason, absl::string_view message,
                    const ErrorMetadata& metadata = {});
 

@@ -33,7 +33,8 @@ inline std::uint32_t ComputeCrc32c(std::span<const std::byte> bytes) {
   return crc.value();
 }
 
-// The same on any processor: what Crc32c falls back to, and is tested against.
+// The register after `bytes`, on any processor; a register is the complement of a checksum. What Crc32c falls
+// back to, and is tested against.
 std::uint32_t PortableCrc32c(std::uint32_t crc_register, std::span<const std::byte> bytes);
 
 }  // namespace warpfold::proto

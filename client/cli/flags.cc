@@ -142,7 +142,8 @@ void AddReduce(CLI::App& app, ReduceFlags& flags) {
              [&flags](const std::string& text) { flags.spec.matrix_shape = ParseMatrixShape(text); },
              "Elements are ROWSxCOLUMNS matrices, row-major, of 1x1 to 32x32")
           ->transform(MatrixShapeValidator());
-  app.add_flag("--wrap", flags.spec.wrap_overflow, "Integer sum and product: wrap around on overflow");
+  app.add_flag("--wrap", flags.spec.wrap_overflow,
+               "sum, product and sum_of_squares of integers, describe's sum: wrap around");
   app.add_flag("--ignore-nan", flags.spec.ignore_nan, "Float operators: skip NaN elements");
   app.add_option("--ddof", flags.spec.ddof, "variance, stddev, describe: divide by the count less N")
       ->option_text("N")

@@ -47,7 +47,7 @@ absl::StatusOr<ElementType> TypeOf(absl::string_view descr) {
                              "': integers of 8 to 64 bits, floats of 16 to 64, and bool only"));
 }
 
-// Bytes of the array; nothing if the number does not fit.
+// Bytes of the array. INVALID_ARGUMENT if 64 bits do not hold their number.
 absl::StatusOr<std::uint64_t> DataBytes(const NpyHeader& header, ElementType type) {
   std::uint64_t bytes = ElementTypeBytes(type);
   for (const std::uint64_t length : header.shape) {

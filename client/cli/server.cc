@@ -25,7 +25,7 @@ absl::Status Of(const std::string& path, const absl::Status& status) {
 }  // namespace
 
 absl::StatusOr<Server> FindServer(const ServerFlags& flags) {
-  if (flags.tls_ca.empty()) return Server{flags.targets.front(), nullptr, flags.targets};
+  if (flags.tls_ca.empty()) return Server{flags.targets, nullptr};
   grpc::SslCredentialsOptions keys;
   for (const auto& [path, text] :
        {std::pair(&flags.tls_ca, &keys.pem_root_certs), std::pair(&flags.tls_cert, &keys.pem_cert_chain),
@@ -43,7 +43,7 @@ absl::StatusOr<Server> FindServer(const ServerFlags& flags) {
     status = CheckKey(keys.pem_private_key, keys.pem_cert_chain);
     if (!status.ok()) return Of(flags.tls_key, status);
   }
-  return Server{flags.targets.front(), grpc::SslCredentials(keys), flags.targets};
+  return Server{flags.targets, grpc::SslCredentials(keys)};
 }
 
 }  // namespace warpfold::cli

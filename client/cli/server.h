@@ -16,9 +16,10 @@
 namespace warpfold::cli {
 
 struct Server {
-  std::string target;                                     // the first
+  std::vector<std::string> targets;  // at least one; commands that may use several use all
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // null for plaintext
-  std::vector<std::string> targets = {};                  // all, of commands that may use several
+
+  const std::string& target() const { return targets.front(); }
 };
 
 // Reads the TLS files. The status names the one that cannot be read.

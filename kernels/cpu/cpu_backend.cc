@@ -188,7 +188,7 @@ class CpuSlot : public Slot {
   // Whether a range that was sent keeps to this thread and leaves the pool to other groups. What lies in
   // memory does not: its caller starts one piece of it after the other.
   bool Yields() const { return shared_.pool.times().Yields(group_); }
-  // So many of the threads work beside this one that the pool's would have to wait for a processor.
+  // Whether beside this thread at least one in kBusyPart of the pool's number works now (tuning.h).
   bool IsBusy() const { return (shared_.pool.times().working() - 1) * kBusyPart >= shared_.pool.size(); }
 
   std::size_t TaskCount() const { return work_ == Work::kRange ? range_.tasks() : segments_.tasks(); }

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // For how long threads have worked for each of the groups that share them: the pool's threads and those that
-// call Start. Who has had more than others leaves the pool to them while threads are short (docs/adr/0122).
+// call Start. A group that is not far behind the one that has had most leaves the pool to those who are,
+// while threads are busy (docs/adr/0122).
 //
 // Threads: any. Threads that race here see a group a moment too far ahead or behind, which no result depends
 // on.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Vectors of integers, for loops whose trick a compiler does not find: the vector types of GCC and Clang,
+// Vectors of numbers, for loops whose trick a compiler does not find: the vector types of GCC and Clang,
 // which know all arithmetic (https://gcc.gnu.org/onlinedocs/gcc/Vector-Extensions.html).
 #pragma once
 

@@ -54,6 +54,6 @@ absl::Status LossOf(cudaError_t error, const char* what) {
   return StatusFor(error, what, absl::StatusCode::kUnavailable, reason::kDeviceLost);
 }
 
-bool IsDeviceError(const absl::Status& status) { return ErrorReason(status) == reason::kDeviceLost; }
+bool IsDeviceLost(const absl::Status& status) { return ErrorReason(status) == reason::kDeviceLost; }
 
 }  // namespace warpfold::kernels::cuda

@@ -23,8 +23,8 @@ absl::Status StatusOf(cudaError_t error, const char* what);
 // does.
 absl::Status LossOf(cudaError_t error, const char* what);
 
-// Whether StatusOf found the device lost.
-bool IsDeviceError(const absl::Status& status);
+// Whether the status says that the device is lost (DEVICE_LOST).
+bool IsDeviceLost(const absl::Status& status);
 
 }  // namespace warpfold::kernels::cuda
 

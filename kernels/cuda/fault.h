@@ -24,7 +24,7 @@ class Fault {
   }
   // Returns `status`, after remembering it if it is a failure of the device.
   absl::Status Check(absl::Status status) {
-    if (!IsDeviceError(status)) return status;
+    if (!IsDeviceLost(status)) return status;
     absl::MutexLock lock(&mutex_);
     if (status_.ok()) status_ = status;
     raised_.store(true, std::memory_order_release);

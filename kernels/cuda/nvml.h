@@ -5,7 +5,7 @@
 // only by way of the context that reductions use. The library comes with the driver and is opened at run
 // time: a server starts without it.
 //
-// Threads: one at a time.
+// Threads: Read from any; the library takes calls from all at once.
 #pragma once
 
 #include <memory>

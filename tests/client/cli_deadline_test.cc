@@ -58,7 +58,7 @@ class CliDeadlineTest : public testing::Test {
   template <typename Command>
   void ExpectTimeIsUp(absl::Time deadline, const Command& run) {
     testing::internal::CaptureStderr();
-    EXPECT_EQ(run(Server{server_.target(), nullptr, {server_.target()}}), kExitServerError);
+    EXPECT_EQ(run(Server{{server_.target()}, nullptr}), kExitServerError);
     EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("DEADLINE_EXCEEDED"));
     EXPECT_LT(absl::Now() - deadline, absl::Seconds(2));
   }

@@ -173,6 +173,18 @@ TEST_F(ClientFailureTest, NotRetriedOnceDataWasTaken) {
   EXPECT_EQ(service_.started(), 1);
 }
 
+// An array of no elements has a commit, and no data.
+TEST_F(ClientFailureTest, AnArrayWithoutDataIsRetriedAfterItsCommit) {
+  int commits = 0;
+  service_.on_commit = [&](const SeenCall&, grpc::ServerContext&) {
+    return ++commits == 1 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "once") : grpc::Status::OK;
+  };
+  const absl::Status status =
+      client_.Reduce(kSumSpec, std::vector<std::int32_t>(), {.checksum = true}).status();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(commits, 2);
+}
+
 TEST_F(ClientFailureTest, OtherErrorsAreNotRetried) {
   service_.on_start = [](int, grpc::ServerContext&) {
     return ErrorWithReason(grpc::StatusCode::RESOURCE_EXHAUSTED, "too large", "ARRAY_TOO_LARGE");

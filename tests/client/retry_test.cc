@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "client/status.h"
 #include "google/rpc/status.pb.h"
 
@@ -84,8 +86,11 @@ TEST(RetryPolicyTest, AFullServerIsAskedOnWhereMuchHangsOnIt) {
 }
 
 TEST(RetryPolicyTest, NoRetriesAreNoneAtAFullServerEither) {
-  RetryPolicy policy({.max_attempts = 1}, absl::InfiniteFuture());
-  EXPECT_FALSE(policy.PauseAfter(Busy(), {.patient = true}, kNow).has_value());
+  for (const int none : {1, 0, std::numeric_limits<int>::min()}) {
+    RetryPolicy policy({.max_attempts = none}, absl::InfiniteFuture());
+    EXPECT_FALSE(policy.PauseAfter(Busy(), {.patient = true}, kNow).has_value()) << none;
+    EXPECT_FALSE(policy.PauseAfter(Draining(), {}, kNow).has_value()) << none;
+  }
 }
 
 TEST(RetryTest, WhatMayBeTriedAgain) {
@@ -93,6 +98,7 @@ TEST(RetryTest, WhatMayBeTriedAgain) {
   EXPECT_TRUE(MayRetry(absl::UnavailableError("no connection"), {}));
   EXPECT_FALSE(MayRetry(absl::UnavailableError("no connection"), {.took_data = true}));
   EXPECT_TRUE(MayRetry(Draining(), {.took_data = true}));
+  EXPECT_FALSE(MayRetry(Draining(), {.delivered = true}));
   EXPECT_TRUE(MayRetry(Busy(), {.took_data = true}));
   EXPECT_TRUE(MayRetry(MakeError(StatusCode::kResourceExhausted, "TOO_MANY_CALLS", ""), {}));
   EXPECT_FALSE(MayRetry(MakeError(StatusCode::kResourceExhausted, "ARRAY_TOO_LARGE", ""), {}));

@@ -240,6 +240,17 @@ TEST(SegmentRowTest, ARowIsWhatAnArrayAnswers) {
   EXPECT_EQ(second[3].status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(second[3].name, "minmax");
 
+  // A segment with a NaN has a value, and no first index.
+  const std::vector<Column> bounds = {
+      {"max_subarray_sum", Column::Content::kValue, "", Column::Kind::kDouble},
+      {"max_subarray_sum", Column::Content::kIndex, "", Column::Kind::kUint64},
+      {"max_subarray_sum", Column::Content::kEndIndex, "", Column::Kind::kUint64}};
+  const std::vector<std::uint64_t> none = {half, Column::kNoIndex, Column::kNoIndex};
+  const OperatorResult row =
+      SegmentResults{.segment_count = 1, .columns = bounds, .values = none, .failures = {}}.Row(0).front();
+  EXPECT_EQ(*row.As<double>(), 0.5);
+  EXPECT_FALSE(row.index.has_value() || row.end_index.has_value());
+
   SegmentTable::Column column;
   column.bits = {half, 1};
   column.kind = Column::Kind::kDouble;

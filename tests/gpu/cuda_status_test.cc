@@ -38,7 +38,7 @@ TEST(CudaStatusTest, SuccessIsOk) {
 TEST(CudaStatusTest, RefusalsCostTheirRequestOnly) {
   for (const int code : kRefused) {
     ExpectStatus(code, absl::StatusCode::kInternal, "LAUNCH_REFUSED");
-    EXPECT_FALSE(IsDeviceError(StatusOf(static_cast<cudaError_t>(code), "launch"))) << code;
+    EXPECT_FALSE(IsDeviceLost(StatusOf(static_cast<cudaError_t>(code), "launch"))) << code;
   }
 }
 
@@ -46,7 +46,7 @@ TEST(CudaStatusTest, WhatPoisonsTheContextLosesTheDevice) {
   for (const auto& codes : {kSticky, kLost}) {
     for (const int code : codes) {
       ExpectStatus(code, absl::StatusCode::kUnavailable, "DEVICE_LOST");
-      EXPECT_TRUE(IsDeviceError(StatusOf(static_cast<cudaError_t>(code), "launch"))) << code;
+      EXPECT_TRUE(IsDeviceLost(StatusOf(static_cast<cudaError_t>(code), "launch"))) << code;
     }
   }
 }
@@ -55,20 +55,20 @@ TEST(CudaStatusTest, WhateverIsNotKnownToBeHarmlessLosesTheDevice) {
   for (int code = 1; code <= 2000; ++code) {
     const bool is_refused = std::find(kRefused.begin(), kRefused.end(), code) != kRefused.end();
     EXPECT_EQ(IsRefusal(static_cast<cudaError_t>(code)), is_refused) << code;
-    EXPECT_EQ(IsDeviceError(StatusOf(static_cast<cudaError_t>(code), "launch")), !is_refused) << code;
+    EXPECT_EQ(IsDeviceLost(StatusOf(static_cast<cudaError_t>(code), "launch")), !is_refused) << code;
   }
 }
 
 TEST(CudaStatusTest, AnyErrorOfACallThatMustNotFailLosesTheDevice) {
   EXPECT_TRUE(LossOf(cudaSuccess, "cudaStreamSynchronize").ok());
   for (int code = 1; code <= 2000; ++code) {
-    EXPECT_TRUE(IsDeviceError(LossOf(static_cast<cudaError_t>(code), "cudaStreamSynchronize"))) << code;
+    EXPECT_TRUE(IsDeviceLost(LossOf(static_cast<cudaError_t>(code), "cudaStreamSynchronize"))) << code;
   }
 }
 
 TEST(CudaStatusTest, OtherStatusesAreNoDeviceErrors) {
-  EXPECT_FALSE(IsDeviceError(absl::OkStatus()));
-  EXPECT_FALSE(IsDeviceError(absl::UnavailableError("draining")));
+  EXPECT_FALSE(IsDeviceLost(absl::OkStatus()));
+  EXPECT_FALSE(IsDeviceLost(absl::UnavailableError("draining")));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ struct Contender {
 
 absl::StatusOr<Caller> MakeCaller(const Side& side, const BenchFlags& flags,
                                   std::span<const std::byte> memory, absl::Duration* handed_over) {
-  if (side.caller == CallerKind::kRawSocket) return MakeRawSocketCaller(side.server.target, flags);
+  if (side.caller == CallerKind::kRawSocket) return MakeRawSocketCaller(side.server.target(), flags);
   if (side.caller == CallerKind::kGenerated) return MakeGeneratedCaller(side.server, flags);
   if (flags.source == BenchSource::kChunks) return MakeGrpcCaller(side.server, flags);
   return MakeReferenceCaller(side.server, flags, memory, side.memory_socket, handed_over);
@@ -106,7 +106,7 @@ int RunBench(const Server& server, const BenchFlags& flags) {
   if (!sides.ok()) return ReportCallError(sides.status());
   const absl::StatusOr<std::vector<SideResult>> results = Measure(*sides, flags);
   if (!results.ok()) return ReportCallError(results.status());
-  const auto lines = ReportLines(flags, TransportOf(sides->front().server.target), *results);
+  const auto lines = ReportLines(flags, TransportOf(sides->front().server.target()), *results);
   return PrintAnswer(flags.json ? JsonText(lines) : flags.csv ? CsvText(lines) : TableText(lines));
 }
 

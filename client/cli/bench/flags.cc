@@ -11,7 +11,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/chunk_stream.h"
 #include "client/cli/validators.h"
+#include "proto/limits.h"
 
 namespace warpfold::cli {
 namespace {
@@ -44,8 +46,7 @@ standard output that takes no more.)";
 constexpr std::uint64_t kDefaultBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kDefaultSmallBytes = 4096;
 // Smaller arrays are no stream: the client sends them as one message.
-constexpr std::uint64_t kLeastStreamBytes = (64 << 10) + 1;
-constexpr std::uint64_t kLeastChunkBytes = 4096;
+constexpr std::uint64_t kLeastStreamBytes = kSmallArrayBytes + 1;
 constexpr int kMaxCallers = 256;
 
 const std::map<std::string, BenchMethod>& Methods() {
@@ -80,9 +81,11 @@ void AddChoice(CLI::App& app, const std::string& name, Value& value,
 CLI::Validator ChunkValidator() {
   const auto check = [](const std::string& text) -> std::string {
     std::uint64_t bytes = 0;
-    const bool good =
-        absl::SimpleAtoi(text, &bytes) && std::has_single_bit(bytes) && bytes >= kLeastChunkBytes;
-    return good ? "" : absl::StrCat("'", text, "' is not a power of two of ", kLeastChunkBytes, " or more");
+    const bool good = absl::SimpleAtoi(text, &bytes) && std::has_single_bit(bytes) &&
+                      bytes >= kMinChunkBytes && bytes <= kMaxChunkBytes;
+    return good ? ""
+                : absl::StrCat("'", text, "' is not a power of two of ", kMinChunkBytes, " to ",
+                               kMaxChunkBytes);
   };
   return CLI::Validator(check, "N");
 }

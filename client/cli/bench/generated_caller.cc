@@ -44,7 +44,7 @@ Caller MakeGeneratedCaller(const Server& server, const BenchFlags& flags) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a socket of its own
   std::shared_ptr<v1::ReductionService::Stub> stub =
-      v1::ReductionService::NewStub(grpc::CreateCustomChannel(server.target, credentials, arguments));
+      v1::ReductionService::NewStub(grpc::CreateCustomChannel(server.target(), credentials, arguments));
   // The operators are known: they were checked with the flags.
   return [stub, flags, spec = *ToProto(SpecOf(flags), flags.type)](
              std::span<const std::byte> array) -> absl::StatusOr<Reduction> {

@@ -7,14 +7,13 @@
 #include "client/client.h"
 #include "client/connection.h"
 #include "client/lent_memory.h"
+#include "client/methods.h"
 #include "client/raw_call.h"
 #include "client/translate.h"
 #include "client/wire.h"
 
 namespace warpfold::cli {
 namespace {
-
-constexpr char kReduceArrayMethod[] = "/warpfold.v1.ReductionService/ReduceArray";
 
 // A server that answers nothing is an error, not a wait without an end.
 constexpr absl::Duration kGrpcTimeout = absl::Minutes(2);
@@ -42,7 +41,7 @@ absl::StatusOr<Reduction> SendArray(const Connection& connection, const v1::Redu
   grpc::ByteBuffer buffer;
   if (absl::Status status = call.Finish(&buffer); !status.ok()) return status;
   v1::ReduceArrayResponse response;
-  if (!Parse(std::move(buffer), response)) return absl::InternalError("the server's answer is not readable");
+  if (absl::Status status = ParseAnswer(std::move(buffer), response); !status.ok()) return status;
   return FromProto(response.reduction());
 }
 
@@ -62,14 +61,14 @@ Spec SpecOf(const BenchFlags& flags) {
 Caller MakeGrpcCaller(const Server& server, const BenchFlags& flags) {
   ClientOptions options = {.credentials = server.credentials};
   if (flags.streams != 0) options.connections = flags.streams;
-  auto client = std::make_shared<Client>(server.target, options);
+  auto client = std::make_shared<Client>(server.target(), options);
   switch (flags.method) {
     case BenchMethod::kReduce:
       return [client, flags, spec = SpecOf(flags)](std::span<const std::byte> array) {
         return Stream(*client, flags, spec, array);
       };
     case BenchMethod::kArray: {
-      auto connection = std::make_shared<Connection>(server.target, options);
+      auto connection = std::make_shared<Connection>(server.target(), options);
       v1::ReduceArrayRequest request;
       // The operators are known: they were checked with the flags.
       *request.mutable_spec() = *ToProto(SpecOf(flags), flags.type);

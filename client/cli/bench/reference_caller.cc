@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "client/cli/bench/caller.h"
 #include "client/cli/bench/gpu_memory.h"
@@ -39,12 +40,15 @@ struct Elsewhere {
 // A sealed copy of the memory in a memfd; -1 where the system has none.
 int MemfdOf(std::span<const std::byte> memory) {
   const int memfd = memfd_create("warpfold bench", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  absl::Cleanup close_it = [memfd] { close(memfd); };
   const auto bytes = static_cast<off_t>(memory.size());
   if (memfd < 0 || posix_fallocate(memfd, 0, bytes) != 0) return -1;
   void* const copy = mmap(nullptr, memory.size(), PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
-  if (copy == MAP_FAILED || fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) return -1;
+  if (copy == MAP_FAILED) return -1;
   std::memcpy(copy, memory.data(), memory.size());
   munmap(copy, memory.size());
+  if (fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) return -1;
+  std::move(close_it).Cancel();
   return memfd;
 }
 
@@ -97,7 +101,7 @@ absl::StatusOr<Caller> MakeReferenceCaller(const Server& server, const BenchFlag
                                            const std::string& memory_socket, absl::Duration* handed_over) {
   auto there = std::make_shared<Elsewhere>();
   there->client = std::make_unique<Client>(
-      server.target, ClientOptions{.connections = 1, .credentials = server.credentials});
+      server.target(), ClientOptions{.connections = 1, .credentials = server.credentials});
   absl::Status status;
   if (flags.source == BenchSource::kMemory) status = Share(memory_socket, memory, *there);
   if (flags.source == BenchSource::kIpc) status = HandOver(memory_socket, memory, *there);

@@ -24,7 +24,7 @@ std::string ListenAddress(const std::string& transport, const std::string& name,
 absl::StatusOr<Side> Start(const std::string& name, const std::vector<std::string>& command) {
   absl::StatusOr<ChildProcess> process = ChildProcess::Start(command);
   if (!process.ok()) return process.status();
-  Side side = {.name = name, .server = {.target = process->address(), .credentials = nullptr}};
+  Side side = {.name = name, .server = {.targets = {process->address()}, .credentials = nullptr}};
   side.pid = process->pid();
   side.process.emplace(*std::move(process));
   return side;
@@ -79,7 +79,7 @@ absl::StatusOr<std::vector<Side>> StartSides(const Server& server, const BenchFl
   std::vector<Side> sides;
   absl::StatusOr<Side> first = StartServer(server, flags, folder);
   if (!first.ok()) return first.status();
-  const std::string transport = TransportOf(first->server.target);
+  const std::string transport = TransportOf(first->server.target());
   sides.push_back(*std::move(first));
   if (flags.generated) {
     sides.push_back({.name = "generated",

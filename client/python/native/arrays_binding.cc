@@ -45,7 +45,7 @@ nb::tuple ReduceReference(Client& client, const nb::bytes& token, std::uint64_t 
   const CallOptions options = OptionsOf(settings, stop, watch);
   const MatrixShape shape = task.spec.matrix_shape.value_or(MatrixShape{1, 1});
   const std::uint64_t entries = std::uint64_t{shape.rows} * shape.columns;
-  // The server refuses a shape without entries.
+  // ToProto refuses a shape without entries.
   const std::uint64_t element_count = entries == 0 ? 0 : scalar_count / entries;
   const ArrayReference reference = {TokenOf(token), byte_offset, element_count};
   return ResultTuple(

@@ -12,7 +12,7 @@ import functools
 from typing import Any, NamedTuple
 
 from warpfold import _native
-from warpfold.element_types import element_type
+from warpfold.element_types import ELEMENT_TYPES, element_type
 
 # DLPack's numbers.
 _CUDA = 2
@@ -82,7 +82,9 @@ def _by_dlpack(array: Any) -> Place | None:
         view = _native.View(array)
     except TypeError:
         return None
-    return Place(view.address, view.type, view.shape) if view.device == _CUDA and view.contiguous else None
+    if view.type not in ELEMENT_TYPES or view.device != _CUDA or not view.contiguous:
+        return None
+    return Place(view.address, view.type, view.shape)
 
 
 def _by_interface(array: Any) -> Place | None:

@@ -185,7 +185,9 @@ class Parts(Generic[R, S]):
         state: S = self._perform(Work(settings, work), itself)
         return state
 
-    def _perform(self, work: Work[Any], finish: Callable[[Any], Any]) -> Any:
+    def _perform(self, work: Work[Any], finish: Callable[[Any], Any],
+                 undo: Callable[[_native.Client, Any], Any] | None = None) -> Any:
+        """See warpfold.methods."""
         raise NotImplementedError
 
 

@@ -65,7 +65,7 @@ class Subarray(NamedTuple):
 class Timings(NamedTuple):
     """Seconds: of the call as seen from here, and the server's, which overlap: waiting for a slot of the
     device, from the header to the commit, copying to the device, reducing. Of an array on several streams
-    these are of the stream that took longest."""
+    each phase is that of the stream in which it took longest."""
 
     total: float
     queue: float

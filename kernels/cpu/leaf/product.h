@@ -6,6 +6,7 @@
 // eight chains, because a chain waits for each multiplication.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -51,8 +52,9 @@ struct ScalarLeaf<Product<T, false>> {
     }
     std::uint64_t factors[kFactors];
     Multiply<std::uint64_t, Bits<T>, kElements>(magnitudes, factors);
-    static_assert(kChains == 8);
-    std::uint64_t products[kChains] = {1, 1, 1, 1, 1, 1, 1, 1};
+    static_assert(kFactors % kChains == 0);
+    std::uint64_t products[kChains];
+    std::fill_n(products, kChains, 1);
     std::uint64_t overflows[kChains] = {};
     for (std::uint64_t i = 0; i < kFactors; i += kChains) {
       for (std::uint64_t chain = 0; chain < kChains; ++chain) {

@@ -34,8 +34,8 @@ inline std::uint64_t MostElementsInTile(const SegmentPlan& plan) {
   return std::uint64_t{1} << (plan.leaf_shift + (plan.in_registers ? plan.run_level : 0));
 }
 
-// Tiles for segments that fit a leaf, runs for longer ones; item after item to add(item), a first sweep over
-// them to count.
+// Calls add(item) for each item in the order of memory: tiles for segments that fit a leaf, runs for longer
+// ones.
 template <class Add>
 void ForEachItem(const SegmentCut& cut, const SegmentPlan& plan, const Add& add) {
   const std::uint64_t leaf = std::uint64_t{1} << plan.leaf_shift;

@@ -119,13 +119,13 @@ void ExpectRightStatus(const Played& plain, const Played& played, std::size_t ca
   if (expected == Expected::kNothing && IsSticky(code)) {
     // The next step that asks finds out.
     const bool is_last = plain.steps[call] + 1 == Scenario::Steps().size();
-    EXPECT_EQ(IsDeviceError(played.loss), !is_last) << "nobody says that the device is lost";
+    EXPECT_EQ(IsDeviceLost(played.loss), !is_last) << "nobody says that the device is lost";
     return;
   }
   const auto [status_code, reason] = StatusFor(expected);
   EXPECT_EQ(played.status.code(), status_code) << played.status;
   EXPECT_EQ(ErrorReason(played.status), reason) << played.status;
-  EXPECT_EQ(IsDeviceError(played.loss), expected == Expected::kDeviceLost) << played.loss;
+  EXPECT_EQ(IsDeviceLost(played.loss), expected == Expected::kDeviceLost) << played.loss;
   if (expected == Expected::kNothing) return;
   EXPECT_EQ(played.failed, plain.steps[call]) << "another step than the one whose call has failed";
   if (expected == Expected::kDeviceLost || expected == Expected::kLaunchRefused) {
@@ -183,7 +183,7 @@ class CudaShimTest : public testing::Test {
       failures[later.call] = code;
       SCOPED_TRACE(Trace(failures));
       const Played played = Fail(failures);
-      EXPECT_EQ(IsDeviceError(played.loss), IsSticky(code) || site.function == "cudaStreamSynchronize")
+      EXPECT_EQ(IsDeviceLost(played.loss), IsSticky(code) || site.function == "cudaStreamSynchronize")
           << ToString(site) << ": " << played.loss;
     }
   }

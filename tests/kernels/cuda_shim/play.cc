@@ -55,7 +55,7 @@ class Player {
         played_.failed = i;
         played_.status = status;
       }
-      if (IsDeviceError(status)) return CheckLoss(scenario, step, status);
+      if (IsDeviceLost(status)) return CheckLoss(scenario, step, status);
       // Each failure costs one request at most.
       EXPECT_LT(again, std::ssize(failures_)) << step.name << ": " << status;
       if (again >= std::ssize(failures_)) return scenario.backend() != nullptr;
