@@ -18,7 +18,7 @@ constexpr char kMergeMethod[] = "/warpfold.v1.ReductionService/Merge";
 
 // Servers take messages of up to 4 MiB, and so does gRPC by default as a client. Two states fit: a node has
 // 32 KiB at most, and a state has at most two nodes of each level (one if it starts with the array). Two that
-// lie in the middle of an array can only be too large beyond 2^46 bytes, where the server says so.
+// lie in the middle of an array can only be too large beyond 2^45 bytes, where the server says so.
 constexpr std::size_t kMaxStatesBytes = std::size_t{3} << 20;
 
 // The range of the array that adjacent states are of.

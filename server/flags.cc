@@ -32,6 +32,7 @@ std::string CheckAddress(const std::string& address) {
   if (std::any_of(address.begin(), address.end(), absl::ascii_iscntrl))
     return "must have no control characters";
   if (absl::StartsWith(address, "unix:/")) return "";
+  if (absl::StartsWith(address, "*:")) return "all addresses of the machine are 0.0.0.0 or [::], not *";
   const std::size_t colon = address.rfind(':');
   int port = -1;
   if (colon != std::string::npos && colon > 0 && !absl::StartsWith(address, "unix:") &&
@@ -43,8 +44,8 @@ std::string CheckAddress(const std::string& address) {
 }
 
 std::string CheckAdminAddress(const std::string& address) {
-  if (!absl::StartsWith(address, "unix:") && CheckAddress(address).empty()) return "";
-  return "must be host:port with a port of 0 to 65535";
+  return absl::StartsWith(address, "unix:") ? "must be host:port with a port of 0 to 65535"
+                                            : CheckAddress(address);
 }
 
 // Whether a socket that listens on one of them takes the place of the other's, as far as their texts tell.
@@ -129,6 +130,15 @@ std::string CheckSocketPath(const std::string& path) {
   return absl::StrCat("must be an absolute path of at most ", kMostBytes, " bytes");
 }
 
+// CLI11 would take the next word for the value.
+void RefuseEmptyValues(int argc, const char* const* argv) {
+  for (const absl::string_view word : std::vector<absl::string_view>(argv + 1, argv + argc)) {
+    if (absl::StartsWith(word, "--") && absl::EndsWith(word, "=")) {
+      throw CLI::ValidationError(std::string(absl::StripSuffix(word, "=")), "has no value");
+    }
+  }
+}
+
 void AddLimits(CLI::App& app, Flags* flags) {
   app.add_option("--slots", flags->slots, "Staging buffers of each device, shared out among the shards")
       ->check(CLI::Range(1, 256))
@@ -174,6 +184,7 @@ void AddMemory(CLI::App& app, Flags* flags) {
   app.add_option("--memory_socket_users", flags->memory_socket_users,
                  "Numbers of users, beside the server's own, whose processes may: comma-separated")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->needs(socket);
   app.add_option("--max_registered_bytes", flags->max_registered_bytes, "The most memory of all of them")
       ->check(CLI::Range(std::uint64_t{1}, kMaxArrayBytes))
@@ -243,6 +254,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
   app.add_option("--listen", flags->listen,
                  "Addresses, comma-separated: host:port (0: a free one), unix:/path")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Validator(CheckAddress, "ADDRESS"));
   app.add_option("--device", flags->device,
                  "auto (a GPU if there is one), cpu, cuda:N, several GPUs as cuda:0,cuda:1 or cuda:all, or "
@@ -264,6 +276,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
   const CLI::Option* const log_format = AddLog(app, flags);
   ReadNumbersAsDecimal<CLI::App, CLI::Validator>(app);
   try {
+    RefuseEmptyValues(argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     // Whoever asked for JSON has this one line as well, though it may come before the flag has been taken.

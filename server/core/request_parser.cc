@@ -101,8 +101,14 @@ absl::Status MessageTooLarge() {
                         {{"limit", "max_message_bytes"}, {"value", std::to_string(kMaxPayloadBytes)}});
 }
 
-absl::Status CheckPayload(const ParsedChunk& chunk) {
-  return TotalBytes(chunk.data) > kMaxPayloadBytes ? MessageTooLarge() : absl::OkStatus();
+// Of a message of so many bytes that carries data.
+absl::Status CheckSize(const ParsedChunk& chunk, std::uint64_t total_bytes) {
+  const std::uint64_t data_bytes = TotalBytes(chunk.data);
+  if (data_bytes > kMaxPayloadBytes) return MessageTooLarge();
+  if (total_bytes - data_bytes <= kMaxFramingBytes) return absl::OkStatus();
+  return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kMessageTooLarge,
+                        absl::StrCat("what surrounds a message's data exceeds ", kMaxFramingBytes, " bytes"),
+                        {{"limit", "framing_bytes"}, {"value", absl::StrCat(kMaxFramingBytes)}});
 }
 
 std::string Flatten(ByteSlices message) {
@@ -122,22 +128,21 @@ ParsedChunk ChunkOf(const std::string& data, std::shared_ptr<const google::proto
   return chunk;
 }
 
-absl::StatusOr<ParsedChunk> ChunkOf(const v1::ReduceChunk& chunk,
-                                    std::shared_ptr<const google::protobuf::Message> owner) {
+ParsedChunk ChunkOf(const v1::ReduceChunk& chunk, std::shared_ptr<const google::protobuf::Message> owner) {
   ParsedChunk parsed = ChunkOf(chunk.data(), std::move(owner));
   if (chunk.has_crc32c()) parsed.crc32c = chunk.crc32c();
-  if (absl::Status status = CheckPayload(parsed); !status.ok()) return status;
   return parsed;
 }
 
-// What `request` carries.
+// What `request`, a message of so many bytes, carries.
 template <class Parsed, class Request>
-absl::StatusOr<Parsed> Unpack(const std::shared_ptr<Request>& request) {
+absl::StatusOr<Parsed> Unpack(const std::shared_ptr<Request>& request, std::uint64_t total_bytes) {
   if (request->has_header()) return Parsed(std::move(*request->mutable_header()));
   if (request->has_commit()) return Parsed(std::move(*request->mutable_commit()));
   if (request->has_chunk()) {
-    absl::StatusOr<ParsedChunk> chunk = ChunkOf(request->chunk(), request);
-    return chunk.ok() ? absl::StatusOr<Parsed>(*std::move(chunk)) : chunk.status();
+    ParsedChunk chunk = ChunkOf(request->chunk(), request);
+    if (absl::Status status = CheckSize(chunk, total_bytes); !status.ok()) return status;
+    return Parsed(std::move(chunk));
   }
   if constexpr (requires { request->lengths(); }) {
     if (request->has_lengths()) return Parsed(std::move(*request->mutable_lengths()));
@@ -152,12 +157,12 @@ absl::StatusOr<Parsed> ParseStreamRequest(ByteSlices message) {
   const std::uint64_t total_bytes = TotalBytes(message);
   ParsedChunk chunk;
   if (ParseChunkInPlace(message, total_bytes, &chunk)) {
-    if (absl::Status status = CheckPayload(chunk); !status.ok()) return status;
+    if (absl::Status status = CheckSize(chunk, total_bytes); !status.ok()) return status;
     return Parsed(std::move(chunk));
   }
   auto request = std::make_shared<Request>();
   if (absl::Status status = ParseWhole(message, request.get()); !status.ok()) return status;
-  return Unpack<Parsed>(request);
+  return Unpack<Parsed>(request, total_bytes);
 }
 
 // Where in a ReduceArrayRequest its data begin, if they are the last field, reach to the end, and have no
@@ -243,7 +248,7 @@ absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message) {
     array.request.set_request_id(request->request_id());
     array.data = ChunkOf(request->data(), request);
   }
-  if (absl::Status status = CheckPayload(array.data); !status.ok()) return status;
+  if (absl::Status status = CheckSize(array.data, total_bytes); !status.ok()) return status;
   return array;
 }
 

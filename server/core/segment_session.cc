@@ -126,8 +126,11 @@ absl::Status SegmentSession::BeginChunks() {
   const std::uint64_t count = header_.expected_element_count();
   const std::uint64_t max_bytes = service_.limits.max_stream_bytes;
   if (has_count && count > max_bytes / element_bytes) return ArrayTooLarge(max_bytes);
-  if (header_.has_segment_length() && header_.segment_length() > max_bytes / element_bytes) {
-    return ArrayTooLarge(max_bytes);
+  if (header_.has_segment_length()) {
+    const std::uint64_t most = max_bytes / element_bytes / header_.segment_length();
+    if (most == 0 || header_.expected_segment_count() > most) return ArrayTooLarge(max_bytes);
+  } else if (header_.expected_segment_count() > max_bytes) {
+    return TooManySegments(max_bytes);
   }
   auto reducer = std::make_unique<ArraySegmentReducer>(
       slots_, service_.clock, *reduction_,

@@ -122,7 +122,12 @@ void RpcCall::OnRequested(bool ok) {
 }
 
 void RpcCall::OnRead(bool ok) {
-  if (!ok) return core_->OnEnd();
+  if (!ok) {
+    // Either the client has said that it sends no more, or it is gone; of the latter gRPC tells next
+    // (OnDone).
+    no_more_alarm_.emplace();
+    return no_more_alarm_->Set(shard_.queue(), gpr_inf_past(GPR_CLOCK_REALTIME), no_more_.Begin());
+  }
   std::optional<Message> message = MessageOf(incoming_);
   // A message that cannot be read counts as a broken stream.
   if (!message.has_value()) return core_->OnEnd();
@@ -138,6 +143,8 @@ void RpcCall::OnFinished(bool) { core_->OnDelivered(); }
 void RpcCall::OnDone(bool) {
   if (core_.has_value() && context_.IsCancelled()) core_->OnLeft();
 }
+
+void RpcCall::OnNoMore(bool) { core_->OnEnd(); }
 
 void RpcCall::Read() { stream_.Read(&incoming_, read_.Begin()); }
 

@@ -8,6 +8,7 @@
 // back.
 #pragma once
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/support/byte_buffer.h>
 
@@ -52,6 +53,7 @@ class RpcCall : private Transport {
   void OnTold(bool) {}
   void OnFinished(bool);
   void OnDone(bool);
+  void OnNoMore(bool);
 
   void Read() override;
   void TellAdmitted() override;
@@ -69,6 +71,8 @@ class RpcCall : private Transport {
   Operation told_{this, &RpcCall::OnTold};
   Operation finished_{this, &RpcCall::OnFinished};
   Operation done_{this, &RpcCall::OnDone};
+  Operation no_more_{this, &RpcCall::OnNoMore};
+  std::optional<grpc::Alarm> no_more_alarm_;
   grpc::ByteBuffer incoming_;  // gRPC's while a read is in progress
   std::optional<Call> core_;   // once the call has come
 };

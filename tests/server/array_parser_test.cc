@@ -169,13 +169,24 @@ TEST(ArrayParserTest, PayloadsUpToTheLimit) {
 }
 
 // So much comes before the data that they are not looked for: protobuf finds them.
-TEST(ArrayParserTest, DataBehindLongFieldsAreFoundToo) {
-  for (const std::size_t id_bytes : {kMaxFramingBytes - 10, kMaxFramingBytes - 5, kMaxFramingBytes}) {
-    v1::ReduceArrayRequest request;
-    request.set_request_id(std::string(id_bytes, 'i'));
-    request.set_data("abcd");
-    const std::string bytes = request.SerializeAsString();
-    ExpectLikeProtobuf(bytes, {bytes.size() / 2});
+TEST(ArrayParserTest, WhatSurroundsTheDataIsLimitedToo) {
+  constexpr std::size_t kTagsAndLengths = (1 + 3) + (1 + 1);  // of the id and of the data
+  for (const bool is_behind : {false, true}) {
+    for (const int beyond : {-1, 0, 1}) {
+      v1::ReduceArrayRequest request;
+      request.set_request_id(std::string(kMaxFramingBytes - kTagsAndLengths + beyond, 'i'));
+      const std::string id = request.SerializeAsString();
+      const std::string data =
+          "\x7a\x04"
+          "abcd";
+      const std::string bytes = is_behind ? data + id : id + data;
+      if (beyond <= 0) {
+        ExpectLikeProtobuf(bytes, {bytes.size() / 2});
+      } else {
+        const auto parsed = ParseReduceArrayRequest(Cut(bytes, {}));
+        EXPECT_EQ(kernels::ErrorReason(parsed.status()), "MESSAGE_TOO_LARGE");
+      }
+    }
   }
 }
 

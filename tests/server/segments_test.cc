@@ -34,6 +34,22 @@ TEST_F(SegmentsTest, ASegmentIsNoLongerThanTheLongestArray) {
   }
 }
 
+// What is announced of an array that is too large is enough to refuse it.
+TEST_F(SegmentsTest, TooManySegmentsAreRefusedAtOnce) {
+  constexpr std::uint64_t kMostBytes = 1 << 26;
+  for (const int beyond : {-1, 0, 1}) {
+    v1::ReduceSegmentsRequest request;
+    *request.mutable_header() = SegmentsHeader({v1::OPERATOR_SUM});
+    request.mutable_header()->set_segment_length(4);
+    request.mutable_header()->set_expected_segment_count(kMostBytes / 4 / 4 + beyond);
+    EXPECT_EQ(ReasonOf({request}), beyond > 0 ? "ARRAY_TOO_LARGE" : "NO_COMMIT") << beyond;
+    // Of lengths, which may be zero, there are as many as bytes at most.
+    request.mutable_header()->clear_segment_length();
+    request.mutable_header()->set_expected_segment_count(kMostBytes + beyond);
+    EXPECT_EQ(ReasonOf({request}), beyond > 0 ? "ARRAY_TOO_LARGE" : "NO_COMMIT") << beyond;
+  }
+}
+
 TEST_F(SegmentsTest, EveryOperatorAndType) {
   int pairs = 0;
   const auto names = kernels::OperatorNames();
