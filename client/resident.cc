@@ -10,6 +10,7 @@
 #include "client/chunk_stream.h"
 #include "client/methods.h"
 #include "client/raw_call.h"
+#include "client/status.h"
 #include "client/wire.h"
 #include "warpfold/v1/arrays.pb.h"
 
