@@ -16,7 +16,7 @@
 #include "absl/strings/strip.h"
 #include "kernels/devices.h"
 #include "kernels/geometry.h"
-#include "proto/decimal.h"
+#include "proto/command_line.h"
 #include "server/version.h"
 
 namespace warpfold::server {
@@ -243,10 +243,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, Flags* flags, s
   app.set_version_flag("--version", kVersion);
   // One line: it may end up in a log.
   app.failure_message([](const CLI::App*, const CLI::Error& e) {
-    constexpr absl::string_view kHasValue = " was given a disallowed flag override";
-    std::string line = e.what();
-    if (absl::EndsWith(line, kHasValue))
-      line = absl::StrCat("--", absl::StripSuffix(line, kHasValue), ": takes no value");
+    std::string line = SayTakesNoValue(e.what());
     std::replace_if(line.begin(), line.end(), absl::ascii_iscntrl, ' ');
     return line + "\n";
   });

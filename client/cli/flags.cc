@@ -19,7 +19,7 @@
 #include "client/cli/plain_words.h"
 #include "client/cli/validators.h"
 #include "client/translate.h"
-#include "proto/decimal.h"
+#include "proto/command_line.h"
 
 namespace warpfold::cli {
 namespace {
@@ -236,7 +236,7 @@ int Explain(const CLI::App& app, const CLI::ParseError& error) {
   const bool is_answer = app.exit(error, out, complaint) == 0;  // --help, --version
   if (is_answer) return PrintAnswer(out.str());
   for (const absl::string_view line : absl::StrSplit(complaint.str(), '\n', absl::SkipEmpty())) {
-    std::cerr << Printable(line) << "\n";
+    std::cerr << Printable(SayTakesNoValue(std::string(line))) << "\n";
   }
   return kExitUsage;
 }
@@ -256,6 +256,7 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   CLI::App app("Reduces arrays on a Warpfold server.", "warpfold");
   app.set_version_flag("--version", WARPFOLD_VERSION);
   app.require_subcommand(1);
+  app.option_defaults()->disable_flag_override();  // --json=no says less than it seems to
   CLI::App& reduce = *app.add_subcommand("reduce", "Reduce an array");
   CLI::App& put = *app.add_subcommand("put", "Leave an array with the server, for many reductions");
   CLI::App& arrays = *app.add_subcommand("arrays", "The arrays that the server keeps");

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/translate.h"
-#include "proto/decimal.h"
+#include "proto/command_line.h"
 
 namespace warpfold::cli {
 namespace {
@@ -43,20 +43,26 @@ std::string CheckUnsigned(std::string& text) {
 
 std::string CheckInteger(std::string& text) {
   std::int64_t number = 0;
-  if (!absl::SimpleAtoi(text, &number)) return "'" + text + "' is not a whole number of 64 bits";
+  if (!IsDecimal(text) || !absl::SimpleAtoi(text, &number))
+    return "'" + text + "' is not a whole number of 64 bits";
   text = WithoutLeadingZeros(text);
   return "";
 }
 
+// abseil would take blanks around it and hexadecimal digits, too.
+bool ReadNumber(const std::string& text, double* number) {
+  return text.find_first_of(" \t\n\v\f\rxX") == std::string::npos && absl::SimpleAtod(text, number);
+}
+
 std::string CheckSeconds(std::string& text) {
   double seconds = 0;
-  const bool is_time = absl::SimpleAtod(text, &seconds) && seconds > 0 && std::isfinite(seconds);
+  const bool is_time = ReadNumber(text, &seconds) && seconds > 0 && std::isfinite(seconds);
   return is_time ? "" : "'" + text + "' is not a number of seconds above 0";
 }
 
 std::string CheckNumber(std::string& text) {
   double number = 0;
-  return absl::SimpleAtod(text, &number) && !std::isnan(number) ? "" : "'" + text + "' is not a number";
+  return ReadNumber(text, &number) && !std::isnan(number) ? "" : "'" + text + "' is not a number";
 }
 
 std::string CheckPositive(std::string& text) {
@@ -99,7 +105,8 @@ CLI::Validator MatrixShapeValidator() { return CLI::Validator(CheckMatrixShape, 
 std::optional<MatrixShape> ParseMatrixShape(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, 'x');
   MatrixShape shape;
-  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &shape.rows) ||
+  const bool is_plain = text.find_first_not_of("0123456789x") == std::string::npos;
+  if (!is_plain || parts.size() != 2 || !absl::SimpleAtoi(parts[0], &shape.rows) ||
       !absl::SimpleAtoi(parts[1], &shape.columns) || shape.rows == 0 || shape.columns == 0 ||
       std::max(shape.rows, shape.columns) > kMaxMatrixSide) {
     return std::nullopt;

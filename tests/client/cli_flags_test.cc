@@ -47,6 +47,12 @@ TEST(FlagsTest, UsageErrorsExitWith2) {
     EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--segment_length", no_length}), 2);
   }
   EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "5", "--target", "a:1,,b:2"}), 2);
+  // Numbers are decimal, without blanks, for every option; and a flag has no value.
+  for (const char* odd :
+       {"--streams=0x2", "--streams= 2", "--ddof=0x1", "--ddof= 1", "--timeout=0x10", "--timeout=5 ",
+        "--matrix=+2x2", "--matrix= 2x2", "--axis= 1", "--wrap=-1", "--json=5", "--checksum=no"}) {
+    EXPECT_EQ(ExitCodeOf({"reduce", "--op", "sum", "--iota", "8", odd}), 2) << odd;
+  }
   EXPECT_EQ(ExitCodeOf({"reduce", "--help"}), 0);
 }
 
