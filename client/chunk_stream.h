@@ -65,7 +65,10 @@ class ChunkStream {
   absl::StatusOr<grpc::ByteBuffer> Finish();
 
   // Whether the network has taken a part of the array.
-  bool took_data() const { return byte_count_ > 0 && call_.writes_completed() > kMessagesBeforeChunks; }
+  bool took_data() const { return byte_count_ > 0 && took_messages(); }
+  // Whether the network has taken more than the header, be it the commit alone: the server may have done what
+  // the call is for.
+  bool took_messages() const { return call_.writes_completed() > kMessagesBeforeChunks; }
   std::uint64_t sent_bytes() const { return byte_count_; }
 
  private:

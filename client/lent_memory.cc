@@ -8,8 +8,12 @@
 namespace warpfold {
 
 LentMemory::~LentMemory() {
-  // Breaking off takes a descriptor, which may only be had later.
-  while (!AwaitReturn(kTakenWithin)) connection_.BreakOff();
+  if (AwaitReturn(kTakenWithin)) return;
+  // It takes a descriptor, which may only be had later.
+  while (!connection_.BreakOff()) {
+    if (AwaitReturn(kTakenWithin)) return;
+  }
+  AwaitReturn(absl::InfiniteDuration());
 }
 
 grpc::Slice LentMemory::Lend(std::span<const std::byte> bytes) {

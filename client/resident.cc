@@ -73,7 +73,7 @@ absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& 
   }
   stream.Commit(job.element_bytes);
   absl::StatusOr<grpc::ByteBuffer> answer = stream.Finish();
-  *took_data = stream.took_data();
+  *took_data = stream.took_messages();  // an array without data, too, would be kept twice
   if (!answer.ok()) return BlameSource(answer.status(), job.source);
   v1::PutArrayResponse response;
   if (absl::Status status = ParseAnswer(*std::move(answer), response); !status.ok()) return status;

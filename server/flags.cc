@@ -133,7 +133,7 @@ std::string CheckSocketPath(const std::string& path) {
 // CLI11 would take the next word for the value.
 void RefuseEmptyValues(int argc, const char* const* argv) {
   for (const absl::string_view word : std::vector<absl::string_view>(argv + 1, argv + argc)) {
-    if (absl::StartsWith(word, "--") && absl::EndsWith(word, "=")) {
+    if (absl::StartsWith(word, "--") && word.find('=') == word.size() - 1) {
       throw CLI::ValidationError(std::string(absl::StripSuffix(word, "=")), "has no value");
     }
   }

@@ -13,6 +13,7 @@
 #include "server/core/limits.h"
 #include "server/core/pending_answers.h"
 #include "server/core/wire_guard.h"
+#include "server/memory/memfd_sealer.h"
 
 namespace warpfold::server {
 namespace {
@@ -23,6 +24,13 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 // take some hundreds more.
 constexpr std::uint64_t kBaseBytes = 64 * kMiB;
 constexpr std::uint64_t kDriverBytes = 512 * kMiB;
+
+// A process that seals memfds has 2 MiB of its own, and the kernel some more for it.
+constexpr std::uint64_t kSealerBytes = 3 * kMiB;
+std::uint64_t SealersBytes(const Flags& flags) {
+  if (flags.memory_socket.empty()) return 0;
+  return (1 + flags.memory_socket_users.size()) * MemfdSealer::kProcessesOfOneUser * kSealerBytes;
+}
 
 constexpr std::uint64_t kMessageBytes = kMaxPayloadBytes + kMaxFramingBytes;
 // A reduction: a message of the largest payload, and behind it the window of its stream. It may be one of
@@ -51,7 +59,7 @@ MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
   const std::uint64_t shards = static_cast<std::uint64_t>(backend.shards);
   const auto streams = static_cast<std::uint64_t>(StreamsOfConnection(flags.max_concurrent_reductions));
   return {
-      .base = kBaseBytes + static_cast<std::uint64_t>(backend.gpus) * kDriverBytes,
+      .base = kBaseBytes + static_cast<std::uint64_t>(backend.gpus) * kDriverBytes + SealersBytes(flags),
       .connections = ConnectionsOf(flags) * (kConnectionBytes + streams * kStreamBytes),
       .slots = backend.slot_bytes,
       .receive = backend.receive_bytes,

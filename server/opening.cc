@@ -27,7 +27,7 @@ std::size_t SlotBytes(kernels::Backend& backend) {
 // What the pages and the memory socket may open while the server serves.
 std::size_t OtherDescriptors(const Flags& flags) {
   return (flags.admin_listen.empty() ? 0 : HttpServer::kDescriptors) +
-         (flags.memory_socket.empty() ? 0 : MemorySocket::kDescriptors);
+         (flags.memory_socket.empty() ? 0 : MemorySocket::Descriptors(flags.memory_socket_users.size()));
 }
 
 }  // namespace

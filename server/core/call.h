@@ -85,7 +85,7 @@ class Call {
 
   // Events.
   void OnMessage(Message message);
-  void OnEnd();        // the client sends no more, or the stream broke
+  void OnEnd();        // the client sends no more
   void OnSent();       // Send is done
   void OnDelivered();  // the answer is on its way
   void OnLeft();       // the client is gone

@@ -27,7 +27,9 @@ pid_t Spawn(const std::vector<std::string>& command, const FileDescriptor& input
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  for (const int output : {STDOUT_FILENO, STDERR_FILENO}) {
+    posix_spawn_file_actions_addopen(&actions, output, "/dev/null", O_WRONLY, 0);
+  }
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none;
@@ -55,11 +57,19 @@ absl::Status ChildProcess::Start() {
   return absl::OkStatus();
 }
 
-void ChildProcess::Stop() {
-  if (process_ < 0) return;
+void ChildProcess::Kill() {
   socket_ = FileDescriptor();
-  kill(process_, SIGKILL);
-  while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) continue;
+  if (process_ > 0) kill(process_, SIGKILL);
+}
+
+void ChildProcess::Stop() {
+  Kill();
+  while (process_ > 0 && waitpid(process_, nullptr, 0) < 0 && errno == EINTR) continue;
+  process_ = -1;
+}
+
+void ChildProcess::Abandon() {
+  Kill();
   process_ = -1;
 }
 

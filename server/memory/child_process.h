@@ -23,18 +23,25 @@ class ChildProcess {
  public:
   // `command` is an executable and its arguments; it must call EndWithParent.
   explicit ChildProcess(std::vector<std::string> command) : command_(std::move(command)) {}
-  ChildProcess(const ChildProcess&) = delete;
-  ChildProcess& operator=(const ChildProcess&) = delete;
+  ChildProcess(ChildProcess&& other) noexcept
+      : command_(other.command_),
+        process_(std::exchange(other.process_, -1)),
+        socket_(std::move(other.socket_)) {}
+  ChildProcess& operator=(ChildProcess&&) = delete;
   ~ChildProcess() { Stop(); }
 
   // To be called where it does not run. UNAVAILABLE (NO_PROBER) if it cannot be started.
   absl::Status Start();
   // Ends it, if it runs, and waits for its end.
   void Stop();
+  // Ends it without the wait: IsRunning says when it has.
+  void Kill();
+  // Likewise, and forgets it. It stays the kernel's until this process ends.
+  void Abandon();
 
   // False before Start, and once it has ended, by itself or by Stop.
   bool IsRunning();
-  // The server's end, which is not open where it does not run.
+  // The server's end, which is not open where it does not run, or was killed.
   const FileDescriptor& socket() const { return socket_; }
 
  private:

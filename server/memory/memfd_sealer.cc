@@ -3,15 +3,15 @@
 #include "server/memory/memfd_sealer.h"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
 #include "server/memory/unix_socket.h"
@@ -19,68 +19,116 @@
 namespace warpfold::server {
 namespace {
 
-struct Outcome {
-  std::uint64_t number;  // the request's
-  std::int64_t error;    // 0, an errno, or kNoProcess
-};
-constexpr std::int64_t kNoProcess = -1;
+// How often to look whether a process that was given up is gone.
+constexpr absl::Duration kLookAgain = absl::Seconds(1);
 
-absl::Status ResultOf(std::int64_t error) {
-  if (error == 0) return absl::OkStatus();
-  if (error == kNoProcess) return NoProber("no process can be started");
-  return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory,
-                        "the server cannot seal the memfd against holes: it must be open for writing");
+absl::Status CannotSeal(absl::string_view why) {
+  return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, why);
 }
 
-// In the process that only seals, or in the one that forks it where that fails.
-void SendOutcome(const Outcome& outcome) { send(STDIN_FILENO, &outcome, sizeof(outcome), MSG_NOSIGNAL); }
+absl::Status ResultOf(int error) {
+  if (error == 0) return absl::OkStatus();
+  return CannotSeal(absl::StrCat("the server cannot seal the memfd against holes (", std::strerror(error),
+                                 "): it must be open for writing"));
+}
+
+absl::Status TakesNoSeals() {
+  return CannotSeal("the memfd takes no seals: somebody is writing to it, or allocating its bytes");
+}
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Sealing>> MemfdSealer::Start(const FileDescriptor& memfd,
-                                                                  std::shared_ptr<const void> with) {
-  // A process that seals may hold the other end of the socket for ever, so that its end does not tell.
-  if (!process_.IsRunning()) {
-    Forget();
-    if (absl::Status status = process_.Start(); !status.ok()) return status;
+MemfdSealer::~MemfdSealer() {
+  for (Sealer& sealer : sealers_) {
+    if (sealer.work != nullptr || sealer.is_given_up) sealer.process.Abandon();
   }
-  const std::uint64_t number = ++last_number_;
-  const std::string request(reinterpret_cast<const char*>(&number), sizeof(number));
-  if (!SendPacket(process_.socket(), request, memfd.get())) return NoProber("too many are checked at once");
-  auto sealing = std::make_shared<Sealing>(Sealing{.result = std::nullopt, .with = std::move(with)});
-  in_progress_[number] = sealing;
+}
+
+std::shared_ptr<const Sealing> MemfdSealer::Start(FileDescriptor memfd, uid_t user, absl::Time now) {
+  waiting_.push_back(std::make_shared<Sealing>(
+      Sealing{.memfd = std::move(memfd), .user = user, .deadline = now + patience_}));
+  std::shared_ptr<const Sealing> sealing = waiting_.back();
+  Advance(now);
   return sealing;
 }
 
-void MemfdSealer::TakeResults() {
-  if (fd() < 0) return;
-  Outcome outcome = {};
-  for (;;) {
-    const ssize_t size = recv(fd(), &outcome, sizeof(outcome), MSG_DONTWAIT);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (size != sizeof(outcome)) break;
-    const auto found = in_progress_.find(outcome.number);
-    if (found == in_progress_.end()) continue;
-    found->second->result = ResultOf(outcome.error);
-    found->second->with.reset();
-    in_progress_.erase(found);
-  }
-  process_.Stop();
-  Forget();
+void MemfdSealer::Advance(absl::Time now) {
+  for (Sealer& sealer : sealers_) TakeResult(sealer, now);
+  sealers_.remove_if([](Sealer& sealer) { return !sealer.process.IsRunning(); });
+  waiting_.remove_if([&](const std::shared_ptr<Sealing>& sealing) { return Assign(sealing, now); });
 }
 
-// The process has ended, and with it what it had not begun.
-void MemfdSealer::Forget() {
-  for (const auto& [number, sealing] : in_progress_) {
-    sealing->result = NoProber("the process that does it has ended");
-    sealing->with.reset();
+void MemfdSealer::TakeResult(Sealer& sealer, absl::Time now) {
+  if (sealer.is_given_up) return;
+  int error = 0;
+  const ssize_t size = recv(sealer.process.socket().get(), &error, sizeof(error), MSG_DONTWAIT);
+  if (size == sizeof(error)) {
+    if (sealer.work != nullptr) sealer.work->result = ResultOf(error);
+    sealer.work = nullptr;
+  } else if (size >= 0 || (errno != EAGAIN && errno != EINTR)) {
+    if (sealer.work != nullptr) sealer.work->result = NoProber("the process that does it has ended");
+    sealer.work = nullptr;
+    sealer.process.Stop();
+  } else if (sealer.work != nullptr && now >= sealer.work->deadline) {
+    sealer.work->result = TakesNoSeals();
+    sealer.work = nullptr;
+    sealer.is_given_up = true;
+    sealer.process.Kill();
   }
-  in_progress_.clear();
+}
+
+MemfdSealer::Sealer* MemfdSealer::FindIdle(uid_t user, absl::Status* status) {
+  std::size_t processes = 0;
+  for (Sealer& sealer : sealers_) {
+    if (sealer.user != user) continue;
+    if (sealer.work == nullptr && !sealer.is_given_up) return &sealer;
+    ++processes;
+  }
+  if (processes >= kProcessesOfOneUser) return nullptr;
+  sealers_.push_back({.user = user, .process = ChildProcess(command_)});
+  *status = sealers_.back().process.Start();
+  if (status->ok()) return &sealers_.back();
+  sealers_.pop_back();
+  return nullptr;
+}
+
+bool MemfdSealer::Assign(const std::shared_ptr<Sealing>& sealing, absl::Time now) {
+  const bool is_wanted = sealing.use_count() > 1;
+  if (!is_wanted) return true;
+  absl::Status status;
+  Sealer* const sealer = FindIdle(sealing->user, &status);
+  if (sealer != nullptr) {
+    if (SendPacket(sealer->process.socket(), "m", sealing->memfd.get())) {
+      sealer->work = sealing;
+    } else {
+      sealing->result = NoProber("the process that does it takes none");
+    }
+    return true;
+  }
+  if (!status.ok()) sealing->result = status;
+  if (status.ok() && now >= sealing->deadline) sealing->result = TakesNoSeals();
+  return sealing->result.has_value();
+}
+
+absl::Time MemfdSealer::deadline(absl::Time now) const {
+  absl::Time first = absl::InfiniteFuture();
+  for (const Sealer& sealer : sealers_) {
+    if (sealer.work != nullptr) first = std::min(first, sealer.work->deadline);
+    if (sealer.is_given_up) first = std::min(first, now + kLookAgain);
+  }
+  for (const std::shared_ptr<Sealing>& sealing : waiting_) first = std::min(first, sealing->deadline);
+  return first;
+}
+
+void MemfdSealer::Watch(std::vector<pollfd>* watched) const {
+  for (const Sealer& sealer : sealers_) {
+    // -1 of one that is given up, which poll(2) passes over.
+    watched->push_back({.fd = sealer.process.socket().get(), .events = POLLIN, .revents = 0});
+  }
 }
 
 int ServeSealing(const std::function<int(int memfd)>& seal) {
   EndWithParent();
-  signal(SIGCHLD, SIG_IGN);  // nobody waits for those that seal: the kernel forgets them
   const FileDescriptor input(STDIN_FILENO);
   for (;;) {
     Packet packet;
@@ -90,15 +138,9 @@ int ServeSealing(const std::function<int(int memfd)>& seal) {
       poll(&watched, 1, -1);
       continue;
     }
-    if (received != Received::kPacket || packet.bytes.size() != sizeof(Outcome::number)) return 0;
-    Outcome outcome = {};
-    std::memcpy(&outcome.number, packet.bytes.data(), sizeof(outcome.number));
-    const pid_t process = fork();
-    if (process > 0) continue;
-    if (process == 0) EndWithParent();
-    outcome.error = process == 0 ? seal(packet.descriptor.get()) : kNoProcess;
-    SendOutcome(outcome);
-    if (process == 0) _exit(0);
+    if (received != Received::kPacket) return 0;
+    const int error = seal(packet.descriptor.get());
+    if (send(input.get(), &error, sizeof(error), MSG_NOSIGNAL) != sizeof(error)) return 1;
   }
 }
 

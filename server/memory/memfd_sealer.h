@@ -4,63 +4,87 @@
 // Seals memfds of other processes against holes, in processes of its own. A seal takes the kernel's lock of
 // the memfd, and so does everybody who writes to it or allocates its bytes: their write may come from memory
 // that never comes (FUSE, userfaultfd), and then the seal never ends either. A process that waits for that
-// lock cannot even be killed (docs/adr/0128). So one process that the server starts takes the memfds, and
-// seals each in a process that it forks for it, which alone may have to wait.
+// lock cannot even be killed, so it must be one that nobody needs (docs/adr/0128). Each user has processes of
+// its own, which seal one memfd after the other.
 //
 // Threads: one.
 #pragma once
 
-#include <cstdint>
+#include <poll.h>
+#include <sys/types.h>
+
+#include <cstddef>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/memory/child_process.h"
 #include "server/memory/file_descriptor.h"
 
 namespace warpfold::server {
 
-// What became of a memfd. Nobody can punch holes into one that is sealed any more, nor allocate bytes beyond
-// its end, where they would make up for holes in a count of its blocks; and there are none. Mappings that
-// clients have stay writable.
+// A memfd, and what becomes of it. Nobody can punch holes into one that is sealed any more, nor allocate
+// bytes beyond its end, where they would make up for holes in a count of its blocks; and there are none.
+// Mappings that clients have stay writable.
 struct Sealing {
-  std::optional<absl::Status> result;  // nothing yet: it goes on
-  std::shared_ptr<const void> with;
+  FileDescriptor memfd;
+  uid_t user = 0;  // whose it is
+  absl::Time deadline;
+  // Nothing while it goes on. OK; INVALID_ARGUMENT (BAD_MEMORY) where the memfd takes no seals, or not by the
+  // deadline; UNAVAILABLE (NO_PROBER) where there is no process that does it, or where it has ended.
+  std::optional<absl::Status> result = std::nullopt;
 };
 
 class MemfdSealer {
  public:
-  // `command` is an executable and its arguments; it must call ServeSealing. It is started by the first
-  // Start, and again after it has ended.
-  explicit MemfdSealer(std::vector<std::string> command) : process_(std::move(command)) {}
+  // More memfds of a user wait. Those of a user whose memfds hang are refused after `patience`.
+  static constexpr std::size_t kProcessesOfOneUser = 4;
 
-  // Begins to seal; TakeResults tells of the end, which the memfd's owner may hold up for ever. `with` is
-  // destroyed then. UNAVAILABLE (NO_PROBER) if there is no process that does it.
-  absl::StatusOr<std::shared_ptr<const Sealing>> Start(const FileDescriptor& memfd,
-                                                       std::shared_ptr<const void> with);
+  // `command` is an executable and its arguments; it must call ServeSealing.
+  MemfdSealer(std::vector<std::string> command, absl::Duration patience)
+      : command_(std::move(command)), patience_(patience) {}
+  MemfdSealer(const MemfdSealer&) = delete;
+  MemfdSealer& operator=(const MemfdSealer&) = delete;
+  // Ends its processes, and waits for none that may hang.
+  ~MemfdSealer();
 
-  // Sets the results that have come; does not block. Each is OK, INVALID_ARGUMENT (BAD_MEMORY) where the
-  // memfd takes no seals, or UNAVAILABLE (NO_PROBER) where the process has ended.
-  void TakeResults();
+  // Begins to seal; Advance tells of the end. Who lets go of it before does not want it any more.
+  std::shared_ptr<const Sealing> Start(FileDescriptor memfd, uid_t user, absl::Time now);
 
-  // Becomes readable when there are results to take; -1 where none can come.
-  int fd() const { return process_.socket().get(); }
+  // Sets the results that there are, and has the next memfds sealed. Does not block. To be called after
+  // Start, when one of Watched is readable, and at the deadline.
+  void Advance(absl::Time now);
+  absl::Time deadline(absl::Time now) const;
+  // Adds what to poll.
+  void Watch(std::vector<pollfd>* watched) const;
 
  private:
-  void Forget();
+  struct Sealer {
+    uid_t user;
+    ChildProcess process;
+    std::shared_ptr<Sealing> work = nullptr;  // null: it is idle
+    bool is_given_up = false;                 // it is killed, and not gone yet
+  };
 
-  ChildProcess process_;
-  std::uint64_t last_number_ = 0;
-  std::unordered_map<std::uint64_t, std::shared_ptr<Sealing>> in_progress_;
+  void TakeResult(Sealer& sealer, absl::Time now);
+  // An idle process of the user's, made if there may be one more; null if there is none.
+  Sealer* FindIdle(uid_t user, absl::Status* status);
+  // False where it has to wait.
+  bool Assign(const std::shared_ptr<Sealing>& sealing, absl::Time now);
+
+  const std::vector<std::string> command_;
+  const absl::Duration patience_;
+  std::list<Sealer> sealers_;
+  std::list<std::shared_ptr<Sealing>> waiting_;
 };
 
-// What the process does: seals memfds, which come by standard input, with `seal`, until nobody asks any more.
+// What a process does: seals memfds, which come by standard input, with `seal`, until nobody asks any more.
 // `seal` returns 0, or an errno. Returns the exit code.
 int ServeSealing(const std::function<int(int memfd)>& seal);
 

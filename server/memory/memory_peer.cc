@@ -22,7 +22,7 @@ MemoryPeer::~MemoryPeer() {
 bool MemoryPeer::Serve(absl::Time now) { return Proceed(now) && now < deadline(); }
 
 bool MemoryPeer::Proceed(absl::Time now) {
-  if (unsealed_.has_value()) return EndRegisterHost(now);
+  if (sealing_ != nullptr) return EndRegisterHost();
   Packet packet;
   const Received received = Receive(socket_, &packet);
   if (received == Received::kNothingYet) return true;
@@ -35,8 +35,8 @@ bool MemoryPeer::Proceed(absl::Time now) {
 }
 
 absl::Time MemoryPeer::deadline() const {
-  if (unsealed_.has_value()) return unsealed_->deadline;
-  return tokens_.empty() ? last_used_ + patience_.idle : absl::InfiniteFuture();
+  const bool is_used = sealing_ != nullptr || !tokens_.empty();
+  return is_used ? absl::InfiniteFuture() : last_used_ + idle_;
 }
 
 bool MemoryPeer::TakeRequest(Packet& packet, absl::Time now) {
@@ -81,24 +81,19 @@ bool MemoryPeer::Answer(const absl::StatusOr<std::string>& token) {
 
 absl::Status MemoryPeer::BeginRegisterHost(FileDescriptor& memfd, std::uint64_t byte_count, absl::Time now) {
   if (absl::Status status = registrar_.CheckHost(memfd, byte_count, *user_); !status.ok()) return status;
-  absl::StatusOr<std::shared_ptr<const Sealing>> sealing = sealer_.Start(memfd, user_);
-  if (!sealing.ok()) return sealing.status();
-  unsealed_ = {std::move(memfd), byte_count, *std::move(sealing), now + patience_.sealing};
+  sealing_ = sealer_.Start(std::move(memfd), *user_, now);
+  sealing_bytes_ = byte_count;
   return absl::OkStatus();
 }
 
-bool MemoryPeer::EndRegisterHost(absl::Time now) {
-  const std::optional<absl::Status>& result = unsealed_->sealing->result;
-  if (!result.has_value() && now < unsealed_->deadline) return true;
-  const Unsealed unsealed = *std::exchange(unsealed_, std::nullopt);
-  if (!result.has_value()) {
-    // The client gets its answer, and then the end: one that goes on would hold up a process each time.
-    Answer(kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory,
-                          "the memfd takes no seals: somebody is writing to it, or allocating its bytes"));
-    return false;
+bool MemoryPeer::EndRegisterHost() {
+  if (!sealing_->result.has_value()) {
+    pollfd end = watched();
+    return poll(&end, 1, 0) == 0;
   }
-  if (!result->ok()) return Answer(*result);
-  absl::StatusOr<std::string> token = registrar_.RegisterHost(unsealed.memfd, unsealed.byte_count, *user_);
+  const std::shared_ptr<const Sealing> sealing = std::exchange(sealing_, nullptr);
+  if (!sealing->result->ok()) return Answer(*sealing->result);
+  absl::StatusOr<std::string> token = registrar_.RegisterHost(sealing->memfd, sealing_bytes_, *user_);
   if (token.ok()) tokens_.push_back(*token);
   return Answer(token);
 }

@@ -6,11 +6,11 @@
 // Threads: the memory socket's only.
 #pragma once
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,20 +28,16 @@ inline constexpr std::size_t kMaxRegistrations = 1024;  // of one connection
 
 class MemoryPeer {
  public:
-  struct Patience {
-    absl::Duration idle;     // with a connection that has nothing registered
-    absl::Duration sealing;  // with a memfd that takes no seals
-  };
-
   // `registrar` and `sealer` must outlive the connection, which `*user` has made at `now`. `user` lives until
-  // the socket is closed and its last memfd is sealed, which may be long after the connection's destruction.
+  // the socket is closed, which may be long after the connection's destruction. It ends when it has had
+  // nothing registered for `idle`.
   MemoryPeer(FileDescriptor socket, std::shared_ptr<const uid_t> user, Registrar& registrar,
-             MemfdSealer& sealer, Patience patience, absl::Time now)
+             MemfdSealer& sealer, absl::Duration idle, absl::Time now)
       : socket_(std::move(socket)),
         user_(std::move(user)),
         registrar_(registrar),
         sealer_(sealer),
-        patience_(patience),
+        idle_(idle),
         last_used_(now) {}
   MemoryPeer(const MemoryPeer&) = delete;
   MemoryPeer& operator=(const MemoryPeer&) = delete;
@@ -49,28 +45,23 @@ class MemoryPeer {
   ~MemoryPeer();
 
   // Answers one request, if one has come, or the one before once its memfd is sealed. False where the client
-  // is gone, does not take its answers, has sent a descriptor that is not of a memfd, or has used up our
-  // patience: the connection should then be destroyed.
+  // is gone, does not take its answers, has sent a descriptor that is not of a memfd, or has been idle for
+  // too long: the connection should then be destroyed.
   bool Serve(absl::Time now);
 
   // By when Serve is to be called even if nothing has come.
   absl::Time deadline() const;
-  // Where requests come; -1 while none is taken.
-  int fd() const { return unsealed_.has_value() ? -1 : socket_.get(); }
+  // What to poll: requests, or while none is taken the end of the connection alone.
+  pollfd watched() const {
+    return {
+        .fd = socket_.get(), .events = static_cast<short>(sealing_ == nullptr ? POLLIN : 0), .revents = 0};
+  }
 
  private:
-  // Memory of the host that waits for its seals.
-  struct Unsealed {
-    FileDescriptor memfd;
-    std::uint64_t byte_count;
-    std::shared_ptr<const Sealing> sealing;
-    absl::Time deadline;
-  };
-
   // These are false as Serve.
   bool Proceed(absl::Time now);
   bool TakeRequest(Packet& packet, absl::Time now);
-  bool EndRegisterHost(absl::Time now);
+  bool EndRegisterHost();
   // Whether the client took the answer: a token, or why there is none.
   bool Answer(const absl::StatusOr<std::string>& token);
   // Takes the memfd if it is OK; the answer comes later.
@@ -82,9 +73,10 @@ class MemoryPeer {
   const std::shared_ptr<const uid_t> user_;
   Registrar& registrar_;
   MemfdSealer& sealer_;
-  const Patience patience_;
-  absl::Time last_used_;  // while something was registered
-  std::optional<Unsealed> unsealed_;
+  const absl::Duration idle_;
+  absl::Time last_used_;                    // while something was registered
+  std::shared_ptr<const Sealing> sealing_;  // of the memory to register next
+  std::uint64_t sealing_bytes_ = 0;
   std::vector<std::string> tokens_;
 };
 

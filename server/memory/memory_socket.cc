@@ -51,14 +51,19 @@ void MemorySocket::RemoveFile() const {
   if (inode_ != 0 && InodeOfSocket(options_.path) == inode_) unlink(options_.path.c_str());
 }
 
+bool MemorySocket::HasSeveralUsers(const MemorySocketOptions& options) {
+  return std::any_of(options.users.begin(), options.users.end(),
+                     [](uid_t user) { return user != geteuid(); });
+}
+
 void MemorySocket::Run() {
   bool some_left = false;
   while (!ending_) {
     Await(some_left);
     AcceptAll();
-    sealer_.TakeResults();
-    // Each in turn, so that one who sends without pause does not keep others waiting.
     const absl::Time now = clock_();
+    sealer_.Advance(now);
+    // Each in turn, so that one who sends without pause does not keep others waiting.
     std::erase_if(connections_, [&](const auto& connection) { return !connection->Serve(now); });
     some_left = registrar_.Bury();
   }
@@ -71,17 +76,14 @@ void MemorySocket::Await(bool some_left) {
   if (CountPlaces() < kMaxConnections && !accept_failed_) {
     watched.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
   }
-  // poll(2) passes over what is -1.
-  watched.push_back({.fd = sealer_.fd(), .events = POLLIN, .revents = 0});
-  for (const auto& connection : connections_) {
-    watched.push_back({.fd = connection->fd(), .events = POLLIN, .revents = 0});
-  }
+  sealer_.Watch(&watched);
+  for (const auto& connection : connections_) watched.push_back(connection->watched());
   poll(watched.data(), watched.size(), LongestWait(some_left));
 }
 
 int MemorySocket::LongestWait(bool some_left) const {
   if (some_left || accept_failed_ || places_.size() > connections_.size()) return kLookAgainMs;
-  absl::Time first = absl::InfiniteFuture();
+  absl::Time first = sealer_.deadline(clock_());
   for (const auto& connection : connections_) first = std::min(first, connection->deadline());
   const absl::Duration rest = first - clock_();
   if (rest == absl::InfiniteDuration()) return -1;
@@ -99,9 +101,8 @@ void MemorySocket::AcceptAll() {
     auto user = std::make_shared<const uid_t>(known.value_or(kNobody));
     places_.push_back(user);
     if (may_connect) {
-      connections_.push_back(
-          std::make_unique<MemoryPeer>(std::move(connection), std::move(user), registrar_, sealer_,
-                                       MemoryPeer::Patience{options_.idle, options_.sealing}, clock_()));
+      connections_.push_back(std::make_unique<MemoryPeer>(std::move(connection), std::move(user), registrar_,
+                                                          sealer_, options_.idle, clock_()));
     } else {
       CloseConnectionElsewhere(std::move(connection), *user, user);
     }

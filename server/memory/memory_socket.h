@@ -32,7 +32,7 @@ struct MemorySocketOptions {
   std::uint64_t max_registered_bytes = 0;
   // After how long a connection is closed that has nothing registered.
   absl::Duration idle = absl::InfiniteDuration();
-  // What MemfdSealer starts, and how long a client waits for it at most.
+  // What MemfdSealer starts, and how long it waits for a memfd to take its seals.
   std::vector<std::string> sealer_command;
   absl::Duration sealing = absl::Seconds(10);
   // What HandleProber starts; empty: handles of GPU memory are opened without having been probed.
@@ -44,9 +44,12 @@ class MemorySocket {
   static constexpr std::size_t kMaxConnections = 256;  // more wait to be accepted
   // More of one user are closed: else one who connects and says nothing would keep all others waiting.
   static constexpr std::size_t kMostOfOneUser = kMaxConnections / 2;
-  // What it may have open at once after Open: its connections, what each may have sent that is still being
-  // sealed or closed, and the two ends of the sockets to the prober and to what seals.
-  static constexpr std::size_t kDescriptors = 2 * kMaxConnections + 4;
+  // What it may have open at once after Open where `users` may connect beside the server's own: its
+  // connections, what each may have sent that is still being sealed or closed, and the sockets to the prober
+  // and to what seals, of which one has both ends here while its process is started.
+  static constexpr std::size_t Descriptors(std::size_t users) {
+    return 2 * kMaxConnections + 2 + (1 + users) * MemfdSealer::kProcessesOfOneUser;
+  }
 
   // Serves from its return on. `backend` and `registry` must outlive the socket. UNAVAILABLE where the path
   // cannot be listened at.
@@ -67,10 +70,12 @@ class MemorySocket {
   MemorySocket(const MemorySocketOptions& options, kernels::Backend& backend, MemoryRegistry& registry)
       : options_(options),
         registrar_(backend, registry,
-                   {.max_bytes = options.max_registered_bytes, .has_several_users = !options.users.empty()},
+                   {.max_bytes = options.max_registered_bytes, .has_several_users = HasSeveralUsers(options)},
                    options.prober_command.empty() ? nullptr
                                                   : std::make_unique<HandleProber>(options.prober_command)),
-        sealer_(options.sealer_command) {}
+        sealer_(options.sealer_command, options.sealing) {}
+
+  static bool HasSeveralUsers(const MemorySocketOptions& options);
 
   void Run();
   void Await(bool some_left);
@@ -86,8 +91,7 @@ class MemorySocket {
   MemfdSealer sealer_;
   const Clock clock_ = MonotonicClock();
   std::vector<std::unique_ptr<MemoryPeer>> connections_;
-  // Whose connections there are. Each ends when its socket has been closed and its last memfd is sealed, both
-  // of which a client may hold up.
+  // Whose connections there are. Each ends when its socket has been closed, which a client may hold up.
   std::vector<std::weak_ptr<const uid_t>> places_;
   FileDescriptor listener_;
   std::uint64_t inode_ = 0;  // of the socket's file

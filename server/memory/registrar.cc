@@ -26,6 +26,20 @@ absl::Status BadMemory(absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadMemory, what);
 }
 
+// Whether all bytes of the file are there. They stay once it is sealed against holes. Reading others could
+// end this process (SIGBUS), or takes memory that is accounted to it: where its control group has none, it is
+// killed.
+absl::Status CheckAllocated(int fd) {
+  constexpr std::uint64_t kStatBlockBytes = 512;  // stat(2)
+  struct stat file = {};
+  if (fstat(fd, &file) != 0) return BadMemory("the memfd has no size");
+  if (static_cast<std::uint64_t>(file.st_blocks) * kStatBlockBytes <
+      static_cast<std::uint64_t>(file.st_size)) {
+    return BadMemory("not all bytes of the memfd are allocated");
+  }
+  return absl::OkStatus();
+}
+
 // Whether the file can never become shorter, and its first bytes can be registered. Waits for nobody: only
 // what seals or cuts a memfd does (memfd_sealer.h).
 absl::Status CheckMemfd(int fd, std::uint64_t byte_count) {
@@ -49,20 +63,7 @@ absl::Status CheckMemfd(int fd, std::uint64_t byte_count) {
         "the server cannot seal the memfd against holes: F_SEAL_SEAL without F_SEAL_FUTURE_WRITE and "
         "F_SEAL_GROW");
   }
-  return absl::OkStatus();
-}
-
-// Whether all bytes of a file that is sealed against holes are there. Reading others could end this process
-// (SIGBUS), or takes memory that is accounted to it: where its control group has none, it is killed.
-absl::Status CheckAllocated(int fd) {
-  constexpr std::uint64_t kStatBlockBytes = 512;  // stat(2)
-  struct stat file = {};
-  if (fstat(fd, &file) != 0) return BadMemory("the memfd has no size");
-  if (static_cast<std::uint64_t>(file.st_blocks) * kStatBlockBytes <
-      static_cast<std::uint64_t>(file.st_size)) {
-    return BadMemory("not all bytes of the memfd are allocated");
-  }
-  return absl::OkStatus();
+  return CheckAllocated(fd);  // before a process is asked to seal it
 }
 
 absl::Status TooMuch(absl::string_view what, const char* limit, std::uint64_t value) {

@@ -74,7 +74,7 @@ class Registrar {
   };
 
   absl::Status CheckRoom(std::uint64_t byte_count, uid_t user);
-  // Whether all but an eighth of `most` would be left, or the user would have half of it at most.
+  // Whether an eighth of `most` would be left, or the user would have half of it at most.
   bool IsFair(std::uint64_t most, std::uint64_t left, std::uint64_t of_user) const;
   std::string Name(std::shared_ptr<const kernels::Memory> memory, uid_t user);
 

@@ -237,6 +237,16 @@ class FakeArrays final : public v1::ArrayService::Service {
     return ErrorWithReason(grpc::StatusCode::NOT_FOUND, "no such array", "UNKNOWN_MEMORY");
   }
 
+  // Keeps the array, but the answer is lost.
+  grpc::Status PutArray(grpc::ServerContext*, grpc::ServerReader<v1::PutArrayRequest>* reader,
+                        v1::PutArrayResponse*) override {
+    v1::PutArrayRequest request;
+    while (reader->Read(&request)) continue;
+    ++calls_;
+    return {grpc::StatusCode::UNAVAILABLE, "connection reset"};
+  }
+  int calls() const { return calls_; }
+
  private:
   const int lost_answers_;
   std::atomic<int> calls_ = 0;
@@ -255,6 +265,17 @@ TEST(ClientDeleteTest, AnArrayThatIsGoneAfterALostAnswerWasDeleted) {
     } else {
       EXPECT_TRUE(absl::IsUnavailable(status)) << status;  // nobody knows
     }
+  }
+}
+
+// It would be kept once more, and nobody would know of the first. Also where it has no elements.
+TEST(ClientPutTest, AnArrayThatMayBeKeptIsNotSentAgain) {
+  for (const std::size_t count : {0, 1000}) {
+    FakeArrays service(0);
+    const FakeServer server(service);
+    Client client(server.target(), {.backoff = absl::Milliseconds(5)});
+    EXPECT_TRUE(absl::IsUnavailable(client.Put(std::vector<std::int32_t>(count)).status()));
+    EXPECT_EQ(service.calls(), 1) << count;
   }
 }
 

@@ -112,6 +112,7 @@ TEST(FlagsTest, WrongValuesAreNamed) {
       {"--listen=*:50051", "--listen: all addresses of the machine are 0.0.0.0 or [::], not *"},
       {"--slots=", "--slots: has no value"},
       {"--listen=", "--listen: has no value"},
+      {"--tls_key=/nonexistent/a=", "--tls_key: File does not exist: /nonexistent/a="},
       {"--listen=unix:/tmp/a\nb", "--listen: must have no control characters"},
       {"--listen=localhost:65536", "--listen"},
       {"--listen=127.0.0.1:1,unix:relative", "--listen"},

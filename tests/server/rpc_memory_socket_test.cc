@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -31,14 +32,14 @@ namespace warpfold::server {
 namespace {
 
 constexpr char kSealFlag[] = "--seal";
-// Memfds of so many bytes get no seal for ever, and those of one more end the process that takes the seals.
+// Memfds of so many bytes are never sealed, and those of one more end the process that should.
 constexpr off_t kHangs = 4096 * 3 + 1;
 constexpr off_t kCrashes = kHangs + 1;
 
 int Seal(int memfd) {
   struct stat file = {};
   if (fstat(memfd, &file) == 0 && file.st_size == kHangs) pause();
-  if (file.st_size == kCrashes) kill(getppid(), SIGKILL);
+  if (file.st_size == kCrashes) raise(SIGKILL);
   return SealAgainstHoles(memfd);
 }
 
@@ -293,7 +294,9 @@ TEST_F(MemorySocketTest, GpuMemoryIsReducedAsAnyOther) {
 }
 
 // Whoever writes to a memfd holds its lock, and may hold it for ever.
-TEST_F(MemorySocketTest, AMemfdThatTakesNoSealsKeepsOnlyItsOwnConnectionWaiting) {
+TEST_F(MemorySocketTest, AMemfdThatTakesNoSealsKeepsNobodyElseWaiting) {
+  const auto before = connection_->Allocate(4096);
+  ASSERT_TRUE(before.ok()) << before.status();
   const int fd = Memfd(kHangs, true, F_SEAL_SHRINK);
   const absl::Time start = absl::Now();
   std::atomic<bool> is_over = false;
@@ -311,36 +314,39 @@ TEST_F(MemorySocketTest, AMemfdThatTakesNoSealsKeepsOnlyItsOwnConnectionWaiting)
   }
   EXPECT_FALSE(is_over) << "the others waited for it";
   waits.join();
-  // Its connection has been closed. The client makes another.
+  EXPECT_TRUE(Reduce({At(before->token(), 0, 10)}).ok()) << "what its client had registered before is gone";
   EXPECT_TRUE(connection_->Allocate(4096).ok());
   close(fd);
 }
 
-// So that no user starts more processes than it may have connections.
-TEST_F(MemorySocketTest, AMemfdThatTakesNoSealsHoldsThePlaceOfItsConnection) {
+TEST_F(MemorySocketTest, WhoLeavesWhileAMemfdIsSealedLosesAllAtOnce) {
+  auto other = MemoryConnection::Open(path_);
+  ASSERT_TRUE(other.ok()) << other.status();
+  auto registered = other->Allocate(4096);
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  const std::string token = registered->token();
   const int fd = Memfd(kHangs, true, F_SEAL_SHRINK);
-  connection_.reset();
-  std::vector<std::thread> waiting;
-  for (std::size_t i = 0; i < MemorySocket::kMostOfOneUser; ++i) {
-    waiting.emplace_back([&] {
-      auto connection = MemoryConnection::Open(path_);
-      EXPECT_TRUE(connection.ok() && !connection->Register(fd, 1).ok());
-    });
-  }
-  for (std::thread& thread : waiting) thread.join();
-  auto connection = MemoryConnection::Open(path_);
-  EXPECT_FALSE(connection.ok() && connection->Allocate(4096).ok());
+  const absl::Status status = other->Register(fd, 1, {.timeout = absl::Milliseconds(100)}).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  const absl::Time start = absl::Now();
+  { const auto gone = *std::move(registered); }
+  { const auto gone = *std::move(other); }
+  Await([&] { return Reason(Reduce({At(token, 0, 10)})) == "UNKNOWN_MEMORY"; });
+  EXPECT_LT(absl::Now() - start, kSealing / 2);
   close(fd);
 }
 
 TEST_F(MemorySocketTest, WhatSealsMayEndAndIsStartedAgain) {
   const int fd = Memfd(kCrashes, true, F_SEAL_SHRINK);
+  const auto before = connection_->Allocate(4096);
+  ASSERT_TRUE(before.ok()) << before.status();
   for (int i = 0; i < 3; ++i) {
-    // Its answer may be there before the process has ended.
     const absl::Status status = connection_->Register(fd, 1).status();
-    EXPECT_TRUE(status.ok() || GetErrorInfo(status)->reason == "NO_PROBER") << status;
-    Await([&] { return connection_->Allocate(4096).ok(); });
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_EQ(GetErrorInfo(status)->reason, "NO_PROBER");
+    EXPECT_TRUE(connection_->Allocate(4096).ok());
   }
+  EXPECT_TRUE(Reduce({At(before->token(), 0, 10)}).ok());
   close(fd);
 }
 
@@ -361,34 +367,117 @@ TEST_F(MemorySocketTest, APathInUseIsRefusedAndAStaleOneReplaced) {
   EXPECT_TRUE(open().ok());
 }
 
+// Memfds of two users, and what seals them.
+class MemfdSealerTest : public testing::Test {
+ protected:
+  static constexpr uid_t kUser = 1000;
+  static constexpr uid_t kOther = 1001;
+
+  std::shared_ptr<const Sealing> Start(off_t bytes, uid_t user) {
+    const int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    EXPECT_EQ(ftruncate(fd, bytes), 0);
+    return sealer_.Start(FileDescriptor(fd), user, now_);
+  }
+  void AwaitResult(const Sealing& sealing) {
+    while (!sealing.result.has_value()) {
+      std::vector<pollfd> watched;
+      sealer_.Watch(&watched);
+      poll(watched.data(), watched.size(), 10);
+      sealer_.Advance(now_);
+    }
+  }
+  std::size_t processes() const {
+    std::vector<pollfd> watched;
+    sealer_.Watch(&watched);
+    return watched.size();
+  }
+
+  absl::Time now_ = absl::UnixEpoch();
+  MemfdSealer sealer_{{"/proc/self/exe", kSealFlag}, absl::Seconds(10)};
+};
+
+TEST_F(MemfdSealerTest, AUserHoldsUpItsOwnProcessesAlone) {
+  std::vector<std::shared_ptr<const Sealing>> hanging;
+  for (int i = 0; i < 20; ++i) hanging.push_back(Start(kHangs, kUser));
+  EXPECT_EQ(processes(), MemfdSealer::kProcessesOfOneUser);
+  const auto others = Start(4096, kOther);
+  AwaitResult(*others);
+  EXPECT_TRUE(others->result->ok()) << *others->result;
+  EXPECT_EQ(sealer_.deadline(now_), now_ + absl::Seconds(10));
+  now_ += absl::Seconds(10);
+  sealer_.Advance(now_);
+  for (const auto& sealing : hanging) {
+    ASSERT_TRUE(sealing->result.has_value());
+    EXPECT_TRUE(absl::IsInvalidArgument(*sealing->result)) << *sealing->result;
+  }
+  // These processes can be killed. The next is sealed by a new one once they are gone.
+  const auto next = Start(4096, kUser);
+  AwaitResult(*next);
+  EXPECT_TRUE(next->result->ok()) << *next->result;
+}
+
+TEST_F(MemfdSealerTest, WhatNobodyWantsAnyMoreIsNotSealed) {
+  std::vector<std::shared_ptr<const Sealing>> hanging;
+  for (std::size_t i = 0; i < MemfdSealer::kProcessesOfOneUser; ++i) hanging.push_back(Start(kHangs, kUser));
+  Start(4096, kUser).reset();
+  sealer_.Advance(now_);
+  now_ += absl::Seconds(9);
+  const auto waiting = Start(4096, kUser);
+  hanging.clear();
+  now_ += absl::Seconds(1);
+  AwaitResult(*waiting);
+  EXPECT_TRUE(waiting->result->ok()) << *waiting->result;
+}
+
+TEST(MemfdSealer, WithoutAProcessNothingIsSealed) {
+  MemfdSealer sealer({"/nonexistent"}, absl::Seconds(10));
+  const auto sealing = sealer.Start(FileDescriptor(memfd_create("test", MFD_CLOEXEC)), 0, absl::UnixEpoch());
+  ASSERT_TRUE(sealing->result.has_value());
+  EXPECT_TRUE(absl::IsUnavailable(*sealing->result)) << *sealing->result;
+}
+
 // Where several users may register, one of them leaves an eighth to others, of either limit.
-TEST(RegistrarTest, AUserWithMoreThanHalfLeavesAnEighth) {
-  constexpr std::uint64_t kMost = 8192;
-  constexpr uid_t kGreedy = 1000;
-  constexpr uid_t kOther = 1001;
-  const int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  ASSERT_EQ(ftruncate(fd, kMost), 0);
-  ASSERT_EQ(posix_fallocate(fd, 0, kMost), 0);
-  ASSERT_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE), 0);
-  const FileDescriptor memfd(fd);
-  FakeBackend backend;
-  MemoryRegistry registry;
-  Registrar registrar(backend, registry, {.max_bytes = kMost, .has_several_users = true}, nullptr);
-  const auto add = [&](std::uint64_t bytes, uid_t user) {
-    return registrar.RegisterHost(memfd, bytes, user);
-  };
-  const absl::StatusOr<std::string> first = add(kMost / 2, kGreedy);
+class RegistrarTest : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kMost = 8192;
+  static constexpr uid_t kGreedy = 1000;
+  static constexpr uid_t kOther = 1001;
+
+  RegistrarTest() {
+    EXPECT_EQ(ftruncate(memfd_.get(), kMost), 0);
+    EXPECT_EQ(posix_fallocate(memfd_.get(), 0, kMost), 0);
+    EXPECT_EQ(fcntl(memfd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE), 0);
+  }
+  absl::StatusOr<std::string> Add(std::uint64_t bytes, uid_t user) {
+    return registrar_.RegisterHost(memfd_, bytes, user);
+  }
+
+  const FileDescriptor memfd_{memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  FakeBackend backend_;
+  MemoryRegistry registry_;
+  Registrar registrar_{backend_, registry_, {.max_bytes = kMost, .has_several_users = true}, nullptr};
+};
+
+TEST_F(RegistrarTest, AUserWithMoreThanHalfOfTheBytesLeavesAnEighth) {
+  const absl::StatusOr<std::string> first = Add(kMost / 2, kGreedy);
   ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_TRUE(add(kMost / 8 * 3, kGreedy).ok());
-  EXPECT_TRUE(absl::IsResourceExhausted(add(1, kGreedy).status()));
-  EXPECT_TRUE(add(kMost / 8, kOther).ok());
-  EXPECT_TRUE(absl::IsResourceExhausted(add(1, kOther).status()));
-  registrar.Unregister(*first);
+  EXPECT_TRUE(Add(kMost / 8 * 3, kGreedy).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kGreedy).status()));
+  EXPECT_TRUE(Add(kMost / 8, kOther).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kOther).status()));
+  registrar_.Unregister(*first);
   // With half of it at most a user may take all that is free.
-  EXPECT_TRUE(add(kMost / 2, kOther).ok() == false);
-  EXPECT_TRUE(add(kMost / 8 * 3, kOther).ok());
-  EXPECT_TRUE(add(kMost / 8, kGreedy).ok());
-  registrar.Bury();
+  EXPECT_FALSE(Add(kMost / 2, kOther).ok());
+  EXPECT_TRUE(Add(kMost / 8 * 3, kOther).ok());
+  EXPECT_TRUE(Add(kMost / 8, kGreedy).ok());
+}
+
+TEST_F(RegistrarTest, AUserWithMoreThanHalfOfTheRegistrationsLeavesAnEighth) {
+  constexpr std::size_t kMostRegistrations = 4096;
+  for (std::size_t i = 0; i < kMostRegistrations / 8 * 7; ++i) ASSERT_TRUE(Add(1, kGreedy).ok()) << i;
+  EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kGreedy).status()));
+  for (std::size_t i = 0; i < kMostRegistrations / 8; ++i) ASSERT_TRUE(Add(1, kOther).ok()) << i;
+  EXPECT_TRUE(absl::IsResourceExhausted(Add(1, kOther).status()));
 }
 
 }  // namespace
