@@ -95,6 +95,10 @@ MemfdSealer::Sealer* MemfdSealer::FindIdle(uid_t user, absl::Status* status) {
 bool MemfdSealer::Assign(const std::shared_ptr<Sealing>& sealing, absl::Time now) {
   const bool is_wanted = sealing.use_count() > 1;
   if (!is_wanted) return true;
+  if (now >= sealing->deadline) {
+    sealing->result = TakesNoSeals();
+    return true;
+  }
   absl::Status status;
   Sealer* const sealer = FindIdle(sealing->user, &status);
   if (sealer != nullptr) {
@@ -106,7 +110,6 @@ bool MemfdSealer::Assign(const std::shared_ptr<Sealing>& sealing, absl::Time now
     return true;
   }
   if (!status.ok()) sealing->result = status;
-  if (status.ok() && now >= sealing->deadline) sealing->result = TakesNoSeals();
   return sealing->result.has_value();
 }
 
