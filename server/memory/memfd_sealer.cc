@@ -56,6 +56,14 @@ void MemfdSealer::Advance(absl::Time now) {
   for (Sealer& sealer : sealers_) TakeResult(sealer, now);
   sealers_.remove_if([](Sealer& sealer) { return !sealer.process.IsRunning(); });
   waiting_.remove_if([&](const std::shared_ptr<Sealing>& sealing) { return Assign(sealing, now); });
+  for (Sealer& sealer : sealers_) {
+    if (sealer.is_idle() && now - sealer.idle_since >= kLongestIdle) GiveUp(sealer);
+  }
+}
+
+void MemfdSealer::GiveUp(Sealer& sealer) {
+  sealer.is_given_up = true;
+  sealer.process.Kill();
 }
 
 void MemfdSealer::TakeResult(Sealer& sealer, absl::Time now) {
@@ -65,6 +73,7 @@ void MemfdSealer::TakeResult(Sealer& sealer, absl::Time now) {
   if (size == sizeof(error)) {
     if (sealer.work != nullptr) sealer.work->result = ResultOf(error);
     sealer.work = nullptr;
+    sealer.idle_since = now;
   } else if (size >= 0 || (errno != EAGAIN && errno != EINTR)) {
     if (sealer.work != nullptr) sealer.work->result = NoProber("the process that does it has ended");
     sealer.work = nullptr;
@@ -72,8 +81,7 @@ void MemfdSealer::TakeResult(Sealer& sealer, absl::Time now) {
   } else if (sealer.work != nullptr && now >= sealer.work->deadline) {
     sealer.work->result = TakesNoSeals();
     sealer.work = nullptr;
-    sealer.is_given_up = true;
-    sealer.process.Kill();
+    GiveUp(sealer);
   }
 }
 
@@ -81,7 +89,7 @@ MemfdSealer::Sealer* MemfdSealer::FindIdle(uid_t user, absl::Status* status) {
   std::size_t processes = 0;
   for (Sealer& sealer : sealers_) {
     if (sealer.user != user) continue;
-    if (sealer.work == nullptr && !sealer.is_given_up) return &sealer;
+    if (sealer.is_idle()) return &sealer;
     ++processes;
   }
   if (processes >= kProcessesOfOneUser) return nullptr;
@@ -118,6 +126,7 @@ absl::Time MemfdSealer::deadline(absl::Time now) const {
   for (const Sealer& sealer : sealers_) {
     if (sealer.work != nullptr) first = std::min(first, sealer.work->deadline);
     if (sealer.is_given_up) first = std::min(first, now + kLookAgain);
+    if (sealer.is_idle()) first = std::min(first, sealer.idle_since + kLongestIdle);
   }
   for (const std::shared_ptr<Sealing>& sealing : waiting_) first = std::min(first, sealing->deadline);
   return first;

@@ -43,8 +43,10 @@ struct Sealing {
 
 class MemfdSealer {
  public:
-  // More memfds of a user wait. Those of a user whose memfds hang are refused after `patience`.
+  // More memfds of a user wait. Those of a user whose memfds hang are refused after `patience`. A process
+  // ends when it has had nothing to do for kLongestIdle.
   static constexpr std::size_t kProcessesOfOneUser = 4;
+  static constexpr absl::Duration kLongestIdle = absl::Seconds(10);
 
   // `command` is an executable and its arguments; it must call ServeSealing.
   MemfdSealer(std::vector<std::string> command, absl::Duration patience)
@@ -69,10 +71,13 @@ class MemfdSealer {
     uid_t user;
     ChildProcess process;
     std::shared_ptr<Sealing> work = nullptr;  // null: it is idle
-    bool is_given_up = false;                 // it is killed, and not gone yet
+    absl::Time idle_since = absl::InfinitePast();
+    bool is_given_up = false;  // it is killed, and not gone yet
+    bool is_idle() const { return work == nullptr && !is_given_up; }
   };
 
   void TakeResult(Sealer& sealer, absl::Time now);
+  static void GiveUp(Sealer& sealer);
   // An idle process of the user's, made if there may be one more; null if there is none.
   Sealer* FindIdle(uid_t user, absl::Status* status);
   // False where it has to wait.

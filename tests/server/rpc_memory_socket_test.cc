@@ -416,6 +416,20 @@ TEST_F(MemfdSealerTest, AUserHoldsUpItsOwnProcessesAlone) {
   EXPECT_TRUE(next->result->ok()) << *next->result;
 }
 
+TEST_F(MemfdSealerTest, ProcessesThatHaveNothingToDoEnd) {
+  std::vector<std::shared_ptr<const Sealing>> sealings;
+  for (int i = 0; i < 8; ++i) sealings.push_back(Start(4096, kUser));
+  EXPECT_EQ(processes(), MemfdSealer::kProcessesOfOneUser);
+  for (const auto& sealing : sealings) AwaitResult(*sealing);
+  EXPECT_EQ(sealer_.deadline(now_), now_ + MemfdSealer::kLongestIdle);
+  now_ += MemfdSealer::kLongestIdle;
+  while (processes() > 0) sealer_.Advance(now_);
+  EXPECT_EQ(sealer_.deadline(now_), absl::InfiniteFuture());
+  const auto next = Start(4096, kUser);
+  AwaitResult(*next);
+  EXPECT_TRUE(next->result->ok()) << *next->result;
+}
+
 TEST_F(MemfdSealerTest, WhatNobodyWantsAnyMoreIsNotSealed) {
   std::vector<std::shared_ptr<const Sealing>> hanging;
   for (std::size_t i = 0; i < MemfdSealer::kProcessesOfOneUser; ++i) hanging.push_back(Start(kHangs, kUser));
