@@ -59,8 +59,8 @@ class MemfdSealer {
   // Begins to seal; Advance tells of the end. Who lets go of it before does not want it any more.
   std::shared_ptr<const Sealing> Start(FileDescriptor memfd, uid_t user, absl::Time now);
 
-  // Sets the results that there are, and has the next memfds sealed. Does not block. To be called after
-  // Start, when one of Watched is readable, and at the deadline.
+  // Sets the results that there are, and has the next memfds sealed. Does not block. To be called when what
+  // Watch adds is readable, and at the deadline. Start does it, too, so that it may set results of others.
   void Advance(absl::Time now);
   absl::Time deadline(absl::Time now) const;
   // Adds what to poll.
@@ -89,11 +89,11 @@ class MemfdSealer {
   std::list<std::shared_ptr<Sealing>> waiting_;
 };
 
-// What a process does: seals memfds, which come by standard input, with `seal`, until nobody asks any more.
-// `seal` returns 0, or an errno. Returns the exit code.
+// A process that was started to seal calls this. It seals memfds, which come by standard input, with `seal`,
+// until nobody asks any more. `seal` returns 0, or an errno. Returns the exit code.
 int ServeSealing(const std::function<int(int memfd)>& seal);
 
-// What `seal` is, but in tests.
+// This is `seal`, but in tests.
 int SealAgainstHoles(int memfd);
 
 }  // namespace warpfold::server

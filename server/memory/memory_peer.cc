@@ -19,7 +19,9 @@ MemoryPeer::~MemoryPeer() {
   CloseConnectionElsewhere(std::move(socket_), *user_, user_);
 }
 
-bool MemoryPeer::Serve(absl::Time now) { return Proceed(now) && now < deadline(); }
+bool MemoryPeer::Serve(absl::Time now) {
+  return Proceed(now) && (sealing_ != nullptr || !tokens_.empty() || now - last_used_ < idle_);
+}
 
 bool MemoryPeer::Proceed(absl::Time now) {
   if (sealing_ != nullptr) return EndRegisterHost();
@@ -35,6 +37,8 @@ bool MemoryPeer::Proceed(absl::Time now) {
 }
 
 absl::Time MemoryPeer::deadline() const {
+  // Another peer's Serve may have taken the result from the process' socket, where nothing is left to poll.
+  if (sealing_ != nullptr && sealing_->result.has_value()) return absl::InfinitePast();
   const bool is_used = sealing_ != nullptr || !tokens_.empty();
   return is_used ? absl::InfiniteFuture() : last_used_ + idle_;
 }

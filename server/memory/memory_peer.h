@@ -51,7 +51,7 @@ class MemoryPeer {
 
   // By when Serve is to be called even if nothing has come.
   absl::Time deadline() const;
-  // What to poll: requests, or while none is taken the end of the connection alone.
+  // The caller polls this: for requests, or for the end of the connection alone while none is taken.
   pollfd watched() const {
     return {
         .fd = socket_.get(), .events = static_cast<short>(sealing_ == nullptr ? POLLIN : 0), .revents = 0};

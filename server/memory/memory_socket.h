@@ -46,9 +46,10 @@ class MemorySocket {
   static constexpr std::size_t kMostOfOneUser = kMaxConnections / 2;
   // What it may have open at once after Open where `users` may connect beside the server's own: its
   // connections, what each may have sent that is still being sealed or closed, and the sockets to the prober
-  // and to what seals, of which one has both ends here while its process is started.
+  // and to what seals, with a memfd of each whose client has left; of one socket both ends are here while its
+  // process is started.
   static constexpr std::size_t Descriptors(std::size_t users) {
-    return 2 * kMaxConnections + 2 + (1 + users) * MemfdSealer::kProcessesOfOneUser;
+    return 2 * kMaxConnections + 2 + 2 * (1 + users) * MemfdSealer::kProcessesOfOneUser;
   }
 
   // Serves from its return on. `backend` and `registry` must outlive the socket. UNAVAILABLE where the path

@@ -349,6 +349,40 @@ TEST_F(MemorySocketTest, WhatSealsMayEndAndIsStartedAgain) {
   close(fd);
 }
 
+// There is nothing to poll then, and the client must hear of it all the same.
+TEST_F(MemorySocketTest, WithoutAProcessThatSealsTheClientIsTold) {
+  const std::string path = folder_.Path("bare");
+  const auto bare = MemorySocket::Open({.path = path,
+                                        .users = {},
+                                        .max_registered_bytes = kMaxRegisteredBytes,
+                                        .sealer_command = {"/nonexistent"}},
+                                       backend_, service_.memories);
+  ASSERT_TRUE(bare.ok()) << bare.status();
+  const auto connection = MemoryConnection::Open(path);
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  const int fd = Memfd(4096, true, F_SEAL_SHRINK);
+  const absl::Status status = connection->Register(fd, 1, {.timeout = absl::Seconds(10)}).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_EQ(GetErrorInfo(status).value_or(ErrorInfo()).reason, "NO_PROBER");
+  close(fd);
+}
+
+// Many at once: none of the answers is lost where one client's request takes another's result.
+TEST_F(MemorySocketTest, ManyRegisterAtOnce) {
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 16; ++i) {
+    clients.emplace_back([&] {
+      const auto connection = MemoryConnection::Open(path_);
+      ASSERT_TRUE(connection.ok()) << connection.status();
+      for (int j = 0; j < 100; ++j) {
+        const absl::Status status = connection->Allocate(4096, {.timeout = absl::Seconds(20)}).status();
+        ASSERT_TRUE(status.ok()) << status;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+}
+
 TEST_F(MemorySocketTest, APathInUseIsRefusedAndAStaleOneReplaced) {
   const auto open = [&] {
     return MemorySocket::Open({.path = path_, .users = {}, .max_registered_bytes = 1, .sealer_command = {}},

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What becomes of slots that were given out: loans, the work of the device, its end and the notice of it.
+// These tests follow slots that were given out: loans, the work of the device, its end and the notice of it.
 #include <gtest/gtest.h>
 
 #include <memory>
