@@ -87,7 +87,8 @@ TESTS = {
     "server/core/warm_up.cc": _server("device_health crossover"),
     "server/core/wire_guard.cc": _server("wire_guard"),
     "server/log": _server("log_line log_queue"),
-    "server/memory/": (_server("handle_prober registrar unix_peers unix_socket rpc_memory_socket") +
+    "server/memory/": (_server("""handle_prober memfd_sealer registrar unix_peers unix_socket
+                                  rpc_memory_socket""") +
                        ("memory_connection_test",)),
     "server/memory_budget.cc": _server("memory_budget"),
     "server/net/": _server("""frame_heads frame_watch header_fields peer_allowances unix_peers rpc
