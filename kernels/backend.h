@@ -15,7 +15,7 @@
 // contract suite in tests/kernels/ (contract_test.cc).
 //
 // Threads: Backend's methods may be called from any thread. A Slot belongs to one caller at a time
-// (server/core/slot_share.h lends them out); distinct slots are independent.
+// (server/core/slots/slot_share.h lends them out); distinct slots are independent.
 #pragma once
 
 #include <cstddef>
@@ -224,7 +224,7 @@ struct BackendOptions {
 };
 
 // Reduces `data` (a whole number of elements, any alignment) on the calling thread. Every backend must give
-// these bits. The server also calls it for arrays below the crossover (server/core/crossover.h).
+// these bits. The server also calls it for arrays below the crossover (server/core/slots/crossover.h).
 PartialState ReduceOnHost(const ReductionPlan& reduction, std::uint64_t first_element,
                           std::span<const std::byte> data);
 

@@ -11,7 +11,7 @@
 #include "kernels/devices.h"
 #include "proto/processors.h"
 #include "proto/standard_descriptors.h"
-#include "server/logging.h"
+#include "server/log/logging.h"
 #include "server/memory/handle_prober.h"
 #include "server/rpc/rpc_server.h"
 #include "server/server_main.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/system_memory.h"
 #include "server/admin/http_server.h"
-#include "server/logging.h"
+#include "server/log/logging.h"
 #include "server/rpc/receive_arena.h"
 #include "server/server_main.h"
 

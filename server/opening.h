@@ -12,14 +12,14 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "server/admin/admin.h"
-#include "server/allow_file.h"
+#include "server/core/calls/service.h"
 #include "server/core/limits.h"
-#include "server/core/service.h"
+#include "server/files/allow_file.h"
+#include "server/files/tls_renewal.h"
 #include "server/flags.h"
 #include "server/memory/memory_socket.h"
-#include "server/memory_budget.h"
+#include "server/process/memory_budget.h"
 #include "server/rpc/rpc_server.h"
-#include "server/tls_renewal.h"
 
 namespace warpfold::server {
 

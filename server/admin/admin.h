@@ -30,9 +30,9 @@
 #include "server/admin/device_sampler.h"
 #include "server/admin/http_server.h"
 #include "server/core/call_observer.h"
-#include "server/core/service.h"
+#include "server/core/calls/service.h"
+#include "server/files/reload.h"
 #include "server/net/connections.h"
-#include "server/reload.h"
 
 namespace warpfold::server {
 

@@ -9,7 +9,7 @@
 #include "kernels/error.h"
 #include "kernels/reduction.h"
 #include "proto/error_reasons.h"
-#include "server/core/methods.h"
+#include "server/core/admission/methods.h"
 
 namespace warpfold::server {
 namespace {

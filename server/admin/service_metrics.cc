@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/process.h"
+#include "server/process/process.h"
 #include "server/version.h"
 
 namespace warpfold::server {

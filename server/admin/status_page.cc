@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "kernels/error.h"
-#include "server/process.h"
+#include "server/process/process.h"
 #include "server/version.h"
 
 namespace warpfold::server {

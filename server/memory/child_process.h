@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "server/memory/file_descriptor.h"
+#include "server/net/file_descriptor.h"
 
 namespace warpfold::server {
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
-#include "server/memory/unix_socket.h"
+#include "server/net/unix_socket.h"
 
 namespace warpfold::server {
 namespace {

@@ -25,7 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/memory/child_process.h"
-#include "server/memory/file_descriptor.h"
+#include "server/net/file_descriptor.h"
 
 namespace warpfold::server {
 

@@ -10,7 +10,7 @@
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
 #include "server/core/refusals.h"
-#include "server/memory/foreign_descriptors.h"
+#include "server/net/foreign_descriptors.h"
 
 namespace warpfold::server {
 

@@ -19,7 +19,7 @@
 #include "absl/time/time.h"
 #include "server/memory/memfd_sealer.h"
 #include "server/memory/registrar.h"
-#include "server/memory/unix_socket.h"
+#include "server/net/unix_socket.h"
 #include "warpfold/v1/memory.pb.h"
 
 namespace warpfold::server {

@@ -10,7 +10,7 @@
 #include <climits>
 #include <utility>
 
-#include "server/memory/foreign_descriptors.h"
+#include "server/net/foreign_descriptors.h"
 
 namespace warpfold::server {
 namespace {

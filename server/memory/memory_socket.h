@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/core/clock.h"
-#include "server/core/memory_registry.h"
+#include "server/core/references/memory_registry.h"
 #include "server/memory/memfd_sealer.h"
 #include "server/memory/memory_peer.h"
 #include "server/memory/registrar.h"

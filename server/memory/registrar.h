@@ -23,9 +23,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
-#include "server/core/memory_registry.h"
-#include "server/memory/file_descriptor.h"
+#include "server/core/references/memory_registry.h"
 #include "server/memory/handle_prober.h"
+#include "server/net/file_descriptor.h"
 
 namespace warpfold::server {
 

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/logging.h"
-#include "server/memory/foreign_descriptors.h"
+#include "server/log/logging.h"
+#include "server/net/foreign_descriptors.h"
 #include "server/net/watched_sockets.h"
 
 namespace warpfold::server {

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/party.h"
-#include "server/memory/unix_socket.h"
+#include "server/core/admission/party.h"
+#include "server/net/unix_socket.h"
 
 namespace warpfold::server {
 namespace {

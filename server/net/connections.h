@@ -56,8 +56,8 @@ class Connections {
   std::chrono::steady_clock::time_point checked_at_;
 };
 
-// The peer that a connection counts for: the host of its address (server/core/party.h), and "unix:" with the
-// user's number for a Unix socket.
+// The peer that a connection counts for: the host of its address (server/core/admission/party.h), and "unix:"
+// with the user's number for a Unix socket.
 std::string PeerOf(int descriptor);
 
 // The same for people: an IPv4 address as it is.

@@ -18,9 +18,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "server/memory/foreign_descriptors.h"
-#include "server/memory/unix_socket.h"
-#include "server/process.h"
+#include "server/net/foreign_descriptors.h"
+#include "server/net/unix_socket.h"
+#include "server/process/process.h"
 
 namespace warpfold::server {
 namespace {

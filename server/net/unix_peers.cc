@@ -20,7 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "server/memory/unix_socket.h"
+#include "server/net/unix_socket.h"
 
 namespace warpfold::server {
 namespace {

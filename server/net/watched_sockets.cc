@@ -17,10 +17,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/log_sampler.h"
-#include "server/logging.h"
-#include "server/memory/foreign_descriptors.h"
+#include "server/log/log_sampler.h"
+#include "server/log/logging.h"
 #include "server/net/connections.h"
+#include "server/net/foreign_descriptors.h"
 #include "server/net/frame_watch.h"
 #include "server/net/peer_allowances.h"
 

@@ -11,7 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "server/core/allow_list.h"
+#include "server/core/admission/allow_list.h"
 #include "server/net/unix_peers.h"
 
 namespace warpfold::server {

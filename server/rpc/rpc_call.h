@@ -16,7 +16,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "server/core/call.h"
+#include "server/core/calls/call.h"
 #include "server/rpc/rpc_shard.h"
 
 namespace warpfold::server {

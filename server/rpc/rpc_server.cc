@@ -18,9 +18,9 @@
 #include "proto/error_reasons.h"
 #include "proto/processors.h"
 #include "server/core/limits.h"
-#include "server/logging.h"
+#include "server/log/logging.h"
 #include "server/net/watched_sockets.h"
-#include "server/process.h"
+#include "server/process/process.h"
 #include "server/rpc/goaway.h"
 #include "server/rpc/transport_settings.h"
 

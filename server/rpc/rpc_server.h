@@ -24,11 +24,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/core/service.h"
+#include "server/core/calls/service.h"
+#include "server/files/tls_keys.h"
 #include "server/net/acceptor.h"
 #include "server/rpc/rpc_shard.h"
 #include "server/rpc/tls_credentials.h"
-#include "server/tls_keys.h"
 
 namespace warpfold::server {
 

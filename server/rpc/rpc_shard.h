@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/core/shard.h"
+#include "server/core/calls/shard.h"
 #include "server/core/thread_beat.h"
 
 namespace warpfold::server {

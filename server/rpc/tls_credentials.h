@@ -11,7 +11,7 @@
 #include <mutex>
 #include <string>
 
-#include "server/tls_keys.h"
+#include "server/files/tls_keys.h"
 
 namespace warpfold::server {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "server/core/messages.h"
-#include "server/core/segment_results.h"
+#include "server/core/wire/messages.h"
+#include "server/core/wire/segment_results.h"
 
 namespace warpfold {
 namespace {

@@ -8,7 +8,7 @@
 #include "client/answer_check.h"
 #include "client/translate.h"
 #include "kernels/backend.h"
-#include "server/core/messages.h"
+#include "server/core/wire/messages.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/specs.h"
 #include "tests/server/quiet_protobuf.h"

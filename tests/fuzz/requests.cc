@@ -11,7 +11,7 @@
 #include <variant>
 
 #include "kernels/error.h"
-#include "server/core/request_parser.h"
+#include "server/core/wire/request_parser.h"
 #include "tests/fuzz/input.h"
 #include "tests/server/quiet_protobuf.h"
 

@@ -11,7 +11,7 @@
 #include "kernels/backend.h"
 #include "kernels/error.h"
 #include "proto/crc32c.h"
-#include "server/core/messages.h"
+#include "server/core/wire/messages.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/specs.h"
 #include "tests/server/drive_session.h"

@@ -27,7 +27,7 @@
 #include "kernels/devices.h"
 #include "kernels/operators/table.h"
 #include "kernels/segments.h"
-#include "server/core/crossover.h"
+#include "server/core/slots/crossover.h"
 
 namespace warpfold {
 namespace {

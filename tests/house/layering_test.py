@@ -22,6 +22,16 @@ _ROOM_MAY_INCLUDE = {
     "client": {"client", "proto", "messages"},
     "tests": {"tests", "server", "client", "kernels", "proto", "messages"},
 }
+# The rooms of the server's core, from the bottom up. "" is server/core/ itself: what all of them may include.
+_CORE = "server/core"
+_CORE_ROOM_MAY_INCLUDE = {
+    "": {""},
+    "references": {"", "references"},
+    "wire": {"", "references", "wire"},
+    "admission": {"", "admission"},
+    "slots": {"", "references", "wire", "slots"},
+    "calls": {"", "references", "wire", "admission", "slots", "calls"},
+}
 _GRPC_ROOMS = ("server", "client", "tests")
 # The messages of the standard services are plain protobuf, generated from proto/grpc.
 _GRPC = re.compile(r"^(grpc(?!/(health|reflection)/\w+/\w+\.pb\.h$)|grpcpp|grpc\+\+)/|\.grpc\.pb\.h$")
@@ -47,6 +57,23 @@ def arrow_complaints(includes: list[Include]) -> list[str]:
                 f"{path}:{line} includes {header}, but {room}/ may include only "
                 f"{', '.join(sorted(_ROOM_MAY_INCLUDE[room]))}. Remedy: move what both need down the arrows, "
                 "or pass it in as an argument.")
+    return complaints
+
+
+def core_room(path: str) -> str | None:
+    """The room of the server's core that a file is in: "" for what all use, None for a file elsewhere."""
+    folder = os.path.dirname(path)
+    return folder[len(_CORE) + 1:] if folder == _CORE or folder.startswith(f"{_CORE}/") else None
+
+
+def core_complaints(includes: list[Include]) -> list[str]:
+    complaints = []
+    for path, line, header in includes:
+        room, target = core_room(path), core_room(header)
+        if room is not None and target is not None and target not in _CORE_ROOM_MAY_INCLUDE.get(room, set()):
+            complaints.append(
+                f"{path}:{line} includes {header}, but {_CORE}/{room} may not (docs/ARCHITECTURE.md). "
+                "Remedy: move what both need down, or pass it in as an argument.")
     return complaints
 
 
@@ -110,6 +137,10 @@ class LayeringTest(unittest.TestCase):
     def test_arrows_between_rooms(self):
         self.assert_none(arrow_complaints(self.includes))
 
+    def test_rooms_of_the_core(self):
+        self.assertTrue(any(core_room(i.path) == "slots" for i in self.includes))
+        self.assert_none(core_complaints(self.includes))
+
     def test_grpc_stays_in_its_rooms(self):
         self.assert_none(grpc_complaints(self.includes))
 
@@ -140,6 +171,15 @@ class RulesCatchBreakersTest(unittest.TestCase):
                                            Include("client/a.cc", 1, "warpfold/v1/reduction.pb.h"),
                                            Include("kernels/a.cc", 1, "proto/leaf.h"),
                                            Include("kernels/a.cc", 1, "absl/status/status.h")]), [])
+
+    def test_rooms_of_the_core(self):
+        self.assertEqual(len(core_complaints([Include("server/core/clock.h", 1, "server/core/wire/b.h"),
+                                              Include("server/core/slots/a.cc", 1, "server/core/calls/b.h"),
+                                              Include("server/core/wire/a.h", 1, "server/core/slots/b.h"),
+                                              Include("server/core/new/a.h", 1, "server/core/clock.h")])), 4)
+        self.assertEqual(core_complaints([Include("server/core/calls/a.cc", 1, "server/core/slots/b.h"),
+                                          Include("server/core/wire/a.h", 1, "server/core/limits.h"),
+                                          Include("server/rpc/a.h", 1, "server/core/calls/b.h")]), [])
 
     def test_grpc(self):
         self.assertEqual(len(grpc_complaints([Include("kernels/a.h", 1, "grpcpp/grpcpp.h"),

@@ -3,7 +3,7 @@
 //
 // Admission lets calls in: these tests show how many places there are for each kind of call, and how many of
 // them one party gets.
-#include "server/core/admission.h"
+#include "server/core/admission/admission.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 
 #include "absl/time/time.h"
 #include "kernels/error.h"
-#include "server/core/party.h"
+#include "server/core/admission/party.h"
 
 namespace warpfold::server {
 namespace {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "kernels/error.h"
-#include "server/core/merge.h"
-#include "server/core/operator_names.h"
-#include "server/core/server_info.h"
-#include "server/core/session.h"
+#include "server/core/calls/merge.h"
+#include "server/core/calls/server_info.h"
+#include "server/core/calls/session.h"
+#include "server/core/wire/operator_names.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/requests.h"

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/allow_list.h"
+#include "server/core/admission/allow_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 
 #include "kernels/error.h"
 #include "server/core/limits.h"
-#include "server/core/request_parser.h"
+#include "server/core/wire/request_parser.h"
 #include "tests/server/quiet_protobuf.h"
 #include "tests/server/requests.h"
 

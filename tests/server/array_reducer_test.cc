@@ -3,7 +3,7 @@
 //
 // How an array is cut into slots where its size is known: into less and less towards its end, so that little
 // is left to do for the device when the last bytes come. The bits do not depend on it.
-#include "server/core/array_reducer.h"
+#include "server/core/slots/array_reducer.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 //
 // Arrays that are written to memory of a device: bytes that the device reads where they came, and bytes that
 // are copied for it, arrive at their places, whatever the cut.
-#include "server/core/array_writer.h"
+#include "server/core/slots/array_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "server/core/memory_registry.h"
+#include "server/core/references/memory_registry.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/piece_heap.h"

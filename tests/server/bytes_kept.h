@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "server/core/service.h"
+#include "server/core/calls/service.h"
 
 namespace warpfold::server {
 

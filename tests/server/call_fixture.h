@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "kernels/error.h"
-#include "server/core/call.h"
-#include "server/core/shard.h"
+#include "server/core/calls/call.h"
+#include "server/core/calls/shard.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 

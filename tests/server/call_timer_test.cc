@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Limits end calls: these tests are of the limits on the time of one, and on answers that nobody takes.
-#include "server/core/call_timer.h"
+#include "server/core/calls/call_timer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 #include "absl/time/time.h"
 #include "kernels/error.h"
+#include "server/core/admission/pending_answers.h"
 #include "server/core/clock.h"
-#include "server/core/pending_answers.h"
 
 namespace warpfold::server {
 namespace {

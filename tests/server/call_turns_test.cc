@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // When calls take their turns at a shard's thread, and what they expect of their clients
-// (server/core/turns.h).
+// (server/core/admission/turns.h).
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -38,7 +38,8 @@ TEST_F(CallTurnsTest, MergesAndListsAreTakenInTurns) {
   }
 }
 
-// Others are held for the next message of its call, and for that of its next one (server/core/turns.h).
+// Others are held for the next message of its call, and for that of its next one
+// (server/core/admission/turns.h).
 TEST_F(CallTurnsTest, WhoHasLessIsExpectedOnceItCanSend) {
   std::deque<Caller> greedy;
   for (int i = 0; i < 20; ++i) greedy.emplace_back(shard_, kMerge, "192.0.2.2");

@@ -11,7 +11,7 @@
 
 #include "kernels/error.h"
 #include "proto/crc32c.h"
-#include "server/core/session.h"
+#include "server/core/calls/session.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/requests.h"

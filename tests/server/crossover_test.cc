@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/crossover.h"
+#include "server/core/slots/crossover.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/device_health.h"
+#include "server/core/slots/device_health.h"
 
 #include <gtest/gtest.h>
 
@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "server/core/canary.h"
-#include "server/core/service.h"
-#include "server/core/shard.h"
-#include "server/core/slot_share.h"
+#include "server/core/calls/service.h"
+#include "server/core/calls/shard.h"
+#include "server/core/slots/canary.h"
+#include "server/core/slots/slot_share.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 

@@ -17,8 +17,8 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "kernels/segment_row.h"
-#include "server/core/messages.h"
-#include "server/core/segment_session.h"
+#include "server/core/calls/segment_session.h"
+#include "server/core/wire/messages.h"
 #include "tests/server/requests.h"
 #include "warpfold/v1/segments.pb.h"
 

@@ -11,11 +11,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/core/message.h"
-#include "server/core/plan_cache.h"
-#include "server/core/service.h"
-#include "server/core/session.h"
-#include "server/core/slot_share.h"
+#include "server/core/calls/plan_cache.h"
+#include "server/core/calls/service.h"
+#include "server/core/calls/session.h"
+#include "server/core/slots/slot_share.h"
+#include "server/core/wire/message.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold::server {

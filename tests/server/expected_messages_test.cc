@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages that a shard's thread expects, and for which it holds others (server/core/turns.h).
+// Messages that a shard's thread expects, and for which it holds others (server/core/admission/turns.h).
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "server/core/turns.h"
+#include "server/core/admission/turns.h"
 
 namespace warpfold::server {
 namespace {

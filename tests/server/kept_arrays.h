@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/core/memory_registry.h"
-#include "server/core/service.h"
+#include "server/core/calls/service.h"
+#include "server/core/references/memory_registry.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/stream_script.h"
 

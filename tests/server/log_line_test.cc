@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/log_line.h"
+#include "server/log/log_line.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "server/call_log.h"
+#include "server/log/call_log.h"
 
 namespace warpfold::server {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/memory_budget.h"
+#include "server/process/memory_budget.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/merge.h"
+#include "server/core/calls/merge.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "kernels/operators/operator_list.h"
 #include "kernels/operators/traits.h"
 #include "proto/limits.h"
-#include "server/core/operator_names.h"
+#include "server/core/wire/operator_names.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/requests.h"

@@ -18,9 +18,9 @@
 
 #include "proto/crc32c.h"
 #include "proto/leaf.h"
-#include "server/core/message.h"
-#include "server/core/service.h"
-#include "server/core/slot_share.h"
+#include "server/core/calls/service.h"
+#include "server/core/slots/slot_share.h"
+#include "server/core/wire/message.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/quiet_protobuf.h"

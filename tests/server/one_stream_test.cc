@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What one stream of a modest party gets of a shard's thread that also has streams of a greedy one: a model
-// of the thread, which receives messages in pieces and takes them in turns (server/core/turns.h).
+// of the thread, which receives messages in pieces and takes them in turns (server/core/admission/turns.h).
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/core/turns.h"
+#include "server/core/admission/turns.h"
 
 namespace warpfold::server {
 namespace {

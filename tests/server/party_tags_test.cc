@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/party_tags.h"
+#include "server/core/admission/party_tags.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "server/core/message.h"
+#include "server/core/wire/message.h"
 #include "tests/server/requests.h"
 
 namespace warpfold::server {

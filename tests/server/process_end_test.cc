@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/process_end.h"
+#include "server/process/process_end.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

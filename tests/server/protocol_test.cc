@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/protocol.h"
+#include "server/core/calls/protocol.h"
 
 #include <gtest/gtest.h>
 

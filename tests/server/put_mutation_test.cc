@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "server/core/messages.h"
-#include "server/core/put_session.h"
+#include "server/core/calls/put_session.h"
+#include "server/core/wire/messages.h"
 #include "tests/server/bytes_kept.h"
 #include "tests/server/mutated_streams.h"
 #include "warpfold/v1/arrays.pb.h"

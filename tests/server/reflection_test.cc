@@ -3,7 +3,7 @@
 //
 // The reflection service's protocol, and what it must not tell. tests/python/tools_test.py has a real tool
 // use it.
-#include "server/core/reflection.h"
+#include "server/core/wire/reflection.h"
 
 #include <google/protobuf/descriptor.pb.h>
 #include <gtest/gtest.h>

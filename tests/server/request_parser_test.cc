@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/request_parser.h"
+#include "server/core/wire/request_parser.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>

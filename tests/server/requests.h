@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/core/byte_slices.h"
-#include "server/core/message.h"
+#include "server/core/wire/byte_slices.h"
+#include "server/core/wire/message.h"
 #include "warpfold/v1/reduction.pb.h"
 
 namespace warpfold::server {

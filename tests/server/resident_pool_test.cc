@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where resident arrays lie: how they are cut for several devices.
-#include "server/core/resident_pool.h"
+#include "server/core/references/resident_pool.h"
 
 #include <gtest/gtest.h>
 

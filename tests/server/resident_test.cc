@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "kernels/error.h"
-#include "server/core/range_allocator.h"
-#include "server/core/resident_arrays.h"
+#include "server/core/references/range_allocator.h"
+#include "server/core/references/resident_arrays.h"
 #include "tests/server/fake_backend.h"
 
 namespace warpfold::server {

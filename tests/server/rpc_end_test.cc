@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
-#include "server/memory/unix_socket.h"
+#include "server/net/unix_socket.h"
 #include "tests/server/raw_call.h"
 #include "tests/server/rpc_fixture.h"
 #include "tests/temporary_folder.h"

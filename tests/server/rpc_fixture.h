@@ -19,7 +19,7 @@
 
 #include "client/grpc_process.h"
 #include "google/rpc/status.pb.h"
-#include "server/call_log.h"
+#include "server/log/call_log.h"
 #include "server/rpc/rpc_server.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/requests.h"

@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "server/logging.h"
+#include "server/log/logging.h"
 #include "tests/server/raw_call.h"
 #include "tests/server/rpc_fixture.h"
 

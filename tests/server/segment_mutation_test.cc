@@ -11,7 +11,7 @@
 
 #include "kernels/error.h"
 #include "kernels/segments.h"
-#include "server/core/messages.h"
+#include "server/core/wire/messages.h"
 #include "tests/server/drive_segments.h"
 #include "tests/server/mutated_streams.h"
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Results of more segments than one message takes: each has its row and its errors, once and in its message.
-#include "server/core/segment_results.h"
+#include "server/core/wire/segment_results.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 //
 // Segments through a session: results are those of a reduction for each segment, however the stream is cut.
 
-#include "server/core/operator_names.h"
+#include "server/core/wire/operator_names.h"
 #include "tests/server/segments_fixture.h"
 
 namespace warpfold::server {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/server_info.h"
+#include "server/core/calls/server_info.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "kernels/geometry.h"
 #include "kernels/reduction.h"
 #include "server/core/limits.h"
-#include "server/core/operator_names.h"
+#include "server/core/wire/operator_names.h"
 #include "tests/server/fake_backend.h"
 
 namespace warpfold::server {

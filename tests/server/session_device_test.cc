@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/error.h"
-#include "server/core/session.h"
+#include "server/core/calls/session.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/requests.h"

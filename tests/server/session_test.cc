@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/session.h"
+#include "server/core/calls/session.h"
 
 #include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/error.h"
-#include "server/core/array_writer.h"
+#include "server/core/slots/array_writer.h"
 #include "tests/server/drive_segments.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"

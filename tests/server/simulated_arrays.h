@@ -9,7 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "server/core/service.h"
+#include "server/core/calls/service.h"
 #include "tests/server/stream_script.h"
 
 namespace warpfold::server {

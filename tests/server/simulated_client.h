@@ -14,8 +14,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/call.h"
-#include "server/core/shard.h"
+#include "server/core/calls/call.h"
+#include "server/core/calls/shard.h"
 #include "tests/server/drive_segments.h"
 #include "tests/server/piece_heap.h"
 #include "tests/server/simulated_arrays.h"

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "server/core/service.h"
-#include "server/core/shard.h"
+#include "server/core/calls/service.h"
+#include "server/core/calls/shard.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/piece_heap.h"
 #include "tests/server/simulated_client.h"

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/functional/function_ref.h"
-#include "server/core/allow_list.h"
-#include "server/core/party.h"
+#include "server/core/admission/allow_list.h"
+#include "server/core/admission/party.h"
 #include "tests/server/kept_arrays.h"
 #include "tests/server/simulation.h"
 

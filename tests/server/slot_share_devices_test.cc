@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "server/core/slot_share.h"
+#include "server/core/slots/slot_share.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/core/slot_share.h"
+#include "server/core/slots/slot_share.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Who gets a slot: turns of calls and of parties.
-#include "server/core/slot_share.h"
+#include "server/core/slots/slot_share.h"
 
 #include <gtest/gtest.h>
 

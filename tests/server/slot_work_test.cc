@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "server/core/slot_share.h"
+#include "server/core/slots/slot_share.h"
 #include "tests/server/slot_share_fixture.h"
 
 namespace warpfold::server {

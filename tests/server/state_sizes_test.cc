@@ -13,7 +13,7 @@
 
 #include "kernels/partial_state.h"
 #include "kernels/reduction.h"
-#include "server/core/state_messages.h"
+#include "server/core/wire/state_messages.h"
 
 namespace warpfold::server {
 namespace {

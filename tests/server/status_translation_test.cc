@@ -6,7 +6,7 @@
 
 #include "google/rpc/status.pb.h"
 #include "kernels/error.h"
-#include "server/core/admission.h"
+#include "server/core/admission/admission.h"
 
 namespace warpfold::server {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "kernels/backend.h"
 #include "kernels/error.h"
-#include "server/core/messages.h"
-#include "server/core/plan_cache.h"
+#include "server/core/calls/plan_cache.h"
+#include "server/core/wire/messages.h"
 #include "tests/server/mutated_streams.h"
 
 namespace warpfold::server {

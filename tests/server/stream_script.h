@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/time/time.h"
 #include "kernels/reduction.h"
-#include "server/core/admission.h"
+#include "server/core/admission/admission.h"
 
 namespace warpfold::server {
 

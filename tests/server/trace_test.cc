@@ -12,7 +12,7 @@
 #include <set>
 
 #include "client/client.h"
-#include "server/logging.h"
+#include "server/log/logging.h"
 #include "tests/server/raw_call.h"
 #include "tests/server/rpc_fixture.h"
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A party's turns while a message of it, which has had its turn, waits for a slot, and its light messages
-// meanwhile (server/core/turns.h).
+// meanwhile (server/core/admission/turns.h).
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/core/turns.h"
+#include "server/core/admission/turns.h"
 #include "tests/server/call_fixture.h"
 #include "tests/server/requests.h"
 

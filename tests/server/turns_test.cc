@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/turns.h"
+#include "server/core/admission/turns.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/memory/unix_socket.h"
+#include "server/net/unix_socket.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "kernels/error.h"
+#include "server/core/calls/plan_cache.h"
+#include "server/core/calls/session.h"
 #include "server/core/limits.h"
-#include "server/core/messages.h"
-#include "server/core/plan_cache.h"
-#include "server/core/session.h"
+#include "server/core/wire/messages.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/piece_heap.h"

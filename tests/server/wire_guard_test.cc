@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/wire_guard.h"
+#include "server/core/wire/wire_guard.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "kernels/error.h"
-#include "server/core/request_parser.h"
+#include "server/core/wire/request_parser.h"
 #include "tests/server/requests.h"
 
 namespace warpfold::server {

@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// In which order a shard's thread takes the messages that have come, while calls of several parties are in
+// progress. In the order of their coming, a party with 64 streams would get 64 messages for one of a party
+// with one stream: its messages are always there, and those of the other have to queue behind them.
+//
+// Start-time fair queueing (Goyal, Vin and Cheng, 1996): each party has a tag, which what it sends advances,
+// and the message of the party with the lowest tag is next. The tags are the same for all shards
+// (party_tags.h), so that a party whose calls lie on a few of them has these until it has had as much as the
+// others: without that a party with fewer calls than there are shards would get half of each of its shards.
+//
+// The next message of a stream comes a moment after the last one was taken, and a large one comes in pieces,
+// each of which the thread has to receive. If it took somebody else's message after each piece, one stream
+// would get a fifth of its shard. So the thread expects the message of a party that is far behind, and holds
+// the others for it, as a disk's scheduler does that expects the next read (anticipatory scheduling: Iyer and
+// Druschel, 2001). It may hold them for a few nanoseconds for each byte that has come from it, and what it
+// holds them for counts as if those bytes had come again: who sends little, or nothing, holds up nobody.
+// Several parties may hold up others one after the other, each for what it has credit. ADR 124 has the
+// figures.
+//
+// Whoever is behind, others get a small part of the shard's thread (kMostPassedOver): their calls go on.
+//
+// A message that has had its turn may still find no slot free. Until it has one, the party's other messages
+// that may need slots, its bulk, get no turn where parties compete. If all had turns they would queue for
+// slots. That queue knows no tags and holds nobody back, and on a CPU this thread does the reducing, so that
+// it would work for them one after the other. Headers, small arrays and all that needs no slot are light.
+// They get turns meanwhile, and do not queue behind the party's bulk: of what the party gets, both kinds get
+// the same while both could be taken. ADR 126 has the figures.
+//
+// Threads: the shard's only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "server/core/admission/party_tags.h"
+#include "server/core/clock.h"
+
+namespace warpfold::server {
+
+class Turns {
+ public:
+  enum class Kind : std::uint8_t { kLight, kBulk };
+  // A message that has come.
+  struct Arrival {
+    std::uint64_t costs_bytes;  // it costs the thread as much as so many bytes of an array
+    std::uint64_t bytes;        // that have come
+    Kind kind;
+  };
+
+  // A message counts so many bytes more than it has. The thread receives it and sends an answer, and could
+  // copy and checksum about as many bytes in that time.
+  static constexpr std::uint64_t kMessageCost = 64 << 10;
+  // The thread serves so many bytes before it looks for events again. One of them may be a message that is
+  // to be served first.
+  static constexpr std::uint64_t kServedAtOnce = 256 << 10;
+  // A waiting message is overdue once others have been served kMostPassedOver times what it counts,
+  // multiplied by the number of other parties that wait (at least one).
+  static constexpr std::uint64_t kMostPassedOver = 16;
+  // Others are held for a party that is far behind: those who would be served instead have had kFarBehind
+  // bytes more.
+  static constexpr std::uint64_t kFarBehind = 4 << 20;
+  // They are held for kPatience at once at most, and not at all for less than kLeastPatience: gRPC's queue
+  // counts in milliseconds.
+  static constexpr absl::Duration kPatience = absl::Milliseconds(2);
+  static constexpr absl::Duration kLeastPatience = absl::Milliseconds(1);
+  // Each byte of a message gives its party credit for so long, of which so much is kept; over TLS a message
+  // may take half of that to arrive.
+  static constexpr absl::Duration kHeldPerByte = absl::Nanoseconds(3);
+  static constexpr absl::Duration kMostCredit = absl::Milliseconds(8);
+  // Time in which no message came takes so many times its credit: of who sends too slowly, and stays, few
+  // messages are expected.
+  static constexpr int kInVainFactor = 4;
+
+ private:
+  struct Party;
+  using Parties = std::map<std::string, Party>;
+
+ public:
+  // A call that takes turns, from its construction to its destruction.
+  class Member {
+   public:
+    // `turns` must outlive the member. `on_turn` may destroy this member and others.
+    Member(Turns& turns, const std::string& party, std::function<void()> on_turn);
+    ~Member();
+    Member(const Member&) = delete;
+    Member& operator=(const Member&) = delete;
+
+    // True: the message is to be taken now; otherwise Serve calls `on_turn`. Not while the member
+    // waits.
+    bool Ask(const Arrival& message);
+    // Bytes of an array.
+    bool Ask(std::uint64_t bytes) { return Ask({.costs_bytes = bytes, .bytes = bytes, .kind = Kind::kBulk}); }
+
+    // Whether the message that was taken last waits for a slot. Of a light one this is ignored.
+    void SetWaitsForSlot(bool waits);
+
+    // The client has what it needs to send its next message, be it of this call or of its next one.
+    void Expect();
+    // It has sent something else, or will not send anything.
+    void ExpectNothing();
+
+   private:
+    friend class Turns;
+    Turns& turns_;
+    const Parties::iterator party_;
+    const std::function<void()> on_turn_;
+    Kind kind_ = Kind::kLight;  // of the message that came last
+    bool waits_for_slot_ = false;
+  };
+
+  // `tags` and `clock` must outlive the turns.
+  Turns(PartyTags& tags, const Clock& clock) : tags_(tags), clock_(clock) {}
+  ~Turns();
+  Turns(const Turns&) = delete;
+  Turns& operator=(const Turns&) = delete;
+
+  bool has_waiting() const { return waiting_ > 0; }
+  // Whether one of those who wait may have its turn.
+  bool has_ready() const;
+  // Until when those who wait are held for a message that is expected; none if they are not. Then Serve is to
+  // be called.
+  std::optional<absl::Time> held_until() const;
+
+  // Calls those whose turn it is, up to kServedAtOnce; nobody while a message is expected, or none is ready.
+  void Serve();
+
+  // Forgets parties whose calls have ended and of which nothing is expected, and notices whether there are
+  // several still. To be called now and then.
+  void OnTick();
+
+ private:
+  struct Waiter {
+    Member* member;
+    std::uint64_t cost;
+    std::uint64_t bytes;
+  };
+  struct Party {
+    bool has_waiting() const { return !light.empty() || !bulk.empty(); }
+    std::deque<Waiter>& Of(Kind kind) { return kind == Kind::kLight ? light : bulk; }
+
+    std::deque<Waiter> light;  // the one that came first is first
+    std::deque<Waiter> bulk;
+    std::uint64_t light_cost = 0;  // what light messages have had more than bulk, while both could be taken
+    int waiting_for_slots = 0;     // members
+    int members = 0;
+    PartyTags::Tag* tag = nullptr;
+    std::uint64_t passed_over = 0;  // what others got since the party was taken from, or began to wait
+    absl::Duration credit;          // for so long others may be held for it
+    absl::Time expected_until = absl::InfinitePast();
+  };
+  struct Hold {
+    Parties::iterator party;  // whose message is expected
+    absl::Time since;
+  };
+
+  bool IsNext(const Party& party) const;
+  bool MayTakeBulk(const Party& party) const { return party.waiting_for_slots == 0 || !have_several_; }
+  // Of which kind the party's next message is; none if none is ready.
+  std::optional<Kind> NextOf(const Party& party) const;
+  bool MayTakeNow(const Party& party, Kind kind);
+  Party* Overdue();
+  Party& LowestReady();
+  void Take(Party& party, const Waiter& message, Kind kind);
+  void Count(Party& party, std::uint64_t cost);
+  bool HoldsBack(const Party& next);
+  bool IsFarBehind(const Party& party, const Party& next) const;
+  Parties::iterator Expected(const Party& instead_of, absl::Time now);
+  bool IsHoldOf(Parties::iterator party) const { return hold_.has_value() && hold_->party == party; }
+  void LetGo(const Party& party);
+  void EndHold(int factor);
+  void ForgetIfGone(Parties::iterator party);
+
+  PartyTags& tags_;
+  const Clock& clock_;
+  Parties parties_;  // those with members, and for a while those of which a message is expected
+  std::size_t waiting_ = 0;
+  std::optional<Hold> hold_;
+  bool have_several_ = false;  // what tags_.has_several() said last: it may change at any time
+};
+
+}  // namespace warpfold::server

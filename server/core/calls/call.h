@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One call of any method, apart from its transport: what happens to it comes as events, what it wants goes to
+// the transport, and nothing blocks.
+//
+//   Begin -> admitted? -> Read -> OnMessage or OnEnd -> ... -> Answer
+//
+// A message is asked for only when there is room for it, so that flow control holds the client back, and only
+// after the call has been admitted, so that nobody makes the server read what it would refuse. The call is
+// answered once; afterwards it holds nothing but its response, and what still happens to it is ignored. While
+// the server does not read, gRPC keeps up to a window of what the client sends: of calls that last without
+// being read, a Watch of the health, the server first reads the end. A
+// client that does not take its answer is cut off once it has been idle for too long, sooner where the server
+// ends or holds too many such answers. Where the client has not taken the message before the answer either,
+// the call keeps its place until then.
+//
+// Threads: the shard's only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/core/admission/admission.h"
+#include "server/core/admission/allow_list.h"
+#include "server/core/admission/methods.h"
+#include "server/core/admission/pending_answers.h"
+#include "server/core/admission/turns.h"
+#include "server/core/call_observer.h"
+#include "server/core/calls/array_session.h"
+#include "server/core/calls/call_timer.h"
+#include "server/core/trace_context.h"
+#include "server/core/watched_time.h"
+#include "server/core/wire/message.h"
+
+namespace warpfold::server {
+
+class Shard;
+
+// How long a probe may be idle, or a watch that has not begun, or a call that has yet to send its only
+// message, if others may be idle for longer: a client that stalls some must not keep others from asking.
+inline constexpr absl::Duration kCheckIdle = absl::Seconds(2);
+
+// What a call asks of its transport. All functions return at once.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // Asks for the next message: OnMessage or OnEnd follows, unless the call is answered first.
+  virtual void Read() = 0;
+  // Tells the client that the call has been admitted, ahead of everything else. At most once.
+  virtual void TellAdmitted() = 0;
+  // Sends a message that does not end the call: OnSent follows.
+  virtual void Send(std::string message) = 0;
+  // Ends the call; a `response` goes out before it where the status is OK. OnDelivered follows once both are
+  // written, or OnLeft.
+  virtual void Answer(const absl::Status& status, std::optional<std::string> response) = 0;
+  // Cuts off a client that does not take the answer.
+  virtual void CutOff() = 0;
+};
+
+struct CallInfo {
+  std::string method;                 // "/package.Service/Method", as the client wrote it
+  std::string peer;                   // for the log
+  std::string array;                  // of which array this is a part, in the client's words; "" for none
+  std::string identity = kAnonymous;  // who calls, as allow_list.h has it
+  std::optional<TraceContext> trace = std::nullopt;
+  absl::Time deadline = absl::InfiniteFuture();
+  bool expects_admission = false;  // the client sends nothing large before it hears that it is admitted
+};
+
+class Call {
+ public:
+  // `shard` and `transport` must outlive the call.
+  Call(Shard& shard, Transport& transport, CallInfo info);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  void Begin();
+
+  // Events.
+  void OnMessage(Message message);
+  void OnEnd();        // the client sends no more
+  void OnSent();       // Send is done
+  void OnDelivered();  // the answer is on its way
+  void OnLeft();       // the client is gone
+  void OnHealthChanged();
+  // Ends a reduction or a Merge. Calls about the server (health, information) go on.
+  void Stop(const absl::Status& why);
+  // Ends the call, whichever it is.
+  void End(const absl::Status& why);
+  // Stops the call if it is overdue.
+  void CheckTime(absl::Time now);
+
+  bool answered() const { return answered_; }
+
+ private:
+  static Admission::Kind KindOf(Method method);
+
+  // Null where the method takes no array.
+  std::unique_ptr<ArraySession> MakeSession();
+
+  void Admit();
+  void Read();
+  Turns::Arrival TurnArrival() const;
+  void TakeMessage();
+  void TakeRequest(Message message);
+  void OnProgress();
+  void Follow(const absl::StatusOr<ArraySession::Need>& need);
+  void AnswerMerge(const Message& message);
+  void AnswerInfo(const Message& message);
+  void AnswerHealth(Message message);
+  void BeginWatch();
+  void SendHealth();
+  void Send(std::string message);
+  void SendOutput();
+  void OnOutputTaken();
+  void ReportProgress(absl::Time when);
+  void AnswerSession();
+  void AnswerList(const Message& message);
+  void AnswerGet(const Message& message);
+  void AnswerDelete(const Message& message);
+  void Reflect(const Message& message);
+  void Answer(const absl::Status& status, std::optional<std::string> response = std::nullopt);
+  std::string MethodName() const;
+  // A message has been asked for, and has not come.
+  bool awaits_message() const { return reading_ && !arrived_.has_value(); }
+  bool awaits_taker() const { return answered_ && (sending_ || pending_answer_.has_value()); }
+  absl::Duration PatienceWithTaker() const;
+  absl::Duration PatienceWithClient() const;
+
+  Shard& shard_;
+  Transport& transport_;
+  const CallInfo info_;
+  const std::string party_;  // for whom places and slots count
+  const Method method_;
+  CallTimer timer_;
+  std::shared_ptr<LiveCall> live_;  // null where nobody observes
+  Admission::Ticket ticket_;
+  std::unique_ptr<ArraySession> session_;  // of methods that take arrays
+  std::optional<Turns::Member> turns_;     // of methods that keep the thread for long, until the answer
+  bool reading_ = false;                   // from the request for a message until it is taken
+  std::optional<Message> arrived_;         // a message that has come and waits for its turn
+  absl::Time arrived_at_;                  // when the last message came
+  bool half_closed_ = false;               // the client can send no more
+  bool answered_ = false;
+  WatchedTime untaken_;                                  // how long the client has not taken the answer
+  std::optional<PendingAnswers::Entry> pending_answer_;  // counts the answer until it is delivered
+  bool stopped_ = false;                                 // Stop or End has ended the call
+  bool sending_ = false;                                 // a message that does not end the call is under way
+  std::uint64_t output_bytes_ = 0;                       // of such messages, that the client has taken
+  std::uint64_t sending_bytes_ = 0;                      // of the one that is under way
+
+  // Of a call of Watch.
+  bool asked_ = false;                // its request has come
+  std::optional<bool> told_serving_;  // what it was last told
+  bool knows_service_ = true;
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How long a Call waits: for its client's messages, for an answer to be taken, and in all. call.cc has what
+// happens to it.
+#include <algorithm>
+
+#include "server/core/calls/call.h"
+#include "server/core/calls/shard.h"
+
+namespace warpfold::server {
+namespace {
+
+// What a client is given to take its answer when the server ends.
+constexpr absl::Duration kLastPatience = absl::Milliseconds(500);
+
+}  // namespace
+
+absl::Duration Call::PatienceWithTaker() const {
+  const absl::Duration patience = shard_.service().answers.Patience(shard_.service().limits.call.idle);
+  return stopped_ ? std::min(patience, kLastPatience) : patience;
+}
+
+// How long the client may send nothing, where that is less than the flag says. A call of one message sends it
+// with its headers. Whoever begins some and sends nothing could keep all others out. gRPC tells of a message
+// when it is whole: one of an array, or of states, has megabytes, and may take longer while places are not
+// short.
+absl::Duration Call::PatienceWithClient() const {
+  const Admission::Kind kind = KindOf(method_);
+  if (kind == Admission::Kind::kCheck) return kCheckIdle;
+  if (timer_.has_come()) return absl::InfiniteDuration();
+  const bool is_array = kind == Admission::Kind::kArray || kind == Admission::Kind::kMerge;
+  const bool is_short =
+      kind == Admission::Kind::kSmall || (is_array && shard_.service().admission.IsShort(kind));
+  return is_short ? kCheckIdle : absl::InfiniteDuration();
+}
+
+void Call::CheckTime(absl::Time now) {
+  if (answered_) {
+    if (untaken_.Advance(now) < PatienceWithTaker() || !awaits_taker()) return;
+    sending_ = false;
+    pending_answer_.reset();
+    ticket_ = {};
+    return transport_.CutOff();
+  }
+  if (method_ == Method::kHealthWatch && told_serving_.has_value()) return;
+  const absl::Status overdue = timer_.Overdue(now, PatienceWithClient());
+  if (!overdue.ok()) Answer(overdue);
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/calls/merge.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+#include "kernels/partial_state.h"
+#include "proto/error_reasons.h"
+#include "proto/limits.h"
+#include "server/core/wire/messages.h"
+#include "server/core/wire/state_messages.h"
+
+namespace warpfold::server {
+
+absl::StatusOr<v1::MergeResponse> Merge(const Service& service, const v1::MergeRequest& request) {
+  const absl::StatusOr<kernels::ReductionPlan> reduction = PlanFromProto(request.spec());
+  if (!reduction.ok()) return reduction.status();
+  if (request.states().empty() || request.states_size() > kMaxMergedStates) {
+    return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
+                          absl::StrCat("states must have 1 to ", kMaxMergedStates, " entries"),
+                          {{"field", "states"}});
+  }
+  absl::StatusOr<kernels::PartialState> merged = StateFromProto(*reduction, request.states(0));
+  if (!merged.ok()) return merged.status();
+  for (int i = 1; i < request.states_size(); ++i) {
+    const absl::StatusOr<kernels::PartialState> next = StateFromProto(*reduction, request.states(i));
+    if (!next.ok()) return next.status();
+    if (absl::Status status = merged->Append(*next); !status.ok()) return status;
+  }
+  v1::MergeResponse response;
+  v1::Reduction& out = *response.mutable_reduction();
+  if (absl::Status status = FillReduction(*merged, request.return_state(), &out); !status.ok()) {
+    return status;
+  }
+  out.set_device(service.backend.device());
+  return response;
+}
+
+}  // namespace warpfold::server

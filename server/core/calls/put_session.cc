@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/calls/put_session.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+#include "kernels/geometry.h"
+#include "server/core/wire/messages.h"
+#include "server/core/wire/operator_names.h"
+
+namespace warpfold::server {
+namespace {
+
+v1::ResidentArray ToProto(const ResidentArrays::Info& info) {
+  v1::ResidentArray array;
+  array.set_id(info.id);
+  array.set_owner(info.request.owner);
+  array.set_element_type(ElementTypeToProto(info.request.layout.type));
+  if (const kernels::ElementShape shape = info.request.layout.shape; shape.is_matrix()) {
+    array.mutable_matrix_shape()->set_rows(shape.rows);
+    array.mutable_matrix_shape()->set_columns(shape.columns);
+  }
+  array.set_element_count(info.request.element_count);
+  array.set_byte_count(info.request.byte_count);
+  array.set_age_seconds(absl::ToDoubleSeconds(info.age));
+  array.set_expires_in_seconds(absl::ToDoubleSeconds(info.expires_in));
+  return array;
+}
+
+}  // namespace
+
+absl::StatusOr<PutSession::StreamMessage> PutSession::Parse(ByteSlices message) {
+  absl::StatusOr<ParsedRequest<v1::PutArrayHeader>> request = ParsePutArrayRequest(message);
+  if (!request.ok()) return request.status();
+  return ToStreamMessage(*std::move(request), &parsed_header_);
+}
+
+absl::Status PutSession::Begin() {
+  if (absl::Status status = CheckText("request_id", parsed_header_.request_id()); !status.ok()) return status;
+  if (absl::Status status = CheckText("owner", parsed_header_.owner()); !status.ok()) return status;
+  header_ = std::move(parsed_header_);
+  const absl::StatusOr<ElementLayout> layout =
+      LayoutFromProto(header_.element_type(), header_.has_matrix_shape() ? &header_.matrix_shape() : nullptr);
+  if (!layout.ok()) return layout.status();
+  const std::uint64_t element_bytes = ElementTypeBytes(layout->type) * std::uint64_t{layout->shape.entries()};
+  const std::uint64_t max_bytes = service_.limits.max_stream_bytes;
+  if (header_.element_count() > max_bytes / element_bytes) return ArrayTooLarge(max_bytes);
+  absl::StatusOr<std::shared_ptr<const NamedMemory>> array =
+      service_.residents.Reserve({.party = slots_.party,
+                                  .owner = header_.owner(),
+                                  .layout = *layout,
+                                  .element_count = header_.element_count(),
+                                  .byte_count = header_.element_count() * element_bytes,
+                                  .time_to_live = absl::Seconds(header_.time_to_live_seconds())},
+                                 service_.clock());
+  if (!array.ok()) return array.status();
+  array_ = *std::move(array);
+  writer_.emplace(slots_, array_, service_.backend.piece_memory(), listener_);
+  sink_ = &*writer_;
+  incoming_.emplace(*writer_, IncomingArray::Announced{.element_bytes = element_bytes,
+                                                       .max_bytes = max_bytes,
+                                                       .element_count = header_.element_count(),
+                                                       .count_field = "element_count",
+                                                       .with_crc32c = header_.with_crc32c()});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> PutSession::Response() {
+  const absl::Time now = service_.clock();
+  v1::PutArrayResponse response;
+  token_ = service_.residents.Publish(array_, now);
+  response.set_token(token_);
+  const absl::StatusOr<ResidentArrays::Info> info = service_.residents.Find(response.token(), now);
+  if (!info.ok()) return info.status();
+  *response.mutable_array() = ToProto(*info);
+  return response.SerializeAsString();
+}
+
+void PutSession::OnNotDelivered() {
+  if (!token_.empty()) service_.residents.Delete(token_).IgnoreError();
+}
+
+void PutSession::Release() {
+  ArraySession::Release();
+  // Not destroyed: this may be the writer's own call of its listener.
+  if (writer_.has_value()) writer_->Release();
+  array_.reset();
+}
+
+absl::StatusOr<v1::GetArrayResponse> GetArray(const Service& service, const v1::GetArrayRequest& request) {
+  const absl::StatusOr<ResidentArrays::Info> info = service.residents.Find(request.token(), service.clock());
+  if (!info.ok()) return info.status();
+  v1::GetArrayResponse response;
+  *response.mutable_array() = ToProto(*info);
+  return response;
+}
+
+v1::ListArraysResponse ListArrays(Service& service, const v1::ListArraysRequest& request) {
+  v1::ListArraysResponse response;
+  for (const ResidentArrays::Info& info : service.residents.List(request.owner(), service.clock())) {
+    *response.add_arrays() = ToProto(info);
+  }
+  const ResidentArrays::Room room = service.residents.room();
+  response.set_capacity_bytes(room.bytes);
+  response.set_free_bytes(room.free_bytes);
+  response.set_largest_free_bytes(room.largest_free_bytes);
+  return response;
+}
+
+absl::Status DeleteArray(Service& service, const v1::DeleteArrayRequest& request) {
+  return service.residents.Delete(request.token());
+}
+
+}  // namespace warpfold::server

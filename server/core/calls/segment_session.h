@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One array on its way to the results of its segments: checks the header, cuts the chunks that follow it, or
+// the memory that it names, and sends results while the array still comes.
+//
+// Threads: the shard's only. After an error the session answers nothing more.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/core/calls/array_session.h"
+#include "server/core/calls/service.h"
+#include "server/core/slots/segment_reducer.h"
+#include "warpfold/v1/segments.pb.h"
+
+namespace warpfold::server {
+
+class SegmentSession : public ArraySession {
+ public:
+  // As Session's.
+  SegmentSession(const Service& service, PartySlots slots, std::function<void()> listener)
+      : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
+
+  absl::StatusOr<Need> OnMessage(Message message) override;
+  absl::StatusOr<Need> OnEnd() override;
+
+  // The summary.
+  absl::StatusOr<std::string> Response() override;
+  bool has_output() const override { return reducer_ != nullptr && reducer_->has_message(); }
+  std::string TakeOutput() override { return reducer_->TakeMessage(); }
+
+  void Release() override;
+
+  const std::string& request_id() const override { return header_.request_id(); }
+  void Describe(CallRecord* record) const override;
+  std::uint64_t array_bytes() const override;
+  std::uint64_t progress_bytes() const override { return ArraySession::array_bytes() + length_bytes_; }
+
+ protected:
+  absl::StatusOr<StreamMessage> Parse(ByteSlices message) override;
+  absl::Status Begin() override;
+  absl::Status SinkStatus() const override { return reducer_->status(); }
+  absl::Status OnCommitted() override;
+  absl::StatusOr<bool> TakeLengths() override;
+  absl::StatusOr<bool> PlaceLengths() override { return reducer_->PlaceLengths(); }
+  absl::StatusOr<bool> TryFinish() override { return reducer_->TryFinish(); }
+
+ private:
+  bool is_elsewhere() const { return header_.has_reference(); }
+  // How many elements there can be.
+  std::uint64_t MostElements() const;
+
+  absl::Status CheckCut() const;
+  absl::Status BeginChunks();
+  absl::Status BeginElsewhere();
+  absl::Status Announce(std::uint64_t length);
+  absl::Status CheckCounts(std::uint64_t elements, std::uint64_t segments) const;
+
+  const Service& service_;
+  const PartySlots slots_;
+  const std::function<void()> listener_;
+  // Parse sets these.
+  v1::ReduceSegmentsHeader parsed_header_;
+  v1::SegmentLengths parsed_lengths_;
+  std::uint64_t committed_segments_ = 0;
+
+  v1::ReduceSegmentsHeader header_;  // of the array
+  std::optional<kernels::ReductionPlan> reduction_;
+  std::unique_ptr<SegmentReducer> reducer_;  // once there is a header
+  // What the lengths that have come say.
+  std::uint64_t announced_segments_ = 0;
+  std::uint64_t announced_elements_ = 0;
+  std::uint64_t length_bytes_ = 0;
+  absl::Time begin_;
+  absl::Duration receive_;
+};
+
+}  // namespace warpfold::server

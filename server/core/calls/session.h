@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One array on its way to a result: checks the header, and reduces the chunks that follow it or the memory
+// that it names.
+//
+// Threads: the shard's only. After an error the session answers nothing more.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/core/calls/array_session.h"
+#include "server/core/calls/plan_cache.h"
+#include "server/core/calls/service.h"
+#include "server/core/slots/slot_reducer.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold::server {
+
+class Session : public ArraySession {
+ public:
+  // `service` and the share must outlive the session. `listener` is called when Resume may get further.
+  Session(const Service& service, PartySlots slots, std::function<void()> listener)
+      : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
+
+  // The one message of ReduceArray, instead of all others. `plans` are those of the shard.
+  absl::StatusOr<Need> OnArray(Message message, PlanCache& plans);
+
+  // The answer, once nothing is needed.
+  absl::StatusOr<v1::Reduction> Result() const;
+  absl::StatusOr<std::string> Response() override;
+
+  void Release() override;
+
+  bool returns_state() const override { return header_.return_state(); }
+  const std::string& request_id() const override { return header_.request_id(); }
+  void Describe(CallRecord* record) const override;
+  std::uint64_t array_bytes() const override;
+
+ protected:
+  absl::StatusOr<StreamMessage> Parse(ByteSlices message) override;
+  absl::Status Begin() override;
+  absl::Status SinkStatus() const override { return reducer_->status(); }
+  absl::Status OnCommitted() override {
+    receive_ = service_.clock() - begin_;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<bool> TryFinish() override { return reducer_->TryFinish(); }
+
+ private:
+  absl::Status BeginBy(const kernels::ReductionPlan& reduction);
+  absl::StatusOr<Need> TakeArray(ParsedChunk data, Message message);
+  absl::Status FillResult(v1::Reduction* result) const;
+  absl::Status CheckHeader(const kernels::ReductionPlan& reduction) const;
+  absl::Status CheckPlace(const kernels::ReductionPlan& reduction) const;
+  absl::Status BeginChunks(const kernels::ReductionPlan& reduction);
+  absl::Status BeginElsewhere(const kernels::ReductionPlan& reduction);
+  std::uint64_t CrossoverBytes(const kernels::ReductionPlan& reduction) const;
+
+  const Service& service_;
+  const PartySlots slots_;
+  const std::function<void()> listener_;
+  v1::ReduceHeader parsed_header_;        // by Parse
+  v1::ReduceHeader header_;               // of the array
+  std::unique_ptr<SlotReducer> reducer_;  // once there is a header
+  std::uint64_t whole_bytes_ = 0;         // of an array that one message has
+  absl::Time begin_;
+  absl::Duration receive_;
+};
+
+// A call of ReduceArray: one message with all that a stream of Reduce has.
+class ReduceArraySession : public Session {
+ public:
+  // As Session. `plans` must outlive the session, too.
+  ReduceArraySession(const Service& service, PartySlots slots, PlanCache& plans,
+                     std::function<void()> listener)
+      : Session(service, std::move(slots), std::move(listener)), plans_(plans) {}
+  absl::StatusOr<Need> OnMessage(Message message) override { return OnArray(std::move(message), plans_); }
+  absl::StatusOr<Need> OnEnd() override;
+
+ private:
+  PlanCache& plans_;
+};
+
+}  // namespace warpfold::server

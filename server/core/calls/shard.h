@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A share of the service that one thread runs: calls, and the slots they use. A call lives and dies in its
+// shard, so that neither needs a lock. Whoever owns the thread (rpc/rpc_shard.h, or a simulation) brings the
+// events: those of calls, a device that has finished something, time.
+//
+// Threads: a shard is used by one thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/core/admission/turns.h"
+#include "server/core/calls/call.h"
+#include "server/core/calls/plan_cache.h"
+#include "server/core/calls/service.h"
+#include "server/core/slots/canary.h"
+#include "server/core/slots/slot_share.h"
+
+namespace warpfold::server {
+
+// How much of a shard is in use. Any thread may read these numbers without waiting for the shard, which may
+// be busy. Each number is right at some moment, but the three need not be of the same moment.
+struct ShardGauges {
+  std::atomic<std::size_t> slots_free = 0;
+  std::atomic<std::size_t> slots_in_flight = 0;
+  std::atomic<std::size_t> waiting = 0;  // calls, for a slot
+};
+
+class Shard {
+ public:
+  // `service` and the slots must outlive the shard, and the shard its calls.
+  Shard(Service& service, const std::vector<kernels::Slot*>& slots)
+      : service_(service),
+        slots_(slots, &service.device),
+        turns_(service.tags, service.clock),
+        canary_(slots_, service.device, service.clock()) {
+    PublishGauges();
+  }
+
+  Service& service() { return service_; }
+  SlotShare& slots() { return slots_; }
+  Turns& turns() { return turns_; }
+  PlanCache& plans() { return plans_; }
+  absl::Time Now() const { return service_.clock(); }
+
+  // Calls are added in Begin, and removed when they are destroyed.
+  void Add(Call* call) { calls_.push_back(call); }
+  void Remove(Call* call);
+
+  // Events.
+  void OnDeviceFinished() { slots_.Poll(); }
+  void OnHealthChanged();
+  void StopAll(const absl::Status& why);
+  void EndAll(const absl::Status& why);
+  // Looks at the clock and at the device. To be called some twenty times a second while is_busy(), and when
+  // the device is to be tried. Ends all reductions once the device is lost.
+  void OnTick();
+  // How long the shard's thread may wait for events, where its next tick is so far away: less while the
+  // device is at work or messages are held, and until the device is tried next (canary.h) while there is
+  // nothing to do. After it, OnDeviceFinished is to be called.
+  absl::Duration LongestWait(absl::Duration until_tick) const;
+  // The server ends: tries the device no more.
+  void Retire() { canary_.Retire(); }
+
+  // Looks at the device, serves who waits for a slot, and takes messages whose turn it is. To be called while
+  // has_work(), when there is no other event, or have been many; while messages are held
+  // (turns().held_until()), after that time, which LongestWait knows.
+  void Work();
+  bool has_work() const {
+    return (turns_.has_ready() && !turns_.held_until().has_value()) || slots_.can_serve();
+  }
+
+  // To be called after each event of a call: what the call gave back, or the device has finished meanwhile,
+  // may be what others wait for.
+  void AfterEvent() {
+    if (slots_.in_flight() > 0 || slots_.waiting() > 0) slots_.Poll();
+  }
+  // To be called before the shard's thread waits for events: from then on the device tells by an event what
+  // is waited for. For PollTime it pays to poll the device (OnDeviceFinished) instead; none where there is
+  // nothing that the device would have to tell.
+  void BeforeWaiting() {
+    slots_.AskForNotices();
+    PublishGauges();
+  }
+  std::optional<absl::Duration> PollTime() const { return slots_.PollTime(); }
+
+  // From any thread.
+  const ShardGauges& gauges() const { return gauges_; }
+
+  bool is_busy() const { return !calls_.empty() || slots_.in_flight() > 0; }
+
+ private:
+  // Calls `visit` for each call that there is now; it may answer calls, but must not destroy them.
+  void ForEach(const std::function<void(Call&)>& visit);
+
+  void PublishGauges();
+
+  Service& service_;
+  SlotShare slots_;
+  Turns turns_;
+  PlanCache plans_;
+  ShardGauges gauges_;
+  Canary canary_;
+  std::vector<Call*> calls_;
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes an array that arrives in pieces to memory of the device, by way of a shard's slots: as ArrayReducer,
+// but what a slot does is a copy.
+//
+// Threads: the shard's only. After an error only Release and the destructor may follow.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/core/references/memory_registry.h"
+#include "server/core/slots/array_sink.h"
+#include "server/core/slots/filling.h"
+#include "server/core/slots/slot_share.h"
+
+namespace warpfold::server {
+
+class ArrayWriter : public ArraySink, private SlotShare::Holder {
+ public:
+  // The share must outlive the writer. `listener` is called from the share when an Append that took less than
+  // it was given, or a TryFinish that was not done, should be tried again, or when status() is an error.
+  // `piece_memory` is the backend's.
+  ArrayWriter(const PartySlots& slots, std::shared_ptr<const NamedMemory> memory, ByteSlice piece_memory,
+              std::function<void()> listener)
+      : Holder(slots.party),
+        share_(slots.share),
+        memory_(std::move(memory)),
+        piece_memory_(piece_memory),
+        listener_(std::move(listener)) {}
+  ~ArrayWriter() override { Release(); }
+
+  // UNAVAILABLE (DEVICE_LOST). No more than memory has room for.
+  absl::StatusOr<std::size_t> Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) override;
+  bool waits_for_slot() const override { return share_.Waits(*this); }
+  absl::Status Pause() override;
+
+  // To be called when all bytes have been appended. True once they are in the memory.
+  absl::StatusOr<bool> TryFinish();
+
+  // Gives back what it holds; what the device still copies is not waited for.
+  void Release();
+
+  // The error that the share reported, if any.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  // A slot that is being filled, and where its bytes go.
+  struct Store {
+    Filling filling;
+    kernels::MemoryPart to;
+  };
+
+  void OnSlotFree() override { listener_(); }
+  void OnSlotWanted() override;
+  void OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) override;
+  absl::Status StoreFilled();
+
+  SlotShare& share_;
+  std::shared_ptr<const NamedMemory> memory_;
+  const ByteSlice piece_memory_;
+  const std::function<void()> listener_;
+  absl::Status status_;
+  std::uint64_t stored_bytes_ = 0;  // started or done
+  int in_flight_ = 0;
+  std::optional<Store> store_;
+};
+
+}  // namespace warpfold::server

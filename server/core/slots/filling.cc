@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/slots/filling.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+namespace warpfold::server {
+
+std::size_t Filling::Append(ByteSlice bytes, const std::shared_ptr<const void>& owner) {
+  const ByteSlice taken = bytes.first(std::min(bytes.size(), capacity_ - bytes_));
+  if (owner != nullptr && Continues(taken, owner)) {
+    pieces_.back() = {pieces_.back().data(), pieces_.back().size() + taken.size()};
+  } else if (owner != nullptr && taken.size() >= kLeastPieceBytes && IsReadable(taken)) {
+    pieces_.push_back(taken);
+    if (owners_.empty() || owners_.back() != owner) owners_.push_back(owner);
+  } else {
+    Copy(taken);
+  }
+  bytes_ += taken.size();
+  return taken.size();
+}
+
+bool Filling::IsReadable(ByteSlice bytes) const {
+  // Pointers into different objects are ordered by std::less alone.
+  constexpr std::less_equal<> kNotAfter;
+  return !piece_memory_.empty() && kNotAfter(piece_memory_.data(), bytes.data()) &&
+         kNotAfter(bytes.data() + bytes.size(), piece_memory_.data() + piece_memory_.size());
+}
+
+bool Filling::Continues(ByteSlice bytes, const std::shared_ptr<const void>& owner) const {
+  return !owners_.empty() && owners_.back() == owner && !pieces_.empty() &&
+         pieces_.back().data() + pieces_.back().size() == bytes.data() && IsReadable(pieces_.back()) &&
+         IsReadable(bytes);
+}
+
+void Filling::Copy(ByteSlice bytes) {
+  if (bytes.empty()) return;
+  std::byte* const to = slot_->staging().data() + staged_;
+  std::memcpy(to, bytes.data(), bytes.size());
+  staged_ += bytes.size();
+  const bool is_next = !pieces_.empty() && pieces_.back().data() + pieces_.back().size() == to;
+  if (is_next && !IsReadable(pieces_.back())) {
+    pieces_.back() = {pieces_.back().data(), pieces_.back().size() + bytes.size()};
+  } else {
+    pieces_.emplace_back(to, bytes.size());
+  }
+}
+
+std::vector<std::byte> Filling::CutTail(std::size_t byte_count) {
+  std::vector<std::byte> tail(byte_count);
+  bytes_ -= byte_count;
+  while (byte_count > 0) {
+    kernels::HostPiece& last = pieces_.back();
+    const std::size_t n = std::min(byte_count, last.size());
+    byte_count -= n;
+    std::memcpy(tail.data() + byte_count, last.data() + last.size() - n, n);
+    last = last.first(last.size() - n);
+    if (last.empty()) pieces_.pop_back();
+  }
+  return tail;
+}
+
+absl::Status Filling::Start(const kernels::ReductionPlan& reduction, std::uint64_t first_element) {
+  const std::uint64_t elements = bytes_ / reduction.element_bytes();
+  // Bytes that were all copied lie ready in one piece.
+  if (owners_.empty()) return slot_->Start(reduction, first_element, elements);
+  return slot_->StartPieces(reduction, first_element, elements, pieces_);
+}
+
+absl::Status Filling::StartSegments(const kernels::ReductionPlan& reduction, const kernels::SegmentCut& cut) {
+  return owners_.empty() ? slot_->StartSegments(reduction, cut)
+                         : slot_->StartSegmentPieces(reduction, cut, pieces_);
+}
+
+absl::Status Filling::StartStore(const kernels::Memory& memory, std::uint64_t byte_offset) {
+  return owners_.empty() ? slot_->StartStore(memory, byte_offset, bytes_)
+                         : slot_->StartStorePieces(memory, byte_offset, pieces_);
+}
+
+std::shared_ptr<const void> Filling::TakeOwners() {
+  if (owners_.empty()) return nullptr;
+  return std::make_shared<const std::vector<std::shared_ptr<const void>>>(std::move(owners_));
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/slots/memory_segment_reducer.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "server/core/slots/memory_reducer.h"
+
+namespace warpfold::server {
+
+MemorySegmentReducer::MemorySegmentReducer(const PartySlots& slots, const Clock& clock,
+                                           const Options& options, std::function<void()> listener)
+    : SegmentReducer(slots, clock, options.reduction, options.segment_length, std::move(listener)),
+      options_(options) {}
+
+bool MemorySegmentReducer::HasNext() const {
+  // Segments of one length end with the array.
+  return cursor_.length().has_value() ? next_element_ < options_.element_count : cursor_.HasNext();
+}
+
+absl::StatusOr<bool> MemorySegmentReducer::PlaceLengths() {
+  const std::uint64_t element_bytes = reduction().element_bytes();
+  while (status_.ok() && HasNext()) {
+    const kernels::MemoryPart from = options_.memory->From(NextByte());
+    kernels::Slot* const slot = TakeSlot(from.memory->device());
+    if (slot == nullptr) return false;
+    const std::uint64_t most_elements = std::min(
+        slot->CapacityFrom(reduction(), *from.memory, from.byte_offset), from.byte_count / element_bytes);
+    if (cursor_.NextLength() > most_elements) {
+      share_.Return(slot);
+      status_.Update(StartLong());
+    } else {
+      status_.Update(Start(slot, from, most_elements));
+    }
+  }
+  return status_.ok() ? absl::StatusOr<bool>(true) : status_;
+}
+
+// As many segments as it takes, at least one.
+absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::MemoryPart& from,
+                                         std::uint64_t most_elements) {
+  const std::uint64_t most_segments = slot->SegmentCapacity(reduction());
+  std::uint64_t segments = 0;
+  std::uint64_t elements = 0;
+  std::vector<std::uint64_t> lengths;
+  if (cursor_.length().has_value()) {
+    const std::uint64_t left = (options_.element_count - next_element_) / *cursor_.length();
+    segments = std::min({left, most_segments, most_elements / *cursor_.length()});
+    elements = segments * *cursor_.length();
+  } else {
+    while (cursor_.HasNext() && segments < most_segments &&
+           cursor_.NextLength() <= most_elements - elements) {
+      elements += cursor_.NextLength();
+      lengths.push_back(cursor_.NextLength());
+      ++segments;
+      cursor_.Pass();
+    }
+  }
+  next_element_ += elements;
+  const Cut cut = CutOf(segments, std::move(lengths));
+  absl::Status started;
+  {
+    const DeviceCalls::Scope call(share_.device_calls());
+    started = slot->StartSegmentsFrom(reduction(), cut.cut, *from.memory, from.byte_offset);
+  }
+  const bool is_fetched = from.memory->host_can_read();
+  return Started(slot, cut, std::move(started),
+                 {.memory = options_.memory, .poll = is_fetched ? absl::ZeroDuration() : kPollForMemory});
+}
+
+absl::Status MemorySegmentReducer::StartLong() {
+  const std::uint64_t length = cursor_.NextLength();
+  AddLong(std::make_unique<MemoryReducer>(PartySlots(share_, party()), clock_,
+                                          MemoryReducer::Options{.reduction = reduction(),
+                                                                 .memory = options_.memory,
+                                                                 .byte_offset = NextByte(),
+                                                                 .element_count = length},
+                                          [this] { OnLongProgress(); }));
+  EndLong();
+  cursor_.Pass();
+  next_element_ += length;
+  FinishLongs();
+  return status_;
+}
+
+absl::StatusOr<bool> MemorySegmentReducer::TryFinish() {
+  const absl::StatusOr<bool> placed = PlaceLengths();
+  if (!placed.ok() || !*placed) return placed;
+  const bool finished = AllCollected();
+  return status_.ok() ? absl::StatusOr<bool>(finished) : status_;
+}
+
+void MemorySegmentReducer::Release() {
+  SegmentReducer::Release();
+  options_.memory.reset();
+}
+
+std::uint64_t MemorySegmentReducer::NextByte() const {
+  return options_.byte_offset + next_element_ * reduction().element_bytes();
+}
+
+}  // namespace warpfold::server

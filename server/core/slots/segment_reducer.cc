@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/slots/segment_reducer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/core/limits.h"
+
+namespace warpfold::server {
+namespace {
+
+// Long segments that are reduced at once: so many that the next one's bytes need not wait for the last one's
+// results.
+constexpr std::ptrdiff_t kMostLongs = 4;
+
+}  // namespace
+
+SegmentReducer::SegmentReducer(const PartySlots& slots, const Clock& clock,
+                               const kernels::ReductionPlan& reduction,
+                               std::optional<std::uint64_t> segment_length, std::function<void()> listener)
+    : Holder(slots.party),
+      share_(slots.share),
+      clock_(clock),
+      listener_(std::move(listener)),
+      cursor_(segment_length),
+      reduction_(reduction),
+      results_(reduction) {
+  messages_.push_back(results_.Layout());
+  message_bytes_ = messages_.back().size();
+}
+
+std::string SegmentReducer::TakeMessage() {
+  std::string message = std::move(messages_.front());
+  messages_.pop_front();
+  message_bytes_ -= message.size();
+  return message;
+}
+
+void SegmentReducer::Release() {
+  share_.Leave(*this);
+  for (Pending& pending : pending_) {
+    // Not destroyed: this may be its own call of its listener.
+    if (pending.reducer != nullptr) pending.reducer->Release();
+  }
+  messages_.clear();
+}
+
+bool SegmentReducer::HasRoom() const {
+  // A slot that is started may have as many results as it has memory for.
+  const std::uint64_t next = share_.slot_bytes() / kernels::kSegmentResultShare;
+  const bool fits = message_bytes_ + next <= WaitingResultBytes(share_.slot_bytes());
+  return fits && std::count_if(pending_.begin(), pending_.end(),
+                               [](const Pending& p) { return p.reducer != nullptr && !p.done; }) < kMostLongs;
+}
+
+kernels::Slot* SegmentReducer::TakeSlot(std::optional<int> device) {
+  if (!HasRoom()) {
+    // Another call's slot reports its end by itself; what this reducer has started is waited for.
+    share_.AwaitFinish(*this);
+    return nullptr;
+  }
+  return taker_.Take(share_, *this, device, clock_, &timings_.queue);
+}
+
+ReducerTimings SegmentReducer::timings() const {
+  ReducerTimings timings = timings_;
+  timings.queue += taker_.Waiting(clock_);
+  return timings;
+}
+
+SegmentReducer::Cut SegmentReducer::CutOf(std::uint64_t segment_count,
+                                          std::vector<std::uint64_t> lengths) const {
+  if (cursor_.length().has_value()) {
+    return {.cut = {.segment_count = segment_count, .length = *cursor_.length()}};
+  }
+  auto owner = std::make_shared<const std::vector<std::uint64_t>>(std::move(lengths));
+  return {.cut = {.segment_count = segment_count, .lengths = *owner}, .owner = owner};
+}
+
+absl::Status SegmentReducer::Started(kernels::Slot* slot, const Cut& cut, absl::Status status,
+                                     DeviceWork work) {
+  work.segments = true;
+  work.bytes = cut.cut.ElementCount() * reduction().element_bytes() * reduction().spec().operators.size();
+  // The device may read lengths until it is done, whatever becomes of the call.
+  work.memory = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+      std::move(work.memory), cut.owner);
+  if (absl::Status started = share_.Started(*this, slot, std::move(status), work); !started.ok()) {
+    return started;
+  }
+  const std::uint64_t result_bytes = cut.cut.segment_count * results_.row_bytes();
+  pending_.push_back({.first_segment = started_segments_, .slot = slot, .result_bytes = result_bytes});
+  message_bytes_ += result_bytes;
+  started_segments_ += cut.cut.segment_count;
+  const auto result = share_.CollectSegmentsAtOnce(slot);
+  if (!result.has_value()) return absl::OkStatus();
+  if (!result->ok()) return result->status();
+  Take(pending_.back(), **result);
+  return absl::OkStatus();
+}
+
+void SegmentReducer::Take(Pending& pending, const kernels::SegmentsResult& result) {
+  pending.slot = nullptr;
+  message_bytes_ -= pending.result_bytes;
+  timings_.copy += result.copy;
+  timings_.kernel += result.kernel;
+  error_count_ += result.errors.size();
+  End(pending, results_.Encode(pending.first_segment, result));
+}
+
+void SegmentReducer::End(Pending& pending, std::vector<std::string> messages) {
+  for (const std::string& message : messages) message_bytes_ += message.size();
+  pending.messages = std::move(messages);
+  pending.done = true;
+  // Slots finish in any order, but results are sent in that of the segments.
+  while (!pending_.empty() && pending_.front().done) {
+    for (std::string& message : pending_.front().messages) messages_.push_back(std::move(message));
+    pending_.pop_front();
+  }
+}
+
+void SegmentReducer::AddLong(std::unique_ptr<SlotReducer> reducer) {
+  pending_.push_back({.first_segment = started_segments_++, .reducer = std::move(reducer)});
+}
+
+void SegmentReducer::FinishLongs() {
+  for (std::size_t i = 0; i < pending_.size();) {
+    Pending& pending = pending_[i];
+    if (pending.reducer == nullptr || pending.done || !pending.has_all_bytes) {
+      ++i;
+      continue;
+    }
+    const absl::StatusOr<bool> finished = pending.reducer->TryFinish();
+    status_.Update(finished.status());
+    if (!status_.ok()) return;
+    if (!*finished) {
+      ++i;
+      continue;
+    }
+    const ReducerTimings timings = pending.reducer->timings();
+    timings_.queue += timings.queue;
+    timings_.copy += timings.copy;
+    timings_.kernel += timings.kernel;
+    std::vector<std::string> message = {
+        results_.Encode(pending.first_segment, pending.reducer->state(), &error_count_)};
+    // Not destroyed: this may be its own call of its listener.
+    pending.reducer->Release();
+    finished_.push_back(std::move(pending.reducer));
+    const std::size_t before = pending_.size();
+    End(pending, std::move(message));
+    // Those that were done are gone, from the front on. This one is among them now, or is the next to be
+    // seen.
+    i -= std::min(i, before - pending_.size());
+  }
+}
+
+void SegmentReducer::OnLongProgress() {
+  for (const Pending& pending : pending_) {
+    if (pending.reducer != nullptr) status_.Update(pending.reducer->status());
+  }
+  if (status_.ok()) FinishLongs();
+  listener_();
+}
+
+bool SegmentReducer::AllCollected() {
+  FinishLongs();
+  if (!pending_.empty()) share_.AwaitFinish(*this);
+  return pending_.empty();
+}
+
+void SegmentReducer::OnSegmentsFinished(kernels::Slot* slot,
+                                        const absl::StatusOr<kernels::SegmentsResult>& result) {
+  const auto started =
+      std::find_if(pending_.begin(), pending_.end(), [slot](const Pending& p) { return p.slot == slot; });
+  if (result.ok()) {
+    Take(*started, *result);
+  } else {
+    status_.Update(result.status());
+  }
+  listener_();
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all do who reduce segments by way of a shard's slots: start slots on adjacent segments, and make
+// messages of the results, in the order of segments, in whatever order the device finishes. A segment that is
+// longer than what a slot takes is reduced as an array of its own, by the reducers of arrays.
+//
+// Results that the client has not taken are bounded: with those that are being made they are at most
+// WaitingResultBytes (limits.h).
+//
+// Threads: the shard's only. After an error only Release and the destructor may follow.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "kernels/reduction.h"
+#include "kernels/segments.h"
+#include "server/core/clock.h"
+#include "server/core/slots/segment_cursor.h"
+#include "server/core/slots/slot_reducer.h"
+#include "server/core/slots/slot_share.h"
+#include "server/core/wire/byte_slices.h"
+#include "server/core/wire/segment_results.h"
+
+namespace warpfold::server {
+
+class SegmentReducer : protected SlotShare::Holder {
+ public:
+  ~SegmentReducer() override = default;
+  SegmentReducer(const SegmentReducer&) = delete;
+  SegmentReducer& operator=(const SegmentReducer&) = delete;
+
+  // The next segments have these lengths, each of as many bytes as the host can count.
+  void Announce(std::uint64_t length) { cursor_.Announce(length); }
+  std::size_t waiting_lengths() const { return cursor_.waiting(); }
+
+  // Begins the announced segments that need no bytes but those that are there. False if there is no room:
+  // the listener is called when it should be tried again.
+  virtual absl::StatusOr<bool> PlaceLengths() = 0;
+
+  // All has been announced, and all bytes are there. True once all results are messages; otherwise the
+  // listener is called when there is more to do.
+  virtual absl::StatusOr<bool> TryFinish() = 0;
+
+  // Messages with results, oldest first. After one has been taken what had no room should be tried again.
+  bool has_message() const { return !messages_.empty(); }
+  std::string TakeMessage();
+
+  // Gives back what it holds; what the device still works on is not waited for. Nothing may follow but the
+  // destructor, which does the same.
+  virtual void Release();
+  // Frees what has been finished. Not from the listener, which that may still be calling.
+  void FreeFinished() { finished_.clear(); }
+
+  const absl::Status& status() const { return status_; }
+  ReducerTimings timings() const;
+  std::uint64_t segment_count() const { return started_segments_; }
+  std::uint64_t error_count() const { return error_count_; }
+
+ protected:
+  // The share and `clock` must outlive the reducer. `listener` is called when what could not be done for want
+  // of a slot or of room should be tried again, when there are messages, or when status() is an error.
+  SegmentReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
+                 std::optional<std::uint64_t> segment_length, std::function<void()> listener);
+
+  // A slot to use, of `device` where one is named, or null: then the listener is called when there is one, or
+  // the client must take messages.
+  kernels::Slot* TakeSlot(std::optional<int> device = std::nullopt);
+
+  // The cut of the next segments that a slot is started on, and what keeps the lengths alive.
+  struct Cut {
+    kernels::SegmentCut cut;
+    std::shared_ptr<const void> owner = nullptr;
+  };
+  Cut CutOf(std::uint64_t segment_count, std::vector<std::uint64_t> lengths) const;
+  // The slot has been started, or could not be, on the next segments.
+  absl::Status Started(kernels::Slot* slot, const Cut& cut, absl::Status status, DeviceWork work = {});
+
+  // The next segment, which is longer than what a slot takes, is reduced by `reducer`, which calls
+  // OnLongProgress.
+  void AddLong(std::unique_ptr<SlotReducer> reducer);
+  // Says that the reducer that was added last has all its bytes.
+  void EndLong() { pending_.back().has_all_bytes = true; }
+  // Tries to finish the reducers that have all their bytes.
+  void FinishLongs();
+  void OnLongProgress();
+
+  // Whether all that was started is messages by now; otherwise it is waited for.
+  bool AllCollected();
+
+  const kernels::ReductionPlan& reduction() const { return reduction_; }
+
+  SlotShare& share_;
+  const Clock& clock_;
+  const std::function<void()> listener_;
+  SegmentCursor cursor_;
+  absl::Status status_;  // of what was heard from the share
+
+ private:
+  // Adjacent segments that are being reduced: by a slot, or one by a reducer of its own.
+  struct Pending {
+    std::uint64_t first_segment = 0;
+    kernels::Slot* slot = nullptr;   // null once it is finished
+    std::uint64_t result_bytes = 0;  // that the slot will have
+    std::unique_ptr<SlotReducer> reducer = nullptr;
+    bool has_all_bytes = false;
+    std::vector<std::string> messages = {};
+    bool done = false;
+  };
+
+  void OnSlotFree() override { listener_(); }
+  void OnSlotFinished(kernels::Slot*, absl::StatusOr<kernels::SlotResult>) override {}
+  void OnSegmentsFinished(kernels::Slot* slot,
+                          const absl::StatusOr<kernels::SegmentsResult>& result) override;
+
+  bool HasRoom() const;
+  void Take(Pending& pending, const kernels::SegmentsResult& result);
+  void End(Pending& pending, std::vector<std::string> messages);
+
+  const kernels::ReductionPlan reduction_;
+  const SegmentResults results_;
+  std::uint64_t started_segments_ = 0;
+  std::deque<Pending> pending_;       // in the order of segments
+  std::deque<std::string> messages_;  // of the segments before those
+  std::uint64_t message_bytes_ = 0;   // of messages_, and of those in pending_, also to be
+  std::vector<std::unique_ptr<SlotReducer>> finished_;
+  TimedTaker taker_;
+  ReducerTimings timings_;
+  std::uint64_t error_count_ = 0;
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/slots/slot_reducer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace warpfold::server {
+
+SlotReducer::SlotReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
+                         std::uint64_t first_element, std::function<void()> listener)
+    : Holder(slots.party),
+      share_(slots.share),
+      clock_(clock),
+      listener_(std::move(listener)),
+      state_(reduction, first_element),
+      next_element_(first_element) {}
+
+void SlotReducer::Release() {
+  share_.Leave(*this);
+  started_.clear();
+}
+
+kernels::Slot* TimedTaker::Take(SlotShare& share, SlotShare::Holder& holder, std::optional<int> device,
+                                const Clock& clock, absl::Duration* waited) {
+  kernels::Slot* const slot = share.Take(holder, device);
+  if (slot == nullptr) {
+    if (!waiting_since_.has_value()) waiting_since_ = clock();
+  } else if (waiting_since_.has_value()) {
+    *waited += clock() - *std::exchange(waiting_since_, std::nullopt);
+  }
+  return slot;
+}
+
+absl::Duration TimedTaker::Waiting(const Clock& clock) const {
+  return waiting_since_.has_value() ? clock() - *waiting_since_ : absl::ZeroDuration();
+}
+
+ReducerTimings SlotReducer::timings() const {
+  ReducerTimings timings = timings_;
+  timings.queue += taker_.Waiting(clock_);
+  return timings;
+}
+
+kernels::Slot* SlotReducer::TakeSlot(std::optional<int> device) {
+  return taker_.Take(share_, *this, device, clock_, &timings_.queue);
+}
+
+absl::Status SlotReducer::Started(kernels::Slot* slot, std::uint64_t elements, absl::Status status,
+                                  DeviceWork work) {
+  work.bytes = elements * reduction().element_bytes() * reduction().spec().operators.size();
+  if (absl::Status started = share_.Started(*this, slot, std::move(status), work); !started.ok()) {
+    return started;
+  }
+  next_element_ += elements;
+  started_.push_back({.slot = slot, .result = std::nullopt});
+  std::optional<absl::StatusOr<kernels::SlotResult>> result = share_.CollectAtOnce(slot);
+  if (!result.has_value()) return absl::OkStatus();
+  if (!result->ok()) return result->status();
+  started_.back().result = **std::move(result);
+  return CollectFinished();
+}
+
+bool SlotReducer::AllCollected() {
+  if (!started_.empty()) share_.AwaitFinish(*this);
+  return started_.empty();
+}
+
+void SlotReducer::ReduceHere(std::span<const std::byte> data) {
+  const absl::Time start = clock_();
+  status_ = state_.Append(kernels::ReduceOnHost(reduction(), next_element_, data));
+  next_element_ += data.size() / reduction().element_bytes();
+  timings_.kernel += clock_() - start;
+}
+
+// Slots finish in any order, but their ranges are adjacent only in the order of their starts.
+absl::Status SlotReducer::CollectFinished() {
+  while (!started_.empty() && started_.front().result.has_value()) {
+    const kernels::SlotResult result = *std::move(started_.front().result);
+    started_.pop_front();
+    timings_.copy += result.copy;
+    timings_.kernel += result.kernel;
+    if (absl::Status status = state_.Append(*result.state); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+void SlotReducer::OnSlotWanted() {
+  status_.Update(StartLent());
+  if (!status_.ok()) listener_();
+}
+
+void SlotReducer::OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) {
+  const auto started = std::find_if(started_.begin(), started_.end(), [slot](const InFlight& s) {
+    return s.slot == slot && !s.result.has_value();
+  });
+  if (result.ok()) {
+    started->result = *std::move(result);
+    status_.Update(CollectFinished());
+  } else {
+    status_.Update(result.status());
+  }
+  if (!status_.ok() || started_.empty()) listener_();
+}
+
+}  // namespace warpfold::server

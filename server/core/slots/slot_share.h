@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The slots of one shard, and the calls that use them or wait for them. Nothing here blocks.
+//
+// A call may keep a slot that is partly filled while it waits for its client's next bytes, so that the device
+// gets large pieces from a client that sends small ones. It is a loan that can be called in at any time: as
+// soon as another call finds no slot free, the holder is told to start what it has, and the slot comes back
+// when the device is done, whatever the client does.
+//
+// Calls belong to parties: the identities of callers, or their hosts. A free slot goes to the party that has
+// the fewest slots, among those to the one that was served longest ago, and there to the call that has waited
+// longest: neither a call that takes slots again and again nor a party with many calls can starve another.
+// A call whose array lies on one of several devices asks for a slot of that device, and waits for no other.
+//
+// Threads: the shard's only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "server/core/slots/device_health.h"
+
+namespace warpfold::server {
+
+// For so long it pays to poll for the end of work on memory of the device, which kernels read at terabytes a
+// second.
+inline constexpr absl::Duration kPollForMemory = absl::Milliseconds(3);
+// The same for bytes that the device fetches from the host, at 20 GB/s where it fetches for another slot,
+// too.
+inline absl::Duration PollForFetched(std::uint64_t bytes) {
+  return absl::Microseconds(50) + absl::Nanoseconds(bytes / 20);
+}
+
+// Describes the work that a slot was started on: what the device needs beside the slot, and how the shard
+// waits for the end.
+struct DeviceWork {
+  std::shared_ptr<const void> memory = nullptr;  // stays alive until the work has ended
+  absl::Duration poll = {};  // for so long it pays to poll for the end before a notice of it is asked for
+  std::uint64_t bytes = 0;   // the device reads so many, counted for each operator; more may take longer
+  bool segments = false;     // the slot was started on segments, not on a range
+};
+
+class SlotShare {
+ public:
+  // Who takes slots. The functions are called by Poll and Serve, and OnSlotWanted by other holders' Take.
+  // They may call the share, but must not destroy the holder.
+  class Holder {
+   public:
+    // For whom the slots that it takes count.
+    explicit Holder(std::string party = "") : party_(std::move(party)) {}
+    virtual ~Holder() = default;
+    const std::string& party() const { return party_; }
+    // A slot is free for this holder, who waited: Take gives it one.
+    virtual void OnSlotFree() = 0;
+    // Another call needs a slot, and this holder keeps one that is only partly filled: start it now.
+    virtual void OnSlotWanted() = 0;
+    // The range that this holder started on `slot` is reduced, or failed. The slot no longer belongs to it.
+    virtual void OnSlotFinished(kernels::Slot* slot, absl::StatusOr<kernels::SlotResult> result) = 0;
+    // As OnSlotFinished, for a slot that was started on segments. The values are valid until the holder calls
+    // the share, or returns.
+    virtual void OnSegmentsFinished(kernels::Slot*, const absl::StatusOr<kernels::SegmentsResult>&) {}
+
+   private:
+    const std::string party_;
+  };
+
+  // The slots must outlive the share, and so must `device`, which hears of work that does not end.
+  explicit SlotShare(const std::vector<kernels::Slot*>& slots, DeviceHealth* device = nullptr);
+
+  // A slot to fill, the holder's until Start or Return; null if none is free, or if others wait for one: then
+  // OnSlotFree tells when to ask again. With `device`, which must have a slot here, it is one of its slots.
+  kernels::Slot* Take(Holder& holder, std::optional<int> device = std::nullopt);
+
+  // Gives back a slot that was taken but not started.
+  void Return(kernels::Slot* slot);
+
+  // Says whether the holder's slot, taken and not started, only waits for the client's next bytes. While
+  // others wait for a slot, the holder should start it instead.
+  void SetAwaitingClient(kernels::Slot* slot, bool awaiting);
+
+  // To be called when the holder has started its slot, or tried to. `started` is what Start, StartFrom or
+  // StartStore returned; Started returns it again. OnSlotFinished reports the end, in the next Poll at the
+  // earliest; until then work.memory stays alive, also if the holder leaves. After an error the slot has
+  // been given back.
+  absl::Status Started(Holder& holder, kernels::Slot* slot, absl::Status started,
+                       const DeviceWork& work = {});
+
+  // Whether the holder will hear of a free slot.
+  bool Waits(const Holder& holder) const;
+
+  // Says that the holder can do nothing until what it started is done.
+  void AwaitFinish(const Holder& holder);
+
+  // For how long it is better to Poll than to ask for notices of what somebody waits for, since that mostly
+  // ends sooner than a notice would arrive. None where AskForNotices would ask for nothing.
+  std::optional<absl::Duration> PollTime() const;
+  // Asks the device for a notice of the end of everything that somebody waits for. To be called before the
+  // shard's thread waits.
+  void AskForNotices();
+
+  // For the holder, right after it has started the slot: if the device has finished within Start, returns the
+  // result and gives the slot back. Nothing while the device works, and where it never finishes so soon.
+  std::optional<absl::StatusOr<kernels::SlotResult>> CollectAtOnce(kernels::Slot* slot);
+  // The same for a slot that was started on segments. The values are valid until the share is called.
+  std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegmentsAtOnce(kernels::Slot* slot);
+
+  // The holder leaves: it waits no more and hears no more; what the device still works on for it is given
+  // back when it is done. It must have returned what it took.
+  void Leave(Holder& holder);
+
+  // Reports finished slots to their holders, then serves waiting ones.
+  void Poll();
+  // Declares the device lost if it has worked on a slot for longer than its deadline. To be called often,
+  // after Poll.
+  void CheckDeadlines(absl::Time now);
+  // Whoever calls a slot must wrap the call in a DeviceCalls::Scope on this. SlotShare wraps its own calls.
+  DeviceCalls& device_calls() { return device_calls_; }
+  // Hands free slots to waiting holders; where work ends in Start, until it has worked for one of them:
+  // before the next one the shard's thread should look for events.
+  void Serve();
+  // Whether Serve has to go on.
+  bool can_serve() const { return FindTurn().has_value(); }
+
+  std::size_t size() const { return entries_.size(); }
+  // Of each slot's staging().
+  std::size_t slot_bytes() const { return entries_.empty() ? 0 : entries_.front().slot->staging().size(); }
+  // How many devices the slots belong to: each has at least one of them.
+  int devices() const { return devices_; }
+  std::size_t free() const;
+  std::size_t in_flight() const;
+  std::size_t waiting() const { return waiting_; }
+  // How many slots a party has, taken or in flight.
+  int slots_of(const std::string& party) const {
+    const auto found = parties_.find(party);
+    return found == parties_.end() ? 0 : found->second.slots;
+  }
+
+ private:
+  enum class State : std::uint8_t { kFree, kTaken, kInFlight };
+  struct Waiter {
+    Holder* holder;
+    std::optional<int> device;  // whose slot it needs; none: any
+  };
+  using Waiters = std::deque<Waiter>;
+  // Those who have slots or wait for some.
+  struct Party {
+    Waiters waiters;           // longest waiting first
+    int slots = 0;             // taken, or in flight
+    std::uint64_t served = 0;  // when it got one last, or came: of all such events, which one
+  };
+  using Parties = std::map<std::string, Party>;
+  // Who gets a slot next.
+  struct Turn {
+    Parties::const_iterator party;
+    Waiters::const_iterator waiter;
+  };
+  struct Entry {
+    kernels::Slot* slot = nullptr;
+    State state = State::kFree;
+    bool awaiting_client = false;
+    Holder* holder = nullptr;  // null in flight: whoever started it has left
+    std::string party = "";    // of whoever took it
+    DeviceWork work = {};
+    bool awaited = false;                                // by its holder
+    bool noticed = false;                                // the device was asked to tell
+    absl::Duration deadline = absl::InfiniteDuration();  // of what is in flight
+    WatchedTime lasts = {};                              // likewise
+  };
+
+  // If the device has finished by now, returns the result and gives the slot back.
+  std::optional<absl::StatusOr<kernels::SlotResult>> Collect(kernels::Slot* slot);
+  std::optional<absl::StatusOr<kernels::SegmentsResult>> CollectSegments(kernels::Slot* slot);
+
+  // Whether somebody waits for its end, of which the device has not been asked to tell.
+  bool WantsNotice(const Entry& entry) const {
+    return entry.state == State::kInFlight && !entry.noticed && (entry.awaited || waiting_ > 0);
+  }
+  static bool Suits(const Entry& entry, std::optional<int> device) {
+    return !device.has_value() || entry.slot->device() == *device;
+  }
+  Entry& EntryOf(const kernels::Slot* slot);
+  bool HasFree(std::optional<int> device) const;
+  // A free slot that suits; one that others wait for only for who has its turn.
+  Entry* FindFree(std::optional<int> device, bool has_turn);
+  bool IsWaitedFor(const Entry& entry) const;
+  void CallInALoan(std::optional<int> device);
+  // Whom the free slots are for; none where nobody waits for one of them.
+  std::optional<Turn> FindTurn() const;
+  void Queue(Holder& holder, std::optional<int> device);
+  void ForgetIfGone(Parties::iterator party);
+
+  DeviceHealth* const device_;
+  DeviceCalls device_calls_;
+  std::vector<Entry> entries_;
+  int devices_ = 0;
+  Parties parties_;
+  std::size_t waiting_ = 0;         // of all parties
+  std::uint64_t given_out_ = 0;     // slots given out and parties come, since the start
+  const Holder* served_ = nullptr;  // has its turn: the next Take of this one does not queue
+  bool has_worked_ = false;         // this thread has, within Start
+};
+
+// The slots of a shard, for one party.
+struct PartySlots {
+  PartySlots(SlotShare& share_in,  // NOLINT: a share is one for nobody in particular
+             std::string party_in = "")
+      : share(share_in), party(std::move(party_in)) {}
+  SlotShare& share;
+  std::string party;
+};
+
+}  // namespace warpfold::server

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Takes requests off the wire without copying the array's bytes.
+//
+// Array bytes in the layout that protobuf implementations write by themselves (data as the last field) are
+// read in place. Every other layout that the protobuf encoding allows (fields in another order, unknown
+// fields, a oneof given twice) goes through the ordinary protobuf parser, which has the last word on what is
+// well-formed: both ways give the same result.
+//
+// Errors of all: INVALID_ARGUMENT (BAD_MESSAGE) where the message is not of its type, or has more than
+// kMaxFields fields; RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE) where the payload has more than kMaxPayloadBytes,
+// or what surrounds it more than kMaxFramingBytes.
+//
+// Threads: pure functions. Memory: for data in place, a few dozen bytes and what surrounds the data; else a
+// small multiple of the message.
+#pragma once
+
+#include <google/protobuf/message.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/core/wire/byte_slices.h"
+#include "warpfold/v1/arrays.pb.h"
+#include "warpfold/v1/reduction.pb.h"
+#include "warpfold/v1/segments.pb.h"
+
+namespace warpfold::server {
+
+// A piece of the array.
+struct ParsedChunk {
+  std::optional<std::uint32_t> crc32c;
+  // The bytes, in order: views of the message that was parsed, or of `owned`.
+  std::vector<ByteSlice> data;
+  std::shared_ptr<const google::protobuf::Message> owned;
+};
+
+// A message of a stream that starts with this header.
+template <class Header>
+using ParsedRequest = std::variant<Header, ParsedChunk, v1::ReduceCommit>;
+
+// A message of a stream that carries segments.
+using ParsedSegmentsRequest =
+    std::variant<v1::ReduceSegmentsHeader, ParsedChunk, v1::SegmentsCommit, v1::SegmentLengths>;
+
+// A whole array in one message.
+struct ParsedArray {
+  v1::ReduceArrayRequest request;  // without its data
+  ParsedChunk data;
+};
+
+// A ReduceArrayRequest as protobuf writes it, whose spec need not be read where its plan is known: the spec,
+// the request_id where there is one, and the data, each once and in this order. `spec` may be no message.
+struct PlainArray {
+  absl::string_view spec;        // serialized
+  absl::string_view request_id;  // printable ASCII
+  std::vector<ByteSlice> data;   // at most kMaxPayloadBytes, but not none
+};
+
+// None for any other request, which ParseReduceArrayRequest has to read, and for one whose spec and
+// request_id do not lie in the first slice. The result has views of the message.
+std::optional<PlainArray> ReadPlainArray(ByteSlices message);
+
+// `message` must live as long as what is made of it. BAD_MESSAGE also where a request of a stream carries
+// none of what it may.
+absl::StatusOr<ParsedRequest<v1::ReduceHeader>> ParseReduceRequest(ByteSlices message);
+absl::StatusOr<ParsedRequest<v1::PutArrayHeader>> ParsePutArrayRequest(ByteSlices message);
+absl::StatusOr<ParsedSegmentsRequest> ParseReduceSegmentsRequest(ByteSlices message);
+absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message);
+
+// Any other request, by protobuf alone.
+absl::Status ParseWhole(ByteSlices message, google::protobuf::Message* request);
+
+}  // namespace warpfold::server

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core/wire/segment_results.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "kernels/backend.h"
+#include "kernels/segment_row.h"
+#include "server/core/limits.h"
+#include "server/core/wire/operator_names.h"
+#include "warpfold/v1/segments.pb.h"
+
+namespace warpfold::server {
+namespace {
+
+v1::SegmentContent ContentOf(kernels::SegmentColumn::What what) {
+  switch (what) {
+    case kernels::SegmentColumn::What::kValue:
+      return v1::SEGMENT_CONTENT_VALUE;
+    case kernels::SegmentColumn::What::kIndex:
+      return v1::SEGMENT_CONTENT_INDEX;
+    case kernels::SegmentColumn::What::kEndIndex:
+      return v1::SEGMENT_CONTENT_END_INDEX;
+  }
+  return v1::SEGMENT_CONTENT_UNSPECIFIED;
+}
+
+v1::SegmentValueKind KindOf(kernels::Scalar::Kind kind) {
+  switch (kind) {
+    case kernels::Scalar::Kind::kInt64:
+      return v1::SEGMENT_VALUE_KIND_INT64;
+    case kernels::Scalar::Kind::kUint64:
+      return v1::SEGMENT_VALUE_KIND_UINT64;
+    case kernels::Scalar::Kind::kDouble:
+      return v1::SEGMENT_VALUE_KIND_DOUBLE;
+    case kernels::Scalar::Kind::kBool:
+      return v1::SEGMENT_VALUE_KIND_BOOL;
+  }
+  return v1::SEGMENT_VALUE_KIND_UNSPECIFIED;
+}
+
+void Add(const kernels::SegmentError& error, std::uint64_t segment, v1::SegmentResults& results) {
+  v1::SegmentError& added = *results.add_errors();
+  added.set_segment(segment);
+  added.set_operator_position(static_cast<std::uint32_t>(error.op));
+  added.set_reason(error.error == kernels::Outcome::Error::kOverflow ? v1::SEGMENT_ERROR_REASON_OVERFLOW
+                                                                     : v1::SEGMENT_ERROR_REASON_EMPTY_ARRAY);
+}
+
+}  // namespace
+
+SegmentResults::SegmentResults(const kernels::ReductionPlan& reduction)
+    : reduction_(reduction), layout_(reduction) {}
+
+std::string SegmentResults::Layout() const {
+  // The names of fields show in the results of any element.
+  constexpr std::array<std::byte, 8> kZero = {};
+  const kernels::PartialState one =
+      kernels::ReduceOnHost(reduction_, 0, std::span(kZero).first(reduction_.element_bytes()));
+  v1::ReduceSegmentsResponse response;
+  for (const kernels::SegmentColumn& column : layout_.columns()) {
+    v1::SegmentColumn& added = *response.mutable_layout()->add_columns();
+    added.set_operator_(OperatorByName(reduction_.spec().operators[column.op]));
+    added.set_content(ContentOf(column.what));
+    added.set_kind(KindOf(column.kind));
+    const kernels::OperatorValue value = one.Finish(column.op).value();
+    const bool is_field = column.what == kernels::SegmentColumn::What::kValue && !value.fields.empty();
+    if (is_field) added.set_field(value.fields[column.field]);
+  }
+  return response.SerializeAsString();
+}
+
+std::vector<std::string> SegmentResults::Encode(std::uint64_t first_segment,
+                                                const kernels::SegmentsResult& result) const {
+  const std::uint64_t rows_at_most = std::max<std::uint64_t>(kMaxResultBytes / layout_.row_bytes(), 1);
+  std::vector<std::string> messages;
+  auto error = result.errors.begin();
+  for (std::uint64_t begin = 0; begin < result.segment_count; begin += rows_at_most) {
+    const std::uint64_t rows = std::min(rows_at_most, result.segment_count - begin);
+    v1::ReduceSegmentsResponse response;
+    v1::SegmentResults& results = *response.mutable_results();
+    results.set_first_segment(first_segment + begin);
+    results.set_segment_count(rows);
+    std::string& values = *results.mutable_values();
+    values.reserve(rows * layout_.row_bytes());
+    for (std::size_t column = 0; column < layout_.columns().size(); ++column) {
+      const std::span<const std::uint64_t> part = result.Column(column).subspan(begin, rows);
+      values.append(reinterpret_cast<const char*>(part.data()), part.size_bytes());
+    }
+    for (; error != result.errors.end() && error->segment < begin + rows; ++error) {
+      Add(*error, first_segment + error->segment, results);
+    }
+    messages.push_back(response.SerializeAsString());
+  }
+  return messages;
+}
+
+std::string SegmentResults::Encode(std::uint64_t segment, const kernels::PartialState& state,
+                                   std::uint64_t* errors) const {
+  const kernels::SegmentRow row = kernels::RowOfSegment(layout_, state);
+  v1::ReduceSegmentsResponse response;
+  v1::SegmentResults& results = *response.mutable_results();
+  results.set_first_segment(segment);
+  results.set_segment_count(1);
+  results.set_values(row.values.data(), row.values.size() * sizeof(std::uint64_t));
+  for (const kernels::SegmentError& error : row.errors) Add(error, segment, results);
+  *errors += row.errors.size();
+  return response.SerializeAsString();
+}
+
+}  // namespace warpfold::server

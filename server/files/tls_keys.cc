@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/files/tls_keys.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "proto/tls_pem.h"
+#include "server/process/process.h"
+
+namespace warpfold::server {
+namespace {
+
+absl::Status Of(absl::string_view flag, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(flag, ": ", status.message()));
+}
+
+absl::StatusOr<std::string> Read(absl::string_view flag, const std::string& path) {
+  absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return Of(flag, absl::InvalidArgumentError("the file cannot be read"));
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<TlsKeys>> ReadTlsKeys(const Flags& flags) {
+  if (flags.tls_cert.empty()) return std::nullopt;
+  absl::StatusOr<std::string> certificate = Read("--tls_cert", flags.tls_cert);
+  if (!certificate.ok()) return certificate.status();
+  absl::StatusOr<std::string> key = Read("--tls_key", flags.tls_key);
+  if (!key.ok()) return key.status();
+  TlsKeys keys = {.certificate = *std::move(certificate), .key = *std::move(key)};
+  absl::Status status = CheckCertificates(keys.certificate);
+  if (!status.ok()) return Of("--tls_cert", status);
+  status = CheckKey(keys.key, keys.certificate);
+  if (!status.ok()) return Of("--tls_key", status);
+  if (flags.tls_client_ca.empty()) return keys;
+  absl::StatusOr<std::string> client_ca = Read("--tls_client_ca", flags.tls_client_ca);
+  if (!client_ca.ok()) return client_ca.status();
+  status = CheckAuthorities(*client_ca);
+  if (!status.ok()) return Of("--tls_client_ca", status);
+  keys.client_ca = *std::move(client_ca);
+  return keys;
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/log/call_log.h"
+
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+#include "proto/error_reasons.h"
+#include "server/core/wire/operator_names.h"
+#include "server/log/logging.h"
+
+namespace warpfold::server {
+namespace {
+
+// About what the texts of a record occupy whose lengths the server bounds to some tens of bytes: its method,
+// peer, reason and the ids of its trace.
+constexpr std::size_t kBytesOfTexts = 256;
+
+// As the API names it, without the prefix: "float32".
+std::string TypeName(kernels::ElementType type) {
+  constexpr std::size_t kPrefix = sizeof("ELEMENT_TYPE_") - 1;
+  return absl::AsciiStrToLower(v1::ElementType_Name(ElementTypeToProto(type)).substr(kPrefix));
+}
+
+LogFields FieldsOf(const CallRecord& call, const std::string& reason) {
+  LogFields fields = {{"method", call.method}, {"status", absl::StatusCodeToString(call.status.code())},
+                      {"bytes", call.bytes},   {"duration_ms", absl::ToDoubleMilliseconds(call.took)},
+                      {"peer", call.peer},     {"identity", call.identity}};
+  fields.reserve(20);
+  const auto add_text = [&fields](const char* name, const std::string& text) {
+    if (!text.empty()) fields.emplace_back(name, text);
+  };
+  add_text("request_id", call.request_id);
+  if (call.trace.has_value()) {
+    add_text("trace_id", call.trace->trace_id);
+    add_text("parent_span_id", call.trace->parent_span_id);
+    add_text("span_id", call.trace->span_id);
+    add_text("tracestate", call.trace->state);
+  }
+  if (call.reduction.has_value()) {
+    fields.emplace_back("operators", call.reduction->spec().operators);
+    add_text("type", TypeName(call.reduction->spec().element_type));
+  }
+  if (call.stages.has_value()) {
+    const auto add_time = [&fields](const char* name, absl::Duration time) {
+      fields.emplace_back(name, absl::ToDoubleMilliseconds(time));
+    };
+    add_time("queue_ms", call.stages->queue);
+    add_time("receive_ms", call.stages->receive);
+    add_time("copy_ms", call.stages->copy);
+    add_time("kernel_ms", call.stages->kernel);
+  }
+  add_text("reason", reason);
+  if (!call.status.ok()) add_text("message", std::string(call.status.message()));
+  return fields;
+}
+
+// Whom a failed call should wake: not its caller, whose faults and whose load are no news here.
+LogLevel LevelOf(const CallRecord& call, const std::string& kind) {
+  const absl::StatusCode code = call.status.code();
+  if (code == absl::StatusCode::kInternal || code == absl::StatusCode::kUnknown ||
+      kind == reason::kDeviceLost) {
+    return LogLevel::kWarning;
+  }
+  // Probes that find all well are no news.
+  const bool is_probe = call.method == "Check" || call.method == "GetServerInfo";
+  return is_probe && call.status.ok() ? LogLevel::kDebug : LogLevel::kInfo;
+}
+
+}  // namespace
+
+std::size_t BytesInQueue(const CallRecord& call) {
+  std::size_t bytes = sizeof(CallRecord) + kBytesOfTexts + call.identity.size() + call.request_id.size() +
+                      static_cast<std::size_t>(call.status.message().size());
+  if (call.trace.has_value()) bytes += call.trace->state.size();
+  if (call.reduction.has_value()) {
+    bytes += sizeof(kernels::ReductionSpec);
+    for (const std::string& name : call.reduction->spec().operators) {
+      bytes += sizeof(name) + name.size() + sizeof(kernels::BoundOperator);
+    }
+  }
+  return bytes;
+}
+
+void CallLog::Add(const CallRecord& call) {
+  const absl::Status& status = call.status;
+  const std::string reason = kernels::ErrorReason(status);
+  const std::string kind = reason.empty() ? absl::StatusCodeToString(status.code()) : reason;
+  if (!status.ok() && !sampler_.Admit(kind, clock_())) return;
+  const LogLevel level = LevelOf(call, kind);
+  if (!IsLogged(level)) return;
+  LogEvent(
+      level, "call", [call, reason] { return FieldsOf(call, reason); }, BytesInQueue(call));
+}
+
+void CallLog::SayLeftOut(bool all) {
+  for (const auto& [kind, calls] : sampler_.TakeLeftOut(all ? absl::InfiniteFuture() : clock_())) {
+    const auto fields = [kind = kind, calls = calls] {
+      return LogFields{{"reason", kind},
+                       {"calls", static_cast<std::uint64_t>(calls)},
+                       {"message", absl::StrCat(calls, " more calls ended with ", kind)}};
+    };
+    LogEvent(LogLevel::kInfo, "calls_left_out", fields, kBytesOfTexts);
+  }
+}
+
+}  // namespace warpfold::server

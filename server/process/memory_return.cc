@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/process/memory_return.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "server/process/process.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr absl::Duration kTrimInterval = absl::Seconds(5);
+constexpr absl::Duration kBusyPause = absl::Minutes(1);
+constexpr absl::Duration kLongestPause = absl::Minutes(10);
+constexpr absl::Duration kUrgentPause = absl::Milliseconds(200);
+// The process counts as quiet below this share of one core: it then has time to fetch its memory anew.
+constexpr double kQuietShare = 0.1;
+
+// Makes the allocator return memory until TuneAllocator is called again. malloc_trim alone is not enough: it
+// gives back free memory in the middle of the arenas, but the free end (up to 64 MiB) of the first arena
+// only. The ends of the others go when their threads next free something.
+void MakeAllocatorEager() {
+  mallopt(M_TRIM_THRESHOLD, 1 << 20);
+  mallopt(M_TOP_PAD, 0);
+}
+
+}  // namespace
+
+MemoryReturn::MemoryReturn(absl::Time now, std::uint64_t most_bytes)
+    : enough_bytes_(ResidentBytes() / 4 * 5),
+      much_bytes_(std::max(most_bytes / 2, enough_bytes_)),
+      next_check_(now + kTrimInterval),
+      last_return_(now),
+      pause_(kTrimInterval),
+      cpu_time_(CpuTime()) {}
+
+void MemoryReturn::TrimIfLarge(absl::Time now) {
+  if (ResidentBytes() > much_bytes_) return ReturnAtOnce(now);
+  if (now < next_check_) return;
+  next_check_ = now + kTrimInterval;
+  const bool quiet = IsQuiet();
+  if (std::exchange(is_eager_, false)) TuneAllocator();
+  if (!quiet) pause_ = kTrimInterval;
+  if (now - last_return_ < (quiet ? pause_ : kBusyPause)) return;
+  if (ResidentBytes() <= enough_bytes_) return;
+  last_return_ = now;
+  malloc_trim(/*pad=*/0);
+  if (!quiet || ResidentBytes() <= enough_bytes_) return;
+  MakeAllocatorEager();
+  is_eager_ = true;
+  pause_ = std::min(2 * pause_, kLongestPause);
+}
+
+void MemoryReturn::ReturnAtOnce(absl::Time now) {
+  if (now - last_return_ < kUrgentPause) return;
+  last_return_ = now;
+  is_eager_ = true;
+  MakeAllocatorEager();
+  malloc_trim(/*pad=*/0);
+}
+
+bool MemoryReturn::IsQuiet() {
+  const absl::Duration cpu_time = CpuTime();
+  return cpu_time - std::exchange(cpu_time_, cpu_time) < kQuietShare * kTrimInterval;
+}
+
+}  // namespace warpfold::server

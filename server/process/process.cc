@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/process/process.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <latch>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+
+namespace warpfold::server {
+namespace {
+
+// More than any list of callers and any chain of certificates has.
+constexpr std::size_t kMostFileBytes = 4 << 20;
+
+const absl::Time kStart = absl::FromChrono(std::chrono::system_clock::now());
+
+}  // namespace
+
+void TuneAllocator() {
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 64 << 20);
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+}
+
+void ChoosePolling() { setenv("GRPC_POLL_STRATEGY", "poll", /*overwrite=*/0); }
+
+void LeaveLocksUnchecked() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
+
+void RaiseFileLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::size_t FreeDescriptors() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  std::error_code error;
+  const std::filesystem::directory_iterator open("/proc/self/fd", error);
+  const auto count = error ? 0 : std::distance(begin(open), end(open));
+  const auto used = static_cast<rlim_t>(count);
+  return limit.rlim_cur > used ? static_cast<std::size_t>(limit.rlim_cur - used) : 0;
+}
+
+void IgnoreSignals() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
+}
+
+void TellManager(const std::string& state) {
+  const char* const path = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::size_t size = path == nullptr ? 0 : std::strlen(path);
+  if (size == 0 || size >= sizeof(address.sun_path)) return;
+  std::memcpy(address.sun_path, path, size);
+  // A name that begins with @ is no file's: its first byte is 0, and its length counts (unix(7)).
+  if (path[0] == '@') address.sun_path[0] = '\0';
+  const int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (manager < 0) return;
+  // Whether it is read is the manager's affair: nobody waits for it.
+  sendto(manager, state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
+         reinterpret_cast<const sockaddr*>(&address),
+         static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size));
+  close(manager);
+}
+
+absl::Status CheckThreads(int count) {
+  std::latch over(1);
+  absl::Status status;
+  std::vector<std::jthread> threads;
+  try {
+    while (threads.size() < static_cast<std::size_t>(count)) {
+      threads.emplace_back([&over] { over.wait(); });
+    }
+  } catch (const std::system_error&) {
+    status = absl::ResourceExhaustedError(
+        absl::StrCat("the system allows too few threads: ", count, " more are needed"));
+  }
+  over.count_down();
+  return status;
+}
+
+absl::Time StartTime() { return kStart; }
+
+absl::Duration CpuTime() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return absl::DurationFromTimeval(usage.ru_utime) + absl::DurationFromTimeval(usage.ru_stime);
+}
+
+// The second number of this file counts the resident pages (proc(5)).
+std::uint64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t all_pages = 0;
+  std::uint64_t resident_pages = 0;
+  file >> all_pages >> resident_pages;
+  return resident_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  // A pipe would be waited for, and a device may never end.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat info = {};
+  const bool is_file = file >= 0 && fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+  std::string text;
+  ssize_t size = is_file ? 1 : -1;
+  while (size > 0 && text.size() <= kMostFileBytes) {
+    char buffer[4096];
+    size = read(file, buffer, sizeof(buffer));
+    if (size > 0) text.append(buffer, static_cast<std::size_t>(size));
+  }
+  if (file >= 0) close(file);
+  if (size < 0) return absl::NotFoundError("cannot be read");
+  if (text.size() > kMostFileBytes) return absl::ResourceExhaustedError("is too large");
+  return text;
+}
+
+}  // namespace warpfold::server

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "server/process/process_end.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <thread>
+#include <utility>
+
+#include "server/log/logging.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr timespec kSignalInterval = {.tv_sec = 0, .tv_nsec = 10'000'000};
+constexpr auto kMeanwhileInterval = std::chrono::milliseconds(100);
+constexpr auto kOneRequest = std::chrono::milliseconds(200);
+// How long a start may take to come to the point where it hears of a request.
+constexpr auto kHeardWithin = std::chrono::seconds(5);
+
+sigset_t EndSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+// Ends the process as SIGTERM ends one that does not handle it.
+[[noreturn]] void EndBySignal() {
+  std::signal(SIGTERM, SIG_DFL);
+  const sigset_t signals = EndSignals();
+  std::raise(SIGTERM);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  std::_Exit(128 + SIGTERM);
+}
+
+}  // namespace
+
+ProcessEnd& ProcessEnd::Make() {
+  const sigset_t signals = EndSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  auto* const end = new ProcessEnd;
+  std::thread([end] { end->Run(); }).detach();
+  return *end;
+}
+
+void ProcessEnd::ServeFromNow() {
+  const std::lock_guard lock(mutex_);
+  is_serving_ = true;
+}
+
+void ProcessEnd::Watch(std::function<void()> check) {
+  const std::lock_guard lock(mutex_);
+  check_ = std::move(check);
+}
+
+void ProcessEnd::AwaitRequest(const std::function<void()>& meanwhile) {
+  std::unique_lock lock(mutex_);
+  is_awaited_ = true;
+  while (!requested_.wait_for(lock, kMeanwhileInterval, [this] { return is_requested_; })) {
+    lock.unlock();
+    meanwhile();
+    lock.lock();
+  }
+}
+
+void ProcessEnd::EndWithin(absl::Duration timeout, int exit_code) {
+  const std::lock_guard lock(mutex_);
+  deadline_ = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout);
+  exit_code_ = exit_code;
+}
+
+void ProcessEnd::Run() {
+  const sigset_t signals = EndSignals();
+  while (true) {
+    const bool is_signalled = sigtimedwait(&signals, nullptr, &kSignalInterval) > 0;
+    const std::lock_guard lock(mutex_);
+    if (is_signalled) TakeSignal(std::chrono::steady_clock::now());
+    Check(std::chrono::steady_clock::now());
+  }
+}
+
+void ProcessEnd::TakeSignal(Time now) {
+  if (!is_serving_) EndBySignal();
+  if (!std::exchange(is_requested_, true)) {
+    requested_at_ = now;
+    return requested_.notify_all();
+  }
+  if (now - requested_at_ < kOneRequest) return;
+  Log(LogLevel::kWarning, "stopped while draining: a second signal");
+  FlushLog();
+  EndBySignal();
+}
+
+void ProcessEnd::Check(Time now) {
+  if (check_ != nullptr) check_();
+  if (is_requested_ && !is_awaited_ && deadline_ == Time::max() && now >= requested_at_ + kHeardWithin) {
+    Log(LogLevel::kWarning, "the start does not come to its end: ended by a signal");
+    FlushLog();
+    EndBySignal();
+  }
+  if (now < deadline_) return;
+  Log(LogLevel::kWarning, "not waiting for what does not end: a file, or the device's driver");
+  FlushLog();
+  std::_Exit(exit_code_);
+}
+
+}  // namespace warpfold::server
