@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "client/advice.h"
+#include "client/calls/advice.h"
+#include "client/calls/raw_call.h"
+#include "client/calls/retry.h"
+#include "client/calls/side_by_side.h"
 #include "client/client.h"
-#include "client/raw_call.h"
-#include "client/retry.h"
-#include "client/side_by_side.h"
-#include "client/status.h"
-#include "client/targets.h"
+#include "client/connections/status.h"
+#include "client/connections/targets.h"
 #include "grpc/health/v1/health.pb.h"
 
 namespace warpfold {

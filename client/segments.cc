@@ -8,15 +8,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/argument_check.h"
-#include "client/chunk_stream.h"
+#include "client/calls/argument_check.h"
+#include "client/calls/chunk_stream.h"
+#include "client/calls/retry.h"
+#include "client/calls/segment_stream.h"
+#include "client/calls/translate.h"
+#include "client/calls/wire.h"
 #include "client/client.h"
-#include "client/retry.h"
-#include "client/segment_stream.h"
-#include "client/status.h"
-#include "client/targets.h"
-#include "client/translate.h"
-#include "client/wire.h"
+#include "client/connections/status.h"
+#include "client/connections/targets.h"
 #include "proto/error_reasons.h"
 
 namespace warpfold {

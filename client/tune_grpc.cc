@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "absl/synchronization/mutex.h"
-#include "client/grpc_process.h"
+#include "client/connections/grpc_process.h"
 
 namespace warpfold {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <utility>
 
-#include "client/status.h"
-#include "client/translate.h"
-#include "client/writer_state.h"
+#include "client/calls/translate.h"
+#include "client/calls/writer_state.h"
+#include "client/connections/status.h"
 
 namespace warpfold {
 namespace {

@@ -14,11 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "client/argument_check.h"
+#include "client/calls/translate.h"
 #include "client/cli/output.h"
 #include "client/cli/plain_words.h"
 #include "client/cli/validators.h"
-#include "client/translate.h"
+#include "client/connections/target_names.h"
 #include "proto/command_line.h"
 
 namespace warpfold::cli {

@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/calls/translate.h"
 #include "client/cli/deadline.h"
 #include "client/cli/generated_arrays.h"
 #include "client/cli/npy.h"
@@ -16,8 +17,7 @@
 #include "client/cli/standard_input.h"
 #include "client/cli/unpacker.h"
 #include "client/cli/zip_directory.h"
-#include "client/status.h"
-#include "client/translate.h"
+#include "client/connections/status.h"
 #include "proto/error_reasons.h"
 
 namespace warpfold::cli {

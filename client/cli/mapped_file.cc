@@ -17,7 +17,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "client/status.h"
+#include "client/connections/status.h"
 
 namespace warpfold::cli {
 namespace {

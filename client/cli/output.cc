@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "client/cli/flags.h"
-#include "client/status.h"
+#include "client/connections/status.h"
 
 namespace warpfold::cli {
 namespace {

@@ -4,6 +4,7 @@
 #include <variant>
 #include <vector>
 
+#include "client/calls/translate.h"
 #include "client/cli/commands.h"
 #include "client/cli/deadline.h"
 #include "client/cli/files.h"
@@ -15,7 +16,6 @@
 #include "client/cli/standard_input.h"
 #include "client/cli/stream_check.h"
 #include "client/client.h"
-#include "client/translate.h"
 
 namespace warpfold::cli {
 namespace {

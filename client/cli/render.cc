@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/calls/translate.h"
 #include "client/error.h"
-#include "client/translate.h"
 
 namespace warpfold::cli {
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/calls/translate.h"
 #include "client/cli/commands.h"
 #include "client/cli/deadline.h"
 #include "client/cli/flags.h"
@@ -17,7 +18,6 @@
 #include "client/cli/refuse.h"
 #include "client/cli/render.h"
 #include "client/client.h"
-#include "client/translate.h"
 
 namespace warpfold::cli {
 namespace {

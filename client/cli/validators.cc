@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "client/translate.h"
+#include "client/calls/translate.h"
 #include "proto/command_line.h"
 
 namespace warpfold::cli {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "client/client.h"
-#include "client/grpc_process.h"
+#include "client/connections/grpc_process.h"
 #include "client/tune_grpc.h"
 
 namespace {
@@ -77,9 +77,9 @@ Calls CallFor(Clock::duration time, std::barrier<>& all_connected, const std::st
   return calls;
 }
 
-// As `warpfold bench` does: gRPC takes for connect()'s errno what comes between (client/grpc_process.h), and
-// the C library counts processors in a file that a container may lack, unless it is told how many arenas to
-// make.
+// As `warpfold bench` does: gRPC takes for connect()'s errno what comes between
+// (client/connections/grpc_process.h), and the C library counts processors in a file that a container may
+// lack, unless it is told how many arenas to make.
 void PrepareToConnect() {
   mallopt(M_ARENA_MAX, 8);
   warpfold::LookUpCpuFrequency();

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All that the real server answers is believed, and little else.
-#include "client/answer_check.h"
+#include "client/calls/answer_check.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "client/client.h"
+#include "client/connections/refusals.h"
 #include "client/error.h"
-#include "client/refusals.h"
 #include "tests/client/fake_service.h"
 
 namespace warpfold {

@@ -13,7 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "client/cli/files.h"
-#include "client/connection.h"
+#include "client/connections/connection.h"
 #include "tests/client/fake_service.h"
 #include "tests/client/zip_file.h"
 #include "tests/temporary_folder.h"

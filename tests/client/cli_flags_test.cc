@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "client/calls/translate.h"
 #include "client/cli/deadline.h"
 #include "client/cli/flags.h"
 #include "client/cli/validators.h"
-#include "client/translate.h"
 
 namespace warpfold::cli {
 namespace {

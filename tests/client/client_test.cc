@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "client/array_stream.h"
+#include "client/calls/array_stream.h"
 #include "client/error.h"
 #include "proto/crc32c.h"
 #include "tests/client/fake_service.h"

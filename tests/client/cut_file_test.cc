@@ -11,12 +11,12 @@
 #include <span>
 #include <vector>
 
+#include "client/calls/lent_memory.h"
+#include "client/calls/reducer.h"
+#include "client/calls/retry.h"
 #include "client/client.h"
-#include "client/lent_memory.h"
-#include "client/reducer.h"
-#include "client/retry.h"
-#include "client/status.h"
-#include "client/targets.h"
+#include "client/connections/status.h"
+#include "client/connections/targets.h"
 #include "tests/client/fake_service.h"
 
 namespace warpfold {

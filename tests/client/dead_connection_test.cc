@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A peer that reads no more but does not close: the kernel must end the connection, and with it the call
-// whose chunk is stuck in it. Takes the 20 s that client/connection.cc sets, where the call itself does not
-// end before.
+// whose chunk is stuck in it. Takes the 20 s that client/connections/connection.cc sets, where the call
+// itself does not end before.
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>

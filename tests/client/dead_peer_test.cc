@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A peer that loses its power after it has taken the whole array: nothing is left to be written that the
-// kernel could give up. Takes the 20 s for which client/connection.cc lets a ping wait.
+// kernel could give up. Takes the 20 s for which client/connections/connection.cc lets a ping wait.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -12,9 +12,9 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "client/calls/retry.h"
 #include "client/client.h"
-#include "client/retry.h"
-#include "client/status.h"
+#include "client/connections/status.h"
 #include "tests/client/fake_service.h"
 
 namespace warpfold {

@@ -13,7 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "client/client.h"
-#include "client/connection.h"
+#include "client/connections/connection.h"
 #include "client/error.h"
 #include "tests/client/fake_service.h"
 

@@ -24,8 +24,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "client/connections/status.h"
 #include "client/shared_memory.h"
-#include "client/status.h"
 #include "tests/temporary_folder.h"
 #include "warpfold/v1/memory.pb.h"
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "client/client.h"
+#include "client/connections/grpc_process.h"
 #include "client/error.h"
-#include "client/grpc_process.h"
 #include "kernels/devices.h"
 #include "server/rpc/rpc_server.h"
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "client/queue_pool.h"
+#include "client/connections/queue_pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "client/connection.h"
-#include "client/raw_call.h"
+#include "client/calls/raw_call.h"
+#include "client/connections/connection.h"
 #include "client/tune_grpc.h"
 #include "tests/client/full_listener.h"
 

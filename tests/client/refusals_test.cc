@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // When calls ask for their admission first, by a clock of the test's own.
-#include "client/refusals.h"
+#include "client/connections/refusals.h"
 
 #include <gtest/gtest.h>
 

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // When a call is tried again, by a clock of the test's own.
-#include "client/retry.h"
+#include "client/calls/retry.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "client/status.h"
+#include "client/connections/status.h"
 #include "google/rpc/status.pb.h"
 
 namespace warpfold {

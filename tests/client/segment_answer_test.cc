@@ -9,8 +9,8 @@
 #include <functional>
 #include <vector>
 
-#include "client/segment_stream.h"
-#include "client/wire.h"
+#include "client/calls/segment_stream.h"
+#include "client/calls/wire.h"
 
 namespace warpfold {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "client/share_queue.h"
+#include "client/calls/share_queue.h"
 
 #include <gtest/gtest.h>
 

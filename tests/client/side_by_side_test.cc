@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "client/side_by_side.h"
+#include "client/calls/side_by_side.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

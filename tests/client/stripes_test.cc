@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "client/stripes.h"
+#include "client/calls/stripes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "client/translate.h"
+#include "client/calls/translate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

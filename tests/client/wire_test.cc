@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The hand-made messages against the generated parser.
-#include "client/wire.h"
+#include "client/calls/wire.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "client/lent_memory.h"
+#include "client/calls/lent_memory.h"
 
 namespace warpfold {
 namespace {

@@ -5,8 +5,8 @@
 // what it believes.
 #include <string>
 
-#include "client/answer_check.h"
-#include "client/translate.h"
+#include "client/calls/answer_check.h"
+#include "client/calls/translate.h"
 #include "kernels/backend.h"
 #include "server/core/wire/messages.h"
 #include "tests/fuzz/input.h"

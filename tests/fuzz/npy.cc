@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "client/translate.h"
+#include "client/calls/translate.h"
 #include "tests/fuzz/input.h"
 
 namespace warpfold::cli {

@@ -22,15 +22,23 @@ _ROOM_MAY_INCLUDE = {
     "client": {"client", "proto", "messages"},
     "tests": {"tests", "server", "client", "kernels", "proto", "messages"},
 }
-# The rooms of the server's core, from the bottom up. "" is server/core/ itself: what all of them may include.
-_CORE = "server/core"
-_CORE_ROOM_MAY_INCLUDE = {
-    "": {""},
-    "references": {"", "references"},
-    "wire": {"", "references", "wire"},
-    "admission": {"", "admission"},
-    "slots": {"", "references", "wire", "slots"},
-    "calls": {"", "references", "wire", "admission", "slots", "calls"},
+# The rooms within the server's core and within the client, from the bottom up: what each may include of those
+# beside it. The core's own folder has what all of its rooms use, the client's has the API.
+_CORE, _CLIENT = "server/core", "client"
+_INNER_ROOM_MAY_INCLUDE = {
+    f"{_CORE}": {""},
+    f"{_CORE}/references": {"", "references"},
+    f"{_CORE}/wire": {"", "references", "wire"},
+    f"{_CORE}/admission": {"", "admission"},
+    f"{_CORE}/slots": {"", "references", "wire", "slots"},
+    f"{_CORE}/calls": {"", "references", "wire", "admission", "slots", "calls"},
+    f"{_CLIENT}": {"", "connections", "calls"},
+    f"{_CLIENT}/connections": {"", "connections"},
+    f"{_CLIENT}/calls": {"", "connections", "calls"},
+    f"{_CLIENT}/cli": {"", "connections", "calls", "cli", "cli/bench"},
+    f"{_CLIENT}/cli/bench": {"", "connections", "calls", "cli", "cli/bench"},
+    f"{_CLIENT}/examples": {""},
+    f"{_CLIENT}/python/native": {"", "connections", "calls", "python/native"},
 }
 _GRPC_ROOMS = ("server", "client", "tests")
 # The messages of the standard services are plain protobuf, generated from proto/grpc.
@@ -60,20 +68,16 @@ def arrow_complaints(includes: list[Include]) -> list[str]:
     return complaints
 
 
-def core_room(path: str) -> str | None:
-    """The room of the server's core that a file is in: "" for what all use, None for a file elsewhere."""
-    folder = os.path.dirname(path)
-    return folder[len(_CORE) + 1:] if folder == _CORE or folder.startswith(f"{_CORE}/") else None
-
-
-def core_complaints(includes: list[Include]) -> list[str]:
+def inner_complaints(includes: list[Include]) -> list[str]:
     complaints = []
     for path, line, header in includes:
-        room, target = core_room(path), core_room(header)
-        if room is not None and target is not None and target not in _CORE_ROOM_MAY_INCLUDE.get(room, set()):
-            complaints.append(
-                f"{path}:{line} includes {header}, but {_CORE}/{room} may not (docs/ARCHITECTURE.md). "
-                "Remedy: move what both need down, or pass it in as an argument.")
+        house = _CORE if path.startswith(f"{_CORE}/") else _CLIENT
+        if not (path.startswith(f"{house}/") and header.startswith(f"{house}/")):
+            continue
+        room, target = os.path.dirname(path), os.path.dirname(header)[len(house) + 1:]
+        if target not in _INNER_ROOM_MAY_INCLUDE.get(room, set()):
+            complaints.append(f"{path}:{line} includes {header}, but {room}/ may not (docs/ARCHITECTURE.md). "
+                              "Remedy: move what both need down, or pass it in as an argument.")
     return complaints
 
 
@@ -137,9 +141,9 @@ class LayeringTest(unittest.TestCase):
     def test_arrows_between_rooms(self):
         self.assert_none(arrow_complaints(self.includes))
 
-    def test_rooms_of_the_core(self):
-        self.assertTrue(any(core_room(i.path) == "slots" for i in self.includes))
-        self.assert_none(core_complaints(self.includes))
+    def test_rooms_within_the_core_and_the_client(self):
+        self.assertTrue({os.path.dirname(i.path) for i in self.includes} >= set(_INNER_ROOM_MAY_INCLUDE))
+        self.assert_none(inner_complaints(self.includes))
 
     def test_grpc_stays_in_its_rooms(self):
         self.assert_none(grpc_complaints(self.includes))
@@ -172,14 +176,19 @@ class RulesCatchBreakersTest(unittest.TestCase):
                                            Include("kernels/a.cc", 1, "proto/leaf.h"),
                                            Include("kernels/a.cc", 1, "absl/status/status.h")]), [])
 
-    def test_rooms_of_the_core(self):
-        self.assertEqual(len(core_complaints([Include("server/core/clock.h", 1, "server/core/wire/b.h"),
-                                              Include("server/core/slots/a.cc", 1, "server/core/calls/b.h"),
-                                              Include("server/core/wire/a.h", 1, "server/core/slots/b.h"),
-                                              Include("server/core/new/a.h", 1, "server/core/clock.h")])), 4)
-        self.assertEqual(core_complaints([Include("server/core/calls/a.cc", 1, "server/core/slots/b.h"),
-                                          Include("server/core/wire/a.h", 1, "server/core/limits.h"),
-                                          Include("server/rpc/a.h", 1, "server/core/calls/b.h")]), [])
+    def test_rooms_within_the_core_and_the_client(self):
+        self.assertEqual(len(inner_complaints([Include("server/core/clock.h", 1, "server/core/wire/b.h"),
+                                               Include("server/core/slots/a.cc", 1, "server/core/calls/b.h"),
+                                               Include("server/core/wire/a.h", 1, "server/core/slots/b.h"),
+                                               Include("server/core/new/a.h", 1, "server/core/clock.h"),
+                                               Include("client/connections/a.h", 1, "client/calls/b.h"),
+                                               Include("client/examples/a.cc", 1, "client/calls/b.h"),
+                                               Include("client/client.cc", 1, "client/cli/b.h")])), 7)
+        self.assertEqual(inner_complaints([Include("server/core/calls/a.cc", 1, "server/core/slots/b.h"),
+                                           Include("server/core/wire/a.h", 1, "server/core/limits.h"),
+                                           Include("server/rpc/a.h", 1, "server/core/calls/b.h"),
+                                           Include("client/client.cc", 1, "client/calls/b.h"),
+                                           Include("tests/client/a.cc", 1, "client/calls/b.h")]), [])
 
     def test_grpc(self):
         self.assertEqual(len(grpc_complaints([Include("kernels/a.h", 1, "grpcpp/grpcpp.h"),

@@ -162,7 +162,7 @@ BREAKAGES = (
     Breakage("plaintext for every machine", "server/rpc/rpc_server.cc",
              "|| listeners[i].is_local()", "|| true", "warpfold-server",
              "e2e/connections_test.py ConnectionsTest.test_plaintext_for_other_machines_must_be_asked_for"),
-    Breakage("ports are not checked", "client/argument_check.cc", "number <= 65535", "number >= 1",
+    Breakage("ports are not checked", "client/connections/target_names.cc", "number <= 65535", "number >= 1",
              "warpfold", "e2e/client_process_test.py NoServerTest.test_ports_that_do_not_exist"),
 )
 

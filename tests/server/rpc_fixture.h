@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/grpc_process.h"
+#include "client/connections/grpc_process.h"
 #include "google/rpc/status.pb.h"
 #include "server/log/call_log.h"
 #include "server/rpc/rpc_server.h"

@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "client/grpc_process.h"
+#include "client/connections/grpc_process.h"
 #include "tests/server/drive_session.h"
 #include "tests/server/fake_backend.h"
 #include "tests/server/raw_call.h"

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "client/calls/wire.h"
 #include "client/cli/bench/sinks.h"
 #include "client/cli/bench/staging.h"
-#include "client/wire.h"
 #include "grpc/health/v1/health.pb.h"
 #include "proto/processors.h"
 

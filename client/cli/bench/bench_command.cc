@@ -14,7 +14,7 @@
 #include "client/cli/bench/sides.h"
 #include "client/cli/commands.h"
 #include "client/cli/output.h"
-#include "client/grpc_process.h"
+#include "client/connections/grpc_process.h"
 
 namespace warpfold::cli {
 namespace {
@@ -88,9 +88,10 @@ absl::StatusOr<std::vector<SideResult>> Measure(const std::vector<Side>& sides, 
   return Race(std::move(contenders), flags);
 }
 
-// Callers connect at once, and gRPC takes for connect()'s errno what comes between (client/grpc_process.h).
-// Beside what abseil looks up, the C library counts the processors when it makes its ninth arena, in a file
-// that a container may lack. Told how many arenas there may be, as many as it would take, it counts nothing.
+// Callers connect at once, and gRPC takes for connect()'s errno what comes between
+// (client/connections/grpc_process.h). Beside what abseil looks up, the C library counts the processors when
+// it makes its ninth arena, in a file that a container may lack. Told how many arenas there may be, as many
+// as it would take, it counts nothing.
 void PrepareToConnect() {
   constexpr int kArenasOfAProcessor = 8;  // mallopt(3)
   mallopt(M_ARENA_MAX, kArenasOfAProcessor * static_cast<int>(std::thread::hardware_concurrency()));

@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/chunk_stream.h"
+#include "client/calls/chunk_stream.h"
 #include "client/cli/validators.h"
 #include "proto/limits.h"
 

@@ -10,9 +10,9 @@
 #include <chrono>
 #include <memory>
 
+#include "client/calls/translate.h"
 #include "client/cli/bench/caller.h"
-#include "client/status.h"
-#include "client/translate.h"
+#include "client/connections/status.h"
 #include "warpfold/v1/reduction.grpc.pb.h"
 
 namespace warpfold::cli {

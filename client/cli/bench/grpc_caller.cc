@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "client/calls/lent_memory.h"
+#include "client/calls/methods.h"
+#include "client/calls/raw_call.h"
+#include "client/calls/translate.h"
+#include "client/calls/wire.h"
 #include "client/cli/bench/caller.h"
 #include "client/client.h"
-#include "client/connection.h"
-#include "client/lent_memory.h"
-#include "client/methods.h"
-#include "client/raw_call.h"
-#include "client/translate.h"
-#include "client/wire.h"
+#include "client/connections/connection.h"
 
 namespace warpfold::cli {
 namespace {

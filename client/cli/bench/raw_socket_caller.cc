@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "client/calls/stripes.h"
 #include "client/cli/bench/caller.h"
 #include "client/cli/bench/raw_socket.h"
-#include "client/stripes.h"
 
 namespace warpfold::cli {
 namespace {

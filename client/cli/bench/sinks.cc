@@ -4,8 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/answer_check.h"
-#include "client/stripes.h"
+#include "client/calls/answer_check.h"
+#include "client/calls/stripes.h"
 
 namespace warpfold::cli {
 namespace {

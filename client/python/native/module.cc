@@ -4,11 +4,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "client/calls/translate.h"
 #include "client/python/native/client_binding.h"
 #include "client/python/native/gpu_driver.h"
 #include "client/python/native/memory_binding.h"
 #include "client/python/native/view.h"
-#include "client/translate.h"
 #include "proto/leaf.h"
 
 NB_MODULE(_native, module) {

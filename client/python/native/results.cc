@@ -10,8 +10,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/time/time.h"
+#include "client/calls/translate.h"
 #include "client/python/native/raise.h"
-#include "client/translate.h"
 
 namespace warpfold::python {
 namespace nb = nanobind;

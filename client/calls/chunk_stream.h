@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A call that sends an array: header, chunks, commit. The user of this class makes the header and reads the
+// answer; chunks and commits have the same form in all such calls. Internal.
+#pragma once
+
+#include <grpcpp/support/slice.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/calls/raw_call.h"
+#include "client/connections/connection.h"
+#include "client/options.h"
+#include "google/protobuf/message_lite.h"
+#include "proto/crc32c.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold {
+
+// Bytes of a full chunk, unless the server advises others. Messages of 512 KiB to 2 MiB are fastest.
+inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+
+// No scalar is cut by the end of a chunk of a power of two from the first of these on, which generators rely
+// on; the server takes no larger payload than the second.
+inline constexpr std::size_t kMinChunkBytes = 4096;
+inline constexpr std::size_t kMaxChunkBytes = std::size_t{4} << 20;
+
+// Threads: one at a time.
+class ChunkStream {
+ public:
+  // Starts the call with `header`, a request that carries one. Takes checksum and on_sent from `options`,
+  // which must outlive this. `array` as in CallScope.
+  ChunkStream(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
+              const CallOptions& options, const char* method, const google::protobuf::MessageLite& header,
+              const std::string& array = "");
+
+  // Waits until the server is to be sent chunks (RawCall::AwaitAdmission). False if the call is over: Finish
+  // says why. Send does it too; who makes chunks asks before.
+  bool AwaitAdmission();
+
+  // Sends one chunk. False if the call is over: Finish says why.
+  bool Send(const grpc::Slice& chunk);
+
+  // Waits until the network has taken all that was sent. False if the call is over.
+  bool Flush();
+
+  // Waits up to `timeout` for the call to end. Whether it has: Finish then does not wait.
+  bool AwaitEnd(absl::Duration timeout);
+
+  // Ends the array, whose elements have so many bytes; 0 if only the server knows. False if the call is over:
+  // Finish says why.
+  bool Commit(std::uint64_t element_bytes);
+
+  // Waits for the answer. INTERNAL for one before the commit. Call once.
+  absl::StatusOr<grpc::ByteBuffer> Finish();
+
+  // Whether the network has taken a part of the array.
+  bool took_data() const { return byte_count_ > 0 && took_messages(); }
+  // Whether the network has taken more than the header, be it the commit alone: the server may have done what
+  // the call is for.
+  bool took_messages() const { return call_.writes_completed() > kMessagesBeforeChunks; }
+  std::uint64_t sent_bytes() const { return byte_count_; }
+
+ private:
+  static constexpr int kMessagesBeforeChunks = 1;  // the header
+
+  CallScope scope_;
+  RawCall call_;
+  const std::function<void(std::uint64_t bytes)>& on_sent_;
+  std::optional<proto::Crc32c> crc_;  // of all chunks
+  std::uint64_t byte_count_ = 0;
+  bool over_ = false;
+  bool may_send_ = false;
+  bool committed_ = false;
+};
+
+}  // namespace warpfold

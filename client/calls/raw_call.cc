@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/calls/raw_call.h"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "client/calls/wire.h"
+#include "client/connections/refusals.h"
+#include "client/connections/status.h"
+#include "proto/error_reasons.h"
+#include "proto/metadata.h"
+
+namespace warpfold {
+namespace {
+
+// A time that is long gone, and that gRPC can still count in nanoseconds.
+constexpr std::chrono::system_clock::time_point kAtOnce = {};
+
+// For so long a call waits for a descriptor to wait by, which other threads of the process may give back.
+constexpr absl::Duration kLongestWithoutDescriptor = absl::Seconds(1);
+
+}  // namespace
+
+RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Load load)
+    : scope_(scope),
+      on_message_(std::move(on_message)),
+      queue_(scope.queues().Take()),
+      too_late_(absl::Now() >= scope.end()),
+      asks_first_(load == Load::kArray && scope.refusals().AsksFirst(absl::Now())) {
+  if (too_late_) return;
+  if (asks_first_) scope.context().AddMetadata(metadata::kExpect, metadata::kAdmission);
+  // The call's metadata go out with the first message: one packet, and one waking of the server, less.
+  scope.context().set_initial_metadata_corked(true);
+  call_ = grpc::GenericStub(scope.channel()).PrepareCall(&scope.context(), method, queue_.get());
+  call_->StartCall(nullptr);
+}
+
+RawCall::~RawCall() {
+  if (!finished_) {
+    scope_.Cancel();
+    finished_by_client_ = true;
+    grpc::ByteBuffer ignored;
+    Finish(&ignored).IgnoreError();
+  }
+  // Finish has waited for all that was begun, so that no event is left for the next call on this queue.
+  assert(!write_.pending && !metadata_.pending && !read_.pending && !writes_done_.pending &&
+         !finish_.pending);
+  scope_.queues().GiveBack(std::move(queue_));
+}
+
+bool RawCall::StartWrite(const grpc::ByteBuffer& message, grpc::WriteOptions options) {
+  if (too_late_ || !Await(write_)) return false;
+  call_->Write(message, options, Begin(write_));
+  // The answer is waited for from the beginning: it may come before the last message, and ends the call.
+  if (!std::exchange(started_, true)) StartRead();
+  return true;
+}
+
+void RawCall::StartRead() {
+  void* const tag = Begin(read_);
+  // gRPC takes the server's metadata with the first message, unless they are asked for before it.
+  if (asks_first_) return call_->ReadInitialMetadata(Begin(metadata_));
+  call_->Read(&response_, tag);
+}
+
+bool RawCall::AwaitAdmission() {
+  if (!asks_first_) return true;
+  // The wait is for the server, not for a connection.
+  if (!Await(write_)) return false;
+  const absl::Time end = absl::Now() + kLongestWaitForAdmission;
+  void* tag = nullptr;
+  bool ok = false;
+  // A refusal ends the call before a message comes.
+  while (!admitted_ && read_.pending && Next(&tag, &ok, end)) Complete(tag, ok);
+  if (!read_.pending) return false;
+  if (!admitted_) scope_.refusals().HeardNothing(absl::Now());
+  return true;
+}
+
+void RawCall::WritesDone() {
+  if (too_late_ || !Await(write_)) return;
+  call_->WritesDone(Begin(writes_done_));
+}
+
+bool RawCall::AwaitEnd(absl::Duration timeout) {
+  // gRPC takes a time before 1970 for never.
+  const absl::Time end = absl::Now() + std::max(timeout, absl::ZeroDuration());
+  void* tag = nullptr;
+  bool ok = false;
+  while (read_.pending && Next(&tag, &ok, end)) Complete(tag, ok);
+  return !read_.pending;
+}
+
+absl::Status RawCall::Finish(grpc::ByteBuffer* response, Wait wait) {
+  if (too_late_) {
+    finished_ = true;
+    return MakeError(absl::StatusCode::kDeadlineExceeded, reason::kDeadline,
+                     "the deadline passed before the call began");
+  }
+  if (wait == Wait::kAwakeFirst) polls_until_ = absl::Now() + kPollTime;
+  Await(write_);
+  Await(writes_done_);
+  const bool has_response = Await(read_);
+  // This is done only once: if keep_going or on_message threw out of a wait, the destructor comes here again.
+  if (!std::exchange(finishes_, true)) call_->Finish(&status_, Begin(finish_));
+  Await(finish_);
+  finished_ = true;
+  if (could_not_wait_) {
+    return absl::ResourceExhaustedError("this process has no file descriptor left to wait for an answer by");
+  }
+  if (scope_.given_up()) return Cancelled();
+  if (status_.ok() && !has_response && !on_message_)
+    return absl::InternalError("the server answered OK without a message");
+  response->Swap(&response_);
+  absl::Status answer = FromGrpc(status_);
+  if (IsBusy(answer)) scope_.refusals().Refused(absl::Now());
+  return answer;
+}
+
+void* RawCall::Begin(Operation& operation) {
+  operation.pending = true;
+  return &operation;
+}
+
+void RawCall::Complete(void* tag, bool ok) {
+  *static_cast<Operation*>(tag) = {.pending = false, .ok = ok};
+  if (tag == &write_ && ok) ++writes_completed_;
+  if (tag == &metadata_) TakeMetadata();
+  if (tag == &read_ && ok && on_message_) TakeMessage();
+}
+
+void RawCall::TakeMetadata() {
+  admitted_ = scope_.context().GetServerInitialMetadata().count(metadata::kAdmitted) != 0;
+  if (admitted_) scope_.refusals().Admitted();
+  call_->Read(&response_, &read_);
+}
+
+void RawCall::TakeMessage() {
+  grpc::ByteBuffer message;
+  message.Swap(&response_);
+  // Messages that arrive after a cancellation are dropped.
+  if (!finished_by_client_ && !on_message_(std::move(message))) {
+    finished_by_client_ = true;
+    scope_.context().TryCancel();
+  }
+  call_->Read(&response_, Begin(read_));
+}
+
+bool RawCall::Await(const Operation& operation) {
+  void* tag = nullptr;
+  bool ok = false;
+  while (operation.pending && Next(&tag, &ok)) Complete(tag, ok);
+  return operation.ok;
+}
+
+bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
+  if (Poll(tag, ok)) return true;
+  const bool sends = write_.pending || writes_done_.pending;
+  const absl::Time blocked_since = sends ? absl::Now() : absl::InfiniteFuture();
+  while (true) {
+    const absl::Time until = std::min(scope_.AskWhetherToGoOn(blocked_since), end);
+    switch (AwaitEvent(*queue_, tag, ok, until)) {
+      case Waited::kEvent:
+        cannot_wait_since_ = absl::InfiniteFuture();
+        return true;
+      case Waited::kTimeout:
+        cannot_wait_since_ = absl::InfiniteFuture();
+        break;
+      case Waited::kFailed:
+        polls_until_ = absl::InfinitePast();  // to poll needs a descriptor, too
+        CouldNotWait();
+        break;
+    }
+    if (absl::Now() >= end) return false;
+  }
+}
+
+void RawCall::CouldNotWait() {
+  cannot_wait_since_ = std::min(cannot_wait_since_, absl::Now());
+  if (could_not_wait_ || absl::Now() - cannot_wait_since_ < kLongestWithoutDescriptor) return;
+  could_not_wait_ = true;
+  scope_.Cancel();  // gRPC reports the end of the call without a wait
+}
+
+// Other threads that have work for this processor get it between two polls.
+bool RawCall::Poll(void** tag, bool* ok) {
+  while (absl::Now() < polls_until_) {
+    const auto event = queue_->AsyncNext(tag, ok, kAtOnce);
+    if (event == grpc::CompletionQueue::GOT_EVENT) return true;
+    std::this_thread::yield();
+  }
+  return false;
+}
+
+absl::Status CallUnary(CallScope& scope, const char* method, const google::protobuf::MessageLite& request,
+                       google::protobuf::MessageLite& response, RawCall::Wait wait) {
+  RawCall call(scope, method);
+  call.WriteLast(Serialize(request));
+  grpc::ByteBuffer buffer;
+  if (absl::Status status = call.Finish(&buffer, wait); !status.ok()) return status;
+  return ParseAnswer(std::move(buffer), response);
+}
+
+}  // namespace warpfold

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One array that can be sent again: on one stream or on several, with retries. Internal.
+#pragma once
+
+#include <grpcpp/support/slice.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/array.h"
+#include "client/calls/array_stream.h"
+#include "client/calls/lent_memory.h"
+#include "client/calls/stripes.h"
+#include "client/connections/connection.h"
+#include "client/connections/targets.h"
+#include "client/options.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold {
+
+struct SliceSource {
+  // Bytes [offset, offset + size) of the array as a slice that lives by itself or is lent by `memory`.
+  // Called from several threads.
+  std::function<grpc::Slice(std::uint64_t offset, std::size_t size, LentMemory& memory)> slice;
+  // Whether the memory that is lent can be read to its end. Without one, none is lent.
+  std::function<bool()> is_readable = {};
+};
+
+// An array in one piece, which is lent. `data` must outlive the source.
+SliceSource SourceOf(std::span<const std::byte> data);
+
+// An array that is computed while it is sent. `generator` must outlive the source.
+SliceSource SourceOf(const Generator& generator);
+
+// The status of a call that sent slices of `source`. Where the system could not read its memory, that is
+// INVALID_ARGUMENT: another attempt would not find it either. Where it was the memory of another call on the
+// connection, this one may be tried again.
+absl::Status BlameSource(absl::Status status, const SliceSource& source);
+
+struct ReduceJob {
+  const v1::ReductionSpec& spec;
+  std::uint64_t element_bytes = 0;
+  std::uint64_t element_count = 0;
+  std::uint64_t chunk_bytes = 0;
+  const SliceSource& source;
+  Targets& targets;
+  const ClientOptions& client_options;
+  const CallOptions& options;
+  absl::Time deadline;
+  std::string array = {};  // names it to the servers, where it goes in several parts
+};
+
+// One attempt at a part of the array, which its user drives:
+//
+//   while (call.SendChunk()) continue;
+//   call.Commit();
+//   absl::StatusOr<v1::Reduction> reduction = call.Finish();
+//
+// Threads: one at a time.
+class StripeCall {
+ public:
+  // Starts the call. `job` and `connection` must outlive this.
+  StripeCall(const ReduceJob& job, const Stripe& stripe, bool return_state, const Connection& connection,
+             const Interrupts& interrupts);
+
+  // False if there is no more to send, or the call is over.
+  bool SendChunk();
+
+  // As ArrayStream's. After Commit the answer comes while other calls on the connection send.
+  bool Commit() { return stream_.Commit(job_.element_bytes); }
+  bool AwaitEnd(absl::Duration timeout) { return stream_.AwaitEnd(timeout); }
+  absl::StatusOr<v1::Reduction> Finish();
+  bool took_data() const { return stream_.took_data(); }
+
+ private:
+  const ReduceJob& job_;
+  std::uint64_t offset_;  // of the next chunk in the array, in bytes
+  const std::uint64_t end_;
+  LentMemory memory_;  // outlives the call
+  ArrayStream stream_;
+};
+
+// The same in one step. *took_data says whether a part of the array may have reached the server.
+absl::StatusOr<v1::Reduction> SendStripe(const ReduceJob& job, const Stripe& stripe, bool return_state,
+                                         const Connection& connection, const Interrupts& interrupts,
+                                         bool* took_data);
+
+// The whole array on one stream.
+absl::StatusOr<v1::Reduction> ReduceOnOneStream(const ReduceJob& job);
+
+}  // namespace warpfold

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The calls behind Client::PutBytes, GetArray, ListArrays, DeleteArray and ReduceReference. Internal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/array_reference.h"
+#include "client/calls/reducer.h"
+#include "client/connections/connection.h"
+#include "client/options.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold {
+
+// Each of these functions makes one attempt.
+
+// `job` has the array and how to send it; its spec only the element type and shape. *took_data as
+// SendStripe's.
+absl::StatusOr<ResidentArray> SendArray(const ReduceJob& job, const PutOptions& put,
+                                        const Connection& connection, const Interrupts& interrupts,
+                                        bool* took_data);
+
+absl::StatusOr<v1::Reduction> SendReference(const v1::ReductionSpec& spec, const ArrayReference& reference,
+                                            const CallOptions& options, const Connection& connection,
+                                            absl::Time deadline, const Interrupts& interrupts);
+
+absl::StatusOr<std::vector<ResidentArray>> AskForArrays(const std::string& owner,
+                                                        const Connection& connection, absl::Time deadline,
+                                                        const Interrupts& interrupts);
+
+absl::StatusOr<ResidentArray> AskForArray(const std::string& token, const Connection& connection,
+                                          absl::Time deadline, const Interrupts& interrupts);
+
+absl::Status SendDelete(const std::string& token, const Connection& connection, absl::Time deadline,
+                        const Interrupts& interrupts);
+
+}  // namespace warpfold

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// When a call is tried again, and where. Internal.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/connections/connection.h"
+#include "client/connections/targets.h"
+#include "client/options.h"
+
+namespace warpfold {
+
+// What an attempt that failed has done, and how much hangs on it.
+struct Attempt {
+  // A part of an array may have reached the server. A retry would send all of it again, and so double the
+  // load on a server in trouble.
+  bool took_data = false;
+  // A part of the answer has reached the caller, who must not get it twice.
+  bool delivered = false;
+  // Work has been done that only this call can use, so a full server is asked again until the deadline.
+  bool patient = false;
+};
+
+// Whether the same call may succeed later or on another server.
+bool MayRetry(const absl::Status& status, const Attempt& attempt);
+
+inline const absl::Status& StatusOf(const absl::Status& answer) { return answer; }
+template <class Answer>
+const absl::Status& StatusOf(const absl::StatusOr<Answer>& answer) {
+  return answer.status();
+}
+
+// How long to wait between the attempts of one call. Threads: one at a time.
+class RetryPolicy {
+ public:
+  RetryPolicy(const ClientOptions& options, absl::Time deadline);
+
+  // The pause before the attempt that follows one which ended at `now` with `status`. Nothing if there is to
+  // be none: it would not help, too many have failed in a row, or the deadline would come first.
+  std::optional<absl::Duration> PauseAfter(const absl::Status& status, const Attempt& attempt,
+                                           absl::Time now);
+
+  // An attempt was successful: the next failure is the first of its row.
+  void Reset();
+
+ private:
+  const int max_attempts_;
+  const absl::Duration first_pause_;
+  const absl::Time deadline_;
+  int attempts_left_ = 0;
+  bool could_not_read_ = false;  // the last attempt
+  absl::Duration pause_;
+};
+
+// The attempts of one call. Threads: one at a time.
+class RetryLoop {
+ public:
+  // Begins with target `preferred`, if that serves. `targets` must outlive this. Where the last call on the
+  // connection was refused by a full server, waits until the time at which that wants to be asked again, or
+  // for a second; not if the deadline comes before that.
+  RetryLoop(Targets& targets, std::size_t preferred, const ClientOptions& options, absl::Time deadline,
+            Interrupts interrupts);
+
+  // For the next attempt.
+  const Connection& connection() const { return lease_.connection(); }
+  const Interrupts& interrupts() const { return interrupts_; }
+
+  // Whether to try again after `status`; if so, returns after a pause, or once there is a connection again,
+  // or at once where another target serves. After a server that drains, a connection is made anew; if that,
+  // or another target, leads to one that drains, too, then only after the pause.
+  bool Again(const absl::Status& status, const Attempt& attempt);
+
+  // Calls `once` until what it returns, a status or a StatusOr, is OK or is not tried again. Each time it is
+  // given a copy of `begin`, in which it says what it has done.
+  template <class Once>
+  auto Run(const Once& once, const Attempt& begin = {}) -> decltype(once(std::declval<Attempt&>())) {
+    while (true) {
+      Attempt attempt = begin;
+      auto answer = once(attempt);
+      if (answer.ok() || !Again(StatusOf(answer), attempt)) return answer;
+    }
+  }
+
+  void Succeeded() {
+    policy_.Reset();
+    drained_ = false;
+  }
+
+ private:
+  void AwaitRest();
+  // Returns early after an interrupt.
+  void WaitUntil(absl::Time end);
+  // The next attempt starts cancelled.
+  void Cancel();
+
+  Targets& targets_;
+  const std::size_t preferred_;
+  const absl::Time deadline_;
+  Interrupts interrupts_;
+  RetryPolicy policy_;
+  Targets::Lease lease_;
+  bool drained_ = false;            // the server of the last attempt
+  absl::Time began_ = absl::Now();  // the attempt
+};
+
+}  // namespace warpfold

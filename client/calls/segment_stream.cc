@@ -1,0 +1,293 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/calls/segment_stream.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/calls/answer_check.h"
+#include "client/calls/raw_call.h"
+#include "client/calls/translate.h"
+#include "client/calls/wire.h"
+#include "client/connections/status.h"
+#include "proto/crc32c.h"
+
+namespace warpfold {
+namespace {
+
+constexpr char kMethod[] = "/warpfold.v1.SegmentService/ReduceSegments";
+// Half of what may be ahead of their elements: segments.proto says why.
+constexpr std::size_t kLengthsAtOnce = 65'536;
+
+std::optional<SegmentColumn::Content> ContentOf(v1::SegmentContent content) {
+  switch (content) {
+    case v1::SEGMENT_CONTENT_VALUE:
+      return SegmentColumn::Content::kValue;
+    case v1::SEGMENT_CONTENT_INDEX:
+      return SegmentColumn::Content::kIndex;
+    case v1::SEGMENT_CONTENT_END_INDEX:
+      return SegmentColumn::Content::kEndIndex;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<SegmentColumn::Kind> ColumnKindOf(v1::SegmentValueKind kind) {
+  switch (kind) {
+    case v1::SEGMENT_VALUE_KIND_INT64:
+      return SegmentColumn::Kind::kInt64;
+    case v1::SEGMENT_VALUE_KIND_UINT64:
+      return SegmentColumn::Kind::kUint64;
+    case v1::SEGMENT_VALUE_KIND_DOUBLE:
+      return SegmentColumn::Kind::kDouble;
+    case v1::SEGMENT_VALUE_KIND_BOOL:
+      return SegmentColumn::Kind::kBool;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<SegmentFailure::Reason> ReasonOf(v1::SegmentErrorReason reason) {
+  switch (reason) {
+    case v1::SEGMENT_ERROR_REASON_OVERFLOW:
+      return SegmentFailure::Reason::kOverflow;
+    case v1::SEGMENT_ERROR_REASON_EMPTY_ARRAY:
+      return SegmentFailure::Reason::kEmptyArray;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::uint64_t SegmentCount(const ReduceJob& job, const SegmentCut& cut) {
+  return cut.length != 0 ? job.element_count / cut.length : cut.lengths.size();
+}
+
+bool IsBefore(const SegmentFailure& a, const SegmentFailure& b) {
+  return std::pair(a.segment, a.op) < std::pair(b.segment, b.op);
+}
+
+// A call, its messages, and what comes back.
+class SegmentStream {
+ public:
+  SegmentStream(const ReduceJob& job, const SegmentCut& cut, const SegmentVisitor& visitor,
+                const Connection& connection, const Interrupts& interrupts)
+      : job_(job),
+        memory_(connection),
+        answer_(job.spec, visitor, job.element_count, SegmentCount(job, cut)),
+        scope_(connection, job.deadline, interrupts),
+        call_(
+            scope_, kMethod, [this](grpc::ByteBuffer buffer) { return Take(std::move(buffer)); },
+            RawCall::Load::kArray) {}
+
+  bool SendHeader(const v1::ReduceSegmentsHeader& header) {
+    v1::ReduceSegmentsRequest request;
+    *request.mutable_header() = header;
+    *request.mutable_header()->mutable_spec() = job_.spec;
+    request.mutable_header()->set_request_id(job_.options.request_id);
+    return Write(Serialize(request)) && call_.AwaitAdmission();
+  }
+  bool SendLengths(std::span<const std::uint64_t> lengths) {
+    v1::ReduceSegmentsRequest request;
+    request.mutable_lengths()->set_lengths(lengths.data(), lengths.size_bytes());
+    return Write(Serialize(request));
+  }
+  // Bytes [begin, end) of the array, as chunks.
+  bool SendBytes(std::uint64_t begin, std::uint64_t end) {
+    while (begin < end) {
+      const std::size_t size = std::min<std::uint64_t>(job_.chunk_bytes, end - begin);
+      const grpc::Slice slice = job_.source.slice(begin, size, memory_);
+      if (job_.options.checksum) crc_.Extend(std::as_bytes(std::span(slice.begin(), slice.size())));
+      if (!first_chunk_.has_value()) first_chunk_ = messages_;
+      if (!Write(ChunkMessage(slice))) return false;
+      if (job_.options.on_sent) job_.options.on_sent(size);
+      begin += size;
+    }
+    return true;
+  }
+  bool SendCommit(std::uint64_t segment_count) {
+    v1::ReduceSegmentsRequest request;
+    v1::SegmentsCommit& commit = *request.mutable_commit();
+    commit.mutable_array()->set_element_count(job_.element_count);
+    commit.mutable_array()->set_byte_count(job_.element_count * job_.element_bytes);
+    if (job_.options.checksum) commit.mutable_array()->set_crc32c(crc_.value());
+    commit.set_segment_count(segment_count);
+    return Write(Serialize(request));
+  }
+
+  absl::StatusOr<SegmentSummary> Finish() {
+    call_.WritesDone();
+    grpc::ByteBuffer ignored;
+    const absl::Status status = call_.Finish(&ignored);
+    if (!answer_status_.ok()) return answer_status_;
+    if (!status.ok()) return BlameSource(status, job_.source);
+    return answer_.Finish();
+  }
+
+  // Whether the network has taken a part of the array.
+  bool took_data() const { return first_chunk_.has_value() && call_.writes_completed() > *first_chunk_; }
+  bool delivered() const { return answer_.delivered(); }
+
+ private:
+  bool Write(const grpc::ByteBuffer& message) {
+    ++messages_;
+    return call_.Write(message);
+  }
+  bool Take(grpc::ByteBuffer buffer) {
+    answer_status_ = answer_.Add(std::move(buffer));
+    return answer_status_.ok();
+  }
+
+  const ReduceJob& job_;
+  LentMemory memory_;  // outlives the call
+  SegmentAnswer answer_;
+  absl::Status answer_status_;
+  CallScope scope_;
+  RawCall call_;
+  proto::Crc32c crc_;
+  int messages_ = 0;                // that were handed to the network
+  std::optional<int> first_chunk_;  // how many of them come before it
+};
+
+v1::ReduceSegmentsHeader HeaderOf(const ReduceJob& job, const SegmentCut& cut) {
+  v1::ReduceSegmentsHeader header;
+  if (cut.length != 0) header.set_segment_length(cut.length);
+  header.set_expected_segment_count(SegmentCount(job, cut));
+  return header;
+}
+
+// Lengths of about a chunk, and then its elements.
+bool SendRagged(const ReduceJob& job, std::span<const std::uint64_t> lengths, SegmentStream& stream) {
+  std::uint64_t at = 0;
+  while (!lengths.empty()) {
+    std::uint64_t bytes = 0;
+    std::size_t count = 0;
+    while (count < std::min(lengths.size(), kLengthsAtOnce) && bytes < job.chunk_bytes) {
+      bytes += lengths[count++] * job.element_bytes;
+    }
+    if (!stream.SendLengths(lengths.first(count)) || !stream.SendBytes(at, at + bytes)) return false;
+    lengths = lengths.subspan(count);
+    at += bytes;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::Status SegmentAnswer::Add(grpc::ByteBuffer buffer) {
+  v1::ReduceSegmentsResponse response;
+  if (absl::Status status = ParseAnswer(std::move(buffer), response); !status.ok()) return status;
+  if (summary_.has_value()) return MakeMismatch("a response behind the summary");
+  if (response.has_layout()) return AddLayout(response.layout());
+  if (columns_.empty()) return MakeMismatch("results before their layout");
+  if (response.has_results()) return AddResults(response.results());
+  if (!response.has_summary()) return MakeMismatch("an empty response");
+  summary_ = response.summary();
+  return absl::OkStatus();
+}
+
+absl::Status SegmentAnswer::AddLayout(const v1::SegmentLayout& layout) {
+  if (!columns_.empty()) return MakeMismatch("a second layout");
+  if (absl::Status status = CheckLayout(spec_, layout); !status.ok()) return status;
+  for (const v1::SegmentColumn& column : layout.columns()) {
+    const auto content = ContentOf(column.content());
+    const auto kind = ColumnKindOf(column.kind());
+    if (!content.has_value() || !kind.has_value()) return MakeMismatch("a column of an unknown kind");
+    columns_.push_back({OperatorName(column.operator_()), *content, column.field(), *kind});
+  }
+  visitor_({.columns = columns_, .values = {}, .failures = {}});
+  return absl::OkStatus();
+}
+
+absl::Status SegmentAnswer::AddResults(const v1::SegmentResults& results) {
+  const std::uint64_t count = results.segment_count();
+  const std::size_t row_bytes = columns_.size() * sizeof(std::uint64_t);
+  // A server that sends more of them might never end.
+  if (count > expected_segments_ - segment_count_) return MakeMismatch("more results than segments");
+  if (count == 0 || results.first_segment() != segment_count_ ||
+      results.values().size() / row_bytes != count || results.values().size() % row_bytes != 0) {
+    return MakeMismatch("results that do not follow those before");
+  }
+  failures_.clear();
+  for (const v1::SegmentError& error : results.errors()) {
+    if (error.segment() < segment_count_ || error.segment() - segment_count_ >= count ||
+        error.operator_position() >= static_cast<std::uint32_t>(spec_.operators_size())) {
+      return MakeMismatch("an error of a segment that is not there");
+    }
+    const std::optional<SegmentFailure::Reason> reason = ReasonOf(error.reason());
+    if (!reason.has_value()) return MakeMismatch("an error of an unknown reason");
+    const SegmentFailure failure = {error.segment(), error.operator_position(), *reason};
+    if (!failures_.empty() && !IsBefore(failures_.back(), failure)) {
+      return MakeMismatch("errors that are not in the order of segments and operators");
+    }
+    failures_.push_back(failure);
+  }
+  values_.resize(count * columns_.size());
+  std::memcpy(values_.data(), results.values().data(), results.values().size());
+  segment_count_ += count;
+  failure_count_ += failures_.size();
+  visitor_({.first_segment = results.first_segment(),
+            .segment_count = count,
+            .columns = columns_,
+            .values = values_,
+            .failures = failures_});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SegmentSummary> SegmentAnswer::Finish() const {
+  if (!summary_.has_value()) return MakeMismatch("no summary");
+  if (segment_count_ != expected_segments_ || summary_->segment_count() != expected_segments_ ||
+      summary_->element_count() != expected_elements_ || summary_->error_count() != failure_count_) {
+    return MakeMismatch("results of another array");
+  }
+  SegmentSummary summary = {.segment_count = expected_segments_,
+                            .element_count = expected_elements_,
+                            .failure_count = failure_count_,
+                            .device = summary_->device(),
+                            .timings = {}};
+  const v1::ServerTimings& timings = summary_->timings();
+  summary.timings.queue = absl::Nanoseconds(timings.queue_ns());
+  summary.timings.receive = absl::Nanoseconds(timings.receive_ns());
+  summary.timings.copy = absl::Nanoseconds(timings.copy_ns());
+  summary.timings.kernel = absl::Nanoseconds(timings.kernel_ns());
+  return summary;
+}
+
+absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentCut& cut,
+                                            const SegmentVisitor& visitor, const Connection& connection,
+                                            const Interrupts& interrupts, Attempt* attempt) {
+  v1::ReduceSegmentsHeader header = HeaderOf(job, cut);
+  header.set_expected_element_count(job.element_count);
+  header.set_with_crc32c(job.options.checksum);
+  SegmentStream stream(job, cut, visitor, connection, interrupts);
+  const bool goes_on = stream.SendHeader(header) &&
+                       (cut.length != 0 ? stream.SendBytes(0, job.element_count * job.element_bytes)
+                                        : SendRagged(job, cut.lengths, stream));
+  if (goes_on) stream.SendCommit(SegmentCount(job, cut));
+  absl::StatusOr<SegmentSummary> summary = stream.Finish();
+  attempt->took_data = stream.took_data();
+  attempt->delivered = stream.delivered();
+  return summary;
+}
+
+absl::StatusOr<SegmentSummary> SendSegmentsReference(const ReduceJob& job, const SegmentCut& cut,
+                                                     const ArrayReference& reference,
+                                                     const SegmentVisitor& visitor,
+                                                     const Connection& connection,
+                                                     const Interrupts& interrupts, Attempt* attempt) {
+  v1::ReduceSegmentsHeader header = HeaderOf(job, cut);
+  header.mutable_reference()->set_token(reference.token);
+  header.mutable_reference()->set_byte_offset(reference.byte_offset);
+  header.mutable_reference()->set_element_count(reference.element_count);
+  SegmentStream stream(job, cut, visitor, connection, interrupts);
+  bool goes_on = stream.SendHeader(header);
+  for (std::size_t at = 0; goes_on && at < cut.lengths.size(); at += kLengthsAtOnce) {
+    goes_on = stream.SendLengths(cut.lengths.subspan(at, std::min(kLengthsAtOnce, cut.lengths.size() - at)));
+  }
+  absl::StatusOr<SegmentSummary> summary = stream.Finish();
+  attempt->delivered = stream.delivered();
+  return summary;
+}
+
+}  // namespace warpfold

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One ReduceSegments call. Results are read whenever the call waits for the network, on the same thread, so
+// that neither side waits for the other to read. Internal.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/array_reference.h"
+#include "client/calls/reducer.h"
+#include "client/calls/retry.h"
+#include "client/segments.h"
+#include "warpfold/v1/segments.pb.h"
+
+namespace warpfold {
+
+// Takes the responses of a call, and hands them on only as far as they fit the request and each other.
+class SegmentAnswer {
+ public:
+  // The answer to a request of an array of so many elements and segments. The references must outlive it.
+  SegmentAnswer(const v1::ReductionSpec& spec, const SegmentVisitor& visitor, std::uint64_t element_count,
+                std::uint64_t segment_count)
+      : spec_(spec),
+        visitor_(visitor),
+        expected_elements_(element_count),
+        expected_segments_(segment_count) {}
+
+  // INTERNAL for a response that is none to this request.
+  absl::Status Add(grpc::ByteBuffer buffer);
+  // The summary. INTERNAL unless all results have come.
+  absl::StatusOr<SegmentSummary> Finish() const;
+
+  // Whether the visitor has seen results.
+  bool delivered() const { return segment_count_ > 0; }
+
+ private:
+  absl::Status AddLayout(const v1::SegmentLayout& layout);
+  absl::Status AddResults(const v1::SegmentResults& results);
+
+  const v1::ReductionSpec& spec_;
+  const SegmentVisitor& visitor_;
+  const std::uint64_t expected_elements_;
+  const std::uint64_t expected_segments_;
+  std::vector<SegmentColumn> columns_;  // empty until there is a layout
+  std::uint64_t segment_count_ = 0;
+  std::uint64_t failure_count_ = 0;
+  std::optional<v1::SegmentSummary> summary_;
+  std::vector<std::uint64_t> values_;
+  std::vector<SegmentFailure> failures_;
+};
+
+// One attempt at an array that is sent.
+absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentCut& cut,
+                                            const SegmentVisitor& visitor, const Connection& connection,
+                                            const Interrupts& interrupts, Attempt* attempt);
+
+// One attempt at an array that the server can read.
+absl::StatusOr<SegmentSummary> SendSegmentsReference(const ReduceJob& job, const SegmentCut& cut,
+                                                     const ArrayReference& reference,
+                                                     const SegmentVisitor& visitor,
+                                                     const Connection& connection,
+                                                     const Interrupts& interrupts, Attempt* attempt);
+
+}  // namespace warpfold

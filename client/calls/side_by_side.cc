@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/calls/side_by_side.h"
+
+#include <exception>
+#include <stop_token>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "client/connections/grpc_process.h"
+#include "client/connections/status.h"
+
+namespace warpfold {
+namespace {
+
+// The threads of one request.
+class Crew {
+ public:
+  Crew(const Interrupts& interrupts, const Part& run)
+      : run_(run),
+        each_({.stop = stop_all_.get_token(),
+               .traceparent = interrupts.traceparent,
+               .tracestate = interrupts.tracestate}),
+        forward_stop_(interrupts.stop, [this] { stop_all_.request_stop(); }) {}
+  // Where RunSideBySide is left by an exception there may be parts under way.
+  ~Crew() { StopAll(); }
+
+  const Interrupts& each() const { return each_; }
+  void StopAll() { stop_all_.request_stop(); }
+
+  // False if the system has no thread for the part.
+  bool Start(std::size_t part) {
+    {
+      absl::MutexLock lock(&mutex_);
+      ++under_way_;
+    }
+    try {
+      threads_.emplace_back([this, part] {
+        Run(part, each_);
+        absl::MutexLock lock(&mutex_);
+        --under_way_;
+      });
+      return true;
+    } catch (const std::system_error&) {
+      absl::MutexLock lock(&mutex_);
+      --under_way_;
+      return false;
+    }
+  }
+
+  void Run(std::size_t part, const Interrupts& interrupts) {
+    try {
+      if (run_(part, interrupts)) StopAll();
+    } catch (...) {
+      Fail(std::current_exception());
+    }
+  }
+
+  // The first exception counts: the others may come of the end.
+  void Fail(std::exception_ptr exception) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (exception_ == nullptr) exception_ = std::move(exception);
+    }
+    StopAll();
+  }
+
+  // Whether all threads have done their parts, within `timeout`.
+  bool AwaitAll(absl::Duration timeout) {
+    absl::MutexLock lock(&mutex_);
+    const auto none = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return under_way_ == 0; };
+    return mutex_.AwaitWithTimeout(absl::Condition(&none), timeout);
+  }
+
+  // Waits for the threads, and throws what was thrown.
+  void Join() {
+    threads_.clear();
+    absl::MutexLock lock(&mutex_);
+    if (exception_ != nullptr) std::rethrow_exception(exception_);
+  }
+
+ private:
+  const Part& run_;
+  std::stop_source stop_all_;
+  const Interrupts each_;
+  const std::stop_callback<std::function<void()>> forward_stop_;
+  absl::Mutex mutex_;
+  std::size_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::exception_ptr exception_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace
+
+absl::Status RunSideBySide(std::size_t parts, const Interrupts& interrupts, const Part& run) {
+  if (parts > 1) LookUpCpuFrequency();
+  Crew crew(interrupts, run);
+  bool goes_on = true;
+  Interrupts own = crew.each();
+  if (interrupts.keep_going) {
+    own.keep_going = [&] {
+      goes_on = goes_on && interrupts.keep_going();
+      if (!goes_on) crew.StopAll();
+      return goes_on;
+    };
+  }
+  std::size_t started = 0;
+  while (parts > 1 && started < parts && crew.Start(started)) ++started;
+  for (; started < parts; ++started) crew.Run(started, own);
+  try {
+    while (own.keep_going && !crew.AwaitAll(kAskedEvery) && own.keep_going()) continue;
+  } catch (...) {
+    crew.Fail(std::current_exception());
+  }
+  crew.Join();
+  return goes_on ? absl::OkStatus() : Cancelled();
+}
+
+}  // namespace warpfold

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a Writer holds. Internal.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/calls/array_stream.h"
+#include "client/calls/wire.h"
+#include "client/connections/status.h"
+#include "client/connections/targets.h"
+#include "client/writer.h"
+
+namespace warpfold {
+
+struct Writer::State {
+  State(Targets::Lease connection, absl::Time call_deadline, const CallOptions& call_options,
+        const v1::ReduceHeader& header, std::uint64_t element_size);
+
+  // Sends the bytes gathered so far. Finishes if the call is over.
+  void SendChunk();
+
+  // Commits if nothing failed; sets outcome.
+  void Finish();
+
+  // Whether the call's time is over, by a clock that nobody sets, as gRPC counts it.
+  bool IsOverdue() const {
+    return absl::FromChrono(std::chrono::steady_clock::now() - steady_start) >= deadline - start;
+  }
+
+  // Runs what may call a callback of the caller's. Where that throws, the call is over.
+  template <typename Step>
+  auto Run(const Step& step) {
+    try {
+      return step();
+    } catch (...) {
+      outcome = Cancelled();
+      throw;
+    }
+  }
+
+  // What Write and Flush answer.
+  absl::Status status() const;
+
+  const absl::Time start = absl::Now();
+  const std::chrono::steady_clock::time_point steady_start = std::chrono::steady_clock::now();
+  const CallOptions options;
+  const absl::Time deadline;
+  const std::uint64_t element_bytes;
+  Targets::Lease lease;
+  OwnedChunk chunk;             // kChunkBytes, or null
+  std::size_t chunk_bytes = 0;  // how many of them are filled
+  ArrayStream stream;
+  absl::Time sent;  // when the last message was
+  // The outcome, once there is one.
+  std::optional<absl::StatusOr<Reduction>> outcome;
+};
+
+}  // namespace warpfold

@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/connections/connection.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "client/connections/target_names.h"
+#include "proto/metadata.h"
+
+namespace warpfold {
+namespace {
+
+// gRPC's wait for a connection cannot be interrupted.
+constexpr absl::Duration kStopCheckedEvery = absl::Milliseconds(10);
+
+constexpr absl::Duration kShortestKeepalive = absl::Seconds(1);
+constexpr absl::Duration kLongestKeepalive = absl::Hours(24);
+
+grpc::ChannelArguments Arguments(const std::string& target, const ClientOptions& options,
+                                 const Sockets& sockets) {
+  grpc::ChannelArguments arguments;
+  // gRPC asks a proxy that the environment names (http_proxy), which cannot reach this machine's own address.
+  if (IsOfThisMachine(target)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  sockets.ReportFrom(arguments);
+  // Without this, channels to the same target would share one socket.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // Retries are ours: gRPC's own would keep references to the array.
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  // The default first pause of a second would make most of our retries pointless.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
+  // Despite its name this is how long connecting may take, which includes TLS and the server's first frame.
+  // Calls wait for it, and with gRPC's default of 20 s a host that does not answer ends them by their own
+  // deadline before another address or server is tried. 3 s are enough for a lost packet and three round
+  // trips of 0.6 s.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 3000);
+  // A write that the peer's kernel does not take for 20 s closes a TCP connection (TCP_USER_TIMEOUT, which
+  // gRPC sets with keepalive), also of a call that may take longer. A peer that took all and died is found by
+  // pings; servers punish frequent ones, and those without a call.
+  const absl::Duration interval = std::clamp(options.keepalive, kShortestKeepalive, kLongestKeepalive);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(absl::ToInt64Milliseconds(interval)));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
+  // By default gRPC sends only two pings until data is sent, but a server may work for longer.
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  return arguments;
+}
+
+// gRPC ends the process if a header has characters that are not allowed.
+bool IsTraceparent(absl::string_view text) {
+  constexpr absl::string_view kForm = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00";
+  if (text.size() != kForm.size()) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_hex = absl::ascii_isdigit(text[i]) || (text[i] >= 'a' && text[i] <= 'f');
+    if (kForm[i] == '-' ? text[i] != '-' : !is_hex) return false;
+  }
+  return true;
+}
+
+// The standard asks everybody to pass on as much; a longer tracestate may be dropped.
+constexpr std::size_t kMaxTracestateBytes = 512;
+
+bool IsTracestate(absl::string_view text) {
+  return !text.empty() && text.size() <= kMaxTracestateBytes &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isprint(c); });
+}
+
+void AddTrace(const Interrupts& call, grpc::ClientContext& context) {
+  if (!IsTraceparent(call.traceparent)) return;
+  context.AddMetadata("traceparent", call.traceparent);
+  if (IsTracestate(call.tracestate)) context.AddMetadata("tracestate", call.tracestate);
+}
+
+}  // namespace
+
+Interrupts InterruptsOf(const CallOptions& options) {
+  return {options.stop, options.keep_going, options.traceparent, options.tracestate};
+}
+
+absl::Time DeadlineOf(const CallOptions& options) { return absl::Now() + options.timeout; }
+
+Connection::Connection(const std::string& target, const ClientOptions& options,
+                       std::shared_ptr<Refusals> refusals)
+    : channel_(grpc::CreateCustomChannel(
+          target, options.credentials == nullptr ? grpc::InsecureChannelCredentials() : options.credentials,
+          Arguments(target, options, sockets_))),
+      refusals_(std::move(refusals)) {}
+
+bool Connection::IsReady() const {
+  return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
+}
+
+bool Connection::PauseAndConnect(absl::Duration pause, const Interrupts& interrupts) const {
+  const absl::Time start = absl::Now();
+  const absl::Time end = start + pause;
+  bool asked_to_connect = false;
+  absl::Time asked_next = start;
+  const bool was_ready = channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
+  while (!interrupts.stop.stop_requested() && absl::Now() < end) {
+    if (interrupts.keep_going && absl::Now() >= asked_next) {
+      if (!interrupts.keep_going()) return false;
+      asked_next = absl::Now() + kAskedEvery;
+    }
+    const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
+    if (state == GRPC_CHANNEL_READY && !was_ready) return true;
+    // gRPC has a timer for this, but gRPC 1.51 sometimes forgets it when several are set at once.
+    if (state != GRPC_CHANNEL_READY && !asked_to_connect && absl::Now() - start >= pause / 2) {
+      grpc::experimental::ChannelResetConnectionBackoff(channel_.get());
+      asked_to_connect = true;
+    }
+    AwaitChange(state, std::min(end, absl::Now() + kStopCheckedEvery));
+  }
+  return true;
+}
+
+// gRPC's WaitForStateChange does not take the event where it cannot wait, and aborts when that comes later.
+void Connection::AwaitChange(grpc_connectivity_state state, absl::Time until) const {
+  std::unique_ptr<grpc::CompletionQueue> queue = queues_->Take();
+  channel_->NotifyOnStateChange(state, absl::ToChronoTime(until), queue.get(), /*tag=*/nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  while (AwaitEvent(*queue, &tag, &ok, absl::InfiniteFuture()) != Waited::kEvent) continue;
+  queues_->GiveBack(std::move(queue));
+}
+
+CallScope::CallScope(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
+                     const std::string& array)
+    : connection_(connection),
+      end_(deadline),
+      stop_(interrupts.stop),
+      cancel_on_stop_(interrupts.stop, [this] { context_.TryCancel(); }),
+      keep_going_(interrupts.keep_going),
+      asked_next_(absl::Now() + kAskedEvery) {
+  if (!array.empty()) context_.AddMetadata(metadata::kArray, array);
+  AddTrace(interrupts, context_);
+  if (deadline != absl::InfiniteFuture()) context_.set_deadline(absl::ToChronoTime(deadline));
+}
+
+absl::Time CallScope::AskWhetherToGoOn(absl::Time blocked_since) {
+  const absl::Time now = absl::Now();
+  const absl::Time asked_next = AskKeepGoing(now);
+  return std::min(asked_next, BreakOffIfLate(now, blocked_since));
+}
+
+void CallScope::Cancel() {
+  given_up_ = true;
+  keep_going_ = nullptr;
+  context_.TryCancel();
+  end_ = std::min(end_, absl::Now());
+}
+
+absl::Time CallScope::AskKeepGoing(absl::Time now) {
+  if (!keep_going_) return absl::InfiniteFuture();
+  if (now >= asked_next_) {
+    asked_next_ = now + kAskedEvery;
+    bool goes_on = false;
+    try {
+      goes_on = keep_going_();
+    } catch (...) {
+      Cancel();
+      throw;
+    }
+    if (!goes_on) {
+      Cancel();
+      return absl::InfiniteFuture();
+    }
+  }
+  return asked_next_;
+}
+
+absl::Time CallScope::BreakOffIfLate(absl::Time now, absl::Time blocked_since) {
+  if (stop_.stop_requested()) end_ = std::min(end_, now);
+  // A thread that comes long after the end has not waited yet.
+  const absl::Time late = std::max(end_, blocked_since) + kTakenWithin;
+  if (now < late) return late;
+  return connection_.BreakOff() ? absl::InfiniteFuture() : now + kTakenWithin;
+}
+
+}  // namespace warpfold

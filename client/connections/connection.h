@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One connection to the target, and what each call on it needs. Internal.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "absl/time/time.h"
+#include "client/connections/queue_pool.h"
+#include "client/connections/refusals.h"
+#include "client/connections/sockets.h"
+#include "client/options.h"
+
+namespace warpfold {
+
+// What may end a request early, and its trace. A request may take several calls, which all are given these.
+struct Interrupts {
+  std::stop_token stop = {};
+  std::function<bool()> keep_going = nullptr;  // as in CallOptions
+  std::string traceparent = {};                // likewise
+  std::string tracestate = {};                 // likewise
+};
+// Between two questions to keep_going.
+inline constexpr absl::Duration kAskedEvery = absl::Milliseconds(50);
+
+// After the end of a call no more than a few messages of it are under way. A peer that does not take them in
+// this time has stopped to read, or is so slow that a new connection does no harm.
+inline constexpr absl::Duration kTakenWithin = absl::Seconds(3);
+
+Interrupts InterruptsOf(const CallOptions& options);
+// Of a call that begins now.
+absl::Time DeadlineOf(const CallOptions& options);
+
+// A channel that shares its socket with no other. Threads: may be used from any thread.
+class Connection {
+ public:
+  // Does not block: connects when it is first used. Connections to the same target share its `refusals`.
+  Connection(const std::string& target, const ClientOptions& options,
+             std::shared_ptr<Refusals> refusals = std::make_shared<Refusals>());
+
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  Refusals& refusals() const { return *refusals_; }
+  QueuePool& queues() const { return *queues_; }
+
+  // Whether there is a connection at present. A call on one that is being made waits for it.
+  bool IsReady() const;
+
+  // A pause that gRPC can use: it makes a broken connection anew only while a thread waits on it, and until
+  // it has, calls fail at once. Tries to connect in the middle of the pause. Returns after `pause`, or as
+  // soon as a connection that was not there is made, or an interrupt comes. False if keep_going said so.
+  bool PauseAndConnect(absl::Duration pause, const Interrupts& interrupts) const;
+
+  // Ends the connection, whatever is under way on it. False as of Sockets::ShutDown.
+  bool BreakOff() const { return sockets_.ShutDown(); }
+
+ private:
+  // Waits until the channel is in another state, or for so long.
+  void AwaitChange(grpc_connectivity_state state, absl::Time until) const;
+
+  const Sockets sockets_;
+  std::shared_ptr<grpc::Channel> channel_;
+  const std::shared_ptr<Refusals> refusals_;
+  const std::unique_ptr<QueuePool> queues_ = std::make_unique<QueuePool>();
+};
+
+// The context of one call, with its deadline and its cancellation. Must outlive the call.
+class CallScope {
+ public:
+  // `array` names the array of which the call reduces a part, "" for none.
+  // `connection` must outlive this.
+  CallScope(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
+            const std::string& array = "");
+
+  const std::shared_ptr<grpc::Channel>& channel() const { return connection_.channel(); }
+  grpc::ClientContext& context() { return context_; }
+  Refusals& refusals() const { return connection_.refusals(); }
+  QueuePool& queues() const { return connection_.queues(); }
+
+  // To be called by the calling thread whenever it waits. Asks keep_going if it is time, and cancels the call
+  // if keep_going says so. `blocked_since`: from when on the thread has waited for a message that gRPC holds;
+  // the infinite future if gRPC holds none. Breaks the connection off where that has taken kTakenWithin after
+  // the call's end: the message is partly written. Returns when to call this again.
+  absl::Time AskWhetherToGoOn(absl::Time blocked_since);
+
+  // Gives the call up, and asks keep_going no more.
+  void Cancel();
+
+  // Whether the caller has ended the call: keep_going said so, or has thrown, or nobody wants its end.
+  bool given_up() const { return given_up_; }
+
+  // The deadline, or when the call was found cancelled.
+  absl::Time end() const { return end_; }
+
+ private:
+  absl::Time AskKeepGoing(absl::Time now);
+  absl::Time BreakOffIfLate(absl::Time now, absl::Time blocked_since);
+
+  const Connection& connection_;
+  absl::Time end_;
+  const std::stop_token stop_;
+  grpc::ClientContext context_;
+  const std::stop_callback<std::function<void()>> cancel_on_stop_;
+  std::function<bool()> keep_going_;
+  absl::Time asked_next_;
+  bool given_up_ = false;
+};
+
+}  // namespace warpfold

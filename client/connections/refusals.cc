@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/connections/refusals.h"
+
+namespace warpfold {
+
+void Refusals::Refused(absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  asks_until_ = now + kAsksAfterRefusal;
+}
+
+void Refusals::Admitted() {
+  absl::MutexLock lock(&mutex_);
+  answers_ = true;
+}
+
+void Refusals::HeardNothing(absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  // A server that knows the question is late because it is busy, which is no time to spare it less.
+  if (!answers_) not_asked_until_ = now + kNotAskedAfterSilence;
+}
+
+bool Refusals::AsksFirst(absl::Time now) const {
+  absl::MutexLock lock(&mutex_);
+  return now < asks_until_ && now >= not_asked_until_;
+}
+
+}  // namespace warpfold

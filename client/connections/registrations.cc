@@ -1,0 +1,282 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/connections/registrations.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/connections/status.h"
+
+namespace warpfold {
+namespace {
+
+// A server that lives answers far sooner; who gives memory back has nothing to win by a longer wait.
+constexpr absl::Duration kLongestFarewell = absl::Milliseconds(100);
+// Between two attempts to connect to a server with many that wait before.
+constexpr absl::Duration kConnectPause = absl::Milliseconds(10);
+
+constexpr std::size_t kMaxAnswerBytes = 4096;
+
+absl::Status Broken(absl::string_view what, int error) {
+  return absl::UnavailableError(absl::StrCat("the memory socket ", what, ": ", std::strerror(error)));
+}
+
+// Sends a message, with a descriptor or without, as a whole or not at all. 0, or why not.
+int SendWith(int socket, const std::string& bytes, std::optional<int> descriptor) {
+  iovec part = {.iov_base = const_cast<char*>(bytes.data()), .iov_len = bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control = {};
+  msghdr header = {};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (descriptor.has_value()) {
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(rights), &*descriptor, sizeof(int));
+  }
+  ssize_t sent = 0;
+  do {
+    sent = sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  return sent < 0 ? errno : 0;
+}
+
+bool IsHangUp(int error) { return error == EPIPE || error == ECONNRESET || error == ENOTCONN; }
+
+// A question that cannot be sent, where both sides are in step as before.
+absl::Status NotSent(int error) {
+  if (error == EBADF) return absl::InvalidArgumentError("what is to be registered is no open descriptor");
+  if (error == EMSGSIZE) return absl::InvalidArgumentError("the memory socket takes no message of this size");
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the memory socket takes no message now: ", std::strerror(error)));
+}
+
+}  // namespace
+
+absl::Status Registrations::Connect(const CallOptions& options) {
+  const Patience patience(options);
+  if (absl::Status status = TakeTurn(patience); !status.ok()) return status;
+  const absl::Cleanup end = [this] { EndTurn(); };
+  return ConnectInTurn(patience);
+}
+
+absl::StatusOr<Registration> Registrations::Register(const v1::MemoryRequest& request,
+                                                     std::optional<int> descriptor,
+                                                     const CallOptions& options) {
+  Patience patience(options);
+  if (absl::Status status = TakeTurn(patience); !status.ok()) return status;
+  const absl::Cleanup end = [this] { EndTurn(); };
+  absl::StatusOr<std::string> token = RegisterInTurn(request, descriptor, patience);
+  // The server may have hung up long before it was asked.
+  if (hung_up_) token = RegisterInTurn(request, descriptor, patience);
+  if (!token.ok()) return token.status();
+  const absl::MutexLock lock(&mutex_);
+  ++registered_;
+  return Registration{*std::move(token), connections_};
+}
+
+void Registrations::Unregister(const Registration& registration) {
+  if (!IsOwnProcess()) return;
+  {
+    const absl::MutexLock lock(&mutex_);
+    if (registration.connection != connections_) return;
+    --registered_;
+    given_back_.push_back(registration.token);
+    // The thread that has the turn tells the server when its turn ends.
+    if (!std::exchange(is_free_, false)) return;
+  }
+  EndTurn();
+}
+
+absl::Status Registrations::TakeTurn(const Patience& patience) {
+  // Before the lock, which a thread may have had that this process is without.
+  if (!IsOwnProcess()) {
+    return absl::FailedPreconditionError("the connection to the memory socket is another process's");
+  }
+  while (true) {
+    if (absl::Status status = patience.Check(); !status.ok()) return status;
+    const absl::MutexLock lock(&mutex_);
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&is_free_), patience.Slice())) continue;
+    is_free_ = false;
+    return absl::OkStatus();
+  }
+}
+
+void Registrations::EndTurn() {
+  do {
+    // A server that owes an answer already is not waited for again.
+    const CallOptions farewell = {.timeout = owed_.empty() ? kLongestFarewell : absl::ZeroDuration()};
+    Patience patience(farewell);
+    GiveBack(patience).IgnoreError();
+  } while (!TryEndTurn());
+}
+
+bool Registrations::TryEndTurn() {
+  const absl::MutexLock lock(&mutex_);
+  is_free_ = !IsInStep() || is_full_ || given_back_.empty();
+  return is_free_;
+}
+
+absl::Status Registrations::ConnectInTurn(const Patience& patience) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path_.size() >= sizeof(address.sun_path)) return absl::InvalidArgumentError("the path is too long");
+  path_.copy(address.sun_path, path_.size());
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return Broken("cannot be made", errno);
+  absl::Cleanup closes = [fd] { close(fd); };
+  while (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    if (errno != EAGAIN) return Broken("cannot be connected to", errno);
+    if (absl::Status status = patience.Check(); !status.ok()) return status;
+    absl::SleepFor(kConnectPause);
+  }
+  std::move(closes).Cancel();
+  fd_ = fd;
+  const absl::MutexLock lock(&mutex_);
+  ++connections_;
+  registered_ = 0;
+  given_back_.clear();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Registrations::RegisterInTurn(const v1::MemoryRequest& request,
+                                                          std::optional<int> descriptor, Patience& patience) {
+  hung_up_ = false;
+  if (fd_ < 0) {
+    if (absl::Status status = ConnectInTurn(patience); !status.ok()) return status;
+  }
+  // A question may have been given up, by a status or by what keep_going throws, and nobody may ask again for
+  // long. Closing the connection makes the server forget what it registers too late.
+  const absl::Cleanup forget = [this] {
+    if (!owed_.empty() && !IsUsed()) Close();
+  };
+  if (absl::Status status = GiveBack(patience); !status.ok()) return status;
+  return Ask(request, descriptor, patience);
+}
+
+absl::Status Registrations::GiveBack(Patience& patience) {
+  while (IsInStep()) {
+    SendFarewells();
+    const bool makes_room = !owed_.empty();
+    if (absl::Status status = TakeOwed(patience); !status.ok()) return status;
+    if (is_full_ && !makes_room) break;  // later, then
+    // A token that came too late is to be given back, too.
+    const absl::MutexLock lock(&mutex_);
+    if (given_back_.empty()) break;
+  }
+  return absl::OkStatus();
+}
+
+// All at once: the server answers in the order of the questions.
+void Registrations::SendFarewells() {
+  is_full_ = false;
+  while (const std::optional<std::string> token = NextToGiveBack()) {
+    v1::MemoryRequest request;
+    request.mutable_unregister()->set_token(*token);
+    const int error = SendWith(fd_, request.SerializeAsString(), std::nullopt);
+    if (error == 0) {
+      owed_.push_back(Owed::kFarewell);
+      continue;
+    }
+    if (IsHangUp(error)) return Break(error);
+    is_full_ = true;
+    const absl::MutexLock lock(&mutex_);
+    return given_back_.push_back(*token);
+  }
+}
+
+std::optional<std::string> Registrations::NextToGiveBack() {
+  const absl::MutexLock lock(&mutex_);
+  if (given_back_.empty()) return std::nullopt;
+  std::string token = std::move(given_back_.back());
+  given_back_.pop_back();
+  return token;
+}
+
+absl::Status Registrations::TakeOwed(Patience& patience) {
+  while (!owed_.empty()) {
+    if (absl::Status status = AwaitAnswer(patience); !status.ok()) return status;
+    const Owed kind = owed_.front();
+    absl::StatusOr<std::string> token = TakeAnswer();
+    if (!IsInStep()) return token.status();
+    if (kind == Owed::kFarewell || !token.ok()) continue;  // what the server does not know it has forgotten
+    const absl::MutexLock lock(&mutex_);
+    given_back_.push_back(*std::move(token));
+  }
+  return absl::OkStatus();
+}
+
+// A question and its answer: the token.
+absl::StatusOr<std::string> Registrations::Ask(const v1::MemoryRequest& request,
+                                               std::optional<int> descriptor, Patience& patience) {
+  if (!IsInStep()) return Broken("has failed before", EPIPE);
+  if (const int error = SendWith(fd_, request.SerializeAsString(), descriptor); error != 0) {
+    if (!IsHangUp(error)) return NotSent(error);
+    Break(error);
+    return Broken("cannot be written to", error);
+  }
+  owed_.push_back(Owed::kToken);
+  patience.Sent();
+  if (absl::Status status = AwaitAnswer(patience); !status.ok()) return status;
+  return TakeAnswer();
+}
+
+absl::Status Registrations::AwaitAnswer(Patience& patience) {
+  absl::Status status = patience.AwaitAnswer(fd_);
+  if (absl::IsUnavailable(status)) Break(ETIMEDOUT);
+  return status;
+}
+
+// The next answer, which has come: its token, if it has one.
+absl::StatusOr<std::string> Registrations::TakeAnswer() {
+  owed_.pop_front();
+  std::array<char, kMaxAnswerBytes> bytes;
+  const ssize_t size = recv(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  if (size <= 0) {
+    const int error = size < 0 ? errno : ECONNRESET;
+    Break(error);
+    return Broken("gives no answer", error);
+  }
+  v1::MemoryResponse response;
+  if (!response.ParseFromArray(bytes.data(), static_cast<int>(size))) {
+    Break(EPROTO);
+    return MakeMismatch("it is not readable");
+  }
+  if (response.code() == 0) return response.token();
+  return MakeError(static_cast<absl::StatusCode>(response.code()), response.reason(), response.message());
+}
+
+// Questions and answers are not in step any more. A server that has hung up has forgotten all, so that a new
+// connection is as good. One that is silent, or does not speak the protocol, is not asked again; what it has
+// registered stays.
+void Registrations::Break(int error) {
+  hung_up_ = IsHangUp(error);
+  if (hung_up_) return Close();
+  broken_ = true;
+  owed_.clear();
+}
+
+bool Registrations::IsUsed() {
+  const absl::MutexLock lock(&mutex_);
+  return registered_ > 0;
+}
+
+void Registrations::Close() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+  owed_.clear();
+}
+
+}  // namespace warpfold

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/connections/status.h"
+
+#include <string>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/error.h"
+#include "google/rpc/status.pb.h"
+#include "proto/error_reasons.h"
+
+namespace warpfold {
+namespace {
+
+constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
+constexpr char kRetryInfoUrl[] = "type.googleapis.com/google.rpc.RetryInfo";
+constexpr char kRefusedCallUrl[] = "warpfold/refused_call";  // without content
+
+void AttachReason(absl::string_view reason, absl::Status& status) {
+  google::rpc::ErrorInfo info;
+  info.set_reason(std::string(reason));
+  info.set_domain("warpfold");
+  status.SetPayload(kErrorInfoUrl, absl::Cord(info.SerializeAsString()));
+}
+
+bool HasReason(const absl::Status& status, absl::string_view reason) {
+  const std::optional<ErrorInfo> info = GetErrorInfo(status);
+  return info.has_value() && info->reason == reason;
+}
+
+}  // namespace
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  if (CouldNotRead(result) && status.error_details().empty()) {
+    return absl::UnavailableError(
+        absl::StrCat("the connection broke over the memory of one of its calls: ", status.error_message()));
+  }
+  google::rpc::Status details;
+  if (details.ParseFromString(status.error_details())) {
+    for (const google::protobuf::Any& detail : details.details()) {
+      result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+    }
+  }
+  if (absl::IsDeadlineExceeded(result) && !GetErrorInfo(result).has_value())
+    AttachReason(reason::kDeadline, result);
+  return result;
+}
+
+absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::string_view message) {
+  absl::Status status(code, message);
+  AttachReason(reason, status);
+  return status;
+}
+
+absl::Status RefuseCall(absl::StatusCode code, absl::string_view reason, absl::string_view message) {
+  absl::Status status = MakeError(code, reason, message);
+  status.SetPayload(kRefusedCallUrl, absl::Cord());
+  return status;
+}
+
+bool IsRefusedCall(const absl::Status& status) { return status.GetPayload(kRefusedCallUrl).has_value(); }
+
+std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kErrorInfoUrl);
+  google::rpc::ErrorInfo info;
+  if (!payload.has_value() || !info.ParseFromString(std::string(*payload))) return std::nullopt;
+  return ErrorInfo{info.reason(), info.domain(), {info.metadata().begin(), info.metadata().end()}};
+}
+
+absl::Status NoGenerator() {
+  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader, "there is no generator");
+}
+
+absl::Status Cancelled() { return absl::CancelledError("the caller has cancelled the request"); }
+
+absl::Status MakeMismatch(absl::string_view what) {
+  return absl::InternalError(absl::StrCat("the server's answer does not match the request: ", what));
+}
+
+bool IsBusy(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) &&
+         (HasReason(status, reason::kTooManyReductions) || HasReason(status, reason::kTooManyCalls));
+}
+
+bool IsDraining(const absl::Status& status) {
+  return absl::IsUnavailable(status) && HasReason(status, reason::kDraining);
+}
+
+bool CouldNotRead(const absl::Status& status) {
+  // gRPC's text of EFAULT, for which it has no code of its own. What a server answers has a reason.
+  return absl::IsUnavailable(status) && !GetErrorInfo(status).has_value() &&
+         absl::StrContains(status.message(), "Bad address");
+}
+
+std::optional<absl::Duration> RetryDelay(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kRetryInfoUrl);
+  google::rpc::RetryInfo info;
+  if (!payload.has_value() || !info.ParseFromString(std::string(*payload))) return std::nullopt;
+  const absl::Duration delay =
+      absl::Seconds(info.retry_delay().seconds()) + absl::Nanoseconds(info.retry_delay().nanos());
+  if (delay < absl::ZeroDuration()) return std::nullopt;
+  return delay;
+}
+
+}  // namespace warpfold

@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What can be said of a target by its name alone, before anything connects to it. Internal, and used by the
+// command line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace warpfold {
+
+// gRPC takes a larger port than 65535 modulo 65536, which is another one. True for a name without a port.
+bool HasGoodPort(absl::string_view target);
+
+// Whether the target is of this machine, by what it is called: 127.0.0.1, ::1, localhost, or a Unix socket.
+bool IsOfThisMachine(absl::string_view target);
+
+// OK for at least one target, each with a name and a good port, else INVALID_ARGUMENT.
+absl::Status CheckTargets(const std::vector<std::string>& targets);
+
+}  // namespace warpfold

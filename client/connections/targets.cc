@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/connections/targets.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/connections/grpc_process.h"
+
+namespace warpfold {
+
+Targets::Lease::~Lease() {
+  if (targets_ == nullptr) return;
+  absl::MutexLock lock(&targets_->mutex_);
+  --line_->users;
+}
+
+Targets::Targets(std::vector<std::string> names, const ClientOptions& options)
+    : names_(names.size()), options_(options) {
+  absl::MutexLock lock(&mutex_);
+  for (std::string& name : names) targets_.emplace_back().name = std::move(name);
+}
+
+Targets::Lease Targets::Take(std::size_t preferred, absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  std::size_t best = preferred;
+  for (std::size_t i = 1; i < names_; ++i) {
+    const std::size_t other = (preferred + i) % names_;
+    if (targets_[best].left_out_until <= now) break;
+    if (targets_[other].left_out_until < targets_[best].left_out_until) best = other;
+  }
+  Line& line = LeastBusyOrNew(targets_[best]);
+  ++line.users;
+  return Lease(this, best, &line);
+}
+
+Targets::Line& Targets::LeastBusyOrNew(Target& target) {
+  const auto less_busy = [](const auto& a, const auto& b) {
+    return std::pair(a->users, a->rests_until) < std::pair(b->users, b->rests_until);
+  };
+  const auto least = std::min_element(target.lines.begin(), target.lines.end(), less_busy);
+  const bool full = target.lines.size() >= static_cast<std::size_t>(options_.connections);
+  if (least != target.lines.end() && ((*least)->users == 0 || full)) return **least;
+  if (least != target.lines.end()) LookUpCpuFrequency();
+  Line& line = *target.lines.emplace_back(std::make_unique<Line>());
+  line.connection = std::make_shared<const Connection>(target.name, options_, target.refusals);
+  return line;
+}
+
+void Targets::Renew(Lease& lease) {
+  absl::MutexLock lock(&mutex_);
+  Line& line = *lease.line_;
+  // Another call on the same connection may have done it.
+  if (line.connection == lease.connection_) {
+    const Target& target = targets_[lease.target_];
+    line.connection = std::make_shared<const Connection>(target.name, options_, target.refusals);
+  }
+  lease.connection_ = line.connection;
+}
+
+std::size_t Targets::Next() {
+  absl::MutexLock lock(&mutex_);
+  return next_++ % names_;
+}
+
+void Targets::Rest(const Lease& lease, absl::Time until) {
+  absl::MutexLock lock(&mutex_);
+  lease.line_->rests_until = until;
+}
+
+absl::Time Targets::RestsUntil(const Lease& lease) const {
+  absl::MutexLock lock(&mutex_);
+  return lease.line_->rests_until;
+}
+
+void Targets::LeaveOut(std::size_t target, absl::Time until) {
+  absl::MutexLock lock(&mutex_);
+  targets_[target].left_out_until = until;
+}
+
+bool Targets::IsLeftOut(std::size_t target, absl::Time now) const {
+  absl::MutexLock lock(&mutex_);
+  return targets_[target].left_out_until > now;
+}
+
+std::optional<v1::TransferAdvice> Targets::advice(std::size_t target) const {
+  absl::MutexLock lock(&mutex_);
+  return targets_[target].advice;
+}
+
+void Targets::KeepAdvice(std::size_t target, const v1::TransferAdvice& advice) {
+  absl::MutexLock lock(&mutex_);
+  targets_[target].advice = advice;
+}
+
+}  // namespace warpfold

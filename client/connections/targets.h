@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The servers of a client, the connections to each, and which of them are to be left alone for a while.
+// Internal.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/connections/connection.h"
+#include "client/connections/refusals.h"
+#include "client/options.h"
+#include "warpfold/v1/reduction.pb.h"
+
+namespace warpfold {
+
+// Threads: may be used from any thread.
+class Targets {
+ private:
+  struct Line {
+    std::shared_ptr<const Connection> connection;
+    int users = 0;
+    absl::Time rests_until = absl::InfinitePast();
+  };
+  struct Target {
+    std::string name;
+    std::shared_ptr<Refusals> refusals = std::make_shared<Refusals>();
+    // Connections are never removed: leases point to them.
+    std::vector<std::unique_ptr<Line>> lines;
+    absl::Time left_out_until = absl::InfinitePast();
+    std::optional<v1::TransferAdvice> advice;
+  };
+
+ public:
+  // A connection in use by one call. It counts as busy until the Lease is destroyed. Must not outlive the
+  // Targets.
+  class Lease {
+   public:
+    Lease(Lease&& other) noexcept
+        : targets_(std::exchange(other.targets_, nullptr)),
+          target_(other.target_),
+          line_(other.line_),
+          connection_(std::move(other.connection_)) {}
+    Lease& operator=(Lease&& other) noexcept {
+      std::swap(targets_, other.targets_);
+      std::swap(target_, other.target_);
+      std::swap(line_, other.line_);
+      std::swap(connection_, other.connection_);
+      return *this;
+    }
+    ~Lease();
+
+    const Connection& connection() const { return *connection_; }
+    std::size_t target() const { return target_; }
+
+   private:
+    friend class Targets;
+    Lease(Targets* targets, std::size_t target, Line* line)
+        : targets_(targets), target_(target), line_(line), connection_(line->connection) {}
+    Targets* targets_ = nullptr;
+    std::size_t target_ = 0;
+    Line* line_ = nullptr;
+    std::shared_ptr<const Connection> connection_;
+  };
+
+  // `names` is not empty; options.connections is at least 1.
+  Targets(std::vector<std::string> names, const ClientOptions& options);
+
+  std::size_t count() const { return names_; }
+
+  // The connection to target `preferred` that has the fewest users, and of those the one that may be used
+  // soonest (Rest); a new one if all are busy and there may be more. While that target is left out, one to
+  // another; while all are, to the one that is left out for the shortest time.
+  Lease Take(std::size_t preferred, absl::Time now);
+
+  // The targets in turn, for calls that may go to any.
+  std::size_t Next();
+
+  // Gives the lease a new connection to its target, and those after it: the server at the other end of the
+  // old one is going, and a name may have several addresses.
+  void Renew(Lease& lease);
+
+  // Whoever takes the connection next is to wait until then: a full server has refused a call on it, and said
+  // so. A connection stands for a caller, since there is one for each as long as there may be more: others,
+  // and those of this client that are served, do not wait.
+  void Rest(const Lease& lease, absl::Time until);
+  // When the next call on this connection may begin.
+  absl::Time RestsUntil(const Lease& lease) const;
+
+  // Leaves out a target that does not serve, while another does.
+  void LeaveOut(std::size_t target, absl::Time until);
+  bool IsLeftOut(std::size_t target, absl::Time now) const;
+
+  // What the target advised about sending arrays, if it was asked.
+  std::optional<v1::TransferAdvice> advice(std::size_t target) const;
+  void KeepAdvice(std::size_t target, const v1::TransferAdvice& advice);
+
+ private:
+  Line& LeastBusyOrNew(Target& target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::size_t names_;
+  const ClientOptions options_;
+  mutable absl::Mutex mutex_;
+  std::vector<Target> targets_ ABSL_GUARDED_BY(mutex_);
+  std::size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace warpfold

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "client/connections/target_names.h"
+
+#include <gtest/gtest.h>
+
+namespace warpfold {
+namespace {
+
+TEST(TargetNamesTest, WhatFollowsAColonIsAPortOnlyWhereThereAreSome) {
+  for (const char* const good :
+       {"host", "host:1", "host:65535", "host:", "host:http", "unix:/run/a:99999", "unix-abstract:a:0",
+        "vsock:2:99999", "ipv4:127.0.0.1:1,127.0.0.1:65535", "[::1]:50051"}) {
+    EXPECT_TRUE(CheckTargets({good}).ok()) << good;
+  }
+  for (const char* const bad : {"host:0", "host:65536", "host:99999999999999999999", "dns:host:0",
+                                "ipv4:127.0.0.1:1,127.0.0.1:0", "[::1]:65536"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckTargets({bad}))) << bad;
+  }
+}
+
+TEST(TargetNamesTest, WhatIsOfThisMachine) {
+  for (const char* own : {"localhost:1", "LocalHost", "127.0.0.1:50051", "127.1.2.3", "ipv4:127.0.0.1:1",
+                          "dns:///localhost:1", "[::1]:1", "ipv6:[::1]:1", "unix:/a", "unix-abstract:a"}) {
+    EXPECT_TRUE(IsOfThisMachine(own)) << own;
+  }
+  for (const char* other : {"10.0.0.1:1", "localhost.example:1", "127.example:1", "host", "[::2]:1",
+                            "dns:///host:1", "0.0.0.0:1", ""}) {
+    EXPECT_FALSE(IsOfThisMachine(other)) << other;
+  }
+}
+
+}  // namespace
+}  // namespace warpfold
