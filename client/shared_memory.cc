@@ -21,7 +21,7 @@
 #include "client/connections/registrations.h"
 #include "client/connections/status.h"
 #include "proto/error_reasons.h"
-#include "proto/system_memory.h"
+#include "proto/shared/system_memory.h"
 #include "warpfold/v1/memory.pb.h"
 
 namespace warpfold {

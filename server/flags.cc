@@ -16,7 +16,7 @@
 #include "absl/strings/strip.h"
 #include "kernels/devices.h"
 #include "kernels/geometry.h"
-#include "proto/command_line.h"
+#include "proto/shared/command_line.h"
 #include "server/version.h"
 
 namespace warpfold::server {

@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "kernels/devices.h"
-#include "proto/processors.h"
+#include "proto/shared/processors.h"
 #include "proto/standard_descriptors.h"
 #include "server/log/logging.h"
 #include "server/memory/handle_prober.h"

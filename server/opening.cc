@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/system_memory.h"
+#include "proto/shared/system_memory.h"
 #include "server/admin/http_server.h"
 #include "server/log/logging.h"
 #include "server/rpc/receive_arena.h"

@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "proto/system_memory.h"
+#include "proto/shared/system_memory.h"
 #include "server/admin/admin.h"
 #include "server/core/calls/service.h"
 #include "server/core/slots/crossover.h"

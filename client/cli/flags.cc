@@ -19,7 +19,7 @@
 #include "client/cli/plain_words.h"
 #include "client/cli/validators.h"
 #include "client/connections/target_names.h"
-#include "proto/command_line.h"
+#include "proto/shared/command_line.h"
 
 namespace warpfold::cli {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/mapped_file.h"
-#include "proto/tls_pem.h"
+#include "proto/shared/tls_pem.h"
 
 namespace warpfold::cli {
 

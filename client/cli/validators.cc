@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/calls/translate.h"
-#include "proto/command_line.h"
+#include "proto/shared/command_line.h"
 
 namespace warpfold::cli {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "proto/tls_pem.h"
+#include "proto/shared/tls_pem.h"
 #include "server/process/process.h"
 
 namespace warpfold::server {

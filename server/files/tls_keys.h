@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the files that the TLS flags name, and checks them (proto/tls_pem.h) before anything is served with
-// them.
+// Reads the files that the TLS flags name, and checks them (proto/shared/tls_pem.h) before anything is served
+// with them.
 #pragma once
 
 #include <optional>

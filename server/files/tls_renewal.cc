@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "proto/tls_pem.h"
+#include "proto/shared/tls_pem.h"
 #include "server/log/logging.h"
 
 namespace warpfold::server {

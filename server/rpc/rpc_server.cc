@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
-#include "proto/processors.h"
+#include "proto/shared/processors.h"
 #include "server/core/limits.h"
 #include "server/log/logging.h"
 #include "server/net/watched_sockets.h"

@@ -46,8 +46,8 @@ struct RpcServerOptions {
   std::function<void()> before_listening = [] {};
 };
 
-// How many shards to run: one for each processor that the process may use (proto/processors.h), as far as
-// there are slots (of each device) for them.
+// How many shards to run: one for each processor that the process may use (proto/shared/processors.h), as far
+// as there are slots (of each device) for them.
 int ShardCount(std::size_t slots);
 
 // How many slots of all shards together are in each state, and how many calls wait for one.

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/processors.h"
+#include "proto/shared/processors.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

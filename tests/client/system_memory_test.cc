@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/system_memory.h"
+#include "proto/shared/system_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -81,7 +81,7 @@ BREAKAGES = (
     Breakage("a lost device does not end calls", "server/core/calls/shard.cc",
              "call.Stop(why);", "static_cast<void>(call);", "faulting_server",
              "interop/device_fault_test.py DeviceFaultTest.test_calls_health_and_exit_code"),
-    Breakage("a key of another certificate", "proto/tls_pem.cc",
+    Breakage("a key of another certificate", "proto/shared/tls_pem.cc",
              "if (!matches) return", "if (!matches && false) return", "warpfold-server",
              "e2e/tls_test.py TlsTest.test_a_key_that_does_not_fit_is_refused_by_name"),
     Breakage("expiry is not warned of", "server/files/tls_renewal.cc",

@@ -38,7 +38,7 @@ _SLOTS = _server("""
 
 TESTS = {
     "proto/crc32c": ("crc32c_test", "server_checksum_test"),
-    "proto/system_memory": ("system_memory_test", "server_memory_budget_test"),
+    "proto/shared/system_memory": ("system_memory_test", "server_memory_budget_test"),
     "server/": _server("""
         flags log_line log_queue memory_budget process_end unix_socket admin rpc rpc_end trace"""),
     "server/admin/": _server("admin trace"),

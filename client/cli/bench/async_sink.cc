@@ -15,7 +15,7 @@
 #include "client/cli/bench/sinks.h"
 #include "client/cli/bench/staging.h"
 #include "grpc/health/v1/health.pb.h"
-#include "proto/processors.h"
+#include "proto/shared/processors.h"
 
 namespace warpfold::cli {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/control_groups.h"
+#include "proto/shared/control_groups.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/processors.h"
+#include "proto/shared/processors.h"
 
 #include <sched.h>
 
@@ -15,7 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "proto/control_groups.h"
+#include "proto/shared/control_groups.h"
 
 namespace warpfold {
 namespace {

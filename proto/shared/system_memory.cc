@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/system_memory.h"
+#include "proto/shared/system_memory.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "proto/control_groups.h"
+#include "proto/shared/control_groups.h"
 
 namespace warpfold {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/tls_pem.h"
+#include "proto/shared/tls_pem.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
