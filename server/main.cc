@@ -13,7 +13,7 @@
 #include "proto/standard_descriptors.h"
 #include "server/log/logging.h"
 #include "server/memory/handle_prober.h"
-#include "server/rpc/rpc_server.h"
+#include "server/process/memory_budget.h"
 #include "server/server_main.h"
 
 namespace warpfold::server {
@@ -21,12 +21,9 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<kernels::Backend>> OpenDevice(const Flags& flags) {
   std::string note;
-  // One fills while the device has the other.
-  constexpr int kSlotsPerShard = 2;
-  const int slots = flags.slots > 0 ? flags.slots : kSlotsPerShard * ShardCount(SIZE_MAX);
   const int threads = flags.cpu_threads > 0 ? flags.cpu_threads : ProcessorCount();
   auto backend = kernels::MakeBackend(
-      flags.device, {.slots = slots, .slot_bytes = flags.slot_bytes, .threads = threads}, &note);
+      flags.device, {.slots = SlotsOf(flags), .slot_bytes = flags.slot_bytes, .threads = threads}, &note);
   if (!note.empty()) Log(LogLevel::kInfo, note);
   return backend;
 }

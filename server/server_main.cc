@@ -216,14 +216,15 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
   end.Watch([&] {
     if ((*server)->faulted()) EndAfterFault(**server, memory_socket->get());
   });
+  // Before the pages read anything: where there is no thread for it, what they read goes before they do.
+  std::optional<FileReader> file_reader;
+  if (tls->has_value() || !flags.allow.empty()) {
+    file_reader.emplace([&] { ReloadChangedFiles(**server, tls_renewal, allow_file, service.clock()); });
+  }
   if (*admin != nullptr) {
     absl::Status attached =
         (*admin)->Attach(SourcesOf(flags, service, **server, memory_socket->get(), tls_renewal, allow_file));
     if (!attached.ok()) return Refuse(end, kNotThere, absl::StrCat("--admin_listen: ", attached.message()));
-  }
-  std::optional<FileReader> file_reader;
-  if (tls->has_value() || !flags.allow.empty()) {
-    file_reader.emplace([&] { ReloadChangedFiles(**server, tls_renewal, allow_file, service.clock()); });
   }
   SayReady(output, **server, admin->get(), service, *memory);
   Serve(end, flags, **server, call_log, *memory, service.clock);

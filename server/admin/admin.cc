@@ -29,7 +29,7 @@ absl::StatusOr<std::unique_ptr<Admin>> Admin::Open(const std::string& address) {
     admin->server_ = std::make_unique<HttpServer>(
         *std::move(listener), [&self = *admin](const std::string& path) { return self.Answer(path); });
   } catch (const std::system_error&) {
-    return absl::ResourceExhaustedError("the system allows no thread for it");
+    return absl::ResourceExhaustedError("the system allows no thread or no file for it");
   }
   return admin;
 }

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <list>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -159,8 +160,11 @@ void HttpServer::Impl::Accept(Tcp::acceptor& acceptor) {
   });
 }
 
-HttpServer::HttpServer(Listener listener, Handler handler)
-    : impl_(std::make_unique<Impl>(std::move(listener), std::move(handler))) {}
+HttpServer::HttpServer(Listener listener, Handler handler) try
+    : impl_(std::make_unique<Impl>(std::move(listener), std::move(handler))) {
+} catch (const boost::system::system_error& error) {
+  throw std::system_error(error.code());
+}
 HttpServer::~HttpServer() = default;
 const std::string& HttpServer::address() const { return impl_->listener().address(); }
 bool HttpServer::is_local() const { return impl_->listener().is_local(); }

@@ -31,7 +31,7 @@ class HttpServer {
   // Answers the request for a path (without its query). Called on the server's thread; must not block.
   using Handler = std::function<HttpResponse(const std::string& path)>;
 
-  // Serves from now on. Throws std::system_error where there is no thread.
+  // Serves from now on. Throws std::system_error where there is no thread or no descriptor.
   HttpServer(Listener listener, Handler handler);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "server/core/clock.h"
 #include "server/log/log_line.h"
 #include "server/log/log_queue.h"
 #include "server/log/log_sampler.h"
@@ -50,8 +50,8 @@ std::string PayloadOf(const char* event, const LogFields& fields) {
   return absl::StrCat(JsonMembers({{"event", event}}), ",", JsonMembers(fields));
 }
 
+// Others may have put words into the message: gRPC's have those of a client's header.
 std::string PayloadOf(absl::string_view message) {
-  if (log_format == LogFormat::kText) return std::string(message);
   return PayloadOf("message", {{"message", std::string(message)}});
 }
 
@@ -90,7 +90,8 @@ std::atomic<std::int64_t> grpc_errors = 0;
 // warnings.
 bool AdmitErrorOfGrpc() {
   static LogSampler& sampler = *new LogSampler;  // there may be lines until the process ends
-  const absl::Time now = absl::Now();
+  static const Clock& clock = *new Clock(MonotonicClock());
+  const absl::Time now = clock();
   for (const auto& [kind, lines] : sampler.TakeLeftOut(now)) {
     spdlog::log(spdlog::level::warn, "{}", PayloadOf(absl::StrCat(kind, ": ", lines, " more errors")));
   }

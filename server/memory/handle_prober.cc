@@ -13,9 +13,9 @@
 #include <string>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
+#include "server/core/clock.h"
 
 namespace warpfold::server {
 namespace {
@@ -34,9 +34,10 @@ absl::Status BadHandle(absl::string_view what) {
 
 bool CanRead(int fd, absl::Duration timeout) {
   pollfd watched = {.fd = fd, .events = POLLIN, .revents = 0};
-  const absl::Time deadline = absl::Now() + timeout;
+  const Clock clock = MonotonicClock();
+  const absl::Time deadline = clock() + timeout;
   for (;;) {
-    const auto left = std::max<std::int64_t>(absl::ToInt64Milliseconds(deadline - absl::Now()), 0);
+    const auto left = std::max<std::int64_t>(absl::ToInt64Milliseconds(deadline - clock()), 0);
     const int ready = poll(&watched, 1, static_cast<int>(left));
     if (ready >= 0 || errno != EINTR) return ready > 0;
   }

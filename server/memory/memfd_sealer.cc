@@ -54,7 +54,8 @@ std::shared_ptr<const Sealing> MemfdSealer::Start(FileDescriptor memfd, uid_t us
 
 void MemfdSealer::Advance(absl::Time now) {
   for (Sealer& sealer : sealers_) TakeResult(sealer, now);
-  sealers_.remove_if([](Sealer& sealer) { return !sealer.process.IsRunning(); });
+  // One that has something to do stays until TakeResult has heard of its end.
+  sealers_.remove_if([](Sealer& sealer) { return sealer.work == nullptr && !sealer.process.IsRunning(); });
   waiting_.remove_if([&](const std::shared_ptr<Sealing>& sealing) { return Assign(sealing, now); });
   for (Sealer& sealer : sealers_) {
     if (sealer.is_idle() && now - sealer.idle_since >= kLongestIdle) GiveUp(sealer);
@@ -158,6 +159,7 @@ int ServeSealing(const std::function<int(int memfd)>& seal) {
 
 int SealAgainstHoles(int memfd) {
   const int seals = fcntl(memfd, F_GET_SEALS);
+  if (seals < 0) return errno;
   constexpr int kAgainstHoles = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
   // With F_SEAL_GROW nothing more is allocated beyond the end (FALLOC_FL_KEEP_SIZE).
   const int missing = ((seals & kAgainstHoles) == 0 ? F_SEAL_FUTURE_WRITE : 0) |

@@ -6,10 +6,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -43,7 +45,7 @@ class Closer {
       ++of_owner.threads;
       ++threads_;
     } catch (const std::system_error&) {
-      // There may be a thread for the next one, which then closes this one, too.
+      // A thread that has done with its own takes this one, too, or one that the next Close makes.
     }
   }
 
@@ -53,19 +55,38 @@ class Closer {
     int threads = 0;
   };
 
-  // Until nothing is left of the owner.
+  // Until nothing is left of the owner, nor of others who may have one more thread.
   void Run(uid_t owner) {
     std::unique_lock lock(mutex_);
-    while (!owners_[owner].left.empty()) {
-      Left next = std::move(owners_[owner].left.front());
-      owners_[owner].left.pop_front();
+    for (;;) {
+      CloseAllOf(owner, lock);
+      if (--owners_[owner].threads == 0) owners_.erase(owner);
+      const std::optional<uid_t> next = FindWaiting();
+      if (!next.has_value()) break;
+      owner = *next;
+      ++owners_[owner].threads;
+    }
+    --threads_;
+  }
+
+  void CloseAllOf(uid_t owner, std::unique_lock<std::mutex>& lock) {
+    std::deque<Left>& left = owners_[owner].left;
+    while (!left.empty()) {
+      Left next = std::move(left.front());
+      left.pop_front();
       lock.unlock();
       Close(next);
       next = {};
       lock.lock();
     }
-    --threads_;
-    if (--owners_[owner].threads == 0) owners_.erase(owner);
+  }
+
+  // Whose descriptors wait though they may have one more thread: when they came all threads were busy.
+  std::optional<uid_t> FindWaiting() const {
+    const auto found = std::find_if(owners_.begin(), owners_.end(), [](const auto& entry) {
+      return !entry.second.left.empty() && entry.second.threads < kClosersOfOne;
+    });
+    return found == owners_.end() ? std::nullopt : std::optional(found->first);
   }
 
   static void Close(Left& left) {

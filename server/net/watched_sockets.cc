@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
+#include "server/core/clock.h"
 #include "server/net/watched_sockets.h"
 
 #include <sys/socket.h>
@@ -16,7 +17,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "server/log/log_sampler.h"
 #include "server/log/logging.h"
 #include "server/net/connections.h"
@@ -67,7 +67,12 @@ void Replace(int descriptor, std::unique_ptr<Watched> by) {
 
 void Complain(int descriptor, const char* complaint) {
   static LogSampler& sampler = *new LogSampler;  // there may be readers until the process ends
-  if (!sampler.Admit(complaint, absl::Now())) return;
+  static const Clock& clock = *new Clock(MonotonicClock());
+  const absl::Time now = clock();
+  for (const auto& [kind, connections] : sampler.TakeLeftOut(now)) {
+    Log(LogLevel::kWarning, absl::StrCat("closed ", connections, " more connections that sent ", kind));
+  }
+  if (!sampler.Admit(complaint, now)) return;
   Log(LogLevel::kWarning,
       absl::StrCat("closed a connection of ", AddressOf(descriptor), ": it sends ", complaint));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "server/core/limits.h"
 #include "server/core/wire/wire_guard.h"
 #include "server/memory/memfd_sealer.h"
+#include "server/rpc/rpc_server.h"
 
 namespace warpfold::server {
 namespace {
@@ -84,7 +86,7 @@ absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::op
   const std::array<std::pair<std::uint64_t, std::string>, 4> parts = {{
       {budget.connections, absl::StrCat("--max_connections=", ConnectionsOf(flags))},
       {budget.calls, absl::StrCat("--max_concurrent_reductions=", flags.max_concurrent_reductions)},
-      {budget.slots + budget.receive, absl::StrCat("--slots=", flags.slots)},
+      {budget.slots + budget.receive, absl::StrCat("--slots=", SlotsOf(flags))},
       {budget.resident, absl::StrCat("--resident_bytes=", flags.resident_bytes)},
   }};
   const auto largest = std::max_element(parts.begin(), parts.end());
@@ -93,15 +95,21 @@ absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::op
                                                  *limit / kMiB, " MiB"));
 }
 
+int SlotsOf(const Flags& flags) {
+  // One fills while the device has the other.
+  constexpr int kSlotsPerShard = 2;
+  return flags.slots > 0 ? flags.slots : kSlotsPerShard * ShardCount(SIZE_MAX);
+}
+
 absl::Status CheckSlots(const Flags& flags, std::uint64_t available) {
   // One device at least, where the flag does not say how many.
   const auto gpus = kernels::ParseGpus(flags.device).value_or(std::vector<int>());
   const std::uint64_t devices = std::max<std::uint64_t>(gpus.size(), 1);
-  const std::uint64_t bytes = devices * static_cast<std::uint64_t>(flags.slots) * flags.slot_bytes;
+  const std::uint64_t bytes = devices * static_cast<std::uint64_t>(SlotsOf(flags)) * flags.slot_bytes;
   if (bytes <= available) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--slots=", flags.slots, " --slot_bytes=", flags.slot_bytes,
-                                                 ": ", MiB(bytes), " MiB, but ", available / kMiB,
-                                                 " MiB of memory are available"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      flags.slots > 0 ? absl::StrCat("--slots=", flags.slots, " ") : "", "--slot_bytes=", flags.slot_bytes,
+      ": ", MiB(bytes), " MiB, but ", available / kMiB, " MiB of memory are available"));
 }
 
 }  // namespace warpfold::server

@@ -50,6 +50,9 @@ std::string ToText(const MemoryBudget& budget);
 // INVALID_ARGUMENT with the flag of the largest part if the budget is above `limit`.
 absl::Status CheckBudget(const MemoryBudget& budget, const Flags& flags, std::optional<std::uint64_t> limit);
 
+// How many slots each device gets.
+int SlotsOf(const Flags& flags);
+
 // INVALID_ARGUMENT with the flags if the slots that they ask for, which are taken at the start, are more than
 // `available`.
 absl::Status CheckSlots(const Flags& flags, std::uint64_t available);

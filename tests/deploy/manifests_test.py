@@ -109,6 +109,15 @@ class ManifestsTest(unittest.TestCase):
                 self.assertEqual(selector, _LABELS)
             self.assertEqual(objects["Service"]["metadata"]["labels"], _LABELS)
 
+    def test_who_may_connect(self):
+        """Pods with the label that docs/operating.md names, and no others that calls come from."""
+        for _, objects in self.rendered.items():
+            calls, metrics = objects["NetworkPolicy"]["spec"]["ingress"]
+            self.assertEqual(calls["from"], [{"namespaceSelector": {},
+                                              "podSelector": {"matchLabels": {"warpfold-client": "true"}}}])
+            self.assertEqual(metrics["from"], [{"namespaceSelector": {"matchLabels": {
+                "kubernetes.io/metadata.name": "monitoring"}}}])
+
     def test_names_meet(self):
         for _, objects in self.rendered.items():
             namespaces = {document["metadata"].get("namespace") for kind, document in objects.items()

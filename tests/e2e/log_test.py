@@ -15,7 +15,10 @@ import time
 import unittest
 from typing import Callable
 
+import hpack
+
 from executables import Server, TestCase, warpfold
+from http2_client import Connection
 from http_pages import get, metric, wait_until
 from keys import allow_all, make_keys
 
@@ -107,6 +110,22 @@ class LogTest(TestCase):
         left_out = sum(line["calls"] for line in lines if line["event"] == "calls_left_out")
         self.assertEqual(told + left_out, 30)
         self.assertLessEqual(told, 10 * seconds)
+
+    def test_a_client_writes_no_lines_of_its_own(self):
+        """gRPC complains of headers with the client's words."""
+        forged = "2026-11-28T00:00:00.000Z critical the device failed"
+        with Server("--log_level=debug", device="cpu") as server:
+            for name in ("te", "grpc-timeout", "content-type", "grpc-encoding"):
+                with Connection(server.address) as client:
+                    client.begin("/warpfold.v1.Reduction/GetServerInfo",
+                                 hpack.Encoder().encode([(name, f"x\n{forged}\x1b[2J")]))
+                    client.look(0.2)
+            self.assertEqual(server.stop(), 0)
+            log = server.log()
+        self.assertIn(forged, log)
+        for line in log.splitlines():
+            self.assertFalse(line.startswith(forged), line)
+        self.assertNotIn("\x1b", log)
 
     def test_what_arrays_contain_is_told_to_nobody(self):
         """The array is one word of text again and again, and neither it nor a sum of it may appear in an

@@ -116,6 +116,24 @@ class RefusalsTest(TestCase):
             self.assertIn("the system allows", said)
         self.fail("200 threads are too few")
 
+    def test_too_few_descriptors(self):
+        """Each number of them, until it serves."""
+        command = (os.environ["WARPFOLD_SERVER"], "--listen=127.0.0.1:0", "--admin_listen=127.0.0.1:0",
+                   "--device=cpu", "--cpu_threads=2")
+        for files in range(4, 200):
+            with subprocess.Popen(["prlimit", f"--nofile={files}", *command],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process, \
+                    killed_after(30, process):
+                ready = process.stdout.readline().startswith("READY")
+                if ready:
+                    process.terminate()
+                said = process.stderr.read()
+                codes = (0,) if ready else (_WRONG, _TOO_MUCH)
+                self.assertIn(process.wait(), codes, f"{files} files: {said}")
+            if ready:
+                return
+        self.fail("200 files are too few")
+
     def test_flags_that_are_unknown_or_have_no_such_value(self):
         self.assert_refused(_WRONG, "--no_such_flag", "not expected", "--no_such_flag")
         self.assert_refused(_WRONG, "no_such_word", "not expected", "no_such_word")

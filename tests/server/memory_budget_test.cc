@@ -100,7 +100,12 @@ TEST(MemoryBudgetTest, TheFlagOfTheLargestPartIsNamed) {
 
 TEST(MemoryBudgetTest, SlotsAreHeldAgainstWhatIsAvailable) {
   Flags flags;
-  EXPECT_TRUE(CheckSlots(flags, 0).ok()) << "as many as suit the machine";
+  EXPECT_TRUE(CheckSlots(flags, 0).ok()) << "what suits the device";
+  flags.slot_bytes = 5 * kMiB;
+  const auto of_machine = static_cast<std::uint64_t>(SlotsOf(flags)) * flags.slot_bytes;
+  EXPECT_TRUE(CheckSlots(flags, of_machine).ok());
+  EXPECT_THAT(std::string(CheckSlots(flags, of_machine - 1).message()),
+              testing::StartsWith("--slot_bytes=5242880: "));
   flags.slots = 3;
   flags.slot_bytes = 5 * kMiB;
   EXPECT_TRUE(CheckSlots(flags, 15 * kMiB).ok());
