@@ -109,9 +109,9 @@ absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, co
   v1::ReduceHeader header;
   *header.mutable_spec() = *std::move(proto_spec);
   header.set_request_id(options.request_id);
-  return Writer(std::make_unique<Writer::State>(targets_->Take(targets_->Next(), absl::Now()),
-                                                DeadlineOf(options), options, header,
-                                                ElementBytes(spec, type)));
+  auto state = std::make_unique<Writer::State>(*targets_, options_, options, ElementBytes(spec, type));
+  if (absl::Status status = state->Open(header); !status.ok()) return status;
+  return Writer(std::move(state));
 }
 
 int Client::most_streams() const { return options_.connections * static_cast<int>(targets_->count()); }

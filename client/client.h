@@ -121,7 +121,8 @@ class Client {
                                             const Generator& generator, const CallOptions& options = {});
 
   // Starts an array that arrives piece by piece and whose length need not be known, on one stream:
-  // options.streams must be 1 or 0. The Client must outlive the Writer.
+  // options.streams must be 1 or 0. Returns once a server has admitted it, and until then tries again as
+  // other calls do; what is written then cannot be sent again. The Client must outlive the Writer.
   absl::StatusOr<Writer> OpenWriter(const Spec& spec, ElementType type, const CallOptions& options = {});
 
   // Reduces elements that the server can read by itself: none of their bytes is sent. The Client must have

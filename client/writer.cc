@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "client/calls/raw_call.h"
 #include "client/calls/translate.h"
 #include "client/calls/writer_state.h"
 #include "client/connections/status.h"
@@ -21,26 +22,36 @@ constexpr absl::Duration kLongestWaitForEnd = absl::Seconds(1);
 
 }  // namespace
 
-Writer::State::State(Targets::Lease connection, absl::Time call_deadline, const CallOptions& call_options,
-                     const v1::ReduceHeader& header, std::uint64_t element_size)
+Writer::State::State(Targets& targets, const ClientOptions& client_options, const CallOptions& call_options,
+                     std::uint64_t element_size)
     : options(call_options),
-      deadline(call_deadline),
+      deadline(DeadlineOf(options)),
       element_bytes(element_size),
-      lease(std::move(connection)),
-      stream(lease.connection(), deadline, InterruptsOf(options), options, header),
-      sent(absl::Now()) {}
+      retry(targets, targets.Next(), client_options, deadline, InterruptsOf(options)) {}
+
+absl::Status Writer::State::Open(const v1::ReduceHeader& header) {
+  return retry.Run([&](Attempt&) {
+    stream.emplace(retry.connection(), deadline, retry.interrupts(), options, header, /*array=*/"",
+                   RawCall::Load::kArrayOnce);
+    sent = absl::Now();
+    if (stream->AwaitAdmission()) return absl::OkStatus();
+    const absl::Status status = stream->Finish().status();
+    stream.reset();  // before its connection goes
+    return status;
+  });
+}
 
 void Writer::State::SendChunk() {
   if (chunk_bytes == 0 || outcome.has_value()) return;
   const std::size_t size = std::exchange(chunk_bytes, 0);
-  if (!Run([&] { return stream.Send(SliceOf(std::move(chunk), size)); })) Finish();
+  if (!Run([&] { return stream->Send(SliceOf(std::move(chunk), size)); })) Finish();
   sent = absl::Now();
 }
 
 void Writer::State::Finish() {
   const absl::StatusOr<v1::Reduction> proto = Run([&] {
-    stream.Commit(element_bytes);
-    return stream.Finish();
+    stream->Commit(element_bytes);
+    return stream->Finish();
   });
   outcome = proto.ok() ? FromProto(*proto) : proto.status();
   if (outcome->ok()) (*outcome)->timings.total = absl::Now() - start;
@@ -74,13 +85,14 @@ absl::Status Writer::Write(std::span<const std::byte> bytes) {
 absl::Status Writer::Flush() {
   state_->SendChunk();
   State& state = *state_;
-  if (!state.outcome.has_value() && !state.Run([&] { return state.stream.Flush(); })) state.Finish();
+  if (!state.outcome.has_value() && !state.Run([&] { return state.stream->Flush(); })) state.Finish();
   return state_->status();
 }
 
 bool Writer::AwaitEnd(absl::Duration timeout) {
   State& state = *state_;
-  if (!state.outcome.has_value() && state.Run([&] { return state.stream.AwaitEnd(timeout); })) state.Finish();
+  if (!state.outcome.has_value() && state.Run([&] { return state.stream->AwaitEnd(timeout); }))
+    state.Finish();
   return state.outcome.has_value();
 }
 

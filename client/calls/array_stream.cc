@@ -21,9 +21,11 @@ v1::ReduceRequest RequestOf(const v1::ReduceHeader& header, const CallOptions& o
 }  // namespace
 
 ArrayStream::ArrayStream(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
-                         const CallOptions& options, const v1::ReduceHeader& header, const std::string& array)
+                         const CallOptions& options, const v1::ReduceHeader& header, const std::string& array,
+                         RawCall::Load load)
     : header_(header),
-      chunks_(connection, deadline, interrupts, options, kReduceMethod, RequestOf(header, options), array) {}
+      chunks_(connection, deadline, interrupts, options, kReduceMethod, RequestOf(header, options), array,
+              load) {}
 
 bool ArrayStream::Commit(std::uint64_t element_bytes) {
   committed_ = {header_.first_element(), element_bytes == 0 ? 0 : chunks_.sent_bytes() / element_bytes};

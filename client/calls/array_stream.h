@@ -22,9 +22,10 @@ namespace warpfold {
 // Threads: one at a time.
 class ArrayStream {
  public:
-  // Starts the call and sends the header. `options` and `array` as in ChunkStream.
+  // Starts the call and sends the header. `options`, `array` and `load` as in ChunkStream.
   ArrayStream(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
-              const CallOptions& options, const v1::ReduceHeader& header, const std::string& array = "");
+              const CallOptions& options, const v1::ReduceHeader& header, const std::string& array = "",
+              RawCall::Load load = RawCall::Load::kArray);
 
   // As ChunkStream's.
   bool AwaitAdmission() { return chunks_.AwaitAdmission(); }

@@ -13,9 +13,10 @@
 namespace warpfold {
 ChunkStream::ChunkStream(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
                          const CallOptions& options, const char* method,
-                         const google::protobuf::MessageLite& header, const std::string& array)
+                         const google::protobuf::MessageLite& header, const std::string& array,
+                         RawCall::Load load)
     : scope_(connection, deadline, interrupts, array),
-      call_(scope_, method, nullptr, RawCall::Load::kArray),
+      call_(scope_, method, nullptr, load),
       on_sent_(options.on_sent) {
   if (options.checksum) crc_.emplace();
   over_ = !call_.Write(Serialize(header));

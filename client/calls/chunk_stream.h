@@ -36,10 +36,10 @@ inline constexpr std::size_t kMaxChunkBytes = std::size_t{4} << 20;
 class ChunkStream {
  public:
   // Starts the call with `header`, a request that carries one. Takes checksum and on_sent from `options`,
-  // which must outlive this. `array` as in CallScope.
+  // which must outlive this. `array` as in CallScope, `load` as in RawCall.
   ChunkStream(const Connection& connection, absl::Time deadline, const Interrupts& interrupts,
               const CallOptions& options, const char* method, const google::protobuf::MessageLite& header,
-              const std::string& array = "");
+              const std::string& array = "", RawCall::Load load = RawCall::Load::kArray);
 
   // Waits until the server is to be sent chunks (RawCall::AwaitAdmission). False if the call is over: Finish
   // says why. Send does it too; who makes chunks asks before.

@@ -31,7 +31,7 @@ RawCall::RawCall(CallScope& scope, const char* method, OnMessage on_message, Loa
       on_message_(std::move(on_message)),
       queue_(scope.queues().Take()),
       too_late_(absl::Now() >= scope.end()),
-      asks_first_(load == Load::kArray && scope.refusals().AsksFirst(absl::Now())) {
+      asks_first_(AsksFirst(scope.refusals(), load)) {
   if (too_late_) return;
   if (asks_first_) scope.context().AddMetadata(metadata::kExpect, metadata::kAdmission);
   // The call's metadata go out with the first message: one packet, and one waking of the server, less.
@@ -120,6 +120,12 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, Wait wait) {
   absl::Status answer = FromGrpc(status_);
   if (IsBusy(answer)) scope_.refusals().Refused(absl::Now());
   return answer;
+}
+
+bool RawCall::AsksFirst(const Refusals& refusals, Load load) {
+  if (load == Load::kSmall) return false;
+  const absl::Time now = absl::Now();
+  return load == Load::kArrayOnce ? refusals.MayAsk(now) : refusals.AsksFirst(now);
 }
 
 void* RawCall::Begin(Operation& operation) {

@@ -25,8 +25,9 @@ class RawCall {
   // may call it. False ends the call.
   using OnMessage = std::function<bool(grpc::ByteBuffer message)>;
 
-  // A call that sends an array asks for its admission first where the target has lately refused calls.
-  enum class Load { kSmall, kArray };
+  // A call that sends an array asks for its admission first where the target has lately refused calls, and
+  // one whose array cannot be sent again in any case.
+  enum class Load { kSmall, kArray, kArrayOnce };
 
   // How a thread waits for the end of a call. A thread that sleeps for a millisecond is woken late, by tens
   // of microseconds and more on a virtual machine, so that for an answer which comes that soon it pays to
@@ -88,6 +89,7 @@ class RawCall {
   void Complete(void* tag, bool ok);
   void TakeMetadata();
   void TakeMessage();
+  static bool AsksFirst(const Refusals& refusals, Load load);
   // The next event; false if there is none before `end`.
   bool Next(void** tag, bool* ok, absl::Time end = absl::InfiniteFuture());
   // The next event if it comes within kPollTime of the first poll.

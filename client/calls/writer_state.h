@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/calls/array_stream.h"
+#include "client/calls/retry.h"
 #include "client/calls/wire.h"
 #include "client/connections/status.h"
 #include "client/connections/targets.h"
@@ -20,8 +21,12 @@
 namespace warpfold {
 
 struct Writer::State {
-  State(Targets::Lease connection, absl::Time call_deadline, const CallOptions& call_options,
-        const v1::ReduceHeader& header, std::uint64_t element_size);
+  State(Targets& targets, const ClientOptions& client_options, const CallOptions& call_options,
+        std::uint64_t element_size);
+
+  // Starts the call with `header`, and again where it is refused or its server leaves, until it is admitted:
+  // from then on a server that drains waits for it.
+  absl::Status Open(const v1::ReduceHeader& header);
 
   // Sends the bytes gathered so far. Finishes if the call is over.
   void SendChunk();
@@ -53,11 +58,11 @@ struct Writer::State {
   const CallOptions options;
   const absl::Time deadline;
   const std::uint64_t element_bytes;
-  Targets::Lease lease;
-  OwnedChunk chunk;             // kChunkBytes, or null
-  std::size_t chunk_bytes = 0;  // how many of them are filled
-  ArrayStream stream;
-  absl::Time sent;  // when the last message was
+  RetryLoop retry;                    // has the connection
+  OwnedChunk chunk;                   // kChunkBytes, or null
+  std::size_t chunk_bytes = 0;        // how many of them are filled
+  std::optional<ArrayStream> stream;  // from Open on
+  absl::Time sent;                    // when the last message was
   // The outcome, once there is one.
   std::optional<absl::StatusOr<Reduction>> outcome;
 };

@@ -25,4 +25,9 @@ bool Refusals::AsksFirst(absl::Time now) const {
   return now < asks_until_ && now >= not_asked_until_;
 }
 
+bool Refusals::MayAsk(absl::Time now) const {
+  absl::MutexLock lock(&mutex_);
+  return now >= not_asked_until_;
+}
+
 }  // namespace warpfold

@@ -4,7 +4,8 @@
 // What the calls to a target learn from those that it has refused. A refused call may have sent a window of
 // its array, up to 4 MiB, before it hears of the refusal, and a full server reads all of that. So for some
 // seconds after a refusal the calls that send arrays ask first: they send their header, and their array once
-// the server says that they are admitted (metadata.h). Internal.
+// the server says that they are admitted (metadata.h). Calls whose array cannot be sent again always do.
+// Internal.
 #pragma once
 
 #include "absl/base/thread_annotations.h"
@@ -34,6 +35,8 @@ class Refusals {
 
   // Whether a call that begins at `now` is to ask first.
   bool AsksFirst(absl::Time now) const;
+  // Whether it would have an answer.
+  bool MayAsk(absl::Time now) const;
 
  private:
   mutable absl::Mutex mutex_;

@@ -77,16 +77,40 @@ TEST_F(ClientFailureTest, WriterReportsTheServersErrorFromWriteAndCommit) {
   EXPECT_EQ(ReasonOf(writer->Commit().status()), "CHECKSUM_MISMATCH");
 }
 
+TEST_F(ClientFailureTest, WriterOpensOnceItIsAdmitted) {
+  service_.on_start = [](int call, grpc::ServerContext&) {
+    return call < 2 ? ErrorWithReason(grpc::StatusCode::RESOURCE_EXHAUSTED, "full", "TOO_MANY_REDUCTIONS")
+                    : grpc::Status::OK;
+  };
+  Client client(server_.target(), {.backoff = absl::Milliseconds(1)});
+  absl::StatusOr<Writer> writer = client.OpenWriter(kSumSpec, ElementType::kInt32);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_EQ(service_.started(), 3);
+  EXPECT_TRUE(writer->Write(std::vector<std::byte>(400)).ok());
+  const absl::StatusOr<Reduction> reduction = writer->Commit();
+  ASSERT_TRUE(reduction.ok()) << reduction.status();
+  EXPECT_EQ(reduction->element_count, 100u);
+}
+
 TEST_F(ClientFailureTest, WriterLearnsOfARefusalWithoutWriting) {
   service_.on_start = [](int, grpc::ServerContext&) {
     return ErrorWithReason(grpc::StatusCode::INVALID_ARGUMENT, "no such type", "UNSUPPORTED_TYPE");
   };
+  EXPECT_EQ(ReasonOf(client_.OpenWriter(kSumSpec, ElementType::kInt32).status()), "UNSUPPORTED_TYPE");
+}
+
+TEST_F(ClientFailureTest, WriterLearnsOfAnErrorWithoutWriting) {
   absl::StatusOr<Writer> writer = client_.OpenWriter(kSumSpec, ElementType::kInt32);
-  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  service_.on_chunk = [](const SeenCall&, grpc::ServerContext&) {
+    return ErrorWithReason(grpc::StatusCode::RESOURCE_EXHAUSTED, "too long", "ARRAY_TOO_LARGE");
+  };
+  ASSERT_TRUE(writer->Write(std::vector<std::byte>(4)).ok());
+  ASSERT_TRUE(writer->Flush().ok());
   ASSERT_TRUE(writer->AwaitEnd(absl::Minutes(1)));
-  EXPECT_EQ(ReasonOf(writer->Write(std::vector<std::byte>(4))), "UNSUPPORTED_TYPE");
-  EXPECT_EQ(ReasonOf(writer->Flush()), "UNSUPPORTED_TYPE");
-  EXPECT_EQ(ReasonOf(writer->Commit().status()), "UNSUPPORTED_TYPE");
+  EXPECT_EQ(ReasonOf(writer->Write(std::vector<std::byte>(4))), "ARRAY_TOO_LARGE");
+  EXPECT_EQ(ReasonOf(writer->Flush()), "ARRAY_TOO_LARGE");
+  EXPECT_EQ(ReasonOf(writer->Commit().status()), "ARRAY_TOO_LARGE");
 }
 
 TEST_F(ClientFailureTest, WriterLearnsOfItsDeadlineWithoutWriting) {
