@@ -19,6 +19,8 @@ namespace warpfold::server {
 inline constexpr std::uint64_t kMaxPayloadBytes = std::uint64_t{4} << 20;
 // Tags, lengths, a checksum and header fields surround the payload; they have at most so many bytes.
 inline constexpr std::uint64_t kMaxFramingBytes = std::uint64_t{64} << 10;
+// The whole request of a call that brings neither an array nor states.
+inline constexpr std::uint64_t kMaxSmallRequestBytes = 4096;
 // The service itself refuses messages of up to this size that are too large, with a reason that programs can
 // read. Larger ones are refused by gRPC, with gRPC's text.
 inline constexpr std::uint64_t kMaxTransportBytes = 2 * kMaxPayloadBytes + 2 * kMaxFramingBytes;
@@ -48,6 +50,8 @@ constexpr std::uint64_t WaitingResultBytes(std::uint64_t slot_bytes) {
   return std::max(kMaxWaitingResultBytes, 2 * (slot_bytes / kernels::kSegmentResultShare));
 }
 inline constexpr std::uint64_t kMaxLengthsAhead = std::uint64_t{1} << 17;
+// What is kept of a segment whose bytes have not all come when its slot is called in.
+inline constexpr std::uint64_t kMaxHeldBytes = std::uint64_t{1} << 20;
 
 // What may be held of answers that clients do not take. Beyond it such clients are cut off at once, and not
 // only when they have been idle for too long.

@@ -36,9 +36,11 @@ std::uint64_t SealersBytes(const Flags& flags) {
 
 constexpr std::uint64_t kMessageBytes = kMaxPayloadBytes + kMaxFramingBytes;
 // A reduction: a message of the largest payload, and behind it the window of its stream. It may be one of
-// segments, which has results that wait, a message of them that is under way, and lengths besides.
+// segments, which has results that wait, a message of them that is under way, lengths, and bytes of a segment
+// that is not whole besides.
 constexpr std::uint64_t kReductionBytes = kMessageBytes + kStreamWindowBytes + kMaxWaitingResultBytes +
-                                          kMaxResultBytes + kMaxLengthsAhead * sizeof(std::uint64_t);
+                                          kMaxResultBytes + kMaxLengthsAhead * sizeof(std::uint64_t) +
+                                          kMaxHeldBytes;
 // Where slots are so large that more than kMaxWaitingResultBytes of results may wait: how many more.
 std::uint64_t MoreResultBytes(const Flags& flags) {
   return WaitingResultBytes(flags.slot_bytes) - kMaxWaitingResultBytes;

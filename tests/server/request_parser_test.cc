@@ -14,6 +14,7 @@
 #include "server/core/limits.h"
 #include "tests/server/quiet_protobuf.h"
 #include "tests/server/requests.h"
+#include "warpfold/v1/arrays.pb.h"
 
 namespace warpfold::server {
 namespace {
@@ -229,6 +230,17 @@ TEST(RequestParserTest, OtherRequestsAreParsedWhole) {
   request.mutable_states(0)->mutable_nodes(0)->add_operator_states(std::string(kMaxFramingBytes, 'x'));
   const std::string large = request.SerializeAsString();
   EXPECT_EQ(kernels::ErrorReason(ParseWhole(Cut(large, {}), &request)), "MESSAGE_TOO_LARGE");
+}
+
+// Else a call that takes no turns could keep the thread for milliseconds.
+TEST(RequestParserTest, SmallRequestsAreSmall) {
+  v1::GetArrayRequest request;
+  request.set_token(std::string(kMaxSmallRequestBytes - 3, 'a'));
+  std::string bytes = request.SerializeAsString();
+  ASSERT_EQ(bytes.size(), kMaxSmallRequestBytes);
+  EXPECT_TRUE(ParseSmall(Cut(bytes, {}), &request).ok());
+  bytes += std::string("\x78\x01", 2);  // an unknown field
+  EXPECT_EQ(kernels::ErrorReason(ParseSmall(Cut(bytes, {}), &request)), "MESSAGE_TOO_LARGE");
 }
 
 }  // namespace

@@ -66,5 +66,25 @@ TEST(SegmentResultsTest, EveryRowAndErrorIsInItsMessage) {
   }
 }
 
+// What may wait for the client is counted by this.
+TEST(SegmentResultsTest, NoSegmentTakesMoreBytesThanWasSaid) {
+  constexpr std::uint64_t kLast = std::uint64_t{1} << 63;
+  constexpr std::uint64_t kRows = 1000;
+  const SegmentResults results(
+      PlanFromProto(SegmentsHeader({v1::OPERATOR_SUM, v1::OPERATOR_PRODUCT}).spec()).value());
+  const std::vector<std::uint64_t> values(2 * kRows);
+  kernels::SegmentsResult result = {.segment_count = kRows, .values = values};
+  for (std::uint64_t i = 0; i < kRows; ++i) {
+    for (const std::size_t op : {0, 1}) {
+      result.errors.push_back({.segment = i, .op = op, .error = kernels::Outcome::Error::kEmpty});
+    }
+  }
+  std::size_t bytes = 0;
+  for (const std::string& message : results.Encode(kLast, result)) bytes += message.size();
+  constexpr std::size_t kOfMessages = 100;  // once for each
+  EXPECT_LE(bytes, kRows * results.most_bytes_of_segment() + kOfMessages);
+  EXPECT_GT(bytes, kRows * results.row_bytes() * 2);
+}
+
 }  // namespace
 }  // namespace warpfold::server

@@ -141,6 +141,41 @@ TEST_F(SegmentsTest, TheLayoutNamesColumns) {
   EXPECT_EQ(layout.columns(4).kind(), v1::SEGMENT_VALUE_KIND_BOOL);
 }
 
+// Two streams take one slot from each other in the middle of a segment.
+TEST_F(SegmentsTest, LittleIsHeldOfASegmentThatIsNotWhole) {
+  std::string note;
+  const auto backend = kernels::MakeBackend("cpu", {.slots = 1, .slot_bytes = 8 << 20}, &note).value();
+  Service service(*backend, Limits{.max_stream_bytes = 1 << 26}, [] { return absl::UnixEpoch(); });
+  SlotShare share(SlotsOf(*backend));
+  std::uint64_t most_held = 0;
+  for (const std::uint64_t segment : {kMaxHeldBytes, kMaxHeldBytes + 1, std::uint64_t{7} << 20}) {
+    const SegmentedArray array =
+        Fixed(Array({v1::OPERATOR_SUM}, v1::ELEMENT_TYPE_UINT8, std::vector<std::uint64_t>(2, segment)));
+    std::vector<std::size_t> cuts;
+    for (std::size_t cut = segment / 2; cut < array.data.size(); cut += segment / 3) cuts.push_back(cut);
+    const std::vector<v1::ReduceSegmentsRequest> requests = array.Requests(cuts);
+    SegmentDriver one(service, share);
+    SegmentDriver other(service, share);
+    for (const v1::ReduceSegmentsRequest& request : requests) {
+      for (SegmentDriver* const driver : {&one, &other}) {
+        driver->OnMessage(MessageOf(request));
+        driver->AwaitDevice();
+        most_held = std::max({most_held, one.session().held_bytes(), other.session().held_bytes()});
+        driver->TakeOutput();
+      }
+    }
+    for (SegmentDriver* const driver : {&one, &other}) {
+      driver->OnEnd();
+      driver->AwaitDevice();
+      driver->TakeOutput();
+      EXPECT_TRUE(driver->status().ok()) << driver->status();
+      EXPECT_TRUE(driver->reader().rows() == array.Expected());
+    }
+  }
+  EXPECT_GT(most_held, kMaxHeldBytes / 3);
+  EXPECT_LE(most_held, kMaxHeldBytes);
+}
+
 // Of slots of 5 MiB each may have 1.25 MiB of results: three of them are all that may wait. Of 20 MiB two may
 // have more than may wait otherwise.
 TEST_F(SegmentsTest, ResultsOfLargeSlotsDoNotWaitBeyondTheLimit) {

@@ -64,6 +64,9 @@ class ArraySession {
     return is_placing && sink_ != nullptr && sink_->waits_for_slot();
   }
 
+  // How many bytes of messages before are copied back with the next one.
+  std::uint64_t held_bytes() const { return sink_ != nullptr ? sink_->held_bytes() : 0; }
+
   virtual const std::string& request_id() const = 0;
   // For logs and metrics: what is known of the array and its reduction.
   virtual void Describe(CallRecord* record) const {

@@ -19,7 +19,7 @@
 namespace warpfold::server {
 namespace {
 
-// Other calls take microseconds.
+// Other calls have small requests and take microseconds.
 bool TakesTurns(Method method) {
   switch (method) {
     case Method::kReduce:
@@ -143,7 +143,8 @@ void Call::OnMessage(Message message) {
 
 // About how many bytes of an array the thread could take in the time that the message takes it: a merge of
 // small states takes 90 times as long for each byte, one of large states 7 times (docs/adr/0091). A list is
-// short or long, whatever its request.
+// short or long, whatever its request. Bytes that had to leave their slot are copied back to one, and may
+// have to leave that, too.
 //
 // A header or a commit needs no slot, and neither does a small array where there is a GPU, or little of one.
 Turns::Arrival Call::TurnArrival() const {
@@ -152,12 +153,14 @@ Turns::Arrival Call::TurnArrival() const {
   constexpr std::uint64_t kMostOfLightMessage = 1 << 10;
   constexpr std::uint64_t kMostOfLightArray = kSmallArrayBytes + kMostOfLightMessage;
   const std::uint64_t bytes = TotalBytes(arrived_->slices);
-  Turns::Arrival arrival = {.costs_bytes = bytes, .bytes = bytes, .kind = Turns::Kind::kLight};
+  const std::uint64_t held = session_ != nullptr ? session_->held_bytes() : 0;
+  Turns::Arrival arrival = {.costs_bytes = bytes + 2 * held, .bytes = bytes, .kind = Turns::Kind::kLight};
   if (method_ == Method::kMerge) {
     arrival.costs_bytes *= kMergeFactor;
   } else if (method_ == Method::kListArrays) {
     arrival.costs_bytes = kListBytes;
-  } else if (bytes > (method_ == Method::kReduceArray ? kMostOfLightArray : kMostOfLightMessage)) {
+  } else if (held > 0 ||
+             bytes > (method_ == Method::kReduceArray ? kMostOfLightArray : kMostOfLightMessage)) {
     arrival.kind = Turns::Kind::kBulk;
   }
   return arrival;

@@ -64,20 +64,20 @@ void Call::TakeRequest(Message message) {
 
 void Call::AnswerList(const Message& message) {
   v1::ListArraysRequest request;
-  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+  if (absl::Status status = ParseSmall(message.slices, &request); !status.ok()) return Answer(status);
   Answer(absl::OkStatus(), ListArrays(shard_.service(), request).SerializeAsString());
 }
 
 void Call::AnswerGet(const Message& message) {
   v1::GetArrayRequest request;
-  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+  if (absl::Status status = ParseSmall(message.slices, &request); !status.ok()) return Answer(status);
   const absl::StatusOr<v1::GetArrayResponse> response = GetArray(shard_.service(), request);
   Answer(response.status(), response.ok() ? response->SerializeAsString() : "");
 }
 
 void Call::AnswerDelete(const Message& message) {
   v1::DeleteArrayRequest request;
-  absl::Status status = ParseWhole(message.slices, &request);
+  absl::Status status = ParseSmall(message.slices, &request);
   if (status.ok()) status = DeleteArray(shard_.service(), request);
   Answer(status, v1::DeleteArrayResponse().SerializeAsString());
 }
@@ -93,14 +93,14 @@ void Call::AnswerMerge(const Message& message) {
 
 void Call::AnswerInfo(const Message& message) {
   v1::GetServerInfoRequest request;
-  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+  if (absl::Status status = ParseSmall(message.slices, &request); !status.ok()) return Answer(status);
   Answer(absl::OkStatus(), GetServerInfo(shard_.service()).SerializeAsString());
 }
 
 void Call::AnswerHealth(Message message) {
   if (asked_) return Answer(BadMessage("a call of Watch has one message"));
   HealthRequest request;
-  const absl::Status status = ParseWhole(message.slices, &request);
+  const absl::Status status = ParseSmall(message.slices, &request);
   message = {};  // whoever is read holds no message
   if (!status.ok()) return Answer(status);
   knows_service_ = absl::c_linear_search(kServices, request.service());
@@ -133,7 +133,7 @@ void Call::SendHealth() {
 
 void Call::Reflect(const Message& message) {
   grpc::reflection::v1::ServerReflectionRequest request;
-  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+  if (absl::Status status = ParseSmall(message.slices, &request); !status.ok()) return Answer(status);
   const absl::Time now = shard_.Now();
   timer_.Progress(now, 0);
   timer_.AwaitClient(now);  // to take the answer

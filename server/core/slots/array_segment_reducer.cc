@@ -8,6 +8,7 @@
 
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
+#include "server/core/limits.h"
 
 namespace warpfold::server {
 
@@ -78,7 +79,8 @@ absl::StatusOr<bool> ArraySegmentReducer::BeginSegment() {
                           {{"field", "lengths"}});
   }
   const std::uint64_t bytes = cursor_.NextLength() * reduction().element_bytes();
-  if (batch_.has_value() && bytes > batch_->free_bytes()) {
+  const bool is_long = bytes > std::min<std::uint64_t>(share_.slot_bytes(), kMaxHeldBytes);
+  if (batch_.has_value() && (is_long || bytes > batch_->free_bytes())) {
     if (absl::Status status = StartFilled(); !status.ok()) return status;
   }
   if (!batch_.has_value() && !StartFilling()) return false;
@@ -86,7 +88,7 @@ absl::StatusOr<bool> ArraySegmentReducer::BeginSegment() {
   missing_bytes_ = bytes;
   in_segment_ = true;
   cursor_.Pass();
-  if (bytes > batch_->filling.capacity()) BeginLong(bytes);
+  if (is_long) BeginLong(bytes);
   if (bytes > 0) return true;
   const absl::Status status = EndSegment();
   return status.ok() ? absl::StatusOr<bool>(true) : status;
@@ -170,7 +172,7 @@ bool ArraySegmentReducer::StartFilling() {
   kernels::Slot* const slot = TakeSlot();
   if (slot == nullptr) return false;
   batch_.emplace(Batch{.filling = Filling(slot, slot->staging().size(), piece_memory_),
-                       .most_segments = slot->SegmentCapacity(reduction())});
+                       .most_segments = MostSegments(*slot)});
   return true;
 }
 

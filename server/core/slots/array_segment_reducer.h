@@ -6,7 +6,8 @@
 // A slot is filled with segments, one after the other (filling.h says which bytes are copied). It is started
 // when the next segment would not find room in it, as a whole or with its results. A slot that waits
 // for the client may be called in (slot_share.h): its whole segments are started, and the bytes of the one
-// that is not whole, less than a slot's, are kept on the side until there is a slot again.
+// that is not whole are kept on the side until there is a slot again. They are kMaxHeldBytes at most: a
+// longer segment is reduced as an array of its own.
 //
 // Threads: the shard's only. After an error only Release and the destructor may follow.
 #pragma once
@@ -39,6 +40,7 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
     return long_ != nullptr ? long_->waits_for_slot() : share_.Waits(*this);
   }
   absl::Status Pause() override;
+  std::uint64_t held_bytes() const override { return held_.size(); }
 
   // Reduces the announced segments without elements that come next.
   absl::StatusOr<bool> PlaceLengths() override;
@@ -78,7 +80,7 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
   bool in_segment_ = false;          // one has begun, and its last byte has not come
   std::uint64_t length_ = 0;         // of that one
   std::uint64_t missing_bytes_ = 0;  // of that one
-  ArrayReducer* long_ = nullptr;     // takes that one, if it is longer than a slot
+  ArrayReducer* long_ = nullptr;     // takes that one, if it is long
   std::vector<std::byte> held_;      // of that one, while there is no slot
 };
 

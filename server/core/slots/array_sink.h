@@ -25,6 +25,8 @@ class ArraySink {
   virtual bool waits_for_slot() const = 0;
   // Says that no more bytes are at hand for now.
   virtual absl::Status Pause() = 0;
+  // How many bytes it has had to copy out of a slot, and copies back before it takes more.
+  virtual std::uint64_t held_bytes() const { return 0; }
 };
 
 }  // namespace warpfold::server

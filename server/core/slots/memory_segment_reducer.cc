@@ -41,7 +41,7 @@ absl::StatusOr<bool> MemorySegmentReducer::PlaceLengths() {
 // As many segments as it takes, at least one.
 absl::Status MemorySegmentReducer::Start(kernels::Slot* slot, const kernels::MemoryPart& from,
                                          std::uint64_t most_elements) {
-  const std::uint64_t most_segments = slot->SegmentCapacity(reduction());
+  const std::uint64_t most_segments = MostSegments(*slot);
   std::uint64_t segments = 0;
   std::uint64_t elements = 0;
   std::vector<std::uint64_t> lengths;

@@ -47,11 +47,17 @@ void SegmentReducer::Release() {
 }
 
 bool SegmentReducer::HasRoom() const {
-  // A slot that is started may have as many results as it has memory for.
+  // A slot that is started may have as many results as it has memory for (MostSegments).
   const std::uint64_t next = share_.slot_bytes() / kernels::kSegmentResultShare;
   const bool fits = message_bytes_ + next <= WaitingResultBytes(share_.slot_bytes());
   return fits && std::count_if(pending_.begin(), pending_.end(),
                                [](const Pending& p) { return p.reducer != nullptr && !p.done; }) < kMostLongs;
+}
+
+std::uint64_t SegmentReducer::MostSegments(const kernels::Slot& slot) const {
+  const std::uint64_t bytes = share_.slot_bytes() / kernels::kSegmentResultShare;
+  const std::uint64_t most = std::max<std::uint64_t>(bytes / results_.most_bytes_of_segment(), 1);
+  return std::min(most, slot.SegmentCapacity(reduction_));
 }
 
 kernels::Slot* SegmentReducer::TakeSlot(std::optional<int> device) {
@@ -88,7 +94,7 @@ absl::Status SegmentReducer::Started(kernels::Slot* slot, const Cut& cut, absl::
   if (absl::Status started = share_.Started(*this, slot, std::move(status), work); !started.ok()) {
     return started;
   }
-  const std::uint64_t result_bytes = cut.cut.segment_count * results_.row_bytes();
+  const std::uint64_t result_bytes = cut.cut.segment_count * results_.most_bytes_of_segment();
   pending_.push_back({.first_segment = started_segments_, .slot = slot, .result_bytes = result_bytes});
   message_bytes_ += result_bytes;
   started_segments_ += cut.cut.segment_count;

@@ -76,6 +76,9 @@ class SegmentReducer : protected SlotShare::Holder {
   // the client must take messages.
   kernels::Slot* TakeSlot(std::optional<int> device = std::nullopt);
 
+  // How many segments one start of the slot may have: all may have errors besides values.
+  std::uint64_t MostSegments(const kernels::Slot& slot) const;
+
   // The cut of the next segments that a slot is started on, and what keeps the lengths alive.
   struct Cut {
     kernels::SegmentCut cut;

@@ -239,8 +239,6 @@ absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message) {
     array.data.data = Tail(message, *data);
     const std::vector<ByteSlice> rest = {std::as_bytes(std::span(before))};
     if (absl::Status status = ParseWhole(rest, &array.request); !status.ok()) return status;
-    // Data that came before are overwritten by the last ones, as protobuf has it.
-    array.request.clear_data();
   } else {
     auto request = std::make_shared<v1::ReduceArrayRequest>();
     if (absl::Status status = ParseWhole(message, request.get()); !status.ok()) return status;
@@ -250,6 +248,13 @@ absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message) {
   }
   if (absl::Status status = CheckSize(array.data, total_bytes); !status.ok()) return status;
   return array;
+}
+
+absl::Status ParseSmall(ByteSlices message, google::protobuf::Message* request) {
+  if (TotalBytes(message) <= kMaxSmallRequestBytes) return ParseWhole(message, request);
+  return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kMessageTooLarge,
+                        absl::StrCat("a request without an array exceeds ", kMaxSmallRequestBytes, " bytes"),
+                        {{"limit", "request_bytes"}, {"value", absl::StrCat(kMaxSmallRequestBytes)}});
 }
 
 absl::Status ParseWhole(ByteSlices message, google::protobuf::Message* request) {

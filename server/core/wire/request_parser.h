@@ -77,5 +77,7 @@ absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message);
 
 // Any other request, by protobuf alone.
 absl::Status ParseWhole(ByteSlices message, google::protobuf::Message* request);
+// The same for a request of at most kMaxSmallRequestBytes; RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE) for others.
+absl::Status ParseSmall(ByteSlices message, google::protobuf::Message* request);
 
 }  // namespace warpfold::server

@@ -54,6 +54,12 @@ void Add(const kernels::SegmentError& error, std::uint64_t segment, v1::SegmentR
 SegmentResults::SegmentResults(const kernels::ReductionPlan& reduction)
     : reduction_(reduction), layout_(reduction) {}
 
+std::size_t SegmentResults::most_bytes_of_segment() const {
+  // A tag and a length, and of its fields a segment's number of 64 bits, a position and a reason.
+  constexpr std::size_t kErrorBytes = 2 + 11 + 2 + 2;
+  return row_bytes() + reduction_.operators().size() * kErrorBytes;
+}
+
 std::string SegmentResults::Layout() const {
   // The names of fields show in the results of any element.
   constexpr std::array<std::byte, 8> kZero = {};

@@ -20,8 +20,9 @@ class SegmentResults {
  public:
   explicit SegmentResults(const kernels::ReductionPlan& reduction);
 
-  // Bytes of a segment's values.
+  // Bytes of a segment's values, and at most of its errors, too.
   std::size_t row_bytes() const { return layout_.row_bytes(); }
+  std::size_t most_bytes_of_segment() const;
 
   // A ReduceSegmentsResponse with the layout.
   std::string Layout() const;
