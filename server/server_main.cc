@@ -25,7 +25,7 @@
 #include "server/core/calls/service.h"
 #include "server/core/slots/crossover.h"
 #include "server/files/allow_file.h"
-#include "server/files/file_reader.h"
+#include "server/files/periodic_thread.h"
 #include "server/files/tls_keys.h"
 #include "server/files/tls_renewal.h"
 #include "server/log/call_log.h"
@@ -217,9 +217,9 @@ int Run(ProcessEnd& end, LogQueue& output, const Flags& flags, const OpenBackend
     if ((*server)->faulted()) EndAfterFault(**server, memory_socket->get());
   });
   // Before the pages read anything: where there is no thread for it, what they read goes before they do.
-  std::optional<FileReader> file_reader;
+  std::optional<PeriodicThread> file_watcher;
   if (tls->has_value() || !flags.allow.empty()) {
-    file_reader.emplace([&] { ReloadChangedFiles(**server, tls_renewal, allow_file, service.clock()); });
+    file_watcher.emplace([&] { ReloadChangedFiles(**server, tls_renewal, allow_file, service.clock()); });
   }
   if (*admin != nullptr) {
     absl::Status attached =

@@ -17,12 +17,12 @@ namespace warpfold::server {
 // Opens the device of which the flags speak. Called once, after signals are held back.
 using OpenBackend = std::function<absl::StatusOr<std::unique_ptr<kernels::Backend>>(const Flags&)>;
 
-// Serves until SIGTERM or SIGINT; all that main does. Returns the exit code: 0 drained, 2 bad flags, 3 the
-// device is not available (nor the memory and the threads that it needs), or fails in a first trial. A device
-// that fails while it serves ends the process from within, with 4.
+// Serves until SIGTERM or SIGINT; all that main does. Returns the exit code: 0 drained, 2 bad flags, 3
+// the device, memory, threads or an address are not available yet, or the device fails its first trial. A
+// device that fails while it serves ends the process from within, with 4.
 int ServerMain(int argc, const char* const* argv, const OpenBackend& open_backend);
 
-// With one of these alone the server starts itself: to probe memory of other processes', with "cuda:N" behind
+// With one of these alone the server starts itself: to probe memory of other processes, with "cuda:N" behind
 // it (server/memory/handle_prober.h), which its main has to do; or to seal it (server/memory/memfd_sealer.h).
 // Not for users.
 inline constexpr char kProbeMemoryFlag[] = "--probe_memory=";

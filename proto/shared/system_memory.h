@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How much memory this process may still take. Asked for more, the kernel takes pages until none are left,
-// and then ends processes, whosever they are: the server asks before it takes its slots, and the client
+// and then ends processes, whoever owns them: the server asks before it takes its slots, and the client
 // before it makes memory to share.
 #pragma once
 

@@ -22,7 +22,7 @@ absl::Status CheckCertificates(const std::string& pem);
 // The key, unencrypted, of the first of these certificates, which CheckCertificates has passed.
 absl::Status CheckKey(const std::string& pem, const std::string& certificates);
 
-// When the first certificate of a PEM text stops to be valid.
+// When the first certificate of a PEM text expires.
 absl::Time ExpiryOf(const std::string& certificates);
 
 }  // namespace warpfold

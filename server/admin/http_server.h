@@ -23,7 +23,7 @@ struct HttpResponse {
 
 class HttpServer {
  public:
-  // One more closes that which has waited longest for a request.
+  // One more closes the connection that has waited longest for its client.
   static constexpr std::size_t kMaxConnections = 64;
   // What it may have open at once beside what the constructor opens: one that is closed was accepted before.
   static constexpr std::size_t kDescriptors = kMaxConnections + 1;

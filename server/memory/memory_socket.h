@@ -44,9 +44,9 @@ class MemorySocket {
   static constexpr std::size_t kMaxConnections = 256;  // more wait to be accepted
   // More of one user are closed: else one who connects and says nothing would keep all others waiting.
   static constexpr std::size_t kMostOfOneUser = kMaxConnections / 2;
-  // What it may have open at once after Open where `users` may connect beside the server's own: its
-  // connections, what each may have sent that is still being sealed or closed, and the sockets to the prober
-  // and to what seals, with a memfd of each whose client has left; of one socket both ends are here while its
+  // What it may have open at once after Open where `users` may connect beside the server's own: connections,
+  // one descriptor for each that is being sealed or closed, the sockets to the prober and to the processes
+  // that seal, a memfd for each of these whose client has left, and the second end of a socket while its
   // process is started.
   static constexpr std::size_t Descriptors(std::size_t users) {
     return 2 * kMaxConnections + 2 + 2 * (1 + users) * MemfdSealer::kProcessesOfOneUser;

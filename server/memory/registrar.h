@@ -38,7 +38,7 @@ class Registrar {
     bool has_several_users = false;
   };
 
-  // `backend` and `registry` must outlive the registrar. `prober` reads memory of other processes' on the GPU
+  // `backend` and `registry` must outlive the registrar. `prober` reads memory of other processes on the GPU
   // before the backend opens it; without one, nobody does.
   Registrar(kernels::Backend& backend, MemoryRegistry& registry, Limits limits,
             std::unique_ptr<HandleProber> prober)

@@ -3,8 +3,8 @@
 //
 // Reads the nine-byte heads of the HTTP/2 frames that a client sends, and reports patterns that no client of
 // a gRPC service has reason to send: headers without an end or of very many fields, floods of resets, floods
-// of empty frames, and calls of who does not acknowledge the server's settings, among which is how many calls
-// it may have at once. It also counts frames of a few bytes. gRPC 1.51 has no limits on these
+// of empty frames, and calls from a client that has not acknowledged the server's settings, which limit how
+// many calls it may have at once. It also counts frames of a few bytes. gRPC 1.51 has no limits on these
 // (docs/adr/0045).
 #pragma once
 

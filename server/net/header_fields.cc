@@ -71,8 +71,8 @@ void HeaderFields::TakeField(unsigned byte) {
   } else if ((byte & 0xe0) == 0x20) {
     mask = 0x1f;  // this sets the dynamic table's size, and is no field
   } else {
-    mask =
-        (byte & 0x40) != 0 ? 0x3f : 0x0f;  // the number of a name in the tables, or 0: then the name follows
+    // The number of a name in the tables, or 0: then the name follows.
+    mask = (byte & 0x40) != 0 ? 0x3f : 0x0f;
     strings_ = (byte & mask) == 0 ? 2 : 1;
     ++count_;
   }

@@ -27,7 +27,8 @@ bool PeerAllowances::IsWhole(Allowance::Time now) {
 std::shared_ptr<PeerAllowances> AllPeersAllowances::Of(const std::string& peer, Allowance::Time now) {
   const std::lock_guard lock(mutex_);
   if (const auto known = peers_.find(peer); known != peers_.end()) return known->second;
-  // Only those that have a connection can be in use, and there are no more of these than connections.
+  // An entry is in use until the descriptor of its last connection is given to another one. So there are no
+  // more of them in use than connections that may be open at once.
   std::erase_if(peers_, [now](const auto& entry) {
     return entry.second.use_count() == 1 && entry.second->IsWhole(now);
   });

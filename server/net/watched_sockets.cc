@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/core/clock.h"
 #include "server/net/watched_sockets.h"
 
 #include <sys/socket.h>
@@ -17,6 +16,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/core/clock.h"
 #include "server/log/log_sampler.h"
 #include "server/log/logging.h"
 #include "server/net/connections.h"

@@ -76,8 +76,8 @@ class RpcServer {
 
   std::shared_ptr<grpc::Channel> InProcessChannel(const grpc::ChannelArguments& arguments);
 
-  // True once the device has failed: from then on every call is answered UNAVAILABLE, health is NOT_SERVING,
-  // and the process should end.
+  // True once the device has failed: from then on reductions and merges are answered UNAVAILABLE, health is
+  // NOT_SERVING, and the process should end.
   bool faulted() const { return faulted_.load(); }
 
   int reductions_in_progress() const { return service_.admission.in_progress(); }

@@ -117,6 +117,15 @@ def test_buffers(client):
         assert client.sum(mapping) == 10
 
 
+def test_lists_of_integers_that_no_type_holds(client):
+    for items in ([-1, 2**63], [[2**63, -1]], (-(2**63), 2**64 - 1), [numpy.int64(-1), numpy.uint64(2**63)]):
+        with pytest.raises(TypeError, match="neither int64 nor uint64"):
+            client.sum(items)
+    assert client.sum([2**63, 1]) == 2**63 + 1
+    assert client.sum([-1, 2**63 - 1]) == 2**63 - 2
+    assert client.sum([-1.0, 2**63]) == 2.0**63
+
+
 def test_numbers_and_lists(client):
     assert client.sum([[1, 2], [3, 4]]) == 10
     assert client.max((1.5, 2.5)) == 2.5

@@ -244,10 +244,23 @@ def _of_lists(items: list[Any] | tuple[Any, ...]) -> Elements:
     mappings = mappings_of(refuse_masks_in(items))
     for mapping in mappings:
         mapping.check()
-    elements = _of_numpy(numpy.asarray(items))
+    array = numpy.asarray(items)
+    _refuse_rounded(array, items)
+    elements = _of_numpy(array)
     for mapping in mappings:
         mapping.check()
     return elements
+
+
+def _refuse_rounded(array: numpy.ndarray[Any, Any], items: list[Any] | tuple[Any, ...]) -> None:
+    """TypeError for integers of which no type has all: NumPy makes float64 of them, which rounds."""
+    import numpy
+
+    if array.dtype != "float64" or numpy.abs(array).max(initial=0) < 2**53:
+        return
+    if all(isinstance(item, (int, numpy.integer)) for item in numpy.array(items, dtype=object).flat):
+        raise TypeError("neither int64 nor uint64 has all of these integers: pass "
+                        "numpy.array(..., dtype=...) of the type that is meant")
 
 
 class _Bytes:

@@ -66,7 +66,8 @@ class Methods(Generic[V, R]):
         matrix: the last two dimensions are the rows and columns of matrices, which operators take entry by
             entry, or multiply.
         ddof: variance, stddev and describe divide by the count less this.
-        modulus: matrix_product and affine_compose over integers compute modulo this.
+        modulus: matrix_product and affine_compose over integers compute modulo this, 2 to the type's largest
+            value.
         algorithm: one of docs/textbook.md, to compare with; its value may have other bits.
         """
         names = operators_of(operators)

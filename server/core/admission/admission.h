@@ -47,7 +47,7 @@ class Admission {
   struct Caller {
     // The client's name for the array of which this call reduces a part, "" for none.
     std::string array = "";
-    // One that has more than half of a kind's places does not get the last of them, one in kKeptForOthers.
+    // A party with more than half of a kind's places gets none of the last 1/kKeptForOthers of them.
     std::string party = "";
   };
 
@@ -106,8 +106,7 @@ class Admission {
   // To be called when a partial state is given out at `now`, before the ticket is given back.
   void StateGivenOut(absl::Time now);
 
-  // Whether, at `now`, no call is in progress but those that wait for health to change, and no Merge is
-  // waited for.
+  // Whether, at `now`, no reduction and no Merge is in progress, and none is waited for.
   bool IsQuiet(absl::Time now) const;
 
   // Whether, at `now`, an array is under way whose client has further calls to make: a part of one or a Merge

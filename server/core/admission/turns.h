@@ -75,8 +75,8 @@ class Turns {
   // may take half of that to arrive.
   static constexpr absl::Duration kHeldPerByte = absl::Nanoseconds(3);
   static constexpr absl::Duration kMostCredit = absl::Milliseconds(8);
-  // Time in which no message came takes so many times its credit: of who sends too slowly, and stays, few
-  // messages are expected.
+  // To be held for in vain costs a party so many times the duration in credit: a party that sends too slowly
+  // is soon held for no more.
   static constexpr int kInVainFactor = 4;
 
  private:

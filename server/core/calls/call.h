@@ -9,11 +9,10 @@
 // A message is asked for only when there is room for it, so that flow control holds the client back, and only
 // after the call has been admitted, so that nobody makes the server read what it would refuse. The call is
 // answered once; afterwards it holds nothing but its response, and what still happens to it is ignored. While
-// the server does not read, gRPC keeps up to a window of what the client sends: of calls that last without
-// being read, a Watch of the health, the server first reads the end. A
-// client that does not take its answer is cut off once it has been idle for too long, sooner where the server
-// ends or holds too many such answers. Where the client has not taken the message before the answer either,
-// the call keeps its place until then.
+// the server does not read, gRPC keeps up to a window of what the client sends. A Watch of the health lasts
+// without being read, so the server reads its end first. A client that does not take its answer is cut off
+// once it has been idle for too long, sooner where the server ends or holds too many such answers. Where the
+// client has not taken the message before the answer either, the call keeps its place until then.
 //
 // Threads: the shard's only.
 #pragma once
@@ -90,7 +89,7 @@ class Call {
   void OnDelivered();  // the answer is on its way
   void OnLeft();       // the client is gone
   void OnHealthChanged();
-  // Ends a reduction or a Merge. Calls about the server (health, information) go on.
+  // Ends a call that takes an array, or a Merge. All other calls go on.
   void Stop(const absl::Status& why);
   // Ends the call, whichever it is.
   void End(const absl::Status& why);

@@ -19,9 +19,8 @@ enum class StreamState : std::uint8_t {
 };
 inline constexpr int kStreamStates = 5;
 
-// What comes next. kEnd is the client's half-close. kReference is
-// a header that says where the array lies. kLengths is a message that says how the array is cut into
-// segments; other streams have none.
+// What comes next. kEnd is the client's half-close. kReference is a header that says where the array lies.
+// kLengths is a message that says how the array is cut into segments; other streams have none.
 enum class MessageKind : std::uint8_t { kHeader, kReference, kChunk, kLengths, kCommit, kEnd };
 inline constexpr int kMessageKinds = 6;
 

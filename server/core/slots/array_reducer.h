@@ -5,8 +5,8 @@
 //
 // Bytes are copied once, into a slot's staging buffer, or not at all, where the device reads them in the
 // messages (filling.h). A full slot is started and the next one fills, so that the device works while bytes
-// arrive. Nothing blocks: Append takes what there is room for, and the listener
-// hears when there is room again. Between two messages the reducer holds its partial state, less than a leaf
+// arrive. Nothing blocks: Append takes what there is room for, and the listener hears when there is room
+// again. Between two messages the reducer holds its partial state, less than a leaf
 // of bytes, and a slot that others may call in (slot_share.h). Where the array's size is known, slots get
 // smaller towards its end, so that little is left to do for the device when the last bytes come. An array
 // that stays below the crossover, or has no more than a leaf, never sees a slot, and where it comes in one

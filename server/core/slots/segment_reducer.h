@@ -5,8 +5,8 @@
 // messages of the results, in the order of segments, in whatever order the device finishes. A segment that is
 // longer than what a slot takes is reduced as an array of its own, by the reducers of arrays.
 //
-// Results that the client has not taken are bounded: with those that are being made they are at most
-// WaitingResultBytes (limits.h).
+// Results that the client has not taken are bounded: with those that are being made, and their errors, they
+// are at most WaitingResultBytes (limits.h).
 //
 // Threads: the shard's only. After an error only Release and the destructor may follow.
 #pragma once
@@ -39,7 +39,7 @@ class SegmentReducer : protected SlotShare::Holder {
   SegmentReducer(const SegmentReducer&) = delete;
   SegmentReducer& operator=(const SegmentReducer&) = delete;
 
-  // The next segments have these lengths, each of as many bytes as the host can count.
+  // The next segment has `length` elements, whose bytes 64 bits can count.
   void Announce(std::uint64_t length) { cursor_.Announce(length); }
   std::size_t waiting_lengths() const { return cursor_.waiting(); }
 

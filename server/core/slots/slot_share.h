@@ -191,7 +191,7 @@ class SlotShare {
   }
   Entry& EntryOf(const kernels::Slot* slot);
   bool HasFree(std::optional<int> device) const;
-  // A free slot that suits; one that others wait for only for who has its turn.
+  // A free slot that suits. If others wait for it, only the holder whose turn it is gets it.
   Entry* FindFree(std::optional<int> device, bool has_turn);
   bool IsWaitedFor(const Entry& entry) const;
   void CallInALoan(std::optional<int> device);

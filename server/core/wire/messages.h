@@ -20,7 +20,8 @@
 
 namespace warpfold::server {
 
-// INVALID_ARGUMENT (BAD_HEADER, UNSUPPORTED_TYPE), UNIMPLEMENTED (UNKNOWN_OPERATOR).
+// INVALID_ARGUMENT (BAD_HEADER, UNSUPPORTED_TYPE, UNSUPPORTED_ALGORITHM), UNIMPLEMENTED (UNKNOWN_OPERATOR,
+// UNSUPPORTED_ALGORITHM).
 absl::StatusOr<kernels::ReductionPlan> PlanFromProto(const v1::ReductionSpec& spec);
 
 // INVALID_ARGUMENT (BAD_HEADER). `shape` may be null: scalars.

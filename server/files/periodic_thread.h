@@ -11,12 +11,12 @@
 namespace warpfold::server {
 
 // Threads: one.
-class FileReader {
+class PeriodicThread {
  public:
   // Calls `check` ten times a second from now on. Throws std::system_error where there is no thread.
-  explicit FileReader(std::function<void()> check);
+  explicit PeriodicThread(std::function<void()> check);
   // Waits for the call that is under way, which may not end: see ProcessEnd::EndWithin.
-  ~FileReader() = default;
+  ~PeriodicThread() = default;
 
  private:
   std::jthread thread_;

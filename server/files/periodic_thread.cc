@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "server/files/file_reader.h"
+#include "server/files/periodic_thread.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -21,7 +21,7 @@ void Run(const std::stop_token& over, const std::function<void()>& check) {
 
 }  // namespace
 
-FileReader::FileReader(std::function<void()> check)
+PeriodicThread::PeriodicThread(std::function<void()> check)
     : thread_([check = std::move(check)](const std::stop_token& over) { Run(over, check); }) {}
 
 }  // namespace warpfold::server
