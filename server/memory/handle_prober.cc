@@ -9,13 +9,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
-#include "server/core/clock.h"
 
 namespace warpfold::server {
 namespace {
@@ -34,11 +35,11 @@ absl::Status BadHandle(absl::string_view what) {
 
 bool CanRead(int fd, absl::Duration timeout) {
   pollfd watched = {.fd = fd, .events = POLLIN, .revents = 0};
-  const Clock clock = MonotonicClock();
-  const absl::Time deadline = clock() + timeout;
+  const auto begin = std::chrono::steady_clock::now();
   for (;;) {
-    const auto left = std::max<std::int64_t>(absl::ToInt64Milliseconds(deadline - clock()), 0);
-    const int ready = poll(&watched, 1, static_cast<int>(left));
+    const absl::Duration left = timeout - absl::FromChrono(std::chrono::steady_clock::now() - begin);
+    const auto milliseconds = std::max<std::int64_t>(absl::ToInt64Milliseconds(left), 0);
+    const int ready = poll(&watched, 1, static_cast<int>(milliseconds));
     if (ready >= 0 || errno != EINTR) return ready > 0;
   }
 }
