@@ -97,9 +97,12 @@ absl::StatusOr<bool> ArraySegmentReducer::BeginSegment() {
 void ArraySegmentReducer::BeginLong(std::uint64_t bytes) {
   share_.Return(batch_->filling.slot());
   batch_.reset();
+  // Starts of less than a slot towards its end would be for the last segment alone.
+  const std::uint64_t least_bytes = bytes > share_.slot_bytes() ? bytes : 0;
   auto reducer = std::make_unique<ArrayReducer>(
       PartySlots(share_, party()), clock_,
-      ArrayReducer::Options{.reduction = reduction(), .least_bytes = bytes, .piece_memory = piece_memory_},
+      ArrayReducer::Options{
+          .reduction = reduction(), .least_bytes = least_bytes, .piece_memory = piece_memory_},
       [this] { OnLongProgress(); });
   long_ = reducer.get();
   AddLong(std::move(reducer));
