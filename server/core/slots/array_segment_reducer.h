@@ -7,7 +7,7 @@
 // when the next segment would not find room in it, as a whole or with its results. A slot that waits
 // for the client may be called in (slot_share.h): its whole segments are started, and the bytes of the one
 // that is not whole are kept on the side until there is a slot again. They are kMaxHeldBytes at most: a
-// longer segment is reduced as an array of its own.
+// longer segment is reduced as an array of its own (docs/adr/0129).
 //
 // Threads: the shard's only. After an error only Release and the destructor may follow.
 #pragma once
