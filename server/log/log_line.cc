@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 
 namespace warpfold::server {
 namespace {
@@ -22,6 +23,11 @@ bool IsPlain(absl::string_view text) {
 
 std::string Word(absl::string_view text) {
   return IsPlain(text) ? std::string(text) : absl::StrCat("\"", absl::CHexEscape(text), "\"");
+}
+
+// A whole sentence needs no quotes, and so none of its own is escaped, but it must stay in its line.
+std::string Sentence(absl::string_view text) {
+  return absl::StrReplaceAll(absl::CHexEscape(text), {{"\\'", "'"}, {"\\\"", "\""}});
 }
 
 struct PlainValue {
@@ -66,8 +72,7 @@ std::string PlainText(const LogFields& fields) {
   for (const auto& [name, value] : fields) {
     const absl::string_view field = name;
     if (field == "message") {
-      // Whole sentences need no quotes, but must stay in their line.
-      message = absl::CHexEscape(std::get<std::string>(value));
+      message = Sentence(std::get<std::string>(value));
       continue;
     }
     if (!text.empty()) absl::StrAppend(&text, " ");

@@ -50,6 +50,7 @@ TEST(LogLineTest, PlainTextStaysInItsLineAndItsField) {
   const std::string text = PlainText({{"identity", "x\" bytes=7\n"}, {"message", "two\nlines"}});
   EXPECT_EQ(text, "identity=\"x\\\" bytes=7\\n\": two\\nlines");
   EXPECT_EQ(PlainText({{"identity", "\\n"}}), "identity=\"\\\\n\"");
+  EXPECT_EQ(PlainText({{"message", "the peer's \"x\"\x1b\\"}}), "the peer's \"x\"\\x1b\\\\");
   EXPECT_EQ(PlainText({{"message", "alone"}}), "alone");
 }
 

@@ -244,33 +244,28 @@ def _of_lists(items: list[Any] | tuple[Any, ...]) -> Elements:
     mappings = mappings_of(refuse_masks_in(items))
     for mapping in mappings:
         mapping.check()
-    array = numpy.asarray(items)
-    _refuse_rounded(array, items)
-    elements = _of_numpy(array)
+    elements = _of_numpy(_exactly(items, numpy.asarray(items)))
     for mapping in mappings:
         mapping.check()
     return elements
 
 
-def _refuse_rounded(array: numpy.ndarray[Any, Any], items: list[Any] | tuple[Any, ...]) -> None:
-    """TypeError for integers of which no type has all: NumPy makes float64 of them, which rounds."""
+def _exactly(items: list[Any] | tuple[Any, ...], array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
+    """The array without rounding: NumPy makes float64 of integers of which int64 does not have all.
+
+    Raises TypeError where uint64 does not have all of them, either.
+    """
     import numpy
 
     if array.dtype != "float64" or numpy.abs(array).max(initial=0) < 2**53:
-        return
-    if all(isinstance(item, (int, numpy.integer)) for item in numpy.array(items, dtype=object).flat):
+        return array
+    numbers = numpy.array(items, dtype=object)
+    if not all(isinstance(number, (int, numpy.integer)) for number in numbers.flat):
+        return array
+    if numbers.min() < 0:
         raise TypeError("neither int64 nor uint64 has all of these integers: pass "
                         "numpy.array(..., dtype=...) of the type that is meant")
-
-
-class _Bytes:
-    """An array's elements as bytes, in one more dimension."""
-
-    def __init__(self, array: numpy.ndarray[Any, Any]):
-        self.array = array
-        self.__array_interface__ = {
-            "version": 3, "typestr": "|u1", "data": array.__array_interface__["data"],
-            "shape": (*array.shape, array.itemsize), "strides": (*array.strides, 1)}
+    return numbers.astype("uint64")
 
 
 def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
