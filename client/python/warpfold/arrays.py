@@ -268,6 +268,16 @@ def _exactly(items: list[Any] | tuple[Any, ...], array: numpy.ndarray[Any, Any])
     return numbers.astype("uint64")
 
 
+class _Bytes:
+    """An array's elements as bytes, in one more dimension."""
+
+    def __init__(self, array: numpy.ndarray[Any, Any]):
+        self.array = array
+        self.__array_interface__ = {
+            "version": 3, "typestr": "|u1", "data": array.__array_interface__["data"],
+            "shape": (*array.shape, array.itemsize), "strides": (*array.strides, 1)}
+
+
 def _bytes_of(array: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
     """Serves fields of structured arrays, whose elements need not lie at multiples of their size."""
     import numpy
