@@ -34,7 +34,8 @@ absl::Status Writer::State::Open(const v1::ReduceHeader& header) {
     stream.emplace(retry.connection(), deadline, retry.interrupts(), options, header, /*array=*/"",
                    RawCall::Load::kArrayOnce);
     sent = absl::Now();
-    if (stream->AwaitAdmission()) return absl::OkStatus();
+    // Also where a server is not asked the header is at least on its way.
+    if (stream->AwaitAdmission() && stream->Flush()) return absl::OkStatus();
     const absl::Status status = stream->Finish().status();
     stream.reset();  // before its connection goes
     return status;

@@ -76,6 +76,7 @@ absl::StatusOr<MemoryBudget> CheckMemory(const Flags& flags, kernels::Backend& b
   const auto devices = static_cast<std::size_t>(backend.devices());
   const MemoryBudget budget = BudgetOf(flags, {.gpus = backend.name() == "cuda" ? backend.devices() : 0,
                                                .slot_bytes = SlotBytes(backend),
+                                               .one_slot_bytes = backend.slots().front()->staging().size(),
                                                .receive_bytes = takes_pieces ? 2 * SlotBytes(backend) : 0,
                                                .shards = ShardCount(backend.slots().size() / devices)});
   if (absl::Status status = CheckBudget(budget, flags, ControlGroupLimit()); !status.ok()) return status;

@@ -61,7 +61,7 @@ class Closer {
     for (;;) {
       CloseAllOf(owner, lock);
       if (--owners_[owner].threads == 0) owners_.erase(owner);
-      const std::optional<uid_t> next = FindWaiting();
+      const std::optional<uid_t> next = FindWaiting(owner);
       if (!next.has_value()) break;
       owner = *next;
       ++owners_[owner].threads;
@@ -82,11 +82,15 @@ class Closer {
   }
 
   // Whose descriptors wait though they may have one more thread: when they came all threads were busy.
-  std::optional<uid_t> FindWaiting() const {
-    const auto found = std::find_if(owners_.begin(), owners_.end(), [](const auto& entry) {
+  // Those after `last` come first, so that each has its turn.
+  std::optional<uid_t> FindWaiting(uid_t last) const {
+    const auto waits = [](const auto& entry) {
       return !entry.second.left.empty() && entry.second.threads < kClosersOfOne;
-    });
-    return found == owners_.end() ? std::nullopt : std::optional(found->first);
+    };
+    const auto behind = owners_.upper_bound(last);
+    auto found = std::find_if(behind, owners_.end(), waits);
+    if (found == owners_.end()) found = std::find_if(owners_.begin(), behind, waits);
+    return found != owners_.end() && waits(*found) ? std::optional(found->first) : std::nullopt;
   }
 
   static void Close(Left& left) {

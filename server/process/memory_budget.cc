@@ -36,11 +36,13 @@ std::uint64_t SealersBytes(const Flags& flags) {
 
 constexpr std::uint64_t kMessageBytes = kMaxPayloadBytes + kMaxFramingBytes;
 // A reduction: a message of the largest payload, and behind it the window of its stream. It may be one of
-// segments, which has results that wait, a message of them that is under way, lengths, and bytes of a segment
-// that is not whole besides.
+// segments, which has results that wait, a message of them that is under way, and lengths besides; and bytes
+// of a segment that is not whole, less than a slot's.
 constexpr std::uint64_t kReductionBytes = kMessageBytes + kStreamWindowBytes + kMaxWaitingResultBytes +
-                                          kMaxResultBytes + kMaxLengthsAhead * sizeof(std::uint64_t) +
-                                          kMaxHeldBytes;
+                                          kMaxResultBytes + kMaxLengthsAhead * sizeof(std::uint64_t);
+std::uint64_t HeldBytes(const BackendMemory& backend) {
+  return std::min(backend.one_slot_bytes, kMaxHeldBytes);
+}
 // Where slots are so large that more than kMaxWaitingResultBytes of results may wait: how many more.
 std::uint64_t MoreResultBytes(const Flags& flags) {
   return WaitingResultBytes(flags.slot_bytes) - kMaxWaitingResultBytes;
@@ -62,17 +64,17 @@ MemoryBudget BudgetOf(const Flags& flags, const BackendMemory& backend) {
   const auto places = static_cast<std::uint64_t>(flags.max_concurrent_reductions);
   const std::uint64_t shards = static_cast<std::uint64_t>(backend.shards);
   const auto streams = static_cast<std::uint64_t>(StreamsOfConnection(flags.max_concurrent_reductions));
-  return {
-      .base = kBaseBytes + static_cast<std::uint64_t>(backend.gpus) * kDriverBytes + SealersBytes(flags),
-      .connections = ConnectionsOf(flags) * (kConnectionBytes + streams * kStreamBytes),
-      .slots = backend.slot_bytes,
-      .receive = backend.receive_bytes,
-      // There are as many places for merges as for reductions.
-      .calls = places * (kReductionBytes + MoreResultBytes(flags) + kMessageBytes) + shards * kMergingBytes,
-      .small = (Admission::kSmallPlaces + Admission::kCheckPlaces) * kMaxFramingBytes +
-               Admission::kWatchPlaces * PendingAnswers::kCallBytes,
-      .answers = kMaxPendingAnswerBytes,
-      .resident = backend.gpus > 0 ? 0 : flags.resident_bytes};
+  return {.base = kBaseBytes + static_cast<std::uint64_t>(backend.gpus) * kDriverBytes + SealersBytes(flags),
+          .connections = ConnectionsOf(flags) * (kConnectionBytes + streams * kStreamBytes),
+          .slots = backend.slot_bytes,
+          .receive = backend.receive_bytes,
+          // There are as many places for merges as for reductions.
+          .calls = places * (kReductionBytes + MoreResultBytes(flags) + HeldBytes(backend) + kMessageBytes) +
+                   shards * kMergingBytes,
+          .small = (Admission::kSmallPlaces + Admission::kCheckPlaces) * kMaxFramingBytes +
+                   Admission::kWatchPlaces * PendingAnswers::kCallBytes,
+          .answers = kMaxPendingAnswerBytes,
+          .resident = backend.gpus > 0 ? 0 : flags.resident_bytes};
 }
 
 std::string ToText(const MemoryBudget& budget) {

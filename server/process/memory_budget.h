@@ -38,6 +38,7 @@ struct MemoryBudget {
 struct BackendMemory {
   int gpus = 0;                  // where there are some, resident arrays are in their memory
   std::uint64_t slot_bytes = 0;  // of all slots together
+  std::uint64_t one_slot_bytes = 0;
   std::uint64_t receive_bytes = 0;
   int shards = 1;  // that will use it
 };

@@ -74,7 +74,7 @@ TEST(AnswerCheckTest, ColumnsOfSegmentsAreThoseOfTheServer) {
         const auto reduction = server::PlanFromProto(spec);
         if (!reduction.ok() || !kernels::CheckSegments(*reduction).ok()) continue;
         v1::ReduceSegmentsResponse response;
-        ASSERT_TRUE(response.ParseFromString(server::SegmentResults(*reduction).Layout()));
+        ASSERT_TRUE(response.ParseFromString(server::SegmentResults(*reduction, true).Layout()));
         ++layouts;
         EXPECT_TRUE(CheckLayout(spec, response.layout()).ok())
             << spec.ShortDebugString() << " " << response.ShortDebugString();

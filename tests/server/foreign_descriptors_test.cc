@@ -24,14 +24,16 @@ std::shared_ptr<const void> With(End end) {
 
 TEST(ForeignDescriptorsTest, WhoComesWhileAllThreadsHangIsNotForgotten) {
   constexpr uid_t kOwners = kMostClosers / kClosersOfOne;
-  std::latch hangs(1);
+  // Threads may still be in these when the test is over.
+  const auto hangs = std::make_shared<std::latch>(1);
+  const auto closed = std::make_shared<std::promise<void>>();
   for (uid_t owner = 0; owner < kOwners; ++owner) {
-    for (int i = 0; i < kClosersOfOne; ++i) CloseElsewhere(Any(), owner, With([&hangs] { hangs.wait(); }));
+    for (int i = 0; i < kClosersOfOne; ++i) CloseElsewhere(Any(), owner, With([hangs] { hangs->wait(); }));
   }
-  std::promise<void> closed;
-  CloseElsewhere(Any(), kOwners, With([&closed] { closed.set_value(); }));
-  hangs.count_down();
-  EXPECT_EQ(closed.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  CloseElsewhere(Any(), kOwners, With([closed] { closed->set_value(); }));
+  std::future<void> is_closed = closed->get_future();
+  hangs->count_down();
+  EXPECT_EQ(is_closed.wait_for(std::chrono::seconds(30)), std::future_status::ready);
 }
 
 }  // namespace

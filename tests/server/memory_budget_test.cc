@@ -21,7 +21,7 @@ TEST(MemoryBudgetTest, IsTheSumOfWhatTheFlagsAllow) {
   Flags flags;
   flags.max_concurrent_reductions = 10;
   flags.resident_bytes = 3 * kMiB;
-  const MemoryBudget cpu = BudgetOf(flags, {.slot_bytes = 2 * kMiB, .shards = 2});
+  const MemoryBudget cpu = BudgetOf(flags, {.slot_bytes = 2 * kMiB, .one_slot_bytes = kMiB, .shards = 2});
   // For each place a reduction of segments and a merge, of messages of 4 MiB and 64 KiB: a message, a window,
   // 4 and 0.5 MiB of results, 1 MiB of lengths and 1 MiB of half a segment; a message. For each shard, a
   // message and its objects. 64 + 64 messages of 64 KiB and 1024 calls of 14 KiB that are small.
@@ -40,12 +40,14 @@ TEST(MemoryBudgetTest, IsTheSumOfWhatTheFlagsAllow) {
       ToText(cpu),
       "memory: at most 844 MiB (of them base 64, connections 446, staging buffers 2, to receive into 0, "
       "calls 243, small calls 22, answers 64, resident arrays 3)");
-  const MemoryBudget gpu =
-      BudgetOf(flags, {.gpus = 1, .slot_bytes = 8 * kMiB, .receive_bytes = 16 * kMiB, .shards = 2});
+  const MemoryBudget gpu = BudgetOf(
+      flags,
+      {.gpus = 1, .slot_bytes = 8 * kMiB, .one_slot_bytes = kMiB, .receive_bytes = 16 * kMiB, .shards = 2});
   EXPECT_EQ(gpu.total(), calls + kSmall + kConnections + (64 + 512 + 8 + 16 + 64) * kMiB);
   EXPECT_EQ(gpu.received(), cpu.received() + 16 * kMiB);
-  const MemoryBudget two =
-      BudgetOf(flags, {.gpus = 2, .slot_bytes = 16 * kMiB, .receive_bytes = 32 * kMiB, .shards = 2});
+  const MemoryBudget two = BudgetOf(
+      flags,
+      {.gpus = 2, .slot_bytes = 16 * kMiB, .one_slot_bytes = kMiB, .receive_bytes = 32 * kMiB, .shards = 2});
   EXPECT_EQ(two.total(), calls + kSmall + kConnections + (64 + 2 * 512 + 16 + 32 + 64) * kMiB);
 }
 
@@ -60,6 +62,16 @@ TEST(MemoryBudgetTest, LargeSlotsHaveMoreResultsThanWaitOtherwise) {
   EXPECT_EQ(BudgetOf(flags, {}).calls, usual + 10 * kMiB);
 }
 
+// Less than a slot's bytes, and 4 MiB at most, for each place.
+TEST(MemoryBudgetTest, HalfASegmentIsCounted) {
+  Flags flags;
+  flags.max_concurrent_reductions = 10;
+  const std::uint64_t without = BudgetOf(flags, {}).calls;
+  EXPECT_EQ(BudgetOf(flags, {.one_slot_bytes = kMiB / 2}).calls, without + 5 * kMiB);
+  EXPECT_EQ(BudgetOf(flags, {.one_slot_bytes = 4 * kMiB}).calls, without + 40 * kMiB);
+  EXPECT_EQ(BudgetOf(flags, {.one_slot_bytes = 64 * kMiB}).calls, without + 40 * kMiB);
+}
+
 TEST(MemoryBudgetTest, IsHeldAgainstTheLimit) {
   const Flags flags;
   const MemoryBudget budget = BudgetOf(flags, {.slot_bytes = 4 * kMiB});
@@ -69,7 +81,7 @@ TEST(MemoryBudgetTest, IsHeldAgainstTheLimit) {
   const absl::Status above = CheckBudget(budget, flags, budget.total() - 1);
   EXPECT_EQ(above.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(above.message()),
-              testing::StartsWith("--max_concurrent_reductions=64: memory: at most 2129 MiB"));
+              testing::StartsWith("--max_concurrent_reductions=64: memory: at most 2065 MiB"));
 }
 
 TEST(MemoryBudgetTest, ConnectionsHaveSoManyCallsAtMost) {

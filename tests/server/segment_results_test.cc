@@ -29,7 +29,7 @@ kernels::SegmentsResult ResultOf(const std::vector<std::uint64_t>& values,
 }
 
 TEST(SegmentResultsTest, EveryRowAndErrorIsInItsMessage) {
-  const SegmentResults results(PlanFromProto(SegmentsHeader({v1::OPERATOR_SUM}).spec()).value());
+  const SegmentResults results(PlanFromProto(SegmentsHeader({v1::OPERATOR_SUM}).spec()).value(), false);
   ASSERT_EQ(results.row_bytes(), 8u);
   constexpr std::uint64_t kRows = kMaxResultBytes / 8;  // of a message
   for (const std::uint64_t count : {kRows - 1, kRows, kRows + 1, 2 * kRows, 2 * kRows + 3}) {
@@ -71,7 +71,7 @@ TEST(SegmentResultsTest, NoSegmentTakesMoreBytesThanWasSaid) {
   constexpr std::uint64_t kLast = std::uint64_t{1} << 63;
   constexpr std::uint64_t kRows = 1000;
   const SegmentResults results(
-      PlanFromProto(SegmentsHeader({v1::OPERATOR_SUM, v1::OPERATOR_PRODUCT}).spec()).value());
+      PlanFromProto(SegmentsHeader({v1::OPERATOR_SUM, v1::OPERATOR_PRODUCT}).spec()).value(), true);
   const std::vector<std::uint64_t> values(2 * kRows);
   kernels::SegmentsResult result = {.segment_count = kRows, .values = values};
   for (std::uint64_t i = 0; i < kRows; ++i) {

@@ -83,7 +83,7 @@ absl::StatusOr<bool> ArraySegmentReducer::BeginSegment() {
   if (batch_.has_value() && (is_long || bytes > batch_->free_bytes())) {
     if (absl::Status status = StartFilled(); !status.ok()) return status;
   }
-  if (!batch_.has_value() && !StartFilling()) return false;
+  if (is_long ? !AwaitRoom() : !batch_.has_value() && !StartFilling()) return false;
   length_ = cursor_.NextLength();
   missing_bytes_ = bytes;
   in_segment_ = true;
@@ -95,8 +95,6 @@ absl::StatusOr<bool> ArraySegmentReducer::BeginSegment() {
 }
 
 void ArraySegmentReducer::BeginLong(std::uint64_t bytes) {
-  share_.Return(batch_->filling.slot());
-  batch_.reset();
   // Starts of less than a slot towards its end would be for the last segment alone.
   const std::uint64_t least_bytes = bytes > share_.slot_bytes() ? bytes : 0;
   auto reducer = std::make_unique<ArrayReducer>(

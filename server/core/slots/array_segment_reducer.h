@@ -52,7 +52,7 @@ class ArraySegmentReducer : public SegmentReducer, public ArraySink {
   // A slot that is being filled.
   struct Batch {
     Filling filling;
-    std::uint64_t most_segments;              // that it has memory for results of
+    std::uint64_t most_segments;              // as MostSegments says
     std::size_t complete_bytes = 0;           // of complete segments
     std::uint64_t segments = 0;               // complete ones
     std::vector<std::uint64_t> lengths = {};  // theirs, where they differ

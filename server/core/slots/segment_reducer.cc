@@ -25,7 +25,7 @@ SegmentReducer::SegmentReducer(const PartySlots& slots, const Clock& clock,
       listener_(std::move(listener)),
       cursor_(segment_length),
       reduction_(reduction),
-      results_(reduction) {
+      results_(reduction, !segment_length.has_value()) {
   messages_.push_back(results_.Layout());
   message_bytes_ = messages_.back().size();
 }
@@ -47,11 +47,18 @@ void SegmentReducer::Release() {
 }
 
 bool SegmentReducer::HasRoom() const {
-  // A slot that is started may have as many results as it has memory for (MostSegments).
+  // What a start may have at most (MostSegments).
   const std::uint64_t next = share_.slot_bytes() / kernels::kSegmentResultShare;
   const bool fits = message_bytes_ + next <= WaitingResultBytes(share_.slot_bytes());
   return fits && std::count_if(pending_.begin(), pending_.end(),
                                [](const Pending& p) { return p.reducer != nullptr && !p.done; }) < kMostLongs;
+}
+
+bool SegmentReducer::AwaitRoom() {
+  if (HasRoom()) return true;
+  // Another call's slot reports its end by itself; what this reducer has started is waited for.
+  share_.AwaitFinish(*this);
+  return false;
 }
 
 std::uint64_t SegmentReducer::MostSegments(const kernels::Slot& slot) const {
@@ -61,11 +68,7 @@ std::uint64_t SegmentReducer::MostSegments(const kernels::Slot& slot) const {
 }
 
 kernels::Slot* SegmentReducer::TakeSlot(std::optional<int> device) {
-  if (!HasRoom()) {
-    // Another call's slot reports its end by itself; what this reducer has started is waited for.
-    share_.AwaitFinish(*this);
-    return nullptr;
-  }
+  if (!AwaitRoom()) return nullptr;
   return taker_.Take(share_, *this, device, clock_, &timings_.queue);
 }
 

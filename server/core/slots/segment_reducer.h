@@ -72,6 +72,8 @@ class SegmentReducer : protected SlotShare::Holder {
   SegmentReducer(const PartySlots& slots, const Clock& clock, const kernels::ReductionPlan& reduction,
                  std::optional<std::uint64_t> segment_length, std::function<void()> listener);
 
+  // Whether there is room for results of more segments. If not, the listener is called when there is.
+  bool AwaitRoom();
   // A slot to use, of `device` where one is named, or null: then the listener is called when there is one, or
   // the client must take messages.
   kernels::Slot* TakeSlot(std::optional<int> device = std::nullopt);

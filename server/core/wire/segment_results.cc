@@ -41,6 +41,20 @@ v1::SegmentValueKind KindOf(kernels::Scalar::Kind kind) {
   return v1::SEGMENT_VALUE_KIND_UNSPECIFIED;
 }
 
+// Whether a segment that has elements may lack a value: all of them are NaN and are ignored, or integers
+// overflow.
+bool MayFail(const kernels::ReductionSpec& spec) {
+  switch (spec.element_type) {
+    case kernels::ElementType::kFloat16:
+    case kernels::ElementType::kBfloat16:
+    case kernels::ElementType::kFloat32:
+    case kernels::ElementType::kFloat64:
+      return spec.ignore_nan;
+    default:
+      return !spec.wrap_overflow;
+  }
+}
+
 void Add(const kernels::SegmentError& error, std::uint64_t segment, v1::SegmentResults& results) {
   v1::SegmentError& added = *results.add_errors();
   added.set_segment(segment);
@@ -51,13 +65,13 @@ void Add(const kernels::SegmentError& error, std::uint64_t segment, v1::SegmentR
 
 }  // namespace
 
-SegmentResults::SegmentResults(const kernels::ReductionPlan& reduction)
-    : reduction_(reduction), layout_(reduction) {}
+SegmentResults::SegmentResults(const kernels::ReductionPlan& reduction, bool may_be_empty)
+    : reduction_(reduction), layout_(reduction), may_fail_(may_be_empty || MayFail(reduction.spec())) {}
 
 std::size_t SegmentResults::most_bytes_of_segment() const {
   // A tag and a length, and of its fields a segment's number of 64 bits, a position and a reason.
   constexpr std::size_t kErrorBytes = 2 + 11 + 2 + 2;
-  return row_bytes() + reduction_.operators().size() * kErrorBytes;
+  return row_bytes() + (may_fail_ ? reduction_.operators().size() * kErrorBytes : 0);
 }
 
 std::string SegmentResults::Layout() const {

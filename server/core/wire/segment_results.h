@@ -18,7 +18,8 @@ namespace warpfold::server {
 
 class SegmentResults {
  public:
-  explicit SegmentResults(const kernels::ReductionPlan& reduction);
+  // `may_be_empty`: whether some segments may have no elements.
+  SegmentResults(const kernels::ReductionPlan& reduction, bool may_be_empty);
 
   // Bytes of a segment's values, and at most of its errors, too.
   std::size_t row_bytes() const { return layout_.row_bytes(); }
@@ -34,6 +35,7 @@ class SegmentResults {
  private:
   const kernels::ReductionPlan reduction_;
   const kernels::SegmentLayout layout_;
+  const bool may_fail_;  // whether a segment may have errors
 };
 
 }  // namespace warpfold::server
