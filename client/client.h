@@ -27,14 +27,14 @@
 // Retries: a call that fails with UNAVAILABLE is tried again, with growing pauses or on another server (after
 // DRAINING once by a new connection without a pause, since a name may have several addresses), as long as the
 // server had taken nothing of the array (no chunk was written, or the server said DRAINING) and its data can
-// be sent again: arrays in memory, generated arrays and calls without an array, but not a Writer. A share of
-// an array on several streams, a part of ReducePart and an array of at most 64 KiB without a checksum are
-// sent again even if they were taken (docs/cpp.md has a table). So is a call that a full server refused
-// (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a share of an array
-// has been reduced, until the deadline, unless max_attempts is 1. A share that was refused beside another one
-// of its connection is sent again when that is answered, and from then on each share of the array waits for
-// the one before it. No pause goes beyond the deadline: the last failure is then the answer. A connection
-// that broke is made again by the next call.
+// be sent again: arrays in memory, generated arrays and calls without an array, and a Writer until it is
+// open. A share of an array on several streams, a part of ReducePart and an array of at most 64 KiB without a
+// checksum are sent again even if they were taken (docs/cpp.md has a table). So is a call that a full server
+// refused (TOO_MANY_REDUCTIONS, TOO_MANY_CALLS), not before the time that the server says; once a share of an
+// array has been reduced, until the deadline, unless max_attempts is 1. A share that was refused beside
+// another one of its connection is sent again when that is answered, and from then on each share of the array
+// waits for the one before it. No pause goes beyond the deadline: the last failure is then the answer. A
+// connection that broke is made again by the next call.
 //
 // Full servers: who was refused and calls again at once is kept back, so that the server has its threads for
 // those whom it serves. For 5 s after a refusal calls to that server ask first: they send nothing of an array
@@ -121,8 +121,9 @@ class Client {
                                             const Generator& generator, const CallOptions& options = {});
 
   // Starts an array that arrives piece by piece and whose length need not be known, on one stream:
-  // options.streams must be 1 or 0. Returns once a server has admitted it, and until then tries again as
-  // other calls do; what is written then cannot be sent again. The Client must outlive the Writer.
+  // options.streams must be 1 or 0. Returns once a server has admitted the call, and until then tries
+  // again as other calls do; a server that says nothing for a second is taken for one that has. What is
+  // written then cannot be sent again. The Client must outlive the Writer.
   absl::StatusOr<Writer> OpenWriter(const Spec& spec, ElementType type, const CallOptions& options = {});
 
   // Reduces elements that the server can read by itself: none of their bytes is sent. The Client must have

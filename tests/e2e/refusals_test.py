@@ -88,6 +88,24 @@ class RefusalsTest(TestCase):
             done = run_server(flag, prefix=("sh", "-c", 'exec "$@" >/dev/full', "sh"))
             self.assertEqual(done.returncode, _WRONG)
 
+    def refusals_until_ready(self, limit: str, least: int, codes: tuple[int, ...], command: tuple[str, ...],
+                             user: tuple[str, ...] = ()) -> Iterator[str]:
+        """What the server says to its standard error with each number of what prlimit(1) counts by the name of
+        `limit`, until it serves with one; before that it ends with one of the codes."""
+        for most in range(least, 200):
+            with subprocess.Popen([*user, "prlimit", f"--{limit}={most}", *command],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process, \
+                    killed_after(30, process):
+                ready = process.stdout.readline().startswith("READY")
+                if ready:
+                    process.terminate()
+                said = process.stderr.read()
+                self.assertIn(process.wait(), (0,) if ready else codes, f"{limit}={most}: {said}")
+            if ready:
+                return
+            yield said
+        self.fail(f"{limit}=200 is too little")
+
     def test_too_few_threads(self):
         """gRPC waits for ever for a thread that cannot be made."""
         user = ("setpriv", "--reuid=61234", "--regid=61234", "--clear-groups")
@@ -101,38 +119,16 @@ class RefusalsTest(TestCase):
         self.folder.chmod(0o755)
         command = (server, "--listen=127.0.0.1:0", "--device=cpu", "--cpu_threads=2",
                    f"--memory_socket={memory}/socket")
-        for threads in range(2, 200):
-            with subprocess.Popen([*user, "prlimit", f"--nproc={threads}", *command],
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process, \
-                    killed_after(30, process):
-                ready = process.stdout.readline().startswith("READY")
-                if ready:
-                    process.terminate()
-                said = process.stderr.read()
-                self.assertEqual(process.wait(), 0 if ready else _TOO_MUCH, f"{threads} threads: {said}")
-            self.assertEqual(list(memory.iterdir()), [], f"{threads} threads")
-            if ready:
-                return
+        for said in self.refusals_until_ready("nproc", 2, (_TOO_MUCH,), command, user):
             self.assertIn("the system allows", said)
-        self.fail("200 threads are too few")
+            self.assertEqual(list(memory.iterdir()), [])
+        self.assertEqual(list(memory.iterdir()), [])
 
     def test_too_few_descriptors(self):
-        """Each number of them, until it serves."""
         command = (os.environ["WARPFOLD_SERVER"], "--listen=127.0.0.1:0", "--admin_listen=127.0.0.1:0",
                    "--device=cpu", "--cpu_threads=2")
-        for files in range(4, 200):
-            with subprocess.Popen(["prlimit", f"--nofile={files}", *command],
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process, \
-                    killed_after(30, process):
-                ready = process.stdout.readline().startswith("READY")
-                if ready:
-                    process.terminate()
-                said = process.stderr.read()
-                codes = (0,) if ready else (_WRONG, _TOO_MUCH)
-                self.assertIn(process.wait(), codes, f"{files} files: {said}")
-            if ready:
-                return
-        self.fail("200 files are too few")
+        for said in self.refusals_until_ready("nofile", 4, (_WRONG, _TOO_MUCH), command):
+            self.assertIn("critical", said)
 
     def test_flags_that_are_unknown_or_have_no_such_value(self):
         self.assert_refused(_WRONG, "--no_such_flag", "not expected", "--no_such_flag")

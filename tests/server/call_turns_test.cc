@@ -122,6 +122,9 @@ TEST_F(CallTurnsTest, AMessageThatIsTooLargeWaitsForNoTurn) {
   first.Say("x");
   second.Say(std::string(kMaxPayloadBytes + kMaxFramingBytes + 1, 'x'));
   EXPECT_EQ(second.Reason(), "MESSAGE_TOO_LARGE");
+  Caller lists(shard_, kListArrays);
+  lists.Say(std::string(kMaxSmallRequestBytes + 1, 'x'));
+  EXPECT_EQ(lists.Reason(), "MESSAGE_TOO_LARGE");
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ struct BusyParty {
     for (int i = 0; i < calls; ++i) {
       members.emplace_back(turns, name, [this, i] {
         Count();
+        members[i].Charge(extra);
         Ask(i);
       });
     }
@@ -45,19 +46,21 @@ struct BusyParty {
       waiting.push_back(bytes);
       if (!members[call].Ask(bytes)) return;
       waiting.pop_back();
-      cost += bytes + Turns::kMessageCost;
+      cost += bytes + Turns::kMessageCost + extra;
+      members[call].Charge(extra);
     }
   }
   // Members of a party are served in the order of their asking.
   void Count() {
-    cost += waiting.front() + Turns::kMessageCost;
+    cost += waiting.front() + Turns::kMessageCost + extra;
     waiting.pop_front();
   }
 
   std::mt19937_64 random;
   std::deque<Turns::Member> members;
   std::deque<std::uint64_t> waiting;
-  std::uint64_t cost = 0;  // of all that was taken
+  std::uint64_t extra = 0;  // what each message costs beside, as is found when it is taken
+  std::uint64_t cost = 0;   // of all that was taken
   bool paused = false;
 };
 
@@ -95,6 +98,21 @@ TEST(TurnsTest, PartiesGetTheSameWhateverTheNumberOfTheirCalls) {
     }
     EXPECT_GT(parties[0].cost, 100 * kMostCost);
   }
+}
+
+TEST(TurnsTest, WhatIsChargedLaterCountsLikeBytes) {
+  PartyTags tags;
+  Turns turns(tags, kNoTime);
+  BusyParty plain(turns, "plain", 4, 1);
+  BusyParty dear(turns, "dear", 4, 2);
+  dear.extra = 8 << 20;
+  plain.Begin();
+  dear.Begin();
+  for (int i = 0; i < 2000; ++i) {
+    turns.Serve();
+    ASSERT_LE(Difference(plain.cost, dear.cost), 2 * (kMostCost + dear.extra));
+  }
+  EXPECT_GT(plain.cost, 100 * kMostCost);
 }
 
 TEST(TurnsTest, SilenceEarnsLittle) {

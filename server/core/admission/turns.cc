@@ -48,6 +48,13 @@ bool Turns::Member::Ask(const Arrival& arrival) {
   return false;
 }
 
+void Turns::Member::Charge(std::uint64_t bytes) {
+  if (!turns_.have_several_) return;
+  Party& party = party_->second;
+  turns_.Count(party, bytes);
+  party.passed_over = 0;  // it is being served
+}
+
 void Turns::Member::SetWaitsForSlot(bool waits) {
   const bool counts = waits && kind_ == Kind::kBulk;
   party_->second.waiting_for_slots += static_cast<int>(counts) - static_cast<int>(waits_for_slot_);

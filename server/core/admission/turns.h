@@ -99,6 +99,9 @@ class Turns {
     // Bytes of an array.
     bool Ask(std::uint64_t bytes) { return Ask({.costs_bytes = bytes, .bytes = bytes, .kind = Kind::kBulk}); }
 
+    // The message that is taken now costs so many bytes more than it said when it asked.
+    void Charge(std::uint64_t bytes);
+
     // Whether the message that was taken last waits for a slot. Of a light one this is ignored.
     void SetWaitsForSlot(bool waits);
 

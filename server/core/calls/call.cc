@@ -34,6 +34,11 @@ bool TakesTurns(Method method) {
   }
 }
 
+// What follows a header is parsed, and refused, by the session.
+std::uint64_t MostRequestBytes(Method method) {
+  return method == Method::kListArrays ? kMaxSmallRequestBytes : kMaxPayloadBytes + kMaxFramingBytes;
+}
+
 }  // namespace
 
 Call::Call(Shard& shard, Transport& transport, CallInfo info)
@@ -133,7 +138,7 @@ void Call::OnMessage(Message message) {
   arrived_ = std::move(message);
   arrived_at_ = shard_.Now();
   // What is too large is refused at once, so that it does not lie here until its turn.
-  const bool is_too_large = TotalBytes(arrived_->slices) > kMaxPayloadBytes + kMaxFramingBytes;
+  const bool is_too_large = TotalBytes(arrived_->slices) > MostRequestBytes(method_);
   if (!turns_.has_value() || is_too_large) return TakeMessage();
   const Turns::Arrival arrival = TurnArrival();
   if (turns_->Ask(arrival)) return TakeMessage();
@@ -143,8 +148,7 @@ void Call::OnMessage(Message message) {
 
 // About how many bytes of an array the thread could take in the time that the message takes it: a merge of
 // small states takes 90 times as long for each byte, one of large states 7 times (docs/adr/0091). A list is
-// short or long, whatever its request. Bytes that had to leave their slot are copied back to one, and may
-// have to leave that, too.
+// short or long, whatever its request.
 //
 // A header or a commit needs no slot, and neither does a small array where there is a GPU, or little of one.
 Turns::Arrival Call::TurnArrival() const {
@@ -153,14 +157,12 @@ Turns::Arrival Call::TurnArrival() const {
   constexpr std::uint64_t kMostOfLightMessage = 1 << 10;
   constexpr std::uint64_t kMostOfLightArray = kSmallArrayBytes + kMostOfLightMessage;
   const std::uint64_t bytes = TotalBytes(arrived_->slices);
-  const std::uint64_t held = session_ != nullptr ? session_->held_bytes() : 0;
-  Turns::Arrival arrival = {.costs_bytes = bytes + 2 * held, .bytes = bytes, .kind = Turns::Kind::kLight};
+  Turns::Arrival arrival = {.costs_bytes = bytes, .bytes = bytes, .kind = Turns::Kind::kLight};
   if (method_ == Method::kMerge) {
     arrival.costs_bytes *= kMergeFactor;
   } else if (method_ == Method::kListArrays) {
     arrival.costs_bytes = kListBytes;
-  } else if (held > 0 ||
-             bytes > (method_ == Method::kReduceArray ? kMostOfLightArray : kMostOfLightMessage)) {
+  } else if (bytes > (method_ == Method::kReduceArray ? kMostOfLightArray : kMostOfLightMessage)) {
     arrival.kind = Turns::Kind::kBulk;
   }
   return arrival;
@@ -170,6 +172,10 @@ void Call::TakeMessage() {
   reading_ = false;
   Message message = *std::exchange(arrived_, std::nullopt);
   if (session_ == nullptr) return TakeRequest(std::move(message));
+  // Bytes that had to leave their slot are copied back to one now, and may have to leave that, too.
+  if (const std::uint64_t held = session_->held_bytes(); held > 0 && turns_.has_value()) {
+    turns_->Charge(2 * held);
+  }
   const absl::StatusOr<ArraySession::Need> need = session_->OnMessage(std::move(message));
   timer_.Reserve(session_->reserved_bytes());
   if (session_->made_progress()) ReportProgress(arrived_at_);

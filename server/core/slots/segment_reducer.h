@@ -3,7 +3,8 @@
 //
 // What all do who reduce segments by way of a shard's slots: start slots on adjacent segments, and make
 // messages of the results, in the order of segments, in whatever order the device finishes. A segment that is
-// longer than what a slot takes is reduced as an array of its own, by the reducers of arrays.
+// longer than what a slot takes, or than may be held, is reduced as an array of its own, by the reducers of
+// arrays.
 //
 // Results that the client has not taken are bounded: with those that are being made, and their errors, they
 // are at most WaitingResultBytes (limits.h).
@@ -90,8 +91,7 @@ class SegmentReducer : protected SlotShare::Holder {
   // The slot has been started, or could not be, on the next segments.
   absl::Status Started(kernels::Slot* slot, const Cut& cut, absl::Status status, DeviceWork work = {});
 
-  // The next segment, which is longer than what a slot takes, is reduced by `reducer`, which calls
-  // OnLongProgress.
+  // The next segment, a long one, is reduced by `reducer`, which calls OnLongProgress.
   void AddLong(std::unique_ptr<SlotReducer> reducer);
   // Says that the reducer that was added last has all its bytes.
   void EndLong() { pending_.back().has_all_bytes = true; }
