@@ -90,8 +90,8 @@ class RefusalsTest(TestCase):
 
     def refusals_until_ready(self, limit: str, least: int, codes: tuple[int, ...], command: tuple[str, ...],
                              user: tuple[str, ...] = ()) -> Iterator[str]:
-        """What the server says to its standard error with each number of what prlimit(1) counts by the name of
-        `limit`, until it serves with one; before that it ends with one of the codes."""
+        """What the server says to its standard error with each number of what prlimit(1) counts by the name
+        of `limit`, until it serves with one; before that it ends with one of the codes."""
         for most in range(least, 200):
             with subprocess.Popen([*user, "prlimit", f"--{limit}={most}", *command],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process, \

@@ -46,7 +46,7 @@ TESTS = {
     "server/core/admission/admission.cc": _CALLS,
     "server/core/admission/allow_list.cc": _server("allow_list"),
     "server/core/slots/array_reducer.cc": _SLOTS,
-    "server/core/slots/array_segment_reducer.cc": _SEGMENTS,
+    "server/core/slots/array_segment_reducer.cc": _SEGMENTS + _server("segment_shares"),
     "server/core/calls/array_session.cc": _STREAMS + _SEGMENTS,
     "server/core/slots/array_writer.cc": _KEPT,
     "server/core/calls/call.cc": _CALLS,

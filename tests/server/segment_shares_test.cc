@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a call with segments has of slots that others always want, too: slots go to parties in turns, so that
+// it has less where its segments fill less of a slot.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "server/core/slots/array_reducer.h"
+#include "server/core/slots/array_segment_reducer.h"
+#include "server/core/slots/slot_share.h"
+#include "tests/server/fake_slot.h"
+
+namespace warpfold::server {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kSlotBytes = 8 * kMiB;
+
+const Clock kNoTime = [] { return absl::UnixEpoch(); };
+
+kernels::ReductionPlan Sum() {
+  kernels::ReductionSpec spec;
+  spec.operators = {"sum"};
+  spec.element_type = kernels::ElementType::kUint8;
+  return kernels::ReductionPlan::Create(spec).value();
+}
+
+// Sends messages of a MiB as fast as they are taken.
+class Sender {
+ public:
+  explicit Sender(ArraySink& sink) : sink_(sink) {}
+
+  void Send() {
+    constexpr int kMostAtOnce = 64;
+    for (int i = 0; i < kMostAtOnce; ++i) {
+      const absl::StatusOr<std::size_t> taken = sink_.Append(std::span(message_).subspan(offset_), nullptr);
+      ASSERT_TRUE(taken.ok()) << taken.status();
+      if (*taken == 0) return;
+      bytes_ += *taken;
+      offset_ = (offset_ + *taken) % message_.size();
+    }
+  }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  ArraySink& sink_;
+  const std::vector<std::byte> message_ = std::vector<std::byte>(kMiB);
+  std::size_t offset_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+// What it has of that which another party with an endless array has.
+double ShareOf(std::uint64_t segment_bytes, int slot_count) {
+  FakeBehaviour device;
+  device.ends_in_start = false;
+  device.SetBlocked(true);
+  std::vector<std::unique_ptr<FakeSlot>> slots;
+  std::vector<kernels::Slot*> of_share;
+  for (int i = 0; i < slot_count; ++i) {
+    slots.push_back(std::make_unique<FakeSlot>(device, kSlotBytes, 0));
+    of_share.push_back(slots.back().get());
+  }
+  SlotShare share(of_share);
+  std::function<void()> wake[3] = {[] {}, [] {}, [] {}};
+  const ArrayReducer::Options endless = {.reduction = Sum(), .least_bytes = std::uint64_t{1} << 40};
+  ArraySegmentReducer segments(PartySlots(share, "a"), kNoTime, Sum(), segment_bytes, {}, [&] { wake[0](); });
+  ArrayReducer array(PartySlots(share, "b"), kNoTime, endless, [&] { wake[1](); });
+  ArrayReducer third(PartySlots(share, "c"), kNoTime, endless, [&] { wake[2](); });
+  Sender senders[] = {Sender(segments), Sender(array), Sender(third)};
+  const auto take_messages = [&segments] {
+    while (segments.has_message()) segments.TakeMessage();
+  };
+  wake[0] = [&] {
+    take_messages();
+    senders[0].Send();
+  };
+  wake[1] = [&] { senders[1].Send(); };
+  wake[2] = [&] { senders[2].Send(); };
+  for (const std::function<void()>& begin : wake) begin();
+  for (int i = 0; i < 200; ++i) {
+    take_messages();
+    segments.FreeFinished();
+    if (device.working() > 0) device.Finish(0);
+    share.Poll();
+  }
+  for (std::function<void()>& end : wake) end = [] {};
+  device.SetBlocked(false);
+  device.FinishAll();
+  share.Poll();
+  segments.Release();
+  array.Release();
+  third.Release();
+  return static_cast<double>(senders[0].bytes()) / static_cast<double>(senders[1].bytes());
+}
+
+TEST(SegmentSharesTest, ItIsWhatSegmentsFillOfASlot) {
+  for (const int slots : {1, 4}) {
+    for (const std::uint64_t segment : {kMiB / 2, 3 * kMiB / 2, 3 * kMiB, 7 * kMiB}) {
+      const std::uint64_t filled = kSlotBytes / segment * segment;
+      const double fill = static_cast<double>(filled) / static_cast<double>(kSlotBytes);
+      EXPECT_GT(ShareOf(segment, slots), 0.9 * fill) << segment << " bytes, " << slots << " slots";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warpfold::server
