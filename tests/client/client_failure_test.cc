@@ -100,11 +100,11 @@ TEST_F(ClientFailureTest, WriterLearnsOfARefusalWithoutWriting) {
 }
 
 TEST_F(ClientFailureTest, WriterLearnsOfAnErrorWithoutWriting) {
-  absl::StatusOr<Writer> writer = client_.OpenWriter(kSumSpec, ElementType::kInt32);
-  ASSERT_TRUE(writer.ok()) << writer.status();
   service_.on_chunk = [](const SeenCall&, grpc::ServerContext&) {
     return ErrorWithReason(grpc::StatusCode::RESOURCE_EXHAUSTED, "too long", "ARRAY_TOO_LARGE");
   };
+  absl::StatusOr<Writer> writer = client_.OpenWriter(kSumSpec, ElementType::kInt32);
+  ASSERT_TRUE(writer.ok()) << writer.status();
   ASSERT_TRUE(writer->Write(std::vector<std::byte>(4)).ok());
   ASSERT_TRUE(writer->Flush().ok());
   ASSERT_TRUE(writer->AwaitEnd(absl::Minutes(1)));

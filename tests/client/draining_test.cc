@@ -42,6 +42,22 @@ class DrainingTest : public testing::Test {
   absl::Notification refused_twice_;
 };
 
+// What is written to it cannot be sent again, but nothing has been.
+TEST_F(DrainingTest, AWriterOpensAtAServerThatStays) {
+  DrainTheFirst();
+  Client client({leaving_->target(), staying_.target()}, {.backoff = absl::Milliseconds(1)});
+  for (int i = 1; i <= 4; ++i) {
+    absl::StatusOr<Writer> writer = client.OpenWriter({.operators = {"sum"}}, ElementType::kInt32);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    EXPECT_TRUE(writer->Write(std::vector<std::byte>(400)).ok());
+    const absl::StatusOr<Reduction> reduction = writer->Commit();
+    ASSERT_TRUE(reduction.ok()) << reduction.status();
+    EXPECT_EQ(reduction->element_count, 100u);
+    EXPECT_EQ(second_.started(), i);
+  }
+  EXPECT_FALSE(refused_at_.empty());
+}
+
 // Before, all attempts were over within milliseconds, since each connection was made at once.
 TEST_F(DrainingTest, TheCallOutlastsAnAddressThatIsClosedLate) {
   DrainTheFirst();
