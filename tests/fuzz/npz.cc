@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/client/zip_file.h"
+#include "tests/client/cli/zip_file.h"
 #include "tests/fuzz/input.h"
 
 namespace warpfold::cli {

@@ -10,6 +10,7 @@ show it a tree that breaks the rule.
 import os
 import re
 import unittest
+from typing import Callable, Iterable
 
 import tree
 from tree import Include
@@ -40,6 +41,9 @@ _INNER_ROOM_MAY_INCLUDE = {
     f"{_CLIENT}/examples": {""},
     f"{_CLIENT}/python/native": {"", "connections", "calls", "python/native"},
 }
+# Rooms of tests have the names of what they test. The simulation drives all of the server's core.
+_TESTED_ROOMS = ("server", "client", "proto")
+_OTHER_TESTS = {"tests/server/simulation"}
 _GRPC_ROOMS = ("server", "client", "tests")
 # The messages of the standard services are plain protobuf, generated from proto/grpc.
 _GRPC = re.compile(r"^(grpc(?!/(health|reflection)/\w+/\w+\.pb\.h$)|grpcpp|grpc\+\+)/|\.grpc\.pb\.h$")
@@ -114,6 +118,13 @@ def translators(includes: list[Include]) -> list[str]:
     return sorted(grpc & domain)
 
 
+def tested_room_complaints(paths: Iterable[str], is_folder: Callable[[str], bool]) -> list[str]:
+    folders = {os.path.dirname(path) for path in paths
+               if path.startswith(tuple(f"tests/{room}/" for room in _TESTED_ROOMS))}
+    return [f"{folder} has the name of no room. Remedy: put its tests into the room of what they test."
+            for folder in sorted(folders - _OTHER_TESTS) if not is_folder(folder.removeprefix("tests/"))]
+
+
 def path_complaints(includes: list[Include], exists) -> list[str]:
     """Our own headers are named from the root, never relative to the including file."""
     complaints = []
@@ -144,6 +155,9 @@ class LayeringTest(unittest.TestCase):
     def test_rooms_within_the_core_and_the_client(self):
         self.assertTrue({os.path.dirname(i.path) for i in self.includes} >= set(_INNER_ROOM_MAY_INCLUDE))
         self.assert_none(inner_complaints(self.includes))
+
+    def test_tests_are_in_the_rooms_of_what_they_test(self):
+        self.assert_none(tested_room_complaints(tree.cxx_files(), lambda path: (tree.ROOT / path).is_dir()))
 
     def test_grpc_stays_in_its_rooms(self):
         self.assert_none(grpc_complaints(self.includes))
@@ -189,6 +203,14 @@ class RulesCatchBreakersTest(unittest.TestCase):
                                            Include("server/rpc/a.h", 1, "server/core/calls/b.h"),
                                            Include("client/client.cc", 1, "client/calls/b.h"),
                                            Include("tests/client/a.cc", 1, "client/calls/b.h")]), [])
+
+    def test_rooms_of_tests(self):
+        is_folder = {"server", "server/core/calls", "client"}.__contains__
+        self.assertEqual(tested_room_complaints(["tests/server/a_test.cc", "tests/server/core/calls/b.h",
+                                               "tests/client/c.cc", "tests/server/simulation/d.cc",
+                                               "tests/gpu/e.cc"], is_folder), [])
+        self.assertEqual(len(tested_room_complaints(["tests/server/calls/a_test.cc", "tests/client/x/b.cc"],
+                                                  is_folder)), 2)
 
     def test_grpc(self):
         self.assertEqual(len(grpc_complaints([Include("kernels/a.h", 1, "grpcpp/grpcpp.h"),

@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which events a call answers, and how: admission, watches, answers, parts of arrays, what is reserved.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/error.h"
+#include "tests/server/core/calls/call_fixture.h"
+#include "tests/server/requests.h"
+#include "warpfold/v1/arrays.pb.h"
+
+namespace warpfold::server {
+namespace {
+
+using CallEventsTest = CallTest;
+
+TEST_F(CallEventsTest, WhoAsksIsToldOfItsAdmissionAndNobodyElse) {
+  Caller silent(shard_, kReduce);
+  EXPECT_FALSE(silent.told_admitted());
+  std::deque<Caller> calls;
+  while (calls.empty() || !calls.back().answered()) {
+    calls.emplace_back(shard_, kReduce, "192.0.2.1", /*expects_admission=*/true);
+    EXPECT_NE(calls.back().told_admitted(), calls.back().answered());
+  }
+  EXPECT_GT(calls.size(), 1u);
+  EXPECT_EQ(calls.back().Reason(), "TOO_MANY_REDUCTIONS");
+  calls.pop_back();
+  for (Caller& call : calls) call.call().OnLeft();
+  silent.call().OnLeft();
+}
+
+TEST_F(CallEventsTest, AWatchBeginsWhenItsClientCanSendNoMore) {
+  Caller watch(shard_, kWatch);
+  watch.Say("");
+  EXPECT_EQ(watch.sent(), 0);
+  EXPECT_TRUE(watch.reading()) << "what is not read would lie in gRPC's hands for as long as the watch lasts";
+  watch.HalfClose();
+  EXPECT_EQ(watch.sent(), 1);
+  Wait(absl::Hours(10));
+  EXPECT_FALSE(watch.answered());
+  watch.call().OnLeft();
+}
+
+TEST_F(CallEventsTest, AWatchThatSaysMoreThanItsRequestIsRefused) {
+  Caller watch(shard_, kWatch);
+  watch.Say("");
+  watch.Say("");
+  EXPECT_EQ(watch.Reason(), "BAD_MESSAGE");
+  Caller silent(shard_, kWatch);
+  silent.HalfClose();
+  EXPECT_EQ(silent.Reason(), "BAD_MESSAGE");
+}
+
+TEST_F(CallEventsTest, AWatchThatDoesNotBeginEndsSoon) {
+  Caller watch(shard_, kWatch);
+  Wait(kCheckIdle / 2);
+  watch.Say("");
+  Wait(kCheckIdle / 2 - absl::Milliseconds(1));
+  EXPECT_FALSE(watch.answered());
+  Wait(absl::Milliseconds(1));
+  EXPECT_EQ(watch.Reason(), "IDLE");
+}
+
+TEST_F(CallEventsTest, ASmallCallSaysAtOnceWhatItAsks) {
+  for (const char* const method : {kServerInfo, kListArrays}) {
+    Caller call(shard_, method);
+    Wait(kCheckIdle - absl::Milliseconds(1));
+    EXPECT_FALSE(call.answered());
+    Wait(absl::Milliseconds(1));
+    EXPECT_EQ(call.Reason(), "IDLE") << method;
+  }
+}
+
+// Arrays and merges may be large, and their clients slow.
+TEST_F(CallEventsTest, AMessageMayTakeItsTimeUntilPlacesAreShort) {
+  for (const char* const method : {kReduceArray, kMerge}) {
+    std::deque<Caller> calls;
+    for (int i = 0; i < 55; ++i) calls.emplace_back(shard_, method);
+    Wait(10 * kCheckIdle);
+    const auto count_ended = [&] {
+      return std::count_if(calls.begin(), calls.end(), [](const Caller& call) { return call.answered(); });
+    };
+    EXPECT_EQ(count_ended(), 0) << method;
+    Caller& last = calls.emplace_back(shard_, method);
+    Wait(absl::Milliseconds(1));
+    EXPECT_EQ(count_ended(), 1) << "as many as are too many: " << method;
+    EXPECT_FALSE(last.answered());
+    EXPECT_EQ(calls.front().Reason(), "IDLE");
+    for (Caller& call : calls) call.call().OnLeft();
+  }
+}
+
+TEST_F(CallEventsTest, WatchesThatHaveNotBegunHaveThePlacesOfProbes) {
+  std::deque<Caller> watches;
+  std::size_t begun = 0;
+  for (std::size_t i = 0; i < 2 * Admission::kCheckPlaces; ++i) {
+    begun += watches.emplace_back(shard_, kWatch).answered() ? 0 : 1;
+  }
+  EXPECT_EQ(begun, Admission::kCheckPlaces * 7 / 8);
+  for (std::size_t i = 0; i < begun; ++i) {
+    watches[i].Say("");
+    watches[i].HalfClose();
+  }
+  EXPECT_FALSE(Caller(shard_, kWatch).answered()) << "those that have begun have other places";
+  for (Caller& watch : watches) watch.call().OnLeft();
+}
+
+TEST_F(CallEventsTest, ThereArePlacesForSoManyWatches) {
+  std::deque<Caller> watches;
+  for (int i = 0; i < Admission::kWatchPlaces * 7 / 8 + 1; ++i) {
+    Caller& watch = watches.emplace_back(shard_, kWatch);
+    watch.Say("");
+    watch.HalfClose();
+  }
+  EXPECT_EQ(watches.back().Reason(), "TOO_MANY_CALLS");
+  watches.pop_back();
+  EXPECT_FALSE(watches.back().answered());
+  for (Caller& watch : watches) watch.call().OnLeft();
+}
+
+// A client that does not take its answer could go on sending.
+TEST_F(CallEventsTest, AnAnswerToWhoCanStillSendCountsAWindow) {
+  std::deque<Caller> calls;
+  const auto is_patient = [&] { return service_.answers.Patience(absl::Minutes(1)) == absl::Minutes(1); };
+  while (is_patient()) calls.emplace_back(shard_, kServerInfo).Say("");
+  EXPECT_EQ(calls.size(), kMaxPendingAnswerBytes / kStreamWindowBytes);
+  calls.pop_back();
+  EXPECT_TRUE(is_patient());
+  while (calls.size() < kMaxPendingAnswerBytes / kStreamWindowBytes + 10) {
+    calls.emplace_back(shard_, kServerInfo).HalfClose();
+  }
+  EXPECT_TRUE(is_patient());
+}
+
+TEST_F(CallEventsTest, OnlyReductionsAndMergesArePartsOfArrays) {
+  Caller watch(shard_, kWatch);
+  watch.Say("");
+  watch.HalfClose();
+  Caller info(shard_, kServerInfo);
+  EXPECT_FALSE(service_.admission.AwaitsCalls(now_)) << "a drain would wait for them";
+  Caller merge(shard_, kMerge);
+  EXPECT_TRUE(service_.admission.AwaitsCalls(now_));
+  watch.call().OnLeft();
+}
+
+// A server that drains waits for what its client makes of it.
+TEST_F(CallEventsTest, AMergedStateIsWaitedForAndAMergedValueIsNot) {
+  for (const bool returns_state : {false, true}) {
+    v1::MergeRequest request;
+    request.mutable_spec()->add_operators(v1::OPERATOR_SUM);
+    request.mutable_spec()->set_element_type(v1::ELEMENT_TYPE_INT32);
+    request.add_states();
+    request.set_return_state(returns_state);
+    Caller merge(shard_, kMerge);
+    merge.Say(request.SerializeAsString());
+    EXPECT_EQ(merge.Reason(), "");
+    EXPECT_EQ(service_.admission.IsQuiet(now_), !returns_state);
+    EXPECT_TRUE(service_.admission.IsQuiet(now_ + kMergeWait));
+    merge.call().OnLeft();
+  }
+}
+
+TEST_F(CallEventsTest, ExpiredArraysAreGoneWithTheNextTick) {
+  service_.residents.Open(backend_.AllocateOfEach(kPoolBytes), {.owner_bytes = kPoolBytes});
+  auto array = service_.residents.Reserve({.party = "a party",
+                                           .owner = "an owner",
+                                           .layout = {},
+                                           .element_count = 1000,
+                                           .byte_count = 4000,
+                                           .time_to_live = absl::Seconds(10)},
+                                          now_);
+  ASSERT_TRUE(array.ok()) << array.status();
+  service_.residents.Publish(*array, now_);
+  array = nullptr;
+  Wait(absl::Seconds(9));
+  EXPECT_LT(service_.residents.room().free_bytes, kPoolBytes);
+  Wait(absl::Seconds(1));
+  EXPECT_EQ(service_.residents.room().free_bytes, kPoolBytes);
+}
+
+// More elements than 64 bits can count the bytes of.
+TEST_F(CallEventsTest, NoArrayIsKeptWhoseBytesCannotBeCounted) {
+  service_.residents.Open(backend_.AllocateOfEach(kPoolBytes), {.owner_bytes = kPoolBytes});
+  v1::PutArrayRequest request;
+  request.mutable_header()->set_element_type(v1::ELEMENT_TYPE_INT32);
+  for (const std::uint64_t count : {(std::uint64_t{1} << 62) + 1, ~std::uint64_t{0}}) {
+    request.mutable_header()->set_element_count(count);
+    Caller put(shard_, "/warpfold.v1.ArrayService/PutArray");
+    put.Say(request.SerializeAsString());
+    EXPECT_EQ(put.Reason(), "ARRAY_TOO_LARGE");
+    put.call().OnLeft();
+  }
+  EXPECT_EQ(service_.residents.room().free_bytes, kPoolBytes);
+}
+
+// Room for an array is not had for a header and a trickle.
+TEST_F(CallEventsTest, WhoReservesMuchMustKeepPace) {
+  ASSERT_LT(service_.limits.call.pace_bytes * 16, kPoolBytes / 2);
+  service_.residents.Open(backend_.AllocateOfEach(kPoolBytes), {.owner_bytes = kPoolBytes});
+  v1::PutArrayRequest header;
+  header.mutable_header()->set_element_type(v1::ELEMENT_TYPE_UINT8);
+  header.mutable_header()->set_element_count(kPoolBytes / 2);
+  v1::PutArrayRequest chunk;
+  chunk.mutable_chunk()->set_data(std::string(service_.limits.call.pace_bytes, 'x'));
+  Caller slow(shard_, "/warpfold.v1.ArrayService/PutArray");
+  slow.Say(header.SerializeAsString());
+  for (int i = 0; i < 3; ++i) {
+    Wait(service_.limits.call.idle / 2);
+    slow.Say(chunk.SerializeAsString());
+  }
+  EXPECT_FALSE(slow.answered());
+  Wait(service_.limits.call.idle / 2);
+  EXPECT_EQ(slow.Reason(), "RATE");
+  EXPECT_EQ(service_.residents.room().free_bytes, kPoolBytes);
+
+  Caller fast(shard_, "/warpfold.v1.ArrayService/PutArray");
+  fast.Say(header.SerializeAsString());
+  chunk.mutable_chunk()->set_data(std::string(kPoolBytes / 2 / 16, 'x'));
+  for (int i = 0; i < 3; ++i) {
+    Wait(2 * service_.limits.call.idle - absl::Seconds(61));
+    fast.Say(chunk.SerializeAsString());
+  }
+  EXPECT_FALSE(fast.answered());
+}
+
+}  // namespace
+}  // namespace warpfold::server

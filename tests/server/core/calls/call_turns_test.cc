@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Warpfold Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// When calls take their turns at a shard's thread, and what they expect of their clients
+// (server/core/admission/turns.h).
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "kernels/error.h"
+#include "tests/server/core/calls/call_fixture.h"
+#include "tests/server/requests.h"
+
+namespace warpfold::server {
+namespace {
+
+using CallTurnsTest = CallTest;
+
+TEST_F(CallTurnsTest, MergesAndListsAreTakenInTurns) {
+  for (const std::string method : {kMerge, kListArrays}) {
+    // Each method has parties of its own, because what a party has had is remembered.
+    std::deque<Caller> greedy;
+    for (int i = 0; i < 50; ++i) greedy.emplace_back(shard_, method, method + " by the greedy one");
+    Caller modest(shard_, method, method + " by the modest one");
+    const std::string nonsense(method == kMerge ? 1 << 20 : 999, 'x');
+    for (Caller& caller : greedy) caller.Say(nonsense);
+    EXPECT_TRUE(greedy[0].answered());
+    EXPECT_FALSE(greedy[1].answered()) << method << ": another party may come first";
+    modest.Say("");
+    EXPECT_TRUE(modest.answered());
+    while (shard_.turns().has_waiting()) {
+      now_ += Turns::kPatience;
+      shard_.Work();
+    }
+    for (Caller& caller : greedy) EXPECT_EQ(caller.Reason(), "BAD_MESSAGE");
+  }
+}
+
+// Others are held for the next message of its call, and for that of its next one
+// (server/core/admission/turns.h).
+TEST_F(CallTurnsTest, WhoHasLessIsExpectedOnceItCanSend) {
+  std::deque<Caller> greedy;
+  for (int i = 0; i < 20; ++i) greedy.emplace_back(shard_, kMerge, "192.0.2.2");
+  auto greet = [&greedy, next = 0]() mutable { greedy[next++].Say(std::string(1 << 20, 'x')); };
+  const auto is_held = [this] {
+    shard_.Work();
+    return shard_.turns().held_until().has_value();
+  };
+  Caller silent(shard_, kMerge);  // keeps what is known of its party
+  greet();
+  greet();
+  EXPECT_FALSE(is_held()) << "nothing is known of who has sent nothing";
+  Caller asks_little(shard_, kListArrays);
+  asks_little.Say("");
+  EXPECT_EQ(asks_little.Reason(), "");
+  greet();
+  EXPECT_FALSE(is_held()) << "a list costs the thread much, but has few bytes";
+  Caller refused(shard_, kReduceArray);
+  refused.Say(std::string(3 << 20, 'x'));
+  EXPECT_EQ(refused.Reason(), "BAD_MESSAGE");
+  greet();
+  EXPECT_FALSE(is_held()) << "it has no reason to send more";
+
+  Caller begins(shard_, kListArrays);
+  greet();
+  EXPECT_TRUE(is_held());
+  now_ += Turns::kPatience;
+  begins.Say("");
+  EXPECT_EQ(begins.Reason(), "");
+  EXPECT_TRUE(is_held()) << "its next call is expected";
+  EXPECT_EQ(shard_.LongestWait(absl::Seconds(1)), Turns::kPatience);
+
+  Caller stream(shard_, kReduce);
+  Caller stream_that_ends(shard_, kReduce);
+  now_ += Turns::kPatience / 2;
+  stream.Say(Header({v1::OPERATOR_SUM}).SerializeAsString());
+  EXPECT_TRUE(stream.reading());
+  greet();
+  EXPECT_TRUE(is_held()) << "its array is expected";
+
+  stream.call().OnLeft();
+  EXPECT_FALSE(shard_.turns().held_until().has_value()) << "it has left";
+  // The device works on it for long.
+  backend_.behaviour.SetBlocked(true);
+  const std::vector<int> elements(1 << 15);
+  stream_that_ends.Say(Header({v1::OPERATOR_SUM}).SerializeAsString());
+  stream_that_ends.Say(Chunk(elements).SerializeAsString());
+  stream_that_ends.Say(Commit(elements.size(), elements.size() * sizeof(int)).SerializeAsString());
+  EXPECT_TRUE(is_held());
+  stream_that_ends.HalfClose();
+  EXPECT_FALSE(stream_that_ends.answered());
+  EXPECT_FALSE(shard_.turns().held_until().has_value()) << "no message will come";
+  stream_that_ends.call().OnLeft();
+
+  Caller last(shard_, kListArrays);
+  silent.call().OnLeft();
+  last.Say("");
+  EXPECT_TRUE(service_.tags.has_several());
+  Wait(Turns::kPatience);
+  EXPECT_FALSE(service_.tags.has_several()) << "it has not come again";
+}
+
+TEST_F(CallTurnsTest, AMergeThatWaitsForItsTurnCanBeStopped) {
+  Caller other(shard_, kMerge, "192.0.2.2");
+  Caller first(shard_, kMerge);
+  Caller second(shard_, kMerge);
+  first.Say("x");
+  second.Say("x");
+  EXPECT_FALSE(second.answered());
+  shard_.StopAll(kernels::Error(absl::StatusCode::kUnavailable, "DRAINING", "the server ends"));
+  EXPECT_EQ(second.Reason(), "DRAINING");
+  EXPECT_FALSE(shard_.turns().has_waiting());
+}
+
+// It is refused anyway, and would lie in memory meanwhile.
+TEST_F(CallTurnsTest, AMessageThatIsTooLargeWaitsForNoTurn) {
+  Caller other(shard_, kMerge, "192.0.2.2");
+  Caller first(shard_, kMerge);
+  Caller second(shard_, kMerge);
+  first.Say("x");
+  second.Say(std::string(kMaxPayloadBytes + kMaxFramingBytes + 1, 'x'));
+  EXPECT_EQ(second.Reason(), "MESSAGE_TOO_LARGE");
+  Caller lists(shard_, kListArrays);
+  lists.Say(std::string(kMaxSmallRequestBytes + 1, 'x'));
+  EXPECT_EQ(lists.Reason(), "MESSAGE_TOO_LARGE");
+}
+
+}  // namespace
+}  // namespace warpfold::server
