@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // argmin and argmax of a leaf: the best rank of each row, as min and max find it; then the first row that
-// has the best of all, and in it the first element.
+// has the best of all, and in it the first element. Its memory may be another process's, which writes to it
+// meanwhile (kernels/memory.h): what was found once need not be there when it is looked for.
 #pragma once
 
 #include <algorithm>
@@ -33,10 +34,12 @@ struct ArgExtremumLeaf {
     }
     // Only ignored NaN have the worst rank of floats.
     if (kIgnoreNan && FloatElement<T> && best == Op::Keys::kWorst) return op.LeafIdentity();
-    const std::uint64_t i =
+    const std::uint64_t found =
         best_row + (count - best_row >= kColumns<T>
                         ? FirstWith(op, best, data + best_row * sizeof(T), kColumns<T>)
                         : FirstWith(op, best, data + best_row * sizeof(T), count - best_row));
+    // Of elements that somebody changes any may be the answer, but none outside.
+    const std::uint64_t i = std::min(found, count - 1);
     return op.Lift(Load<T>(data, i), static_cast<std::uint32_t>(i));
   }
 

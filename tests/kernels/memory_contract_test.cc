@@ -4,10 +4,14 @@
 // The contract of memory that slots reduce without staging: the same bits as of staged elements, wherever the
 // elements begin.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -108,6 +112,68 @@ TEST(MemoryContractTest, TakesMuchAtOnce) {
   const ReductionPlan sum = PlanOf(spec);
   const Slot& slot = *backend->slots().front();
   EXPECT_GT(slot.CapacityFrom(sum, **memory, 0), 8 * slot.Capacity(sum));
+}
+
+// Memory of `bytes` that another process might write to: two mappings of one file.
+struct SharedBytes {
+  explicit SharedBytes(std::size_t size) : bytes(size) {
+    const int file = memfd_create("shared", MFD_CLOEXEC);
+    EXPECT_EQ(ftruncate(file, static_cast<off_t>(bytes)), 0);
+    ours = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
+    theirs = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+  }
+  ~SharedBytes() {
+    munmap(ours, bytes);
+    munmap(theirs, bytes);
+  }
+  SharedBytes(const SharedBytes&) = delete;
+  SharedBytes& operator=(const SharedBytes&) = delete;
+
+  const std::size_t bytes;
+  void* ours = nullptr;
+  void* theirs = nullptr;
+};
+
+// Makes one element better and better. That the last of its row is best when it is looked for is as good as
+// impossible then.
+template <class Reduce>
+void WhileSomebodyWrites(float* element, float step, const Reduce& reduce) {
+  std::atomic<bool> ends = false;
+  std::thread writer([&] {
+    for (float value = 0; !ends; value = std::abs(value) < 1e6f ? value + step : 0) {
+      std::atomic_ref(*element).store(value, std::memory_order_relaxed);
+    }
+  });
+  reduce();
+  ends = true;
+  writer.join();
+}
+
+// Otherwise the answer would tell of memory that is somebody else's, or reading it would end the process.
+TEST(MemoryContractTest, IndicesOfElementsThatSomebodyChangesAreWithinTheRange) {
+  Backend* const backend = DeviceUnderTest::Get().backend();
+  if (backend == nullptr) return;
+  constexpr std::uint64_t kCount = 1024;
+  const SharedBytes shared(kCount * sizeof(float));
+  std::fill_n(static_cast<float*>(shared.theirs), kCount, 0.0f);
+  const auto registered = backend->Register({static_cast<const std::byte*>(shared.ours), shared.bytes});
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  Slot& slot = *backend->slots().front();
+  for (const bool least : {true, false}) {
+    ReductionSpec spec;
+    spec.operators = {least ? "argmin" : "argmax"};
+    spec.element_type = ElementType::kFloat32;
+    const ReductionPlan reduction = PlanOf(spec);
+    WhileSomebodyWrites(static_cast<float*>(shared.theirs) + kCount - 1, least ? -1.0f : 1.0f, [&] {
+      for (int i = 0; i < (SmallScale() ? 300 : 20'000); ++i) {
+        const PartialState state = ReduceFrom(slot, reduction, 0, kCount, **registered, 0, kCount);
+        const absl::StatusOr<OperatorValue> value = state.Finish(0);
+        ASSERT_TRUE(value.ok()) << value.status();
+        ASSERT_LT(value->index, kCount) << "at call " << i;
+      }
+    });
+  }
 }
 
 TEST(MemoryContractTest, MemoryOfNobodyIsRefused) {
