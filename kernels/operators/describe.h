@@ -5,6 +5,10 @@
 // and the count without NaN that are ignored.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "kernels/operators/mean.h"
 #include "kernels/operators/minmax.h"
 #include "kernels/operators/sum.h"
@@ -88,7 +92,12 @@ struct Describe<T, false> : DescribeBase<T, false> {
   }
 
   bool IsPossible(const State& s, std::uint64_t first, std::uint64_t count) const {
-    return Variances{}.IsPossible(s.powers, first, count) && Base::HasPossibleRange(s, first, count);
+    if (!Variances{}.IsPossible(s.powers, first, count) || !Base::HasPossibleRange(s, first, count)) {
+      return false;
+    }
+    // Integers are their own keys, and the products are within 128 bits as in Sum.
+    const auto sum = static_cast<Int128>(FromWords(s.powers.sum));
+    return sum >= Int128{s.min} * count && sum <= Int128{s.max} * count;
   }
 
   WARPFOLD_FN Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {
@@ -188,7 +197,14 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
   }
 
   bool IsPossible(const State& s, std::uint64_t first, std::uint64_t count) const {
-    return Variances{}.IsPossible(s.moments, first, count) && Base::HasPossibleRange(s, first, count);
+    if (!Variances{}.IsPossible(s.moments, first, count) || !Sums{}.IsPossible(s.sum, first, count)) {
+      return false;
+    }
+    const std::uint64_t present = s.moments.count;
+    const bool has_extremes = s.min != Identity().min;
+    // Only ignored NaN, which sum to 0.0.
+    if (present == 0) return !has_extremes && s.max == Identity().max && s.sum == 0 && !std::signbit(s.sum);
+    return has_extremes && Base::HasPossibleRange(s, first, present) && GoTogether(s);
   }
 
   WARPFOLD_FN Outcome FinishField(const State& s, std::uint64_t count, std::uint32_t field) const {
@@ -209,6 +225,22 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
   }
 
  private:
+  // Whether sum and mean can be those of elements between these extremes. Rounding may lift them a little; it
+  // is less than 2^-45 of the largest magnitude for each element.
+  static bool GoTogether(const State& s) {
+    const auto range = Base::RangeOf(s);
+    const double least = ElementOf<T>(range.min);
+    const double greatest = ElementOf<T>(range.max);
+    if (least != least) return s.sum != s.sum && s.moments.mean != s.moments.mean;
+    const auto count = static_cast<double>(s.moments.count);
+    const double largest = std::max(std::fabs(least), std::fabs(greatest));
+    const double slack = (largest + std::numeric_limits<double>::min()) * 0x1p-40;
+    // Of infinities, and where a sum overflows, it may be any.
+    if (!std::isfinite((largest + slack) * count)) return true;
+    return s.sum >= (least - slack) * count && s.sum <= (greatest + slack) * count &&
+           std::fabs(s.sum - s.moments.mean * count) <= slack * count;
+  }
+
   static WARPFOLD_FN Outcome MeanOf(const State& s) {
     const std::uint64_t count = s.moments.count;
     if (count == 0) return {.value = Scalar::Of(CanonicalNan(NAN))};

@@ -194,8 +194,9 @@ struct MomentsOperator {
 
   bool IsPossible(const State& s, std::uint64_t, std::uint64_t count) const {
     if (kIgnoreNan ? s.count > count : s.count != count) return false;
+    if (IsBelowZero(s.deviations)) return false;
     if (s.count == 0) return s.mean == 0 && s.mean_low == 0 && s.deviations == 0;
-    if (s.deviations < 0 || (s.count == 1 && s.deviations > 0)) return false;
+    if (s.count == 1 && s.deviations > 0) return false;
     const bool is_finite = std::isfinite(s.mean) && std::isfinite(s.mean_low) && std::isfinite(s.deviations);
     // Infinite and NaN elements make the mean NaN, and so do sums beyond float64. Squares alone may be, too.
     const bool has_nan = s.mean != s.mean && s.deviations != s.deviations;

@@ -121,6 +121,9 @@ std::vector<Forged> OfSeveralNumbers() {
       {"a sum that is too large", "variance", kI8, 3, {383, 0, 48899, 0}},
       {"other squares", "describe", kI32, 3, {9, 0, 26, 0, 3, 3}},
       {"the least above the greatest", "describe", kI32, 3, {9, 0, 27, 0, 4, 3}},
+      {"a sum below the least of its elements", "describe", kI32, 3, {9, 0, 27, 0, 4, 5}},
+      {"a sum above the greatest", "describe", kI32, 1, {9, 0, 81, 0, 3, 3}},
+      {"-0.0 squares", "variance", kF32, 3, {Bits(2), 0, Bits(-0.0), 3}},
       {"less than its largest gives", "logsumexp", kF32, 3, {Bits(1), Bits(0.5)}},
       {"more than its elements give", "logsumexp", kF32, 3, {Bits(1), Bits(4)}},
       {"a largest beyond float32", "logsumexp", kF32, 3, {Bits(1e39), Bits(1)}},
@@ -142,9 +145,40 @@ std::vector<Forged> OfSeveralNumbers() {
   };
 }
 
+// What float32 elements 1, 2 and 3 are described by, but for one thing or two.
+std::vector<Forged> OfDescribe() {
+  const auto key = [](float x) { return std::uint64_t{std::bit_cast<std::uint32_t>(x)}; };
+  const auto state = [&](double sum, double mean, std::uint64_t present, std::uint64_t min,
+                         std::uint64_t max) {
+    return std::vector<std::uint64_t>{Bits(sum), Bits(mean), 0, Bits(present > 1 ? 2 : 0), present, min, max};
+  };
+  const std::uint64_t one = key(1);
+  const std::uint64_t three = key(3);
+  const std::uint64_t nan_min = Signed(INT32_MIN);
+  const std::uint64_t no_min = INT32_MAX;
+  const std::uint64_t no_max = Signed(INT32_MIN);
+  return {
+      {"a sum of 1e300", "describe", kF32, 3, state(1e300, 2, 3, one, three)},
+      {"a sum finer than any element", "describe", kF32, 3, state(0x1p-200, 2, 3, one, three)},
+      {"a sum below the least of its elements", "describe", kF32, 3, state(2, 2, 3, one, three)},
+      {"a sum above the greatest", "describe", kF32, 3, state(10, 2, 3, one, three)},
+      {"NaN of finite elements", "describe", kF32, 3, state(kNan, 2, 3, one, three)},
+      {"infinity of finite elements", "describe", kF32, 3, state(kInfinity, 2, 3, one, three)},
+      {"a mean above the greatest", "describe", kF32, 3, state(6, 4, 3, one, three)},
+      {"a sum of a NaN", "describe", kF32, 3, state(6, 2, 3, nan_min, INT32_MAX)},
+      {"NaN that is ignored", "describe", kF32, 1, state(kNan, 0, 0, no_min, no_max), true},
+      {"a sum of nothing", "describe", kF32, 3, state(7, 0, 0, no_min, no_max), true},
+      {"a sum of nothing that is -0.0", "describe", kF32, 3, state(-0.0, 0, 0, no_min, no_max), true},
+      {"elements without extremes", "describe", kF32, 3, state(3, 1.5, 2, no_min, no_max), true},
+      {"extremes without elements", "describe", kF32, 3, state(0, 0, 0, one, three), true},
+      {"extremes of one element", "describe", kF32, 3, state(2, 2, 1, one, three), true},
+  };
+}
+
 std::vector<Forged> AllForged() {
   std::vector<Forged> all = OfOneNumber();
   for (Forged& forged : OfSeveralNumbers()) all.push_back(std::move(forged));
+  for (Forged& forged : OfDescribe()) all.push_back(std::move(forged));
   return all;
 }
 

@@ -90,12 +90,21 @@ TEST(PossibleStatesTest, DescribeHasPossibleParts) {
   using State = Describe<float, false>::State;
   const ReductionSpec spec = Of("describe", ElementType::kFloat32);
   const Moments moments = {1, 0, 2, kCount};
-  ExpectTaken(spec, State{{0}, moments, 0, 0});
-  ExpectRefused(spec, State{{0}, {1, 0, 2, kCount + 1}, 0, 0});
-  ExpectRefused(spec, State{{0}, {1, 0, -2, kCount}, 0, 0});
-  ExpectRefused(spec, State{{0}, moments, 0, INT32_MAX - 1});
-  ExpectRefused(spec, State{{0}, moments, std::int64_t{1} << 32, 0});
-  ExpectRefused(spec, State{{0}, moments, 0, std::int64_t{1} << 32});
+  constexpr std::int64_t kZero = 0;  // keys
+  constexpr std::int64_t kOne = 0x3f800000;
+  constexpr std::int64_t kInfinite = 0x7f800000;
+  ExpectTaken(spec, State{kCount, moments, kZero, kOne});
+  ExpectTaken(spec, State{kCount * (1 + 0x1p-50), moments, kZero, kOne});
+  ExpectTaken(spec, State{HUGE_VAL, {kNan, kNan, kNan, kCount}, kZero, kInfinite});
+  ExpectTaken(spec, State{kNan, {kNan, kNan, kNan, kCount}, INT32_MIN, INT32_MAX});
+  ExpectRefused(spec, State{kCount, {1, 0, 2, kCount + 1}, kZero, kOne});
+  ExpectRefused(spec, State{kCount, {1, 0, -2, kCount}, kZero, kOne});
+  ExpectRefused(spec, State{kCount, moments, kZero, INT32_MAX - 1});
+  ExpectRefused(spec, State{kCount, moments, std::int64_t{1} << 32, kOne});
+  ExpectRefused(spec, State{kCount, moments, kZero, std::int64_t{1} << 32});
+  ExpectRefused(spec, State{kCount + 1, moments, kZero, kOne});
+  ExpectRefused(spec, State{-1, moments, kZero, kOne});
+  ExpectRefused(spec, State{kCount - 1, moments, kZero, kOne});  // another mean's
 
   using Exact = Describe<std::int32_t, false>::State;
   constexpr std::uint64_t kLargestSum = kCount * INT32_MAX;
