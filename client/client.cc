@@ -33,6 +33,16 @@ constexpr int kMaxConnections = 64;
 // Seeding a generator costs a microsecond, so only arrays that go in several parts get a name.
 std::string RandomName() { return absl::StrCat(absl::Hex(absl::Uniform<std::uint64_t>(absl::BitGen()))); }
 
+// Asks the only target, as often as a call may be tried. once(connection, deadline, interrupts) is an
+// attempt.
+template <typename Once>
+auto AskTheOne(Targets& targets, const ClientOptions& client_options, const CallOptions& options,
+               const Once& once) {
+  const absl::Time deadline = DeadlineOf(options);
+  RetryLoop retry(targets, 0, client_options, deadline, InterruptsOf(options));
+  return retry.Run([&](Attempt&) { return once(retry.connection(), deadline, retry.interrupts()); });
+}
+
 }  // namespace
 
 Client::Client(std::vector<std::string> targets, ClientOptions options)
@@ -57,26 +67,19 @@ absl::StatusOr<Reduction> Client::ReduceSource(const Spec& spec, ElementType typ
   const bool canonical =
       proto_spec->algorithm() == v1::ALGORITHM_UNSPECIFIED || proto_spec->algorithm() == v1::ALGORITHM_AUTO;
   if (options.streams > 1 && !canonical) {
-    return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                      "streams must be 1 where an algorithm is named: its states do not merge");
+    return BadHeader("streams must be 1 where an algorithm is named: its states do not merge");
   }
 
-  const absl::Time deadline = DeadlineOf(options);
+  ReduceJob job = JobOf(*proto_spec, source, options);
+  job.element_bytes = element_bytes;
+  job.element_count = byte_count / element_bytes;
   const bool planned = options.streams == 0 && canonical;
   const absl::StatusOr<TransferPlan> plan =
-      planned ? PlanTransfer(*targets_, byte_count, most_streams(), deadline, InterruptsOf(options))
+      planned ? PlanTransfer(*targets_, byte_count, most_streams(), job.deadline, InterruptsOf(options))
               : PlanTransferOver(std::max(options.streams, 1));
   if (!plan.ok()) return plan.status();
-  const ReduceJob job = {.spec = *proto_spec,
-                         .element_bytes = element_bytes,
-                         .element_count = byte_count / element_bytes,
-                         .chunk_bytes = options.chunk_bytes != 0 ? options.chunk_bytes : plan->chunk_bytes,
-                         .source = source,
-                         .targets = *targets_,
-                         .client_options = options_,
-                         .options = options,
-                         .deadline = deadline,
-                         .array = plan->streams == 1 ? "" : RandomName()};
+  if (options.chunk_bytes == 0) job.chunk_bytes = plan->chunk_bytes;
+  if (plan->streams != 1) job.array = RandomName();
   const std::vector<Stripe> shares = CutIntoShares(job.element_count, element_bytes, plan->streams);
   const absl::StatusOr<v1::Reduction> proto = plan->streams == 1 || shares.size() == 1
                                                   ? ReduceOnOneStream(job)
@@ -104,7 +107,7 @@ absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, co
   absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   if (options.streams != 0 && options.streams != 1) {
-    return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader, "a Writer has one stream");
+    return BadHeader("a Writer has one stream");
   }
   v1::ReduceHeader header;
   *header.mutable_spec() = *std::move(proto_spec);
@@ -112,6 +115,17 @@ absl::StatusOr<Writer> Client::OpenWriter(const Spec& spec, ElementType type, co
   auto state = std::make_unique<Writer::State>(*targets_, options_, options, ElementBytes(spec, type));
   if (absl::Status status = state->Open(header); !status.ok()) return status;
   return Writer(std::move(state));
+}
+
+ReduceJob Client::JobOf(const v1::ReductionSpec& spec, const SliceSource& source,
+                        const CallOptions& options) const {
+  return {.spec = spec,
+          .chunk_bytes = options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes,
+          .source = source,
+          .targets = *targets_,
+          .client_options = options_,
+          .options = options,
+          .deadline = DeadlineOf(options)};
 }
 
 int Client::most_streams() const { return options_.connections * static_cast<int>(targets_->count()); }
@@ -124,8 +138,7 @@ absl::Status Client::CheckCall(const CallOptions& options) const {
 absl::Status Client::CheckCallOfOneTarget(const CallOptions& options) const {
   if (absl::Status status = CheckCall(options); !status.ok()) return status;
   if (targets_->count() == 1) return absl::OkStatus();
-  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                    "arrays that stay with a server need a client of one target");
+  return BadHeader("arrays that stay with a server need a client of one target");
 }
 
 absl::StatusOr<Reduction> Client::ReduceReference(const Spec& spec, ElementType type,
@@ -135,11 +148,10 @@ absl::StatusOr<Reduction> Client::ReduceReference(const Spec& spec, ElementType 
   if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
-  const absl::Time deadline = DeadlineOf(options);
-  RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
-  const absl::StatusOr<v1::Reduction> proto = retry.Run([&](Attempt&) {
-    return SendReference(*proto_spec, reference, options, retry.connection(), deadline, retry.interrupts());
-  });
+  const auto once = [&](const Connection& connection, absl::Time deadline, const Interrupts& interrupts) {
+    return SendReference(*proto_spec, reference, options, connection, deadline, interrupts);
+  };
+  const absl::StatusOr<v1::Reduction> proto = AskTheOne(*targets_, options_, options, once);
   if (!proto.ok()) return proto.status();
   absl::StatusOr<Reduction> reduction = FromProto(*proto);
   if (reduction.ok()) reduction->timings.total = absl::Now() - start;
@@ -170,18 +182,11 @@ absl::StatusOr<ResidentArray> Client::PutSource(ElementType type, std::optional<
   const std::uint64_t element_bytes = ElementBytes(spec, type);
   if (absl::Status status = CheckWhole(byte_count, element_bytes); !status.ok()) return status;
   if (put.time_to_live < absl::ZeroDuration()) {
-    return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                      "time_to_live must be 0 or more seconds");
+    return BadHeader("time_to_live must be 0 or more seconds");
   }
-  const ReduceJob job = {.spec = *proto_spec,
-                         .element_bytes = element_bytes,
-                         .element_count = byte_count / element_bytes,
-                         .chunk_bytes = options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes,
-                         .source = source,
-                         .targets = *targets_,
-                         .client_options = options_,
-                         .options = options,
-                         .deadline = DeadlineOf(options)};
+  ReduceJob job = JobOf(*proto_spec, source, options);
+  job.element_bytes = element_bytes;
+  job.element_count = byte_count / element_bytes;
   RetryLoop retry(*targets_, 0, options_, job.deadline, InterruptsOf(options));
   return retry.Run([&](Attempt& attempt) {
     return SendArray(job, put, retry.connection(), retry.interrupts(), &attempt.took_data);
@@ -192,32 +197,31 @@ absl::StatusOr<std::vector<ResidentArray>> Client::ListArrays(const std::string&
                                                               const CallOptions& options) {
   if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
   if (absl::Status status = CheckOwner(owner); !status.ok()) return status;
-  const absl::Time deadline = DeadlineOf(options);
-  RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
-  return retry.Run(
-      [&](Attempt&) { return AskForArrays(owner, retry.connection(), deadline, retry.interrupts()); });
+  const auto once = [&](const Connection& connection, absl::Time deadline, const Interrupts& interrupts) {
+    return AskForArrays(owner, connection, deadline, interrupts);
+  };
+  return AskTheOne(*targets_, options_, options, once);
 }
 
 absl::StatusOr<ResidentArray> Client::GetArray(const std::string& token, const CallOptions& options) {
   if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
-  const absl::Time deadline = DeadlineOf(options);
-  RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
-  return retry.Run(
-      [&](Attempt&) { return AskForArray(token, retry.connection(), deadline, retry.interrupts()); });
+  const auto once = [&](const Connection& connection, absl::Time deadline, const Interrupts& interrupts) {
+    return AskForArray(token, connection, deadline, interrupts);
+  };
+  return AskTheOne(*targets_, options_, options, once);
 }
 
 absl::Status Client::DeleteArray(const std::string& token, const CallOptions& options) {
   if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
-  const absl::Time deadline = DeadlineOf(options);
-  RetryLoop retry(*targets_, 0, options_, deadline, InterruptsOf(options));
   bool may_be_done = false;
-  return retry.Run([&](Attempt&) {
-    absl::Status status = SendDelete(token, retry.connection(), deadline, retry.interrupts());
+  const auto once = [&](const Connection& connection, absl::Time deadline, const Interrupts& interrupts) {
+    absl::Status status = SendDelete(token, connection, deadline, interrupts);
     // The answer to an attempt before this one may have been lost.
     if (may_be_done && absl::IsNotFound(status)) return absl::OkStatus();
     may_be_done = may_be_done || absl::IsUnavailable(status);
     return status;
-  });
+  };
+  return AskTheOne(*targets_, options_, options, once);
 }
 
 }  // namespace warpfold

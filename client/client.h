@@ -13,8 +13,9 @@
 //
 // Memory: arrays are sent from the caller's memory without a copy. It must not change until the call
 // returns; after that the client holds nothing of it, whatever the outcome. An array in a mapped file that
-// was cut is INVALID_ARGUMENT where it is sent; other calls on its connection are UNAVAILABLE, or tried
-// again.
+// was cut is INVALID_ARGUMENT where the system reads it: sent as it is, without TLS. Other calls on its
+// connection are UNAVAILABLE, or tried again. Where the client must read it itself, as for TLS, a checksum or
+// the border of a part's pieces, this process gets SIGBUS, as whoever reads such memory does.
 //
 // Streams: an array of 8 MiB or more is cut into shares, which as many connections as the servers advise take
 // one after another, so that a slow one decides little; their partial states are merged. A connection sends
@@ -79,6 +80,7 @@
 
 namespace warpfold {
 
+struct ReduceJob;
 struct SliceSource;
 class Targets;
 
@@ -230,6 +232,8 @@ class Client {
   absl::StatusOr<v1::Reduction> MergeAll(const Spec& spec, ElementType type,
                                          std::span<const PartialState> states, const CallOptions& options,
                                          bool return_state);
+  // A job that begins now, of an array whose size is to be set.
+  ReduceJob JobOf(const v1::ReductionSpec& spec, const SliceSource& source, const CallOptions& options) const;
   // At most so many, over all connections to all targets.
   int most_streams() const;
   // What every call owes before anything is sent; for calls about what stays with one server also that one.

@@ -25,8 +25,8 @@ namespace {
 
 using Pieces = std::span<const std::span<const std::byte>>;
 
-absl::Status Refuse(absl::string_view reason, absl::string_view why) {
-  return RefuseCall(absl::StatusCode::kInvalidArgument, reason, why);
+absl::Status BadState(absl::string_view what) {
+  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadState, what);
 }
 
 // Bytes [offset, offset + size) of the pieces: from their place where one piece has them all.
@@ -58,7 +58,7 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   if (options.streams != 0 && options.streams != 1) {
-    return Refuse(reason::kBadHeader, "a part of an array has one stream");
+    return BadHeader("a part of an array has one stream");
   }
   std::vector<std::span<const std::byte>> filled;
   std::uint64_t byte_count = 0;
@@ -72,22 +72,16 @@ absl::StatusOr<PartialState> Client::ReducePart(const Spec& spec, ElementType ty
   std::uint64_t end_byte = 0;
   if (__builtin_mul_overflow(first_element, element_bytes, &first_byte) ||
       __builtin_add_overflow(first_byte, byte_count, &end_byte)) {
-    return Refuse(reason::kBadHeader, "first_element: the part would end beyond what 64 bits can count");
+    return BadHeader("first_element: the part would end beyond what 64 bits can count");
   }
   const auto slice = [&filled, first_byte](std::uint64_t offset, std::size_t size, LentMemory& memory) {
     return SliceOfPieces(filled, offset - first_byte, size, memory);
   };
   const SliceSource source = {slice, [&filled] { return std::ranges::all_of(filled, CanBeRead); }};
   const Stripe stripe = {first_element, byte_count / element_bytes};
-  const ReduceJob job = {.spec = *proto_spec,
-                         .element_bytes = element_bytes,
-                         .element_count = end_byte / element_bytes,
-                         .chunk_bytes = options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes,
-                         .source = source,
-                         .targets = *targets_,
-                         .client_options = options_,
-                         .options = options,
-                         .deadline = DeadlineOf(options)};
+  ReduceJob job = JobOf(*proto_spec, source, options);
+  job.element_bytes = element_bytes;
+  job.element_count = end_byte / element_bytes;
   RetryLoop retry(*targets_, targets_->Next(), options_, job.deadline, InterruptsOf(options));
   const auto send = [&](Attempt&) {
     bool took_data = false;  // the array is a part, which is sent again
@@ -105,30 +99,23 @@ absl::StatusOr<v1::Reduction> Client::MergeAll(const Spec& spec, ElementType typ
   if (absl::Status status = CheckCall(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
-  if (states.empty()) return Refuse(reason::kBadState, "states: there is none to merge");
+  if (states.empty()) return BadState("states: there is none to merge");
   std::vector<v1::PartialState> protos(states.size());
   for (std::size_t i = 0; i < states.size(); ++i) {
     // No bytes at all would be the state of an empty range: nobody has filled this one.
     const bool readable = !states[i].bytes.empty() && protos[i].ParseFromString(states[i].bytes);
     if (!readable || protos[i].first_element() != states[i].first_element ||
         protos[i].element_count() != states[i].element_count) {
-      return Refuse(reason::kBadState, absl::StrCat("states: number ", i, " is not one"));
+      return BadState(absl::StrCat("states: number ", i, " is not one"));
     }
     // A server checks the same, but only for states that go to it in one call.
     if (i > 0 && protos[i].first_element() != protos[i - 1].first_element() + protos[i - 1].element_count()) {
-      return Refuse(reason::kBadState,
-                    absl::StrCat("states: number ", i, " begins at element ", protos[i].first_element(),
-                                 ", not where the one before it ends"));
+      return BadState(absl::StrCat("states: number ", i, " begins at element ", protos[i].first_element(),
+                                   ", not where the one before it ends"));
     }
   }
   const SliceSource no_data;
-  const ReduceJob job = {.spec = *proto_spec,
-                         .source = no_data,
-                         .targets = *targets_,
-                         .client_options = options_,
-                         .options = options,
-                         .deadline = DeadlineOf(options)};
-  return MergeStates(job, std::move(protos), return_state);
+  return MergeStates(JobOf(*proto_spec, no_data, options), std::move(protos), return_state);
 }
 
 absl::StatusOr<Reduction> Client::Merge(const Spec& spec, ElementType type,

@@ -22,25 +22,22 @@
 namespace warpfold {
 namespace {
 
-absl::Status Refuse(absl::string_view what) {
-  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader, what);
-}
-
 // Whether the cut fits so many elements. The client checks it first, so that no array is sent in vain.
 absl::Status CheckCut(const SegmentCut& cut, std::uint64_t element_count) {
   if (cut.length != 0) {
-    if (!cut.lengths.empty()) return Refuse("segments have one length, or lengths: not both");
+    if (!cut.lengths.empty()) return BadHeader("segments have one length, or lengths: not both");
     if (element_count % cut.length == 0) return absl::OkStatus();
-    return Refuse(
+    return BadHeader(
         absl::StrCat(element_count, " elements are not a whole number of segments of ", cut.length));
   }
   std::uint64_t left = element_count;
   for (const std::uint64_t length : cut.lengths) {
-    if (length > left) return Refuse(absl::StrCat("lengths cut more than the ", element_count, " elements"));
+    if (length > left)
+      return BadHeader(absl::StrCat("lengths cut more than the ", element_count, " elements"));
     left -= length;
   }
   if (left == 0) return absl::OkStatus();
-  return Refuse(absl::StrCat("lengths leave ", left, " of ", element_count, " elements over"));
+  return BadHeader(absl::StrCat("lengths leave ", left, " of ", element_count, " elements over"));
 }
 
 Scalar ScalarOf(SegmentColumn::Kind kind, std::uint64_t bits) {
@@ -64,6 +61,18 @@ absl::Status StatusOf(SegmentFailure::Reason reason, absl::string_view name) {
   }
   return MakeError(absl::StatusCode::kInvalidArgument, reason::kEmptyArray,
                    absl::StrCat(name, " of no elements has no value"));
+}
+
+// once(connection, interrupts, attempt) is an attempt.
+template <typename Once>
+absl::StatusOr<SegmentSummary> RunJob(const ReduceJob& job, std::size_t target, const Once& once) {
+  RetryLoop retry(job.targets, target, job.client_options, job.deadline, InterruptsOf(job.options));
+  return retry.Run([&](Attempt& attempt) { return once(retry.connection(), retry.interrupts(), attempt); });
+}
+
+absl::StatusOr<SegmentSummary> Timed(absl::Time start, absl::StatusOr<SegmentSummary> summary) {
+  if (summary.ok()) summary->timings.total = absl::Now() - start;
+  return summary;
 }
 
 }  // namespace
@@ -105,28 +114,20 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsSource(const Spec& spec, El
                                                             const SegmentVisitor& visitor,
                                                             const CallOptions& options) {
   const absl::Time start = absl::Now();
-  if (!visitor) return Refuse("there is no visitor");
+  if (!visitor) return BadHeader("there is no visitor");
   if (absl::Status status = CheckCall(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   const std::uint64_t element_bytes = ElementBytes(spec, type);
   if (absl::Status status = CheckWhole(byte_count, element_bytes); !status.ok()) return status;
   if (absl::Status status = CheckCut(cut, byte_count / element_bytes); !status.ok()) return status;
-  const ReduceJob job = {.spec = *proto_spec,
-                         .element_bytes = element_bytes,
-                         .element_count = byte_count / element_bytes,
-                         .chunk_bytes = options.chunk_bytes != 0 ? options.chunk_bytes : kChunkBytes,
-                         .source = source,
-                         .targets = *targets_,
-                         .client_options = options_,
-                         .options = options,
-                         .deadline = start + options.timeout};
-  RetryLoop retry(*targets_, targets_->Next(), options_, job.deadline, InterruptsOf(options));
-  absl::StatusOr<SegmentSummary> summary = retry.Run([&](Attempt& attempt) {
-    return SendSegments(job, cut, visitor, retry.connection(), retry.interrupts(), &attempt);
-  });
-  if (summary.ok()) summary->timings.total = absl::Now() - start;
-  return summary;
+  ReduceJob job = JobOf(*proto_spec, source, options);
+  job.element_bytes = element_bytes;
+  job.element_count = byte_count / element_bytes;
+  const auto once = [&](const Connection& connection, const Interrupts& interrupts, Attempt& attempt) {
+    return SendSegments(job, cut, visitor, connection, interrupts, &attempt);
+  };
+  return Timed(start, RunJob(job, targets_->Next(), once));
 }
 
 absl::StatusOr<SegmentSummary> Client::ReduceSegmentsOf(const Spec& spec, ElementType type,
@@ -149,27 +150,19 @@ absl::StatusOr<SegmentSummary> Client::ReduceSegmentsReference(const Spec& spec,
                                                                const SegmentVisitor& visitor,
                                                                const CallOptions& options) {
   const absl::Time start = absl::Now();
-  if (!visitor) return Refuse("there is no visitor");
+  if (!visitor) return BadHeader("there is no visitor");
   if (absl::Status status = CheckCallOfOneTarget(options); !status.ok()) return status;
   const absl::StatusOr<v1::ReductionSpec> proto_spec = ToProto(spec, type);
   if (!proto_spec.ok()) return proto_spec.status();
   if (absl::Status status = CheckCut(cut, reference.element_count); !status.ok()) return status;
   const SliceSource none;
-  const ReduceJob job = {.spec = *proto_spec,
-                         .element_bytes = ElementBytes(spec, type),
-                         .element_count = reference.element_count,
-                         .source = none,
-                         .targets = *targets_,
-                         .client_options = options_,
-                         .options = options,
-                         .deadline = start + options.timeout};
-  RetryLoop retry(*targets_, 0, options_, job.deadline, InterruptsOf(options));
-  absl::StatusOr<SegmentSummary> summary = retry.Run([&](Attempt& attempt) {
-    return SendSegmentsReference(job, cut, reference, visitor, retry.connection(), retry.interrupts(),
-                                 &attempt);
-  });
-  if (summary.ok()) summary->timings.total = absl::Now() - start;
-  return summary;
+  ReduceJob job = JobOf(*proto_spec, none, options);
+  job.element_bytes = ElementBytes(spec, type);
+  job.element_count = reference.element_count;
+  const auto once = [&](const Connection& connection, const Interrupts& interrupts, Attempt& attempt) {
+    return SendSegmentsReference(job, cut, reference, visitor, connection, interrupts, &attempt);
+  };
+  return Timed(start, RunJob(job, 0, once));
 }
 
 absl::StatusOr<SegmentTable> Client::CollectSegments(

@@ -34,7 +34,7 @@ std::uint64_t LargestOf(ElementType type) { return kLargest[IndexOf(type)]; }
 
 absl::Status BadHeader(absl::string_view field, absl::string_view message, absl::string_view limit = "") {
   ErrorMetadata metadata = {{"field", std::string(field)}};
-  if (!limit.empty()) metadata.emplace_back("limit", limit);
+  if (!limit.empty()) metadata.emplace_back("value", limit);
   return Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader, absl::StrCat(field, ": ", message),
                metadata);
 }
@@ -118,6 +118,11 @@ absl::Status CheckPolicies(const ReductionSpec& spec, std::span<const BoundOpera
     const char* const why = operators[i].entry->never_wraps;
     if (why == nullptr) continue;
     return BadHeader("overflow_policy", absl::StrCat(spec.operators[i], " does not wrap: ", why));
+  }
+  const auto wraps = [](const OperatorEntry& entry) { return entry.takes_modulus; };
+  if (spec.report_overflow && !spec.modulus.has_value() && AnyHas(operators, wraps)) {
+    return BadHeader("overflow_policy",
+                     absl::StrCat(NamesOfAll(wraps), " over integers wrap: they report no overflow"));
   }
   return absl::OkStatus();
 }

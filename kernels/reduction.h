@@ -31,6 +31,7 @@ struct ReductionSpec {
   ElementType element_type = ElementType::kInt32;
   ElementShape shape;
   bool wrap_overflow = false;
+  bool report_overflow = false;  // asked for by name; without a policy operators report or wrap, as they do
   bool ignore_nan = false;
   std::optional<std::uint64_t> modulus;
   double ddof = 0;

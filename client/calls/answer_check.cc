@@ -237,6 +237,7 @@ absl::Status CheckReduction(const v1::ReductionSpec& spec, const Stripe& range, 
     return MakeMismatch(
         absl::StrCat("it is of ", reduction.element_count(), " elements, not ", range.element_count));
   }
+  bool has_any = false;
   for (int i = 0; i < spec.operators_size(); ++i) {
     const v1::Operator op = spec.operators(i);
     const v1::OperatorResult& result = reduction.results(i);
@@ -244,6 +245,7 @@ absl::Status CheckReduction(const v1::ReductionSpec& spec, const Stripe& range, 
       return MakeMismatch(absl::StrCat("result ", i, " is not that of ", OperatorName(op)));
     }
     const bool has_value = result.value_case() != v1::OperatorResult::VALUE_NOT_SET;
+    has_any = has_any || has_value;
     if (!has_value && (state || result.has_error())) continue;
     if (result.has_error()) {
       return MakeMismatch(absl::StrCat(OperatorName(op), " has both a value and an error"));
@@ -252,6 +254,8 @@ absl::Status CheckReduction(const v1::ReductionSpec& spec, const Stripe& range, 
       return MakeMismatch(absl::StrCat("this is no result of ", OperatorName(op)));
     }
   }
+  // Such a call fails, instead of answering errors alone.
+  if (!state && !has_any) return MakeMismatch("none of its results has a value");
   if (state && (!reduction.has_state() || reduction.state().first_element() != range.first_element ||
                 reduction.state().element_count() != range.element_count)) {
     return MakeMismatch("it lacks the partial state of what was sent");

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/calls/chunk_stream.h"
 #include "client/connections/status.h"
-#include "proto/error_reasons.h"
 
 namespace warpfold {
 namespace {
@@ -17,23 +16,19 @@ namespace {
 // The server's log takes no longer texts.
 constexpr std::size_t kMaxTextBytes = 128;
 
-absl::Status BadOption(absl::string_view what) {
-  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader, what);
-}
-
 // Other texts than UTF-8 would fail only where they become a message, and without the field's name.
 absl::Status CheckText(absl::string_view field, const std::string& text) {
   if (text.size() <= kMaxTextBytes && std::all_of(text.begin(), text.end(), absl::ascii_isprint)) {
     return absl::OkStatus();
   }
-  return BadOption(absl::StrCat(field, " must be at most ", kMaxTextBytes, " printable ASCII characters"));
+  return BadHeader(absl::StrCat(field, " must be at most ", kMaxTextBytes, " printable ASCII characters"));
 }
 
 absl::Status CheckChunkBytes(std::size_t chunk_bytes) {
   const bool good =
       std::has_single_bit(chunk_bytes) && chunk_bytes >= kMinChunkBytes && chunk_bytes <= kMaxChunkBytes;
   if (good || chunk_bytes == 0) return absl::OkStatus();
-  return BadOption(absl::StrCat("chunk_bytes must be 0, or a power of two of ", kMinChunkBytes, " to ",
+  return BadHeader(absl::StrCat("chunk_bytes must be 0, or a power of two of ", kMinChunkBytes, " to ",
                                 kMaxChunkBytes, ", not ", chunk_bytes));
 }
 
@@ -42,15 +37,14 @@ absl::Status CheckChunkBytes(std::size_t chunk_bytes) {
 absl::Status CheckCallOptions(const CallOptions& options, int connections) {
   if (absl::Status status = CheckText("request_id", options.request_id); !status.ok()) return status;
   if (options.streams < 0 || options.streams > connections) {
-    return BadOption(absl::StrCat("streams must be 0 to the ", connections, " connections of this client"));
+    return BadHeader(absl::StrCat("streams must be 0 to the ", connections, " connections of this client"));
   }
   return CheckChunkBytes(options.chunk_bytes);
 }
 
 absl::Status CheckWhole(std::uint64_t byte_count, std::uint64_t element_bytes) {
   if (byte_count % element_bytes == 0) return absl::OkStatus();
-  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                    absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
+  return BadHeader(absl::StrCat(byte_count, " bytes are not a whole number of elements of ", element_bytes));
 }
 
 absl::Status CheckOwner(const std::string& owner) { return CheckText("owner", owner); }

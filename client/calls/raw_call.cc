@@ -65,7 +65,7 @@ void RawCall::StartRead() {
   void* const tag = Begin(read_);
   // gRPC takes the server's metadata with the first message, unless they are asked for before it.
   if (asks_first_) return call_->ReadInitialMetadata(Begin(metadata_));
-  call_->Read(&response_, tag);
+  call_->Read(&incoming_, tag);
 }
 
 bool RawCall::AwaitAdmission() {
@@ -105,7 +105,7 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, Wait wait) {
   if (wait == Wait::kAwakeFirst) polls_until_ = absl::Now() + kPollTime;
   Await(write_);
   Await(writes_done_);
-  const bool has_response = Await(read_);
+  Await(read_);
   // This is done only once: if keep_going or on_message threw out of a wait, the destructor comes here again.
   if (!std::exchange(finishes_, true)) call_->Finish(&status_, Begin(finish_));
   Await(finish_);
@@ -114,7 +114,8 @@ absl::Status RawCall::Finish(grpc::ByteBuffer* response, Wait wait) {
     return absl::ResourceExhaustedError("this process has no file descriptor left to wait for an answer by");
   }
   if (scope_.given_up()) return Cancelled();
-  if (status_.ok() && !has_response && !on_message_)
+  if (has_second_) return MakeMismatch("a second message");
+  if (status_.ok() && !has_response_ && !on_message_)
     return absl::InternalError("the server answered OK without a message");
   response->Swap(&response_);
   absl::Status answer = FromGrpc(status_);
@@ -137,24 +138,32 @@ void RawCall::Complete(void* tag, bool ok) {
   *static_cast<Operation*>(tag) = {.pending = false, .ok = ok};
   if (tag == &write_ && ok) ++writes_completed_;
   if (tag == &metadata_) TakeMetadata();
-  if (tag == &read_ && ok && on_message_) TakeMessage();
+  if (tag == &read_ && ok) TakeMessage();
 }
 
 void RawCall::TakeMetadata() {
   admitted_ = scope_.context().GetServerInitialMetadata().count(metadata::kAdmitted) != 0;
   if (admitted_) scope_.refusals().Admitted();
-  call_->Read(&response_, &read_);
+  call_->Read(&incoming_, &read_);
 }
 
 void RawCall::TakeMessage() {
   grpc::ByteBuffer message;
-  message.Swap(&response_);
+  message.Swap(&incoming_);
   // Messages that arrive after a cancellation are dropped.
-  if (!finished_by_client_ && !on_message_(std::move(message))) {
+  if (!finished_by_client_ && !Accept(std::move(message))) {
     finished_by_client_ = true;
     scope_.context().TryCancel();
   }
-  call_->Read(&response_, Begin(read_));
+  // Until nothing is left to read: gRPC keeps a call's status back behind a message.
+  call_->Read(&incoming_, Begin(read_));
+}
+
+bool RawCall::Accept(grpc::ByteBuffer message) {
+  if (on_message_) return on_message_(std::move(message));
+  has_second_ = std::exchange(has_response_, true);
+  if (!has_second_) response_.Swap(&message);
+  return !has_second_;
 }
 
 bool RawCall::Await(const Operation& operation) {
@@ -176,6 +185,7 @@ bool RawCall::Next(void** tag, bool* ok, absl::Time end) {
         return true;
       case Waited::kTimeout:
         cannot_wait_since_ = absl::InfiniteFuture();
+        if (until == end) return false;  // also where somebody has set the clock back meanwhile
         break;
       case Waited::kFailed:
         polls_until_ = absl::InfinitePast();  // to poll needs a descriptor, too

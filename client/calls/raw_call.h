@@ -36,9 +36,9 @@ class RawCall {
   static constexpr absl::Duration kPollTime = absl::Milliseconds(3);
 
   // Prepares the call, which starts with the first message. `scope` must outlive it. Without `on_message` the
-  // server sends one message, the response. A call whose deadline has passed is over before it starts, with
-  // DEADLINE_EXCEEDED: gRPC would send it all the same where there is a connection, and takes a deadline
-  // before 1970 for none.
+  // server sends one message, the response; a second one is INTERNAL. A call whose deadline has passed is
+  // over before it starts, with DEADLINE_EXCEEDED: gRPC would send it all the same where there is a
+  // connection, and takes a deadline before 1970 for none.
   RawCall(CallScope& scope, const char* method, OnMessage on_message = nullptr, Load load = Load::kSmall);
   // Cancels the call unless Finish has returned.
   ~RawCall();
@@ -89,6 +89,8 @@ class RawCall {
   void Complete(void* tag, bool ok);
   void TakeMetadata();
   void TakeMessage();
+  // False for one that ends the call.
+  bool Accept(grpc::ByteBuffer message);
   static bool AsksFirst(const Refusals& refusals, Load load);
   // The next event; false if there is none before `end`.
   bool Next(void** tag, bool* ok, absl::Time end = absl::InfiniteFuture());
@@ -103,6 +105,7 @@ class RawCall {
   const OnMessage on_message_;
   std::unique_ptr<grpc::CompletionQueue> queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+  grpc::ByteBuffer incoming_;  // what gRPC reads into
   grpc::ByteBuffer response_;
   grpc::Status status_;
   Operation write_;     // the last one
@@ -115,6 +118,8 @@ class RawCall {
   const bool asks_first_;
   bool admitted_ = false;  // the server says so
   bool started_ = false;
+  bool has_response_ = false;
+  bool has_second_ = false;  // which a call of one answer has not
   absl::Time polls_until_ = absl::InfinitePast();
   bool finished_by_client_ = false;  // on_message said so, or nobody wants more messages
   bool finishes_ = false;            // gRPC has been asked for the status

@@ -3,6 +3,7 @@
 #include "client/calls/retry.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <utility>
@@ -86,17 +87,22 @@ RetryLoop::RetryLoop(Targets& targets, std::size_t preferred, const ClientOption
 
 void RetryLoop::AwaitRest() {
   const absl::Time end = targets_.RestsUntil(lease_);
-  if (end < deadline_) WaitUntil(end);
+  const absl::Time now = absl::Now();
+  if (end > now && end < deadline_) Pause(std::min(end - now, kLongestRest * 2));
 }
 
-void RetryLoop::WaitUntil(absl::Time end) {
+void RetryLoop::Pause(absl::Duration pause) {
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any never;
-  for (absl::Time now = absl::Now(); now < end && !interrupts_.stop.stop_requested(); now = absl::Now()) {
+  // By the clock that nobody sets.
+  const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(pause);
+  while (!interrupts_.stop.stop_requested()) {
+    const absl::Duration left = absl::FromChrono(end - std::chrono::steady_clock::now());
+    if (left <= absl::ZeroDuration()) return;
     if (interrupts_.keep_going && !interrupts_.keep_going()) return Cancel();
-    const absl::Duration pause = interrupts_.keep_going ? std::min(end - now, kAskedEvery) : end - now;
-    never.wait_for(lock, interrupts_.stop, absl::ToChronoNanoseconds(pause), [] { return false; });
+    const absl::Duration turn = interrupts_.keep_going ? std::min(left, kAskedEvery) : left;
+    never.wait_for(lock, interrupts_.stop, absl::ToChronoNanoseconds(turn), [] { return false; });
   }
 }
 
@@ -122,17 +128,17 @@ bool RetryLoop::Again(const absl::Status& status, const Attempt& attempt) {
   if (IsDraining(status)) targets_.Renew(lease_);
   const bool drained_twice = std::exchange(drained_, IsDraining(status)) && drained_;
   if (!pause.has_value()) return false;
-  Targets::Lease next = targets_.Take(preferred_, now);
-  const bool serves = !targets_.IsLeftOut(next.target(), now);
+  const std::size_t best = targets_.Best(preferred_, now);
+  const bool serves = !targets_.IsLeftOut(best, now);
   // If nothing else serves, the same connection is used: it may have to be made again.
-  const bool moves = next.target() != lease_.target();
-  if (moves) lease_ = std::move(next);
+  const bool moves = best != lease_.target();
+  if (moves) lease_ = targets_.Take(preferred_, now);
   // A broken connection is found out a little later than its calls are told.
   const bool waits = !serves || CouldNotRead(status);
   if (waits && drained_twice) {
     // One new connection has led to a server that drains: another that is made at once may do so, too, and
     // meanwhile other calls may have made one.
-    WaitUntil(now + *pause);
+    Pause(*pause);
     if (!moves) targets_.Renew(lease_);
   } else if (waits && !lease_.connection().PauseAndConnect(*pause, interrupts_)) {
     Cancel();

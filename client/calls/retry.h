@@ -97,7 +97,7 @@ class RetryLoop {
  private:
   void AwaitRest();
   // Returns early after an interrupt.
-  void WaitUntil(absl::Time end);
+  void Pause(absl::Duration pause);
   // The next attempt starts cancelled.
   void Cancel();
 

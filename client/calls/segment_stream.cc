@@ -60,8 +60,8 @@ std::optional<SegmentFailure::Reason> ReasonOf(v1::SegmentErrorReason reason) {
   }
 }
 
-std::uint64_t SegmentCount(const ReduceJob& job, const SegmentCut& cut) {
-  return cut.length != 0 ? job.element_count / cut.length : cut.lengths.size();
+std::uint64_t SegmentCount(std::uint64_t element_count, const SegmentCut& cut) {
+  return cut.length != 0 ? element_count / cut.length : cut.lengths.size();
 }
 
 bool IsBefore(const SegmentFailure& a, const SegmentFailure& b) {
@@ -75,7 +75,7 @@ class SegmentStream {
                 const Connection& connection, const Interrupts& interrupts)
       : job_(job),
         memory_(connection),
-        answer_(job.spec, visitor, job.element_count, SegmentCount(job, cut)),
+        answer_(job.spec, visitor, job.element_count, cut),
         scope_(connection, job.deadline, interrupts),
         call_(
             scope_, kMethod, [this](grpc::ByteBuffer buffer) { return Take(std::move(buffer)); },
@@ -153,7 +153,7 @@ class SegmentStream {
 v1::ReduceSegmentsHeader HeaderOf(const ReduceJob& job, const SegmentCut& cut) {
   v1::ReduceSegmentsHeader header;
   if (cut.length != 0) header.set_segment_length(cut.length);
-  header.set_expected_segment_count(SegmentCount(job, cut));
+  header.set_expected_segment_count(SegmentCount(job.element_count, cut));
   return header;
 }
 
@@ -174,6 +174,14 @@ bool SendRagged(const ReduceJob& job, std::span<const std::uint64_t> lengths, Se
 }
 
 }  // namespace
+
+SegmentAnswer::SegmentAnswer(const v1::ReductionSpec& spec, const SegmentVisitor& visitor,
+                             std::uint64_t element_count, const SegmentCut& cut)
+    : spec_(spec),
+      visitor_(visitor),
+      cut_(cut),
+      expected_elements_(element_count),
+      expected_segments_(SegmentCount(element_count, cut)) {}
 
 absl::Status SegmentAnswer::Add(grpc::ByteBuffer buffer) {
   v1::ReduceSegmentsResponse response;
@@ -209,9 +217,43 @@ absl::Status SegmentAnswer::AddResults(const v1::SegmentResults& results) {
       results.values().size() / row_bytes != count || results.values().size() % row_bytes != 0) {
     return MakeMismatch("results that do not follow those before");
   }
+  if (absl::Status status = TakeFailures(results); !status.ok()) return status;
+  values_.resize(count * columns_.size());
+  std::memcpy(values_.data(), results.values().data(), results.values().size());
+  const SegmentResults taken = {.first_segment = results.first_segment(),
+                                .segment_count = count,
+                                .columns = columns_,
+                                .values = values_,
+                                .failures = failures_};
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    if (!IsPossible(columns_[i], taken.Column(i))) {
+      return MakeMismatch(absl::StrCat("this is no result of ", columns_[i].name));
+    }
+  }
+  segment_count_ += count;
+  failure_count_ += failures_.size();
+  visitor_(taken);
+  return absl::OkStatus();
+}
+
+bool SegmentAnswer::IsPossible(const SegmentColumn& column, std::span<const std::uint64_t> values) const {
+  if (column.content == SegmentColumn::Content::kValue) {
+    if (column.kind != SegmentColumn::Kind::kBool) return true;
+    return std::ranges::all_of(values, [](std::uint64_t bits) { return bits <= 1; });
+  }
+  // An end is behind the last element.
+  const std::uint64_t beyond = column.content == SegmentColumn::Content::kEndIndex ? 1 : 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint64_t length = cut_.length != 0 ? cut_.length : cut_.lengths[segment_count_ + i];
+    if (values[i] >= length + beyond && values[i] != SegmentColumn::kNoIndex) return false;
+  }
+  return true;
+}
+
+absl::Status SegmentAnswer::TakeFailures(const v1::SegmentResults& results) {
   failures_.clear();
   for (const v1::SegmentError& error : results.errors()) {
-    if (error.segment() < segment_count_ || error.segment() - segment_count_ >= count ||
+    if (error.segment() < segment_count_ || error.segment() - segment_count_ >= results.segment_count() ||
         error.operator_position() >= static_cast<std::uint32_t>(spec_.operators_size())) {
       return MakeMismatch("an error of a segment that is not there");
     }
@@ -223,15 +265,6 @@ absl::Status SegmentAnswer::AddResults(const v1::SegmentResults& results) {
     }
     failures_.push_back(failure);
   }
-  values_.resize(count * columns_.size());
-  std::memcpy(values_.data(), results.values().data(), results.values().size());
-  segment_count_ += count;
-  failure_count_ += failures_.size();
-  visitor_({.first_segment = results.first_segment(),
-            .segment_count = count,
-            .columns = columns_,
-            .values = values_,
-            .failures = failures_});
   return absl::OkStatus();
 }
 
@@ -264,7 +297,7 @@ absl::StatusOr<SegmentSummary> SendSegments(const ReduceJob& job, const SegmentC
   const bool goes_on = stream.SendHeader(header) &&
                        (cut.length != 0 ? stream.SendBytes(0, job.element_count * job.element_bytes)
                                         : SendRagged(job, cut.lengths, stream));
-  if (goes_on) stream.SendCommit(SegmentCount(job, cut));
+  if (goes_on) stream.SendCommit(SegmentCount(job.element_count, cut));
   absl::StatusOr<SegmentSummary> summary = stream.Finish();
   attempt->took_data = stream.took_data();
   attempt->delivered = stream.delivered();

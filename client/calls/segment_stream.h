@@ -22,13 +22,9 @@ namespace warpfold {
 // Takes the responses of a call, and hands them on only as far as they fit the request and each other.
 class SegmentAnswer {
  public:
-  // The answer to a request of an array of so many elements and segments. The references must outlive it.
+  // The answer to a request of an array of so many elements, cut so. The references must outlive it.
   SegmentAnswer(const v1::ReductionSpec& spec, const SegmentVisitor& visitor, std::uint64_t element_count,
-                std::uint64_t segment_count)
-      : spec_(spec),
-        visitor_(visitor),
-        expected_elements_(element_count),
-        expected_segments_(segment_count) {}
+                const SegmentCut& cut);
 
   // INTERNAL for a response that is none to this request.
   absl::Status Add(grpc::ByteBuffer buffer);
@@ -41,9 +37,13 @@ class SegmentAnswer {
  private:
   absl::Status AddLayout(const v1::SegmentLayout& layout);
   absl::Status AddResults(const v1::SegmentResults& results);
+  absl::Status TakeFailures(const v1::SegmentResults& results);
+  // Whether the values of this column can be those of segments from the next one on.
+  bool IsPossible(const SegmentColumn& column, std::span<const std::uint64_t> values) const;
 
   const v1::ReductionSpec& spec_;
   const SegmentVisitor& visitor_;
+  const SegmentCut& cut_;
   const std::uint64_t expected_elements_;
   const std::uint64_t expected_segments_;
   std::vector<SegmentColumn> columns_;  // empty until there is a layout

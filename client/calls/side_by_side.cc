@@ -103,7 +103,8 @@ absl::Status RunSideBySide(std::size_t parts, const Interrupts& interrupts, cons
   Interrupts own = crew.each();
   if (interrupts.keep_going) {
     own.keep_going = [&] {
-      goes_on = goes_on && interrupts.keep_going();
+      if (!std::exchange(goes_on, false)) return false;  // nor is it asked again after it has thrown
+      goes_on = interrupts.keep_going();
       if (!goes_on) crew.StopAll();
       return goes_on;
     };

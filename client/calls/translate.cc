@@ -22,6 +22,15 @@ std::string ShortName(absl::string_view enum_name, absl::string_view prefix) {
   return absl::AsciiStrToLower(enum_name);
 }
 
+std::vector<std::string> TypeNames(const google::protobuf::RepeatedField<int>& types) {
+  std::vector<std::string> names;
+  for (const int type : types) {
+    if (type < 1 || type > kElementTypeCount) continue;
+    names.emplace_back(ElementTypeName(static_cast<ElementType>(type)));
+  }
+  return names;
+}
+
 template <typename Entries>
 std::vector<Scalar> ScalarsOf(const Entries& entries) {
   return std::vector<Scalar>(entries.begin(), entries.end());
@@ -108,6 +117,25 @@ std::vector<std::string> AlgorithmNames() {
   return names;
 }
 
+std::vector<ServedOperator> ServedOperators(const v1::GetServerInfoResponse& info) {
+  std::vector<ServedOperator> served;
+  for (const v1::OperatorInfo& op : info.operators()) {
+    if (!v1::Operator_IsValid(op.operator_())) continue;
+    served.push_back(
+        {OperatorName(op.operator_()), TypeNames(op.scalar_types()), TypeNames(op.matrix_types())});
+  }
+  return served;
+}
+
+std::vector<std::string> ServedAlgorithms(const v1::GetServerInfoResponse& info) {
+  std::vector<std::string> names;
+  for (const int algorithm : info.algorithms()) {
+    if (!v1::Algorithm_IsValid(algorithm)) continue;
+    names.push_back(AlgorithmName(static_cast<v1::Algorithm>(algorithm)));
+  }
+  return names;
+}
+
 absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
   v1::ReductionSpec proto;
   // A number that the caller has cast: tables of types have no place for it.
@@ -127,8 +155,7 @@ absl::StatusOr<v1::ReductionSpec> ToProto(const Spec& spec, ElementType type) {
   proto.set_element_type(static_cast<v1::ElementType>(type));
   if (spec.matrix_shape.has_value()) {
     if (ElementBytes(spec, type) == 0) {
-      return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-                        "matrix_shape must have rows and columns, of which a server takes 32 at most");
+      return BadHeader("matrix_shape must have rows and columns, of which a server takes 32 at most");
     }
     proto.mutable_matrix_shape()->set_rows(spec.matrix_shape->rows);
     proto.mutable_matrix_shape()->set_columns(spec.matrix_shape->columns);

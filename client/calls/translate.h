@@ -23,6 +23,16 @@ std::vector<std::string> OperatorNames();
 std::string AlgorithmName(v1::Algorithm algorithm);
 std::vector<std::string> AlgorithmNames();
 
+// What a server has, by names. A newer one may have operators, algorithms and types that this client does not
+// know: they are left out.
+struct ServedOperator {
+  std::string name;
+  std::vector<std::string> scalar_types;  // "int32"
+  std::vector<std::string> matrix_types;
+};
+std::vector<ServedOperator> ServedOperators(const v1::GetServerInfoResponse& info);
+std::vector<std::string> ServedAlgorithms(const v1::GetServerInfoResponse& info);
+
 // UNIMPLEMENTED (UNKNOWN_OPERATOR, UNSUPPORTED_ALGORITHM) for a name that the protocol does not have;
 // INVALID_ARGUMENT (UNSUPPORTED_TYPE) for a type that is none, (BAD_HEADER) for a shape for which
 // ElementBytes is 0. All else is left for the server to judge.

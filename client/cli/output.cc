@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/output.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +18,31 @@
 
 namespace warpfold::cli {
 namespace {
+
+// The bytes of the character of UTF-8 that the text begins with; 0 for a control character, and for what is
+// no character: a terminal of 8 bits takes a lone byte of 0x80 to 0x9f for a control character.
+std::size_t CharacterBytes(absl::string_view text) {
+  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return byte(0) >= 0x20 && byte(0) != 0x7f ? 1 : 0;
+  const std::size_t size = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  if (byte(0) < 0xc2 || byte(0) > 0xf4 || text.size() < size) return 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  return byte(0) == 0xc2 && byte(1) < 0xa0 ? 0 : size;
+}
+
+// Writes all of it, though another process may have made the pipe or terminal that we share non-blocking.
+bool WriteAll(int file, absl::string_view text) {
+  while (!text.empty()) {
+    const ssize_t size = write(file, text.data(), text.size());
+    if (size > 0) text.remove_prefix(static_cast<std::size_t>(size));
+    if (size >= 0 || errno == EINTR) continue;
+    pollfd room = {.fd = file, .events = POLLOUT, .revents = 0};
+    if (errno != EAGAIN || (poll(&room, 1, -1) < 0 && errno != EINTR)) return false;
+  }
+  return true;
+}
 
 // From this number on, %.3g rounds to 1000 and writes it as 1e+03.
 constexpr double kRoundsToThousand = 999.5;
@@ -30,18 +57,14 @@ std::string SecondsText(double seconds) {
 
 std::string Printable(absl::string_view text) {
   std::string printable;
-  bool second_of_two = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    // Those from 0x80 to 0x9f have two bytes in UTF-8, of which the first is this.
-    const bool first_of_two =
-        byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
-    if (byte < 0x20 || byte == 0x7f || first_of_two || second_of_two) {
-      absl::StrAppendFormat(&printable, "\\x%02x", byte);
+  while (!text.empty()) {
+    const std::size_t size = CharacterBytes(text);
+    if (size > 0) {
+      absl::StrAppend(&printable, text.substr(0, size));
     } else {
-      printable.push_back(text[i]);
+      absl::StrAppendFormat(&printable, "\\x%02x", static_cast<unsigned char>(text.front()));
     }
-    second_of_two = first_of_two;
+    text.remove_prefix(std::max<std::size_t>(size, 1));
   }
   return printable;
 }
@@ -82,8 +105,7 @@ void PrintSummary(bool asked, const Summary& summary) {
 }
 
 int PrintAnswer(const std::string& text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (written && std::fflush(stdout) == 0) return kExitOk;
+  if (std::fflush(stdout) == 0 && WriteAll(fileno(stdout), text)) return kExitOk;
   absl::FPrintF(stderr, "warpfold: cannot write to standard output\n");
   return kExitUsage;
 }

@@ -14,7 +14,8 @@
 
 namespace warpfold::cli {
 
-// The text with control characters as \xNN: names of files and what servers say must not steer a terminal.
+// The text, whose control characters and whatever is not UTF-8 become \xNN: names of files and what servers
+// say must not steer a terminal.
 std::string Printable(absl::string_view text);
 
 // "warpfold: INVALID_ARGUMENT: message" on standard error, of a call that failed. Returns kExitServerError,

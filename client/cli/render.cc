@@ -5,12 +5,13 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/calls/translate.h"
+#include "client/cli/json.h"
+#include "client/cli/output.h"
 #include "client/error.h"
 
 namespace warpfold::cli {
@@ -44,9 +45,7 @@ std::string Rows(const Matrix& matrix, absl::string_view separator, Format forma
   return text + "]]";
 }
 
-std::string QuotedJson(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string QuotedJson(const std::string& text) { return AsciiJson(nlohmann::json(text)); }
 
 std::string ValueText(const Value& value) {
   if (const auto* matrix = std::get_if<Matrix>(&value)) return Rows(*matrix, ", ", ScalarText);
@@ -100,25 +99,6 @@ std::string ResultText(const OperatorResult& result) {
   return text;
 }
 
-std::vector<std::string> AlgorithmNamesOf(const v1::GetServerInfoResponse& info) {
-  std::vector<std::string> names;
-  for (const int algorithm : info.algorithms()) {
-    if (v1::Algorithm_IsValid(algorithm))
-      names.push_back(AlgorithmName(static_cast<v1::Algorithm>(algorithm)));
-  }
-  return names;
-}
-
-// Names, as "int32", of the element types of a list in OperatorInfo.
-std::vector<std::string> TypeNames(const google::protobuf::RepeatedField<int>& types) {
-  std::vector<std::string> names;
-  for (const int type : types) {
-    if (type >= 1 && type <= kElementTypeCount)
-      names.emplace_back(ElementTypeName(static_cast<ElementType>(type)));
-  }
-  return names;
-}
-
 }  // namespace
 
 std::string FormatDouble(double value) {
@@ -163,8 +143,9 @@ std::string SegmentJson(std::uint64_t segment, const std::vector<OperatorResult>
 }
 
 std::string InfoText(const v1::GetServerInfoResponse& info) {
-  std::string text = absl::StrCat("version ", info.version(), "\nbackend ", info.backend(), "\ndevice ",
-                                  info.device(), "\ncpu_crossover_bytes ", info.cpu_crossover_bytes(), "\n");
+  std::string text = absl::StrCat("version ", Printable(info.version()), "\nbackend ",
+                                  Printable(info.backend()), "\ndevice ", Printable(info.device()),
+                                  "\ncpu_crossover_bytes ", info.cpu_crossover_bytes(), "\n");
   const v1::ServerLimits& limits = info.limits();
   absl::StrAppend(&text, "max_message_bytes ", limits.max_message_bytes(), "\nmax_stream_bytes ",
                   limits.max_stream_bytes(), "\nmax_stream_seconds ", limits.max_stream_seconds(),
@@ -174,14 +155,13 @@ std::string InfoText(const v1::GetServerInfoResponse& info) {
                   limits.max_matrix_dimension(), "\nleaf_bytes ", limits.leaf_bytes(), "\nmax_first_byte ",
                   limits.max_first_byte(), "\nresident_bytes ", limits.resident_bytes(),
                   "\nresident_owner_bytes ", limits.resident_owner_bytes(), "\nalgorithms ",
-                  absl::StrJoin(AlgorithmNamesOf(info), ","), "\n");
+                  absl::StrJoin(ServedAlgorithms(info), ","), "\n");
   const v1::TransferAdvice& advice = info.transfer_advice();
   absl::StrAppend(&text, "advised_chunk_bytes ", advice.chunk_bytes(), "\nadvised_streams ", advice.streams(),
                   "\nadvised_min_stripe_bytes ", advice.min_stripe_bytes(), "\n");
-  for (const v1::OperatorInfo& op : info.operators()) {
-    absl::StrAppend(&text, "operator ", OperatorName(op.operator_()), " scalars ",
-                    absl::StrJoin(TypeNames(op.scalar_types()), ","), " matrices ",
-                    absl::StrJoin(TypeNames(op.matrix_types()), ","), "\n");
+  for (const ServedOperator& op : ServedOperators(info)) {
+    absl::StrAppend(&text, "operator ", op.name, " scalars ", absl::StrJoin(op.scalar_types, ","),
+                    " matrices ", absl::StrJoin(op.matrix_types, ","), "\n");
   }
   return text;
 }
@@ -208,14 +188,13 @@ std::string InfoJson(const v1::GetServerInfoResponse& info) {
   json["transfer_advice"] = {{"chunk_bytes", advice.chunk_bytes()},
                              {"streams", advice.streams()},
                              {"min_stripe_bytes", advice.min_stripe_bytes()}};
-  json["algorithms"] = AlgorithmNamesOf(info);
+  json["algorithms"] = ServedAlgorithms(info);
   json["operators"] = nlohmann::ordered_json::array();
-  for (const v1::OperatorInfo& op : info.operators()) {
-    json["operators"].push_back({{"op", OperatorName(op.operator_())},
-                                 {"scalar_types", TypeNames(op.scalar_types())},
-                                 {"matrix_types", TypeNames(op.matrix_types())}});
+  for (const ServedOperator& op : ServedOperators(info)) {
+    json["operators"].push_back(
+        {{"op", op.name}, {"scalar_types", op.scalar_types}, {"matrix_types", op.matrix_types}});
   }
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return AsciiJson(json) + "\n";
 }
 
 }  // namespace warpfold::cli

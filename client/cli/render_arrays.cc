@@ -32,9 +32,7 @@ Json JsonOf(const ResidentArray& array) {
 }
 
 // The server takes printable ASCII alone for an owner; whoever answers may be no such server.
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string Dump(const Json& json) { return AsciiJson(json) + "\n"; }
 
 std::string ShapeOf(const ResidentArray& array) {
   if (!array.matrix_shape.has_value()) return "";

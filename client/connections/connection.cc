@@ -98,24 +98,25 @@ bool Connection::IsReady() const {
 }
 
 bool Connection::PauseAndConnect(absl::Duration pause, const Interrupts& interrupts) const {
-  const absl::Time start = absl::Now();
-  const absl::Time end = start + pause;
+  // By the clock that nobody sets.
+  const auto start = std::chrono::steady_clock::now();
+  const auto since_start = [start] { return absl::FromChrono(std::chrono::steady_clock::now() - start); };
   bool asked_to_connect = false;
-  absl::Time asked_next = start;
+  absl::Duration asked_next = absl::ZeroDuration();
   const bool was_ready = channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
-  while (!interrupts.stop.stop_requested() && absl::Now() < end) {
-    if (interrupts.keep_going && absl::Now() >= asked_next) {
+  while (!interrupts.stop.stop_requested() && since_start() < pause) {
+    if (interrupts.keep_going && since_start() >= asked_next) {
       if (!interrupts.keep_going()) return false;
-      asked_next = absl::Now() + kAskedEvery;
+      asked_next = since_start() + kAskedEvery;
     }
     const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY && !was_ready) return true;
     // gRPC has a timer for this, but gRPC 1.51 sometimes forgets it when several are set at once.
-    if (state != GRPC_CHANNEL_READY && !asked_to_connect && absl::Now() - start >= pause / 2) {
+    if (state != GRPC_CHANNEL_READY && !asked_to_connect && since_start() >= pause / 2) {
       grpc::experimental::ChannelResetConnectionBackoff(channel_.get());
       asked_to_connect = true;
     }
-    AwaitChange(state, std::min(end, absl::Now() + kStopCheckedEvery));
+    AwaitChange(state, absl::Now() + std::min(pause - since_start(), kStopCheckedEvery));
   }
   return true;
 }
@@ -158,7 +159,8 @@ void CallScope::Cancel() {
 
 absl::Time CallScope::AskKeepGoing(absl::Time now) {
   if (!keep_going_) return absl::InfiniteFuture();
-  if (now >= asked_next_) {
+  // The second where somebody has set the clock back.
+  if (now >= asked_next_ || asked_next_ - now > kAskedEvery) {
     asked_next_ = now + kAskedEvery;
     bool goes_on = false;
     try {

@@ -230,7 +230,9 @@ absl::StatusOr<std::string> Registrations::Ask(const v1::MemoryRequest& request,
   owed_.push_back(Owed::kToken);
   patience.Sent();
   if (absl::Status status = AwaitAnswer(patience); !status.ok()) return status;
-  return TakeAnswer();
+  absl::StatusOr<std::string> token = TakeAnswer();
+  if (token.ok() && token->empty()) return MakeMismatch("a registration without a token");
+  return token;
 }
 
 absl::Status Registrations::AwaitAnswer(Patience& patience) {

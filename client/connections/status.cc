@@ -41,6 +41,7 @@ absl::Status FromGrpc(const grpc::Status& status) {
   google::rpc::Status details;
   if (details.ParseFromString(status.error_details())) {
     for (const google::protobuf::Any& detail : details.details()) {
+      if (detail.type_url() == kRefusedCallUrl) continue;  // the client's own mark
       result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
     }
   }
@@ -63,6 +64,10 @@ absl::Status RefuseCall(absl::StatusCode code, absl::string_view reason, absl::s
 
 bool IsRefusedCall(const absl::Status& status) { return status.GetPayload(kRefusedCallUrl).has_value(); }
 
+absl::Status BadHeader(absl::string_view what) {
+  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader, what);
+}
+
 std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status) {
   const absl::optional<absl::Cord> payload = status.GetPayload(kErrorInfoUrl);
   google::rpc::ErrorInfo info;
@@ -70,9 +75,7 @@ std::optional<ErrorInfo> GetErrorInfo(const absl::Status& status) {
   return ErrorInfo{info.reason(), info.domain(), {info.metadata().begin(), info.metadata().end()}};
 }
 
-absl::Status NoGenerator() {
-  return RefuseCall(absl::StatusCode::kInvalidArgument, reason::kBadHeader, "there is no generator");
-}
+absl::Status NoGenerator() { return BadHeader("there is no generator"); }
 
 absl::Status Cancelled() { return absl::CancelledError("the caller has cancelled the request"); }
 

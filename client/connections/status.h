@@ -24,6 +24,9 @@ absl::Status MakeError(absl::StatusCode code, absl::string_view reason, absl::st
 // What the client found at fault in a call's arguments by itself, with the reason that the server would give.
 absl::Status RefuseCall(absl::StatusCode code, absl::string_view reason, absl::string_view message);
 
+// RefuseCall's INVALID_ARGUMENT (BAD_HEADER), for most of what may be wrong with arguments.
+absl::Status BadHeader(absl::string_view what);
+
 // Whether RefuseCall made it.
 bool IsRefusedCall(const absl::Status& status);
 

@@ -23,15 +23,25 @@ Targets::Targets(std::vector<std::string> names, const ClientOptions& options)
 
 Targets::Lease Targets::Take(std::size_t preferred, absl::Time now) {
   absl::MutexLock lock(&mutex_);
+  const std::size_t best = BestOf(preferred, now);
+  Line& line = LeastBusyOrNew(targets_[best]);
+  ++line.users;
+  return Lease(this, best, &line);
+}
+
+std::size_t Targets::Best(std::size_t preferred, absl::Time now) const {
+  absl::MutexLock lock(&mutex_);
+  return BestOf(preferred, now);
+}
+
+std::size_t Targets::BestOf(std::size_t preferred, absl::Time now) const {
   std::size_t best = preferred;
   for (std::size_t i = 1; i < names_; ++i) {
     const std::size_t other = (preferred + i) % names_;
     if (targets_[best].left_out_until <= now) break;
     if (targets_[other].left_out_until < targets_[best].left_out_until) best = other;
   }
-  Line& line = LeastBusyOrNew(targets_[best]);
-  ++line.users;
-  return Lease(this, best, &line);
+  return best;
 }
 
 Targets::Line& Targets::LeastBusyOrNew(Target& target) {
@@ -75,7 +85,7 @@ absl::Time Targets::RestsUntil(const Lease& lease) const {
 
 void Targets::LeaveOut(std::size_t target, absl::Time until) {
   absl::MutexLock lock(&mutex_);
-  targets_[target].left_out_until = until;
+  targets_[target].left_out_until = std::max(targets_[target].left_out_until, until);
 }
 
 bool Targets::IsLeftOut(std::size_t target, absl::Time now) const {

@@ -81,6 +81,9 @@ class Targets {
   // another; while all are, to the one that is left out for the shortest time.
   Lease Take(std::size_t preferred, absl::Time now);
 
+  // Which target that is.
+  std::size_t Best(std::size_t preferred, absl::Time now) const;
+
   // The targets in turn, for calls that may go to any.
   std::size_t Next();
 
@@ -95,7 +98,7 @@ class Targets {
   // When the next call on this connection may begin.
   absl::Time RestsUntil(const Lease& lease) const;
 
-  // Leaves out a target that does not serve, while another does.
+  // Leaves out a target that does not serve, while another does. A call does not shorten what another said.
   void LeaveOut(std::size_t target, absl::Time until);
   bool IsLeftOut(std::size_t target, absl::Time now) const;
 
@@ -104,6 +107,7 @@ class Targets {
   void KeepAdvice(std::size_t target, const v1::TransferAdvice& advice);
 
  private:
+  std::size_t BestOf(std::size_t preferred, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Line& LeastBusyOrNew(Target& target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::size_t names_;

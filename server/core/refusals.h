@@ -4,6 +4,7 @@
 // The refusals of bad requests that several parts of the server make. reduction.proto lists all reasons.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -18,6 +19,13 @@ namespace warpfold::server {
 inline absl::Status BadHeader(absl::string_view field, absl::string_view what) {
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
                         absl::StrCat(field, " ", what), {{"field", std::string(field)}});
+}
+
+// The same of a field that is beyond a limit, whose number is metadata, too.
+inline absl::Status BadHeader(absl::string_view field, absl::string_view what, std::uint64_t limit) {
+  return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadHeader,
+                        absl::StrCat(field, " ", what),
+                        {{"field", std::string(field)}, {"value", absl::StrCat(limit)}});
 }
 
 // INVALID_ARGUMENT (BAD_MESSAGE).

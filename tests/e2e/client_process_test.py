@@ -301,6 +301,21 @@ class ClientProcessTest(TestCase):
             for command in ("reduce", "bench"):
                 self.assert_exit(2, warpfold(command, "--help", stdout=full), "standard output")
 
+    def test_a_pipe_that_somebody_made_non_blocking(self):
+        """As another process does that has the same one: a full pipe is no end of the answer."""
+        with Server() as server:
+            reader, writer = os.pipe()
+            os.set_blocking(writer, False)
+            client = self.start("reduce", "--target", server.address, "--op", "sum", "--segment_length", "1",
+                                "--iota", "100000", stdout=writer)
+            os.close(writer)
+            time.sleep(0.2)  # it is full now
+            with open(reader, encoding="ascii") as pipe:
+                lines = pipe.read().splitlines()
+            self.assertEqual(client.wait(60), 0)
+        self.assertEqual(len(lines), 100_000)
+        self.assertEqual(lines[-1].split()[0], "99999")
+
     def test_progress_only_on_a_terminal(self):
         with Server() as server:
             call = ("reduce", "--target", server.address, "--op", "sum", "--iota")

@@ -34,7 +34,7 @@ TEST(MatrixLimitsTest, UpTo32RowsAndColumns) {
     const absl::Status status = ReductionPlan::Create(SpecOf({"sum"}, ElementType::kInt32, shape)).status();
     EXPECT_EQ(ErrorReason(status), "BAD_HEADER") << shape.rows;
     EXPECT_THAT(ErrorDetails(status), Contains(Pair("field", "matrix_shape")));
-    EXPECT_THAT(ErrorDetails(status), Contains(Pair("limit", "32")));
+    EXPECT_THAT(ErrorDetails(status), Contains(Pair("value", "32")));
   }
   EXPECT_EQ(
       ErrorReason(ReductionPlan::Create(SpecOf({"matrix_product"}, ElementType::kInt32, {31, 32})).status()),
@@ -52,7 +52,7 @@ TEST(MatrixLimitsTest, StatesOfANodeFitTheirLimit) {
   EXPECT_EQ(ErrorReason(status), "BAD_HEADER");
   EXPECT_THAT(std::string(status.message()), HasSubstr("matrix_shape"));
   EXPECT_THAT(ErrorDetails(status), Contains(Pair("field", "matrix_shape")));
-  EXPECT_THAT(ErrorDetails(status), Contains(Pair("limit", "32768")));
+  EXPECT_THAT(ErrorDetails(status), Contains(Pair("value", "32768")));
 }
 
 // No operator alone is refused for the size of its states.

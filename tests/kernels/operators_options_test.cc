@@ -179,6 +179,26 @@ TEST(OperatorOptionsTest, RefusalsNameTheOperators) {
   EXPECT_EQ(RefusalOf(spec), "");
 }
 
+// Those of integers wrap; what is modulo a number has no overflow, and floats report none.
+TEST(OperatorOptionsTest, AnOverflowThatNobodyReportsCannotBeAskedFor) {
+  for (ReductionSpec spec : {SpecOf({"matrix_product"}, ElementType::kInt32, {2, 2}),
+                             SpecOf({"affine_compose"}, ElementType::kInt32, {1, 2})}) {
+    EXPECT_EQ(RefusalOf(spec), "");
+    spec.report_overflow = true;
+    EXPECT_EQ(
+        RefusalOf(spec),
+        "overflow_policy: matrix_product and affine_compose over integers wrap: they report no overflow");
+    spec.modulus = 7;
+    EXPECT_EQ(RefusalOf(spec), "");
+    spec.modulus.reset();
+    spec.element_type = ElementType::kFloat32;
+    EXPECT_EQ(RefusalOf(spec), "");
+  }
+  ReductionSpec spec = SpecOf({"sum", "min"}, ElementType::kInt32);
+  spec.report_overflow = true;
+  EXPECT_EQ(RefusalOf(spec), "");
+}
+
 TEST(OperatorOptionsTest, TheLargestModulusIsThatOfTheElementType) {
   const struct {
     ElementType type;

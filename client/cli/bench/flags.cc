@@ -48,6 +48,7 @@ constexpr std::uint64_t kDefaultSmallBytes = 4096;
 // Smaller arrays are no stream: the client sends them as one message.
 constexpr std::uint64_t kLeastStreamBytes = kSmallArrayBytes + 1;
 constexpr int kMaxCallers = 256;
+constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 47;  // a process's addresses
 
 const std::map<std::string, BenchMethod>& Methods() {
   static const auto* const methods = new std::map<std::string, BenchMethod>{{"reduce", BenchMethod::kReduce},
@@ -135,6 +136,13 @@ void Complete(BenchFlags& flags, bool has_bytes) {
   }
   if (flags.bytes == 0 || flags.bytes % ElementTypeBytes(flags.type) != 0) {
     throw CLI::ValidationError("--bytes", "must be one element or more, and whole ones");
+  }
+  if (!stream && flags.bytes > kMaxChunkBytes) {
+    throw CLI::ValidationError("--bytes",
+                               absl::StrCat("a message has at most ", kMaxChunkBytes, " of an array"));
+  }
+  if (flags.bytes > kMostMemory / static_cast<std::uint64_t>(flags.callers)) {
+    throw CLI::ValidationError("--bytes", "more than a machine's memory, for all callers");
   }
   CheckSegments(flags);
 }

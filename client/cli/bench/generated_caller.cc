@@ -43,6 +43,7 @@ Caller MakeGeneratedCaller(const Server& server, const BenchFlags& flags) {
       server.credentials != nullptr ? server.credentials : grpc::InsecureChannelCredentials();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a socket of its own
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // as the library has it
   std::shared_ptr<v1::ReductionService::Stub> stub =
       v1::ReductionService::NewStub(grpc::CreateCustomChannel(server.target(), credentials, arguments));
   // The operators are known: they were checked with the flags.

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <latch>
+#include <system_error>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/bench/child_process.h"
 #include "client/cli/generated_arrays.h"
@@ -33,6 +35,7 @@ void Add(const Timings& from, Timings& to) {
 
 void RunCaller(const Caller& caller, Walk& walk, const LoadTimes& times, absl::Time end,
                std::atomic<bool>& failed, CallerResult& result) {
+  if (failed) return;
   do {
     const std::span<const std::byte> array = walk.Next();
     const absl::Time begin = absl::Now();
@@ -93,11 +96,18 @@ absl::StatusOr<LoadResult> RunLoad(std::span<const Caller> callers, std::span<Wa
   const absl::Time begin = absl::Now();
   {
     std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < callers.size(); ++i) {
-      threads.emplace_back([&, i] {
-        start.arrive_and_wait();
-        RunCaller(callers[i], walks[i], times, begin + times.duration, failed, results[i]);
-      });
+    for (std::size_t i = 0; i < callers.size() && !failed; ++i) {
+      try {
+        threads.emplace_back([&, i] {
+          start.arrive_and_wait();
+          RunCaller(callers[i], walks[i], times, begin + times.duration, failed, results[i]);
+        });
+      } catch (const std::system_error& error) {
+        results[i].status =
+            absl::ResourceExhaustedError(absl::StrCat("no thread for a caller: ", error.what()));
+        failed = true;
+        start.count_down(static_cast<std::ptrdiff_t>(callers.size() - i));  // those before it wait
+      }
     }
   }
   LoadResult load;

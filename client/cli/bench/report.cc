@@ -10,8 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "client/cli/bench/statistics.h"
+#include "client/cli/json.h"
+#include "client/cli/output.h"
 
 namespace warpfold::cli {
 namespace {
@@ -138,7 +141,8 @@ std::string CsvCell(const Json& value) {
   if (value.is_null()) return "";
   if (!value.is_string()) return value.dump();
   const auto text = value.get<std::string>();
-  return text.find(',') == std::string::npos ? text : absl::StrCat("\"", text, "\"");
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");  // RFC 4180
 }
 
 }  // namespace
@@ -179,10 +183,7 @@ std::vector<Json> ReportLines(const BenchFlags& flags, const std::string& transp
 
 std::string JsonText(std::span<const Json> lines) {
   std::string text;
-  // A device's name need not be UTF-8.
-  for (const Json& line : lines) {
-    absl::StrAppend(&text, line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), "\n");
-  }
+  for (const Json& line : lines) absl::StrAppend(&text, AsciiJson(line), "\n");
   return text;
 }
 
@@ -200,11 +201,12 @@ std::string CsvText(std::span<const Json> lines) {
 
 std::string TableText(std::span<const Json> lines) {
   const Json& first = lines.front();
-  std::string text = absl::StrFormat(
-      "%s %s %s, %d bytes from %s, %d streams, %d callers, %s, %s\n", first["method"].get<std::string>(),
-      first["operator"].get<std::string>(), first["dtype"].get<std::string>(),
-      first["bytes"].get<std::uint64_t>(), first["source"].get<std::string>(), first["streams"].get<int>(),
-      first["callers"].get<int>(), first["transport"].get<std::string>(), first["device"].get<std::string>());
+  std::string text = absl::StrFormat("%s %s %s, %d bytes from %s, %d streams, %d callers, %s, %s\n",
+                                     first["method"].get<std::string>(), first["operator"].get<std::string>(),
+                                     first["dtype"].get<std::string>(), first["bytes"].get<std::uint64_t>(),
+                                     first["source"].get<std::string>(), first["streams"].get<int>(),
+                                     first["callers"].get<int>(), first["transport"].get<std::string>(),
+                                     Printable(first["device"].get<std::string>()));
   const auto row = [&text](const std::string& name, const std::vector<std::string>& cells) {
     absl::StrAppendFormat(&text, "%-14s", name);
     for (const std::string& cell : cells) absl::StrAppendFormat(&text, " %9s", cell);

@@ -126,16 +126,21 @@ class PieceWriter {
   void Close() { writer_.reset(); }
 
   void Write(const View& view) {
+    CheckOpen();
     const absl::Cleanup release = [this] { watch_.Release(); };
     watch_.Protect(view);
     Call(watch_, [&] { return WriteLayout(view.layout()); });
   }
 
   nb::tuple Commit() {
+    CheckOpen();
     return ResultTuple(Call(watch_, [&] { return writer_->Commit(); }));
   }
 
  private:
+  void CheckOpen() const {
+    if (!writer_) throw nb::value_error("the writer is closed");
+  }
   absl::Status WriteLayout(const Layout& layout) {
     const std::uint64_t byte_count = layout.byte_count();
     if (layout.is_contiguous()) return writer_->Write({layout.first, byte_count});

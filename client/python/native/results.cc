@@ -46,14 +46,10 @@ nb::tuple OutcomeOf(const OperatorResult& result) {
   return nb::make_tuple(result.name, value, result.index, result.end_index, error);
 }
 
-template <typename Numbers>
-nb::list TypeNames(const Numbers& types) {
-  nb::list names;
-  for (const int type : types) {
-    const std::string name = v1::ElementType_Name(static_cast<v1::ElementType>(type));
-    names.append(absl::AsciiStrToLower(name.substr(name.find("TYPE_") + 5)));
-  }
-  return names;
+nb::list ListOf(const std::vector<std::string>& names) {
+  nb::list list;
+  for (const std::string& name : names) list.append(name);
+  return list;
 }
 
 nb::dict LimitsOf(const v1::ServerLimits& limits) {
@@ -86,22 +82,18 @@ nb::object FirstNumber(const Reduction& reduction) {
 
 nb::dict InfoDict(const v1::GetServerInfoResponse& info) {
   nb::dict operators;
-  for (const v1::OperatorInfo& row : info.operators()) {
+  for (const ServedOperator& row : ServedOperators(info)) {
     nb::dict types;
-    types["scalars"] = TypeNames(row.scalar_types());
-    types["matrices"] = TypeNames(row.matrix_types());
-    operators[OperatorName(row.operator_()).c_str()] = types;
-  }
-  nb::list algorithms;
-  for (const int algorithm : info.algorithms()) {
-    algorithms.append(AlgorithmName(static_cast<v1::Algorithm>(algorithm)));
+    types["scalars"] = ListOf(row.scalar_types);
+    types["matrices"] = ListOf(row.matrix_types);
+    operators[row.name.c_str()] = types;
   }
   nb::dict dict;
   dict["version"] = info.version();
   dict["backend"] = info.backend();
   dict["device"] = info.device();
   dict["operators"] = operators;
-  dict["algorithms"] = algorithms;
+  dict["algorithms"] = ListOf(ServedAlgorithms(info));
   dict["limits"] = LimitsOf(info.limits());
   dict["cpu_crossover_bytes"] = info.cpu_crossover_bytes();
   return dict;

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "kernels/error.h"
 #include "proto/error_reasons.h"
+#include "server/core/refusals.h"
 
 namespace warpfold::server {
 namespace {
@@ -18,9 +19,10 @@ constexpr std::size_t kMaxTextBytes = 128;
 
 absl::Status BadOrder(StreamState state) {
   constexpr absl::string_view kExpected[kStreamStates] = {
-      "the first message must be a header", "after the header come chunks and one commit",
-      "after a header that says where the array lies nothing may come", "nothing may come after the commit",
-      "the stream has been answered"};
+      "the first message must be a header",
+      "after the header come chunks, lengths of segments where it gives none, and one commit",
+      "after a header that says where the array lies nothing may come but lengths of segments",
+      "nothing may come after the commit", "the stream has been answered"};
   return kernels::Error(absl::StatusCode::kInvalidArgument, reason::kBadOrder,
                         kExpected[static_cast<std::size_t>(state)]);
 }
@@ -31,10 +33,8 @@ absl::Status CheckText(absl::string_view field, const std::string& text) {
   const bool printable =
       std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isprint(c); });
   if (printable && text.size() <= kMaxTextBytes) return absl::OkStatus();
-  return kernels::Error(
-      absl::StatusCode::kInvalidArgument, reason::kBadHeader,
-      absl::StrCat(field, " must be at most ", kMaxTextBytes, " printable ASCII characters"),
-      {{"field", std::string(field)}});
+  return BadHeader(field, absl::StrCat("must be at most ", kMaxTextBytes, " printable ASCII characters"),
+                   kMaxTextBytes);
 }
 
 absl::StatusOr<ArraySession::Need> ArraySession::OnMessage(Message message) {

@@ -41,7 +41,7 @@ absl::Status TooManySegments(std::uint64_t max_stream_bytes) {
 absl::Status TooManyLengths() {
   return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kTooManyLengths,
                         absl::StrCat("more than ", kMaxLengthsAhead, " lengths are ahead of their elements"),
-                        {{"field", "lengths"}, {"limit", absl::StrCat(kMaxLengthsAhead)}});
+                        {{"field", "lengths"}, {"value", absl::StrCat(kMaxLengthsAhead)}});
 }
 
 }  // namespace
@@ -107,7 +107,8 @@ absl::Status SegmentSession::CheckCut() const {
   if (length == 0) return BadHeader("segment_length", "must be 1 or more");
   // No header can know of an array that the rest of it could not count.
   if (length > kMaxArrayBytes / reduction_->element_bytes()) {
-    return BadHeader("segment_length", "is longer than any array");
+    return BadHeader("segment_length", "is longer than any array",
+                     kMaxArrayBytes / reduction_->element_bytes());
   }
   if (has_count && count % length != 0) {
     return BadHeader("segment_length",

@@ -133,8 +133,10 @@ absl::Status Session::BeginElsewhere(const kernels::ReductionPlan& reduction) {
   const v1::ArrayReference& reference = header_.reference();
   const std::uint64_t most_elements = kMaxArrayBytes / reduction.element_bytes();
   if (reference.element_count() > most_elements - header_.first_element()) {
-    return BadHeader("first_element", absl::StrCat("and the elements of the reference end after ",
-                                                   most_elements, " elements, the longest array"));
+    return BadHeader("reference.element_count",
+                     absl::StrCat("is beyond the ", most_elements,
+                                  " elements of the longest array, from first_element on"),
+                     most_elements);
   }
   absl::StatusOr<std::shared_ptr<const NamedMemory>> memory =
       FindReferenced(service_.memories, reference, reduction, service_.clock);
@@ -188,8 +190,9 @@ absl::Status Session::CheckPlace(const kernels::ReductionPlan& reduction) const 
   if (header_.first_element() % reduction.leaf_elements() == 0 && header_.first_element() <= max_first) {
     return absl::OkStatus();
   }
-  return BadHeader("first_element", absl::StrCat("must be a multiple of ", reduction.leaf_elements(),
-                                                 ", at most ", max_first));
+  return BadHeader("first_element",
+                   absl::StrCat("must be a multiple of ", reduction.leaf_elements(), ", at most ", max_first),
+                   max_first);
 }
 
 absl::StatusOr<std::string> Session::Response() {

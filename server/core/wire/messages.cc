@@ -18,7 +18,8 @@ namespace {
 
 absl::Status AddOperators(const v1::ReductionSpec& spec, kernels::ReductionSpec* result) {
   if (spec.operators_size() > kernels::kMaxOperators) {
-    return BadHeader("operators", absl::StrCat("has more than ", kernels::kMaxOperators, " entries"));
+    return BadHeader("operators", absl::StrCat("has more than ", kernels::kMaxOperators, " entries"),
+                     kernels::kMaxOperators);
   }
   for (const int number : spec.operators()) {
     const auto op = static_cast<v1::Operator>(number);
@@ -92,7 +93,9 @@ absl::Status CheckReference(const v1::ArrayReference& reference, const NamedMemo
   if (memory.layout().has_value()) {
     if (memory.layout()->type != reduction.spec().element_type ||
         !(memory.layout()->shape == reduction.spec().shape)) {
-      return BadHeader("spec.element_type", "and matrix_shape must be those of the resident array");
+      const bool has_type = memory.layout()->type == reduction.spec().element_type;
+      return BadHeader(has_type ? "spec.matrix_shape" : "spec.element_type",
+                       "must be that of the resident array");
     }
     if (reference.byte_offset() % element_bytes != 0) {
       return BadHeader("reference.byte_offset",
@@ -120,6 +123,7 @@ absl::StatusOr<kernels::ReductionPlan> PlanFromProto(const v1::ReductionSpec& sp
   if (!v1::OverflowPolicy_IsValid(spec.overflow_policy())) return BadHeader("overflow_policy", "is unknown");
   if (!v1::NanPolicy_IsValid(spec.nan_policy())) return BadHeader("nan_policy", "is unknown");
   result.wrap_overflow = spec.overflow_policy() == v1::OVERFLOW_POLICY_WRAP;
+  result.report_overflow = spec.overflow_policy() == v1::OVERFLOW_POLICY_ERROR;
   result.ignore_nan = spec.nan_policy() == v1::NAN_POLICY_IGNORE;
   if (spec.has_modulus()) result.modulus = spec.modulus();
   result.ddof = spec.ddof();
@@ -140,7 +144,8 @@ absl::StatusOr<ElementLayout> LayoutFromProto(v1::ElementType type, const v1::Ma
   const auto in_range = [](std::uint32_t n) { return n >= 1 && n <= kernels::kMaxMatrixDimension; };
   if (!in_range(shape->rows()) || !in_range(shape->columns())) {
     return BadHeader("matrix_shape",
-                     absl::StrCat("must have 1 to ", kernels::kMaxMatrixDimension, " rows and columns"));
+                     absl::StrCat("must have 1 to ", kernels::kMaxMatrixDimension, " rows and columns"),
+                     kernels::kMaxMatrixDimension);
   }
   return ElementLayout{.type = *element_type, .shape = {.rows = shape->rows(), .columns = shape->columns()}};
 }

@@ -101,14 +101,14 @@ absl::Status MessageTooLarge() {
                         {{"limit", "max_message_bytes"}, {"value", std::to_string(kMaxPayloadBytes)}});
 }
 
-// Of a message of so many bytes that carries data.
-absl::Status CheckSize(const ParsedChunk& chunk, std::uint64_t total_bytes) {
-  const std::uint64_t data_bytes = TotalBytes(chunk.data);
+// Of a message of so many bytes, of which `data_bytes` are of an array.
+absl::Status CheckSize(std::uint64_t data_bytes, std::uint64_t total_bytes) {
   if (data_bytes > kMaxPayloadBytes) return MessageTooLarge();
   if (total_bytes - data_bytes <= kMaxFramingBytes) return absl::OkStatus();
-  return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kMessageTooLarge,
-                        absl::StrCat("what surrounds a message's data exceeds ", kMaxFramingBytes, " bytes"),
-                        {{"limit", "framing_bytes"}, {"value", absl::StrCat(kMaxFramingBytes)}});
+  return kernels::Error(
+      absl::StatusCode::kResourceExhausted, reason::kMessageTooLarge,
+      absl::StrCat("what a message has beside its data exceeds ", kMaxFramingBytes, " bytes"),
+      {{"limit", "framing_bytes"}, {"value", absl::StrCat(kMaxFramingBytes)}});
 }
 
 std::string Flatten(ByteSlices message) {
@@ -137,18 +137,16 @@ ParsedChunk ChunkOf(const v1::ReduceChunk& chunk, std::shared_ptr<const google::
 // What `request`, a message of so many bytes, carries.
 template <class Parsed, class Request>
 absl::StatusOr<Parsed> Unpack(const std::shared_ptr<Request>& request, std::uint64_t total_bytes) {
+  std::uint64_t data_bytes = request->chunk().data().size();
+  if constexpr (requires { request->lengths(); }) data_bytes += request->lengths().lengths().size();
+  if (absl::Status status = CheckSize(data_bytes, total_bytes); !status.ok()) return status;
   if (request->has_header()) return Parsed(std::move(*request->mutable_header()));
   if (request->has_commit()) return Parsed(std::move(*request->mutable_commit()));
-  if (request->has_chunk()) {
-    ParsedChunk chunk = ChunkOf(request->chunk(), request);
-    if (absl::Status status = CheckSize(chunk, total_bytes); !status.ok()) return status;
-    return Parsed(std::move(chunk));
-  }
+  if (request->has_chunk()) return Parsed(ChunkOf(request->chunk(), request));
   if constexpr (requires { request->lengths(); }) {
     if (request->has_lengths()) return Parsed(std::move(*request->mutable_lengths()));
   }
-  return BadMessage(absl::StrCat("a ", request->GetDescriptor()->name(),
-                                 " carries a header, a chunk or a commit; this one none"));
+  return BadMessage(absl::StrCat("a ", request->GetDescriptor()->name(), " that carries nothing"));
 }
 
 // All requests of streams have the same fields but for the header, and lengths where there are segments.
@@ -157,7 +155,7 @@ absl::StatusOr<Parsed> ParseStreamRequest(ByteSlices message) {
   const std::uint64_t total_bytes = TotalBytes(message);
   ParsedChunk chunk;
   if (ParseChunkInPlace(message, total_bytes, &chunk)) {
-    if (absl::Status status = CheckSize(chunk, total_bytes); !status.ok()) return status;
+    if (absl::Status status = CheckSize(TotalBytes(chunk.data), total_bytes); !status.ok()) return status;
     return Parsed(std::move(chunk));
   }
   auto request = std::make_shared<Request>();
@@ -246,7 +244,7 @@ absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message) {
     array.request.set_request_id(request->request_id());
     array.data = ChunkOf(request->data(), request);
   }
-  if (absl::Status status = CheckSize(array.data, total_bytes); !status.ok()) return status;
+  if (absl::Status status = CheckSize(TotalBytes(array.data.data), total_bytes); !status.ok()) return status;
   return array;
 }
 

@@ -116,8 +116,10 @@ TEST(AnswerCheckTest, ValuesAreOfTheOperatorsKind) {
   EXPECT_FALSE(Believed(
       sum, [](v1::Reduction& r) { r.mutable_results(0)->set_double_value(1); }, true));
 
-  // A result may also have an error instead of a value.
-  EXPECT_TRUE(Believed(sum, [](v1::Reduction& r) {
+  // Some of several results may have an error instead of a value.
+  v1::ReductionSpec both = sum;
+  both.add_operators(v1::OPERATOR_MIN);
+  EXPECT_TRUE(Believed(both, [](v1::Reduction& r) {
     r.mutable_results(0)->clear_value();
     r.mutable_results(0)->mutable_error()->set_code(11);
   }));
@@ -150,6 +152,16 @@ TEST(AnswerCheckTest, IndicesAreInTheArray) {
     r.mutable_results(0)->clear_index();
     r.mutable_results(0)->clear_end_index();
   }));
+}
+
+// A call that has no value at all fails: the short way of a client takes the first result's value unseen.
+TEST(AnswerCheckTest, SomeResultHasAValue) {
+  const v1::ReductionSpec spec = SpecOf(v1::OPERATOR_SUM, v1::ELEMENT_TYPE_INT32);
+  v1::Reduction answer = *Serve(spec, /*state=*/true);
+  answer.mutable_results(0)->clear_value();
+  answer.mutable_results(0)->mutable_error()->set_reason("OVERFLOW");
+  EXPECT_TRUE(CheckReduction(spec, {0, kElements}, /*state=*/true, answer).ok());
+  EXPECT_TRUE(absl::IsInternal(CheckReduction(spec, {0, kElements}, /*state=*/false, answer)));
 }
 
 TEST(AnswerCheckTest, AStateIsOfTheRangeThatWasSent) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstring>
 #include <functional>
 #include <vector>
 
@@ -44,7 +45,7 @@ Response Results(std::uint64_t first, std::uint64_t count) {
   Response response;
   response.mutable_results()->set_first_segment(first);
   response.mutable_results()->set_segment_count(count);
-  response.mutable_results()->set_values(std::string(count * 3 * 8, '\1'));
+  response.mutable_results()->set_values(std::string(count * 3 * 8, '\0'));
   return response;
 }
 
@@ -80,7 +81,8 @@ Heard Hear(const std::vector<Response>& responses) {
     heard.segments += results.segment_count;
     heard.failures.insert(heard.failures.end(), results.failures.begin(), results.failures.end());
   };
-  SegmentAnswer answer(spec, visitor, 10, 5);
+  const SegmentCut cut = {.length = 2};
+  SegmentAnswer answer(spec, visitor, 10, cut);
   for (const Response& response : responses) {
     heard.status = answer.Add(Serialize(response));
     if (!heard.status.ok()) return heard;
@@ -153,6 +155,30 @@ TEST(SegmentAnswerTest, ColumnsAreThoseOfTheOperators) {
     Response results = Results(0, 5);
     results.mutable_results()->mutable_values()->resize(5 * 8 * layout.layout().columns_size());
     EXPECT_TRUE(absl::IsInternal(Hear({layout, results, Summary(5, 10)}).status)) << "change " << i;
+  }
+}
+
+// The status of an answer whose last segment has this index.
+absl::Status HearIndex(std::uint64_t index, const SegmentCut& cut) {
+  const v1::ReductionSpec spec = Spec();
+  const SegmentVisitor visitor = [](const SegmentResults&) {};
+  SegmentAnswer answer(spec, visitor, 10, cut);
+  EXPECT_TRUE(answer.Add(Serialize(Layout())).ok());
+  EXPECT_TRUE(answer.Add(Serialize(Results(0, 3))).ok());
+  Response last = Results(3, 2);
+  std::string& values = *last.mutable_results()->mutable_values();
+  std::memcpy(values.data() + values.size() - sizeof(index), &index, sizeof(index));
+  return answer.Add(Serialize(last));
+}
+
+TEST(SegmentAnswerTest, IndicesAreWithinTheirSegments) {
+  const std::vector<std::uint64_t> lengths = {1, 2, 2, 1, 4};
+  for (const SegmentCut& cut : {SegmentCut{.length = 2}, SegmentCut{.lengths = lengths}}) {
+    const std::uint64_t length = cut.length != 0 ? cut.length : lengths.back();
+    EXPECT_TRUE(HearIndex(length - 1, cut).ok());
+    EXPECT_TRUE(HearIndex(SegmentColumn::kNoIndex, cut).ok());
+    EXPECT_TRUE(absl::IsInternal(HearIndex(length, cut)));
+    EXPECT_TRUE(absl::IsInternal(HearIndex(12345, cut)));
   }
 }
 

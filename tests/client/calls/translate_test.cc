@@ -152,6 +152,24 @@ TEST(TranslateTest, AnOperatorWithoutAValueHasAnErrorWhateverItsCode) {
   EXPECT_TRUE(reduction->results[4].status.ok());
 }
 
+TEST(TranslateTest, WhatANewerServerHasIsLeftOut) {
+  v1::GetServerInfoResponse info;
+  v1::OperatorInfo& sum = *info.add_operators();
+  sum.set_operator_(v1::OPERATOR_SUM);
+  sum.add_scalar_types(v1::ELEMENT_TYPE_INT32);
+  sum.add_scalar_types(static_cast<v1::ElementType>(99));
+  sum.add_matrix_types(v1::ELEMENT_TYPE_UNSPECIFIED);
+  info.add_operators()->set_operator_(static_cast<v1::Operator>(999));
+  info.add_algorithms(static_cast<v1::Algorithm>(99));
+  info.add_algorithms(v1::ALGORITHM_LAST_BLOCK);
+  const std::vector<ServedOperator> operators = ServedOperators(info);
+  ASSERT_EQ(operators.size(), 1u);
+  EXPECT_EQ(operators[0].name, "sum");
+  EXPECT_EQ(operators[0].scalar_types, std::vector<std::string>{"int32"});
+  EXPECT_TRUE(operators[0].matrix_types.empty());
+  EXPECT_EQ(ServedAlgorithms(info), std::vector<std::string>{"last_block"});
+}
+
 TEST(TranslateTest, NonsenseFromTheServerIsAnError) {
   v1::Reduction no_value;
   no_value.add_results()->set_operator_(v1::OPERATOR_SUM);

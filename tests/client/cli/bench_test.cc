@@ -131,6 +131,8 @@ TEST(BenchFlagsTest, WhatDoesNotFitTogetherExitsWith2) {
       {"--bytes", "65536"},  // no stream
       {"--bytes", "1048577"},
       {"--method", "array", "--bytes", "0"},
+      {"--method", "array", "--bytes", "4194308"},  // no message
+      {"--bytes", "9223372036854775808", "--callers", "2"},
       {"--bytes", "-4"},
       {"--chunk_bytes", "1000000"},
       {"--chunk_bytes", "1024"},
@@ -229,6 +231,8 @@ TEST(ReportTest, TextsHaveALinePerSide) {
   EXPECT_THAT(csv, testing::HasSubstr(",\"min,max\","));
   // The comma of the operators stands twice, the others between names and cells.
   EXPECT_EQ(count(csv, ','), 3 * static_cast<int>(lines[0].size() - 1) + 2);
+  flags.commit = "a\"b,c";
+  EXPECT_THAT(CsvText(ReportLines(flags, "unix", TwoSides())), testing::HasSubstr(",\"a\"\"b,c\","));
   EXPECT_THAT(TableText(lines),
               testing::HasSubstr("warpfold to async_copy: 0.5 times the rate (0.5 to 0.5)"));
 }

@@ -95,7 +95,18 @@ TEST(PrintableTest, NothingSteersATerminal) {
   EXPECT_EQ(Printable(std::string("\0\x1b[2J\n\x7f", 7)), "\\x00\\x1b[2J\\x0a\\x7f");
   // The control characters that have two bytes, and what is like them.
   EXPECT_EQ(Printable("\xc2\x80\xc2\x9f"), "\\xc2\\x80\\xc2\\x9f");
-  for (const char* text : {"\xc2\xa0", "\xc3\x9f", "\xe2\x82\xac", "\xc2", "x\xc2"})
+  // What is not UTF-8: a lone byte is a control character to a terminal of 8 bits.
+  EXPECT_EQ(Printable("\x9b"
+                      "2J"),
+            "\\x9b"
+            "2J");
+  EXPECT_EQ(Printable("\xe2\x82"), "\\xe2\\x82");
+  EXPECT_EQ(Printable("\xe2"
+                      "a\xf5"),
+            "\\xe2"
+            "a\\xf5");
+  EXPECT_EQ(Printable("x\xc2"), "x\\xc2");
+  for (const char* text : {"\xc2\xa0", "\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80"})
     EXPECT_EQ(Printable(text), text);
 }
 

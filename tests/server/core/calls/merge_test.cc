@@ -321,8 +321,9 @@ TEST_F(MergeTest, RefusesStatesOfSeveralNumbersThatDoNotFit) {
   for (const std::uint64_t count : {2, 3, 4}) {
     ExpectClaim(count == 3, Claim<kernels::Variance<float, false>>(kFloat32, 3, Moments{1, 0, 2, count}));
     ExpectClaim(count == 3, Claim<kernels::Stddev<float, false>>(kFloat32, 3, Moments{1, 0, 2, count}));
+    constexpr std::int32_t kOne = 0x3f800000;  // the key of 1.0
     ExpectClaim(count == 3,
-                Claim<kernels::Describe<float, false>>(kFloat32, 3, {{0}, Moments{1, 0, 2, count}, 0, 0}));
+                Claim<kernels::Describe<float, false>>(kFloat32, 3, {3, Moments{1, 0, 2, count}, 0, kOne}));
     ExpectClaim(count <= 3, Claim<kernels::MaxSubarraySum<float, false>>(
                                 kFloat32, 3, {{0, 0, 0, 0, 1024, 1024 + count, 1027, 1025, 1}}));
   }

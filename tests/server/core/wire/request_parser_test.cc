@@ -212,6 +212,24 @@ TEST(RequestParserTest, WhatSurroundsThePayloadIsLimitedToo) {
   }
 }
 
+// A header is kept as long as its stream lives.
+TEST(RequestParserTest, HeadersAndCommitsAreNoLargerThanWhatSurroundsData) {
+  v1::ReduceRequest header;
+  header.mutable_header()->set_request_id("r");
+  v1::ReduceRequest commit;
+  commit.mutable_commit()->set_element_count(1);
+  for (const v1::ReduceRequest& request : {header, commit}) {
+    for (const int beyond : {-1, 0, 1}) {
+      std::string bytes = request.SerializeAsString() + "\x9a\x06";
+      const std::size_t padding = kMaxFramingBytes + beyond - bytes.size() - 3;
+      bytes += Varint(padding) + std::string(padding, 'x');
+      ASSERT_EQ(bytes.size(), kMaxFramingBytes + beyond);
+      const auto parsed = ParseReduceRequest(Cut(bytes, {}));
+      EXPECT_EQ(kernels::ErrorReason(parsed.status()), beyond <= 0 ? "" : "MESSAGE_TOO_LARGE");
+    }
+  }
+}
+
 TEST(RequestParserTest, OtherRequestsAreParsedWhole) {
   v1::MergeRequest request;
   request.add_states()->set_element_count(7);
