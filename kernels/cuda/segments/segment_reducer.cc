@@ -3,6 +3,7 @@
 #include "kernels/cuda/segments/segment_reducer.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -12,6 +13,8 @@
 #include "kernels/cuda/segments/segment_items.h"
 #include "kernels/cuda/tuning.h"
 #include "kernels/geometry.h"
+#include "kernels/operators/element_types.h"
+#include "kernels/operators/lists.h"
 #include "kernels/operators/table.h"
 
 namespace warpfold::kernels::cuda {
@@ -20,18 +23,20 @@ namespace {
 // The flag that there are errors has a vector of its own, before the errors.
 constexpr std::size_t kFlagBytes = 16;
 
-bool IsFloat(ElementType type) {
-  return type == ElementType::kFloat16 || type == ElementType::kBfloat16 || type == ElementType::kFloat32 ||
-         type == ElementType::kFloat64;
-}
-bool IsSigned(ElementType type) {
-  return type == ElementType::kInt8 || type == ElementType::kInt16 || type == ElementType::kInt32 ||
-         type == ElementType::kInt64;
-}
+// The kind as which kernels read elements of each type, unless NaN are ignored.
+constexpr auto kKindOfType = [] {
+  std::array<WideKind, kElementTypeCount> kinds{};
+  ForEachType(ElementTypes(), [&kinds]<class T, int kType>() {
+    kinds[kType] = FloatElement<T> ? WideKind::kFloat
+                   : kIsSigned<T>  ? WideKind::kSigned
+                                   : WideKind::kUnsigned;
+  });
+  return kinds;
+}();
 
 WideKind KindOf(const ReductionSpec& spec) {
-  if (IsFloat(spec.element_type)) return spec.ignore_nan ? WideKind::kFloatIgnoringNan : WideKind::kFloat;
-  return IsSigned(spec.element_type) ? WideKind::kSigned : WideKind::kUnsigned;
+  const WideKind kind = kKindOfType[IndexOf(spec.element_type)];
+  return kind == WideKind::kFloat && spec.ignore_nan ? WideKind::kFloatIgnoringNan : kind;
 }
 
 const SegmentEntry& EntryFor(const ReductionPlan& reduction, const BoundOperator& op) {
@@ -154,7 +159,7 @@ absl::Status SegmentReducer::Launch(const ReductionPlan& reduction, const Segmen
     work.out.stride = segment_count_;
     work.out.index_columns = layout_->IndexColumns(op);
     work.out.element = {.bits = static_cast<std::uint32_t>(8 * reduction.element_bytes()),
-                        .is_signed = IsSigned(reduction.spec().element_type),
+                        .is_signed = KindOf(reduction.spec()) == WideKind::kSigned,
                         .is_bool = reduction.spec().element_type == ElementType::kBool};
     work.out.errors = reinterpret_cast<std::uint8_t*>(device_errors_ + kFlagBytes) + op * segment_count_;
     WARPFOLD_RETURN_IF_CUDA_ERROR(entry.launch(bound.parameters, *plan, work, stream));
