@@ -76,6 +76,13 @@ inline constexpr std::uint64_t kInfinityBits = std::same_as<T, double>    ? 0x7f
                                                : std::same_as<T, float>   ? 0x7f800000u
                                                                           : 0x7f80u;
 
+// Every number of T is a multiple of 2^kUnitExponent, which is the smallest one above 0.
+template <FloatElement T>
+inline constexpr int kUnitExponent = std::same_as<T, double>    ? -1074
+                                     : std::same_as<T, Float16> ? -24
+                                     : std::same_as<T, float>   ? -149
+                                                                : -133;
+
 template <FloatElement T>
 WARPFOLD_FN bool IsNan(T x) {
   if constexpr (HalfElement<T>) {

@@ -79,7 +79,7 @@ struct ExactSum<T, kIgnoreNan> {
   }
 
  private:
-  static constexpr int kWords = FixedPoint<T>::kWords;
+  static constexpr int kWords = kExactSumWords<T>;
   static constexpr int kPrecision = std::is_same_v<T, Float16>    ? 11
                                     : std::is_same_v<T, Bfloat16> ? 8
                                     : std::is_same_v<T, float>    ? 24
@@ -90,7 +90,7 @@ struct ExactSum<T, kIgnoreNan> {
     int exponent = 0;
     const double fraction = std::frexp(kLargestFloat<T>, &exponent);
     const Uint128 product = Uint128{static_cast<std::uint64_t>(std::ldexp(fraction, kPrecision))} * count;
-    const int zeros = exponent - kPrecision - FixedPoint<T>::kUnit;
+    const int zeros = exponent - kPrecision - kUnitExponent<T>;
     State most = {};
     for (int bit = 0; bit < 128; ++bit) {
       const auto one = static_cast<std::uint64_t>(product >> bit & 1);
@@ -129,7 +129,7 @@ struct ExactSum<T, kIgnoreNan> {
       kept += above_half ? 1 : kept & 1;
     }
     // Exact: sums are multiples of 2^-1074, so that none with fewer than 53 bits needs rounding.
-    return std::ldexp(static_cast<double>(kept), dropped + FixedPoint<T>::kUnit);
+    return std::ldexp(static_cast<double>(kept), dropped + kUnitExponent<T>);
   }
 };
 

@@ -44,9 +44,7 @@ bool IsSumOfFloats(double sum, std::uint64_t count) {
   if (std::same_as<T, double> || !std::isfinite(sum)) return true;
   const double largest = kPower == 1 ? kLargestFloat<T> : kLargestFloat<T> * kLargestFloat<T>;
   if (std::fabs(sum) > static_cast<double>(count) * largest * (1 + 0x1p-40)) return false;
-  // Elements are multiples of the smallest one above 0.
-  constexpr int kUnit = std::same_as<T, Float16> ? 24 : std::same_as<T, float> ? 149 : 133;
-  const double units = std::ldexp(sum, kPower * kUnit);
+  const double units = std::ldexp(sum, -kPower * kUnitExponent<T>);
   return std::trunc(units) == units;
 }
 

@@ -8,6 +8,7 @@
 // exact summation using small and large superaccumulators" (2015), arXiv:1505.05571, the digits.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
 #include "kernels/operators/element_types.h"
@@ -15,30 +16,12 @@
 
 namespace warpfold::kernels {
 
-// The numbers that sums of T are. Every element is a multiple of 2^kUnit; kWords words of 64 bits hold the
-// largest element times the number of elements of the largest array (2^62 bytes), and a sign.
+// The 64-bit words of a sum of T in units of 2^kUnitExponent (element_types.h). They hold the largest element
+// times the number of elements of the largest array (2^62 bytes), and a sign.
 template <FloatElement T>
-struct FixedPoint;
-template <>
-struct FixedPoint<Float16> {
-  static constexpr int kUnit = -24;
-  static constexpr int kWords = 2;
-};
-template <>
-struct FixedPoint<Bfloat16> {
-  static constexpr int kUnit = -133;
-  static constexpr int kWords = 6;
-};
-template <>
-struct FixedPoint<float> {
-  static constexpr int kUnit = -149;
-  static constexpr int kWords = 6;
-};
-template <>
-struct FixedPoint<double> {
-  static constexpr int kUnit = -1074;
-  static constexpr int kWords = 34;
-};
+inline constexpr int kExactSumWords = std::same_as<T, double>    ? 34
+                                      : std::same_as<T, Float16> ? 2
+                                                                 : 6;
 
 // A sum has the union of these bits of its elements that are not finite.
 inline constexpr std::uint32_t kHasInfinity = 1;
@@ -57,10 +40,10 @@ struct DigitTriple {
   std::int64_t digits[3];
 };
 
-// magnitude x 2^exponent, a multiple of 2^kUnit, magnitude < 2^63.
+// magnitude x 2^exponent, a multiple of 2^kUnitExponent, magnitude < 2^63.
 template <FloatElement T>
 WARPFOLD_FN DigitTriple DigitsOf(std::uint64_t magnitude, bool negative, int exponent) {
-  int shift = exponent - FixedPoint<T>::kUnit;
+  int shift = exponent - kUnitExponent<T>;
   if (shift < 0) {  // a multiple of the unit: what goes is zeros
     magnitude = shift > -64 ? magnitude >> -shift : 0;
     shift = 0;
@@ -85,16 +68,16 @@ WARPFOLD_FN DigitTriple DigitsOf(double x) {
   return DigitsOf<T>(magnitude, bits >> 63 != 0, (biased == 0 ? 1 : biased) - 1075);
 }
 
-// A sum, written in one way only: two's complement, the lowest word first, in units of 2^kUnit; all zeros
-// where an element is no number.
+// A sum, written in one way only: two's complement, the lowest word first, in units of 2^kUnitExponent; all
+// zeros where an element is no number.
 template <FloatElement T>
 struct ExactSumState {
-  std::uint64_t words[FixedPoint<T>::kWords];
+  std::uint64_t words[kExactSumWords<T>];
   std::uint64_t special;  // bits as above
 };
 
 template <FloatElement T>
-inline constexpr int kDigits = 2 * FixedPoint<T>::kWords;
+inline constexpr int kDigits = 2 * kExactSumWords<T>;
 
 // Carries, from the lowest digit to the highest. A digit may have taken up 2^31 addends.
 template <FloatElement T>
@@ -102,7 +85,7 @@ WARPFOLD_FN ExactSumState<T> Carried(const std::int64_t (&digits)[kDigits<T>], s
   ExactSumState<T> sum{{}, special};
   if (special != 0) return sum;
   std::int64_t carry = 0;
-  for (int i = 0; i < FixedPoint<T>::kWords; ++i) {
+  for (int i = 0; i < kExactSumWords<T>; ++i) {
     const std::int64_t low = digits[2 * i] + carry;
     const std::int64_t high = digits[2 * i + 1] + (low >> 32);
     sum.words[i] = static_cast<std::uint64_t>(high) << 32 | (static_cast<std::uint64_t>(low) & 0xffffffffu);

@@ -75,7 +75,7 @@ class ExactLeaves {
   // float64: three bins, where the numbers are. Narrower types: as many as hold any sum of a lane's elements.
   static constexpr bool kNarrow = sizeof(T) < 8;
   static constexpr int kTop = (std::is_same_v<T, Float16> ? 16 : 128) + static_cast<int>(Log2(kLaneElements));
-  static constexpr int kBitsOfSums = kTop - FixedPoint<T>::kUnit;
+  static constexpr int kBitsOfSums = kTop - kUnitExponent<T>;
   using Bins = ExactBins<kNarrow ? (kBitsOfSums + 43) / ExactBins<1>::kBits : 3>;
   static constexpr std::uint32_t kLeavesPerBins = Bins::kMostAddends / kLaneElements;
 
