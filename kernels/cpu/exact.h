@@ -41,11 +41,7 @@ bool AddByBins(const Op& op, const std::byte* data, std::uint64_t count, typenam
   double bins[kBins][kExactLanes] = {};
   double rests[kExactLanes] = {};
   const auto add = [&](int lane, double x) {
-    for (int b = 0; b < kBins; ++b) {
-      const double piece = (x + anchors[b]) - anchors[b];
-      bins[b][lane] += piece;
-      x -= piece;
-    }
+    for (int b = 0; b < kBins; ++b) Bins::MovePiece(x, anchors[b], bins[b][lane]);
     rests[lane] += std::fabs(x);
   };
   std::uint64_t begin = 0;

@@ -25,6 +25,11 @@ WARPFOLD_FN int TopFor(double largest) {
   return top < -880 ? -880 : top > 1000 ? 1000 : top;
 }
 
+// Returns the upper half of a magnitude's bits. Of two magnitudes the larger one has no smaller half.
+WARPFOLD_FN std::uint32_t UpperHalf(double x) {
+  return static_cast<std::uint32_t>(BitCast<std::uint64_t>(x) >> 32) & 0x7fffffffu;
+}
+
 template <int kBinCount>
 class ExactBins {
  public:
@@ -46,16 +51,18 @@ class ExactBins {
     return BitCast<double>(static_cast<std::uint64_t>(exponent) << 52 | std::uint64_t{1} << 51);
   }
 
+  // Moves the piece of x that belongs to the bin of this anchor from x to the bin.
+  WARPFOLD_FN static void MovePiece(double& x, double anchor, double& bin) {
+    const double piece = (x + anchor) - anchor;
+    bin += piece;
+    x -= piece;
+  }
+
   // Adds x, a number below 2^top; false, and the bins are of no use any more, if it has bits below them.
   WARPFOLD_FN bool Add(double x) {
     double rest = x;
     WARPFOLD_UNROLL
-    for (int i = 0; i < kBins; ++i) {
-      const double anchor = Anchor(top_, i);
-      const double piece = (rest + anchor) - anchor;
-      sums_[i] += piece;
-      rest -= piece;
-    }
+    for (int i = 0; i < kBins; ++i) MovePiece(rest, Anchor(top_, i), sums_[i]);
     return rest == 0;
   }
 

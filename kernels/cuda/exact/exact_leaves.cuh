@@ -122,10 +122,6 @@ class ExactLeaves {
     });
     return TopFor(BitCast<double>(std::uint64_t{MaxOfWarp(largest)} << 32));
   }
-  // The upper bits of a magnitude. Compared as integers, they order as the magnitudes do.
-  __device__ __forceinline__ static std::uint32_t UpperHalf(double x) {
-    return static_cast<std::uint32_t>(BitCast<std::uint64_t>(x) >> 32) & 0x7fffffffu;
-  }
 
   // Adds this lane's elements of the loaded leaf to the bins; false, and leaves them as they were, if they
   // have to be added slowly.

@@ -109,10 +109,6 @@ class ExactSegmentWarp {
       if (lane_ == 0 && sum != 0) memory_.digits.Add(sum, bins.LowestBit(i));
     }
   }
-  // Returns the upper half of a magnitude's bits. Of two magnitudes the larger one has no smaller half.
-  static __device__ __forceinline__ std::uint32_t UpperHalf(double x) {
-    return static_cast<std::uint32_t>(BitCast<std::uint64_t>(x) >> 32) & 0x7fffffffu;
-  }
 
   const Op op_;
   const SegmentPlan plan_;
