@@ -41,8 +41,23 @@ struct SecondPass {
   __device__ LeafState LeafIdentity() const { return {}; }
 };
 
-// The arguments are those of LaneSweep, but `vectors` is not constant: ForgetConversions writes each word
-// with its own value.
+// Writes to each word of kRows rows of elements T its own value. ptxas keeps elements that it has converted
+// for one pass until the other, in more registers than there are; those of 32 bits it also converts before it
+// knows the center. So it must not know that the elements are the same.
+template <class T, int kFirst = 0, int kRows = kLeafRows>
+__device__ __forceinline__ void ForgetConversions(LaneVectors& vectors, double center) {
+  if constexpr (sizeof(T) == 4 || HalfElement<T>) {
+    std::uint32_t zero = OpaqueZero();
+    if constexpr (sizeof(T) == 4) zero &= static_cast<std::uint32_t>(__double2hiint(center));
+#pragma unroll
+    for (int row = kFirst; row < kFirst + kRows; ++row) {
+      uint4& v = vectors[row];
+      v = {v.x ^ zero, v.y ^ zero, v.z ^ zero, v.w ^ zero};
+    }
+  }
+}
+
+// The arguments are those of LaneSweep, but `vectors` is not constant, because of ForgetConversions.
 template <TwoSweeps Op>
 class TwoLaneSweeps {
  public:
@@ -54,7 +69,7 @@ class TwoLaneSweeps {
   static __device__ __forceinline__ LeafState Fold(const Op& op, LaneVectors& vectors, std::uint32_t first) {
     const auto found = LaneSweep<First>::Fold({op}, vectors, first);
     const double center = op.Center(found, kLaneElements);
-    ForgetConversions(vectors, center);
+    ForgetConversions<T>(vectors, center);
     return op.Join(found, center, LaneSweep<Second>::Fold({op, center}, vectors, first), kLaneElements);
   }
 
@@ -64,7 +79,7 @@ class TwoLaneSweeps {
     if (present == 0) return op.LeafIdentity();
     const auto found = LaneSweep<First>::FoldShort({op}, vectors, first, count);
     const double center = op.Center(found, present);
-    ForgetConversions(vectors, center);
+    ForgetConversions<T>(vectors, center);
     return op.Join(found, center, LaneSweep<Second>::FoldShort({op, center}, vectors, first, count), present);
   }
 
@@ -77,18 +92,6 @@ class TwoLaneSweeps {
   static __device__ __forceinline__ std::uint32_t Present(std::uint32_t first, std::uint32_t count) {
     const std::uint32_t rest = count % kRowElements;
     return count / kRowElements * kVector + (rest <= first ? 0 : min(rest - first, kVector));
-  }
-
-  // ptxas keeps elements that it has converted for one pass until the other, in more registers than there
-  // are; those of 32 bits it also converts before it knows the center. So it must not know that the elements
-  // are the same.
-  static __device__ __forceinline__ void ForgetConversions(LaneVectors& vectors, double center) {
-    if constexpr (sizeof(T) == 4 || HalfElement<T>) {
-      std::uint32_t zero = OpaqueZero();
-      if constexpr (sizeof(T) == 4) zero &= static_cast<std::uint32_t>(__double2hiint(center));
-#pragma unroll
-      for (uint4& v : vectors) v = {v.x ^ zero, v.y ^ zero, v.z ^ zero, v.w ^ zero};
-    }
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/leaf/two_sweeps.cuh"
 #include "kernels/cuda/tuning.h"
 #include "kernels/cuda/vectors.cuh"
 #include "kernels/cuda/warp.cuh"
@@ -66,25 +67,11 @@ class LaneRows {
         vectors, present, op_.FirstIdentity(), [this](T x, std::uint32_t) { return op_.LiftFirst(x); },
         [this](const First& a, const First& b) { return op_.CombineFirst(a, b); });
     const double center = op_.Center(first, present * kVector);
-    ForgetConversions<kFirst, kRows>(vectors, center);
+    ForgetConversions<T, kFirst, kRows>(vectors, center);
     const Second second = Sweep<kFirst, kRows>(
         vectors, present, Second{}, [=, this](T x, std::uint32_t) { return op_.LiftSecond(x, center); },
         [this](const Second& a, const Second& b) { return op_.CombineSecond(a, b); });
     return Choose(present == 0, op_.LeafIdentity(), op_.Join(first, center, second, present * kVector));
-  }
-
-  // ptxas keeps elements of 32 bits that it has converted for one sweep until the other, in more registers
-  // than there are. So it must not know that the elements are the same.
-  template <int kFirst, int kRows>
-  __device__ __forceinline__ void ForgetConversions(LaneVectors& vectors, double center) const {
-    if constexpr (sizeof(T) == 4) {
-      const std::uint32_t zero = OpaqueZero() & static_cast<std::uint32_t>(__double2hiint(center));
-#pragma unroll
-      for (int row = kFirst; row < kFirst + kRows; ++row) {
-        uint4& v = vectors[row];
-        v = {v.x ^ zero, v.y ^ zero, v.z ^ zero, v.w ^ zero};
-      }
-    }
   }
 
   // Small states: all columns side by side. Others: one column after the other, for registers.
