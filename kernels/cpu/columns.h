@@ -73,15 +73,4 @@ inline __attribute__((always_inline)) State FoldLanes(const State* lanes, const 
   }
 }
 
-// How many of a leaf's first `count` elements are in the lane's vectors.
-template <class T>
-constexpr std::uint32_t PresentInLane(std::uint64_t count, std::uint32_t lane) {
-  constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
-  const auto rows = static_cast<std::uint32_t>(count / kColumns<T>);
-  const auto rest = static_cast<std::uint32_t>(count % kColumns<T>);
-  const std::uint32_t before = lane * kVector;
-  const std::uint32_t in_last_row = rest <= before ? 0 : rest - before < kVector ? rest - before : kVector;
-  return rows * kVector + in_last_row;
-}
-
 }  // namespace warpfold::kernels::cpu::WARPFOLD_ISA

@@ -69,6 +69,7 @@ struct ColumnsLeaf {
     using First = typename Reader::First;
     using Second = typename Reader::Second;
     constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
+    constexpr std::uint32_t kVectorLevel = Log2(kVector);
     First first_columns[kColumns<T>];
     First first[kLanes];
     const auto combine_first = [&op](const First& a, const First& b) { return op.CombineFirst(a, b); };
@@ -84,7 +85,7 @@ struct ColumnsLeaf {
     double column_centers[kColumns<T>];
     std::uint32_t present[kLanes];
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-      present[lane] = PresentInLane<T>(count, lane);
+      present[lane] = PresentInLane(static_cast<std::uint32_t>(count), lane, kVectorLevel);
       centers[lane] = op.Center(first[lane], present[lane]);
       for (std::uint32_t j = 0; j < kVector; ++j) column_centers[lane * kVector + j] = centers[lane];
     }

@@ -56,6 +56,7 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
   using R = Readable<T>;
   static constexpr std::uint32_t kElements = kLeafBytes / sizeof(T);
   static constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
+  static constexpr std::uint32_t kVectorLevel = Log2(kVector);
   static constexpr std::uint32_t kLaneElements = kElements / kLanes;
 
   static Moments Reduce(const Op&, const std::byte* data, std::uint64_t count) {
@@ -91,7 +92,9 @@ struct ScalarLeaf<Variance<T, kIgnoreNan>> {
           columns.counts, [](std::int64_t a, std::int64_t b) { return a + b; }, present);
       return SweepAgain(data, count, sums, [&](std::uint32_t lane) { return present[lane]; });
     } else {
-      return SweepAgain(data, count, sums, [=](std::uint32_t lane) { return PresentInLane<T>(count, lane); });
+      return SweepAgain(data, count, sums, [=](std::uint32_t lane) {
+        return PresentInLane(static_cast<std::uint32_t>(count), lane, kVectorLevel);
+      });
     }
   }
 

@@ -75,7 +75,7 @@ class TwoLaneSweeps {
 
   static __device__ __forceinline__ LeafState FoldShort(const Op& op, LaneVectors& vectors,
                                                         std::uint32_t first, std::uint32_t count) {
-    const std::uint32_t present = Present(first, count);
+    const std::uint32_t present = PresentInLane(count, first / kVector, Log2(kVector));
     if (present == 0) return op.LeafIdentity();
     const auto found = LaneSweep<First>::FoldShort({op}, vectors, first, count);
     const double center = op.Center(found, present);
@@ -85,14 +85,7 @@ class TwoLaneSweeps {
 
  private:
   static constexpr std::uint32_t kVector = kVectorBytes / sizeof(T);
-  static constexpr std::uint32_t kRowElements = kRowBytes / sizeof(T);
   static constexpr std::uint32_t kLaneElements = kLeafRows * kVector;
-
-  // How many of a leaf's first `count` elements are in this lane's vectors.
-  static __device__ __forceinline__ std::uint32_t Present(std::uint32_t first, std::uint32_t count) {
-    const std::uint32_t rest = count % kRowElements;
-    return count / kRowElements * kVector + (rest <= first ? 0 : min(rest - first, kVector));
-  }
 };
 
 }  // namespace warpfold::kernels::cuda

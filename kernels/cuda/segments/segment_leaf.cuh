@@ -131,7 +131,7 @@ class SegmentLeaf {
     if constexpr (TwoSweeps<Op>) {
       using First = typename Op::First;
       using Second = typename Op::Second;
-      const std::uint32_t present = PresentInLane(elements.count, group.lane);
+      const std::uint32_t present = PresentInLane(elements.count, group.lane, levels());
       if (present == 0) return op_.LeafIdentity();
       const First first = Sweep(
           elements, group, op_.FirstIdentity(), [this](Wide x, std::uint32_t) { return op_.LiftFirst(x); },
@@ -147,15 +147,6 @@ class SegmentLeaf {
           elements, group, op_.LeafIdentity(), [this](Wide x, std::uint32_t i) { return op_.Lift(x, i); },
           [this](const LeafState& a, const LeafState& b) { return op_.Combine(a, b); });
     }
-  }
-
-  // How many of a leaf's first `count` elements are in the lane's vectors.
-  __device__ __forceinline__ std::uint32_t PresentInLane(std::uint32_t count, std::uint32_t lane) const {
-    const std::uint32_t row_shift = levels() + Log2(kLanes);
-    const std::uint32_t rest = count & ((1u << row_shift) - 1);
-    const std::uint32_t before = lane << levels();
-    const std::uint32_t in_last_row = rest <= before ? 0 : min(rest - before, 1u << levels());
-    return (count >> row_shift << levels()) + in_last_row;
   }
 
   // A lane's elements, which are neighbours, from the first to the last.
