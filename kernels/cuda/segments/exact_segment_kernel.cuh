@@ -125,13 +125,4 @@ __global__ void __launch_bounds__(kSegmentThreads, SegmentBlocks<Op>())
   ExactSegmentWarp<Op>(MakeOperator<Op>(parameters), plan, work, memory[threadIdx.x / kLanes]).Run();
 }
 
-template <AccumulatingOperator Op>
-cudaError_t LaunchExactSegments(const OperatorParameters& parameters, const SegmentPlan& plan,
-                                const SegmentWork& work, cudaStream_t stream) {
-  const std::uint64_t needed = (plan.item_count + kSegmentWarps - 1) / kSegmentWarps;
-  const std::uint64_t resident = std::uint64_t{work.multiprocessors} * SegmentBlocks<Op>();
-  const auto blocks = static_cast<unsigned>(std::min(needed, resident));
-  return LaunchKernel<ExactSegmentKernel<Op>>({blocks, kSegmentThreads}, stream, parameters, plan, work);
-}
-
 }  // namespace warpfold::kernels::cuda

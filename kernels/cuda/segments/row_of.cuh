@@ -22,12 +22,12 @@ constexpr SegmentEntry SegmentEntryOf() {
   SegmentEntry entry;
   entry.state_bytes = sizeof(typename Op::State);
   if constexpr (AccumulatingOperator<Op>) {
-    entry.launch = LaunchExactSegments<Op>;
+    entry.launch = LaunchSegments<Op, ExactSegmentKernel<Op>>;
   } else if constexpr (FoldsInRegisters<Op>) {
-    entry.launch = LaunchSegments<Op, Narrow, Op>;
+    entry.launch = LaunchSegments<Op, SegmentKernel<Op, Narrow, Op>>;
     entry.has_registers = true;
   } else {
-    entry.launch = LaunchSegments<Op>;
+    entry.launch = LaunchSegments<Op, SegmentKernel<Op>>;
   }
   // Positions in the leaf states of integers have as many bits as leaves of 64-bit ones need.
   const bool is_limited = !Op::kCommutative && IntegerElement<typename Op::Element>;

@@ -135,14 +135,14 @@ __global__ void __launch_bounds__(kSegmentThreads, SegmentBlocks<Op>())
   SegmentWarp<Op>(MakeOperator<Op>(parameters), plan, work, own).Run();
 }
 
-template <Operator Op, Operator... InRegisters>
+// kKernel is the kernel of Op over segments: SegmentKernel or ExactSegmentKernel.
+template <Operator Op, auto kKernel>
 cudaError_t LaunchSegments(const OperatorParameters& parameters, const SegmentPlan& plan,
                            const SegmentWork& work, cudaStream_t stream) {
   const std::uint64_t needed = (plan.item_count + kSegmentWarps - 1) / kSegmentWarps;
   const std::uint64_t resident = std::uint64_t{work.multiprocessors} * SegmentBlocks<Op>();
   const auto blocks = static_cast<unsigned>(std::min(needed, resident));
-  return LaunchKernel<SegmentKernel<Op, InRegisters...>>({blocks, kSegmentThreads}, stream, parameters, plan,
-                                                         work);
+  return LaunchKernel<kKernel>({blocks, kSegmentThreads}, stream, parameters, plan, work);
 }
 
 }  // namespace warpfold::kernels::cuda
