@@ -83,7 +83,6 @@ class CudaSlot : public Slot {
 
   absl::Status Start(const ReductionPlan& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
-    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return Settled(Enqueue(reduction, first_element, element_count, staging_, true));
   }
 
@@ -95,32 +94,31 @@ class CudaSlot : public Slot {
   absl::Status StartFrom(const ReductionPlan& reduction, std::uint64_t first_element,
                          std::uint64_t element_count, const Memory& memory,
                          std::uint64_t byte_offset) override {
-    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return Settled(Enqueue(reduction, first_element, element_count, memory.data() + byte_offset,
                            !IsReducedInPlace(memory, byte_offset)));
   }
 
   absl::Status StartAcross(const ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const MemoryPart> parts) override {
-    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Settled(EnqueueAcross(reduction, first_element, element_count, parts));
+    absl::Status status = EnqueueCopies(parts);
+    if (status.ok()) status = EnqueueKernels(reduction, first_element, element_count, device_);
+    return Settled(std::move(status));
   }
 
   absl::Status StartPieces(const ReductionPlan& reduction, std::uint64_t first_element,
                            std::uint64_t element_count, std::span<const HostPiece> pieces) override {
-    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
-    return Settled(EnqueuePieces(reduction, first_element, element_count, pieces));
+    absl::Status status = EnqueueGather(pieces, device_);
+    if (status.ok()) status = EnqueueKernels(reduction, first_element, element_count, device_);
+    return Settled(std::move(status));
   }
 
   absl::Status StartStore(const Memory& memory, std::uint64_t byte_offset,
                           std::uint64_t byte_count) override {
-    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return Settled(EnqueueStore(const_cast<std::byte*>(memory.data()) + byte_offset, byte_count));
   }
 
   absl::Status StartStorePieces(const Memory& memory, std::uint64_t byte_offset,
                                 std::span<const HostPiece> pieces) override {
-    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return Settled(EnqueueStorePieces(const_cast<std::byte*>(memory.data()) + byte_offset, pieces));
   }
 
@@ -129,13 +127,11 @@ class CudaSlot : public Slot {
   }
 
   absl::Status StartSegments(const ReductionPlan& reduction, const SegmentCut& cut) override {
-    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     return Settled(EnqueueSegments(reduction, cut, staging_, true));
   }
 
   absl::Status StartSegmentPieces(const ReductionPlan& reduction, const SegmentCut& cut,
                                   std::span<const HostPiece> pieces) override {
-    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     absl::Status status = EnqueueGather(pieces, device_);
     if (status.ok()) status = EnqueueSegmentKernels(reduction, cut, device_);
     return Settled(std::move(status));
@@ -144,7 +140,6 @@ class CudaSlot : public Slot {
   // Segments may begin at any element.
   absl::Status StartSegmentsFrom(const ReductionPlan& reduction, const SegmentCut& cut, const Memory& memory,
                                  std::uint64_t byte_offset) override {
-    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
     const std::byte* const data = memory.data() + byte_offset;
     const bool is_aligned = reinterpret_cast<std::uintptr_t>(data) % reduction.element_bytes() == 0;
     return Settled(EnqueueSegments(reduction, cut, data, memory.host_can_read() || !is_aligned));
@@ -200,54 +195,21 @@ class CudaSlot : public Slot {
 
   absl::Status Enqueue(const ReductionPlan& reduction, std::uint64_t first_element,
                        std::uint64_t element_count, const std::byte* data, bool copies) {
-    if (absl::Status status = EnqueueCopy(data, copies ? element_count * reduction.element_bytes() : 0);
-        !status.ok()) {
-      return status;
-    }
-    if (absl::Status status =
-            reducer_->Launch(reduction, first_element, copies ? device_ : data, element_count, stream_);
-        !status.ok()) {
-      return status;
-    }
-    return EnqueueEnd();
+    absl::Status status = EnqueueCopy(data, copies ? element_count * reduction.element_bytes() : 0);
+    if (!status.ok()) return status;
+    return EnqueueKernels(reduction, first_element, element_count, copies ? device_ : data);
   }
 
-  // The driver copies between GPUs also where they do not reach each other's memory.
-  absl::Status EnqueueAcross(const ReductionPlan& reduction, std::uint64_t first_element,
-                             std::uint64_t element_count, std::span<const MemoryPart> parts) {
-    stores_ = false;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
-    std::byte* to = device_;
-    for (const MemoryPart& part : parts) {
-      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, part.memory->data() + part.byte_offset,
-                                                    part.byte_count, cudaMemcpyDefault, stream_));
-      to += part.byte_count;
-    }
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(copied_, stream_));
-    if (absl::Status status = reducer_->Launch(reduction, first_element, device_, element_count, stream_);
-        !status.ok()) {
-      return status;
-    }
-    return EnqueueEnd();
-  }
-
-  absl::Status EnqueuePieces(const ReductionPlan& reduction, std::uint64_t first_element,
-                             std::uint64_t element_count, std::span<const HostPiece> pieces) {
-    if (absl::Status status = EnqueueGather(pieces, device_); !status.ok()) return status;
-    if (absl::Status status = reducer_->Launch(reduction, first_element, device_, element_count, stream_);
-        !status.ok()) {
-      return status;
-    }
-    return EnqueueEnd();
+  absl::Status EnqueueKernels(const ReductionPlan& reduction, std::uint64_t first_element,
+                              std::uint64_t element_count, const std::byte* data) {
+    absl::Status status = reducer_->Launch(reduction, first_element, data, element_count, stream_);
+    return status.ok() ? EnqueueEnd() : status;
   }
 
   absl::Status EnqueueSegments(const ReductionPlan& reduction, const SegmentCut& cut, const std::byte* data,
                                bool copies) {
-    if (absl::Status status = EnqueueCopy(data, copies ? cut.ElementCount() * reduction.element_bytes() : 0);
-        !status.ok()) {
-      return status;
-    }
+    absl::Status status = EnqueueCopy(data, copies ? cut.ElementCount() * reduction.element_bytes() : 0);
+    if (!status.ok()) return status;
     return EnqueueSegmentKernels(reduction, cut, copies ? device_ : data);
   }
 
@@ -262,20 +224,27 @@ class CudaSlot : public Slot {
 
   // What is reduced in its place has no bytes to copy.
   absl::Status EnqueueCopy(const std::byte* data, std::uint64_t byte_count) {
-    stores_ = false;
-    // The current device is a property of the calling thread.
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
+    if (absl::Status status = EnqueueBegin(); !status.ok()) return status;
     if (byte_count > 0) {
       WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device_, data, byte_count, cudaMemcpyDefault, stream_));
     }
     return StatusOf(cudaEventRecord(copied_, stream_), "cudaEventRecord");
   }
 
+  // The driver copies between GPUs also where they do not reach each other's memory.
+  absl::Status EnqueueCopies(std::span<const MemoryPart> parts) {
+    if (absl::Status status = EnqueueBegin(); !status.ok()) return status;
+    std::byte* to = device_;
+    for (const MemoryPart& part : parts) {
+      WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, part.memory->data() + part.byte_offset,
+                                                    part.byte_count, cudaMemcpyDefault, stream_));
+      to += part.byte_count;
+    }
+    return StatusOf(cudaEventRecord(copied_, stream_), "cudaEventRecord");
+  }
+
   absl::Status EnqueueGather(std::span<const HostPiece> pieces, std::byte* to) {
-    stores_ = false;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
+    if (absl::Status status = EnqueueBegin(); !status.ok()) return status;
     WARPFOLD_RETURN_IF_CUDA_ERROR(gatherer_->Launch(pieces, to, stream_));
     return StatusOf(cudaEventRecord(copied_, stream_), "cudaEventRecord");
   }
@@ -287,12 +256,20 @@ class CudaSlot : public Slot {
   }
 
   absl::Status EnqueueStore(std::byte* to, std::uint64_t byte_count) {
+    if (absl::Status status = EnqueueBegin(); !status.ok()) return status;
     stores_ = true;
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
-    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_, stream_));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, staging_, byte_count, cudaMemcpyHostToDevice, stream_));
     WARPFOLD_RETURN_IF_CUDA_ERROR(cudaEventRecord(copied_, stream_));
     return EnqueueEnd();
+  }
+
+  // All work begins with this, so that none reaches CUDA once the device has failed.
+  absl::Status EnqueueBegin() {
+    if (absl::Status fault = fault_.Get(); !fault.ok()) return fault;
+    stores_ = false;
+    // The current device is a property of the calling thread.
+    WARPFOLD_RETURN_IF_CUDA_ERROR(cudaSetDevice(gpu_.ordinal));
+    return StatusOf(cudaEventRecord(begun_, stream_), "cudaEventRecord");
   }
 
   absl::Status EnqueueEnd() {
