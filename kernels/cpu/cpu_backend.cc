@@ -6,18 +6,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "kernels/cpu/completion.h"
 #include "kernels/cpu/costs.h"
 #include "kernels/cpu/group_times.h"
 #include "kernels/cpu/range_job.h"
@@ -89,16 +88,8 @@ class CpuSlot : public Slot {
   }
 
   void WorkFor(std::uint64_t group) override { group_ = group; }
-  void NotifyBy(std::function<void()> on_finished) override { on_finished_ = std::move(on_finished); }
-
-  void Notify() override {
-    {
-      const std::lock_guard lock(mutex_);
-      notifies_ = runs_;
-      if (notifies_) return;
-    }
-    on_finished_();
-  }
+  void NotifyBy(std::function<void()> on_finished) override { end_.NotifyBy(std::move(on_finished)); }
+  void Notify() override { end_.Notify(); }
 
   absl::Status Start(const ReductionPlan& reduction, std::uint64_t first_element,
                      std::uint64_t element_count) override {
@@ -142,35 +133,26 @@ class CpuSlot : public Slot {
     started_ = std::chrono::steady_clock::now();
     std::memcpy(static_cast<const CpuMemory&>(memory).writable() + byte_offset, memory_.get(), byte_count);
     ended_ = std::chrono::steady_clock::now();
-    runs_ = false;
     return absl::OkStatus();
   }
 
-  bool Finished() override {
-    const std::lock_guard lock(mutex_);
-    return !runs_;
-  }
+  bool Finished() override { return end_.Finished(); }
 
   absl::StatusOr<SlotResult> Wait() override {
-    Await();
+    end_.Wait();
     const absl::Duration took = absl::FromChrono(ended_ - started_);
     if (work_ == Work::kStore) return SlotResult{.state = {}, .copy = took, .kernel = {}};
     return SlotResult{.state = range_.Collect(), .copy = {}, .kernel = took};
   }
 
   absl::StatusOr<SegmentsResult> WaitSegments() override {
-    Await();
+    end_.Wait();
     SegmentsResult result = segments_.Collect();
     result.kernel = absl::FromChrono(ended_ - started_);
     return result;
   }
 
  private:
-  void Await() {
-    std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return !runs_; });
-  }
-
   void Reduce(const ReductionPlan& reduction, std::uint64_t first_element, std::span<const std::byte> data,
               bool yields) {
     work_ = Work::kRange;
@@ -195,7 +177,6 @@ class CpuSlot : public Slot {
   void RunTask(std::size_t i) { work_ == Work::kRange ? range_.Run(i) : segments_.Run(i); }
 
   void RunTasks(const ReductionPlan& reduction, std::uint64_t bytes, bool yields) {
-    runs_ = false;
     const std::size_t done = RunInline(yields);
     // Tasks are nearly alike, and less than a whole one says little.
     const std::uint64_t bytes_done = bytes * done / std::max<std::size_t>(TaskCount(), 1);
@@ -221,7 +202,7 @@ class CpuSlot : public Slot {
   // Has the pool run tasks [first, all).
   void HandOver(std::size_t first) {
     if (first == TaskCount()) return;
-    runs_ = true;  // no other thread knows of it yet
+    end_.Begin();
     shared_.pool.Run(group_, {.tasks = TaskCount() - first,
                               .run = [this, first](std::size_t task) { RunTask(first + task); },
                               .on_end = [this] { EndTasks(); },
@@ -229,21 +210,14 @@ class CpuSlot : public Slot {
   }
 
   void EndTasks() {
-    {
-      const std::lock_guard lock(mutex_);
-      runs_ = false;
-      ended_ = std::chrono::steady_clock::now();  // Wait may come much later
-      done_.notify_one();
-      if (!std::exchange(notifies_, false)) return;
-    }
-    on_finished_();
+    ended_ = std::chrono::steady_clock::now();  // Wait may come much later
+    end_.End();
   }
 
   const std::size_t bytes_;
   const std::chrono::nanoseconds inline_time_;
   Shared& shared_;
   const std::unique_ptr<void, void (*)(void*)> memory_;
-  std::function<void()> on_finished_;
   std::uint64_t group_ = 0;
 
   // What was started last.
@@ -252,12 +226,8 @@ class CpuSlot : public Slot {
   RangeJob range_;
   SegmentJob segments_;
   std::chrono::steady_clock::time_point started_;
-  std::mutex mutex_;
-  std::condition_variable done_;
-  // Guarded by mutex_ while the pool runs tasks.
-  bool runs_ = false;
-  bool notifies_ = false;  // when they are done
   std::chrono::steady_clock::time_point ended_;
+  Completion end_;  // of the tasks that the pool runs
 };
 
 class CpuBackend : public Backend {

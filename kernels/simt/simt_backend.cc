@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cpu/completion.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cuda/device_reducer.h"
@@ -63,19 +62,11 @@ class SimtSlot : public Slot {
   }
 
   void NotifyBy(std::function<void()> on_finished) override {
-    on_finished_ = on_finished;
+    end_.NotifyBy(on_finished);
     cpu_.NotifyBy(std::move(on_finished));
   }
 
-  void Notify() override {
-    if (is_on_cpu_) return cpu_.Notify();
-    {
-      const std::lock_guard lock(mutex_);
-      notifies_ = runs_;
-      if (notifies_) return;
-    }
-    on_finished_();
-  }
+  void Notify() override { is_on_cpu_ ? cpu_.Notify() : end_.Notify(); }
 
   std::uint64_t Capacity(const ReductionPlan& reduction) const override {
     const std::uint64_t capacity = cpu_.Capacity(reduction);
@@ -130,16 +121,11 @@ class SimtSlot : public Slot {
   }
   absl::StatusOr<SegmentsResult> WaitSegments() override { return cpu_.WaitSegments(); }
 
-  bool Finished() override {
-    if (is_on_cpu_) return cpu_.Finished();
-    const std::lock_guard lock(mutex_);
-    return !runs_;
-  }
+  bool Finished() override { return is_on_cpu_ ? cpu_.Finished() : end_.Finished(); }
 
   absl::StatusOr<SlotResult> Wait() override {
     if (is_on_cpu_) return cpu_.Wait();
-    std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return !runs_; });
+    end_.Wait();
     if (!status_.ok()) return status_;
     return SlotResult{.state = reducer_->Collect(), .copy = {}, .kernel = took_};
   }
@@ -147,11 +133,12 @@ class SimtSlot : public Slot {
  private:
   void Run(const ReductionPlan& reduction, std::uint64_t first_element, std::uint64_t element_count,
            const std::byte* data) {
-    runs_ = true;  // no task runs yet
+    end_.Begin();
     pool_.Run(group_, {.tasks = 1, .run = [=, this](std::size_t) {
                          const auto begin = std::chrono::steady_clock::now();
-                         const absl::Status status = Launch(reduction, first_element, element_count, data);
-                         End(status, absl::FromChrono(std::chrono::steady_clock::now() - begin));
+                         status_ = Launch(reduction, first_element, element_count, data);
+                         took_ = absl::FromChrono(std::chrono::steady_clock::now() - begin);
+                         end_.End();
                        }});
   }
 
@@ -169,35 +156,18 @@ class SimtSlot : public Slot {
     return status;
   }
 
-  void End(const absl::Status& status, absl::Duration took) {
-    {
-      const std::lock_guard lock(mutex_);
-      status_ = status;
-      took_ = took;
-      runs_ = false;
-      done_.notify_one();
-      if (!std::exchange(notifies_, false)) return;
-    }
-    on_finished_();
-  }
-
   Slot& cpu_;
   const std::uint64_t seed_;
   cpu::ThreadPool& pool_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<DeviceReducer> reducer_;  // before its device ends
   std::vector<std::byte> aligned_;
-  std::function<void()> on_finished_;
   std::uint64_t group_ = 0;
 
   bool is_on_cpu_ = true;  // what was started last
-  std::mutex mutex_;
-  std::condition_variable done_;
-  // Guarded by mutex_ while a task runs.
-  bool runs_ = false;
-  bool notifies_ = false;
   absl::Status status_;
   absl::Duration took_;
+  cpu::Completion end_;  // of the task that the pool runs
 };
 
 class SimtBackend : public Backend {
