@@ -73,7 +73,7 @@ class ScalarLeaves {
                         return Exchange(left, right, kLanes / 2 >> l);
                       });
     }
-    folded = FoldLanes<true>(folded, kLanes / 2 >> level);
+    folded = FoldByShuffles<true>(folded, kLanes / 2 >> level);
     // Bit l of a leaf's number is now bit 4 - l of the lanes that hold it.
     const std::uint64_t leaf = first + (__brev(lane_) >> 27) % (1u << level);
     State state = op_.Widen(folded, leaf * kLeafElements);
@@ -91,7 +91,7 @@ class ScalarLeaves {
     const auto count = static_cast<std::uint32_t>(CountFrom(leaf));
     LoadShort(leaf, count);
     const LeafState folded = PlainLaneLeaf<Op>::FoldShort(op_, vectors_, lane_ * kVector, count);
-    return op_.Widen(FoldLanes<false>(folded, kLanes / 2), leaf * kLeafElements);
+    return op_.Widen(FoldByShuffles<false>(folded, kLanes / 2), leaf * kLeafElements);
   }
 
  private:
@@ -149,7 +149,7 @@ class ScalarLeaves {
 
   // Folds lanes at `distance`, half of that, ... 1. kFull: the lanes' states count equally many elements.
   template <bool kFull>
-  __device__ __forceinline__ LeafState FoldLanes(LeafState state, int distance) const {
+  __device__ __forceinline__ LeafState FoldByShuffles(LeafState state, int distance) const {
     for (; distance > 0; distance /= 2) {
       const LeafState other = ShuffleXor(state, distance);
       state = kFull ? CombineEqualStates(op_, state, other) : op_.Combine(state, other);

@@ -37,11 +37,11 @@ class LaneRows {
           vectors, present, range_op.Identity(), [&](T x, std::uint32_t i) { return range_op.Lift(x, i); },
           [&](const S& a, const S& b) { return range_op.Combine(a, b); });
       Pin(range);
-      LeafState folded = FoldStates<kFirst, kRows>(vectors, present);
+      LeafState folded = FoldBySweeps<kFirst, kRows>(vectors, present);
       folded.range = range;  // the compiler drops what led to the other one
       return folded;
     } else {
-      return FoldStates<kFirst, kRows>(vectors, present);
+      return FoldBySweeps<kFirst, kRows>(vectors, present);
     }
   }
 
@@ -49,7 +49,7 @@ class LaneRows {
   static constexpr std::uint32_t kRowElements = kRowBytes / sizeof(T);
 
   template <int kFirst, int kRows>
-  __device__ __forceinline__ LeafState FoldStates(LaneVectors& vectors, std::uint32_t present) const {
+  __device__ __forceinline__ LeafState FoldBySweeps(LaneVectors& vectors, std::uint32_t present) const {
     if constexpr (TwoSweeps<Op>) {
       return SweepTwice<kFirst, kRows>(vectors, present);
     } else {
@@ -82,14 +82,14 @@ class LaneRows {
     if constexpr (sizeof(S) * kVector > kMostSegmentColumnBytes) {
       folded = SweepColumns<kFirst, kRows, 0, kVector, S>(vectors, present, lift, combine);
     } else {
-      folded = SweepRows<kFirst, kRows, S>(vectors, present, lift, combine);
+      folded = SweepSideBySide<kFirst, kRows, S>(vectors, present, lift, combine);
     }
     return Choose(present == 0, identity, folded);
   }
 
   template <int kFirst, int kRows, class S, class Lift, class Combine>
-  __device__ __forceinline__ S SweepRows(const LaneVectors& vectors, std::uint32_t present, const Lift& lift,
-                                         const Combine& combine) const {
+  __device__ __forceinline__ S SweepSideBySide(const LaneVectors& vectors, std::uint32_t present,
+                                               const Lift& lift, const Combine& combine) const {
     S columns[kVector];
 #pragma unroll
     for (int row = 0; row < kRows; ++row) {

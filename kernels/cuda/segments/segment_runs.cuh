@@ -30,7 +30,7 @@ __device__ __forceinline__ bool IsLastWarp(unsigned* ticket, unsigned warps) {
 // The tree over adjacent states, of which there may be any number; the outcome is in states[0]. All lanes of
 // a warp; each batch is read before it is written, and never written beyond what has been read.
 template <Operator Op>
-__device__ __forceinline__ void FoldStates(const Op& op, typename Op::State* states, std::uint32_t count) {
+__device__ __forceinline__ void CombineRuns(const Op& op, typename Op::State* states, std::uint32_t count) {
   using State = typename Op::State;
   const std::uint32_t lane = threadIdx.x % kLanes;
 #pragma unroll 1
@@ -75,7 +75,7 @@ __device__ __forceinline__ bool EndRun(const Op& op, const SegmentStep& step, st
   const bool leads = threadIdx.x % kLanes == 0;
   if (leads) partials[step.item.run] = state;
   if (!IsLastWarp(work.tickets + step.item.first_run, runs)) return false;
-  FoldStates(op, partials, runs);
+  CombineRuns(op, partials, runs);
   if (leads) state = partials[0];
   return true;
 }
