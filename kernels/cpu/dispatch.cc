@@ -7,7 +7,7 @@
 
 namespace warpfold::kernels::cpu {
 
-// Defined by the generated sources, one per family and instruction set.
+// Sources that CMake makes from kernels/row.in define it, one for each family and instruction set.
 namespace baseline {
 template <class Family>
 const Row& RowOf();

@@ -7,7 +7,7 @@
 
 namespace warpfold::kernels::cuda {
 
-// Defined by the generated sources, one per family.
+// Sources that CMake makes from kernels/row.in define both, one for each family.
 template <class Family>
 const Row& RowOf();
 template <class Family>

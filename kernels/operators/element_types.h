@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The Warpfold Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The list of element types. One more takes a line here, its facts in proto/element_type.h, its value of the
-// proto's enum, and a case in kernels/cuda/segments/element_reader.cuh. A float also takes kInfinityBits,
-// kLargestFloat, kUnit, FixedPoint and kLargestExponent.
+// The list of element types. One more takes a place in the list, its facts in proto/element_type.h, its value
+// of the proto's enum, and a case in kernels/cuda/segments/element_reader.cuh. A float also takes
+// kInfinityBits and kUnitExponent here, kLargestFloat (ordered_key.h), kExactSumWords (superaccumulator.h),
+// kPrecision (exact_sum.h), and kTop and kFractionBits (cuda/exact/exact_leaves.cuh). One of 16 bits takes
+// ToFloat (half.h), HalfAsDouble (half_as_double.h) and its instructions in cuda/leaf/extrema.cuh besides.
 #pragma once
 
 #include <concepts>
@@ -97,9 +99,9 @@ template <AnyElement T>
 WARPFOLD_FN double DoubleOf(T x) {
 #if !defined(__CUDA_ARCH__)
   if constexpr (std::integral<T> && sizeof(T) == 8) {
-    // This makes bits of doubles with fixed exponents, because vectors of AVX2 have no such conversion: the
-    // lower half of x as 2^52 + low, the upper one as 2^84 + 2^32 high; with its sign flipped, if it has one.
-    // Only the last addition rounds.
+    // Only product's estimates (product.h) come here. x86 without AVX-512 converts unsigned integers by a
+    // branch, so this makes bits of doubles with fixed exponents: the lower half of x as 2^52 + low, the
+    // upper one as 2^84 + 2^32 high; with its sign flipped, if it has one. Only the last addition rounds.
     constexpr double kBias = 0x1p84 + 0x1p52 + (std::is_signed_v<T> ? 0x1p63 : 0.0);
     constexpr std::uint64_t kSign = std::is_signed_v<T> ? 0x80000000u : 0;
     const auto bits = static_cast<std::uint64_t>(x);

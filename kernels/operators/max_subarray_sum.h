@@ -35,7 +35,7 @@ struct SubarraySums {
   WARPFOLD_FN bool IsEmpty() const { return prefix_end == 0; }
 };
 
-// kMayBeEmpty: whether one of the two may have no elements, and not both.
+// kMayBeEmpty: whether one of the two may have no elements where the other has some.
 template <bool kMayBeEmpty, class Sum, class Index>
 WARPFOLD_FN SubarraySums<Sum, Index> JoinSubarrays(const SubarraySums<Sum, Index>& a,
                                                    const SubarraySums<Sum, Index>& b) {

@@ -10,7 +10,7 @@ namespace warpfold::kernels::cuda::textbook {
 using Families =
     TypeList<ScalarFamily<Sum>, ScalarFamily<Min>, ScalarFamily<Max>, MatrixFamily<MatrixProduct>>;
 
-// Defined by the generated sources, one per family.
+// Sources that CMake makes from kernels/row.in define it, one for each family.
 template <class Family>
 const Row& RowOf();
 
