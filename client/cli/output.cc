@@ -29,7 +29,11 @@ std::size_t CharacterBytes(absl::string_view text) {
   for (std::size_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  return byte(0) == 0xc2 && byte(1) < 0xa0 ? 0 : size;
+  // Control characters; then what is written longer than it must be, surrogates, and what is beyond Unicode.
+  const bool is_none = (byte(0) == 0xc2 && byte(1) < 0xa0) || (byte(0) == 0xe0 && byte(1) < 0xa0) ||
+                       (byte(0) == 0xed && byte(1) >= 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90) ||
+                       (byte(0) == 0xf4 && byte(1) >= 0x90);
+  return is_none ? 0 : size;
 }
 
 // Writes all of it, though another process may have made the pipe or terminal that we share non-blocking.
@@ -37,7 +41,8 @@ bool WriteAll(int file, absl::string_view text) {
   while (!text.empty()) {
     const ssize_t size = write(file, text.data(), text.size());
     if (size > 0) text.remove_prefix(static_cast<std::size_t>(size));
-    if (size >= 0 || errno == EINTR) continue;
+    if (size > 0 || (size < 0 && errno == EINTR)) continue;
+    if (size == 0) return false;
     pollfd room = {.fd = file, .events = POLLOUT, .revents = 0};
     if (errno != EAGAIN || (poll(&room, 1, -1) < 0 && errno != EINTR)) return false;
   }

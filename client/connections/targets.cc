@@ -85,7 +85,7 @@ absl::Time Targets::RestsUntil(const Lease& lease) const {
 
 void Targets::LeaveOut(std::size_t target, absl::Time until) {
   absl::MutexLock lock(&mutex_);
-  targets_[target].left_out_until = std::max(targets_[target].left_out_until, until);
+  targets_[target].left_out_until = until;
 }
 
 bool Targets::IsLeftOut(std::size_t target, absl::Time now) const {

@@ -98,7 +98,7 @@ class Targets {
   // When the next call on this connection may begin.
   absl::Time RestsUntil(const Lease& lease) const;
 
-  // Leaves out a target that does not serve, while another does. A call does not shorten what another said.
+  // Leaves out a target that does not serve, while another does.
   void LeaveOut(std::size_t target, absl::Time until);
   bool IsLeftOut(std::size_t target, absl::Time now) const;
 

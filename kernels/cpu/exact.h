@@ -55,6 +55,13 @@ bool AddByBins(const Op& op, const std::byte* data, std::uint64_t count, typenam
   for (const double rest : rests) {
     if (rest != 0) return false;  // also of NaN
   }
+  // Of elements that another process changes (kernels/memory.h) one may have become too large meanwhile.
+  for (int b = 0; b < kBins; ++b) {
+    const double most = std::ldexp(1.0, Bins::LowestBitOf(top, b) + 53);
+    for (const double bin : bins[b]) {
+      if (!(std::fabs(bin) <= most)) return false;
+    }
+  }
   for (int lane = 0; lane < kExactLanes; ++lane) {
     const Bins filled(top, {bins[0][lane], bins[1][lane], bins[2][lane]});
     for (int b = 0; b < kBins; ++b) sum.Add(filled.Count(b), filled.LowestBit(b));

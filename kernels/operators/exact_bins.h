@@ -68,7 +68,8 @@ class ExactBins {
 
   WARPFOLD_FN int top() const { return top_; }
   // The number in bin i is Count(i) x 2^LowestBit(i), |Count(i)| <= 2^53.
-  WARPFOLD_FN int LowestBit(int i) const { return top_ - kBits * (i + 1); }
+  WARPFOLD_FN int LowestBit(int i) const { return LowestBitOf(top_, i); }
+  WARPFOLD_FN static int LowestBitOf(int top, int i) { return top - kBits * (i + 1); }
   WARPFOLD_FN std::int64_t Count(int i) const {
     return static_cast<std::int64_t>(sums_[i] * PowerOfTwo(-LowestBit(i)));
   }

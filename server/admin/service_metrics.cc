@@ -132,7 +132,7 @@ void WriteDevice(Exposition& out, const std::optional<DeviceSampler::Sample>& sa
 void WriteProcess(Exposition& out) {
   out.Counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.",
               absl::ToDoubleSeconds(CpuTime()));
-  out.Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", ResidentBytes());
+  out.Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", Resident().bytes);
   out.Gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.",
             Seconds(StartTime()));
   rlimit files = {};

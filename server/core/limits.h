@@ -54,8 +54,8 @@ inline constexpr std::uint64_t kMaxLengthsAhead = std::uint64_t{1} << 17;
 // slot of 8 MiB takes no two.
 inline constexpr std::uint64_t kMaxHeldBytes = std::uint64_t{4} << 20;
 
-// What may be held of answers that clients do not take. Beyond it such clients are cut off at once, and not
-// only when they have been idle for too long.
+// What may be held of answers that clients do not take. Beyond it parties that have more than an equal share
+// are cut off at once, and not only when they have been idle for too long.
 inline constexpr std::uint64_t kMaxPendingAnswerBytes = std::uint64_t{64} << 20;
 
 // What is advised for the data of one chunk, and how many bytes are worth one more stream.

@@ -2,13 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/net/foreign_descriptors.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -27,8 +32,19 @@ constexpr int kPassRights = SO_PASSRIGHTS;
 constexpr int kPassRights = 83;
 #endif
 
+// A signal ends a close that waits for a socket that lingers. Nobody else in this process uses this one.
+int HurrySignal() { return SIGRTMIN + 7; }
+
+using Time = std::chrono::steady_clock::time_point;
+
 class Closer {
  public:
+  Closer() {
+    struct sigaction nothing = {};
+    nothing.sa_handler = [](int) {};  // without SA_RESTART: what it interrupts ends
+    sigaction(HurrySignal(), &nothing, nullptr);
+  }
+
   struct Left {
     FileDescriptor descriptor;
     bool is_connection = false;  // of this process
@@ -37,16 +53,11 @@ class Closer {
 
   void Close(Left left, uid_t owner) {
     const std::lock_guard lock(mutex_);
-    Owner& of_owner = owners_[owner];
-    of_owner.left.push_back(std::move(left));
-    if (of_owner.threads >= kClosersOfOne || threads_ >= kMostClosers) return;
-    try {
-      std::thread([this, owner] { Run(owner); }).detach();
-      ++of_owner.threads;
-      ++threads_;
-    } catch (const std::system_error&) {
-      // A thread that has done with its own takes this one, too, or one that the next Close makes.
-    }
+    owners_[owner].left.push_back(std::move(left));
+    // Before one that may take what it is to watch over.
+    if (!is_watched_) is_watched_ = Start([this] { Watch(); });
+    StartOneFor(owner);
+    some_left_.notify_one();
   }
 
  private:
@@ -54,9 +65,54 @@ class Closer {
     std::deque<Left> left;
     int threads = 0;
   };
+  struct Busy {
+    pthread_t thread;
+    Time hurry_at;
+  };
+  static constexpr std::chrono::milliseconds kLookAgain{250};
+  static constexpr std::chrono::seconds kPatience{1};
+
+  // False where the system gives no thread.
+  template <class Function>
+  static bool Start(Function run) {
+    try {
+      std::thread(run).detach();
+      return true;
+    } catch (const std::system_error&) {
+      return false;
+    }
+  }
+
+  // If it may have one more. Without a thread the watcher tries again.
+  void StartOneFor(uid_t owner) {
+    Owner& of_owner = owners_[owner];
+    if (of_owner.threads >= kClosersOfOne || threads_ >= kMostClosers) return;
+    if (!Start([this, owner] { Run(owner); })) return;
+    ++of_owner.threads;
+    ++threads_;
+  }
+
+  // As long as something is left, looks for closes that take too long, and for who has no thread.
+  void Watch() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      some_left_.wait(lock, [this] { return !owners_.empty(); });
+      some_left_.wait_for(lock, kLookAgain, [] { return false; });
+      const Time now = std::chrono::steady_clock::now();
+      // Each time anew: a connection may have brought many of them. A thread leaves busy_ by the same mutex.
+      for (const Busy& busy : busy_) {
+        if (now >= busy.hurry_at) pthread_kill(busy.thread, HurrySignal());
+      }
+      if (const std::optional<uid_t> waiting = FindWaiting(kNobody)) StartOneFor(*waiting);
+    }
+  }
 
   // Until nothing is left of the owner, nor of others who may have one more thread.
   void Run(uid_t owner) {
+    sigset_t hurry;
+    sigemptyset(&hurry);
+    sigaddset(&hurry, HurrySignal());
+    pthread_sigmask(SIG_UNBLOCK, &hurry, nullptr);
     std::unique_lock lock(mutex_);
     for (;;) {
       CloseAllOf(owner, lock);
@@ -74,10 +130,13 @@ class Closer {
     while (!left.empty()) {
       Left next = std::move(left.front());
       left.pop_front();
+      const auto busy =
+          busy_.insert(busy_.end(), {pthread_self(), std::chrono::steady_clock::now() + kPatience});
       lock.unlock();
       Close(next);
       next = {};
       lock.lock();
+      busy_.erase(busy);
     }
   }
 
@@ -108,8 +167,12 @@ class Closer {
   }
 
   std::mutex mutex_;
-  std::map<uid_t, Owner> owners_;  // guarded by mutex_
-  int threads_ = 0;                // guarded by mutex_
+  // These are guarded by mutex_.
+  std::condition_variable some_left_;
+  std::map<uid_t, Owner> owners_;
+  int threads_ = 0;
+  std::list<Busy> busy_;
+  bool is_watched_ = false;
 };
 
 void Close(Closer::Left left, uid_t owner) {

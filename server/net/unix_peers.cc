@@ -57,10 +57,10 @@ extern "C" int getpeername(int descriptor, sockaddr* address, socklen_t* size) n
   if (syscall(SYS_getpeername, descriptor, address, size) != 0) return -1;
   if (*size < sizeof(sa_family_t) || address->sa_family != AF_UNIX) return 0;
   const std::optional<uid_t> user = PeerUser(descriptor);
-  if (!user.has_value()) return 0;
   sockaddr_un named = {};
   named.sun_family = AF_UNIX;
-  const std::string path = absl::StrCat(Prefix(), *user);
+  // Where there is no user, neither is there what the peer has bound its socket to: it chooses that itself.
+  const std::string path = user.has_value() ? absl::StrCat(Prefix(), *user) : Prefix();
   path.copy(named.sun_path, sizeof(named.sun_path) - 1);
   *size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
   std::memcpy(address, &named, std::min(room, *size));

@@ -30,7 +30,7 @@ void MakeAllocatorEager() {
 }  // namespace
 
 MemoryReturn::MemoryReturn(absl::Time now, std::uint64_t most_bytes)
-    : enough_bytes_(ResidentBytes() / 4 * 5),
+    : enough_bytes_(Resident().own_bytes / 4 * 5),
       much_bytes_(std::max(most_bytes / 2, enough_bytes_)),
       next_check_(now + kTrimInterval),
       last_return_(now),
@@ -38,17 +38,17 @@ MemoryReturn::MemoryReturn(absl::Time now, std::uint64_t most_bytes)
       cpu_time_(CpuTime()) {}
 
 void MemoryReturn::TrimIfLarge(absl::Time now) {
-  if (ResidentBytes() > much_bytes_) return ReturnAtOnce(now);
+  if (Resident().own_bytes > much_bytes_) return ReturnAtOnce(now);
   if (now < next_check_) return;
   next_check_ = now + kTrimInterval;
   const bool quiet = IsQuiet();
   if (std::exchange(is_eager_, false)) TuneAllocator();
   if (!quiet) pause_ = kTrimInterval;
   if (now - last_return_ < (quiet ? pause_ : kBusyPause)) return;
-  if (ResidentBytes() <= enough_bytes_) return;
+  if (Resident().own_bytes <= enough_bytes_) return;
   last_return_ = now;
   malloc_trim(/*pad=*/0);
-  if (!quiet || ResidentBytes() <= enough_bytes_) return;
+  if (!quiet || Resident().own_bytes <= enough_bytes_) return;
   MakeAllocatorEager();
   is_eager_ = true;
   pause_ = std::min(2 * pause_, kLongestPause);

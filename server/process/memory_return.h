@@ -19,10 +19,11 @@ class MemoryReturn {
   // hold at most (memory_budget.h).
   MemoryReturn(absl::Time now, std::uint64_t most_bytes);
 
-  // To be called often. Where the process holds a quarter more than it had at first, trims what it can: after
-  // five seconds of quiet, less and less often while that does not help, and once a minute while the process
-  // is busy. Above half of most_bytes it trims at once, every 200 ms at most: each thread has an arena of its
-  // own, and a client that moves from thread to thread would fill them all.
+  // To be called often. Where the process holds a quarter more memory of its own (what clients have
+  // registered is not) than it had at first, trims what it can: after five seconds of quiet, less and less
+  // often while that does not help, and once a minute while the process is busy. Above half of most_bytes it
+  // trims at once, every 200 ms at most: each thread has an arena of its own, and a client that moves from
+  // thread to thread would fill them all.
   void TrimIfLarge(absl::Time now);
 
  private:

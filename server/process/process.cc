@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -110,13 +111,17 @@ absl::Duration CpuTime() {
   return absl::DurationFromTimeval(usage.ru_utime) + absl::DurationFromTimeval(usage.ru_stime);
 }
 
-// The second number of this file counts the resident pages (proc(5)).
-std::uint64_t ResidentBytes() {
+// The second number of this file counts the resident pages, the third those of them that are of files and of
+// shared memory (proc(5)).
+ResidentMemory Resident() {
   std::ifstream file("/proc/self/statm");
   std::uint64_t all_pages = 0;
   std::uint64_t resident_pages = 0;
-  file >> all_pages >> resident_pages;
-  return resident_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  std::uint64_t shared_pages = 0;
+  file >> all_pages >> resident_pages >> shared_pages;
+  const auto page_bytes = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return {.bytes = resident_pages * page_bytes,
+          .own_bytes = (resident_pages - std::min(shared_pages, resident_pages)) * page_bytes};
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {

@@ -48,7 +48,11 @@ absl::Time StartTime();
 // The processor time that all threads of this process have used, and the memory that it holds. The system
 // counts both.
 absl::Duration CpuTime();
-std::uint64_t ResidentBytes();
+struct ResidentMemory {
+  std::uint64_t bytes = 0;      // all of it
+  std::uint64_t own_bytes = 0;  // without files and shared memory, as what clients have registered
+};
+ResidentMemory Resident();
 
 // The contents of a regular file. NOT_FOUND if it cannot be read and RESOURCE_EXHAUSTED if it is larger than
 // 4 MiB, without its path, which is the flag's business.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "server/core/admission/allow_list.h"
@@ -50,6 +51,8 @@ CallerIdentity IdentityOf(const grpc::ServerContextBase& context) {
   if (const std::optional<std::uint32_t> user = UserOfPeer(peer); user.has_value()) {
     return {.identity = absl::StrCat("uid:", *user), .peer = absl::StrCat("unix:", *user)};
   }
+  // Of another user namespace, which has no users that are known here.
+  if (absl::StartsWith(peer, "unix:")) peer = "unix:unknown";
   return {.identity = CertificateIdentity(context), .peer = std::move(peer)};
 }
 

@@ -11,6 +11,7 @@
 #include "server/core/wire/messages.h"
 #include "server/core/wire/request_parser.h"
 #include "server/core/wire/state_messages.h"
+#include "server/core/wire/wire_guard.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/specs.h"
 #include "tests/server/fake_backend.h"
@@ -57,7 +58,7 @@ bool Damage(Input& input, v1::MergeRequest* request) {
   }
   const ByteSlice slice = AsBytes(bytes);
   request->Clear();
-  Expect(ParseWhole({&slice, 1}, request).ok() || changes, "a request can be parsed");
+  Expect(ParseWhole({&slice, 1}, server::kMaxFields, request).ok() || changes, "a request can be parsed");
   return changes;
 }
 

@@ -145,6 +145,8 @@ void WhileSomebodyWrites(float* element, float step, const Reduce& reduce) {
       std::atomic_ref(*element).store(value, std::memory_order_relaxed);
     }
   });
+  const std::atomic_ref watched(*element);
+  while (watched.load(std::memory_order_relaxed) == 0) std::this_thread::yield();
   reduce();
   ends = true;
   writer.join();

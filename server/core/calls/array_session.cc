@@ -33,8 +33,7 @@ absl::Status CheckText(absl::string_view field, const std::string& text) {
   const bool printable =
       std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isprint(c); });
   if (printable && text.size() <= kMaxTextBytes) return absl::OkStatus();
-  return BadHeader(field, absl::StrCat("must be at most ", kMaxTextBytes, " printable ASCII characters"),
-                   kMaxTextBytes);
+  return BadHeader(field, absl::StrCat("must be at most ", kMaxTextBytes, " printable ASCII characters"));
 }
 
 absl::StatusOr<ArraySession::Need> ArraySession::OnMessage(Message message) {

@@ -286,7 +286,7 @@ void Call::Answer(const absl::Status& status, std::optional<std::string> respons
   answered_ = true;
   const absl::Time now = shard_.Now();
   untaken_.Advance(now);
-  pending_answer_.emplace(shard_.service().answers, response.has_value() ? response->size() : 0,
+  pending_answer_.emplace(shard_.service().answers, party_, response.has_value() ? response->size() : 0,
                           half_closed_);
   transport_.Answer(status, std::move(response));
   // The client is not kept waiting for what others are told.

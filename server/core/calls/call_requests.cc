@@ -17,6 +17,7 @@
 #include "server/core/refusals.h"
 #include "server/core/wire/reflection.h"
 #include "server/core/wire/request_parser.h"
+#include "server/core/wire/wire_guard.h"
 
 namespace warpfold::server {
 namespace {
@@ -84,7 +85,8 @@ void Call::AnswerDelete(const Message& message) {
 
 void Call::AnswerMerge(const Message& message) {
   v1::MergeRequest request;
-  if (absl::Status status = ParseWhole(message.slices, &request); !status.ok()) return Answer(status);
+  if (absl::Status status = ParseWhole(message.slices, kMaxFields, &request); !status.ok())
+    return Answer(status);
   const absl::StatusOr<v1::MergeResponse> response = Merge(shard_.service(), request);
   if (!response.ok()) return Answer(response.status());
   if (response->reduction().has_state()) shard_.service().admission.StateGivenOut(shard_.Now());

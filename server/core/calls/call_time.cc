@@ -17,7 +17,8 @@ constexpr absl::Duration kLastPatience = absl::Milliseconds(500);
 }  // namespace
 
 absl::Duration Call::PatienceWithTaker() const {
-  const absl::Duration patience = shard_.service().answers.Patience(shard_.service().limits.call.idle);
+  const absl::Duration patience =
+      shard_.service().answers.Patience(shard_.service().limits.call.idle, party_);
   return stopped_ ? std::min(patience, kLastPatience) : patience;
 }
 
@@ -37,7 +38,8 @@ absl::Duration Call::PatienceWithClient() const {
 
 void Call::CheckTime(absl::Time now) {
   if (answered_) {
-    if (untaken_.Advance(now) < PatienceWithTaker() || !awaits_taker()) return;
+    const absl::Duration waited = untaken_.Advance(now);
+    if (!awaits_taker() || waited < PatienceWithTaker()) return;
     sending_ = false;
     pending_answer_.reset();
     ticket_ = {};

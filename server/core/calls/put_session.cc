@@ -84,6 +84,9 @@ void PutSession::OnNotDelivered() {
 
 void PutSession::Release() {
   ArraySession::Release();
+  // A client may take its time over the answer.
+  v1::PutArrayHeader().Swap(&parsed_header_);
+  v1::PutArrayHeader().Swap(&header_);
   // Not destroyed: this may be the writer's own call of its listener.
   if (writer_.has_value()) writer_->Release();
   array_.reset();

@@ -283,6 +283,10 @@ absl::StatusOr<std::string> SegmentSession::Response() {
 
 void SegmentSession::Release() {
   ArraySession::Release();
+  // A client may take its time over the answer.
+  v1::ReduceSegmentsHeader().Swap(&parsed_header_);
+  v1::ReduceSegmentsHeader().Swap(&header_);
+  v1::SegmentLengths().Swap(&parsed_lengths_);
   // Not destroyed: this may be the reducer's own call of its listener.
   if (reducer_ != nullptr) reducer_->Release();
 }

@@ -85,6 +85,9 @@ absl::StatusOr<ArraySession::Need> ReduceArraySession::OnEnd() {
 
 void Session::Release() {
   ArraySession::Release();
+  // A client may take its time over the answer.
+  v1::ReduceHeader().Swap(&parsed_header_);
+  v1::ReduceHeader().Swap(&header_);
   // Not destroyed: this may be the reducer's own call of its listener.
   if (reducer_ != nullptr) reducer_->Release();
 }
@@ -190,9 +193,10 @@ absl::Status Session::CheckPlace(const kernels::ReductionPlan& reduction) const 
   if (header_.first_element() % reduction.leaf_elements() == 0 && header_.first_element() <= max_first) {
     return absl::OkStatus();
   }
-  return BadHeader("first_element",
-                   absl::StrCat("must be a multiple of ", reduction.leaf_elements(), ", at most ", max_first),
-                   max_first);
+  const std::string must =
+      absl::StrCat("must be a multiple of ", reduction.leaf_elements(), ", at most ", max_first);
+  if (header_.first_element() <= max_first) return BadHeader("first_element", must);
+  return BadHeader("first_element", must, max_first);
 }
 
 absl::StatusOr<std::string> Session::Response() {

@@ -35,6 +35,11 @@ class SegmentCursor {
   void Pass() {
     if (!length_.has_value()) ++next_;
   }
+  // There is nothing more to cut.
+  void Forget() {
+    announced_ = {};
+    next_ = 0;
+  }
   // How many lengths were announced and not passed yet.
   std::size_t waiting() const { return announced_.size() - next_; }
 

@@ -42,8 +42,10 @@ void SegmentReducer::Release() {
   for (Pending& pending : pending_) {
     // Not destroyed: this may be its own call of its listener.
     if (pending.reducer != nullptr) pending.reducer->Release();
+    pending.messages = {};
   }
   messages_.clear();
+  cursor_.Forget();
 }
 
 bool SegmentReducer::HasRoom() const {

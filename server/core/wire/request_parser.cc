@@ -159,7 +159,9 @@ absl::StatusOr<Parsed> ParseStreamRequest(ByteSlices message) {
     return Parsed(std::move(chunk));
   }
   auto request = std::make_shared<Request>();
-  if (absl::Status status = ParseWhole(message, request.get()); !status.ok()) return status;
+  if (absl::Status status = ParseWhole(message, kMaxStreamFields, request.get()); !status.ok()) {
+    return status;
+  }
   return Unpack<Parsed>(request, total_bytes);
 }
 
@@ -236,10 +238,14 @@ absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message) {
   if (data.has_value()) {
     array.data.data = Tail(message, *data);
     const std::vector<ByteSlice> rest = {std::as_bytes(std::span(before))};
-    if (absl::Status status = ParseWhole(rest, &array.request); !status.ok()) return status;
+    if (absl::Status status = ParseWhole(rest, kMaxStreamFields, &array.request); !status.ok()) {
+      return status;
+    }
   } else {
     auto request = std::make_shared<v1::ReduceArrayRequest>();
-    if (absl::Status status = ParseWhole(message, request.get()); !status.ok()) return status;
+    if (absl::Status status = ParseWhole(message, kMaxStreamFields, request.get()); !status.ok()) {
+      return status;
+    }
     array.request.mutable_spec()->Swap(request->mutable_spec());
     array.request.set_request_id(request->request_id());
     array.data = ChunkOf(request->data(), request);
@@ -249,21 +255,22 @@ absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message) {
 }
 
 absl::Status ParseSmall(ByteSlices message, google::protobuf::Message* request) {
-  if (TotalBytes(message) <= kMaxSmallRequestBytes) return ParseWhole(message, request);
+  if (TotalBytes(message) <= kMaxSmallRequestBytes) return ParseWhole(message, kMaxStreamFields, request);
   return kernels::Error(absl::StatusCode::kResourceExhausted, reason::kMessageTooLarge,
                         absl::StrCat("a request without an array exceeds ", kMaxSmallRequestBytes, " bytes"),
                         {{"limit", "request_bytes"}, {"value", absl::StrCat(kMaxSmallRequestBytes)}});
 }
 
-absl::Status ParseWhole(ByteSlices message, google::protobuf::Message* request) {
+absl::Status ParseWhole(ByteSlices message, std::size_t most_fields, google::protobuf::Message* request) {
   if (TotalBytes(message) > kMaxPayloadBytes + kMaxFramingBytes) return MessageTooLarge();
   const std::string flat = Flatten(message);
   const google::protobuf::Descriptor& type = *request->GetDescriptor();
   // Each field has a byte at least.
-  const bool has_few_fields = flat.size() <= kMaxFields || CountFields(flat, type, kMaxFields) <= kMaxFields;
+  const bool has_few_fields =
+      flat.size() <= most_fields || CountFields(flat, type, most_fields) <= most_fields;
   if (!has_few_fields || !request->ParseFromString(flat)) {
     return BadMessage(
-        absl::StrCat("a message is not a ", type.name(), ", or has more than ", kMaxFields, " fields"));
+        absl::StrCat("a message is not a ", type.name(), ", or has more than ", most_fields, " fields"));
   }
   return absl::OkStatus();
 }

@@ -9,8 +9,8 @@
 // well-formed: both ways give the same result.
 //
 // Errors of all: INVALID_ARGUMENT (BAD_MESSAGE) where the message is not of its type, or has more than
-// kMaxFields fields; RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE) where the payload has more than kMaxPayloadBytes,
-// or what surrounds it more than kMaxFramingBytes.
+// kMaxStreamFields fields (wire_guard.h); RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE) where the payload has more
+// than kMaxPayloadBytes, or what surrounds it more than kMaxFramingBytes.
 //
 // Threads: pure functions. Memory: for data in place, a few dozen bytes and what surrounds the data; else a
 // small multiple of the message.
@@ -18,6 +18,7 @@
 
 #include <google/protobuf/message.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -75,8 +76,8 @@ absl::StatusOr<ParsedRequest<v1::PutArrayHeader>> ParsePutArrayRequest(ByteSlice
 absl::StatusOr<ParsedSegmentsRequest> ParseReduceSegmentsRequest(ByteSlices message);
 absl::StatusOr<ParsedArray> ParseReduceArrayRequest(ByteSlices message);
 
-// Any other request, by protobuf alone.
-absl::Status ParseWhole(ByteSlices message, google::protobuf::Message* request);
+// Any other request, of at most so many fields, by protobuf alone.
+absl::Status ParseWhole(ByteSlices message, std::size_t most_fields, google::protobuf::Message* request);
 // The same for a request of at most kMaxSmallRequestBytes; RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE) for others.
 absl::Status ParseSmall(ByteSlices message, google::protobuf::Message* request);
 

@@ -106,6 +106,8 @@ TEST(PrintableTest, NothingSteersATerminal) {
             "\\xe2"
             "a\\xf5");
   EXPECT_EQ(Printable("x\xc2"), "x\\xc2");
+  for (const char* text : {"\xe0\x82\x9b", "\xed\xa0\x80", "\xf0\x80\x82\x9b", "\xf4\x90\x80\x80"})
+    EXPECT_THAT(Printable(text), testing::MatchesRegex("(\\\\x[0-9a-f][0-9a-f])+")) << "byte by byte";
   for (const char* text : {"\xc2\xa0", "\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80"})
     EXPECT_EQ(Printable(text), text);
 }

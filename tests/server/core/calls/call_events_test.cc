@@ -3,6 +3,7 @@
 //
 // Which events a call answers, and how: admission, watches, answers, parts of arrays, what is reserved.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <deque>
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include "kernels/error.h"
+#include "server/core/admission/allow_list.h"
+#include "server/core/admission/party.h"
 #include "tests/server/core/calls/call_fixture.h"
 #include "tests/server/requests.h"
 #include "warpfold/v1/arrays.pb.h"
@@ -129,7 +132,10 @@ TEST_F(CallEventsTest, ThereArePlacesForSoManyWatches) {
 // A client that does not take its answer could go on sending.
 TEST_F(CallEventsTest, AnAnswerToWhoCanStillSendCountsAWindow) {
   std::deque<Caller> calls;
-  const auto is_patient = [&] { return service_.answers.Patience(absl::Minutes(1)) == absl::Minutes(1); };
+  const std::string party = PartyOf(kAnonymous, "ipv4:192.0.2.1:1024");
+  const auto is_patient = [&] {
+    return service_.answers.Patience(absl::Minutes(1), party) == absl::Minutes(1);
+  };
   while (is_patient()) calls.emplace_back(shard_, kServerInfo).Say("");
   EXPECT_EQ(calls.size(), kMaxPendingAnswerBytes / kStreamWindowBytes);
   calls.pop_back();
@@ -138,6 +144,28 @@ TEST_F(CallEventsTest, AnAnswerToWhoCanStillSendCountsAWindow) {
     calls.emplace_back(shard_, kServerInfo).HalfClose();
   }
   EXPECT_TRUE(is_patient());
+}
+
+// What such a call has been sent would be no answer's memory, which is what is counted.
+TEST_F(CallEventsTest, AnAnsweredCallKeepsNothingOfWhatItWasSent) {
+  constexpr std::size_t kLong = 60'000;
+  v1::ReduceRequest header;
+  header.mutable_header()->set_request_id(std::string(kLong, 'x'));
+  v1::ReduceArrayRequest array;
+  array.set_request_id(std::string(kLong, 'x'));
+  v1::PutArrayRequest put;
+  put.mutable_header()->set_request_id(std::string(kLong, 'x'));
+  const std::pair<const char*, std::string> sent[] = {{kReduce, header.SerializeAsString()},
+                                                      {kReduceArray, array.SerializeAsString()},
+                                                      {kPutArray, put.SerializeAsString()}};
+  for (const auto& [method, message] : sent) {
+    Caller(shard_, method).Say(message);  // whatever the first one allocates for good
+    std::deque<Caller> calls;
+    const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    for (int i = 0; i < 50; ++i) calls.emplace_back(shard_, method).Say(message);
+    EXPECT_EQ(calls.back().Reason(), "BAD_HEADER");
+    EXPECT_LT((mallinfo2().uordblks + mallinfo2().hblkhd - before) / calls.size(), kLong / 4) << method;
+  }
 }
 
 TEST_F(CallEventsTest, OnlyReductionsAndMergesArePartsOfArrays) {

@@ -7,12 +7,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
 #include "kernels/error.h"
 #include "server/core/admission/pending_answers.h"
 #include "server/core/clock.h"
+#include "server/core/limits.h"
 
 namespace warpfold::server {
 namespace {
@@ -199,12 +201,27 @@ TEST(PendingAnswersTest, PatienceUpToTheLimit) {
   for (const int beyond : {-1, 0, 1}) {
     PendingAnswers answers;
     {
-      const PendingAnswers::Entry entry(answers, kMaxPendingAnswerBytes - PendingAnswers::kCallBytes + beyond,
-                                        /*half_closed=*/true);
-      EXPECT_EQ(answers.Patience(kLimits.idle) < kLimits.idle, beyond > 0) << beyond;
+      const PendingAnswers::Entry entry(
+          answers, "a", kMaxPendingAnswerBytes - PendingAnswers::kCallBytes + beyond, /*half_closed=*/true);
+      EXPECT_EQ(answers.Patience(kLimits.idle, "a") < kLimits.idle, beyond > 0) << beyond;
+      EXPECT_EQ(answers.Patience(kLimits.idle, "b"), kLimits.idle) << "who holds nothing";
     }
-    EXPECT_EQ(answers.Patience(kLimits.idle), kLimits.idle) << "it was taken";
+    EXPECT_EQ(answers.Patience(kLimits.idle, "a"), kLimits.idle) << "it was taken";
   }
+}
+
+TEST(PendingAnswersTest, WhoHasNoMoreThanAnEqualShareIsNotHurried) {
+  PendingAnswers answers;
+  constexpr std::uint64_t kShare = kMaxPendingAnswerBytes / 2 - PendingAnswers::kCallBytes;
+  const PendingAnswers::Entry greedy(answers, "greedy", kMaxPendingAnswerBytes, /*half_closed=*/true);
+  std::optional<PendingAnswers::Entry> modest;
+  modest.emplace(answers, "modest", kShare, /*half_closed=*/true);
+  EXPECT_EQ(answers.Patience(kLimits.idle, "modest"), kLimits.idle);
+  EXPECT_LT(answers.Patience(kLimits.idle, "greedy"), kLimits.idle);
+  modest.emplace(answers, "modest", kShare + 1, /*half_closed=*/true);
+  EXPECT_LT(answers.Patience(kLimits.idle, "modest"), kLimits.idle);
+  const PendingAnswers::Entry third(answers, "third", 0, /*half_closed=*/true);
+  EXPECT_EQ(answers.Patience(kLimits.idle, "third"), kLimits.idle);
 }
 
 TEST(ClockTest, ADeadlineKeepsItsDistance) {

@@ -113,7 +113,7 @@ TEST(WireGuardTest, EveryTruncationIsCountedOrRefused) {
 
 void ExpectRefused(const std::string& bytes) {
   v1::MergeRequest request;
-  const absl::Status status = ParseWhole(Cut(bytes, {bytes.size() / 2}), &request);
+  const absl::Status status = ParseWhole(Cut(bytes, {bytes.size() / 2}), kMaxFields, &request);
   EXPECT_EQ(kernels::ErrorReason(status), "BAD_MESSAGE");
   EXPECT_EQ(request.ByteSizeLong(), 0u) << "protobuf was not asked";
 }
@@ -128,8 +128,8 @@ TEST(WireGuardTest, MillionsOfEmptyFieldsAreNotParsed) {
 
   v1::MergeRequest request;
   const std::string most = Repeated("\x12\x00"s, kMaxFields);
-  EXPECT_TRUE(ParseWhole(Cut(most.substr(2), {}), &request).ok());
-  EXPECT_TRUE(ParseWhole(Cut(most, {}), &request).ok());
+  EXPECT_TRUE(ParseWhole(Cut(most.substr(2), {}), kMaxFields, &request).ok());
+  EXPECT_TRUE(ParseWhole(Cut(most, {}), kMaxFields, &request).ok());
   ExpectRefused(most + "\x12\x00"s);
 }
 
