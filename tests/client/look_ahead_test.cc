@@ -156,8 +156,10 @@ TEST_F(LookAheadTest, AServerThatHasOnlyAPlaceForEachStreamIsNotAskedForMore) {
   std::atomic<int> under_way = 0;
   std::atomic<int> refused = 0;
   service_.on_start = [&](int, grpc::ServerContext&) {
-    if (++under_way <= 2) return grpc::Status::OK;
-    --under_way;
+    // Who is refused has no place for a moment either: another would be refused for it.
+    for (int now = under_way; now < 2;) {
+      if (under_way.compare_exchange_weak(now, now + 1)) return grpc::Status::OK;
+    }
     ++refused;
     return Busy(1);
   };
@@ -167,9 +169,10 @@ TEST_F(LookAheadTest, AServerThatHasOnlyAPlaceForEachStreamIsNotAskedForMore) {
     return grpc::Status::OK;
   };
   ExpectSum(Reduce());
-  // A look ahead of each stream, and a call that found the place of its stream taken by the other's.
+  // A look ahead of each stream, and a call that found the place of its stream taken by the other's, on a
+  // busy machine more than once. Who went on looking ahead would be refused six times and more.
   EXPECT_GE(refused, 1);
-  EXPECT_LE(refused, 4);
+  EXPECT_LE(refused, 5);
 }
 
 }  // namespace
