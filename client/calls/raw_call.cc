@@ -155,7 +155,7 @@ void RawCall::TakeMessage() {
     finished_by_client_ = true;
     scope_.context().TryCancel();
   }
-  // Until nothing is left to read: gRPC keeps a call's status back behind a message.
+  // This goes on until nothing is left to read: gRPC keeps a call's status back behind a message.
   call_->Read(&incoming_, Begin(read_));
 }
 

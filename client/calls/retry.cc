@@ -95,7 +95,7 @@ void RetryLoop::Pause(absl::Duration pause) {
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any never;
-  // By the clock that nobody sets.
+  // This measures by a clock that nobody sets.
   const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(pause);
   while (!interrupts_.stop.stop_requested()) {
     const absl::Duration left = absl::FromChrono(end - std::chrono::steady_clock::now());

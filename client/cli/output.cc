@@ -29,7 +29,8 @@ std::size_t CharacterBytes(absl::string_view text) {
   for (std::size_t i = 1; i < size; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return 0;
   }
-  // Control characters; then what is written longer than it must be, surrogates, and what is beyond Unicode.
+  // These are control characters, then what is written longer than it must be, surrogates, and what is beyond
+  // Unicode.
   const bool is_none = (byte(0) == 0xc2 && byte(1) < 0xa0) || (byte(0) == 0xe0 && byte(1) < 0xa0) ||
                        (byte(0) == 0xed && byte(1) >= 0xa0) || (byte(0) == 0xf0 && byte(1) < 0x90) ||
                        (byte(0) == 0xf4 && byte(1) >= 0x90);

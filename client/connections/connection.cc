@@ -98,7 +98,7 @@ bool Connection::IsReady() const {
 }
 
 bool Connection::PauseAndConnect(absl::Duration pause, const Interrupts& interrupts) const {
-  // By the clock that nobody sets.
+  // This measures by a clock that nobody sets.
   const auto start = std::chrono::steady_clock::now();
   const auto since_start = [start] { return absl::FromChrono(std::chrono::steady_clock::now() - start); };
   bool asked_to_connect = false;
@@ -159,7 +159,7 @@ void CallScope::Cancel() {
 
 absl::Time CallScope::AskKeepGoing(absl::Time now) {
   if (!keep_going_) return absl::InfiniteFuture();
-  // The second where somebody has set the clock back.
+  // The second condition holds where somebody has set the clock back.
   if (now >= asked_next_ || asked_next_ - now > kAskedEvery) {
     asked_next_ = now + kAskedEvery;
     bool goes_on = false;

@@ -58,7 +58,8 @@ class SpareDescriptor {
     Prepare();
     absl::MutexLock lock(&mutex_);
     if (nothing_ < 0 || spare_ < 0) return false;
-    // Not of what has its number now: to close a second number of a file ends this process's locks on it.
+    // Another file may have the number now: to close a second number of it would end this process's locks on
+    // it.
     if (!IsSocket(descriptor, inode)) return true;
     if (dup3(descriptor, spare_, O_CLOEXEC) < 0) return !IsSocket(descriptor, inode);
     if (IsSocket(spare_, inode)) shutdown(spare_, SHUT_RDWR);

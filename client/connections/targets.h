@@ -81,7 +81,7 @@ class Targets {
   // another; while all are, to the one that is left out for the shortest time.
   Lease Take(std::size_t preferred, absl::Time now);
 
-  // Which target that is.
+  // Returns the target whose connection Take would give now.
   std::size_t Best(std::size_t preferred, absl::Time now) const;
 
   // The targets in turn, for calls that may go to any.

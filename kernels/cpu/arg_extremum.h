@@ -38,7 +38,7 @@ struct ArgExtremumLeaf {
         best_row + (count - best_row >= kColumns<T>
                         ? FirstWith(op, best, data + best_row * sizeof(T), kColumns<T>)
                         : FirstWith(op, best, data + best_row * sizeof(T), count - best_row));
-    // Of elements that somebody changes any may be the answer, but none outside.
+    // Where somebody changes the elements any of them may be the answer, but nothing outside of them.
     const std::uint64_t i = std::min(found, count - 1);
     return op.Lift(Load<T>(data, i), static_cast<std::uint32_t>(i));
   }

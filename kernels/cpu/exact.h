@@ -55,7 +55,7 @@ bool AddByBins(const Op& op, const std::byte* data, std::uint64_t count, typenam
   for (const double rest : rests) {
     if (rest != 0) return false;  // also of NaN
   }
-  // Of elements that another process changes (kernels/memory.h) one may have become too large meanwhile.
+  // Another process may have made an element too large meanwhile (kernels/memory.h).
   for (int b = 0; b < kBins; ++b) {
     const double most = std::ldexp(1.0, Bins::LowestBitOf(top, b) + 53);
     for (const double bin : bins[b]) {

@@ -202,7 +202,7 @@ struct Describe<T, kIgnoreNan> : DescribeBase<T, kIgnoreNan> {
     }
     const std::uint64_t present = s.moments.count;
     const bool has_extremes = s.min != Identity().min;
-    // Only ignored NaN, which sum to 0.0.
+    // Then all elements are ignored NaN, which sum to 0.0.
     if (present == 0) return !has_extremes && s.max == Identity().max && s.sum == 0 && !std::signbit(s.sum);
     return has_extremes && Base::HasPossibleRange(s, first, present) && GoTogether(s);
   }

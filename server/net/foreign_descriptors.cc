@@ -54,7 +54,7 @@ class Closer {
   void Close(Left left, uid_t owner) {
     const std::lock_guard lock(mutex_);
     owners_[owner].left.push_back(std::move(left));
-    // Before one that may take what it is to watch over.
+    // The watcher comes first, since where threads run out it is what tries again.
     if (!is_watched_) is_watched_ = Start([this] { Watch(); });
     StartOneFor(owner);
     some_left_.notify_one();
@@ -83,7 +83,8 @@ class Closer {
     }
   }
 
-  // If it may have one more. Without a thread the watcher tries again.
+  // Starts a thread for the owner if it may have one more. Where there is none to be had, the watcher tries
+  // again.
   void StartOneFor(uid_t owner) {
     Owner& of_owner = owners_[owner];
     if (of_owner.threads >= kClosersOfOne || threads_ >= kMostClosers) return;
@@ -99,7 +100,8 @@ class Closer {
       some_left_.wait(lock, [this] { return !owners_.empty(); });
       some_left_.wait_for(lock, kLookAgain, [] { return false; });
       const Time now = std::chrono::steady_clock::now();
-      // Each time anew: a connection may have brought many of them. A thread leaves busy_ by the same mutex.
+      // A connection may have brought many such sockets, so its thread is hurried each time anew. Threads
+      // leave busy_ under the same mutex.
       for (const Busy& busy : busy_) {
         if (now >= busy.hurry_at) pthread_kill(busy.thread, HurrySignal());
       }

@@ -51,7 +51,7 @@ CallerIdentity IdentityOf(const grpc::ServerContextBase& context) {
   if (const std::optional<std::uint32_t> user = UserOfPeer(peer); user.has_value()) {
     return {.identity = absl::StrCat("uid:", *user), .peer = absl::StrCat("unix:", *user)};
   }
-  // Of another user namespace, which has no users that are known here.
+  // Such a peer is of another user namespace, whose users nobody knows here.
   if (absl::StartsWith(peer, "unix:")) peer = "unix:unknown";
   return {.identity = CertificateIdentity(context), .peer = std::move(peer)};
 }

@@ -101,7 +101,7 @@ absl::Status MessageTooLarge() {
                         {{"limit", "max_message_bytes"}, {"value", std::to_string(kMaxPayloadBytes)}});
 }
 
-// Of a message of so many bytes, of which `data_bytes` are of an array.
+// Checks a message of so many bytes, of which `data_bytes` are of an array.
 absl::Status CheckSize(std::uint64_t data_bytes, std::uint64_t total_bytes) {
   if (data_bytes > kMaxPayloadBytes) return MessageTooLarge();
   if (total_bytes - data_bytes <= kMaxFramingBytes) return absl::OkStatus();

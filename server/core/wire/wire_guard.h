@@ -18,8 +18,8 @@ namespace warpfold::server {
 // The most fields, of a message and all its submessages together, that are given to protobuf. Of a Merge,
 // whose states have many, and which pays for them with its turns.
 inline constexpr std::size_t kMaxFields = std::size_t{1} << 18;
-// Of all others: none of theirs has a hundred. Protobuf takes 30 times as long for a byte of unknown fields
-// as the server for one of an array, and 16 bytes of memory for each.
+// The most fields of any other message; no honest one has a hundred. Protobuf takes 30 times as long for a
+// byte of unknown fields as the server takes for one of an array, and keeps 64 bytes for each such field.
 inline constexpr std::size_t kMaxStreamFields = 1024;
 
 // How many fields `bytes`, a serialized message of type `type`, holds, in known submessages too; more than

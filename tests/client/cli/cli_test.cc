@@ -95,7 +95,8 @@ TEST(PrintableTest, NothingSteersATerminal) {
   EXPECT_EQ(Printable(std::string("\0\x1b[2J\n\x7f", 7)), "\\x00\\x1b[2J\\x0a\\x7f");
   // The control characters that have two bytes, and what is like them.
   EXPECT_EQ(Printable("\xc2\x80\xc2\x9f"), "\\xc2\\x80\\xc2\\x9f");
-  // What is not UTF-8: a lone byte is a control character to a terminal of 8 bits.
+  // A terminal of 8 bits takes a lone byte for a control character, so what is not UTF-8 is shown by its
+  // bytes.
   EXPECT_EQ(Printable("\x9b"
                       "2J"),
             "\\x9b"

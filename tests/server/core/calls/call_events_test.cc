@@ -146,7 +146,7 @@ TEST_F(CallEventsTest, AnAnswerToWhoCanStillSendCountsAWindow) {
   EXPECT_TRUE(is_patient());
 }
 
-// What such a call has been sent would be no answer's memory, which is what is counted.
+// Only the memory of answers is counted, so an answered call must keep nothing else.
 TEST_F(CallEventsTest, AnAnsweredCallKeepsNothingOfWhatItWasSent) {
   constexpr std::size_t kLong = 60'000;
   v1::ReduceRequest header;
