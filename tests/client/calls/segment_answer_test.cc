@@ -182,6 +182,40 @@ TEST(SegmentAnswerTest, IndicesAreWithinTheirSegments) {
   }
 }
 
+// The status of an answer of one segment of 4 elements with these values, a column each, to `op` over `type`.
+absl::Status HearOne(v1::Operator op, v1::ElementType type, const Response& layout,
+                     const std::vector<std::uint64_t>& values) {
+  v1::ReductionSpec spec;
+  spec.add_operators(op);
+  spec.set_element_type(type);
+  const SegmentVisitor visitor = [](const SegmentResults&) {};
+  const SegmentCut cut = {.length = 4};
+  SegmentAnswer answer(spec, visitor, 4, cut);
+  EXPECT_TRUE(answer.Add(Serialize(layout)).ok());
+  Response results;
+  results.mutable_results()->set_segment_count(1);
+  results.mutable_results()->set_values(values.data(), values.size() * sizeof(values[0]));
+  return answer.Add(Serialize(results));
+}
+
+TEST(SegmentAnswerTest, AnEndMayBeBehindTheLastElement) {
+  constexpr auto kOp = v1::OPERATOR_MAX_SUBARRAY_SUM;
+  Response layout;
+  AddColumn(layout, kOp, v1::SEGMENT_CONTENT_VALUE, v1::SEGMENT_VALUE_KIND_INT64);
+  AddColumn(layout, kOp, v1::SEGMENT_CONTENT_INDEX, v1::SEGMENT_VALUE_KIND_UINT64);
+  AddColumn(layout, kOp, v1::SEGMENT_CONTENT_END_INDEX, v1::SEGMENT_VALUE_KIND_UINT64);
+  EXPECT_TRUE(HearOne(kOp, v1::ELEMENT_TYPE_INT32, layout, {7, 3, 4}).ok());
+  EXPECT_TRUE(absl::IsInternal(HearOne(kOp, v1::ELEMENT_TYPE_INT32, layout, {7, 3, 5})));
+  EXPECT_TRUE(absl::IsInternal(HearOne(kOp, v1::ELEMENT_TYPE_INT32, layout, {7, 4, 4})));
+}
+
+TEST(SegmentAnswerTest, ABoolIsZeroOrOne) {
+  Response layout;
+  AddColumn(layout, v1::OPERATOR_ALL, v1::SEGMENT_CONTENT_VALUE, v1::SEGMENT_VALUE_KIND_BOOL);
+  EXPECT_TRUE(HearOne(v1::OPERATOR_ALL, v1::ELEMENT_TYPE_INT32, layout, {1}).ok());
+  EXPECT_TRUE(absl::IsInternal(HearOne(v1::OPERATOR_ALL, v1::ELEMENT_TYPE_INT32, layout, {2})));
+}
+
 TEST(SegmentAnswerTest, AnswersThatContradictThemselves) {
   Response short_values = Results(0, 5);
   short_values.mutable_results()->mutable_values()->pop_back();
