@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/json.h"
 #include "client/cli/render.h"
 
 namespace warpfold::cli {
