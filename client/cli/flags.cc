@@ -65,7 +65,8 @@ std::string ToAlgorithm(std::string& text) {
 std::string ToTargets(std::string& text) {
   for (const absl::string_view name : absl::StrSplit(text, ',')) {
     if (name.empty()) return "'" + text + "' has an empty name in it";
-    if (!HasGoodPort(name)) return absl::StrCat("'", name, "': a port is a number of 1 to 65535");
+    const absl::string_view fault = FaultOfTarget(name);
+    if (!fault.empty()) return absl::StrCat("'", name, "': ", fault);
   }
   return "";
 }

@@ -63,7 +63,7 @@ absl::Status CheckEmpty(int file) {
   const ssize_t size = pread(file, &byte, 1, 0);
   if (size < 0) return absl::ErrnoToStatus(errno, "cannot read");
   if (size == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError("the system does not know the file's size; '-' reads a stream");
+  return absl::InvalidArgumentError("the system does not know the file's size");
 }
 
 // Not the time at which the inode changed: that is another one, too, once the file has a new name or mode.
@@ -100,7 +100,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   if (absl::Status status = CheckDescriptor(file); !status.ok()) return status;
   struct stat info = {};
   if (fstat(file, &info) != 0) return absl::ErrnoToStatus(errno, "cannot read");
-  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError("not a regular file; '-' reads a stream");
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError("not a regular file");
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size == 0) {
     if (absl::Status status = CheckEmpty(file); !status.ok()) return status;

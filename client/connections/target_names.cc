@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/connections/target_names.h"
 
-#include <algorithm>
+#include <sys/un.h>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -13,10 +13,11 @@
 
 namespace warpfold {
 
+namespace {
+
+// True for a name without a port.
 bool HasGoodPort(absl::string_view target) {
-  for (const absl::string_view scheme : {"unix:", "unix-abstract:", "vsock:"}) {
-    if (absl::StartsWith(target, scheme)) return true;
-  }
+  if (absl::StartsWith(target, "vsock:")) return true;
   const std::size_t colon = target.rfind(':');
   if (colon == absl::string_view::npos) return true;
   const absl::string_view port = target.substr(colon + 1);
@@ -24,6 +25,19 @@ bool HasGoodPort(absl::string_view target) {
   int number = 0;
   // Text that is no number may end an IPv6 address without a port, or a name that gRPC resolves.
   return !is_number || (absl::SimpleAtoi(port, &number) && number >= 1 && number <= 65535);
+}
+
+}  // namespace
+
+absl::string_view FaultOfTarget(absl::string_view target) {
+  // A path ends with a zero byte, an abstract name begins with one.
+  constexpr std::size_t kMostPathBytes = sizeof(sockaddr_un::sun_path) - 1;
+  static_assert(kMostPathBytes == 107);
+  if (absl::ConsumePrefix(&target, "unix:") || absl::ConsumePrefix(&target, "unix-abstract:")) {
+    absl::ConsumePrefix(&target, "//");  // of a URI without a host
+    return target.size() > kMostPathBytes ? "the path of a Unix socket has at most 107 bytes" : "";
+  }
+  return HasGoodPort(target) ? "" : "a port is a number of 1 to 65535";
 }
 
 bool IsOfThisMachine(absl::string_view target) {
@@ -42,10 +56,11 @@ absl::Status CheckTargets(const std::vector<std::string>& targets) {
   for (const std::string& target : targets) {
     if (target.empty()) return absl::InvalidArgumentError("a target of the client has no name");
     // "ipv4:A:1,B:2" is one target with several addresses.
-    const std::vector<absl::string_view> addresses = absl::StrSplit(target, ',');
-    if (std::all_of(addresses.begin(), addresses.end(), HasGoodPort)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the client's target '", target, "': a port is a number of 1 to 65535"));
+    for (const absl::string_view address : absl::StrSplit(target, ',')) {
+      const absl::string_view fault = FaultOfTarget(address);
+      if (fault.empty()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("the client's target '", target, "': ", fault));
+    }
   }
   return absl::OkStatus();
 }

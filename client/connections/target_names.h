@@ -13,8 +13,10 @@
 
 namespace warpfold {
 
-// gRPC takes a larger port than 65535 modulo 65536, which is another one. True for a name without a port.
-bool HasGoodPort(absl::string_view target);
+// What is wrong with the name of one address, as the end of a sentence; empty if nothing can be seen. gRPC
+// takes a larger port than 65535 modulo 65536, which is another one, and does not say that the path of a Unix
+// socket is too long.
+absl::string_view FaultOfTarget(absl::string_view target);
 
 // Whether the target is of this machine, by what it is called: 127.0.0.1, ::1, localhost, or a Unix socket.
 bool IsOfThisMachine(absl::string_view target);

@@ -68,11 +68,6 @@ absl::StatusOr<SegmentSession::StreamMessage> SegmentSession::Parse(ByteSlices m
   return parsed;
 }
 
-absl::StatusOr<ArraySession::Need> SegmentSession::OnMessage(Message message) {
-  if (reducer_ != nullptr) reducer_->FreeFinished();
-  return ArraySession::OnMessage(std::move(message));
-}
-
 absl::StatusOr<ArraySession::Need> SegmentSession::OnEnd() {
   // No commit says whether all lengths have come.
   if (reducer_ != nullptr && is_elsewhere() && !header_.has_segment_length()) {

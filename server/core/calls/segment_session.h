@@ -29,7 +29,6 @@ class SegmentSession : public ArraySession {
   SegmentSession(const Service& service, PartySlots slots, std::function<void()> listener)
       : service_(service), slots_(std::move(slots)), listener_(std::move(listener)) {}
 
-  absl::StatusOr<Need> OnMessage(Message message) override;
   absl::StatusOr<Need> OnEnd() override;
 
   // The summary.

@@ -135,6 +135,7 @@ void SegmentReducer::AddLong(std::unique_ptr<SlotReducer> reducer) {
 }
 
 void SegmentReducer::FinishLongs() {
+  if (!long_calls_) finished_.clear();
   for (std::size_t i = 0; i < pending_.size();) {
     Pending& pending = pending_[i];
     if (pending.reducer == nullptr || pending.done || !pending.has_all_bytes) {
@@ -148,29 +149,35 @@ void SegmentReducer::FinishLongs() {
       ++i;
       continue;
     }
-    const ReducerTimings timings = pending.reducer->timings();
-    timings_.queue += timings.queue;
-    timings_.copy += timings.copy;
-    timings_.kernel += timings.kernel;
-    std::vector<std::string> message = {
-        results_.Encode(pending.first_segment, pending.reducer->state(), &error_count_)};
-    // Not destroyed: this may be its own call of its listener.
-    pending.reducer->Release();
-    finished_.push_back(std::move(pending.reducer));
     const std::size_t before = pending_.size();
-    End(pending, std::move(message));
+    FinishLong(pending);
     // Those that were done are gone, from the front on. This one is among them now, or is the next to be
     // seen.
     i -= std::min(i, before - pending_.size());
   }
 }
 
+void SegmentReducer::FinishLong(Pending& pending) {
+  const ReducerTimings timings = pending.reducer->timings();
+  timings_.queue += timings.queue;
+  timings_.copy += timings.copy;
+  timings_.kernel += timings.kernel;
+  std::vector<std::string> message = {
+      results_.Encode(pending.first_segment, pending.reducer->state(), &error_count_)};
+  pending.reducer->Release();
+  finished_.push_back(std::move(pending.reducer));
+  End(pending, std::move(message));
+}
+
 void SegmentReducer::OnLongProgress() {
+  if (!long_calls_) finished_.clear();
+  const bool is_nested = std::exchange(long_calls_, true);
   for (const Pending& pending : pending_) {
     if (pending.reducer != nullptr) status_.Update(pending.reducer->status());
   }
   if (status_.ok()) FinishLongs();
   listener_();
+  long_calls_ = is_nested;
 }
 
 bool SegmentReducer::AllCollected() {

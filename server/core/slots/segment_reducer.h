@@ -59,8 +59,6 @@ class SegmentReducer : protected SlotShare::Holder {
   // Gives back what it holds; what the device still works on is not waited for. Nothing may follow but the
   // destructor, which does the same.
   virtual void Release();
-  // Frees what has been finished. Not from the listener, which that may still be calling.
-  void FreeFinished() { finished_.clear(); }
 
   const absl::Status& status() const { return status_; }
   ReducerTimings timings() const;
@@ -128,6 +126,7 @@ class SegmentReducer : protected SlotShare::Holder {
                           const absl::StatusOr<kernels::SegmentsResult>& result) override;
 
   bool HasRoom() const;
+  void FinishLong(Pending& pending);
   void Take(Pending& pending, const kernels::SegmentsResult& result);
   void End(Pending& pending, std::vector<std::string> messages);
 
@@ -137,7 +136,10 @@ class SegmentReducer : protected SlotShare::Holder {
   std::deque<Pending> pending_;       // in the order of segments
   std::deque<std::string> messages_;  // of the segments before those
   std::uint64_t message_bytes_ = 0;   // of messages_, and of those in pending_, also to be
+  // Of long segments that are finished: any may be calling its listener, and so is not destroyed before that
+  // is over.
   std::vector<std::unique_ptr<SlotReducer>> finished_;
+  bool long_calls_ = false;  // a reducer of a long segment is calling its listener
   TimedTaker taker_;
   ReducerTimings timings_;
   std::uint64_t error_count_ = 0;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace warpfold {
 namespace {
 
@@ -16,6 +18,14 @@ TEST(TargetNamesTest, WhatFollowsAColonIsAPortOnlyWhereThereAreSome) {
   for (const char* const bad : {"host:0", "host:65536", "host:99999999999999999999", "dns:host:0",
                                 "ipv4:127.0.0.1:1,127.0.0.1:0", "[::1]:65536"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(CheckTargets({bad}))) << bad;
+  }
+}
+
+TEST(TargetNamesTest, APathOfAUnixSocketHasAtMost107Bytes) {
+  const std::string longest(107, '/');
+  for (const char* const scheme : {"unix:", "unix://", "unix-abstract:"}) {
+    EXPECT_TRUE(CheckTargets({scheme + longest}).ok()) << scheme;
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckTargets({scheme + longest + "/"}))) << scheme;
   }
 }
 
