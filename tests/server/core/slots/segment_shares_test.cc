@@ -85,7 +85,6 @@ double ShareOf(std::uint64_t segment_bytes, int slot_count) {
   for (const std::function<void()>& begin : wake) begin();
   for (int i = 0; i < 200; ++i) {
     take_messages();
-    segments.FreeFinished();
     if (device.working() > 0) device.Finish(0);
     share.Poll();
   }
